@@ -1,0 +1,48 @@
+"""The protocol that every unit (dump, load, sync) keeps towards its subtask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pkg.errors import DMError
+from pkg.pb import dmworker_pb2 as pb
+
+
+@dataclass(slots=True)
+class UnitOutcome:
+    """How a unit's run ended: ``finished`` (its work is done), else canceled on request or failed with errors."""
+
+    finished: bool = False
+    canceled: bool = False
+    errors: list[DMError] = field(default_factory=list)
+
+
+UnitStatus = pb.DumpStatus | pb.LoadStatus | pb.SyncStatus
+
+
+class Unit(Protocol):
+    """One stage of a subtask. ``run`` blocks in the subtask's thread; the other methods come from other threads."""
+
+    #: ``pb.Dump``, ``pb.Load`` or ``pb.Sync``.
+    unit_type: int
+
+    def is_finished(self) -> bool:
+        """Whether earlier runs already completed this unit (so that the chain starts at a later one)."""
+        ...
+
+    def run(self) -> UnitOutcome:
+        """Works until done, stopped or failed. May be called again after a pause; goes on from durable state."""
+        ...
+
+    def stop(self, *, graceful: bool) -> None:
+        """Asks ``run`` to return soon: at the next safe point, or at once when not graceful. Idempotent."""
+        ...
+
+    def status(self) -> UnitStatus:
+        """A snapshot for ``query-status``; cheap, never blocks on a server, never raises."""
+        ...
+
+    def remove_meta(self) -> None:
+        """Drops what the unit keeps in the target's meta schema for this subtask's source (``--remove-meta``)."""
+        ...

@@ -1,0 +1,155 @@
+"""A table's structure, as the tracker, the row decoder and the appliers need it. Pure data, no I/O."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column, in the order of the table.
+
+    ``type_name`` is the bare lower-case type as information_schema's DATA_TYPE gives it (``int``, ``enum``);
+    ``column_type`` the whole of COLUMN_TYPE (``int(10) unsigned``, ``enum('a','b')``).
+    ``charset``/``collation`` are empty for types without one. ``generated`` is '', 'VIRTUAL' or 'STORED'.
+    ``default`` is the DEFAULT clause as SQL text, or None when there is none.
+    """
+
+    name: str
+    type_name: str
+    column_type: str
+    nullable: bool = True
+    unsigned: bool = False
+    charset: str = ""
+    collation: str = ""
+    generated: str = ""
+    auto_increment: bool = False
+    invisible: bool = False
+    default: str | None = None
+
+    @property
+    def elements(self) -> tuple[str, ...]:
+        """The members of an ENUM or SET, unquoted, in order; empty for other types."""
+        return parse_elements(self.column_type) if self.type_name in ("enum", "set") else ()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPart:
+    """One column of an index; ``length`` is the prefix length in characters, 0 for the whole column."""
+
+    column: str
+    length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index; ``name`` is ``PRIMARY`` for the primary key."""
+
+    name: str
+    parts: tuple[IndexPart, ...]
+    unique: bool = False
+
+    @property
+    def primary(self) -> bool:
+        return self.name == "PRIMARY"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(part.column for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class TableInfo:
+    """The structure of one table. ``foreign_keys`` are the tables (schema, name) that it references."""
+
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    indexes: tuple[Index, ...] = ()
+    charset: str = ""
+    collation: str = ""
+    foreign_keys: tuple[tuple[str, str], ...] = ()
+    engine: str = ""
+    _by_name: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        self._by_name.update({column.name.lower(): i for i, column in enumerate(self.columns)})
+
+    def index_of(self, column: str) -> int:
+        """The column's position, names compared without case; -1 when there is none."""
+        return self._by_name.get(column.lower(), -1)
+
+    def column(self, name: str) -> Column | None:
+        i = self.index_of(name)
+        return None if i < 0 else self.columns[i]
+
+    @property
+    def primary_key(self) -> Index | None:
+        return next((index for index in self.indexes if index.primary), None)
+
+    @property
+    def unique_keys(self) -> tuple[Index, ...]:
+        """Every unique index, the primary key first."""
+        unique = [index for index in self.indexes if index.unique or index.primary]
+        return tuple(sorted(unique, key=lambda index: not index.primary))
+
+    def row_key(self) -> Index | None:
+        """The index that identifies a row: the primary key, else the first unique key over whole NOT NULL columns."""
+        for index in self.unique_keys:
+            columns = [self.column(name) for name in index.columns]
+            if index.primary or all(c is not None and not c.nullable for c in columns):
+                return index
+        return None
+
+    def renamed(self, schema: str, name: str) -> TableInfo:
+        return replace(self, schema=schema, name=name)
+
+    def to_json(self) -> str:
+        data = asdict(self)
+        data.pop("_by_name", None)
+        return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> TableInfo:
+        """Raises ``ValueError``, ``KeyError`` or ``TypeError`` for text that :meth:`to_json` did not write."""
+        data: dict[str, Any] = json.loads(text)
+        return cls(
+            schema=data["schema"],
+            name=data["name"],
+            columns=tuple(Column(**column) for column in data["columns"]),
+            indexes=tuple(
+                Index(index["name"], tuple(IndexPart(**part) for part in index["parts"]), index["unique"])
+                for index in data["indexes"]
+            ),
+            charset=data["charset"],
+            collation=data["collation"],
+            foreign_keys=tuple((schema, name) for schema, name in data["foreign_keys"]),
+            engine=data["engine"],
+        )
+
+
+def parse_elements(column_type: str) -> tuple[str, ...]:
+    """``enum('a','it''s')`` → ``('a', "it's")``. Raises ``ValueError`` for text that is no such list."""
+    start = column_type.index("(") + 1
+    end = column_type.rindex(")")
+    members: list[str] = []
+    current: list[str] | None = None
+    i = start
+    while i < end:
+        char = column_type[i]
+        if current is None:
+            if char == "'":
+                current = []
+        elif char == "'":
+            if column_type[i + 1 : i + 2] == "'" and i + 1 < end:
+                current.append("'")
+                i += 1
+            else:
+                members.append("".join(current))
+                current = None
+        else:
+            current.append(char)
+        i += 1
+    return tuple(members)
