@@ -40,14 +40,16 @@ def stream_rows(conn: Connection[Any], sql: str) -> Iterator[tuple[list[Value], 
             _split_row(row, 0, len(row), values)
         if values:
             yield values, len(values) // width, pos
-        if len(head) == 5 and head[4] >= 0xFE and _size(head) != _FULL_PACKET:
-            missing = 4 + _size(head) - len(buffer)
-            packet = buffer + (_read(conn, rfile.read, missing) if missing > 0 else b"")
-            if head[4] == 0xFF:
-                pymysql.err.raise_mysql_exception(packet[4:])
-            if _size(head) < 9:
-                return
-            buffer = packet  # a first value longer than 16 MB announces itself by 0xFE as well
+        size = _size(head) if len(head) == 5 else 0
+        if size == 0 or len(buffer) < 5 or size == _FULL_PACKET:
+            continue
+        missing = 4 + size - len(buffer)
+        if missing > 0 and (missing > PIECE or head[4] >= 0xFE):
+            buffer += _read(conn, rfile.read, missing)
+        if head[4] == 0xFF:
+            pymysql.err.raise_mysql_exception(buffer[4:])
+        if head[4] == 0xFE:
+            return  # a value above 16 MB starts with 0xFE too, but never in a packet that is not full
 
 
 def _send(conn: Connection[Any], sql: str) -> int:
