@@ -12,7 +12,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from dm_worker.dumper.literals import Kind, RowRenderer, kind_of
+from dm_worker.dumper.literals import RowRenderer, kind_of
 from dm_worker.dumper.options import DumpOptions
 from dm_worker.dumper.rowstream import stream_rows
 from pkg.mysql.introspect import fetch_table_info, list_schemas, query
@@ -115,7 +115,9 @@ def _pageable_key(info: TableInfo) -> list[Column]:
     return columns if all(column.type_name in _PAGEABLE for column in columns) else []
 
 
-def _integer_points(conn: Connection[Any], info: TableInfo, column: Column, step: int) -> list[tuple[bytes, ...]] | None:
+def _integer_points(
+    conn: Connection[Any], info: TableInfo, column: Column, step: int
+) -> list[tuple[bytes, ...]] | None:
     """Split points of a leading integer column; None when its values are too few to split by."""
     name, table = quote(column.name), qualified(info.schema, info.name)
     low, high = query(conn, f"SELECT MIN({name}), MAX({name}) FROM {table}")[0]
@@ -141,16 +143,16 @@ def _key_name(info: TableInfo) -> str:
 def split_range(estimate: Callable[[int, int], int], low: int, high: int, step: int) -> list[int]:
     """Points that cut ``[low, high)`` into parts of about ``step`` rows, however unevenly the values lie.
 
-    ``estimate(a, b)`` tells about how many rows have a value in ``[a, b)``. Halves a range until it is small
-    enough, then joins small neighbours.
+    ``estimate(a, b)`` tells about how many rows have a value in ``[a, b)``. Halves a range until it is a fraction of
+    ``step``, then joins neighbours.
     """
     points: list[int] = []
-    filled = 0
+    filled, grain = 0, max(1, step // 4)
     pending = [(low, high)]
     while pending:
         start, stop = pending.pop()
         rows = estimate(start, stop)
-        if rows > step and stop - start > 1:
+        if rows > grain and stop - start > 1:
             middle = (start + stop) // 2
             pending += [(middle, stop), (start, middle)]
             continue

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from dm_worker.dumper.files import METADATA
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
-from dm_worker.dumper.files import METADATA
 
 _TIME = "%Y-%m-%d %H:%M:%S"
 _STATUS = "SHOW MASTER STATUS:"
@@ -74,10 +74,10 @@ def parse_metadata(text: str, path: str) -> DumpMetadata:
             block = None  # the replica's own source is no place that we could read from
         elif block is not None and word:
             key = _read_line(block, word, key, path)
-    locations = [_location(entry, path) for entry in blocks[:2]]
+    places = [_location(entry, path) for entry in blocks[:2]]
     if not blocks and not started:
         raise _malformed(path, "it has neither a start time nor a master status")
-    return DumpMetadata(*([*locations, None, None][:2]), started=started, finished=finished)
+    return DumpMetadata(places[0] if places else None, places[1] if len(places) > 1 else None, started, finished)
 
 
 def _read_line(block: dict[str, str], word: str, key: str, path: str) -> str:

@@ -69,7 +69,9 @@ def parse_options(cfg: SubTaskConfig) -> DumpOptions:
         raise _invalid(f"{base.extra_args!r}: {exc}") from exc
     args = _parser().parse_args(words)
     if args.snapshot or args.consistency == "snapshot":
-        raise _invalid("--snapshot and --consistency snapshot need a TiDB upstream; MySQL and MariaDB have no such reads")
+        raise _invalid(
+            "--snapshot and --consistency snapshot need a TiDB upstream; MySQL and MariaDB have no such reads"
+        )
     if not args.no_views:
         raise _invalid("--no-views=false: views are not migrated")
     if args.no_locks and args.consistency not in (None, "none"):

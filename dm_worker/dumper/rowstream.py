@@ -70,7 +70,9 @@ def _read(conn: Connection[Any], read: Any, size: int) -> bytes:
         data: bytes = read(size)
     except OSError as exc:
         conn._force_close()  # type: ignore[attr-defined]
-        raise pymysql.err.OperationalError(CR.CR_SERVER_LOST, f"Lost connection to server during query ({exc})") from exc
+        raise pymysql.err.OperationalError(
+            CR.CR_SERVER_LOST, f"Lost connection to server during query ({exc})"
+        ) from exc
     if not data:
         conn._force_close()  # type: ignore[attr-defined]
         raise pymysql.err.OperationalError(CR.CR_SERVER_LOST, "Lost connection to server during query")

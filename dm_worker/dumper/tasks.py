@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -77,21 +77,29 @@ def open_session(upstream: DBConfig) -> Connection[Any]:
         read_timeout=_READ_TIMEOUT,
     )
     conn.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-    if "mariadb" in conn.get_server_info().lower():
+    if "mariadb" in str(query(conn, "SELECT VERSION()")[0][0]).lower():
         conn.query("SET SESSION max_statement_time = 0")
     return conn
 
 
 def run_dump_task(spec: DumpSpec, _partition: Iterator[Any]) -> Iterator[TaskReport]:
     """The body of a barrier task."""
-    context = BarrierTaskContext.get()
-    index = context.partitionId()
-    if context.stageAttemptNumber() > 0:
-        # The snapshot died with the first attempt; the driver begins a new dump.
+    index = BarrierTaskContext.get().partitionId()
+    if not claim(Path(spec.folder) / f"task.{index}"):
+        # Spark tries a barrier stage again as a whole, but the snapshot died with the first attempt.
         lost = errors.new("DumpUnitRuntime", "a task of the dump was lost, and the snapshot with it", retryable=True)
         yield TaskReport(index, error=lost)
         return
     yield DumpTask(spec, index).run()
+
+
+def claim(path: Path) -> bool:
+    """Whether nobody else had it before: creating a file is atomic. False as well when the folder is gone."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except (FileExistsError, FileNotFoundError):
+        return False
+    return True
 
 
 class DumpTask:
@@ -138,7 +146,7 @@ class DumpTask:
             for number, chunk in enumerate(spec.chunks):
                 if self._should_stop():
                     raise _Stopped
-                if self._claim(number):
+                if claim(self._folder / f"claim.{number}"):
                     self._dump_chunk(conn, chunk, progress)
                     os.write(done, DONE.pack(number))
         finally:
@@ -164,14 +172,6 @@ class DumpTask:
                 workaround="Resume the task; hold DDL on the upstream until the dump has begun.",
                 retryable=True,
             )
-
-    def _claim(self, number: int) -> bool:
-        """Whether the chunk is ours: creating a file is atomic, so no two tasks take one."""
-        try:
-            os.close(os.open(self._folder / f"claim.{number}", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        except FileExistsError:
-            return False
-        return True
 
     def _dump_chunk(self, conn: Connection[Any], chunk: Chunk, progress: int) -> None:
         name = qualified(chunk.schema, chunk.table)
@@ -230,7 +230,9 @@ class DumpTask:
         where = " WHERE " + " AND ".join(wheres) if wheres else ""
         fields = ",".join(select_expression(column) for column in columns)
         try:
-            for values, rows, size in stream_rows(conn, f"SELECT {fields} FROM {qualified(info.schema, info.name)}{where}"):
+            for values, rows, size in stream_rows(
+                conn, f"SELECT {fields} FROM {qualified(info.schema, info.name)}{where}"
+            ):
                 writer.add(values, rows, size)
                 report.rows += rows
                 report.size += size
@@ -241,8 +243,3 @@ class DumpTask:
         finally:
             writer.abandon()
         report.sizes |= writer.sizes
-
-
-def barrier_options(options: DumpOptions, tasks: int) -> DumpOptions:
-    """The options with as many threads as tasks can run at once."""
-    return replace(options, threads=tasks)

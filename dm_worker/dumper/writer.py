@@ -21,7 +21,15 @@ class ChunkWriter:
     """
 
     def __init__(
-        self, folder: Path, schema: str, table: str, chunk: int, head: bytes, renderer: RowRenderer, *, limits: tuple[int, int]
+        self,
+        folder: Path,
+        schema: str,
+        table: str,
+        chunk: int,
+        head: bytes,
+        renderer: RowRenderer,
+        *,
+        limits: tuple[int, int],
     ) -> None:
         self.sizes: dict[str, int] = {}
         self._folder, self._schema, self._table = folder, schema, table
