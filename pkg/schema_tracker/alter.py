@@ -15,7 +15,6 @@ from pkg.ddl.statement import (
     DropColumn,
     DropConstraint,
     DropIndex,
-    IndexDef,
     NoStructure,
     Options,
     Position,
@@ -36,7 +35,7 @@ def changes_structure(actions: Iterable[Action]) -> bool:
 
 def altered(table: TableInfo, actions: Sequence[Action], schema_charset: Charset, server: ServerDefaults) -> TableInfo:
     """The structure after one ALTER TABLE (renaming of the table apart). Raises ``ValueError`` if it can't apply."""
-    actions = _effective(table, actions)
+    actions = [action for action in actions if not _void(table, action)]
     charset, converts = _charset(table, actions, schema_charset, server)
     columns, names = _columns(table, actions, charset, server)
     if converts:
@@ -58,33 +57,18 @@ def altered(table: TableInfo, actions: Sequence[Action], schema_charset: Charset
     )
 
 
-def _effective(table: TableInfo, actions: Sequence[Action]) -> list[Action]:
-    """The actions without those that IF EXISTS or IF NOT EXISTS makes void."""
-    void_columns: set[str] = set()
-    result: list[Action] = []
-    for action in actions:
-        if isinstance(action, AddColumn) and action.if_not_exists and table.column(action.column.name):
-            void_columns.add(action.column.name.lower())
-            continue
-        if isinstance(action, AddIndex) and _inline_of(action.index, void_columns):
-            continue
-        if not _void(table, action):
-            result.append(action)
-    return result
-
-
-def _inline_of(index: IndexDef, void_columns: set[str]) -> bool:
-    """Whether an index came with the definition of a column that is not added after all."""
-    return index.if_not_exists and [part.column.lower() in void_columns for part in index.parts] == [True]
-
-
 def _void(table: TableInfo, action: Action) -> bool:
+    """Whether IF EXISTS or IF NOT EXISTS keeps the action from doing anything, or what it drops is gone already."""
+    if isinstance(action, AddColumn):
+        return action.if_not_exists and table.column(action.column.name) is not None
     if isinstance(action, ChangeColumn | RenameColumn):
         return action.if_exists and table.column(action.old_name) is None
-    if isinstance(action, DropColumn | AlterColumn):
+    if isinstance(action, AlterColumn):
         return action.if_exists and table.column(action.name) is None
+    if isinstance(action, DropColumn):
+        return table.column(action.name) is None
     if isinstance(action, DropIndex):
-        return action.if_exists and find_index(table.indexes, action.name) is None
+        return find_index(table.indexes, action.name) is None
     if isinstance(action, RenameIndex):
         return action.if_exists and find_index(table.indexes, action.old_name) is None
     if isinstance(action, DropConstraint):
@@ -103,14 +87,13 @@ def _charset(
     for action in actions:
         if isinstance(action, ConvertCharset):
             converts = True
-            charset, collation = action.charset or schema_charset.name, action.collation
-            if not action.charset and not collation:
-                collation = schema_charset.collation
+            charset, collation = action.charset or "default", action.collation
         elif isinstance(action, SetOptions):
             # "CHARACTER SET x COLLATE y" are two options: the collation refines the charset.
             charset = action.options.charset or charset
             collation = action.options.collation or ("" if action.options.charset else collation)
-    return table_charset(Options(charset, collation), current, server), converts
+    inherited = schema_charset if charset.lower() == "default" else current
+    return table_charset(Options(charset, collation), inherited, server), converts
 
 
 @dataclass(slots=True)
@@ -226,10 +209,7 @@ def _kept_indexes(table: TableInfo, actions: Sequence[Action]) -> list[Index]:
     indexes = list(table.indexes)
     for action in actions:
         if isinstance(action, DropIndex | DropConstraint):
-            index = find_index(indexes, action.name)
-            if index is None:
-                raise ValueError(f"the key {action.name!r} does not exist")
-            indexes.remove(index)
+            indexes = [index for index in indexes if index.name.upper() != action.name.upper()]
         elif isinstance(action, RenameIndex):
             index = find_index(indexes, action.old_name)
             if index is None:

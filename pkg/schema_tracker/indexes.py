@@ -24,10 +24,15 @@ def add_index(indexes: list[Index], definition: IndexDef, columns: Sequence[Colu
     parts = tuple(_part(part.column, part.length, columns) for part in definition.parts)
     if definition.kind == "foreign" and any(_serves(index, parts) for index in indexes):
         return
-    if definition.name and find_index(indexes, definition.name) is not None:
-        if definition.if_not_exists:
+    taken = find_index(indexes, definition.name) if definition.name else None
+    if taken is not None:
+        if definition.if_not_exists and not definition.or_replace:
             return
-        raise ValueError(f"the key {definition.name!r} exists already")
+        # The server drops the index that it made for a foreign key as soon as another one serves it, without saying
+        # so: an index that identifies no row may make room.
+        if taken.unique and not definition.or_replace:
+            raise ValueError(f"the key {definition.name!r} exists already")
+        indexes.remove(taken)
     name = definition.name or _free_name(indexes, parts[0].column or "functional_index")
     # A part without a column is an expression or a period: such an index identifies no row.
     unique = definition.kind in ("primary", "unique")

@@ -22,7 +22,9 @@ def parse_create_table(
     ``inherited`` is the charset of the schema, the server's when None. Raises 36067 for text that is not understood,
     44009 for another statement or for one that needs other tables (LIKE).
     """
-    statement = parse(sql, sql_mode=sql_mode, default_schema=default_schema, flavor=server.flavor)
+    statement = parse(
+        sql, sql_mode=sql_mode, default_schema=default_schema, flavor=server.flavor, version=server.version
+    )
     if statement.kind != "create table" or statement.body is None or statement.body.like is not None:
         raise errors.new(
             "SchemaTrackerInvalidCreateTableStmt",
@@ -70,8 +72,12 @@ def referenced_tables(indexes: tuple[IndexDef, ...]) -> tuple[tuple[str, str], .
 
 
 def table_charset(options: Options, inherited: Charset, server: ServerDefaults) -> Charset:
-    """The default charset of a table or schema with these options."""
-    return server.resolve(options.charset, options.collation, inherited)
+    """The default charset of a table or schema with these options, ``inherited`` where they say DEFAULT."""
+    charset = options.charset
+    if charset.lower() == "default" and server.mariadb:
+        # MariaDB takes the charset by its name, with the collation that goes with it by default.
+        charset = inherited.name
+    return server.resolve(charset, options.collation, inherited)
 
 
 def copy_of(source: TableInfo, schema: str, name: str) -> TableInfo:

@@ -190,7 +190,8 @@ def _character(name: str, spec: TypeSpec, inherited: Charset, server: ServerDefa
         charset = server.binary_collation(charset)
     base = name.lower()
     if base in ("enum", "set"):
-        members = ",".join(f"'{member.rstrip(' ').translate(_ENUM_ESCAPES)}'" for member in spec.args)
+        trimmed = spec.args if charset.name == "binary" else [member.rstrip(" ") for member in spec.args]
+        members = ",".join(f"'{member.translate(_ENUM_ESCAPES)}'" for member in trimmed)
         return _in_charset(ResolvedType(base, f"{base}({members})"), charset)
     if base == "text" and spec.args:
         base = _TEXTS[_size_class(_length(spec) * charset.max_bytes)] if _length(spec) else base
