@@ -108,40 +108,33 @@ def test_kill_9_of_a_python_worker_is_healed_within_the_load(
     thread = threading.Thread(target=lambda: outcomes.append(unit.run()))
     thread.start()
     _wait(lambda: _counted(target) > 500)
-    victims = target.execute("SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE 'INSERT INTO `l`%'")
-    pids = [_client_pid(target, int(row[0])) for row in victims]
-    killed = [pid for pid in pids if pid]
-    assert killed
-    os.kill(killed[0], signal.SIGKILL)
+    victims = _python_workers(os.getpid())
+    assert victims
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
     thread.join()
     assert outcomes[0].finished, [str(error) for error in outcomes[0].errors]
     _assert_equal(mariadb_upstream, target)
 
 
-def _client_pid(server: SQLServer, session: int) -> int:
-    """The process behind a session, by its socket's port."""
-    found = server.execute(f"SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = {session}")
-    if not found:
-        return 0
-    port = int(found[0][0].rpartition(":")[2])
-    inodes = {
-        line.split()[9]
-        for table in ("/proc/net/tcp", "/proc/net/tcp6")
-        for line in Path(table).read_text().splitlines()[1:]
-        if int(line.split()[1].rpartition(":")[2], 16) == port
-    }
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
+def _python_workers(root: int) -> list[int]:
+    """The Spark Python workers below process ``root``: they are forks of a daemon, of which they keep the name."""
+    parents: dict[int, int] = {}
+    daemons: set[int] = set()
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
-            text = os.readlink(link)
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"pyspark.daemon" in (folder / "cmdline").read_bytes():
+                daemons.add(int(folder.name))
         except OSError:
-            continue
-        if text.removeprefix("socket:[").removesuffix("]") in inodes and int(link.parts[2]) != server_pid(server):
-            return int(link.parts[2])
-    return 0
+            continue  # ended meanwhile
 
+    def below(pid: int) -> bool:
+        while pid in parents and pid != root:
+            pid = parents[pid]
+        return pid == root
 
-def server_pid(server: SQLServer) -> int:
-    return int((server.dir / "pid").read_text())
+    return [pid for pid in daemons if parents[pid] in daemons and below(pid)]
 
 
 def test_a_restart_of_the_target_is_survived(
