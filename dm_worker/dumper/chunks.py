@@ -24,7 +24,7 @@ MIN_PIECE = 4 << 20
 #: Pieces per task that let the tasks end together.
 PIECES_PER_TASK = 4
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
-#: Types whose order in an index is their order under ``<`` against a literal (ENUM's is not, FLOAT's literal is inexact).
+#: Types whose order in an index is their order under ``<`` against a literal: not ENUM's, and FLOAT has no exact one.
 _PAGEABLE = _INTEGERS | {"decimal", "char", "varchar", "binary", "varbinary", "date", "datetime", "timestamp"}
 
 

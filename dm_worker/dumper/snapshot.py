@@ -35,8 +35,8 @@ _POLL = 0.001
 #: Seconds until all tasks must have connected, and how long members may take to open a snapshot under the lock.
 _GATHER_TIMEOUT = 120.0
 _OPEN_TIMEOUT = 10.0
-#: Seconds that one try for the lock may wait: meanwhile everybody's writes wait behind it. Where writers queue for one
-#: row, the one ahead waits for the lock, which waits for the ones behind: only giving up and trying again resolves that.
+#: Seconds that one try for the lock may wait: meanwhile everybody's writes wait behind it. Where writers queue for
+#: one row, the one ahead waits for the lock, which waits for the ones behind: only giving up and trying again resolves that.
 _LOCK_WAIT = 2
 _LOCK_TRIES = 5
 _LOCK_PAUSE = 0.3
@@ -165,7 +165,7 @@ def _no_lock(exc: pymysql.Error, statement: str) -> DMError:
         f"the upstream did not give the lock for a consistent dump: {cause.message}",
         raw=cause.raw_cause,
         scope="upstream",
-        workaround="Grant RELOAD (for FLUSH TABLES WITH READ LOCK) or LOCK TABLES; when statements that run for long hold"
+        workaround="Grant RELOAD (for FLUSH TABLES WITH READ LOCK) or LOCK TABLES; when long statements hold"
         " it up, wait for them; or choose another way by `--consistency` in extra-args of mydumpers.",
         retryable=cause.retryable,
     )

@@ -156,7 +156,7 @@ class DumpUnit:
         if self._cfg.task_mode in _LOADING and stored_state(self._cfg) is not None:
             raise errors.new(
                 "LoadTaskCheckPointNotMatch",
-                f"the load of source {self._cfg.source_id} has begun, but its dump is not in {self._dir} of this worker",
+                f"the load of {self._cfg.source_id} has begun, but its dump is not in {self._dir} of this worker",
                 workaround="Start the task on the worker that holds the dump. Otherwise stop the task, empty the target"
                 " tables, and start it with --remove-meta to copy anew.",
             )

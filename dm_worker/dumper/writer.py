@@ -10,7 +10,7 @@ from dm_worker.dumper.literals import RowRenderer, Value
 from pkg import errors
 
 HEADER = b"/*!40101 SET NAMES utf8mb4*/;\n/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n/*!40103 SET TIME_ZONE='+00:00' */;\n"
-#: A literal takes at most this many times its text's bytes (hex), so batches of a fraction of a statement stay below it.
+#: Literals take more bytes than their text (hex: twice), so batches are a fraction of a statement.
 _FRACTION = 4
 
 

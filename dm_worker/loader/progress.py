@@ -190,7 +190,8 @@ def _other_dump(cfg: SubTaskConfig) -> DMError:
     return errors.new(
         "LoadTaskCheckPointNotMatch",
         f"the load of source {cfg.source_id} was begun with another dump than the one that lies here now",
-        workaround="Bring the first dump back, or stop the task, empty the target tables and start it with --remove-meta.",
+        workaround="Bring the first dump back, or stop the task, empty the target tables and start it with"
+        " --remove-meta.",
     )
 
 

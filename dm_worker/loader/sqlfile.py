@@ -36,7 +36,7 @@ _HINT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """``text`` without its semicolon; ``end`` is the offset behind it; ``head`` is the length of INSERT INTO <table>."""
+    """``text`` without its semicolon; ``end`` is the offset behind it, ``head`` the length of INSERT INTO <table>."""
 
     kind: StatementKind
     text: bytes

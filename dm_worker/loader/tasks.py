@@ -249,7 +249,8 @@ class FileLoader:
         file = self._file
         return errors.new(
             "LoadLightningRuntime",
-            f"cannot load {file.name} (rows of {qualified(file.schema, file.table)}) into {file.target}: {error_text(exc)}",
+            f"cannot load {file.name} (rows of {qualified(file.schema, file.table)}) into {file.target}:"
+            f" {error_text(exc)}",
             raw=error_text(exc),
             scope="downstream",
             workaround=workaround,
@@ -261,8 +262,8 @@ _FIX_AND_RESUME = (
 )
 _DUPLICATE_HINT = (
     "The target already has a row with this key: rows that were there before, or two merged shards that use the same"
-    " key. Remove or change one of the rows, or give the shards distinct keys; or say by `on-duplicate-logical: replace`"
-    " or `ignore` of loaders which row is to win. Then resume the task."
+    " key. Remove or change one of the rows, or give the shards distinct keys; or say by `on-duplicate-logical:"
+    " replace` or `ignore` of loaders which row is to win. Then resume the task."
 )
 _PACKET_HINT = (
     "Raise max_allowed_packet of the target above the statement's size, then resume the task; or dump anew with a"

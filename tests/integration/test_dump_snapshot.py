@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - statements and rows read best on one line
 """A dump is one moment of the upstream: over parallel sessions, under concurrent writers, at exactly its position."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - statements and rows read best on one line
 """Values that full copies are known to bend: every type, at its edges, through dump and load."""
 
 from __future__ import annotations

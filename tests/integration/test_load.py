@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - statements and rows read best on one line
 """A load brings every row exactly once, whatever dies meanwhile, and says what it cannot load."""
 
 from __future__ import annotations

@@ -1,0 +1,239 @@
+# ruff: noqa: E501 - statements and rows read best on one line
+"""Names, metadata, literals, rows and statements of dump files, without servers."""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm_worker.dumper import files, rowstream
+from dm_worker.dumper.chunks import range_conditions, split_range
+from dm_worker.dumper.literals import Kind, RowRenderer
+from dm_worker.dumper.metadata import DumpMetadata, parse_metadata, read_metadata, render
+from dm_worker.dumper.options import parse_options
+from dm_worker.dumper.writer import HEADER, ChunkWriter
+from dm_worker.loader import sqlfile
+from dm_worker.loader.plan import share_out
+from dm_worker.loader.tasks import FileSpec
+from pkg.binlog.position import Location, Position
+from pkg.config.model import DBConfig, MydumperConfig, SubTaskConfig
+from pkg.errors import DMError
+
+_NAMES = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1, max_size=20)
+
+
+@given(_NAMES, _NAMES, st.integers(0, 999_999_999))
+def test_any_name_comes_back_from_its_file_name(schema: str, table: str, number: int) -> None:
+    for name, kind in (
+        (files.database_file(schema), "database"),
+        (files.table_file(schema, table), "table"),
+        (files.data_file(schema, table, number), "data"),
+    ):
+        assert "/" not in name
+        parsed = files.parse(name)
+        assert parsed is not None
+        assert (parsed.kind, parsed.schema) == (kind, schema)
+        assert parsed.table == ("" if kind == "database" else table)
+
+
+def test_metadata_has_dumplings_form_and_comes_back() -> None:
+    here = Location(Position("mysql-bin.000003", 2_000_000_000_000), "0-1-5,1-2-3")
+    text = render(DumpMetadata(here, None, "2026-01-02 03:04:05", "2026-01-02 03:05:05"))
+    assert "SHOW MASTER STATUS:\n\tLog: mysql-bin.000003\n\tPos: 2000000000000\n\tGTID: 0-1-5,1-2-3\n" in text
+    assert parse_metadata(text, "m").location == here
+    both = DumpMetadata(here, Location(Position("mysql-bin.000004", 4)), "a", "b")
+    assert parse_metadata(render(both), "m") == both
+
+
+def test_gtid_sets_over_several_lines_and_replica_blocks_are_read() -> None:
+    text = (
+        "Started dump at: x\nSHOW MASTER STATUS:\n\tLog: b.000001\n\tPos: 4\n\tGTID:aa-1:1-5,\nbb-2:1\n\n"
+        "SHOW SLAVE STATUS:\n\tHost: h\n\tLog: other.000009\n\tPos: 9\nFinished dump at: y\n"
+    )
+    assert parse_metadata(text, "m").location == Location(Position("b.000001", 4), "aa-1:1-5,bb-2:1")
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", 11001),
+        ("Started dump at: x\nSHOW MASTER STATUS:\n\tLog: b.1\n\tPos: four\n", 11001),
+        ("Started dump at: x\n", 11123),
+    ],
+)
+def test_metadata_without_a_position_is_an_error(tmp_path: Path, text: str, code: int) -> None:
+    (tmp_path / "metadata").write_text(text)
+    with pytest.raises(DMError) as caught:
+        read_metadata(tmp_path)
+    assert caught.value.code == code
+
+
+def _cfg(extra: str) -> SubTaskConfig:
+    server = DBConfig("h", 1)
+    return SubTaskConfig("t", "s", "all", server, server, mydumper=MydumperConfig(extra_args=extra))
+
+
+@pytest.mark.parametrize(
+    "extra",
+    ["--nosuch 1", "-t 0", "-F 0", "-F 1X", "--consistency maybe", "--snapshot 1", "--no-locks --consistency lock", "-T plain", "'", "-W=false", "word"],
+)  # fmt: skip
+def test_extra_args_that_are_not_understood_are_refused(extra: str) -> None:
+    with pytest.raises(DMError) as caught:
+        parse_options(_cfg(extra))
+    assert caught.value.code == 32001
+
+
+def test_extra_args_take_the_place_of_settings() -> None:
+    options = parse_options(
+        _cfg("-t 7 -F 2MiB -s 500 -r 9 --consistency=lock --where 'a > 1' -B x,y --escape-backslash=false")
+    )
+    assert (options.threads, options.chunk_filesize, options.statement_size, options.rows) == (7, 2 << 20, 500, 9)
+    assert (options.where, options.consistency, options.escape_backslash) == ("a > 1", "lock", False)
+    assert options.filter.allows("x", "t")
+    assert not options.filter.allows("z", "t")
+
+
+_VALUES = st.one_of(
+    st.none(), st.binary(max_size=20), st.sampled_from([249, 250, 251, 252, 65535, 65536]).map(lambda n: b"x" * n)
+)
+
+
+def _packet(payload: bytes) -> bytes:
+    return len(payload).to_bytes(3, "little") + b"\1" + payload
+
+
+def _encoded(value: bytes | None) -> bytes:
+    if value is None:
+        return b"\xfb"
+    size = len(value)
+    head = (
+        bytes([size])
+        if size < 251
+        else b"\xfc" + size.to_bytes(2, "little")
+        if size < 65536
+        else b"\xfd" + size.to_bytes(3, "little")
+    )
+    return head + value
+
+
+class _Connection:
+    """Just enough of a driver's connection: a result set of ``width`` columns in a buffer, served in small pieces."""
+
+    def __init__(self, width: int, stream: bytes, piece: int) -> None:
+        self._width, self._piece = width, piece
+        self._rfile = self
+        self._stream = io.BytesIO(stream)
+
+    def _execute_command(self, *_: Any) -> None: ...
+
+    def _read_packet(self) -> _Connection:
+        return self
+
+    def is_ok_packet(self) -> bool:
+        return False
+
+    def read_length_encoded_integer(self) -> int:
+        return self._width
+
+    def read1(self, size: int) -> bytes:
+        return self._stream.read(min(size, self._piece))
+
+    def read(self, size: int) -> bytes:
+        return self._stream.read(size)
+
+
+@given(st.lists(st.tuples(_VALUES, _VALUES), max_size=20), st.integers(1, 5000))
+def test_rows_are_read_whole_however_the_network_cuts_them(rows: list[tuple[bytes | None, ...]], piece: int) -> None:
+    stream = b"".join(_packet(b"".join(map(_encoded, row))) for row in rows) + _packet(b"\xfe\0\0\2\0")
+    conn: Any = _Connection(2, stream, piece)
+    found = [value for values, _, _ in rowstream.stream_rows(conn, "") for value in values]
+    assert found == [value for row in rows for value in row]
+
+
+@given(
+    st.lists(st.tuples(st.one_of(st.none(), st.text(max_size=30)), st.binary(max_size=9)), min_size=1, max_size=9),
+    st.booleans(),
+)
+def test_statements_end_where_they_end_whatever_the_values_hold(
+    rows: list[tuple[str | None, bytes]], backslash: bool
+) -> None:
+    renderer = RowRenderer([Kind.TEXT, Kind.HEX], backslash=backslash)
+    values = [v if v is None else v.encode() if isinstance(v, str) else v for row in rows for v in row]
+    insert = b"INSERT INTO `a;'b` VALUES\n" + renderer.render(values, len(rows))
+    text = HEADER + insert + b";\n-- it's; a comment\n" + insert + b";\n"
+    statements = list(sqlfile.read_statements(io.BytesIO(text), 0, "f"))
+    assert [s.kind for s in statements] == ["session"] * 3 + ["rows"] * 2
+    assert statements[3].text == statements[4].text == insert
+    assert statements[3].table == "a;'b"
+    again = list(sqlfile.read_statements(io.BytesIO(text), statements[3].end, "f"))
+    assert [s.text for s in again] == [insert]
+
+
+@pytest.mark.parametrize(
+    "tail", [b"INSERT INTO t VALUES ('a;", b"DROP TABLE t;", b"DELETE FROM t;", b"INSERT INTO t VALUES (1)"]
+)
+def test_a_file_that_breaks_off_or_holds_other_statements_is_refused(tail: bytes) -> None:
+    with pytest.raises(DMError) as caught:
+        list(sqlfile.read_statements(io.BytesIO(b"INSERT INTO t VALUES (1);\n" + tail), 0, "f"))
+    assert caught.value.code == 34006
+
+
+@given(st.lists(st.integers(0, 10_000), min_size=1, max_size=300, unique=True), st.integers(1, 50))
+def test_integer_ranges_hold_about_the_wanted_rows_however_they_lie(ids: list[int], step: int) -> None:
+    points = split_range(lambda a, b: sum(a <= i < b for i in ids), min(ids), max(ids) + 1, step)
+    assert points == sorted(set(points))
+    edges = [min(ids), *points, max(ids) + 1]
+    assert all(sum(a <= i < b for i in ids) <= step for a, b in zip(edges, edges[1:], strict=False))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=60),
+    st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=5),
+)
+def test_conditions_on_a_composite_key_cover_every_row_once(
+    rows: list[tuple[int, int]], points: set[tuple[int, int]]
+) -> None:
+    conditions = range_conditions(["a", "b"], [tuple(str(v).encode() for v in point) for point in sorted(points)])
+    db = sqlite3.connect(":memory:")
+    db.execute("CREATE TABLE t (a INT, b INT)")
+    db.executemany("INSERT INTO t VALUES (?, ?)", rows)
+    found = [
+        row for text in conditions for row in db.execute("SELECT a, b FROM t" + (f" WHERE {text}" if text else ""))
+    ]
+    assert sorted(found) == sorted(rows)
+
+
+def test_files_and_statements_stay_within_their_bounds(tmp_path: Path) -> None:
+    writer = ChunkWriter(tmp_path, "s", "t", 2, b"INSERT INTO t VALUES\n", RowRenderer([Kind.HEX]), limits=(500, 3000))
+    writer.add([bytes([n]) * 40 for n in range(250)], 250, 250 * 41)
+    writer.close()
+    assert len(writer.sizes) > 3
+    rows = 0
+    for name, size in writer.sizes.items():
+        assert files.parse(name) is not None
+        assert (tmp_path / name).stat().st_size == size <= 3000
+        with (tmp_path / name).open("rb") as file:
+            texts = [s.text for s in sqlfile.read_statements(file, 0, name) if s.kind == "rows"]
+        assert all(len(text) <= 500 for text in texts)
+        rows += sum(text.count(b"x'") for text in texts)
+    assert rows == 250
+
+
+def test_floating_literals_keep_the_sign_of_zero_and_are_no_decimals() -> None:
+    assert RowRenderer([Kind.FLOATING]).render([b"-0", None, b"1e-7", b"344.221435546875"], 4) == (
+        b"(-0e0),\n(NULL),\n(1e-7),\n(344.221435546875e0)"
+    )
+
+
+def test_finished_files_are_not_shared_out_and_tasks_are_even() -> None:
+    specs = [FileSpec(f"f{n}", 10 << 20, "s", "t", "s", "t") for n in range(8)]
+    left = {spec.name: 10 << 20 for spec in specs[1:]}
+    shares = share_out(specs, left, 3)
+    assert sorted(len(share) for share in shares) == [2, 2, 3]
+    assert {file.name for share in shares for file in share} == set(left)
