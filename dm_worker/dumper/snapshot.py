@@ -36,7 +36,7 @@ _POLL = 0.001
 _GATHER_TIMEOUT = 120.0
 _OPEN_TIMEOUT = 10.0
 #: Seconds that one try for the lock may wait: meanwhile everybody's writes wait behind it. Where writers queue for
-#: one row, the one ahead waits for the lock, which waits for the ones behind: only giving up and trying again resolves that.
+#: one row, the one ahead waits for the lock, which waits for the ones behind: only giving up and trying again helps.
 _LOCK_WAIT = 2
 _LOCK_TRIES = 5
 _LOCK_PAUSE = 0.3

@@ -71,7 +71,6 @@ class DumpUnit:
         self._engine = engine
         self._dir = dump_dir(cfg)
         self._stopping = threading.Event()
-        self._killed = threading.Event()
         self._attempt: _Attempt | None = None
         self._manifest: Manifest | None = None
         self._group = f"dump/{cfg.name}/{cfg.source_id}/{secrets.token_hex(4)}"
@@ -94,7 +93,6 @@ class DumpUnit:
 
     def run(self) -> UnitOutcome:
         self._stopping.clear()
-        self._killed.clear()
         try:
             if self.is_finished():
                 return UnitOutcome(finished=True)
@@ -114,7 +112,6 @@ class DumpUnit:
         if attempt is not None:
             attempt.work.request_stop()
         if not graceful:
-            self._killed.set()
             self._engine.cancel(self._group)
 
     def status(self) -> pb.DumpStatus:

@@ -48,6 +48,8 @@ log = get_logger("loader")
 
 _WATCH_SECONDS = 1.0
 _LOG_SECONDS = 5.0
+#: Tries of the whole load, beside those of its tasks, while the target is away.
+_ATTEMPTS = 40
 #: Every value that an upstream holds must be taken, and a value that does not fit must be refused, not bent.
 SESSION = {
     "foreign_key_checks": "0",
@@ -103,7 +105,7 @@ class LoadUnit:
     def run(self) -> UnitOutcome:
         self._stopping.clear()
         try:
-            finished = retrying(self._load, should_stop=self._stopping.is_set)
+            finished = retrying(self._load, should_stop=self._stopping.is_set, attempts=_ATTEMPTS)
         except DMError as exc:
             if self._stopping.is_set():
                 return UnitOutcome(canceled=True)

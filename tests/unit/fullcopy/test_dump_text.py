@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -189,7 +190,7 @@ def test_integer_ranges_hold_about_the_wanted_rows_however_they_lie(ids: list[in
     points = split_range(lambda a, b: sum(a <= i < b for i in ids), min(ids), max(ids) + 1, step)
     assert points == sorted(set(points))
     edges = [min(ids), *points, max(ids) + 1]
-    assert all(sum(a <= i < b for i in ids) <= step for a, b in zip(edges, edges[1:], strict=False))
+    assert all(sum(a <= i < b for i in ids) <= step for a, b in itertools.pairwise(edges))
 
 
 @given(
