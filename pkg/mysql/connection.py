@@ -1,0 +1,236 @@
+"""Connections to upstreams and targets, and what their errors mean.
+
+The only place that turns a driver's exception into a :class:`DMError`: with the server's number and SQLSTATE in the
+form operators' scripts match (``Error 1054 (42S22): …``), the scope of the connection, and whether to try again.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+import tempfile
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import pymysql
+from pymysql.connections import Connection
+from pymysql.constants import CLIENT
+
+from pkg import errors
+from pkg.config.model import DBConfig, SecurityConfig
+from pkg.errors import DMError
+
+Scope = Literal["upstream", "downstream"]
+
+#: The server said no for now: the same statement may well pass when tried again.
+RETRYABLE_NUMBERS = frozenset(
+    {
+        1040,  # too many connections
+        1053,  # server shutdown in progress
+        1158,  # network read error
+        1159,
+        1160,
+        1161,
+        1205,  # lock wait timeout
+        1213,  # deadlock
+        1290,  # --read-only during a switch-over
+        1317,  # query interrupted
+        1836,  # read-only mode
+        1927,  # connection was killed (MariaDB)
+        2002,
+        2003,
+        2006,
+        2013,
+        2014,
+        3159,
+        8022,  # TiDB: commit conflict, can retry
+        8028,  # TiDB: schema changed meanwhile
+        9001,  # TiDB: PD timeout
+        9002,  # TiKV timeout
+        9003,
+        9004,
+        9005,
+        9007,
+    }
+)
+_LOST = frozenset({2006, 2013, 2014, 1053, 1927, 1158, 1159, 1160, 1161})
+#: SQLSTATEs of numbers whose state the driver drops.
+_SQLSTATES = {
+    1044: "42000",
+    1045: "28000",
+    1049: "42000",
+    1050: "42S01",
+    1051: "42S02",
+    1054: "42S22",
+    1060: "42S21",
+    1061: "42000",
+    1062: "23000",
+    1064: "42000",
+    1091: "42000",
+    1142: "42000",
+    1146: "42S02",
+    1205: "HY000",
+    1213: "40001",
+    1227: "42000",
+    1264: "22003",
+    1366: "22007",
+    1406: "22001",
+    1451: "23000",
+    1452: "23000",
+}
+_HINTS = {
+    1045: "Check user and password of this connection, and from which hosts the server lets that user in.",
+    1044: "Grant the user access to this database.",
+    1142: "Grant the user the privilege that the message names.",
+    1227: "Grant the user the privilege that the message names.",
+    1040: "Raise max_connections of the server or lower threads and worker-count.",
+}
+
+
+def connect(
+    cfg: DBConfig,
+    *,
+    scope: Scope,
+    autocommit: bool = True,
+    session: Mapping[str, str] | None = None,
+    charset: str = "utf8mb4",
+    read_timeout: float = 300.0,
+    database: str | None = None,
+    cursorclass: type[Any] = pymysql.cursors.Cursor,
+) -> Connection[Any]:
+    """Opens a connection and sets its session variables (``session`` over those of ``cfg``).
+
+    Raises DMError 10001 when the server refuses or is not reachable (retryable when it may come back),
+    11112 for unusable TLS files.
+    """
+    host = cfg.host.strip("[]")  # an IPv6 literal may be written with brackets
+    try:
+        conn: Connection[Any] = pymysql.connect(
+            host=host,
+            port=cfg.port,
+            user=cfg.user,
+            password=cfg.password,
+            database=database,
+            charset=charset,
+            autocommit=autocommit,
+            connect_timeout=10,
+            read_timeout=read_timeout,
+            write_timeout=read_timeout,
+            client_flag=CLIENT.FOUND_ROWS,
+            cursorclass=cursorclass,
+            max_allowed_packet=max(cfg.max_allowed_packet, 1024),
+            local_infile=False,
+            ssl=tls_context(cfg.security) if cfg.security else None,
+        )
+    except pymysql.Error as exc:
+        raise _refused(exc, cfg, scope) from exc
+    try:
+        set_session(conn, {**dict(cfg.session), **(session or {})})
+    except pymysql.Error as exc:
+        conn.close()
+        raise classify(exc, scope=scope, statement="SET SESSION …") from exc
+    return conn
+
+
+def set_session(conn: Connection[Any], session: Mapping[str, str]) -> None:
+    """Sets session variables; numbers and booleans are passed bare, all else as strings."""
+    with conn.cursor() as cursor:
+        for name, value in session.items():
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name):
+                raise errors.new("ConfigYamlTransform", f"session variable name {name!r} is not valid")
+            bare = re.fullmatch(r"-?\d+(\.\d+)?|ON|OFF|TRUE|FALSE", str(value), re.IGNORECASE) is not None
+            cursor.execute(f"SET SESSION {name} = {value if bare else conn.escape(str(value))}")
+
+
+def tls_context(security: SecurityConfig) -> ssl.SSLContext:
+    """The client side's TLS settings from paths or PEM bytes. Raises DMError 11112 for unusable material."""
+    try:
+        ca = security.ssl_ca_bytes.decode() or None
+        context = ssl.create_default_context(cafile=security.ssl_ca or None, cadata=ca)
+        # MySQL servers' self-made certificates rarely name the host; the CA is what is checked, as DM does.
+        context.check_hostname = False
+        if not security.ssl_ca and not ca:
+            context.verify_mode = ssl.CERT_NONE
+        if security.ssl_cert:
+            context.load_cert_chain(security.ssl_cert, security.ssl_key or None)
+        elif security.ssl_cert_bytes:
+            with tempfile.NamedTemporaryFile(suffix=".pem") as pem:
+                pem.write(security.ssl_cert_bytes + b"\n" + security.ssl_key_bytes)
+                pem.flush()
+                context.load_cert_chain(pem.name)
+    except (OSError, ValueError, ssl.SSLError) as exc:
+        raise errors.new(
+            "ConnInvalidTLSConfig",
+            "the TLS certificate, key or CA cannot be loaded",
+            raw=exc,
+            workaround="Check ssl-ca, ssl-cert and ssl-key (or their -bytes forms) of this connection.",
+        ) from exc
+    return context
+
+
+def error_number(exc: BaseException) -> int:
+    """The server's (or the client library's 2xxx) error number; 0 when the exception has none."""
+    return exc.args[0] if exc.args and isinstance(exc.args[0], int) else 0
+
+
+def is_lost(exc: BaseException) -> bool:
+    """Whether the connection is gone, so that it must be opened anew before anything else."""
+    if isinstance(exc, pymysql.err.InterfaceError):
+        return True
+    return isinstance(exc, OSError) or error_number(exc) in _LOST
+
+
+def is_retryable(exc: BaseException) -> bool:
+    return is_lost(exc) or error_number(exc) in RETRYABLE_NUMBERS
+
+
+def error_text(exc: BaseException) -> str:
+    """``Error 1054 (42S22): Unknown column …``, the form that scripts know."""
+    number = error_number(exc)
+    if not number:
+        return f"{exc}" or type(exc).__name__
+    message = str(exc.args[1]) if len(exc.args) > 1 else ""
+    return f"Error {number} ({_SQLSTATES.get(number, 'HY000')}): {message}"
+
+
+def classify(exc: BaseException, *, scope: Scope, statement: str = "", table: str = "") -> DMError:
+    """What a failed statement means. A DMError passes through; ``statement`` is shown cut to 200 characters."""
+    if isinstance(exc, DMError):
+        return exc
+    where = f" on {table}" if table else ""
+    shown = f": {statement[:200]}{'…' if len(statement) > 200 else ''}" if statement else ""
+    if is_lost(exc):
+        name, what = "DBBadConn", f"the {scope} connection was lost{where}{shown}"
+        hint = "The connection is opened again by itself; if it keeps failing, check the server and the network."
+    else:
+        name, what = "DBExecuteFailed", f"the {scope} refused a statement{where}{shown}"
+        hint = _HINTS.get(error_number(exc), "")
+    return errors.new(
+        name,
+        f"{what}: {error_text(exc)}",
+        raw=error_text(exc),
+        scope=scope,
+        workaround=hint,
+        retryable=is_retryable(exc),
+    )
+
+
+def _refused(exc: pymysql.Error, cfg: DBConfig, scope: Scope) -> DMError:
+    address = f"{cfg.host}:{cfg.port}"
+    number = error_number(exc)
+    if number == 2003:
+        cause = f"dial tcp {address}: connect: connection refused"
+        if "refused" not in str(exc).lower():
+            cause = f"dial tcp {address}: {error_text(exc)}"
+        hint = "Check that the server runs and that host and port are right."
+    else:
+        cause = error_text(exc)
+        hint = _HINTS.get(number, "")
+    return errors.new(
+        "DBDriverError",
+        f"cannot connect to the {scope} {cfg.user}@{address}: {cause}",
+        raw=cause,
+        scope=scope,
+        workaround=hint,
+        retryable=is_retryable(exc),
+    )

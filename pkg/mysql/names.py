@@ -1,0 +1,22 @@
+"""Quoting of names and strings."""
+
+from __future__ import annotations
+
+#: Never migrated, compared in lower case (reference: block-allow-list, step 1).
+SYSTEM_SCHEMAS = frozenset(
+    {"mysql", "information_schema", "performance_schema", "sys", "metrics_schema", "inspection_schema", "metric_schema"}
+)
+
+
+def quote(name: str) -> str:
+    """``a`b`` → `` `a``b` ``."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def qualified(schema: str, table: str) -> str:
+    return f"{quote(schema)}.{quote(table)}"
+
+
+def quote_string(text: str) -> str:
+    """A string literal that holds under every sql_mode but NO_BACKSLASH_ESCAPES."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''").replace("\0", "\\0") + "'"

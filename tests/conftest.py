@@ -1,0 +1,96 @@
+"""Fixtures: real servers, shared by a session where tests only need one, fresh where they break it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pytest
+
+from dm_worker.spark import SparkEngine
+from tests.harness.etcd import EtcdServer
+from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+
+S = TypeVar("S", bound=SQLServer)
+
+
+@pytest.fixture(scope="session")
+def _mariadb_upstream() -> Iterator[MariaDBServer]:
+    server = MariaDBServer(gtid=True)
+    server.start()
+    yield server
+    server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def _mysql_upstream() -> Iterator[MySQLServer]:
+    server = MySQLServer(gtid=True)
+    server.start()
+    yield server
+    server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def _target() -> Iterator[MariaDBServer]:
+    server = MariaDBServer(binlog=False)
+    server.start()
+    yield server
+    server.cleanup()
+
+
+@pytest.fixture
+def mariadb_upstream(_mariadb_upstream: MariaDBServer) -> MariaDBServer:
+    """A MariaDB with binlog and GTID, emptied of user schemas."""
+    return _emptied(_mariadb_upstream)
+
+
+@pytest.fixture
+def mysql_upstream(_mysql_upstream: MySQLServer) -> MySQLServer:
+    """A MySQL 5.6 with binlog and GTID, emptied of user schemas."""
+    return _emptied(_mysql_upstream)
+
+
+@pytest.fixture
+def target(_target: MariaDBServer) -> MariaDBServer:
+    """A MariaDB to migrate into, emptied of user schemas."""
+    return _emptied(_target)
+
+
+def _emptied(server: S) -> S:
+    if not server.running():
+        server.start()
+    server.wipe()
+    return server
+
+
+@pytest.fixture
+def etcd() -> Iterator[EtcdServer]:
+    """A fresh etcd."""
+    server = EtcdServer()
+    server.start()
+    yield server
+    server.cleanup()
+
+
+@pytest.fixture
+def new_mariadb() -> Iterator[Callable[..., MariaDBServer]]:
+    """Makes MariaDB servers of a test's own, with options; removed at its end."""
+    made: list[MariaDBServer] = []
+
+    def make(**options: object) -> MariaDBServer:
+        server = MariaDBServer(**options)  # type: ignore[arg-type]
+        made.append(server)
+        server.start()
+        return server
+
+    yield make
+    for server in made:
+        server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkEngine]:
+    """One embedded Spark for the session."""
+    engine = SparkEngine(slots=8)
+    yield engine
+    engine.close()

@@ -1,0 +1,223 @@
+"""A whole cluster of real processes: dm-master, dm-workers, and dmctl to drive them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.harness.mysql import SQLServer
+from tests.harness.process import HarnessError, Process, free_port, wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def program(module: str, *args: str) -> list[str]:
+    """The command line of one of our programs, run from this checkout."""
+    return [sys.executable, "-m", module, *args]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+
+
+class DMMaster(Process):
+    """One dm-master with its own etcd member (or external ``etcd_endpoints``)."""
+
+    name = "dm-master"
+
+    def __init__(self, base: Path, *, member: str = "master1", extra: str = "") -> None:
+        super().__init__(base)
+        self.member = member
+        self.port = free_port()
+        self.peer_port = free_port()
+        self.etcd_port = free_port()
+        self.config = self.dir / "dm-master.toml"
+        lines = [
+            f'name = "{member}"',
+            f'master-addr = "127.0.0.1:{self.port}"',
+            f'advertise-addr = "127.0.0.1:{self.port}"',
+            f'data-dir = "{self.dir}/data"',
+            f'log-file = "{self.dir}/dm-master.log"',
+        ]
+        if "etcd-endpoints" not in extra:
+            lines += [
+                f'peer-urls = "http://127.0.0.1:{self.peer_port}"',
+                f'etcd-client-urls = "http://127.0.0.1:{self.etcd_port}"',
+            ]
+        self.config.write_text("\n".join([*lines, extra, ""]))
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def command(self) -> Sequence[str]:
+        return program("dm_master.cli", "--config", str(self.config))
+
+    def environment(self) -> Mapping[str, str]:
+        return environment()
+
+    def ready(self) -> bool:
+        return http_ok(f"http://{self.address}/health")
+
+
+class DMWorker(Process):
+    """One dm-worker."""
+
+    name = "dm-worker"
+
+    def __init__(self, base: Path, *, member: str, join: str, keepalive_ttl: int = 5, extra: str = "") -> None:
+        super().__init__(base)
+        self.member = member
+        self.port = free_port()
+        self.config = self.dir / "dm-worker.toml"
+        lines = [
+            f'name = "{member}"',
+            f'worker-addr = "127.0.0.1:{self.port}"',
+            f'advertise-addr = "127.0.0.1:{self.port}"',
+            f'join = "{join}"',
+            f"keepalive-ttl = {keepalive_ttl}",
+            f'log-file = "{self.dir}/dm-worker.log"',
+            extra,
+        ]
+        self.config.write_text("\n".join([*lines, ""]))
+
+    def command(self) -> Sequence[str]:
+        return program("dm_worker.cli", "--config", str(self.config))
+
+    def environment(self) -> Mapping[str, str]:
+        return environment()
+
+    def ready(self) -> bool:
+        return http_ok(f"http://127.0.0.1:{self.port}/status")
+
+
+class Cluster:
+    """One master and some workers in a folder of their own; ``close`` leaves nothing behind."""
+
+    def __init__(self, workers: int = 2, *, base: Path | None = None, keepalive_ttl: int = 5) -> None:
+        self.dir = Path(tempfile.mkdtemp(prefix="dm-cluster-", dir=base))
+        self.master = DMMaster(self.dir)
+        self.workers = [
+            DMWorker(self.dir, member=f"worker{i + 1}", join=self.master.address, keepalive_ttl=keepalive_ttl)
+            for i in range(workers)
+        ]
+
+    def start(self) -> None:
+        self.master.start()
+        for worker in self.workers:
+            worker.start(wait=False)
+        for worker in self.workers:
+            worker.wait_ready()
+
+    def close(self) -> None:
+        for process in (*self.workers, self.master):
+            process.stop(seconds=15)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self) -> Cluster:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def logs(self) -> str:
+        """The last lines of every process, for a failing test's report."""
+        return "\n\n".join(f"== {p.name} {p.dir.name}\n{p.tail()}" for p in (self.master, *self.workers))
+
+    # dmctl
+
+    def dmctl_text(self, *args: str, timeout: float = 120) -> str:
+        """One dmctl call; its standard output. Raises ``HarnessError`` on a non-zero exit."""
+        command = program("dmctl.cli", "--master-addr", self.master.address, *args)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout, env=environment(), cwd=self.dir, check=False
+        )
+        if done.returncode:
+            raise HarnessError(f"dmctl {' '.join(args)} exited {done.returncode}:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def dmctl(self, *args: str, timeout: float = 120) -> dict[str, Any]:
+        """One dmctl call; its JSON answer."""
+        text = self.dmctl_text(*args, timeout=timeout)
+        try:
+            answer: dict[str, Any] = json.loads(text)
+        except ValueError:
+            raise HarnessError(f"dmctl {' '.join(args)} printed no JSON:\n{text}") from None
+        return answer
+
+    def ok(self, *args: str) -> dict[str, Any]:
+        """One dmctl call that must succeed, for every source too."""
+        answer = self.dmctl(*args)
+        if not answer["result"] or not all(source["result"] for source in answer.get("sources", [])):
+            raise HarnessError(f"dmctl {' '.join(args)} failed:\n{json.dumps(answer, indent=2)}\n{self.logs()}")
+        return answer
+
+    def add_source(self, server: SQLServer, source_id: str, *, gtid: bool = False) -> None:
+        path = self.dir / f"{source_id}.yaml"
+        path.write_text(
+            f"source-id: {source_id}\nenable-gtid: {'true' if gtid else 'false'}\n"
+            f"from:\n  host: 127.0.0.1\n  port: {server.port}\n  user: root\n  password: ''\n"
+        )
+        self.ok("operate-source", "create", str(path))
+
+    def write_task(self, text: str, name: str = "task.yaml") -> str:
+        path = self.dir / name
+        path.write_text(text)
+        return str(path)
+
+    def subtasks(self, task: str) -> dict[str, dict[str, Any]]:
+        """``query-status task``: source → its subtask's status."""
+        answer = self.dmctl("query-status", task)
+        return {
+            source["sourceStatus"]["source"]: status
+            for source in answer["sources"]
+            for status in source["subTaskStatus"] or []
+        }
+
+    def wait_stage(self, task: str, stage: str, *, unit: str = "", seconds: float = 120) -> None:
+        """Waits until every subtask is in ``stage`` (and ``unit``)."""
+
+        def reached() -> bool:
+            states = self.subtasks(task)
+            broken = [s for s in states.values() if s["stage"] == "Paused" and (s["result"] or {}).get("errors")]
+            if broken and stage != "Paused":
+                raise HarnessError(f"task {task} met an error:\n{json.dumps(broken, indent=2)}\n{self.logs()}")
+            return bool(states) and all(s["stage"] == stage and unit in ("", s["unit"]) for s in states.values())
+
+        self._wait(reached, f"task {task} in {stage} {unit}", seconds)
+
+    def wait_synced(self, task: str, *, seconds: float = 120) -> None:
+        """Waits until every subtask's checkpoint reached the end of its upstream's binlog."""
+
+        def synced() -> bool:
+            states = self.subtasks(task)
+            broken = [s for s in states.values() if (s["result"] or {}).get("errors")]
+            if broken:
+                raise HarnessError(f"task {task} met an error:\n{json.dumps(broken, indent=2)}\n{self.logs()}")
+            return bool(states) and all(s.get("sync", {}).get("synced") for s in states.values())
+
+        self._wait(synced, f"task {task} synced", seconds)
+
+    def _wait(self, ready: Callable[[], bool], what: str, seconds: float) -> None:
+        try:
+            wait_until(ready, what, seconds, step=0.3)
+        except HarnessError as exc:
+            raise HarnessError(f"{exc}\n{self.dmctl_text('query-status', '--more')}\n{self.logs()}") from None
+
+
+def http_ok(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False

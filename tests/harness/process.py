@@ -1,0 +1,141 @@
+"""A server process of a test: started, waited for, killed hard, and never left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+
+class HarnessError(RuntimeError):
+    """A real component is missing or does not start: an error of the set-up, never a reason to skip."""
+
+
+_handed_out: set[int] = set()
+
+
+def free_port() -> int:
+    """A loopback port nobody listens on, not handed out before in this process."""
+    while True:
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            port = int(sock.getsockname()[1])
+        if port not in _handed_out:
+            _handed_out.add(port)
+            return port
+
+
+def binary(*names: str) -> str:
+    """The first of ``names`` found on PATH or in the places where Debian puts servers."""
+    for name in names:
+        found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin:/sbin")
+        if found:
+            return found
+    raise HarnessError(f"none of {', '.join(names)} is installed; `make setup` installs what the tests need")
+
+
+def wait_until(ready: Callable[[], bool], what: str, seconds: float = 60.0, step: float = 0.05) -> None:
+    """Polls ``ready`` until it is true; raises ``HarnessError`` naming ``what`` after ``seconds``."""
+    end = time.monotonic() + seconds
+    while not ready():
+        if time.monotonic() > end:
+            raise HarnessError(f"{what}: not within {seconds:.0f} s")
+        time.sleep(step)
+
+
+class Process:
+    """One child process with a log file; subclasses say how to start it and when it is ready."""
+
+    name = "process"
+
+    def __init__(self, base: Path | None = None) -> None:
+        self.dir = Path(tempfile.mkdtemp(prefix=f"dm-{self.name}-", dir=base))
+        self.log = self.dir / f"{self.name}.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    # What subclasses give.
+    def command(self) -> Sequence[str]:
+        raise NotImplementedError
+
+    def environment(self) -> Mapping[str, str]:
+        return os.environ
+
+    def ready(self) -> bool:
+        raise NotImplementedError
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise HarnessError(f"{self.name} is not running")
+        return self._process.pid
+
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, *, wait: bool = True) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                list(self.command()),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.dir,
+                env=dict(self.environment()),
+                start_new_session=True,
+            )
+        if wait:
+            self.wait_ready()
+
+    def wait_ready(self, seconds: float = 60.0) -> None:
+        def up() -> bool:
+            if not self.running():
+                raise HarnessError(f"{self.name} ended while starting:\n{self.tail()}")
+            return self.ready()
+
+        wait_until(up, f"{self.name} answers", seconds)
+
+    def tail(self, lines: int = 40) -> str:
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """kill -9, and waits until it is gone."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self, seconds: float = 30.0) -> int:
+        """Ends it gracefully (hard after ``seconds``); returns the exit code."""
+        if self._process is None:
+            return 0
+        if self.running():
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        return int(self._process.returncode or 0)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def cleanup(self) -> None:
+        """Stops it at once and removes its folder."""
+        self.kill()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def port_open(port: int) -> bool:
+    with socket.socket() as sock:
+        sock.settimeout(0.5)
+        return sock.connect_ex(("127.0.0.1", port)) == 0
