@@ -68,6 +68,11 @@ class SparkJvm:
     def alive(self) -> bool:
         return self._process.poll() is None
 
+    @property
+    def last_words(self) -> str:
+        """The last lines that the JVM or its Python workers printed."""
+        return "\n".join(self._said)
+
     def close(self) -> None:
         """Ends the JVM: by closing its stdin, by force when it does not listen. Idempotent."""
         assert self._process.stdin is not None

@@ -83,7 +83,7 @@ class SparkEngine:
             if self._closed:
                 raise RuntimeError("the Spark engine is closed: the worker is ending")
             if self._jvm is not None and not self._jvm.alive:
-                log.error("Spark's JVM died and is started again", pid=self._jvm.pid)
+                log.error("Spark's JVM died and is started again", pid=self._jvm.pid, output=self._jvm.last_words)
                 self._discard()
             if self._context is None:
                 self._context = self._start()
@@ -117,6 +117,8 @@ class SparkEngine:
         settings = self._settings(self._folder.path)
         self._jvm = SparkJvm(settings, self._folder.path)
         context = SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=self._jvm.gateway)
+        # Its default prints a stack trace to stderr when the JVM closes the connection.
+        context._accumulatorServer.handle_error = _accumulators_cut
         if not self.is_local:
             context.addPyFile(str(_pack_code(self._folder.path)))
         return context
@@ -176,11 +178,17 @@ class SparkEngine:
         """Forgets context and JVM, so that a new pair can be made."""
         if self._jvm is not None:
             self._jvm.close()
+        if self._context is not None and self._context._accumulatorServer is not None:
+            self._context._accumulatorServer.shutdown()
         self._jvm = self._context = None
         # PySpark keeps these per process and would talk to the dead JVM.
         SparkContext._active_spark_context = None
         SparkContext._gateway = None
         SparkContext._jvm = None
+
+
+def _accumulators_cut(request: object, client: object) -> None:
+    log.debug("the connection for accumulator updates ended")
 
 
 def _pack_code(folder: Path) -> Path:
