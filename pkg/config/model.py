@@ -21,9 +21,9 @@ class SecurityConfig:
     ssl_cert: str = ""
     ssl_key: str = ""
     cert_allowed_cn: tuple[str, ...] = ()
-    ssl_ca_bytes: bytes = b""
-    ssl_cert_bytes: bytes = b""
-    ssl_key_bytes: bytes = b""
+    ssl_ca_bytes: bytes = field(default=b"", repr=False)
+    ssl_cert_bytes: bytes = field(default=b"", repr=False)
+    ssl_key_bytes: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
