@@ -137,7 +137,7 @@ def _connect(port: int, secret: str) -> Any:
     address = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
     os.environ.update(address)
     try:
-        return launch_gateway()
+        return launch_gateway()  # type: ignore[no-untyped-call]
     finally:
         for name in address:
             os.environ.pop(name, None)

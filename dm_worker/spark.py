@@ -16,7 +16,6 @@ from pyspark import SparkConf, SparkContext
 
 from dm_worker.jvm import SparkJvm
 from dm_worker.work_folder import WorkFolder
-from pkg.errors import DMError
 from pkg.log import get_logger
 
 log = get_logger(__name__)
@@ -99,12 +98,10 @@ class SparkEngine:
             # One task makes Spark start its Python daemon too.
             self.context().parallelize([0], 1).count()
             log.info("Spark is ready", seconds=round(time.monotonic() - began, 1), master=self._master)
-        except DMError as exc:
+        except Exception as exc:  # noqa: BLE001 - py4j and Spark raise many kinds, also when stopped meanwhile
             # The unit that needs Spark runs into the same error and shows it.
-            log.error("cannot start Spark", error=str(exc))
-        except Exception as exc:
             if not self._closed:
-                log.error("cannot start Spark", error=repr(exc))
+                log.error("cannot start Spark", error=str(exc))
 
     def _start(self) -> SparkContext:
         # py4j logs each failed call besides raising it.
@@ -118,7 +115,7 @@ class SparkEngine:
         self._jvm = SparkJvm(settings, self._folder.path)
         context = SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=self._jvm.gateway)
         # Its default prints a stack trace to stderr when the JVM closes the connection.
-        context._accumulatorServer.handle_error = _accumulators_cut
+        context._accumulatorServer.handle_error = _accumulators_cut  # type: ignore[method-assign, assignment]
         if not self.is_local:
             context.addPyFile(str(_pack_code(self._folder.path)))
         return context
@@ -138,7 +135,11 @@ class SparkEngine:
             "spark.task.maxFailures": str(TASK_ATTEMPTS),
             "spark.local.dir": str(folder),
             "spark.log.level": "ERROR",
-            **({"spark.executorEnv.PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), **_LOCAL} if self.is_local else {}),
+            **(
+                {"spark.executorEnv.PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), **_LOCAL}
+                if self.is_local
+                else {}
+            ),
             **self._conf,
         }
 
@@ -151,7 +152,7 @@ class SparkEngine:
             yield context
         finally:
             if self._jvm is not None and self._jvm.alive:
-                context.setLocalProperty("spark.jobGroup.id", None)
+                context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
     def cancel(self, group: str) -> None:
         """Cancels the running jobs of ``group``; does nothing when Spark never started."""

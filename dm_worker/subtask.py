@@ -25,7 +25,7 @@ GRACE = 10.0
 _STOP_AGAIN = 0.5
 
 #: The status message's member for each unit type.
-_ONEOF = {pb.Dump: "dump", pb.Load: "load", pb.Sync: "sync"}
+_ONEOF: dict[int, str] = {pb.Dump: "dump", pb.Load: "load", pb.Sync: "sync"}
 
 
 @dataclass(slots=True)
@@ -40,8 +40,9 @@ class _Run:
 class SubTask:
     """One task's part on one source.
 
-    ``make_unit`` makes the unit of a type. ``on_change`` is called from any thread after each change of stage or unit,
-    ``on_failure`` with unit type and whether auto-resume may help, for each failed run.
+    ``make_unit`` makes the unit of a type. ``before_unit`` and ``after_unit`` frame a unit's successful run in the
+    subtask's thread and fail it by raising. ``on_change`` is called from any thread after each change of stage or
+    unit, ``on_failure`` with unit type and whether auto-resume may help, for each failed run.
     """
 
     def __init__(
@@ -50,6 +51,8 @@ class SubTask:
         make_unit: Callable[[int, SubTaskConfig], Unit],
         policy: ResumePolicy,
         *,
+        before_unit: Callable[[int], None] = lambda _: None,
+        after_unit: Callable[[int], None] = lambda _: None,
         on_change: Callable[[SubTask], None] = lambda _: None,
         on_failure: Callable[[SubTask, int, bool], None] = lambda *_: None,
         grace: float = GRACE,
@@ -57,6 +60,8 @@ class SubTask:
         self.config = config
         self._make_unit = make_unit
         self._policy = policy
+        self._before_unit = before_unit
+        self._after_unit = after_unit
         self._on_change = on_change
         self._on_failure = on_failure
         self._grace = grace
@@ -114,8 +119,7 @@ class SubTask:
     def _add_unit_status(self, status: pb.SubTaskStatus, unit: Unit) -> None:
         try:
             getattr(status, _ONEOF[unit.unit_type]).CopyFrom(unit.status())
-        except Exception as exc:
-            # One unit's fault must not hide every other subtask's status.
+        except Exception as exc:  # noqa: BLE001 - one unit's fault must not hide every other subtask's status
             log.error("status of a unit failed", task=self.name, error=repr(exc))
             status.msg = f"the status of this unit cannot be told: {exc!r}"
 
@@ -168,11 +172,12 @@ class SubTask:
         try:
             if not self._units:
                 self._units = [self._make_unit(unit, self.config) for unit in self.state.units]
+            # From the end: once a unit is complete, what the earlier ones left behind may be gone.
             for index in reversed(range(len(self._units))):
                 if self._units[index].is_finished():
                     return stages.Probed(index + 1)
             return stages.Probed(0)
-        except Exception as exc:
+        except Exception as exc:  # noqa: BLE001 - whatever a unit raises pauses its subtask with that error
             error = errors.wrap(exc)
             log.error("cannot find where the subtask stands", task=self.name, error=str(error))
             return stages.ProbeFailed((error,))
@@ -181,8 +186,8 @@ class SubTask:
         run = self._run
         assert run is not None
         try:
-            outcome = UnitOutcome(canceled=True) if run.stop_asked else run.unit.run()
-        except Exception as exc:
+            outcome = self._framed_run(run)
+        except Exception as exc:  # noqa: BLE001 - whatever a unit raises pauses its subtask with that error
             outcome = UnitOutcome(errors=[errors.wrap(exc)])
         finally:
             run.done.set()
@@ -192,6 +197,15 @@ class SubTask:
             self._report(run.unit.unit_type, outcome.errors)
             return stages.UnitFailed(tuple(outcome.errors))
         return stages.UnitCanceled()
+
+    def _framed_run(self, run: _Run) -> UnitOutcome:
+        self._before_unit(run.unit.unit_type)
+        if run.stop_asked:
+            return UnitOutcome(canceled=True)
+        outcome = run.unit.run()
+        if outcome.finished:
+            self._after_unit(run.unit.unit_type)
+        return outcome
 
     def _report(self, unit_type: int, errs: Sequence[DMError]) -> None:
         for error in errs:
@@ -203,7 +217,7 @@ class SubTask:
         while True:
             try:
                 run.unit.stop(graceful=graceful)
-            except Exception as exc:
+            except Exception as exc:  # noqa: BLE001 - a failed stop must be repeated, not given up
                 log.error("stop of a unit failed; trying again", task=self.name, error=repr(exc))
             if run.done.wait(_STOP_AGAIN):
                 return
