@@ -45,6 +45,7 @@ class Binder:
         self._on_stuck = on_stuck
         self._lock = threading.Lock()
         self._current: SourceWorker | None = None
+        self._closing: SourceWorker | None = None
         self._bound = ""
         self._error: DMError | None = None
 
@@ -77,7 +78,8 @@ class Binder:
         self._dirty.set()
         if not graceful:
             # Writing has to end now, before anything here waits for a thread or for etcd.
-            self._close(graceful=False)
+            for worker in self._serving():
+                worker.kill()
         self._mirror.stop()
         self._thread.join()
         self._close(graceful=graceful)
@@ -137,8 +139,16 @@ class Binder:
     def _close(self, *, graceful: bool) -> None:
         with self._lock:
             current, self._current = self._current, None
+            self._closing = current
         if current is not None and not current.close(graceful=graceful):
             self._on_stuck()
+        with self._lock:
+            self._closing = None
+
+    def _serving(self) -> list[SourceWorker]:
+        """All that may still write: the current source's worker and one that is being closed."""
+        with self._lock:
+            return [worker for worker in (self._current, self._closing) if worker is not None]
 
 
 def not_started() -> DMError:

@@ -27,6 +27,8 @@ log = get_logger(__name__)
 FIRST_JOIN_TRIES = 5
 #: Seconds between two tries to join.
 JOIN_PAUSE = 3.0
+#: Seconds between the end of one tenure and the next joining.
+REJOIN_PAUSE = 0.5
 
 
 class Tenure(Protocol):
@@ -109,6 +111,7 @@ class Membership:
                 self._serve(client)
             finally:
                 client.close()
+            self._stop.wait(REJOIN_PAUSE)
 
     def _join(self) -> EtcdClient:
         registration = self._register()

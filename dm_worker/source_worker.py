@@ -51,8 +51,8 @@ class _Slot:
 class SourceWorker:
     """Owns the subtasks of ``source`` from :meth:`start` to :meth:`close`.
 
-    ``worker`` is this worker's name. ``on_broken`` is called, from a thread of etcd's mirror, when etcd's answers cannot
-    be followed any more; it must not wait for :meth:`close`.
+    ``worker`` is this worker's name. ``on_broken`` is called, from a thread of etcd's mirror, when etcd's answers
+    cannot be followed any more; it must not wait for :meth:`close`.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class SourceWorker:
         self._slots: dict[str, _Slot] = {}
         self._dirty = threading.Event()
         self._stop = threading.Event()
+        self._killed = False
         self._configs, self._stages = (
             PrefixMirror(client, family.prefix(source.source_id), lambda _: self._dirty.set(), on_error=on_broken)
             for family in (keys.SUBTASK, keys.SUBTASK_STAGE)
@@ -88,17 +89,25 @@ class SourceWorker:
         self._stages.start()
         self._thread.start()
 
-    def close(self, *, graceful: bool) -> bool:
-        """Stops all subtasks, at their safe points or at once; False when one does not end even though killed."""
+    def kill(self) -> None:
+        """Stops all subtasks at once; does not wait. :meth:`close` has to follow, or to be under way."""
+        self._killed = True
         self._stop.set()
         self._dirty.set()
+        self._each_subtask(SubTask.kill)
+
+    def close(self, *, graceful: bool) -> bool:
+        """Stops all subtasks, at their safe points or at once; False when one does not end even though killed."""
         if not graceful:
             # Before waiting for anything else: the right to write is gone.
-            self._each_subtask(SubTask.kill)
+            self.kill()
+        self._stop.set()
+        self._dirty.set()
         self._configs.stop()
         self._stages.stop()
         self._thread.join()
-        self._each_subtask(SubTask.kill if not graceful else lambda subtask: subtask.expect(pb.Stopped))
+        # The thread's last turn may have created one more.
+        self._each_subtask(SubTask.kill if self._killed else _stop_gracefully)
         ended = self._join(GRACE + KILL_PATIENCE if graceful else KILL_PATIENCE)
         with self._lock:
             for task in self._slots:
@@ -265,6 +274,10 @@ def read_source(client: EtcdClient, source_id: str, decode: Callable[[str], Sour
             workaround="Check with `dmctl operate-source show`; create the source again if it is missing.",
         )
     return decode(stored.value)
+
+
+def _stop_gracefully(subtask: SubTask) -> None:
+    subtask.expect(pb.Stopped)
 
 
 def _before_unit(claim: LoadClaim, unit: int) -> None:
