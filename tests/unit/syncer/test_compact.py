@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 
 import pytest
@@ -18,7 +19,7 @@ KEYS = [b"%d" % i for i in range(8)]
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[Rows, list[compact.Change]]:
     """A table's rows and a series of changes that a real upstream could have made to them."""
-    start: Rows = {key: b"(start)" for key in draw(st.sets(st.sampled_from(KEYS)))}
+    start: Rows = dict.fromkeys(draw(st.sets(st.sampled_from(KEYS))), b"(start)")
     rows = dict(start)
     changes: list[compact.Change] = []
     for step in range(draw(st.integers(0, 40))):
@@ -73,7 +74,7 @@ def test_compacted_slices_leave_the_rows_that_single_changes_leave(
     start, changes = history
     edges = [0, *sorted(min(cut, len(changes)) for cut in cuts), len(changes)]
     blocks: dict[int, list[tuple[int, bytes]]] = {}
-    for order, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
+    for order, (low, high) in enumerate(itertools.pairwise(edges)):
         states: compact.States = {}
         assert compact.absorb(states, 7, changes[low:high]) == high - low
         for bucket, tables in block.scatter({1: states}, {1: (99, True)}, buckets).items():
@@ -129,10 +130,14 @@ def test_contradicting_changes_of_merged_shards_are_an_error(
 ) -> None:
     states: compact.States = {}
     later: compact.States = {}
-    with pytest.raises(compact.ImpossibleChange) as caught:
+
+    def fold() -> None:
         compact.absorb(states, 1, changes[:1])
         compact.absorb(later if in_two_slices else states, 2, changes[1:])
         compact.merge(states, [(key, *entry) for key, entry in later.items()])
+
+    with pytest.raises(compact.ImpossibleChange) as caught:
+        fold()
     assert pickle.loads(pickle.dumps(caught.value)).key == b"1"
     error = caught.value.to_error(("d", "t"), ("s", "t2"))
     assert error.workaround
