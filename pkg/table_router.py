@@ -1,0 +1,123 @@
+"""Table routing: which target table an upstream table goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pkg import errors
+from pkg.config.model import RouteRule
+from pkg.selector import CACHE_SIZE, REGEX_MARK, Matches, NamePattern, Selector
+
+
+@dataclass(frozen=True, slots=True)
+class _RegexRule:
+    """A rule with a regular expression in its schema or its table pattern, or in both."""
+
+    order: int
+    schema: NamePattern
+    table: NamePattern | None
+    rule: RouteRule
+
+
+class TableRouter:
+    """Routes by rules, a table-level rule before a schema-level one; names that no rule matches stay as they are.
+
+    Raises a 20045 error for a rule that is not valid. Picklable, and cheap with thousands of rules: results are
+    remembered per table.
+    """
+
+    def __init__(self, routes: Sequence[RouteRule], case_sensitive: bool) -> None:
+        self._case_sensitive = case_sensitive
+        self._selector: Selector[tuple[int, RouteRule]] = Selector(case_sensitive)
+        self._regexes: list[_RegexRule] = []
+        self._cache: dict[tuple[str, str], tuple[str, str]] = {}
+        for order, rule in enumerate(routes):
+            self._add(order, rule)
+
+    def route(self, schema: str, table: str = "") -> tuple[str, str]:
+        """The target's schema and table; an empty ``table`` (schema-level statement) stays empty.
+
+        Raises a 40080 error when more than one rule of the deciding level matches.
+        """
+        key = (schema, table)
+        target = self._cache.get(key)
+        if target is None:
+            if len(self._cache) >= CACHE_SIZE:
+                self._cache.clear()
+            target = self._cache[key] = self._decide(schema, table)
+        return target
+
+    def rule_for(self, schema: str, table: str = "") -> RouteRule | None:
+        """The rule that decides for this name, ``None`` when it is not routed. Raises as :meth:`route`."""
+        matches = self._matches(schema, table)
+        for level, rules in (("table", matches.table_level), ("schema", matches.schema_level)):
+            if len(rules) > 1:
+                raise _ambiguous(schema, table, level, rules)
+            if rules:
+                return rules[0]
+        return None
+
+    def _decide(self, schema: str, table: str) -> tuple[str, str]:
+        rule = self.rule_for(schema, table)
+        if rule is None:
+            return schema, table
+        return rule.target_schema, (rule.target_table or table) if table else ""
+
+    def _matches(self, schema: str, table: str) -> Matches[RouteRule]:
+        wildcard = self._selector.match(schema, table)
+        schema_level, table_level = list(wildcard.schema_level), list(wildcard.table_level)
+        for regex in self._regexes:
+            if not regex.schema.matches(schema):
+                continue
+            if regex.table is None:
+                schema_level.append((regex.order, regex.rule))
+            elif table and regex.table.matches(table):
+                table_level.append((regex.order, regex.rule))
+        return Matches(_rules(schema_level), _rules(table_level))
+
+    def _add(self, order: int, rule: RouteRule) -> None:
+        if not rule.schema_pattern or not rule.target_schema:
+            missing = "target-schema" if rule.schema_pattern else "schema-pattern"
+            raise _invalid(rule, f"{missing} must not be empty")
+        try:
+            if REGEX_MARK in (rule.schema_pattern[0], rule.table_pattern[:1]):
+                schema = NamePattern(rule.schema_pattern, self._case_sensitive)
+                table = NamePattern(rule.table_pattern, self._case_sensitive) if rule.table_pattern else None
+                self._regexes.append(_RegexRule(order, schema, table, rule))
+            else:
+                self._selector.insert(rule.schema_pattern, rule.table_pattern, (order, rule))
+        except ValueError as exc:
+            raise _invalid(rule, str(exc)) from exc
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_cache": {}}
+
+
+def _rules(entries: list[tuple[int, RouteRule]]) -> tuple[RouteRule, ...]:
+    return tuple(rule for _, rule in sorted(entries, key=lambda entry: entry[0]))
+
+
+def _describe(rule: RouteRule) -> str:
+    source = f"{rule.schema_pattern}.{rule.table_pattern}" if rule.table_pattern else rule.schema_pattern
+    target = f"{rule.target_schema}.{rule.target_table}" if rule.target_table else rule.target_schema
+    return f"{source} -> {target}"
+
+
+def _invalid(rule: RouteRule, why: str) -> errors.DMError:
+    return errors.new(
+        "ConfigGenTableRouter",
+        f"route rule {_describe(rule)!r} is not valid: {why}",
+        workaround="Please check the `routes` config in task configuration file.",
+    )
+
+
+def _ambiguous(schema: str, table: str, level: str, rules: Sequence[RouteRule]) -> errors.DMError:
+    name = f"`{schema}`.`{table}`" if table else f"`{schema}`"
+    return errors.new(
+        "WorkerRouteTableDupMatch",
+        f"{name} matches more than one rule: {len(rules)} {level}-level route rules match it, "
+        f"the first two are {_describe(rules[0])!r} and {_describe(rules[1])!r}",
+        workaround="Please check the route rules in the task config and make their patterns disjoint.",
+    )
