@@ -1,0 +1,24 @@
+"""DDL statements: parsed with the place of every name, split, rewritten for the target.
+
+A statement that is not understood is an error with a way out; it is never passed on by guessing.
+"""
+
+from pkg.ddl.parser import classify, parse
+from pkg.ddl.rewrite import IGNORABLE_ERRORS, Route, ignorable_errors, rewrite, split, split_alter
+from pkg.ddl.skipped import StatementClass
+from pkg.ddl.statement import Kind, Ref, Statement
+
+__all__ = [
+    "IGNORABLE_ERRORS",
+    "Kind",
+    "Ref",
+    "Route",
+    "Statement",
+    "StatementClass",
+    "classify",
+    "ignorable_errors",
+    "parse",
+    "rewrite",
+    "split",
+    "split_alter",
+]

@@ -1,0 +1,290 @@
+"""ALTER TABLE: its comma-separated specifications."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pkg.ddl.columns import accept_charset, column_after_name, column_definition, default_value
+from pkg.ddl.cursor import Cursor
+from pkg.ddl.failure import unsupported
+from pkg.ddl.statement import (
+    Action,
+    AddColumn,
+    AddIndex,
+    AlterColumn,
+    ChangeColumn,
+    ColumnDef,
+    ConvertCharset,
+    DropColumn,
+    DropConstraint,
+    DropForeignKey,
+    DropIndex,
+    IndexDef,
+    NoStructure,
+    Options,
+    Position,
+    RenameColumn,
+    RenameIndex,
+    RenameTable,
+    SetOptions,
+    Spec,
+)
+from pkg.ddl.table import inline_indexes, table_element, table_option
+
+_PARTITION_WORK = ("COALESCE", "REORGANIZE", "TRUNCATE", "ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR")
+
+
+def specifications(cursor: Cursor, schema: str) -> tuple[Spec, ...]:
+    """All specifications of ``ALTER TABLE t …``; ``schema`` is the table's."""
+    specs: list[Spec] = []
+    while not cursor.at_end and not cursor.at_op(";"):
+        start = cursor.token.start
+        spec = replace(_specification(cursor, schema), start=start)
+        specs.append(spec)
+        # Table options may follow each other without a comma, PARTITION BY anything.
+        if cursor.accept_op(","):
+            if cursor.at_end:
+                raise cursor.error("expected another part of ALTER TABLE")
+        elif not isinstance(spec.actions[-1], SetOptions) and not _partition_next(cursor):
+            break
+    return tuple(specs)
+
+
+def _partition_next(cursor: Cursor) -> bool:
+    return cursor.at_words("PARTITION", "BY") or cursor.at_words("REMOVE", "PARTITIONING")
+
+
+def _specification(cursor: Cursor, schema: str) -> Spec:
+    """The next specification; the caller sets the start."""
+    if cursor.accept("ADD"):
+        added = _add(cursor, schema)
+        if isinstance(added, Spec):
+            return added
+        actions = added
+    else:
+        actions = _actions(cursor, schema)
+    return Spec(cursor.last_end, cursor.last_end, tuple(actions))
+
+
+def _actions(cursor: Cursor, schema: str) -> list[Action]:
+    if cursor.accept("MODIFY"):
+        return _change(cursor, schema, renames=False)
+    if cursor.accept("CHANGE"):
+        return _change(cursor, schema, renames=True)
+    for read in (_drop, _rename, _alter, _convert, _partition, _no_structure):
+        action = read(cursor)
+        if action is not None:
+            return [action]
+    options = table_option(cursor, Options())
+    if options is None:
+        raise cursor.error("an unknown part of ALTER TABLE")
+    return [SetOptions(options)]
+
+
+def _add(cursor: Cursor, schema: str) -> list[Action] | Spec:
+    if cursor.accept("PARTITION"):
+        cursor.rest()
+        return [NoStructure("add table partition")]
+    if cursor.at_words("SYSTEM", "VERSIONING"):
+        raise cursor.error("system-versioned tables are not supported")
+    if not cursor.at_any("COLUMN"):
+        element = table_element(cursor, schema)
+        if element is not None:
+            return [AddIndex(element) if isinstance(element, IndexDef) else NoStructure("add period")]
+    cursor.accept("COLUMN")
+    if_not_exists = cursor.if_not_exists()
+    if cursor.at_op("("):
+        return _add_list(cursor, schema, if_not_exists)
+    column = column_definition(cursor, schema)
+    return _added(column, _position(cursor), if_not_exists)
+
+
+def _add_list(cursor: Cursor, schema: str, if_not_exists: bool) -> Spec:
+    """``( element, … )`` after ADD; the caller sets the start."""
+    cursor.expect_op("(")
+    actions: list[Action] = []
+    elements: list[tuple[str, int, int]] = []
+    column_head = "ADD COLUMN IF NOT EXISTS" if if_not_exists else "ADD COLUMN"
+    while True:
+        start = cursor.token.start
+        element = table_element(cursor, schema)
+        if element is None:
+            actions.extend(_added(column_definition(cursor, schema), None, if_not_exists))
+        elif isinstance(element, IndexDef):
+            actions.append(AddIndex(element))
+        elements.append((column_head if element is None else "ADD", start, cursor.last_end))
+        if cursor.accept_op(")"):
+            return Spec(start, cursor.last_end, tuple(actions), tuple(elements))
+        cursor.expect_op(",")
+
+
+def _added(column: ColumnDef, position: Position | None, if_not_exists: bool) -> list[Action]:
+    indexes = [AddIndex(replace(index, if_not_exists=if_not_exists)) for index in inline_indexes(column)]
+    return [AddColumn(column, position, if_not_exists), *indexes]
+
+
+def _position(cursor: Cursor) -> Position | None:
+    if cursor.accept("FIRST"):
+        return Position()
+    if cursor.accept("AFTER"):
+        return Position(cursor.name())
+    return None
+
+
+def _change(cursor: Cursor, schema: str, *, renames: bool) -> list[Action]:
+    cursor.accept("COLUMN")
+    if_exists = cursor.if_exists()
+    old_name = cursor.name()
+    column = column_after_name(cursor, cursor.name() if renames else old_name, schema)
+    action = ChangeColumn(old_name, column, _position(cursor), if_exists)
+    return [action, *(AddIndex(index) for index in inline_indexes(column))]
+
+
+def _drop(cursor: Cursor) -> Action | None:
+    if not cursor.accept("DROP"):
+        return None
+    if cursor.accept("PRIMARY", "KEY"):
+        return DropIndex("PRIMARY")
+    if cursor.accept_any("INDEX", "KEY"):
+        if_exists = cursor.if_exists()
+        return DropIndex(cursor.name(), if_exists)
+    if cursor.accept("FOREIGN", "KEY"):
+        cursor.if_exists()
+        return DropForeignKey(cursor.name())
+    if cursor.accept("CONSTRAINT"):
+        if_exists = cursor.if_exists()
+        return DropConstraint(cursor.name(), if_exists)
+    if cursor.accept("CHECK"):
+        cursor.name()
+        return NoStructure("drop check")
+    if cursor.accept("PARTITION"):
+        cursor.rest()
+        return NoStructure("drop table partition")
+    if cursor.at_words("SYSTEM", "VERSIONING"):
+        raise cursor.error("system-versioned tables are not supported")
+    if cursor.accept("PERIOD", "FOR"):
+        cursor.name()
+        return NoStructure("drop period")
+    cursor.accept("COLUMN")
+    if_exists = cursor.if_exists()
+    action = DropColumn(cursor.name(), if_exists)
+    cursor.accept_any("RESTRICT", "CASCADE")
+    return action
+
+
+def _rename(cursor: Cursor) -> Action | None:
+    if not cursor.accept("RENAME"):
+        return None
+    if cursor.accept("COLUMN"):
+        if_exists = cursor.if_exists()
+        old_name = cursor.name()
+        cursor.expect("TO")
+        return RenameColumn(old_name, cursor.name(), if_exists)
+    if cursor.accept_any("INDEX", "KEY"):
+        if_exists = cursor.if_exists()
+        old_name = cursor.name()
+        cursor.expect("TO")
+        return RenameIndex(old_name, cursor.name(), if_exists)
+    _ = cursor.accept_any("TO", "AS") or cursor.accept_op("=")
+    return RenameTable(cursor.table("target"))
+
+
+def _alter(cursor: Cursor) -> Action | None:
+    if not cursor.accept("ALTER"):
+        return None
+    if cursor.accept_any("INDEX", "KEY"):
+        cursor.if_exists()
+        cursor.name()
+        if not (cursor.accept_any("VISIBLE", "INVISIBLE", "IGNORED") or cursor.accept("NOT", "IGNORED")):
+            raise cursor.error("expected VISIBLE, INVISIBLE, IGNORED or NOT IGNORED")
+        return NoStructure("alter index visibility")
+    if cursor.accept_any("CHECK", "CONSTRAINT"):
+        cursor.name()
+        cursor.accept("NOT")
+        cursor.expect("ENFORCED")
+        return NoStructure("alter constraint")
+    return _alter_column(cursor)
+
+
+def _alter_column(cursor: Cursor) -> Action:
+    cursor.accept("COLUMN")
+    if_exists = cursor.if_exists()
+    name = cursor.name()
+    if cursor.accept("DROP", "DEFAULT"):
+        return AlterColumn(name, sets_default=True, if_exists=if_exists)
+    cursor.expect("SET")
+    if cursor.accept("DEFAULT"):
+        return AlterColumn(name, sets_default=True, default=default_value(cursor), if_exists=if_exists)
+    word = cursor.accept_any("VISIBLE", "INVISIBLE")
+    if not word:
+        raise cursor.error("expected DEFAULT, VISIBLE or INVISIBLE")
+    return AlterColumn(name, invisible=word == "INVISIBLE", if_exists=if_exists)
+
+
+def _convert(cursor: Cursor) -> Action | None:
+    if not cursor.accept("CONVERT"):
+        return None
+    if cursor.at_any("PARTITION", "TABLE"):
+        raise unsupported(cursor.sql, "CONVERT PARTITION and CONVERT TABLE move rows between tables")
+    cursor.expect("TO")
+    charset = accept_charset(cursor)
+    if not charset:
+        raise cursor.error("expected CHARACTER SET")
+    collation = cursor.name_or_string() if cursor.accept("COLLATE") else ""
+    return ConvertCharset("" if charset.upper() == "DEFAULT" else charset, collation)
+
+
+def _partition(cursor: Cursor) -> Action | None:
+    if cursor.accept("REMOVE", "PARTITIONING"):
+        return NoStructure("remove table partitioning")
+    if cursor.at_words("PARTITION", "BY"):
+        cursor.rest()
+        return NoStructure("alter table partitioning")
+    if cursor.accept("EXCHANGE", "PARTITION"):
+        cursor.name()
+        cursor.expect("WITH", "TABLE")
+        cursor.table("target")
+        _ = cursor.accept("WITH", "VALIDATION") or cursor.accept("WITHOUT", "VALIDATION")
+        return NoStructure("exchange table partition")
+    work = cursor.token.word
+    if work in _PARTITION_WORK and cursor.ahead(1).word == "PARTITION":
+        cursor.rest()
+        return NoStructure(f"{work.lower()} table partition")
+    if cursor.at_any("DISCARD", "IMPORT"):
+        raise unsupported(cursor.sql, "DISCARD and IMPORT exchange a table's files, which the binlog does not carry")
+    return None
+
+
+def _no_structure(cursor: Cursor) -> Action | None:
+    if cursor.accept("FORCE"):
+        return NoStructure("force")
+    if cursor.accept_any("ENABLE", "DISABLE"):
+        cursor.expect("KEYS")
+        return NoStructure("keys")
+    if cursor.accept_any("ALGORITHM", "LOCK"):
+        cursor.accept_op("=")
+        cursor.name()
+        return NoStructure("algorithm and lock", modifier=True)
+    if cursor.accept("WITH", "VALIDATION") or cursor.accept("WITHOUT", "VALIDATION"):
+        return NoStructure("validation", modifier=True)
+    if cursor.accept("ORDER", "BY"):
+        _order(cursor)
+        return NoStructure("order")
+    if cursor.accept_any("SECONDARY_LOAD", "SECONDARY_UNLOAD"):
+        return NoStructure("secondary engine")
+    return None
+
+
+def _order(cursor: Cursor) -> None:
+    """``ORDER BY a [ASC|DESC], b``: a comma goes on with columns as long as no other specification starts."""
+    while True:
+        cursor.name()
+        while cursor.accept_op("."):
+            cursor.name()
+        cursor.accept_any("ASC", "DESC")
+        after = cursor.ahead(2)
+        if not cursor.at_op(",") or not (
+            after.kind == "end" or after.text in (",", ";") or after.word in ("ASC", "DESC")
+        ):
+            return
+        cursor.advance()

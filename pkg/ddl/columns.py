@@ -1,0 +1,258 @@
+"""Column definitions: data types and attributes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pkg.ddl.cursor import Cursor
+from pkg.ddl.statement import ColumnDef, Ref, TypeSpec
+from pkg.ddl.tokens import word_set
+
+_SIMPLE_TYPES = word_set(
+    """BIT BOOL BOOLEAN TINYINT SMALLINT MEDIUMINT MIDDLEINT INT INTEGER BIGINT INT1 INT2 INT3 INT4 INT8 SERIAL
+    DECIMAL DEC NUMERIC FIXED NUMBER FLOAT FLOAT4 FLOAT8 DOUBLE REAL DATE TIME DATETIME TIMESTAMP YEAR CHAR
+    CHARACTER VARCHAR VARCHARACTER VARCHAR2 NCHAR NVARCHAR BINARY VARBINARY RAW TINYBLOB BLOB MEDIUMBLOB LONGBLOB
+    TINYTEXT TEXT MEDIUMTEXT LONGTEXT CLOB LONG ENUM SET JSON UUID INET4 INET6 VECTOR XMLTYPE GEOMETRY
+    GEOMETRYCOLLECTION GEOMCOLLECTION POINT MULTIPOINT LINESTRING MULTILINESTRING POLYGON MULTIPOLYGON NATIONAL"""
+)
+# Multi-word types → the name that they share with a simple one.
+_PHRASES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("NATIONAL", "CHARACTER", "VARYING"), "NVARCHAR"),
+    (("NATIONAL", "CHAR", "VARYING"), "NVARCHAR"),
+    (("NATIONAL", "VARCHARACTER"), "NVARCHAR"),
+    (("NATIONAL", "VARCHAR"), "NVARCHAR"),
+    (("NATIONAL", "CHARACTER"), "NCHAR"),
+    (("NATIONAL", "CHAR"), "NCHAR"),
+    (("NCHAR", "VARYING"), "NVARCHAR"),
+    (("NCHAR", "VARCHARACTER"), "NVARCHAR"),
+    (("NCHAR", "VARCHAR"), "NVARCHAR"),
+    (("CHARACTER", "VARYING"), "VARCHAR"),
+    (("CHAR", "VARYING"), "VARCHAR"),
+    (("CHAR", "BYTE"), "BINARY"),
+    (("DOUBLE", "PRECISION"), "DOUBLE"),
+    (("LONG", "VARBINARY"), "MEDIUMBLOB"),
+    (("LONG", "CHARACTER", "VARYING"), "MEDIUMTEXT"),
+    (("LONG", "CHAR", "VARYING"), "MEDIUMTEXT"),
+    (("LONG", "VARCHARACTER"), "MEDIUMTEXT"),
+    (("LONG", "VARCHAR"), "MEDIUMTEXT"),
+)
+
+
+_REFERENTIAL_ACTIONS = (("CASCADE",), ("RESTRICT",), ("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION"))
+
+
+def column_definition(cursor: Cursor, schema: str) -> ColumnDef:
+    """``name type [attribute …]``; ``schema`` is the table's, where a reference without one points to."""
+    name = cursor.name()
+    return column_after_name(cursor, name, schema)
+
+
+def column_after_name(cursor: Cursor, name: str, schema: str) -> ColumnDef:
+    type_ = data_type(cursor)
+    column = ColumnDef(name, type_)
+    while (changed := _attribute(cursor, column, schema)) is not None:
+        column = changed
+    return column
+
+
+def data_type(cursor: Cursor) -> TypeSpec:
+    name = _type_name(cursor)
+    spec = TypeSpec(name, _arguments(cursor))
+    while (changed := _modifier(cursor, spec)) is not None:
+        spec = changed
+    if spec.name == "REAL":
+        return replace(spec, name="FLOAT" if cursor.dialect.real_as_float else "DOUBLE")
+    return spec
+
+
+def _type_name(cursor: Cursor) -> str:
+    for phrase, name in _PHRASES:
+        if cursor.accept(*phrase):
+            return name
+    if cursor.token.word not in _SIMPLE_TYPES:
+        raise cursor.error("expected a data type")
+    return cursor.advance().word
+
+
+def _arguments(cursor: Cursor) -> tuple[str, ...]:
+    arguments: list[str] = []
+    if not cursor.accept_op("("):
+        return ()
+    while not cursor.accept_op(")"):
+        cursor.accept_any("_BINARY")
+        arguments.append(_argument(cursor))
+        if not cursor.at_op(")"):
+            cursor.expect_op(",")
+    return tuple(arguments)
+
+
+def _argument(cursor: Cursor) -> str:
+    token = cursor.token
+    if token.kind == "string":
+        return cursor.string()
+    if token.kind not in ("number", "bits", "word"):
+        raise cursor.error("expected the type's length, precision or members")
+    cursor.advance()
+    if token.kind == "bits" and token.text[1] in "x'" and token.text[0] not in "bB":
+        return bytes.fromhex(token.text[2:].strip("'")).decode("utf-8", "surrogateescape")
+    return token.text
+
+
+def accept_charset(cursor: Cursor) -> str:
+    """Reads CHARACTER SET x, CHARSET x, ASCII or UNICODE; '' when none of them comes next."""
+    if cursor.accept("CHARACTER", "SET") or cursor.accept("CHAR", "SET") or cursor.accept("CHARSET"):
+        cursor.accept_op("=")
+        return cursor.name_or_string()
+    word = cursor.accept_any("ASCII", "UNICODE")
+    return {"ASCII": "latin1", "UNICODE": "ucs2"}.get(word, "")
+
+
+def _modifier(cursor: Cursor, spec: TypeSpec) -> TypeSpec | None:
+    charset = accept_charset(cursor)
+    if charset:
+        return replace(spec, charset=charset)
+    if cursor.accept("UNSIGNED"):
+        return replace(spec, unsigned=True)
+    if cursor.accept("SIGNED"):
+        return spec
+    if cursor.accept("ZEROFILL"):
+        return replace(spec, zerofill=True, unsigned=True)
+    if cursor.accept("BINARY"):
+        return replace(spec, binary=True)
+    if cursor.accept("BYTE"):
+        return replace(spec, charset="binary")
+    if cursor.accept("COLLATE"):
+        return replace(spec, collation=cursor.name_or_string())
+    if cursor.accept("COMPRESSED"):
+        if cursor.accept_op("="):
+            cursor.advance()
+        return replace(spec, compressed=True)
+    return None
+
+
+def _attribute(cursor: Cursor, column: ColumnDef, schema: str) -> ColumnDef | None:
+    """Reads one attribute; None when none comes next."""
+    for read in (_nullability, _key, _value, _generation, _visibility, _constraint, _storage):
+        changed = read(cursor, column)
+        if changed is not None:
+            return changed
+    if cursor.accept("REFERENCES"):
+        return replace(column, reference=references(cursor, schema))
+    return None
+
+
+def _nullability(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
+    if cursor.accept("NOT", "NULL"):
+        return replace(column, nullable=False)
+    if cursor.accept("NULL"):
+        return replace(column, nullable=True)
+    return None
+
+
+def _key(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
+    if cursor.accept("UNIQUE"):
+        cursor.accept_any("KEY", "INDEX")
+        return replace(column, unique=True)
+    if cursor.accept("PRIMARY", "KEY") or cursor.accept("PRIMARY") or cursor.accept("KEY"):
+        return replace(column, primary=True)
+    return None
+
+
+def _value(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
+    if cursor.accept("SERIAL", "DEFAULT", "VALUE"):
+        return replace(column, nullable=False, auto_increment=True, unique=True)
+    if cursor.accept("DEFAULT"):
+        return replace(column, default=default_value(cursor))
+    if cursor.accept("ON", "UPDATE"):
+        default_value(cursor)
+        return column
+    if cursor.accept("AUTO_INCREMENT"):
+        return replace(column, auto_increment=True)
+    return None
+
+
+def _generation(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
+    always = cursor.accept("GENERATED", "ALWAYS")
+    if always and cursor.at_words("AS", "ROW"):
+        raise cursor.error("system-versioned tables are not supported")
+    if not cursor.accept("AS"):
+        if always:
+            raise cursor.error("expected AS")
+        return None
+    cursor.parenthesised()
+    kind = cursor.accept_any("VIRTUAL", "STORED", "PERSISTENT")
+    return replace(column, generated="STORED" if kind in ("STORED", "PERSISTENT") else "VIRTUAL")
+
+
+def _visibility(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
+    word = cursor.accept_any("VISIBLE", "INVISIBLE")
+    return replace(column, invisible=word == "INVISIBLE") if word else None
+
+
+def _constraint(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
+    if cursor.accept("CONSTRAINT"):
+        if not cursor.at_any("CHECK", "REFERENCES"):
+            cursor.name()
+        if not cursor.at_any("CHECK", "REFERENCES"):
+            raise cursor.error("expected CHECK or REFERENCES")
+        return column
+    if cursor.accept("CHECK"):
+        cursor.parenthesised()
+        _ = cursor.accept("NOT", "ENFORCED") or cursor.accept("ENFORCED")
+        return column
+    return None
+
+
+def _storage(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
+    if cursor.accept("COMMENT"):
+        cursor.string()
+        return column
+    if cursor.accept("COLLATE"):
+        return replace(column, type=replace(column.type, collation=cursor.name_or_string()))
+    if cursor.accept_any("COLUMN_FORMAT", "STORAGE"):
+        cursor.advance()
+        return column
+    if cursor.accept_any("SRID", "REF_SYSTEM_ID", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"):
+        cursor.accept_op("=")
+        cursor.advance()
+        return column
+    if cursor.accept("WITHOUT", "SYSTEM", "VERSIONING") or cursor.accept("NOT", "SECONDARY"):
+        return column
+    return None
+
+
+def default_value(cursor: Cursor) -> str:
+    """Reads the value of DEFAULT or ON UPDATE: a literal, a call, or an expression in parentheses; its text."""
+    start = cursor.token.start
+    if cursor.at_op("("):
+        cursor.parenthesised()
+        return cursor.sql[start : cursor.last_end]
+    _ = cursor.accept_op("-") or cursor.accept_op("+")
+    if cursor.accept("NEXT", "VALUE", "FOR"):
+        raise cursor.error("a default value from a sequence is not supported")
+    token = cursor.advance()
+    if token.kind == "word":
+        if cursor.at_op("("):
+            cursor.parenthesised()
+        elif token.word.startswith("_") or token.word in ("DATE", "TIME", "TIMESTAMP", "N"):
+            cursor.advance()
+    elif token.kind not in ("string", "number", "bits"):
+        raise cursor.error("expected a default value")
+    while token.kind == "string" and cursor.token.kind == "string":
+        cursor.advance()
+    return cursor.sql[start : cursor.last_end]
+
+
+def references(cursor: Cursor, schema: str) -> Ref:
+    """What follows REFERENCES; a table without a schema is in ``schema``."""
+    ref = cursor.table("reference", schema)
+    if cursor.at_op("("):
+        cursor.parenthesised()
+    if cursor.accept("MATCH"):
+        cursor.advance()
+    while cursor.at_words("ON", "DELETE") or cursor.at_words("ON", "UPDATE"):
+        cursor.advance()
+        cursor.advance()
+        if not any(cursor.accept(*action) for action in _REFERENTIAL_ACTIONS):
+            raise cursor.error("expected CASCADE, RESTRICT, SET NULL, SET DEFAULT or NO ACTION")
+    return ref

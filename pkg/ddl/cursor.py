@@ -1,0 +1,169 @@
+"""A place in the tokens, and the small steps that every part of the parser takes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pkg.ddl.failure import parse_error
+from pkg.ddl.statement import Ref
+from pkg.ddl.tokens import Dialect, Token, name_value, string_value, tokenize
+from pkg.errors import DMError
+
+
+class Cursor:
+    """Reads tokens left to right; every ``expect…`` raises a 36067 error that names the place."""
+
+    def __init__(self, sql: str, dialect: Dialect, default_schema: str) -> None:
+        self.sql = sql
+        self.dialect = dialect
+        self.default_schema = default_schema
+        self.refs: list[Ref] = []
+        self._tokens = tokenize(sql, dialect)
+        self._at = 0
+
+    # -- looking ------------------------------------------------------------------------------------------------
+
+    @property
+    def token(self) -> Token:
+        return self._tokens[self._at]
+
+    def ahead(self, distance: int) -> Token:
+        return self._tokens[min(self._at + distance, len(self._tokens) - 1)]
+
+    @property
+    def last_end(self) -> int:
+        """Where the last token read ends."""
+        return self._tokens[self._at - 1].end if self._at else 0
+
+    def at_words(self, *words: str) -> bool:
+        """Whether the next tokens are these words."""
+        return all(self.ahead(i).word == word for i, word in enumerate(words))
+
+    def at_any(self, *words: str) -> bool:
+        """Whether the next token is one of these words."""
+        return self.token.word in words
+
+    def at_op(self, op: str) -> bool:
+        return self.token.kind == "op" and self.token.text == op
+
+    @property
+    def at_end(self) -> bool:
+        return self.token.kind == "end"
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def advance(self) -> Token:
+        token = self.token
+        if token.kind != "end":
+            self._at += 1
+        return token
+
+    def accept(self, *words: str) -> bool:
+        """Reads these words when they come next."""
+        if not self.at_words(*words):
+            return False
+        self._at += len(words)
+        return True
+
+    def accept_any(self, *words: str) -> str:
+        """Reads one of these words when it comes next; '' otherwise."""
+        return self.advance().word if self.at_any(*words) else ""
+
+    def accept_op(self, op: str) -> bool:
+        if not self.at_op(op):
+            return False
+        self._at += 1
+        return True
+
+    def expect(self, *words: str) -> None:
+        if not self.accept(*words):
+            raise self.error(f"expected {' '.join(words)}")
+
+    def expect_op(self, op: str) -> None:
+        if not self.accept_op(op):
+            raise self.error(f"expected {op!r}")
+
+    def name(self) -> str:
+        if self.token.kind not in ("word", "name"):
+            raise self.error("expected a name")
+        return name_value(self.advance())
+
+    def name_or_string(self) -> str:
+        """What MySQL takes where a charset, collation or engine is named."""
+        return self.string() if self.token.kind == "string" else self.name()
+
+    def string(self) -> str:
+        if self.token.kind != "string":
+            raise self.error("expected a string")
+        return string_value(self.advance(), self.dialect)
+
+    def integer(self) -> int:
+        if self.token.kind != "number" or not self.token.text.isdigit():
+            raise self.error("expected a number")
+        return int(self.advance().text)
+
+    def parenthesised(self) -> tuple[int, int]:
+        """Reads a whole ``( … )``, whatever is in it; its offsets."""
+        start = self.token.start
+        self.expect_op("(")
+        depth = 1
+        while depth:
+            token = self.advance()
+            if token.kind == "end":
+                raise parse_error(self.sql, start, "a parenthesis that does not close")
+            if token.kind == "op":
+                depth += {"(": 1, ")": -1}.get(token.text, 0)
+        return start, self.last_end
+
+    def rest(self) -> None:
+        """Reads all that is left of the statement; its parentheses have to match."""
+        while not self.at_end and not self.at_op(";"):
+            if self.at_op("("):
+                self.parenthesised()
+            elif self.at_op(")"):
+                raise self.error("a parenthesis that was not opened")
+            else:
+                self.advance()
+
+    def finish(self) -> None:
+        """The statement has to end here."""
+        self.accept_op(";")
+        if not self.at_end:
+            raise self.error("unexpected text")
+
+    # -- names of schemas and tables ------------------------------------------------------------------------------
+
+    def table(
+        self, role: Literal["subject", "target", "reference"] = "subject", default_schema: str | None = None
+    ) -> Ref:
+        """Reads ``[schema.]table`` and remembers where it stands."""
+        start = self.token.start
+        first = self.name()
+        schema, table = (first, self.name()) if self.accept_op(".") else (None, first)
+        if schema is None:
+            schema = self.default_schema if default_schema is None else default_schema
+        if not schema:
+            raise parse_error(self.sql, start, f"the table {table!r} has no schema, and no schema was selected")
+        return self.add(Ref(schema, table, start, self.last_end, role))
+
+    def add(self, ref: Ref) -> Ref:
+        self.refs.append(ref)
+        return ref
+
+    # -- phrases that many statements share -----------------------------------------------------------------------
+
+    def if_exists(self) -> bool:
+        return self.accept("IF", "EXISTS")
+
+    def if_not_exists(self) -> bool:
+        return self.accept("IF", "NOT", "EXISTS")
+
+    def wait_option(self) -> None:
+        """MariaDB's WAIT n and NOWAIT."""
+        if self.accept("WAIT"):
+            self.integer()
+        else:
+            self.accept("NOWAIT")
+
+    def error(self, what: str) -> DMError:
+        return parse_error(self.sql, self.token.start, what)

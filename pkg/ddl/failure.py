@@ -1,0 +1,42 @@
+"""The errors that statements give rise to."""
+
+from __future__ import annotations
+
+from pkg import errors
+
+_SHOWN = 2000
+_WORKAROUND = (
+    "Execute the fitting statement on the target by hand if its table has to change, then leave this one out or "
+    "put another in its place with `dmctl binlog skip` or `dmctl binlog replace`."
+)
+
+
+def parse_error(sql: str, offset: int, what: str) -> errors.DMError:
+    """36067: ``what`` is wrong at ``offset`` (in characters) of ``sql``."""
+    near = sql[offset : offset + 40].strip()
+    place = f"near {near!r} (offset {offset})" if near else "at its end"
+    return errors.new(
+        "SyncerParseDDL",
+        f"the statement is not understood {place}: {what}; statement: {shorten(sql)}",
+        workaround=_WORKAROUND,
+    )
+
+
+def unsupported(sql: str, what: str) -> errors.DMError:
+    """36067 for a statement that is understood, but that can't be carried over as it is."""
+    return errors.new("SyncerParseDDL", f"{what}; statement: {shorten(sql)}", workaround=_WORKAROUND)
+
+
+def dml_found(sql: str) -> errors.DMError:
+    """36014: rows were changed by a statement, so their images are not in the binlog."""
+    return errors.new(
+        "SyncUnitDMLStatementFound",
+        f"only ROW format binlog is supported, but a DML statement was found: {shorten(sql)}",
+        workaround="Set `binlog_format` to ROW on the upstream (also in its sessions), and copy the tables that "
+        "this statement changed again.",
+    )
+
+
+def shorten(sql: str) -> str:
+    """The statement for a message: whole unless it is huge."""
+    return sql if len(sql) <= _SHOWN else f"{sql[:_SHOWN]}… ({len(sql)} characters)"

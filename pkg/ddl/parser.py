@@ -1,0 +1,239 @@
+"""The parser of DDL statements, as the binlog's QUERY events and dump files hold them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pkg import errors
+from pkg.ddl.alter import specifications
+from pkg.ddl.cursor import Cursor
+from pkg.ddl.failure import dml_found, shorten
+from pkg.ddl.skipped import StatementClass, classify_at
+from pkg.ddl.statement import AddIndex, DropIndex, IndexDef, Options, Ref, Spec, Statement
+from pkg.ddl.table import charset_option, index_options, key_parts, table_body
+from pkg.ddl.tokens import Dialect
+
+
+def classify(sql: str, *, sql_mode: str = "", flavor: str = "") -> StatementClass:
+    """*transaction* (BEGIN, COMMIT), *skip*, *dml* or *ddl*; raises 36067 for text with an open quote or comment."""
+    return classify_at(Cursor(sql, Dialect.of(sql_mode, flavor), ""))
+
+
+def parse(sql: str, *, sql_mode: str = "", default_schema: str = "", flavor: str = "") -> Statement:
+    """One statement.
+
+    ``sql_mode`` and ``default_schema`` are those of the session that ran it; ``flavor`` (mysql, mariadb or '') tells
+    which executable comments that server ran. Statements that need nothing on the target have kind ``skip``.
+
+    Raises 36014 for a statement that changes rows, 36067 for one that is not understood, 36068 for a rolled-back
+    transaction written as statements.
+    """
+    cursor = Cursor(sql, Dialect.of(sql_mode, flavor), default_schema)
+    statement_class = classify_at(cursor)
+    if statement_class == "dml":
+        raise dml_found(sql)
+    if statement_class != "ddl":
+        return Statement(sql, "skip", sql_mode=sql_mode, default_schema=default_schema, flavor=flavor)
+    statement = _statement(cursor)
+    cursor.finish()
+    return replace(statement, refs=tuple(cursor.refs), sql_mode=sql_mode, default_schema=default_schema, flavor=flavor)
+
+
+def _statement(cursor: Cursor) -> Statement:
+    if cursor.accept("CREATE"):
+        return _create(cursor)
+    if cursor.accept("ALTER"):
+        return _alter(cursor)
+    if cursor.accept("DROP"):
+        return _drop(cursor)
+    if cursor.accept("RENAME"):
+        return _rename_tables(cursor)
+    if cursor.accept("TRUNCATE"):
+        cursor.accept("TABLE")
+        cursor.table()
+        cursor.wait_option()
+        return Statement(cursor.sql, "truncate table")
+    if cursor.at_any("ROLLBACK"):
+        raise errors.new(
+            "SyncerUnsupportedStmt",
+            f"rows that were rolled back are in the binlog, ended by the statement {shorten(cursor.sql)}: "
+            "a transaction mixed tables of transactional and other engines",
+            workaround="Convert the tables of other engines to InnoDB, and copy the tables of this transaction again.",
+        )
+    raise cursor.error("an unknown statement")
+
+
+@dataclass(frozen=True, slots=True)
+class _Guard:
+    """Whether IF [NOT] EXISTS is there, and otherwise where it belongs."""
+
+    present: bool
+    offset: int
+
+
+def _guard(cursor: Cursor, *words: str) -> _Guard:
+    offset = cursor.token.start
+    present = cursor.accept(*words)
+    return _Guard(present, -1 if present else offset)
+
+
+def _create(cursor: Cursor) -> Statement:
+    or_replace = cursor.accept("OR", "REPLACE")
+    if cursor.accept_any("DATABASE", "SCHEMA"):
+        guard = _guard(cursor, "IF", "NOT", "EXISTS")
+        _schema(cursor)
+        return Statement(
+            cursor.sql,
+            "create database",
+            guard=-1 if or_replace else guard.offset,
+            options=_schema_options(cursor),
+            if_not_exists=guard.present,
+            or_replace=or_replace,
+        )
+    if cursor.accept("TABLE"):
+        return _create_table(cursor, or_replace)
+    return _create_index(cursor)
+
+
+def _create_table(cursor: Cursor, or_replace: bool) -> Statement:
+    guard = _guard(cursor, "IF", "NOT", "EXISTS")
+    table = cursor.table()
+    body = table_body(cursor, table.schema)
+    # MySQL 8 writes CREATE TABLE … SELECT as CREATE TABLE … START TRANSACTION, then rows, in one transaction.
+    start = cursor.token.start
+    cuts = ((start, cursor.last_end),) if cursor.accept("START", "TRANSACTION") else ()
+    return Statement(
+        cursor.sql,
+        "create table",
+        guard=-1 if or_replace else guard.offset,
+        body=body,
+        cuts=cuts,
+        if_not_exists=guard.present,
+        or_replace=or_replace,
+    )
+
+
+def _create_index(cursor: Cursor) -> Statement:
+    cursor.accept_any("ONLINE", "OFFLINE")
+    word = cursor.accept_any("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
+    start = cursor.token.start
+    if not cursor.accept("INDEX"):
+        raise cursor.error("an unknown statement")
+    if_not_exists = cursor.if_not_exists()
+    name = cursor.name()
+    if cursor.accept_any("USING", "TYPE"):
+        cursor.name()
+    cursor.expect("ON")
+    cursor.table()
+    cursor.wait_option()
+    parts = key_parts(cursor)
+    _index_modifiers(cursor)
+    kinds = {"UNIQUE": "unique", "FULLTEXT": "fulltext", "SPATIAL": "spatial"}
+    index = IndexDef(kinds.get(word, "index"), name, parts, if_not_exists=if_not_exists)  # type: ignore[arg-type]
+    spec = Spec(start, cursor.last_end, (AddIndex(index),))
+    return Statement(cursor.sql, "create index", specs=(spec,), if_not_exists=if_not_exists)
+
+
+def _index_modifiers(cursor: Cursor) -> None:
+    """What may follow CREATE INDEX and DROP INDEX, in any order."""
+    index_options(cursor)
+    while cursor.accept_any("ALGORITHM", "LOCK"):
+        cursor.accept_op("=")
+        cursor.name()
+        index_options(cursor)
+
+
+def _schema(cursor: Cursor) -> Ref:
+    start = cursor.token.start
+    return cursor.add(Ref(cursor.name(), "", start, cursor.last_end))
+
+
+def _schema_options(cursor: Cursor) -> Options:
+    options = Options()
+    while True:
+        cursor.accept("DEFAULT")
+        changed = charset_option(cursor, options)
+        if changed is not None:
+            options = changed
+        elif cursor.accept_any("ENCRYPTION", "COMMENT"):
+            cursor.accept_op("=")
+            cursor.string()
+        elif cursor.accept("READ", "ONLY"):
+            cursor.accept_op("=")
+            cursor.advance()
+        else:
+            return options
+
+
+def _alter(cursor: Cursor) -> Statement:
+    if cursor.accept_any("DATABASE", "SCHEMA"):
+        return _alter_database(cursor)
+    cursor.accept_any("ONLINE", "OFFLINE")
+    cursor.accept("IGNORE")
+    cursor.expect("TABLE")
+    if_exists = cursor.if_exists()
+    table = cursor.table()
+    cursor.wait_option()
+    specs = specifications(cursor, table.schema)
+    return Statement(cursor.sql, "alter table", specs=specs, if_exists=if_exists)
+
+
+def _alter_database(cursor: Cursor) -> Statement:
+    option_first = cursor.at_any("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION", "COMMENT", "READ")
+    if option_first:
+        if not cursor.default_schema:
+            raise cursor.error("no schema is named, and none was selected")
+        cursor.add(Ref(cursor.default_schema, "", cursor.token.start, cursor.token.start))
+    else:
+        _schema(cursor)
+    return Statement(cursor.sql, "alter database", options=_schema_options(cursor))
+
+
+def _drop(cursor: Cursor) -> Statement:
+    if cursor.accept_any("DATABASE", "SCHEMA"):
+        guard = _guard(cursor, "IF", "EXISTS")
+        _schema(cursor)
+        return Statement(cursor.sql, "drop database", guard=guard.offset, if_exists=guard.present)
+    if cursor.accept_any("TABLE", "TABLES"):
+        return _drop_tables(cursor)
+    cursor.accept_any("ONLINE", "OFFLINE")
+    start = cursor.token.start
+    if not cursor.accept("INDEX"):
+        raise cursor.error("an unknown statement")
+    guard = _guard(cursor, "IF", "EXISTS")
+    name = cursor.name()
+    cursor.expect("ON")
+    cursor.table()
+    cursor.wait_option()
+    _index_modifiers(cursor)
+    spec = Spec(start, cursor.last_end, (DropIndex(name, guard.present),))
+    return Statement(cursor.sql, "drop index", guard=guard.offset, specs=(spec,), if_exists=guard.present)
+
+
+def _drop_tables(cursor: Cursor) -> Statement:
+    guard = _guard(cursor, "IF", "EXISTS")
+    items: list[tuple[int, int]] = []
+    while True:
+        table = cursor.table()
+        items.append((table.start, table.end))
+        if not cursor.accept_op(","):
+            break
+    cursor.wait_option()
+    cursor.accept_any("RESTRICT", "CASCADE")
+    return Statement(cursor.sql, "drop table", guard=guard.offset, items=tuple(items), if_exists=guard.present)
+
+
+def _rename_tables(cursor: Cursor) -> Statement:
+    if not cursor.accept_any("TABLE", "TABLES"):
+        raise cursor.error("an unknown statement")
+    if_exists = cursor.if_exists()
+    items: list[tuple[int, int]] = []
+    while True:
+        source = cursor.table()
+        cursor.wait_option()
+        cursor.expect("TO")
+        target = cursor.table("target")
+        items.append((source.start, target.end))
+        if not cursor.accept_op(","):
+            break
+    return Statement(cursor.sql, "rename table", items=tuple(items), if_exists=if_exists)

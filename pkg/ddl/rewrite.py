@@ -1,0 +1,109 @@
+"""From an upstream's statement to the target's: split into single steps, names routed, the rest of the text kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from pkg.ddl.parser import parse
+from pkg.ddl.statement import Kind, Statement
+from pkg.mysql.names import qualified, quote
+
+Route = Callable[[str, str], tuple[str, str]]
+
+#: Servers that know DROP INDEX IF EXISTS.
+_GUARDED_DROP_INDEX = ("mariadb", "tidb")
+
+_ALTER_ERRORS = frozenset({1054, 1060, 1061, 1068, 1091, 1176, 1507, 1517})
+#: MySQL's error numbers that say that a single-step statement had its effect before, by kind of statement.
+IGNORABLE_ERRORS: Mapping[Kind, frozenset[int]] = MappingProxyType(
+    {
+        "create database": frozenset({1007}),
+        "drop database": frozenset({1008}),
+        "create table": frozenset({1050}),
+        "drop table": frozenset({1051}),
+        "alter table": _ALTER_ERRORS,
+        "create index": frozenset({1061}),
+        "drop index": frozenset({1091, 1176}),
+    }
+)
+
+
+def ignorable_errors(statement: Statement) -> frozenset[int]:
+    """The error numbers after which ``statement`` counts as executed.
+
+    None for an ALTER TABLE of several parts: that one part had its effect before says nothing of the others. Execute
+    the steps of :func:`split_alter` then.
+    """
+    if statement.kind == "alter table" and len(_steps(statement)) > 1:
+        return frozenset()
+    return IGNORABLE_ERRORS.get(statement.kind, frozenset())
+
+
+def split(statement: Statement) -> list[Statement]:
+    """One statement for each table of DROP TABLE and each pair of RENAME TABLE, in order; others as they are.
+
+    An ALTER TABLE stays whole, as all of its parts are about one table and the server does them in one pass.
+    """
+    if len(statement.items) < 2:
+        return [statement]
+    sql = statement.sql
+    head, tail = sql[: statement.items[0][0]], sql[statement.items[-1][1] :]
+    return [_again(statement, f"{head}{sql[start:end]}{tail}") for start, end in statement.items]
+
+
+def split_alter(statement: Statement) -> list[Statement]:
+    """An ALTER TABLE as one statement for each of its parts, each with the original's ALGORITHM and LOCK."""
+    sql = statement.sql
+    steps = _steps(statement)
+    if len(steps) < 2:
+        return [statement]
+    head, tail = sql[: statement.specs[0].start], sql[statement.specs[-1].end :]
+    modifiers = "".join(f", {sql[spec.start : spec.end]}" for spec in statement.specs if spec.modifier)
+    return [_again(statement, f"{head}{step}{modifiers}{tail}") for step in steps]
+
+
+def _steps(statement: Statement) -> list[str]:
+    """The text of every part that could be an ALTER TABLE of its own."""
+    sql = statement.sql
+    steps: list[str] = []
+    for spec in statement.specs:
+        if spec.elements:
+            steps += [f"{head} {sql[start:end]}" for head, start, end in spec.elements]
+        elif not spec.modifier:
+            steps.append(sql[spec.start : spec.end])
+    return steps
+
+
+def _again(statement: Statement, sql: str) -> Statement:
+    return parse(sql, sql_mode=statement.sql_mode, default_schema=statement.default_schema, flavor=statement.flavor)
+
+
+def rewrite(statement: Statement, route: Route, *, target_flavor: str = "") -> str:
+    """The statement's text for the target.
+
+    Every schema and table name is routed, qualified and quoted; IF NOT EXISTS and IF EXISTS are added where they
+    make a repetition harmless; nothing else of the text changes. ``route(schema, table)`` gets table '' for a schema.
+    ``target_flavor`` (mariadb, tidb or '') tells whether DROP INDEX may have IF EXISTS.
+    """
+    edits: list[tuple[int, int, str]] = []
+    for ref in statement.refs:
+        schema, table = route(ref.schema, ref.table)
+        name = qualified(schema, table) if ref.table else quote(schema)
+        edits.append((ref.start, ref.end, name + " " if ref.start == ref.end else name))
+    if statement.guard >= 0 and (statement.kind != "drop index" or target_flavor in _GUARDED_DROP_INDEX):
+        words = "IF NOT EXISTS " if statement.kind.startswith("create") else "IF EXISTS "
+        edits.append((statement.guard, statement.guard, words))
+    edits.extend((start, end, "") for start, end in statement.cuts)
+    return _edited(statement.sql, edits)
+
+
+def _edited(sql: str, edits: list[tuple[int, int, str]]) -> str:
+    """Edits do not overlap; an insertion goes before the replacement that starts at the same place."""
+    out: list[str] = []
+    at = 0
+    for start, end, text in sorted(edits, key=lambda edit: edit[:2]):
+        out += [sql[at:start], text]
+        at = end
+    out.append(sql[at:])
+    return "".join(out)

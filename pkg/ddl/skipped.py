@@ -1,0 +1,73 @@
+"""Which class a statement of a QUERY event belongs to, told by its first words."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pkg.ddl.cursor import Cursor
+from pkg.ddl.tokens import word_set
+
+StatementClass = Literal["transaction", "skip", "dml", "ddl"]
+
+_TRANSACTION = frozenset({"BEGIN", "COMMIT"})
+_DML = word_set("""INSERT UPDATE DELETE REPLACE LOAD CALL DO SELECT WITH HANDLER""")
+_MAINTENANCE = frozenset({"OPTIMIZE", "ANALYZE", "REPAIR"})
+#: Objects without rows, and accounts: the target has its own.
+_OBJECTS = word_set(
+    """TRIGGER PROCEDURE VIEW FUNCTION TABLESPACE EVENT USER ROLE SERVER PACKAGE LOGFILE UNDO RESOURCE"""
+)
+# Words that may stand between the verb and the object's kind.
+_BEFORE_OBJECT = word_set("""OR REPLACE AGGREGATE TEMPORARY UNDO""")
+
+
+def classify_at(cursor: Cursor) -> StatementClass:
+    """The class of the statement at the cursor, which stays where it is.
+
+    *transaction*: BEGIN and COMMIT; *skip*: nothing to do on the target; *dml*: rows changed by a statement; *ddl*:
+    everything else, also what turns out not to be understood.
+    """
+    verb = cursor.token.word
+    if cursor.at_end or cursor.at_op(";"):
+        return "skip"
+    if verb in _TRANSACTION or cursor.at_words("START", "TRANSACTION"):
+        return "transaction"
+    if verb in _DML:
+        return "dml"
+    if verb in ("CREATE", "ALTER", "DROP", "RENAME"):
+        return "skip" if _object_kind(cursor) in _OBJECTS or _temporary_table(cursor) else "ddl"
+    if verb in ("SAVEPOINT", "FLUSH", "GRANT", "REVOKE") or verb in _MAINTENANCE or _skipped_set(cursor):
+        return "skip"
+    return "ddl"
+
+
+def _skipped_set(cursor: Cursor) -> bool:
+    return any(cursor.at_words("SET", *words) for words in (("PASSWORD",), ("ROLE",), ("DEFAULT", "ROLE")))
+
+
+def _temporary_table(cursor: Cursor) -> bool:
+    """A temporary table lives and dies with its upstream session, and its rows are not in the binlog."""
+    at = 3 if cursor.ahead(1).word == "OR" else 1
+    return cursor.ahead(at).word == "TEMPORARY" and cursor.ahead(at + 1).word in ("TABLE", "TABLES")
+
+
+def _object_kind(cursor: Cursor) -> str:
+    """The word that names what CREATE, ALTER or DROP is about."""
+    at = 1
+    while True:
+        word = cursor.ahead(at).word
+        if word == "DEFINER":
+            at = _after_account(cursor, at + 2)
+        elif word == "ALGORITHM" or (word == "SQL" and cursor.ahead(at + 1).word == "SECURITY"):
+            at += 3
+        elif word in _BEFORE_OBJECT and not (word == "UNDO" and cursor.ahead(at + 1).word != "TABLESPACE"):
+            at += 1
+        else:
+            return word
+
+
+def _after_account(cursor: Cursor, at: int) -> int:
+    """Past ``user@host``, ``CURRENT_USER`` or ``CURRENT_USER()``."""
+    at += 1
+    if cursor.ahead(at).text == "(":
+        at += 2
+    return at + 2 if cursor.ahead(at).text == "@" else at

@@ -1,0 +1,287 @@
+"""What parsing a statement gives: its kind, the names in its text with their places, and its meaning. Pure data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal[
+    "create database",
+    "alter database",
+    "drop database",
+    "create table",
+    "alter table",
+    "drop table",
+    "truncate table",
+    "rename table",
+    "create index",
+    "drop index",
+    "skip",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A schema or table that the statement names.
+
+    ``table`` is '' for a schema. ``start``/``end`` are the offsets of the whole name, with its schema if it has one;
+    equal when the text leaves the name out (``ALTER DATABASE CHARACTER SET …``). ``role``: *subject* is what the
+    statement works on, *target* what a table becomes or swaps with, *reference* what it only mentions (foreign
+    keys, LIKE).
+    """
+
+    schema: str
+    table: str
+    start: int
+    end: int
+    role: Literal["subject", "target", "reference"] = "subject"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSpec:
+    """A data type as written: canonical upper-case ``name``, raw ``args`` (members of ENUM and SET unquoted)."""
+
+    name: str
+    args: tuple[str, ...] = ()
+    unsigned: bool = False
+    zerofill: bool = False
+    binary: bool = False
+    charset: str = ""
+    collation: str = ""
+    compressed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDef:
+    """A column as written. ``nullable`` is None when neither NULL nor NOT NULL was said."""
+
+    name: str
+    type: TypeSpec
+    nullable: bool | None = None
+    default: str | None = None
+    auto_increment: bool = False
+    generated: str = ""
+    primary: bool = False
+    unique: bool = False
+    invisible: bool = False
+    reference: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPart:
+    """One part of an index; ``column`` is '' for an expression."""
+
+    column: str
+    length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDef:
+    """An index or constraint as written; ``name`` is '' when the server has to find one."""
+
+    kind: Literal["primary", "unique", "index", "fulltext", "spatial", "foreign", "check"]
+    name: str
+    parts: tuple[KeyPart, ...] = ()
+    reference: Ref | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options that change a structure; '' where none was given."""
+
+    charset: str = ""
+    collation: str = ""
+    engine: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a column goes: ``after`` a column, or first when ``after`` is ''."""
+
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    column: ColumnDef
+    position: Position | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeColumn:
+    """MODIFY (``old_name`` is the column's name) and CHANGE."""
+
+    old_name: str
+    column: ColumnDef
+    position: Position | None = None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    old_name: str
+    new_name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterColumn:
+    """SET DEFAULT, DROP DEFAULT (``default`` None, ``sets_default``), SET VISIBLE or INVISIBLE."""
+
+    name: str
+    sets_default: bool = False
+    default: str | None = None
+    invisible: bool | None = None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AddIndex:
+    index: IndexDef
+
+
+@dataclass(frozen=True, slots=True)
+class DropIndex:
+    """``name`` is PRIMARY for the primary key."""
+
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameIndex:
+    old_name: str
+    new_name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropForeignKey:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropConstraint:
+    """MySQL and MariaDB let it name any kind of constraint: a key, a foreign key or a check."""
+
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertCharset:
+    """CONVERT TO CHARACTER SET; ``charset`` '' stands for DEFAULT."""
+
+    charset: str
+    collation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SetOptions:
+    options: Options
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTable:
+    target: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class NoStructure:
+    """A part of ALTER TABLE that changes neither columns nor keys: partitions, ENABLE KEYS, ALGORITHM, FORCE …
+
+    ``modifier`` marks those that say how the statement runs (ALGORITHM, LOCK), not what it does.
+    """
+
+    what: str
+    modifier: bool = False
+
+
+Action = (
+    AddColumn
+    | ChangeColumn
+    | RenameColumn
+    | DropColumn
+    | AlterColumn
+    | AddIndex
+    | DropIndex
+    | RenameIndex
+    | DropForeignKey
+    | DropConstraint
+    | ConvertCharset
+    | SetOptions
+    | RenameTable
+    | NoStructure
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One comma-separated part of ALTER TABLE with its place.
+
+    ``ADD (a, b)`` gives several actions, and its ``elements``: for each, what goes before it when it stands alone,
+    and its place.
+    """
+
+    start: int
+    end: int
+    actions: tuple[Action, ...]
+    elements: tuple[tuple[str, int, int], ...] = ()
+
+    @property
+    def modifier(self) -> bool:
+        return all(isinstance(action, NoStructure) and action.modifier for action in self.actions)
+
+
+@dataclass(frozen=True, slots=True)
+class TableBody:
+    """What CREATE TABLE says of the new table; ``like`` for CREATE TABLE … LIKE."""
+
+    columns: tuple[ColumnDef, ...] = ()
+    indexes: tuple[IndexDef, ...] = ()
+    options: Options = Options()
+    like: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A parsed statement.
+
+    ``refs`` are in the order of the text (RENAME TABLE: subject, target, subject, target …). ``guard`` is the offset
+    where IF EXISTS or IF NOT EXISTS is missing, -1 when it is there or not possible. ``items`` are the spans that can
+    stand alone (the tables of DROP TABLE, the pairs of RENAME TABLE), ``cuts`` those that only the binlog may hold.
+    """
+
+    sql: str
+    kind: Kind
+    refs: tuple[Ref, ...] = ()
+    guard: int = -1
+    items: tuple[tuple[int, int], ...] = ()
+    cuts: tuple[tuple[int, int], ...] = ()
+    body: TableBody | None = None
+    specs: tuple[Spec, ...] = ()
+    options: Options = Options()
+    if_exists: bool = False
+    if_not_exists: bool = False
+    or_replace: bool = False
+    sql_mode: str = ""
+    default_schema: str = ""
+    flavor: str = ""
+
+    @property
+    def tables(self) -> tuple[tuple[str, str], ...]:
+        """The tables that it works on or that come out of it, as the upstream names them; table '' for a schema."""
+        return tuple(dict.fromkeys((ref.schema, ref.table) for ref in self.refs if ref.role != "reference"))
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """All actions of an ALTER TABLE, CREATE INDEX or DROP INDEX, in order."""
+        return tuple(action for spec in self.specs for action in spec.actions)

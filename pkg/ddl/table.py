@@ -1,0 +1,297 @@
+"""CREATE TABLE: its elements (columns, keys, constraints) and options; ALTER TABLE shares them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pkg.ddl.columns import accept_charset, column_definition, references
+from pkg.ddl.cursor import Cursor
+from pkg.ddl.failure import unsupported
+from pkg.ddl.statement import ColumnDef, IndexDef, KeyPart, Options, TableBody
+from pkg.ddl.tokens import word_set
+
+# Options that may stand without "=" before their value; any other is read only with it (engines define their own).
+_VALUE_OPTIONS = word_set(
+    """AUTO_INCREMENT AVG_ROW_LENGTH CHECKSUM TABLE_CHECKSUM COMMENT COMPRESSION CONNECTION DELAY_KEY_WRITE
+    ENCRYPTION ENCRYPTED ENCRYPTION_KEY_ID IETF_QUOTES INSERT_METHOD KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS PACK_KEYS
+    PAGE_CHECKSUM PASSWORD ROW_FORMAT STATS_AUTO_RECALC STATS_PERSISTENT STATS_SAMPLE_PAGES TRANSACTIONAL
+    AUTOEXTEND_SIZE ENGINE_ATTRIBUTE SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE STORAGE TABLESPACE
+    PAGE_COMPRESSED PAGE_COMPRESSION_LEVEL SEQUENCE DATA_DIRECTORY INDEX_DIRECTORY"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """PERIOD FOR …: no column and no key."""
+
+
+Element = ColumnDef | IndexDef | Period
+
+
+def table_body(cursor: Cursor, schema: str) -> TableBody:
+    """All that follows the new table's name in CREATE TABLE."""
+    if cursor.accept("LIKE"):
+        return TableBody(like=cursor.table("reference"))
+    if not cursor.at_op("("):
+        raise unsupported(cursor.sql, _AS_SELECT)
+    cursor.expect_op("(")
+    if cursor.accept("LIKE"):
+        body = TableBody(like=cursor.table("reference"))
+        cursor.expect_op(")")
+        return body
+    if cursor.at_any("SELECT", "WITH", "VALUES") or cursor.at_op("("):
+        raise unsupported(cursor.sql, _AS_SELECT)
+    columns, indexes = _elements(cursor, schema)
+    options = table_options(cursor)
+    if cursor.at_words("PARTITION", "BY"):
+        partitioning(cursor)
+    if cursor.at_any("SELECT", "AS", "IGNORE", "REPLACE", "WITH", "VALUES") or cursor.at_op("("):
+        raise unsupported(cursor.sql, _AS_SELECT)
+    return TableBody(columns, indexes, options)
+
+
+_AS_SELECT = (
+    "CREATE TABLE … SELECT takes rows from other tables, which the target may not have or may have in another state, "
+    "so it can't be carried over"
+)
+
+
+def _elements(cursor: Cursor, schema: str) -> tuple[tuple[ColumnDef, ...], tuple[IndexDef, ...]]:
+    """``element, element … )``. A column's own PRIMARY KEY or UNIQUE becomes an index at its place."""
+    columns: list[ColumnDef] = []
+    indexes: list[IndexDef] = []
+    while True:
+        element = table_element(cursor, schema) or column_definition(cursor, schema)
+        if isinstance(element, ColumnDef):
+            columns.append(element)
+            indexes.extend(inline_indexes(element))
+        elif isinstance(element, IndexDef):
+            indexes.append(element)
+        if cursor.accept_op(")"):
+            return tuple(columns), tuple(indexes)
+        cursor.expect_op(",")
+
+
+def inline_indexes(column: ColumnDef) -> list[IndexDef]:
+    """The indexes that a column's attributes ask for."""
+    indexes: list[IndexDef] = []
+    parts = (KeyPart(column.name),)
+    if column.primary:
+        indexes.append(IndexDef("primary", "PRIMARY", parts))
+    if column.unique or column.type.name == "SERIAL":
+        indexes.append(IndexDef("unique", "", parts))
+    if column.reference is not None:
+        indexes.append(IndexDef("foreign", "", parts, reference=column.reference))
+    return indexes
+
+
+def table_element(cursor: Cursor, schema: str) -> IndexDef | Period | None:
+    """A key, constraint or period; None when a column definition comes next."""
+    symbol = ""
+    if cursor.accept("CONSTRAINT"):
+        if not cursor.at_any("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
+            symbol = cursor.name()
+        if not cursor.at_any("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
+            raise cursor.error("expected PRIMARY, UNIQUE, FOREIGN or CHECK")
+    if cursor.accept("PRIMARY", "KEY"):
+        return _key(cursor, "primary", "PRIMARY")
+    if cursor.accept("UNIQUE"):
+        cursor.accept_any("INDEX", "KEY")
+        return _key(cursor, "unique", symbol)
+    if cursor.accept("FOREIGN", "KEY"):
+        return _foreign_key(cursor, symbol, schema)
+    if cursor.accept("CHECK"):
+        cursor.parenthesised()
+        _ = cursor.accept("NOT", "ENFORCED") or cursor.accept("ENFORCED")
+        return IndexDef("check", symbol)
+    if cursor.accept_any("INDEX", "KEY"):
+        return _key(cursor, "index", "")
+    special = _special_key(cursor)
+    if special:
+        cursor.accept_any("INDEX", "KEY")
+        return _key(cursor, special, "")
+    if cursor.accept("PERIOD", "FOR"):
+        return _period(cursor)
+    return None
+
+
+def _special_key(cursor: Cursor) -> Literal["", "fulltext", "spatial", "index"]:
+    if cursor.accept("FULLTEXT"):
+        return "fulltext"
+    if cursor.accept("SPATIAL"):
+        return "spatial"
+    # VECTOR is a type's name and no reserved word: a column may be called so.
+    if cursor.at_any("VECTOR") and cursor.ahead(1).word in ("INDEX", "KEY"):
+        cursor.advance()
+        return "index"
+    return ""
+
+
+def _period(cursor: Cursor) -> Period:
+    if cursor.at_any("SYSTEM_TIME"):
+        raise cursor.error("system-versioned tables are not supported")
+    cursor.name()
+    cursor.parenthesised()
+    return Period()
+
+
+def _key(cursor: Cursor, kind: Literal["primary", "unique", "index", "fulltext", "spatial"], name: str) -> IndexDef:
+    if_not_exists = cursor.if_not_exists()
+    _index_type(cursor)
+    if not cursor.at_op("("):
+        given = cursor.name()
+        # A primary key is called PRIMARY whatever name is given.
+        name = name if kind == "primary" else given
+    _index_type(cursor)
+    parts = key_parts(cursor)
+    index_options(cursor)
+    return IndexDef(kind, name, parts, if_not_exists=if_not_exists)
+
+
+def _index_type(cursor: Cursor) -> None:
+    if cursor.accept_any("USING", "TYPE"):
+        cursor.advance()
+
+
+def _foreign_key(cursor: Cursor, symbol: str, schema: str) -> IndexDef:
+    if_not_exists = cursor.if_not_exists()
+    name = "" if cursor.at_op("(") else cursor.name()
+    parts = key_parts(cursor)
+    cursor.expect("REFERENCES")
+    return IndexDef("foreign", symbol or name, parts, references(cursor, schema), if_not_exists)
+
+
+def key_parts(cursor: Cursor) -> tuple[KeyPart, ...]:
+    """``(column [(length)] [ASC | DESC], …)``; a part may be an expression in parentheses."""
+    cursor.expect_op("(")
+    parts: list[KeyPart] = []
+    while True:
+        if cursor.at_op("("):
+            cursor.parenthesised()
+            parts.append(KeyPart(""))
+        else:
+            parts.append(_key_part(cursor))
+        cursor.accept_any("ASC", "DESC")
+        if cursor.accept_op(")"):
+            return tuple(parts)
+        cursor.expect_op(",")
+
+
+def _key_part(cursor: Cursor) -> KeyPart:
+    part = KeyPart(cursor.name())
+    if cursor.accept("WITHOUT", "OVERLAPS"):
+        # Such a key allows a value twice in different periods: it identifies no row.
+        return KeyPart("")
+    if cursor.accept_op("("):
+        part = replace(part, length=cursor.integer())
+        cursor.expect_op(")")
+    return part
+
+
+def index_options(cursor: Cursor) -> None:
+    """Reads what may follow a key's columns; none of it changes what the key identifies."""
+    while True:
+        if cursor.accept_any("USING", "TYPE", "WITH"):
+            cursor.accept("PARSER")
+            cursor.name()
+        elif cursor.accept("COMMENT"):
+            cursor.string()
+        elif cursor.accept_any("VISIBLE", "INVISIBLE", "IGNORED") or cursor.accept("NOT", "IGNORED"):
+            continue
+        elif cursor.at_any("KEY_BLOCK_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "CLUSTERING") or (
+            cursor.token.kind == "word" and cursor.ahead(1).text == "="
+        ):
+            if cursor.at_any("ALGORITHM", "LOCK"):
+                return
+            cursor.advance()
+            cursor.accept_op("=")
+            cursor.advance()
+        else:
+            return
+
+
+def table_options(cursor: Cursor) -> Options:
+    """All table options that come next; commas between them are optional."""
+    options = Options()
+    while True:
+        comma = cursor.at_op(",")
+        if comma:
+            cursor.advance()
+        changed = table_option(cursor, options)
+        if changed is None:
+            if comma:
+                raise cursor.error("expected a table option")
+            return options
+        options = changed
+
+
+def table_option(cursor: Cursor, options: Options) -> Options | None:
+    """Reads one table option into ``options``; None when none comes next."""
+    if cursor.accept("DEFAULT"):
+        changed = charset_option(cursor, options)
+        if changed is None:
+            raise cursor.error("expected CHARACTER SET or COLLATE")
+        return changed
+    changed = charset_option(cursor, options)
+    if changed is not None:
+        return changed
+    if cursor.accept_any("ENGINE", "TYPE"):
+        cursor.accept_op("=")
+        return replace(options, engine=cursor.name_or_string())
+    if cursor.accept("UNION"):
+        _union(cursor)
+        return options
+    if cursor.at_words("WITH", "SYSTEM", "VERSIONING"):
+        raise cursor.error("system-versioned tables are not supported")
+    return options if _other_option(cursor) else None
+
+
+def charset_option(cursor: Cursor, options: Options) -> Options | None:
+    """CHARACTER SET or COLLATE, which schemas have as well; None when neither comes next."""
+    charset = accept_charset(cursor)
+    if charset:
+        return replace(options, charset=charset)
+    if cursor.accept("COLLATE"):
+        cursor.accept_op("=")
+        return replace(options, collation=cursor.name_or_string())
+    return None
+
+
+def _other_option(cursor: Cursor) -> bool:
+    if cursor.accept("DATA", "DIRECTORY") or cursor.accept("INDEX", "DIRECTORY"):
+        pass
+    elif cursor.token.kind in ("word", "name") and (cursor.ahead(1).text == "=" or cursor.token.word in _VALUE_OPTIONS):
+        # ALGORITHM and LOCK belong to ALTER TABLE, which reads them itself.
+        if cursor.at_any("ALGORITHM", "LOCK"):
+            return False
+        cursor.advance()
+    else:
+        return False
+    cursor.accept_op("=")
+    _ = cursor.accept_op("-") or cursor.accept_op("+")
+    if cursor.advance().kind not in ("word", "name", "string", "number", "bits"):
+        raise cursor.error("expected an option's value")
+    return True
+
+
+def _union(cursor: Cursor) -> None:
+    cursor.accept_op("=")
+    cursor.expect_op("(")
+    while not cursor.accept_op(")"):
+        cursor.table("reference")
+        if not cursor.at_op(")"):
+            cursor.expect_op(",")
+
+
+def partitioning(cursor: Cursor) -> None:
+    """``PARTITION BY …``: no column, no key; read up to the end or to a SELECT."""
+    while not cursor.at_end and not cursor.at_op(";"):
+        if cursor.at_any("SELECT", "IGNORE", "REPLACE") or (cursor.at_any("AS") and cursor.ahead(1).word == "SELECT"):
+            return
+        if cursor.at_op("("):
+            cursor.parenthesised()
+        elif cursor.at_op(")"):
+            raise cursor.error("a parenthesis that was not opened")
+        else:
+            cursor.advance()

@@ -1,0 +1,179 @@
+"""The tokenizer: MySQL's and MariaDB's lexical rules, with the place of every token in the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from pkg.ddl.failure import parse_error
+
+TokenKind = Literal["word", "name", "string", "number", "bits", "op", "end"]
+
+
+class Token(NamedTuple):
+    """``text`` is the source text; ``start``/``end`` its offsets in characters. ``word`` is upper case, or ''.
+
+    A *word* is a keyword or an unquoted name, a *name* a quoted one, *bits* a hex or bit literal in any form.
+    """
+
+    kind: TokenKind
+    text: str
+    start: int
+    end: int
+    word: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What changes the reading of a text: two SQL modes, and the family of the server that ran it.
+
+    ``flavor`` is mysql, mariadb or '' (unknown: every executable comment counts as executed).
+    """
+
+    ansi_quotes: bool = False
+    no_backslash_escapes: bool = False
+    real_as_float: bool = False
+    flavor: str = ""
+
+    @classmethod
+    def of(cls, sql_mode: str, flavor: str = "") -> Dialect:
+        modes = {mode.strip().upper() for mode in sql_mode.split(",")}
+        # The combined modes name their parts themselves in @@sql_mode, but not when set in a configuration file.
+        ansi = bool(modes & {"ANSI", "ORACLE", "MSSQL", "DB2", "MAXDB", "POSTGRESQL"})
+        return cls(
+            ansi_quotes=ansi or "ANSI_QUOTES" in modes,
+            no_backslash_escapes="NO_BACKSLASH_ESCAPES" in modes,
+            real_as_float="ANSI" in modes or "REAL_AS_FLOAT" in modes,
+            flavor=flavor,
+        )
+
+
+_WORD = r"[\w$\u0080-\U0010ffff]+"
+_TEMPLATE = r"""
+  (?P<blank>\s+|--(?=[\s\x00-\x1f]|\Z)[^\n]*|\#[^\n]*|/\*(?!M?!).*?\*/)
+| (?P<open>/\*(?P<maria>M?)!(?P<version>\d{{5,6}})?)
+| (?P<close>\*/)
+| (?P<name>`(?:[^`]|``)*`{ansi_name})
+| (?P<string>{string})
+| (?P<bits>[xXbB]'[0-9A-Fa-f]*'|0x[0-9A-Fa-f]+(?![\w$])|0b[01]+(?![\w$]))
+| (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?![\w$]))
+| (?P<word>{word})
+| (?P<op>[^\s`'"])
+"""
+_ESCAPED = r"""{q}(?:[^{q}\\]|\\.|{q}{q})*{q}"""
+_PLAIN = r"""{q}(?:[^{q}]|{q}{q})*{q}"""
+
+
+def _lexer(dialect: Dialect) -> re.Pattern[str]:
+    form = _PLAIN if dialect.no_backslash_escapes else _ESCAPED
+    strings = [form.format(q="'")] + ([] if dialect.ansi_quotes else [form.format(q='"')])
+    ansi_name = "|" + _PLAIN.format(q='"') if dialect.ansi_quotes else ""
+    text = _TEMPLATE.format(ansi_name=ansi_name, string="|".join(strings), word=_WORD)
+    return re.compile(text, re.VERBOSE | re.DOTALL)
+
+
+_LEXERS = {
+    (ansi, plain): _lexer(Dialect(ansi_quotes=ansi, no_backslash_escapes=plain))
+    for ansi in (False, True)
+    for plain in (False, True)
+}
+_BARE_WORD = re.compile(_WORD)
+# MariaDB leaves comments for versions that only MySQL has alone.
+_MYSQL_ONLY = range(50700, 100000)
+
+
+def tokenize(sql: str, dialect: Dialect) -> list[Token]:
+    """All tokens, an ``end`` token last. Raises a 36067 error for text that has no end (a quote, a comment)."""
+    tokens = list(_scan(sql, dialect))
+    tokens.append(Token("end", "", len(sql), len(sql)))
+    return tokens
+
+
+def _scan(sql: str, dialect: Dialect) -> Iterator[Token]:
+    lexer = _LEXERS[dialect.ansi_quotes, dialect.no_backslash_escapes]
+    at = 0
+    executing = 0
+    previous = Token("op", "", -1, -1)
+    while at < len(sql):
+        match = lexer.match(sql, at)
+        if match is None:
+            raise parse_error(sql, at, "a quote or comment that does not end")
+        kind = match.lastgroup or ""
+        if match["open"] is not None:
+            skipped = _skipped_comment(match, dialect)
+            at = _comment_end(sql, at) if skipped else match.end()
+            executing += not skipped
+            continue
+        if kind == "close" and executing:
+            executing -= 1
+        elif kind != "blank":
+            token = _token(kind, match, previous)
+            yield token
+            previous = token
+            at = token.end
+            continue
+        at = match.end()
+    if executing:
+        raise parse_error(sql, len(sql), "a comment that does not end")
+
+
+def _skipped_comment(match: re.Match[str], dialect: Dialect) -> bool:
+    if match["maria"]:
+        return dialect.flavor == "mysql"
+    return dialect.flavor == "mariadb" and int(match["version"] or 0) in _MYSQL_ONLY
+
+
+def _comment_end(sql: str, at: int) -> int:
+    end = sql.find("*/", at)
+    if end < 0:
+        raise parse_error(sql, at, "a comment that does not end")
+    return end + 2
+
+
+def _token(kind: str, match: re.Match[str], previous: Token) -> Token:
+    text, start, end = match[0], match.start(), match.end()
+    adjacent = previous.end == start
+    if kind == "close":
+        return Token("op", text[0], start, start + 1)
+    if kind == "number" and adjacent and text[0] == "." and previous.kind in ("word", "name"):
+        return Token("op", ".", start, start + 1)
+    if kind == "number" and adjacent and previous.text == ".":
+        # After "schema." a name may begin with a digit, and even be all digits.
+        word = _BARE_WORD.match(match.string, start)
+        if word is not None:
+            return Token("word", word[0], start, word.end(), word[0].upper())
+    if kind == "word":
+        return Token("word", text, start, end, text.upper())
+    return Token(kind, text, start, end)  # type: ignore[arg-type]
+
+
+def word_set(text: str) -> frozenset[str]:
+    """The words of a text, to compare :attr:`Token.word` with."""
+    return frozenset(text.split())
+
+
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
+
+
+def name_value(token: Token) -> str:
+    """The name that a ``word`` or ``name`` token stands for."""
+    if token.kind == "word":
+        return token.text
+    quote = token.text[0]
+    return token.text[1:-1].replace(quote * 2, quote)
+
+
+def string_value(token: Token, dialect: Dialect) -> str:
+    """The content of a ``string`` token."""
+    quote = token.text[0]
+    body = token.text[1:-1]
+    if dialect.no_backslash_escapes:
+        return body.replace(quote * 2, quote)
+    return re.sub(rf"\\(.)|{quote}{quote}", lambda m: _unescape(m[1]) if m[1] else quote, body, flags=re.DOTALL)
+
+
+def _unescape(char: str) -> str:
+    # \% and \_ keep their backslash: it has a meaning to LIKE alone.
+    return "\\" + char if char in "%_" else _ESCAPES.get(char, char)
