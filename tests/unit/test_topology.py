@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from dm_master import task_stage, topology
 from dm_master.topology import Plan, Topology
@@ -168,51 +168,46 @@ Cluster.TestCase.settings = settings(max_examples=150, stateful_step_count=40, d
 TestCluster = Cluster.TestCase
 
 
-class Corrupted(RuleBasedStateMachine):
-    """Whatever bindings a new leader finds, one pass makes them sound and a second one has nothing to do."""
-
-    @initialize(
-        bounds=st.dictionaries(names(WORKERS), names(SOURCES)),
-        last=st.dictionaries(names(WORKERS), names(SOURCES)),
-        relay=st.dictionaries(names(WORKERS), names(SOURCES)),
-        load=st.dictionaries(st.tuples(names(TASKS), names(SOURCES)), names(WORKERS)),
-        alive=st.sets(names(WORKERS)),
-        registered=st.sets(names(WORKERS)),
-        sources=st.sets(names(SOURCES)),
+@settings(max_examples=500, deadline=None)
+@given(
+    bounds=st.dictionaries(names(WORKERS), names(SOURCES)),
+    last=st.dictionaries(names(WORKERS), names(SOURCES)),
+    relay=st.dictionaries(names(WORKERS), names(SOURCES)),
+    load=st.dictionaries(st.tuples(names(TASKS), names(SOURCES)), names(WORKERS)),
+    alive=st.sets(names(WORKERS)),
+    registered=st.sets(names(WORKERS)),
+    sources=st.sets(names(SOURCES)),
+)
+def test_whatever_bindings_a_new_leader_finds_one_pass_makes_them_sound(
+    bounds: dict[str, str],
+    last: dict[str, str],
+    relay: dict[str, str],
+    load: dict[tuple[str, str], str],
+    alive: set[str],
+    registered: set[str],
+    sources: set[str],
+) -> None:
+    found = replace(
+        cluster(offline=" ".join(sorted(registered))),
+        sources=dict.fromkeys(sources, "config"),
+        bounds=bounds,
+        last_bounds=last,
+        relay_workers=relay,
+        load_tasks=load,
+        alive=dict.fromkeys(alive, ALIVE),
     )
-    def found(
-        self,
-        bounds: dict[str, str],
-        last: dict[str, str],
-        relay: dict[str, str],
-        load: dict[tuple[str, str], str],
-        alive: set[str],
-        registered: set[str],
-        sources: set[str],
-    ) -> None:
-        base = cluster(offline=" ".join(sorted(registered)))
-        self.state = replace(
-            base,
-            sources=dict.fromkeys(sources, "config"),
-            bounds=bounds,
-            last_bounds=last,
-            relay_workers=relay,
-            load_tasks=load,
-            alive=dict.fromkeys(alive, ALIVE),
-        )
-
-    @rule()
-    def take_over(self) -> None:
-        plan = topology.rebalance(self.state)
-        self.state = self.state.after(plan.ops)
-        assert topology.rebalance(self.state) == Plan()
-        assert len(set(self.state.bounds.values())) == len(self.state.bounds)
-        assert set(self.state.bounds) <= set(self.state.workers) & set(self.state.alive)
-        assert set(self.state.bounds.values()) <= set(self.state.sources)
+    state = found.after(topology.rebalance(found).ops)
+    assert topology.rebalance(state) == Plan()
+    assert len(set(state.bounds.values())) == len(state.bounds)
+    assert set(state.bounds) <= registered & alive
+    assert set(state.bounds.values()) <= sources
+    for worker, source in state.bounds.items():
+        assert bounds.get(worker) == source or relay.get(worker, source) == source
 
 
-Corrupted.TestCase.settings = settings(max_examples=300, stateful_step_count=1, deadline=None)
-TestCorrupted = Corrupted.TestCase
+def test_a_source_found_at_two_workers_keeps_one() -> None:
+    state = replace(cluster(sources="s1 s2", alive="w1 w2"), bounds={"w1": "s1", "w2": "s1"})
+    assert state.after(topology.rebalance(state).ops).bounds == {"w1": "s1", "w2": "s2"}
 
 
 # --- who gets what ---
