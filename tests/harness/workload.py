@@ -21,6 +21,8 @@ ORDERS = """(
   ratio FLOAT DEFAULT NULL, raw VARBINARY(40) DEFAULT NULL, created DATETIME NOT NULL, PRIMARY KEY (id)
 ) DEFAULT CHARSET=utf8mb4"""
 COLUMNS = "id, customer, note, amount, ratio, raw, created"
+#: A table without any key, with rows that repeat.
+EVENTS = "(kind INT NOT NULL, body VARCHAR(30) DEFAULT NULL, weight DOUBLE DEFAULT NULL) DEFAULT CHARSET=utf8mb4"
 
 
 @dataclass
@@ -31,6 +33,7 @@ class Shard:
     schema: str
     table: str
     offset: int
+    keyless: bool = False
 
     @property
     def name(self) -> str:
@@ -47,15 +50,23 @@ def order_row(rng: random.Random, row_id: int) -> Row:
     return (row_id, rng.randint(0, 2**32 - 1), note, amount, ratio, raw, created)
 
 
+def event_row(rng: random.Random) -> Row:
+    """One row of :data:`EVENTS`; few distinct values, so that equal rows are common."""
+    return (rng.randint(0, 20), rng.choice([None, "a", "b'\\"]), rng.choice([None, 0.1, 2.5e300]))
+
+
 def create_shard(shard: Shard, rows: int, seed: int) -> None:
     """Creates the shard's table with ``rows`` rows."""
     rng = random.Random(seed)
-    shard.server.execute(f"CREATE DATABASE IF NOT EXISTS `{shard.schema}`", f"CREATE TABLE {shard.name} {ORDERS}")
+    shape = EVENTS if shard.keyless else ORDERS
+    shard.server.execute(f"CREATE DATABASE IF NOT EXISTS `{shard.schema}`", f"CREATE TABLE {shard.name} {shape}")
     conn = shard.server.connect()
     with conn.cursor() as cursor:
         for start in range(0, rows, 1000):
-            batch = [order_row(rng, shard.offset + i) for i in range(start, min(rows, start + 1000))]
-            cursor.executemany(f"INSERT INTO {shard.name} ({COLUMNS}) VALUES (%s,%s,%s,%s,%s,%s,%s)", batch)
+            ids = range(start, min(rows, start + 1000))
+            batch = [event_row(rng) if shard.keyless else order_row(rng, shard.offset + i) for i in ids]
+            places = ",".join(["%s"] * len(batch[0]))
+            cursor.executemany(f"INSERT INTO {shard.name} VALUES ({places})", batch)
     conn.close()
 
 
@@ -86,6 +97,12 @@ class Writer:
         if self._error is not None:
             raise self._error
 
+    def abandon(self) -> None:
+        """Ends the thread and forgets what it met: for clean-up after a failure."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
     def _run(self) -> None:
         try:
             rng = random.Random(self.seed + self.transactions)
@@ -106,6 +123,21 @@ class Writer:
             self._error = exc
 
     def _change(self, cursor: Any, shard: Shard, rng: random.Random) -> None:
+        if shard.keyless:
+            self._change_event(cursor, shard, rng)
+        else:
+            self._change_order(cursor, shard, rng)
+
+    def _change_event(self, cursor: Any, shard: Shard, rng: random.Random) -> None:
+        kind = rng.random()
+        if kind < 0.5:
+            cursor.execute(f"INSERT INTO {shard.name} (kind, body, weight) VALUES (%s,%s,%s)", event_row(rng))
+        elif kind < 0.75:
+            cursor.execute(f"UPDATE {shard.name} SET kind = %s WHERE kind = %s LIMIT 2", rng.sample(range(21), 2))
+        else:
+            cursor.execute(f"DELETE FROM {shard.name} WHERE kind = %s LIMIT 1", (rng.randint(0, 20),))
+
+    def _change_order(self, cursor: Any, shard: Shard, rng: random.Random) -> None:
         row_id = shard.offset + rng.randrange(self.rows * 2)
         kind = rng.random()
         if kind < 0.4:
@@ -140,6 +172,7 @@ def fetch(server: SQLServer, table: str, columns: str) -> list[Row]:
 
 #: FLOAT is read as a double, which shows all of its bits.
 COMPARED = "id, customer, HEX(note), amount, ratio * 1e0, HEX(raw), created"
+EVENTS_COMPARED = "kind, HEX(body), weight"
 
 
 def differences(shards: Sequence[Shard], target: SQLServer, table: str, columns: str = COMPARED) -> str:

@@ -1,0 +1,194 @@
+"""kill -9 of anything, at seeded moments of dump, load and sync: it resumes by itself, nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.harness.cluster import Cluster
+from tests.harness.migration import Migration
+from tests.harness.mysql import MariaDBServer, MySQLServer
+from tests.harness.process import wait_until
+from tests.harness.proctree import command_of, descendants, kill_hard, spark_workers
+
+#: How many faults the sync test injects; a nightly run may ask for hundreds.
+SYNC_FAULTS = int(os.environ.get("DM_TEST_FAULTS", "10"))
+SEED = int(os.environ.get("DM_TEST_SEED", "20261121"))
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[tuple[MariaDBServer, MySQLServer, MariaDBServer]]:
+    made = (MariaDBServer(gtid=True), MySQLServer(gtid=True), MariaDBServer(binlog=False))
+    for server in made:
+        server.start()
+    yield made
+    for server in made:
+        server.cleanup()
+
+
+@pytest.fixture(scope="module")
+def cluster(servers: tuple[MariaDBServer, MySQLServer, MariaDBServer]) -> Iterator[Cluster]:
+    with Cluster(workers=2) as cluster:
+        cluster.add_source(servers[0], "source-1", gtid=True)
+        cluster.add_source(servers[1], "source-2", gtid=True)
+        yield cluster
+
+
+def kill_worker(cluster: Cluster, target: MariaDBServer, rng: random.Random) -> str:
+    worker = rng.choice(cluster.workers)
+    worker.kill()
+    time.sleep(rng.uniform(0, 1))
+    worker.start()
+    return f"kill -9 of {worker.member}"
+
+
+def kill_spark_worker(cluster: Cluster, target: MariaDBServer, rng: random.Random) -> str:
+    found = [pid for worker in cluster.workers for pid in spark_workers(worker.pid)]
+    if not found:
+        return "no Spark Python worker is running yet"
+    rng.shuffle(found)
+    killed = [pid for pid in found[:2] if kill_hard(pid)]
+    return f"kill -9 of Spark Python workers {killed}"
+
+
+def kill_master(cluster: Cluster, target: MariaDBServer, rng: random.Random) -> str:
+    cluster.master.kill()
+    time.sleep(rng.uniform(0, 1))
+    cluster.master.start()
+    return "kill -9 of dm-master"
+
+
+def kill_etcd(cluster: Cluster, target: MariaDBServer, rng: random.Random) -> str:
+    members = [
+        pid for pid in descendants(cluster.master.pid) if os.path.basename(command_of(pid).split(" ")[0]) == "etcd"
+    ]
+    assert members, "dm-master runs its own etcd member"
+    kill_hard(members[0])
+    return "kill -9 of etcd"
+
+
+def restart_target(cluster: Cluster, target: MariaDBServer, rng: random.Random) -> str:
+    if rng.random() < 0.5:
+        target.kill()
+        target.start()
+        return "kill -9 and start of the target"
+    target.restart()
+    return "restart of the target"
+
+
+Fault = Callable[[Cluster, MariaDBServer, random.Random], str]
+FAULTS: dict[str, Fault] = {
+    "worker": kill_worker,
+    "spark-worker": kill_spark_worker,
+    "master": kill_master,
+    "etcd": kill_etcd,
+    "target": restart_target,
+}
+
+
+def settle(cluster: Cluster) -> None:
+    """Waits until the cluster answers again with every source bound."""
+
+    def bound() -> bool:
+        answer = cluster.dmctl("list-member", "--worker")
+        workers = answer["members"][0]["worker"]["workers"]
+        return bool(sum(worker["stage"] == "bound" for worker in workers) == 2)
+
+    wait_until(lambda: _quietly(bound), "both sources are bound", 60, step=0.5)
+
+
+def _quietly(check: Callable[[], bool]) -> bool:
+    try:
+        return check()
+    except Exception:  # noqa: BLE001 - while a process restarts, dmctl may fail in any way; the wait above has a limit
+        return False
+
+
+@pytest.mark.parametrize("unit", ["Dump", "Load"])
+@pytest.mark.parametrize("fault", list(FAULTS))
+def test_full_copy_survives(
+    cluster: Cluster, servers: tuple[MariaDBServer, MySQLServer, MariaDBServer], fault: str, unit: str
+) -> None:
+    name = f"{fault.replace('-', '')}{unit.lower()}"
+    rng = random.Random(f"{SEED} {name}")
+    migration = Migration(cluster, [servers[0], servers[1]], servers[2], name=name, rows=30_000)
+    # Small files, so that a load has many moments to be hit in.
+    migration.extra = "mydumpers: {global: {rows: 3000, statement-size: 20000}}\n"
+    migration.create(seed=rng.randrange(10**6))
+    settle(cluster)
+    migration.start_writers()
+    try:
+        start_with_dumper(migration)
+        wait_until(lambda: _quietly(lambda: reached(cluster, name, unit)), f"a subtask reaches {unit}", 90, step=0.05)
+        time.sleep(rng.uniform(0, 0.5))
+        print(FAULTS[fault](cluster, servers[2], rng))
+        settle(cluster)
+        wait_until(lambda: _quietly(lambda: in_sync(cluster, name)), f"{name} in Sync after the fault", 120, step=0.5)
+        migration.stop_writers()
+        cluster.wait_synced(name)
+    finally:
+        migration.abandon()
+    migration.compare()
+    cluster.ok("stop-task", name)
+
+
+def start_with_dumper(migration: Migration) -> None:
+    text = migration.task_text().replace("route-rules:", "mydumper-config-name: global, route-rules:")
+    path = migration.cluster.write_task(text, f"{migration.name}.yaml")
+    migration.cluster.ok("start-task", path)
+
+
+def reached(cluster: Cluster, task: str, unit: str) -> bool:
+    order = ["InvalidUnit", "Check", "Dump", "Load", "Sync"]
+    return any(order.index(s["unit"]) >= order.index(unit) for s in cluster.subtasks(task).values())
+
+
+def in_sync(cluster: Cluster, task: str) -> bool:
+    states = cluster.subtasks(task)
+    return len(states) == 2 and all(s["unit"] == "Sync" and s["stage"] == "Running" for s in states.values())
+
+
+def check_never_ahead(target: MariaDBServer, task: str) -> None:
+    """No marker is of a later batch than the one whose intent is recorded: nothing was written unannounced."""
+    rows = target.execute(
+        f"SELECT m.id, m.bucket, m.batch, b.batch FROM dm_meta.`{task}_syncer_marker` m"
+        f" JOIN dm_meta.`{task}_syncer_batch` b ON b.id = m.id WHERE m.batch > b.batch"
+    )
+    assert not rows, rows
+
+
+def test_replication_survives_faults_at_seeded_moments(
+    cluster: Cluster, servers: tuple[MariaDBServer, MySQLServer, MariaDBServer]
+) -> None:
+    rng = random.Random(SEED)
+    name = "seeded"
+    migration = Migration(cluster, [servers[0], servers[1]], servers[2], name=name, rows=2000)
+    migration.create(seed=rng.randrange(10**6))
+    settle(cluster)
+    migration.start_task()
+    cluster.wait_stage(name, "Running", unit="Sync")
+    try:
+        for i in range(SYNC_FAULTS):
+            migration.start_writers()
+            time.sleep(rng.uniform(0.2, 2.5))
+            fault = list(FAULTS)[i % len(FAULTS)]
+            print(i, FAULTS[fault](cluster, servers[2], rng))
+            check_never_ahead(servers[2], name)
+            time.sleep(rng.uniform(0, 1))
+            settle(cluster)
+            wait_until(
+                lambda: _quietly(lambda: in_sync(cluster, name)), f"in Sync after fault {i} ({fault})", 90, step=0.5
+            )
+            migration.stop_writers()
+            if i % 3 == 2:
+                cluster.wait_synced(name)
+                migration.compare()
+        cluster.wait_synced(name)
+    finally:
+        migration.abandon()
+    migration.compare()
+    check_never_ahead(servers[2], name)

@@ -1,0 +1,55 @@
+"""The processes below one of ours, found in /proc: what a fault test kills, and what must not be left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+
+def command_of(pid: int) -> str:
+    """The command line; '' when the process is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _parents() -> dict[int, int]:
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                # The command's name stands in parentheses and may hold blanks: the fields follow the last one.
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(fields[1])
+    return parents
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes below ``pid``, parents first."""
+    parents = _parents()
+    found: list[int] = []
+    level = [pid]
+    while level:
+        level = [child for child, parent in parents.items() if parent in level]
+        found += level
+    return found
+
+
+def spark_workers(pid: int) -> list[int]:
+    """The forked Python workers (not the daemon that forks them) of the Spark that ``pid`` drives."""
+    parents = _parents()
+    daemons = {child for child in descendants(pid) if "pyspark.daemon" in command_of(child)}
+    return [child for child in daemons if parents.get(child) in daemons]
+
+
+def kill_hard(pid: int) -> bool:
+    """kill -9; False when it is already gone."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
