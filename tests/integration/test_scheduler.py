@@ -283,6 +283,26 @@ def test_an_offline_worker_can_be_forgotten_and_its_name_used_again(
     scheduler.register_worker("w1", "elsewhere:8262")
 
 
+def test_an_unfinished_load_goes_back_to_the_worker_that_has_its_files(
+    client: EtcdClient, lead: Callable[[], Master]
+) -> None:
+    scheduler = lead().scheduler
+    first = Worker(client, "w1").join(scheduler)
+    becomes(scheduler, "w1", "free")
+    scheduler.add_source(source("s1"))
+    scheduler.start_task("t", "name: t\n", [subtask("t", "s1")])
+    client.put(keys.LOAD_TASK.key("t", "s1"), "w1")
+    second = Worker(client, "w2").join(scheduler)
+    becomes(scheduler, "w2", "free")
+    first.go()
+    becomes(scheduler, "w2", "bound")
+    first.come()
+    becomes(scheduler, "w1", "bound")
+    assert (first.bound(), second.bound()) == ("s1", "")
+    scheduler.stop_task("t", [])
+    assert client.get_prefix(keys.LOAD_TASK.prefix())[0] == []
+
+
 def test_a_transferred_source_is_served_by_the_chosen_worker(client: EtcdClient, lead: Callable[[], Master]) -> None:
     scheduler = lead().scheduler
     first, second = (Worker(client, name).join(scheduler) for name in ("w1", "w2"))
