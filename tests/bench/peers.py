@@ -1,0 +1,93 @@
+"""The native ways to do the same work on the same machine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.harness.mysql import MariaDBServer
+from tests.harness.process import HarnessError, binary, wait_until
+
+
+def client(server: MariaDBServer) -> list[str]:
+    return ["--host=127.0.0.1", f"--port={server.port}", "--user=root"]
+
+
+def dump_pipe(source: MariaDBServer, target: MariaDBServer) -> float:
+    """``mariadb-dump | mariadb``; seconds."""
+    start = time.monotonic()
+    target.execute("CREATE DATABASE sb")
+    dump = [binary("mariadb-dump"), *client(source), "--single-transaction", "--skip-triggers", "sb"]
+    with subprocess.Popen(dump, stdout=subprocess.PIPE) as producer:
+        subprocess.run([binary("mariadb"), *client(target), "sb"], stdin=producer.stdout, check=True)
+    if producer.returncode:
+        raise HarnessError("mariadb-dump failed")
+    return time.monotonic() - start
+
+
+def mydumper(source: MariaDBServer, target: MariaDBServer, threads: int) -> tuple[float, float]:
+    """mydumper, then myloader; seconds of each."""
+    folder = Path(tempfile.mkdtemp(prefix="dm-mydumper-"))
+    try:
+        start = time.monotonic()
+        dump = [binary("mydumper"), *client(source), "-B", "sb", "-t", str(threads), "-r", "50000", "-o", str(folder)]
+        subprocess.run(dump, check=True, capture_output=True)
+        dumped = time.monotonic()
+        if not list(folder.glob("sb.sbtest1*.sql")):
+            raise HarnessError("mydumper dumped nothing")
+        load = [binary("myloader"), *client(target), "-t", str(threads), "-d", str(folder)]
+        subprocess.run(load, check=True, capture_output=True)
+        return dumped - start, time.monotonic() - dumped
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def replica_of(source: MariaDBServer) -> Iterator[MariaDBServer]:
+    """A MariaDB replica of ``source``, not started, holding what the source has now."""
+    replica = MariaDBServer(binlog=False)
+    replica.start()
+    try:
+        status = source.execute("SHOW MASTER STATUS")[0]
+        dump_pipe(source, replica)
+        replica.execute(
+            f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={source.port}, MASTER_USER='root',"
+            f" MASTER_LOG_FILE='{status[0]}', MASTER_LOG_POS={status[1]}"
+        )
+        yield replica
+    finally:
+        replica.cleanup()
+
+
+def replica_catches_up(source: MariaDBServer, replica: MariaDBServer, threads: int) -> float:
+    """Fetches the relay log first, then times the replica's SQL side alone; seconds."""
+    replica.execute(f"SET GLOBAL slave_parallel_threads = {threads}", "START SLAVE IO_THREAD")
+    end = source.execute("SHOW MASTER STATUS")[0]
+
+    def column(name: str) -> str:
+        conn = replica.connect()
+        with conn.cursor() as cursor:
+            cursor.execute("SHOW SLAVE STATUS")
+            row = dict(zip([d[0] for d in cursor.description], cursor.fetchone(), strict=True))
+        conn.close()
+        if row["Last_SQL_Error"] or row["Last_IO_Error"]:
+            raise HarnessError(f"replica: {row['Last_SQL_Error']}{row['Last_IO_Error']}")
+        return str(row[name])
+
+    wait_until(lambda: (column("Master_Log_File"), int(column("Read_Master_Log_Pos"))) == (end[0], end[1]), "fetched")
+    start = time.monotonic()
+    replica.execute("START SLAVE SQL_THREAD")
+    wait_until(
+        lambda: (column("Relay_Master_Log_File"), int(column("Exec_Master_Log_Pos"))) == (end[0], end[1]),
+        "the replica catches up",
+        600,
+        step=0.02,
+    )
+    seconds = time.monotonic() - start
+    replica.execute("STOP SLAVE")
+    return seconds
