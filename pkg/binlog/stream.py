@@ -167,8 +167,9 @@ class PacketFramer(Framer):
         while pos <= last and pos < limit:
             length, status, timestamp, kind, server_id, size, log_pos, flags = unpack(buffer, pos)
             after = pos + 5 + size
-            # The packet is one byte longer than its event, unless it is one piece of a big event.
-            if size + 1 != length & 0xFFFFFF or status or after > stop or kind == 4 or kind == 15:
+            # The packet is one byte longer than its event, unless it is the first piece of a big event; a packet of
+            # the greatest length always has another one after it, be it empty.
+            if size + 1 != length & 0xFFFFFF or size >= 0xFFFFFE or status or after > stop or kind == 4 or kind == 15:
                 break
             data = buffer[pos + 5 : after]
             if checksummed:
