@@ -75,3 +75,7 @@ def _run(config: MasterConfig) -> int:
     server.stop()
     log.info("dm-master exits")
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

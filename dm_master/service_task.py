@@ -26,7 +26,13 @@ class Precheck(Protocol):
 
 class RunPrechecks(Protocol):
     def __call__(
-        self, task: TaskConfig, sources: Mapping[str, SourceConfig], *, err_count: int, warn_count: int
+        self,
+        task: TaskConfig,
+        sources: Mapping[str, SourceConfig],
+        *,
+        err_count: int,
+        warn_count: int,
+        only: Sequence[str],
     ) -> Precheck: ...
 
 
@@ -59,7 +65,7 @@ class TaskService:
         sources = self._cluster.scheduler.sources()
         # Splitting finds unknown sources and contradictions that need no connection.
         self._steps.split(task, sources, ())
-        found = self._steps.precheck(task, sources, err_count=request.errCnt, warn_count=request.warnCnt)
+        found = self._steps.precheck(task, sources, err_count=request.errCnt, warn_count=request.warnCnt, only=())
         return pb.CheckTaskResponse(result=found.passed, msg=found.text)
 
     def start_task(self, request: pb.StartTaskRequest) -> pb.StartTaskResponse:
@@ -72,14 +78,15 @@ class TaskService:
             return pb.StartTaskResponse(msg="some sources are not in the task's config", sources=answers)
         known = self._cluster.scheduler.sources()
         subtasks = self._new_subtasks(task, self._steps.split(task, known, tuple(request.sources)), request.removeMeta)
-        found = self._steps.precheck(task, known, err_count=_SHOWN, warn_count=_SHOWN)
+        names = [subtask.source_id for subtask in subtasks]
+        found = self._steps.precheck(task, known, err_count=_SHOWN, warn_count=_SHOWN, only=names)
         if not found.passed:
             return pb.StartTaskResponse(checkResult=found.text)
         subtasks = [self._steps.complete(task, subtask) for subtask in subtasks]
         self._submit(task, subtasks, request.removeMeta)
         answers = wait_for_all(
             self._cluster,
-            [subtask.source_id for subtask in subtasks],
+            names,
             task.name,
             reaches(task.name, worker_pb.Running),
             "the task's subtasks are Running",

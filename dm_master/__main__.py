@@ -1,7 +1,0 @@
-"""``python -m dm_master``."""
-
-import sys
-
-from dm_master.cli import main
-
-sys.exit(main())
