@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pkg.errors import DMError, wrap
-from pkg.etcd import KV, Compare, EtcdClient, Event, LeaseKeeper, PrefixMirror, Put, create_revision_is, missing
+from pkg.etcd import KV, Compare, Delete, EtcdClient, Event, LeaseKeeper, PrefixMirror, Put, create_revision_is, missing
 from pkg.ha.keys import LEADER_PREFIX, leader_key
 from pkg.ha.records import LeaderInfo
 from pkg.log import get_logger
@@ -64,6 +64,7 @@ class Election:
         self._resigning = False
         self._broken = False
         self._own_key = ""
+        self._first_campaign = True
         self._term: LeaderKey | None = None
         self._mirror: PrefixMirror | None = None
         self._thread = threading.Thread(target=self._run, name="election", daemon=True)
@@ -122,6 +123,9 @@ class Election:
             return not self._stopping
 
     def _campaign(self) -> None:
+        if self._first_campaign:
+            self._bury_former_life()
+            self._first_campaign = False
         keeper = LeaseKeeper(self._client, self._ttl, self._set, name="leadership")
         try:
             term = self._enter(keeper.start())
@@ -131,6 +135,17 @@ class Election:
             self._own_key = ""
             # Revoking deletes the key, so that the next candidate need not wait for the lease to end.
             self._stop_keeper(keeper)
+
+    def _bury_former_life(self) -> None:
+        """Ends the candidacy of a killed process of our name, so that nobody need wait for its lease to run out.
+
+        Once a process: should two live masters have one name by mistake, they do not unseat each other for ever.
+        """
+        candidates, _ = self._client.get_prefix(LEADER_PREFIX)
+        for kv in candidates:
+            if LeaderInfo.from_json(kv.value).id == self._info.id:
+                log.warning("ending the candidacy of an earlier process of this name", name=self._info.id, key=kv.key)
+                self._client.txn([create_revision_is(kv.key, kv.create_revision)], [Delete(kv.key)])
 
     def _enter(self, lease_id: int) -> LeaderKey:
         key = self._own_key = leader_key(lease_id)

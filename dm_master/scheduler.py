@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dm_master import task_stage, topology
@@ -15,7 +15,8 @@ from pkg.config.model import SourceConfig, SubTaskConfig
 from pkg.errors import DMError, new, wrap
 from pkg.etcd import EtcdClient, Event, Get, PrefixMirror, Put
 from pkg.ha import keys
-from pkg.ha.records import WorkerAlive, WorkerInfo
+from pkg.ha.keys import KeyFamily
+from pkg.ha.records import WorkerInfo
 from pkg.log import get_logger
 
 log = get_logger("scheduler")
@@ -23,6 +24,8 @@ log = get_logger("scheduler")
 #: Seconds between attempts to bring etcd in line after a failure.
 _RETRY_PAUSE = 1.0
 _SYNC_POLL = 0.2
+#: All other keys change only by this scheduler.
+_WRITTEN_BY_WORKERS = (keys.WORKER_ALIVE, keys.LOAD_TASK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class Scheduler:
         self._topology = Topology()
         self._leader: LeaderKey | None = None
         self._in_doubt = False
-        self._alive: PrefixMirror | None = None
+        self._mirrors: tuple[PrefixMirror, ...] = ()
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -80,10 +83,9 @@ class Scheduler:
                 raise
             self._stopping.clear()
             self._wake.clear()
-            prefix = keys.WORKER_ALIVE.prefix()
-            mirror = PrefixMirror(self._client, prefix, self._workers_changed, on_error=self._mirror_failed)
-            self._alive = mirror.start()
-            self._thread = threading.Thread(target=self._follow, args=(mirror,), name="scheduler", daemon=True)
+            self._mirrors = tuple(self._mirror(family) for family in _WRITTEN_BY_WORKERS)
+            args = (self._mirrors,)
+            self._thread = threading.Thread(target=self._follow, args=args, name="scheduler", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
@@ -93,10 +95,10 @@ class Scheduler:
         self._stopping.set()
         self._wake.set()
         with self._deciding:
-            mirror, thread = self._alive, self._thread
-            self._alive = self._thread = None
+            mirrors, thread = self._mirrors, self._thread
+            self._mirrors, self._thread = (), None
             self._topology = Topology()
-        if mirror is not None:
+        for mirror in mirrors:
             mirror.stop()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
@@ -259,9 +261,9 @@ class Scheduler:
         self._check_fence(answer.succeeded)
         found = [Put(kv.key, kv.value) for response in answer.responses for kv in response.kvs]
         state = Topology().after(found)
-        if self._alive is not None and self._alive.wait_synced(0):
-            # One authority on who is alive: two, read at different revisions, would take turns.
-            state = replace(state, alive=_alive_workers(self._alive))
+        if self._mirrors and _synced(self._mirrors):
+            # One authority on what workers write: two, read at different revisions, would take turns.
+            state = _as_workers_say(state, self._mirrors)
         self._topology = state
         self._in_doubt = False
 
@@ -277,6 +279,10 @@ class Scheduler:
 
     # --- following the workers ---
 
+    def _mirror(self, family: KeyFamily) -> PrefixMirror:
+        mirror = PrefixMirror(self._client, family.prefix(), self._workers_changed, on_error=self._mirror_failed)
+        return mirror.start()
+
     def _workers_changed(self, _events: Sequence[Event]) -> None:
         self._wake.set()
 
@@ -284,10 +290,10 @@ class Scheduler:
         log.error("cannot follow the workers, giving up the term", error=wrap(exc))
         self._give_up()
 
-    def _follow(self, mirror: PrefixMirror) -> None:
-        """Brings the bindings in line with the workers that are alive, whenever these change, until it succeeds."""
-        while not self._stopping.is_set() and not mirror.wait_synced(_SYNC_POLL):
-            # Until the first list is in, nobody would seem to be alive.
+    def _follow(self, mirrors: Sequence[PrefixMirror]) -> None:
+        """Brings the bindings in line with what the workers write, whenever that changes, until it succeeds."""
+        while not self._stopping.is_set() and not _synced(mirrors, _SYNC_POLL):
+            # Until the first lists are in, nobody would seem to be alive.
             pass
         self._wake.set()
         while not self._stopping.is_set():
@@ -296,7 +302,7 @@ class Scheduler:
             try:
                 with self._deciding:
                     if self._leader is not None:
-                        self._follow_once(_alive_workers(mirror))
+                        self._follow_once(mirrors)
             except DMError as exc:
                 if self._leader is None:
                     continue
@@ -304,12 +310,13 @@ class Scheduler:
                 self._stopping.wait(_RETRY_PAUSE)
                 self._wake.set()
 
-    def _follow_once(self, alive: Mapping[str, WorkerAlive]) -> None:
+    def _follow_once(self, mirrors: Sequence[PrefixMirror]) -> None:
         if self._in_doubt:
             self._load()
-        for name in sorted(set(alive) ^ set(self._topology.alive)):
-            log.info("worker is online" if name in alive else "worker is offline", worker=name)
-        self._topology = replace(self._topology, alive=alive)
+        seen = _as_workers_say(self._topology, mirrors)
+        for name in sorted(set(seen.alive) ^ set(self._topology.alive)):
+            log.info("worker is online" if name in seen.alive else "worker is offline", worker=name)
+        self._topology = seen
         self._commit(topology.rebalance(self._topology))
 
     def _log_bounds(self, plan: Plan) -> None:
@@ -320,5 +327,11 @@ class Scheduler:
                 log.info("bound source to worker" if source else "unbound worker", worker=worker, source=source)
 
 
-def _alive_workers(mirror: PrefixMirror) -> Mapping[str, WorkerAlive]:
-    return {keys.WORKER_ALIVE.names(key)[0]: WorkerAlive.from_json(kv.value) for key, kv in mirror.snapshot().items()}
+def _synced(mirrors: Sequence[PrefixMirror], timeout: float = 0) -> bool:
+    return all(mirror.wait_synced(timeout) for mirror in mirrors)
+
+
+def _as_workers_say(state: Topology, mirrors: Sequence[PrefixMirror]) -> Topology:
+    """``state`` with what the workers write as it is now."""
+    seen = Topology().after(Put(key, kv.value) for mirror in mirrors for key, kv in mirror.snapshot().items())
+    return replace(state, alive=seen.alive, load_tasks=seen.load_tasks)

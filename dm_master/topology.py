@@ -176,6 +176,12 @@ def transfer_source(state: Topology, source: str, worker: str) -> Plan:
         )
     _check_relays(state, source, worker)
     former = state.worker_of(source)
+    if former and _has_load(state, source, former) and not _has_load(state, source, worker):
+        raise new(
+            "SchedulerWorkerInvalidTrans",
+            f"dm-worker {former} has the files of an unfinished load of source {source}, and {worker} has not",
+            workaround="Wait until the load is complete (`query-status`), or stop the task first.",
+        )
     ops: list[Op] = [Delete(keys.BOUND.key(former))] if former else []
     return _balanced(state, [*ops, *_bind(source, worker)])
 
@@ -217,10 +223,13 @@ def remove_worker(state: Topology, worker: str) -> Plan:
 def rebalance(state: Topology) -> Plan:
     """Takes sources from workers that cannot serve them and gives every unbound source the best worker left.
 
-    A binding that works is never touched. Any event (a worker came or went, a new leader took over) ends here.
+    A binding that works is not touched, but for a source whose unfinished load lies on a worker that is free: only
+    there can the load go on. Any event (a worker came or went, a new leader took over) ends here.
     """
     ops: list[Op] = [Delete(keys.BOUND.key(worker)) for worker in _broken_bounds(state)]
     state = state.after(ops)
+    returns: list[Op] = [Delete(keys.BOUND.key(worker)) for worker in _bound_in_vain(state)]
+    state = state.after(returns)
     free = {worker for worker in state.workers if state.worker_stage(worker) in ("free", "relay")}
     unbound = set(state.unbound_sources())
     choices = sorted(
@@ -229,17 +238,41 @@ def rebalance(state: Topology) -> Plan:
         for worker in free
         if state.relay_workers.get(worker, source) == source
     )
+    ops += returns
     for _, source, worker in choices:
         if source in unbound and worker in free:
             unbound.remove(source)
             free.remove(worker)
             ops += _bind(source, worker)
-    return Plan(tuple(ops))
+    return Plan(_once_per_key(ops))
+
+
+def _bound_in_vain(state: Topology) -> list[str]:
+    """Workers that serve a source while a free one has the files of its unfinished load, and they have none."""
+    in_vain = []
+    asked: set[str] = set()
+    for (_, source), holder in sorted(state.load_tasks.items()):
+        server = state.worker_of(source)
+        able = holder in state.workers and state.worker_stage(holder) in ("free", "relay") and holder not in asked
+        if (
+            server is not None
+            and server not in in_vain
+            and able
+            and state.relay_workers.get(holder, source) == source
+            and not _has_load(state, source, server)
+        ):
+            in_vain.append(server)
+            asked.add(holder)
+    return in_vain
+
+
+def _has_load(state: Topology, source: str, worker: str) -> bool:
+    return any(of == source and holder == worker for (_, of), holder in state.load_tasks.items())
 
 
 def _preference(state: Topology, source: str, worker: str) -> int:
     """Less is better: who has the dump files, who has the relay log, who served the source last."""
-    if any(of == source and holder == worker for (_, of), holder in state.load_tasks.items()):
+    if _has_load(state, source, worker):
         return 0
     last = state.last_bounds.get(worker) == source
     if state.relay_workers.get(worker) == source:
@@ -261,9 +294,13 @@ def _broken_bounds(state: Topology) -> list[str]:
 
 
 def _balanced(state: Topology, ops: list[Op]) -> Plan:
-    """``ops`` and the bindings that follow from them, each key written once, as etcd demands."""
-    last = {op.key: op for op in [*ops, *rebalance(state.after(ops)).ops]}
-    return Plan(tuple(last.values()))
+    """``ops`` and the bindings that follow from them."""
+    return Plan(_once_per_key([*ops, *rebalance(state.after(ops)).ops]))
+
+
+def _once_per_key(ops: Iterable[Op]) -> tuple[Op, ...]:
+    """The last operation on each key: etcd refuses a transaction that writes a key twice."""
+    return tuple({op.key: op for op in ops}.values())
 
 
 def _bind(source: str, worker: str) -> list[Op]:

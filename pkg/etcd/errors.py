@@ -83,6 +83,8 @@ def call_error(kind: str, action: str, failure: Failure, *, outcome_unknown: boo
         hint = (
             "etcd is out of space: raise `quota-backend-bytes` or compact and defragment, then `etcdctl alarm disarm`."
         )
+    elif "too many operations" in failure.detail:
+        hint = "Raise etcd's `max-txn-ops` (2048 in the embedded one), or start the task for fewer sources at a time."
     elif failure.code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
         hint = "Check etcd's user, password and role grants."
     else:

@@ -12,7 +12,7 @@ from pkg.etcd import EtcdClient, LeaseKeeper, Put
 from pkg.ha.keys import LEADER_PREFIX
 from pkg.ha.records import LeaderInfo
 from tests.harness.etcd import EtcdServer
-from tests.harness.process import wait_until
+from tests.harness.process import HarnessError, wait_until
 
 TTL = 2
 
@@ -154,6 +154,27 @@ def test_a_leader_that_cannot_begin_gives_way(stand: Callable[..., Candidate]) -
     wait_until(lambda: "lost" in first.history, "m1 gives up")
     second = stand("m2")
     led_by(second)
+
+
+def test_a_restarted_master_does_not_wait_for_its_former_lease(
+    etcd: EtcdServer, stand: Callable[..., Candidate]
+) -> None:
+    with EtcdClient([etcd.endpoint]) as killed:
+        lease = killed.lease_grant(600)
+        killed.put(f"{LEADER_PREFIX}{lease:x}", LeaderInfo("m1", "m1:8261").to_json(), lease=lease)
+    led_by(stand("m1"), 3)
+
+
+def test_another_masters_lease_is_respected(etcd: EtcdServer, stand: Callable[..., Candidate]) -> None:
+    with EtcdClient([etcd.endpoint]) as other:
+        lease = other.lease_grant(600)
+        other.put(f"{LEADER_PREFIX}{lease:x}", LeaderInfo("m0", "m0:8261").to_json(), lease=lease)
+        waiting = stand("m1")
+        wait_until(lambda: len(other.get_prefix(LEADER_PREFIX)[0]) == 2, "m1 stands")
+        with pytest.raises(HarnessError):
+            led_by(waiting, TTL)
+        other.lease_revoke(lease)
+        led_by(waiting)
 
 
 def test_there_is_never_more_than_one_leader(stand: Callable[..., Candidate]) -> None:

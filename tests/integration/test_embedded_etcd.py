@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from dm_master.embedded_etcd import EmbeddedEtcd
-from dm_master.etcd_arguments import listen_url
 from pkg.config.master import MasterConfig, load_master_config
 from pkg.errors import DMError
 from pkg.etcd import EtcdClient
@@ -198,16 +197,3 @@ def test_a_join_that_ended_half_way_is_taken_up_again(
         assert caught.value.code == 38040
         member(settings)
         assert {found.name for found in client.member_list()} == {"m1", "m2"}
-
-
-@pytest.mark.parametrize(
-    ("advertised", "bound"),
-    [
-        ("http://127.0.0.1:9261", "http://127.0.0.1:9261"),
-        ("http://[::1]:9261", "http://[::1]:9261"),
-        ("http://localhost:9261", "http://localhost:9261"),
-        ("https://dm-master-0.dm:9261", "https://0.0.0.0:9261"),
-    ],
-)
-def test_host_names_are_bound_as_every_interface(advertised: str, bound: str) -> None:
-    assert listen_url(advertised) == bound

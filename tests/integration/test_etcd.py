@@ -112,6 +112,14 @@ def test_a_refused_transaction_names_etcds_reason(client: EtcdClient) -> None:
     assert not caught.value.retryable
 
 
+def test_a_transaction_that_is_too_big_says_which_limit(client: EtcdClient) -> None:
+    with pytest.raises(DMError) as caught:
+        client.txn([], [Put(f"/k/{number}", "v") for number in range(200)])
+    assert caught.value.code == 42501
+    assert "max-txn-ops" in caught.value.workaround
+    assert client.get_prefix("/k/")[0] == []
+
+
 def test_calls_survive_a_restart_of_etcd_within_their_timeout(etcd: EtcdServer) -> None:
     with EtcdClient([etcd.endpoint], timeout=20) as client:
         client.put("/k", "before")

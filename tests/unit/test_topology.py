@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from dm_master import task_stage, topology
 from dm_master.topology import Plan, Topology
@@ -58,7 +58,8 @@ class Cluster(RuleBasedStateMachine):
         super().__init__()
         self.state = Topology()
 
-    def _do(self, decide: Callable[[], Plan]) -> None:
+    def _do(self, decide: Callable[[], Plan]) -> bool:
+        """Whether it was done, not refused."""
         before = self.state
         refusal: DMError | None = None
         try:
@@ -68,11 +69,12 @@ class Cluster(RuleBasedStateMachine):
         if refusal is not None:
             assert 46000 <= refusal.code < 47000
             assert refusal.workaround or refusal.code == 46015
-            return
+            return False
         written = [op.key for op in plan.ops]
         assert len(written) == len(set(written)), "etcd refuses a key written twice in one transaction"
         self.state = before.after(plan.ops)
         self._working_bounds_stay(before)
+        return True
 
     def _working_bounds_stay(self, before: Topology) -> None:
         """Only a transfer or the end of a source may take a source from a worker that serves it."""
@@ -80,7 +82,8 @@ class Cluster(RuleBasedStateMachine):
             return
         for worker, source in before.bounds.items():
             if worker in self.state.alive and worker in self.state.workers and source in self.state.sources:
-                assert self.state.bounds.get(worker) == source
+                has_load = {holder for (_, of), holder in before.load_tasks.items() if of == source}
+                assert self.state.bounds.get(worker) == source or self.state.worker_of(source) in has_load - {worker}
 
     _may_move = False
 
@@ -95,7 +98,8 @@ class Cluster(RuleBasedStateMachine):
     @rule(source=names(SOURCES), worker=names(WORKERS))
     def transfer(self, source: str, worker: str) -> None:
         self._may_move = True
-        self._do(lambda: topology.transfer_source(self.state, source, worker))
+        if self._do(lambda: topology.transfer_source(self.state, source, worker)):
+            assert self.state.worker_of(source) == worker
         self._may_move = False
 
     @rule(worker=names(WORKERS), address=names(("a", "b")))
@@ -121,6 +125,19 @@ class Cluster(RuleBasedStateMachine):
     @rule(worker=names(WORKERS))
     def a_relay_ends(self, worker: str) -> None:
         self.state = self.state.after([Delete(keys.RELAY_WORKER.key(worker))])
+        self._do(lambda: topology.rebalance(self.state))
+
+    @rule(task=names(TASKS), source=names(SOURCES))
+    def a_load_begins(self, task: str, source: str) -> None:
+        """Its worker claims it; nobody else can as long as the claim is there."""
+        worker = self.state.worker_of(source)
+        if worker and (source, task) in self.state.subtasks and (task, source) not in self.state.load_tasks:
+            self.state = self.state.after([Put(keys.LOAD_TASK.key(task, source), worker)])
+            self._do(lambda: topology.rebalance(self.state))
+
+    @rule(task=names(TASKS), source=names(SOURCES))
+    def a_load_ends(self, task: str, source: str) -> None:
+        self.state = self.state.after([Delete(keys.LOAD_TASK.key(task, source))])
         self._do(lambda: topology.rebalance(self.state))
 
     @rule(task=names(TASKS), sources=st.sets(names(SOURCES), min_size=1))
@@ -149,6 +166,20 @@ class Cluster(RuleBasedStateMachine):
             assert self.state.last_bounds[worker] == source
 
     @invariant()
+    def an_unfinished_load_goes_on_where_its_files_are(self) -> None:
+        """Unless its worker is away, serves another source, or the source's other load lies with who serves it."""
+        for (_, source), holder in self.state.load_tasks.items():
+            server = self.state.worker_of(source)
+            others = {who for (_, of), who in self.state.load_tasks.items() if of == source}
+            if server != holder and server not in others and holder in self.state.workers:
+                stage = self.state.worker_stage(holder)
+                assert stage in ("offline", "bound") or self.state.relay_workers.get(holder, source) != source
+
+    @invariant()
+    def the_bindings_are_settled(self) -> None:
+        assert topology.rebalance(self.state) == Plan()
+
+    @invariant()
     def nobody_is_idle_while_a_source_waits(self) -> None:
         for worker in self.state.workers:
             if self.state.worker_stage(worker) in ("free", "relay"):
@@ -168,51 +199,52 @@ Cluster.TestCase.settings = settings(max_examples=150, stateful_step_count=40, d
 TestCluster = Cluster.TestCase
 
 
-class Corrupted(RuleBasedStateMachine):
-    """Whatever bindings a new leader finds, one pass makes them sound and a second one has nothing to do."""
-
-    @initialize(
-        bounds=st.dictionaries(names(WORKERS), names(SOURCES)),
-        last=st.dictionaries(names(WORKERS), names(SOURCES)),
-        relay=st.dictionaries(names(WORKERS), names(SOURCES)),
-        load=st.dictionaries(st.tuples(names(TASKS), names(SOURCES)), names(WORKERS)),
-        alive=st.sets(names(WORKERS)),
-        registered=st.sets(names(WORKERS)),
-        sources=st.sets(names(SOURCES)),
+@settings(max_examples=500, deadline=None)
+@given(
+    bounds=st.dictionaries(names(WORKERS), names(SOURCES)),
+    last=st.dictionaries(names(WORKERS), names(SOURCES)),
+    relay=st.dictionaries(names(WORKERS), names(SOURCES)),
+    load=st.dictionaries(st.tuples(names(TASKS), names(SOURCES)), names(WORKERS)),
+    alive=st.sets(names(WORKERS)),
+    registered=st.sets(names(WORKERS)),
+    sources=st.sets(names(SOURCES)),
+)
+def test_whatever_bindings_a_new_leader_finds_one_pass_makes_them_sound(
+    bounds: dict[str, str],
+    last: dict[str, str],
+    relay: dict[str, str],
+    load: dict[tuple[str, str], str],
+    alive: set[str],
+    registered: set[str],
+    sources: set[str],
+) -> None:
+    found = replace(
+        cluster(offline=" ".join(sorted(registered))),
+        sources=dict.fromkeys(sources, "config"),
+        bounds=bounds,
+        last_bounds=last,
+        relay_workers=relay,
+        load_tasks=load,
+        alive=dict.fromkeys(alive, ALIVE),
     )
-    def found(
-        self,
-        bounds: dict[str, str],
-        last: dict[str, str],
-        relay: dict[str, str],
-        load: dict[tuple[str, str], str],
-        alive: set[str],
-        registered: set[str],
-        sources: set[str],
-    ) -> None:
-        base = cluster(offline=" ".join(sorted(registered)))
-        self.state = replace(
-            base,
-            sources=dict.fromkeys(sources, "config"),
-            bounds=bounds,
-            last_bounds=last,
-            relay_workers=relay,
-            load_tasks=load,
-            alive=dict.fromkeys(alive, ALIVE),
-        )
-
-    @rule()
-    def take_over(self) -> None:
-        plan = topology.rebalance(self.state)
-        self.state = self.state.after(plan.ops)
-        assert topology.rebalance(self.state) == Plan()
-        assert len(set(self.state.bounds.values())) == len(self.state.bounds)
-        assert set(self.state.bounds) <= set(self.state.workers) & set(self.state.alive)
-        assert set(self.state.bounds.values()) <= set(self.state.sources)
+    plan = topology.rebalance(found)
+    assert len({op.key for op in plan.ops}) == len(plan.ops)
+    state = found.after(plan.ops)
+    assert topology.rebalance(state) == Plan()
+    assert len(set(state.bounds.values())) == len(state.bounds)
+    assert set(state.bounds) <= registered & alive
+    assert set(state.bounds.values()) <= sources
+    for worker, source in state.bounds.items():
+        assert bounds.get(worker) == source or relay.get(worker, source) == source
+    for worker, source in bounds.items():
+        sound = worker in registered & alive and source in sources and list(bounds.values()).count(source) == 1
+        if sound and not any(of == source for _, of in load):
+            assert state.bounds.get(worker) == source
 
 
-Corrupted.TestCase.settings = settings(max_examples=300, stateful_step_count=1, deadline=None)
-TestCorrupted = Corrupted.TestCase
+def test_a_source_found_at_two_workers_keeps_one() -> None:
+    state = replace(cluster(sources="s1 s2", alive="w1 w2"), bounds={"w1": "s1", "w2": "s1"})
+    assert state.after(topology.rebalance(state).ops).bounds == {"w1": "s1", "w2": "s2"}
 
 
 # --- who gets what ---
@@ -261,6 +293,28 @@ def test_the_best_worker_is_chosen(
     state = replace(cluster(alive="w1 w2 w3"), load_tasks=load, relay_workers=relay, last_bounds=last)
     plan = topology.add_source(state, "s1", "config")
     assert state.after(plan.ops).worker_of("s1") == expected
+
+
+def test_an_unfinished_load_returns_to_the_worker_that_has_its_files() -> None:
+    state = with_task(cluster(sources="s1", alive="w1 w2"), "t", "s1")
+    state = state.after([Put(keys.LOAD_TASK.key("t", "s1"), "w1")])
+    state = moved(state, "w2")
+    assert state.bounds == {"w2": "s1"}
+    state = moved(state, "w1 w2")
+    assert state.bounds == {"w1": "s1"}
+    assert state.worker_stage("w2") == "free"
+
+
+def test_a_source_is_not_moved_away_from_its_unfinished_load() -> None:
+    state = with_task(cluster(sources="s1", alive="w1 w2"), "t", "s1")
+    state = state.after([Put(keys.LOAD_TASK.key("t", "s1"), "w1")])
+    assert code_of(lambda: topology.transfer_source(state, "s1", "w2")) == 46006
+
+
+def test_loads_of_one_source_on_two_workers_do_not_throw_it_back_and_forth() -> None:
+    state = with_task(with_task(cluster(sources="s1", alive="w1 w2"), "t1", "s1"), "t2", "s1")
+    state = state.after([Put(keys.LOAD_TASK.key("t1", "s1"), "w1"), Put(keys.LOAD_TASK.key("t2", "s1"), "w2")])
+    assert topology.rebalance(state) == Plan()
 
 
 def test_a_source_stays_with_the_worker_it_was_given_to() -> None:
