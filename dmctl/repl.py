@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from dmctl.cli import fail, run_command
 from dmctl.failure import UsageError
 from dmctl.options import Options, with_line
+from dmctl.runner import fail, run_command
 from pkg.errors import DMError
 from pkg.version import version_text
 

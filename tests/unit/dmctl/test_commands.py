@@ -432,7 +432,7 @@ def test_lines_from_standard_input(
 
 
 def _process(*argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "dmctl", *argv], capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, "-m", "dmctl.cli", *argv], capture_output=True, text=True, check=False)
 
 
 def test_a_process_answers_fast_and_clean(fake: FakeMaster) -> None:

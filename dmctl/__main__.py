@@ -1,7 +1,0 @@
-"""``python -m dmctl``."""
-
-import sys
-
-from dmctl.cli import main
-
-sys.exit(main())
