@@ -78,8 +78,8 @@ class Election:
             self._thread.join()
 
     def resign(self) -> None:
-        """Gives up the term and campaigns again, behind the others that wait."""
-        self._set(resigning=True)
+        """Gives up the term, if there is one, and campaigns again, behind the others that wait."""
+        self._set(resigning=self._term is not None)
 
     def evict(self) -> None:
         """Gives up the term and does not campaign until :meth:`cancel_evict`."""
