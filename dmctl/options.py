@@ -14,7 +14,7 @@ from pathlib import Path
 from dmctl.failure import UsageError
 from pkg import errors
 from pkg.config.model import SecurityConfig
-from pkg.duration import parse_duration
+from pkg.config.units import parse_duration
 from pkg.rpcchannel import split_addresses
 
 DEFAULT_TIMEOUT = 600.0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-import grpc
+from typing import TYPE_CHECKING
 
 from pkg.config.model import SecurityConfig
+
+if TYPE_CHECKING:
+    import grpc
 
 #: Largest gRPC message in bytes, the same as on the server's side.
 MAX_MESSAGE = 256 * 1024 * 1024
@@ -41,6 +43,9 @@ def open_channel(address: str, security: SecurityConfig | None = None) -> grpc.C
 
     Raises ``OSError`` for certificate files that can't be read.
     """
+    # gRPC takes a tenth of a second to load, and address forms are needed before anybody talks.
+    import grpc
+
     if security is None or not _wants_tls(security):
         return grpc.insecure_channel(normalize(address), options=_OPTIONS)
     credentials = grpc.ssl_channel_credentials(

@@ -68,7 +68,7 @@ def _id(argument: str) -> str:
 def _sample() -> str:
     from importlib import resources
 
-    return resources.files("configs").joinpath("source.yaml").read_text(encoding="utf-8")
+    return resources.files("pkg.config.samples").joinpath("source.yaml").read_text(encoding="utf-8")
 
 
 @click.command("transfer-source")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Union
+from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Items:
     shape: Mapping[str, Shape]
 
 
-Shape = Union[Leaf, Free, Named, Items, Mapping[str, "Shape"]]
+Shape: TypeAlias = "Leaf | Free | Named | Items | Mapping[str, Shape]"
 _LEAF = Leaf()
 
 

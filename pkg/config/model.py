@@ -11,6 +11,9 @@ from typing import Literal
 
 TaskMode = Literal["full", "incremental", "all", "dump", "load", "load&sync"]
 ShardMode = Literal["", "pessimistic", "optimistic"]
+#: How online schema change tools name their tables; the group is the real table's name.
+SHADOW_TABLE_RULES = (r"^_(.+)_(?:new|gho)$",)
+TRASH_TABLE_RULES = (r"^_(.+)_(?:ghc|del|old)$",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +207,8 @@ class SubTaskConfig:
     case_sensitive: bool = False
     collation_compatible: str = "loose"
     online_ddl: bool = True
-    shadow_table_rules: tuple[str, ...] = (r"^_(.+)_(?:new|gho)$",)
-    trash_table_rules: tuple[str, ...] = (r"^_(.+)_(?:ghc|del|old)$",)
+    shadow_table_rules: tuple[str, ...] = SHADOW_TABLE_RULES
+    trash_table_rules: tuple[str, ...] = TRASH_TABLE_RULES
     clean_dump_file: bool = True
     ignore_checking_items: tuple[str, ...] = ()
     routes: tuple[RouteRule, ...] = ()
@@ -215,3 +218,41 @@ class SubTaskConfig:
     mydumper: MydumperConfig = MydumperConfig()
     loader: LoaderConfig = LoaderConfig()
     syncer: SyncerConfig = SyncerConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceConfig:
+    """One entry of ``mysql-instances``, with every rule that it names resolved."""
+
+    source_id: str
+    meta: Meta | None = None
+    routes: tuple[RouteRule, ...] = ()
+    filters: tuple[BinlogFilterRule, ...] = ()
+    expression_filters: tuple[ExpressionFilter, ...] = ()
+    block_allow_list: BlockAllowList = BlockAllowList()
+    mydumper: MydumperConfig = MydumperConfig()
+    loader: LoaderConfig = LoaderConfig()
+    syncer: SyncerConfig = SyncerConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskConfig:
+    """A task file. ``warnings`` are about keys without effect; ``text`` is the file, secrets included."""
+
+    name: str
+    task_mode: TaskMode
+    target: DBConfig
+    instances: tuple[InstanceConfig, ...]
+    shard_mode: ShardMode = ""
+    strict_optimistic_shard_mode: bool = False
+    ignore_checking_items: tuple[str, ...] = ()
+    meta_schema: str = "dm_meta"
+    timezone: str = ""
+    case_sensitive: bool = False
+    collation_compatible: str = "loose"
+    online_ddl: bool = True
+    shadow_table_rules: tuple[str, ...] = SHADOW_TABLE_RULES
+    trash_table_rules: tuple[str, ...] = TRASH_TABLE_RULES
+    clean_dump_file: bool = True
+    warnings: tuple[str, ...] = ()
+    text: str = field(default="", repr=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -25,13 +25,16 @@ _BOOL = "tag:yaml.org,2002:bool"
 _INT = "tag:yaml.org,2002:int"
 _FLOAT = "tag:yaml.org,2002:float"
 _MERGE = "tag:yaml.org,2002:merge"
+REDACTED = "******"
 _YAML = "ConfigYamlTransform"
-#: What the composer allows to nest; deeper input can only be an attack or an accident.
-_DEEPEST = 64
 
 
 def read_document(text: str, path: str, shape: Mapping[str, Shape]) -> Section:
     """The file's top mapping, its keys checked against ``shape`` at every level. Raises 20003."""
+    return Section(_compose(text, path, shape), path, "")
+
+
+def _compose(text: str, path: str, shape: Mapping[str, Shape]) -> MappingNode:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as exc:
@@ -46,13 +49,11 @@ def read_document(text: str, path: str, shape: Mapping[str, Shape]) -> Section:
         ) from None
     if not isinstance(root, MappingNode):
         raise errors.new(_YAML, f"{path}:1:1: the file must hold keys and values", workaround="See the sample files.")
-    _check(root, shape, path, "", 0)
-    return Section(root, path, "")
+    _check(root, shape, path, "")
+    return root
 
 
-def _check(node: Node, shape: Shape, path: str, name: str, depth: int) -> None:
-    if depth > _DEEPEST:
-        raise _error(path, node, f"{name} nests too deeply")
+def _check(node: Node, shape: Shape, path: str, name: str) -> None:
     if isinstance(shape, Leaf) or _is_null(node):
         return
     if isinstance(shape, Items):
@@ -61,7 +62,7 @@ def _check(node: Node, shape: Shape, path: str, name: str, depth: int) -> None:
         for item in node.value:
             if not isinstance(item, MappingNode):
                 raise _error(path, item, f"each entry of {name} must be keys and values, not {_noun(item)}")
-            _check(item, shape.shape, path, name, depth + 1)
+            _check(item, shape.shape, path, name)
         return
     if not isinstance(node, MappingNode):
         raise _error(path, node, f"{name} must be keys and values, not {_noun(node)}")
@@ -71,13 +72,13 @@ def _check(node: Node, shape: Shape, path: str, name: str, depth: int) -> None:
         return
     for key, value in node.value:
         if isinstance(shape, Named):
-            _check(value, shape.shape, path, f"{name}.{key.value}", depth + 1)
+            _check(value, shape.shape, path, f"{name}.{key.value}")
             continue
         if key.value not in shape:
             near = nearest(key.value, list(shape))
             hint = f"Did you mean {near!r}?" if near else f"Remove it; {name or 'the file'} has no such key."
             raise _error(path, key, f"unknown key {key.value!r}" + (f" in {name}" if name else ""), hint)
-        _check(value, shape[key.value], path, f"{name}.{key.value}" if name else key.value, depth + 1)
+        _check(value, shape[key.value], path, f"{name}.{key.value}" if name else key.value)
 
 
 def _merge(node: MappingNode, path: str) -> None:
@@ -171,7 +172,7 @@ class Section:
         if node is None:
             return default
         text = self._scalar(key, node)
-        if node.tag != _INT or ":" in text:
+        if not isinstance(node, ScalarNode) or node.tag != _INT or ":" in text:
             raise self._wrong(key, node, "a whole number", text)
         number = int(yaml.SafeLoader("").construct_yaml_int(node))
         if not least <= number <= most:
@@ -265,41 +266,42 @@ class Section:
         return _error(self._path, node, f"{key} must be {wanted}, not {text!r}", hint)
 
 
-def redacted_yaml(text: str, path: str, shape: Mapping[str, Shape]) -> str:
-    """The document again: keys in our order, names sorted, comments dropped, secrets as ``******``."""
-    read_document(text, path, shape)
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
-    _tidy(root, shape)
+def tidy_yaml(text: str, path: str, shape: Mapping[str, Shape], *, redact: bool) -> str:
+    """The document again: keys in our order, names sorted, comments dropped; ``redact`` shows secrets as ``******``.
+
+    Raises 20003 as :func:`read_document` does.
+    """
+    root = _compose(text, path, shape)
+    _tidy(root, shape, redact)
     return str(yaml.serialize(root, Dumper=yaml.SafeDumper, allow_unicode=True))
 
 
-def _tidy(node: Node, shape: Shape) -> None:
+def _tidy(node: Node, shape: Shape, redact: bool) -> None:
     if isinstance(node, SequenceNode) and isinstance(shape, Items):
         for item in node.value:
-            _tidy(item, shape.shape)
+            _tidy(item, shape.shape, redact)
     if not isinstance(node, MappingNode) or isinstance(shape, Leaf):
         return
-    _merge(node, "")
     if isinstance(shape, Mapping):
         order = {name: i for i, name in enumerate(shape)}
         node.value.sort(key=lambda pair: order[pair[0].value])
-        node.value = [(key, _shown(key.value, value)) for key, value in node.value]
+        if redact:
+            node.value = [(key, _shown(key.value, value)) for key, value in node.value]
         for key, value in node.value:
-            _tidy(value, shape[key.value])
+            _tidy(value, shape[key.value], redact)
         return
     node.value.sort(key=lambda pair: str(pair[0].value))
     if isinstance(shape, Named):
         for _, value in node.value:
-            _tidy(value, shape.shape)
+            _tidy(value, shape.shape, redact)
 
 
 def _shown(key: str, value: Node) -> Node:
     if key not in SECRET_KEYS or _is_null(value) or value.value in ("", []):
         return value
-    return ScalarNode("tag:yaml.org,2002:str", "******", value.start_mark, value.end_mark, style='"')
+    return ScalarNode("tag:yaml.org,2002:str", REDACTED, value.start_mark, value.end_mark, style='"')
 
 
-def dump_yaml(data: Mapping[str, Any], order: Iterable[str] = ()) -> str:
-    """Plain values as YAML, keys as they come (``order`` first)."""
-    ordered = {key: data[key] for key in order if key in data} | dict(data)
-    return str(yaml.safe_dump(ordered, sort_keys=False, allow_unicode=True, default_flow_style=False))
+def dump_yaml(data: Mapping[str, Any]) -> str:
+    """Plain values as YAML, keys in their order."""
+    return str(yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=True, default_flow_style=False))
