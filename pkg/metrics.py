@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.metrics_core import Metric
@@ -33,6 +33,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
+        self._refreshers: list[Callable[[], None]] = []
 
     def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
         """A value that goes up and down. Raises ``ValueError`` for a name already in use, as do the others."""
@@ -53,8 +54,14 @@ class Metrics:
         gauge.set_function(_CpuUsage())
         return gauge
 
+    def before_render(self, refresh: Callable[[], None]) -> None:
+        """Calls ``refresh`` before each rendering, to set what is only worth knowing when somebody asks."""
+        self._refreshers.append(refresh)
+
     def render(self) -> bytes:
         """All series in Prometheus' text format (content type :data:`CONTENT_TYPE`)."""
+        for refresh in self._refreshers:
+            refresh()
         lines: list[str] = []
         for metric in self.registry.collect():
             lines.extend(_family(metric))

@@ -1,0 +1,7 @@
+"""``python -m dm_master``."""
+
+import sys
+
+from dm_master.cli import main
+
+sys.exit(main())
