@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from dm_worker.source_worker import SourceWorker, read_source
+from dm_worker.source_worker import KILL_PATIENCE, LAST_PATIENCE, SourceWorker, read_source
 from dm_worker.spark import SparkEngine
 from dm_worker.units import UnitFactory
 from dm_worker.worker_metrics import WorkerMetrics
@@ -82,7 +82,7 @@ class Binder:
                 worker.kill()
         self._mirror.stop()
         self._thread.join()
-        self._close(graceful=graceful)
+        self._close(graceful=graceful, patience=LAST_PATIENCE if graceful else KILL_PATIENCE)
 
     def _on_events(self, _: Sequence[Event]) -> None:
         self._dirty.set()
@@ -136,11 +136,11 @@ class Binder:
         log.info("source bound", source=source_id)
         self._engine.warm_up()
 
-    def _close(self, *, graceful: bool) -> None:
+    def _close(self, *, graceful: bool, patience: float = KILL_PATIENCE) -> None:
         with self._lock:
             current, self._current = self._current, None
             self._closing = current
-        if current is not None and not current.close(graceful=graceful):
+        if current is not None and not current.close(graceful=graceful, patience=patience):
             self._on_stuck()
         with self._lock:
             self._closing = None

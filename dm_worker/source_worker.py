@@ -30,6 +30,8 @@ log = get_logger(__name__)
 
 #: Seconds a killed unit gets to end before the worker as a whole has to.
 KILL_PATIENCE = 30.0
+#: The same when the worker is ending anyway, which has to be done within 30 s with everything else.
+LAST_PATIENCE = 8.0
 
 
 @dataclass(slots=True)
@@ -96,8 +98,11 @@ class SourceWorker:
         self._dirty.set()
         self._each_subtask(SubTask.kill)
 
-    def close(self, *, graceful: bool) -> bool:
-        """Stops all subtasks, at their safe points or at once; False when one does not end even though killed."""
+    def close(self, *, graceful: bool, patience: float = KILL_PATIENCE) -> bool:
+        """Stops all subtasks, at their safe points or at once; False when one does not end even though killed.
+
+        ``patience`` is how many seconds a killed one gets.
+        """
         if not graceful:
             # Before waiting for anything else: the right to write is gone.
             self.kill()
@@ -108,7 +113,7 @@ class SourceWorker:
         self._thread.join()
         # The thread's last turn may have created one more.
         self._each_subtask(SubTask.kill if self._killed else _stop_gracefully)
-        ended = self._join(GRACE + KILL_PATIENCE if graceful else KILL_PATIENCE)
+        ended = self._join(patience + (GRACE if graceful else 0.0))
         with self._lock:
             for task in self._slots:
                 self._metrics.forget(self.source.source_id, task)

@@ -52,7 +52,7 @@ class UpstreamPosition:
         self._done = threading.Event()
 
     def get(self) -> Location | None:
-        """The upstream's end, at most :data:`FRESH` seconds old; None when the upstream did not tell lately."""
+        """The upstream's end, at most :data:`FRESH` s old unless it is slow to answer; None when it refused."""
         with self._lock:
             busy = self._asked_at is not None and not self._done.is_set()
             stale = self._asked_at is None or self._clock() - self._asked_at > FRESH

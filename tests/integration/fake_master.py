@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 
 from pkg.config.codec import encode_source, encode_subtask
-from pkg.config.model import SourceConfig, SubTaskConfig
+from pkg.config.model import SecurityConfig, SourceConfig, SubTaskConfig
 from pkg.errors import new
 from pkg.etcd import Delete, EtcdClient, Op, Put
 from pkg.ha import keys
@@ -20,14 +20,15 @@ from pkg.rpcserver import HttpResponse, HttpRoutes, PortServer
 class FakeMaster(dmmaster_pb2_grpc.MasterServicer):
     """Listens on a free loopback port; ``registered`` maps names to addresses."""
 
-    def __init__(self, etcd_endpoint: str) -> None:
+    def __init__(self, etcd_endpoint: str, *, tls: SecurityConfig | None = None) -> None:
         self.registered: dict[str, str] = {}
         self.registrations = 0
+        self.endpoints = [etcd_endpoint]
         routes = HttpRoutes(status=lambda: "", metrics=Metrics(), ready=lambda: True)
-        routes.add("GET", "/apis/v1alpha1/etcd-endpoints", lambda _: HttpResponse.json([etcd_endpoint]))
-        self._server = PortServer("127.0.0.1", 0, self._register, routes)
+        routes.add("GET", "/apis/v1alpha1/etcd-endpoints", lambda _: HttpResponse.json(self.endpoints))
+        self._server = PortServer("127.0.0.1", 0, self._register, routes, tls)
         self._server.start()
-        self.address = f"127.0.0.1:{self._server.port}"
+        self.address = f"{'localhost' if tls else '127.0.0.1'}:{self._server.port}"
         self.etcd = EtcdClient([etcd_endpoint])
 
     def _register(self, server: grpc.Server) -> None:

@@ -35,8 +35,8 @@ class FakeUnitWorker(Process):
 
     name = "dm-worker"
 
-    def __init__(self, master: str, base: Path, *, member: str = "worker1", spark: bool = False) -> None:
-        super().__init__(base)
+    def __init__(self, master: str, *, member: str = "worker1", spark: bool = False) -> None:
+        super().__init__()
         self.member = member
         self.port = free_port()
         self.units = self.dir / "units"
@@ -97,11 +97,11 @@ def master(etcd: EtcdServer) -> Iterator[FakeMaster]:
 
 
 @pytest.fixture
-def new_worker(master: FakeMaster, tmp_path: Path) -> Iterator[Callable[..., FakeUnitWorker]]:
+def new_worker(master: FakeMaster) -> Iterator[Callable[..., FakeUnitWorker]]:
     made: list[FakeUnitWorker] = []
 
     def make(**options: object) -> FakeUnitWorker:
-        worker = FakeUnitWorker(master.address, tmp_path, **options)  # type: ignore[arg-type]
+        worker = FakeUnitWorker(master.address, **options)  # type: ignore[arg-type]
         made.append(worker)
         return worker
 
@@ -325,7 +325,7 @@ def test_a_unit_that_cannot_be_stopped_ends_with_the_process(master: FakeMaster,
     worker.tell("dump.immortal")
     master.start_task(TASK)
     worker.wait_stage(pb.Running)
-    assert worker.stop(seconds=60) == 1
+    assert worker.stop(seconds=30) == 1
     assert "code=40083" in worker.tail()
 
 
