@@ -97,6 +97,7 @@ class Planner:
         self._skip = start.rows_events
         self._known: dict[bytes, TablePlan | None] = {}
         self._tables: dict[bytes, TablePlan | None] = {}
+        self._maps: dict[bytes, bytes] = {}
         self._pending_gtid: Event | None = None
         self._inside = False
         self._standalone = False
@@ -134,13 +135,17 @@ class Planner:
         """The stream was opened again at :attr:`location`: pass over the rows events that are already planned."""
         self._skip = self.location.rows_events
         self._file, self._offset = self._boundary.position.name, self._boundary.position.pos
-        self._tables.clear()
+        self._forget_maps()
         self._leave_transaction(keep_skip=True)
 
     def forget_tables(self) -> None:
         """Structures, routes or targets changed: ask for every table again."""
         self._known.clear()
-        self._tables = {}
+        self._forget_maps()
+
+    def _forget_maps(self) -> None:
+        self._tables.clear()
+        self._maps.clear()
 
     def feed(self, events: Sequence[Event]) -> int:
         """Plans events; returns how many were taken.
@@ -218,12 +223,22 @@ class Planner:
         self._inside = True
         # Without the table id, which changes whenever the upstream opens the table again.
         shape = data[25:]
+        table = data[19:25]
+        self._maps[table] = data
         if shape not in self._known:
-            plan, split = self._resolve(data, Position(self._file, self._offset))
-            if split and self._until is None and self._events:
-                self._cut_before_statement()
-            self._known[shape] = plan
-        self._tables[data[19:25]] = self._known[shape]
+            self._known[shape], split = self._resolve(data, Position(self._file, self._offset))
+            if split:
+                self._plan_anew()
+        self._tables[table] = self._known[shape]
+
+    def _plan_anew(self) -> None:
+        """A new table changed the rule for others of its target: they need new plans, and a batch of their own."""
+        if self._until is None:
+            self._cut_before_statement()
+        self._known.clear()
+        for table, data in self._maps.items():
+            self._known[data[25:]], _ = self._resolve(data, Position(self._file, self._offset))
+            self._tables[table] = self._known[data[25:]]
 
     def _cut_before_statement(self) -> None:
         if self._marked_events:
@@ -260,7 +275,7 @@ class Planner:
         if self._inside or (event.artificial and name == self._file):
             return
         self._file, self._offset = name, position
-        self._tables.clear()
+        self._forget_maps()
         self._set_boundary()
 
     def _on_gtid(self, event: Event) -> None:
