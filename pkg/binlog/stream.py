@@ -158,25 +158,26 @@ class PacketFramer(Framer):
 
     def _usual(self, events: list[Event], max_bytes: int) -> int:
         """Takes whole, ordinary events; returns what is left of ``max_bytes``. Stops before anything else."""
-        buffer, pos, taken = self._buffer, self._pos, 0
-        stop = len(buffer)
-        unpack, new, append = _PACKET.unpack_from, tuple.__new__, events.append
-        header = _PACKET.size
-        checksummed = self.checksummed
-        while taken < max_bytes and stop - pos >= header and not self._parts:
+        buffer, pos = self._buffer, self._pos
+        last = -1 if self._parts else len(buffer) - _PACKET.size
+        stop, limit = len(buffer), pos + max_bytes
+        # Names of the loop's own: a global costs more than a comparison here.
+        unpack, new, make, append, crc = _PACKET.unpack_from, tuple.__new__, Event, events.append, crc32
+        checksummed, residue = self.checksummed, _CRC_RESIDUE
+        while pos <= last and pos < limit:
             length, status, timestamp, kind, server_id, size, log_pos, flags = unpack(buffer, pos)
-            length &= _MAX_PACKET
-            after = pos + 4 + length
-            if status or size != length - 1 or kind == 4 or kind == 15 or length == _MAX_PACKET or after > stop:
+            after = pos + 5 + size
+            # The packet is one byte longer than its event, unless it is one piece of a big event.
+            if size + 1 != length & 0xFFFFFF or status or after > stop or kind == 4 or kind == 15:
                 break
             data = buffer[pos + 5 : after]
             if checksummed:
-                if crc32(data) != _CRC_RESIDUE:
+                if crc(data) != residue:
                     break
                 data = data[:-4]
-            append(new(Event, (timestamp, kind, server_id, size, log_pos, flags, data)))
-            taken += length
+            append(new(make, (timestamp, kind, server_id, size, log_pos, flags, data)))
             pos = after
+        taken = pos - self._pos
         self._pos = pos
         return max_bytes - taken
 
