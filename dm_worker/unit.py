@@ -25,7 +25,7 @@ class Unit(Protocol):
     """One stage of a subtask. ``run`` blocks in the subtask's thread; the other methods come from other threads."""
 
     #: ``pb.Dump``, ``pb.Load`` or ``pb.Sync``.
-    unit_type: int
+    unit_type: pb.UnitType
 
     def is_finished(self) -> bool:
         """Whether earlier runs already completed this unit (so that the chain starts at a later one)."""
