@@ -66,7 +66,7 @@ class MetaStore:
         self._cfg = cfg
         self._should_stop = should_stop
         self._conn: Conn | None = None
-        self._id = cfg.source_id
+        self._id = self.source_id = cfg.source_id
         self.checkpoints = self._name("checkpoint")
         self.batches = self._name("batch")
         self.markers = self._name("marker")

@@ -10,10 +10,10 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from pkg import ddl
 from pkg.binlog.charsets import collation_charset
 from pkg.binlog.events import Query
 from pkg.config.model import DBConfig
+from pkg.errors import DMError
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified, quote
@@ -62,15 +62,17 @@ class DDLSession:
             self._conn.close()
             self._conn = None
 
-    def execute(self, sql: str, event: Query, timestamp: int, explicit_timestamp: bool | None) -> int:
-        """Runs the statement; 0, or the server's error number when the statement may count as executed by it.
+    def execute(self, sql: str, event: Query, timestamp: int, explicit_timestamp: bool) -> None:
+        """Runs the statement in the session of its event.
 
-        Raises DMError (retryable for a lost connection) for errors without a number.
+        Raises DMError when another try may help, :class:`StatementFailed` when the target refuses the statement.
         """
         conn = self._connection()
         try:
-            for statement in self._session(event, timestamp, explicit_timestamp):
+            for statement in self._session(event, timestamp):
                 query(conn, statement)
+            if "timestamp" in sql.lower():
+                self._timestamp_defaults(conn, explicit_timestamp)
             query(conn, sql)
             query(conn, "SET TIMESTAMP = DEFAULT")
         except (pymysql.Error, OSError) as exc:
@@ -80,9 +82,14 @@ class DDLSession:
             if error.retryable or not number:
                 raise error from exc
             raise StatementFailed(number, error) from exc
-        return 0
 
-    def fingerprint(self, kind: ddl.Kind, names: Iterable[tuple[str, str]]) -> str:
+    def _timestamp_defaults(self, conn: Connection[Any], explicit: bool) -> None:
+        """What TIMESTAMP without NULL or DEFAULT means; not every server lets a session choose, so only if needed."""
+        rows = query(conn, "SHOW SESSION VARIABLES LIKE 'explicit_defaults_for_timestamp'")
+        if rows and (str(rows[0][1]).upper() in ("ON", "1")) != explicit:
+            query(conn, f"SET SESSION explicit_defaults_for_timestamp = {int(explicit)}")
+
+    def fingerprint(self, names: Iterable[tuple[str, str]]) -> str:
         """A digest of the tables (or schemas) as the target has them now; AUTO_INCREMENT does not count."""
         conn = self._connection()
         digest = blake2b(digest_size=16)
@@ -108,7 +115,7 @@ class DDLSession:
             self._conn = connect(self._cfg, scope="downstream", read_timeout=TIMEOUT)
         return self._conn
 
-    def _session(self, event: Query, timestamp: int, explicit_timestamp: bool | None) -> Iterable[str]:
+    def _session(self, event: Query, timestamp: int) -> Iterable[str]:
         yield f"SET SESSION sql_mode = '{sql_mode_text(event.sql_mode)}'"
         zone = event.time_zone or "+00:00"
         yield f"SET SESSION time_zone = '{zone if zone != 'SYSTEM' else '+00:00'}'"
@@ -122,7 +129,7 @@ class DDLSession:
 class StatementFailed(Exception):
     """The target refused a statement with the server's error ``number``; ``error`` is for the operator."""
 
-    def __init__(self, number: int, error: Exception) -> None:
+    def __init__(self, number: int, error: DMError) -> None:
         super().__init__(number, error)
         self.number = number
         self.error = error

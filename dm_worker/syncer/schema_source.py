@@ -7,7 +7,8 @@ agree with the TABLE_MAP at hand.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pkg import ddl, errors
@@ -49,6 +50,8 @@ class SchemaSource:
         self._upstream = upstream
         self._target = target
         self._changed: dict[tuple[str, str], TableInfo | None] = {}
+        self._dropped: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
 
     def restore(self, tables: list[TableInfo]) -> None:
         """What the checkpoint stored."""
@@ -57,9 +60,25 @@ class SchemaSource:
 
     def take_changes(self) -> tuple[list[TableInfo], list[tuple[str, str]]]:
         """Structures to store with the next checkpoint, and names of those to remove; once each."""
-        changes, self._changed = self._changed, {}
+        with self._lock:
+            changes, self._changed = self._changed, {}
         kept = [info for info in changes.values() if info is not None]
         return kept, [name for name, info in changes.items() if info is None]
+
+    def put_back(self, changed: Iterable[TableInfo], dropped: Iterable[tuple[str, str]]) -> None:
+        """What :meth:`take_changes` gave could not be stored; newer changes win."""
+        for info in changed:
+            self._note((info.schema, info.name), info, newer=False)
+        for name in dropped:
+            self._note(name, None, newer=False)
+
+    def _note(self, name: tuple[str, str], info: TableInfo | None, *, newer: bool = True) -> None:
+        # The reader finds structures while the main loop stores them.
+        if info is None:
+            self._dropped.add(name)  # a dump's schema file no longer tells
+        with self._lock:
+            if newer or name not in self._changed:
+                self._changed[name] = info
 
     def structure(self, table_map: TableMap) -> TableInfo:
         """The structure that the rows after ``table_map`` have. Raises DMError when none agrees with it."""
@@ -98,9 +117,9 @@ class SchemaSource:
         for name, info in before.items():
             after = self.tracker.table(*name)
             if after != info:
-                self._changed[name] = after
+                self._note(name, after)
         for name in dropped:
-            self._changed[name] = None
+            self._note(name, None)
 
     def _learn_schema(self, statement: ddl.Statement) -> None:
         """A new table inherits the charset of its schema, which may be older than our reading."""
@@ -121,8 +140,8 @@ class SchemaSource:
         return [(info.schema, info.name) for info in self.tracker.tables() if info.schema in schemas]
 
     def _from_dump(self, schema: str, table: str) -> TableInfo | None:
-        if (schema, table) in self._changed:
-            return None  # dropped since
+        if (schema, table) in self._dropped:
+            return None
         path = self._dump_files(schema, table)
         if path is None:
             return None
@@ -131,7 +150,7 @@ class SchemaSource:
 
     def _set(self, info: TableInfo) -> TableInfo:
         self.tracker.set_table(info)
-        self._changed[(info.schema, info.name)] = info
+        self._note((info.schema, info.name), info)
         return info
 
 

@@ -197,6 +197,16 @@ def first_error(outcomes: Iterable[Outcome]) -> DMError | None:
     return min(found, key=lambda exc: exc.retryable, default=None)
 
 
-def internal_error(exc: BaseException) -> DMError:
-    """A task that died in a way that is not foreseen."""
-    return errors.new("SyncerUnitPanic", f"a task of the Spark job failed: {exc}", raw=exc)
+def died(exc: BaseException) -> DMError:
+    """A job whose tasks did not come to an end: Python workers were killed, executors were lost, or it was cancelled.
+
+    What they wrote is told by the markers, so the job may simply be run again.
+    """
+    reason = next((line.strip() for line in str(exc).splitlines() if line.strip()), type(exc).__name__)
+    return errors.new(
+        "SyncerUnitPanic",
+        f"a Spark job of the syncer did not come to an end: {reason[:500]}",
+        raw=str(exc)[:4000],
+        workaround="See the Spark executors' logs; resume the task when they are well.",
+        retryable=True,
+    )
