@@ -119,8 +119,8 @@ def _add_list(cursor: Cursor, schema: str, if_not_exists: bool) -> Spec:
 
 
 def _added(column: ColumnDef, position: Position | None, if_not_exists: bool) -> list[Action]:
-    indexes = [AddIndex(replace(index, if_not_exists=if_not_exists)) for index in inline_indexes(column)]
-    return [AddColumn(column, position, if_not_exists), *indexes]
+    # MariaDB adds the keys even of a column that IF NOT EXISTS leaves out.
+    return [AddColumn(column, position, if_not_exists), *(AddIndex(index) for index in inline_indexes(column))]
 
 
 def _position(cursor: Cursor) -> Position | None:

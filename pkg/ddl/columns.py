@@ -236,7 +236,7 @@ def default_value(cursor: Cursor) -> str:
             cursor.parenthesised()
         elif token.word.startswith("_") or token.word in ("DATE", "TIME", "TIMESTAMP", "N"):
             cursor.advance()
-    elif token.kind not in ("string", "number", "bits"):
+    elif token.kind not in ("string", "number", "bits", "name"):
         raise cursor.error("expected a default value")
     while token.kind == "string" and cursor.token.kind == "string":
         cursor.advance()

@@ -19,24 +19,37 @@ def classify(sql: str, *, sql_mode: str = "", flavor: str = "") -> StatementClas
     return classify_at(Cursor(sql, Dialect.of(sql_mode, flavor), ""))
 
 
-def parse(sql: str, *, sql_mode: str = "", default_schema: str = "", flavor: str = "") -> Statement:
+def parse(
+    sql: str,
+    *,
+    sql_mode: str = "",
+    default_schema: str = "",
+    flavor: str = "",
+    version: tuple[int, int, int] | None = None,
+) -> Statement:
     """One statement.
 
-    ``sql_mode`` and ``default_schema`` are those of the session that ran it; ``flavor`` (mysql, mariadb or '') tells
-    which executable comments that server ran. Statements that need nothing on the target have kind ``skip``.
+    ``sql_mode`` and ``default_schema`` are those of the session that ran it; ``flavor`` (mysql, mariadb or '') and
+    ``version`` tell which executable comments that server ran, all of them when not given. Statements that need
+    nothing on the target have kind ``skip``.
 
     Raises 36014 for a statement that changes rows, 36067 for one that is not understood, 36068 for a rolled-back
     transaction written as statements.
     """
-    cursor = Cursor(sql, Dialect.of(sql_mode, flavor), default_schema)
+    return parse_dialect(sql, Dialect.of(sql_mode, flavor, version), default_schema)
+
+
+def parse_dialect(sql: str, dialect: Dialect, default_schema: str) -> Statement:
+    """As :func:`parse`, the session's circumstances as one value."""
+    cursor = Cursor(sql, dialect, default_schema)
     statement_class = classify_at(cursor)
     if statement_class == "dml":
         raise dml_found(sql)
     if statement_class != "ddl":
-        return Statement(sql, "skip", sql_mode=sql_mode, default_schema=default_schema, flavor=flavor)
+        return Statement(sql, "skip", default_schema=default_schema, dialect=dialect)
     statement = _statement(cursor)
     cursor.finish()
-    return replace(statement, refs=tuple(cursor.refs), sql_mode=sql_mode, default_schema=default_schema, flavor=flavor)
+    return replace(statement, refs=tuple(cursor.refs), default_schema=default_schema, dialect=dialect)
 
 
 def _statement(cursor: Cursor) -> Statement:
@@ -92,7 +105,7 @@ def _create(cursor: Cursor) -> Statement:
         )
     if cursor.accept("TABLE"):
         return _create_table(cursor, or_replace)
-    return _create_index(cursor)
+    return _create_index(cursor, or_replace)
 
 
 def _create_table(cursor: Cursor, or_replace: bool) -> Statement:
@@ -113,7 +126,7 @@ def _create_table(cursor: Cursor, or_replace: bool) -> Statement:
     )
 
 
-def _create_index(cursor: Cursor) -> Statement:
+def _create_index(cursor: Cursor, or_replace: bool) -> Statement:
     cursor.accept_any("ONLINE", "OFFLINE")
     word = cursor.accept_any("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
     start = cursor.token.start
@@ -129,9 +142,10 @@ def _create_index(cursor: Cursor) -> Statement:
     parts = key_parts(cursor)
     _index_modifiers(cursor)
     kinds = {"UNIQUE": "unique", "FULLTEXT": "fulltext", "SPATIAL": "spatial"}
-    index = IndexDef(kinds.get(word, "index"), name, parts, if_not_exists=if_not_exists)  # type: ignore[arg-type]
+    kind = kinds.get(word, "index")
+    index = IndexDef(kind, name, parts, if_not_exists=if_not_exists, or_replace=or_replace)  # type: ignore[arg-type]
     spec = Spec(start, cursor.last_end, (AddIndex(index),))
-    return Statement(cursor.sql, "create index", specs=(spec,), if_not_exists=if_not_exists)
+    return Statement(cursor.sql, "create index", specs=(spec,), if_not_exists=if_not_exists, or_replace=or_replace)
 
 
 def _index_modifiers(cursor: Cursor) -> None:

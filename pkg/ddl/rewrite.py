@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from pkg.ddl.parser import parse
+from pkg.ddl.parser import parse_dialect
 from pkg.ddl.statement import Kind, Statement
 from pkg.mysql.names import qualified, quote
 
@@ -76,7 +76,7 @@ def _steps(statement: Statement) -> list[str]:
 
 
 def _again(statement: Statement, sql: str) -> Statement:
-    return parse(sql, sql_mode=statement.sql_mode, default_schema=statement.default_schema, flavor=statement.flavor)
+    return parse_dialect(sql, statement.dialect, statement.default_schema)
 
 
 def rewrite(statement: Statement, route: Route, *, target_flavor: str = "") -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from pkg.ddl.tokens import DEFAULT_DIALECT, Dialect
+
 Kind = Literal[
     "create database",
     "alter database",
@@ -84,6 +86,7 @@ class IndexDef:
     parts: tuple[KeyPart, ...] = ()
     reference: Ref | None = None
     if_not_exists: bool = False
+    or_replace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,9 +275,8 @@ class Statement:
     if_exists: bool = False
     if_not_exists: bool = False
     or_replace: bool = False
-    sql_mode: str = ""
     default_schema: str = ""
-    flavor: str = ""
+    dialect: Dialect = DEFAULT_DIALECT
 
     @property
     def tables(self) -> tuple[tuple[str, str], ...]:

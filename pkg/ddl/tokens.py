@@ -29,16 +29,18 @@ class Token(NamedTuple):
 class Dialect:
     """What changes the reading of a text: two SQL modes, and the family of the server that ran it.
 
-    ``flavor`` is mysql, mariadb or '' (unknown: every executable comment counts as executed).
+    ``flavor`` is mysql, mariadb or '' (unknown: every executable comment counts as executed). ``version`` is the
+    server's as in such comments (101106 for 10.11.6), 0 when not known.
     """
 
     ansi_quotes: bool = False
     no_backslash_escapes: bool = False
     real_as_float: bool = False
     flavor: str = ""
+    version: int = 0
 
     @classmethod
-    def of(cls, sql_mode: str, flavor: str = "") -> Dialect:
+    def of(cls, sql_mode: str, flavor: str = "", version: tuple[int, int, int] | None = None) -> Dialect:
         modes = {mode.strip().upper() for mode in sql_mode.split(",")}
         # The combined modes name their parts themselves in @@sql_mode, but not when set in a configuration file.
         ansi = bool(modes & {"ANSI", "ORACLE", "MSSQL", "DB2", "MAXDB", "POSTGRESQL"})
@@ -47,8 +49,12 @@ class Dialect:
             no_backslash_escapes="NO_BACKSLASH_ESCAPES" in modes,
             real_as_float="ANSI" in modes or "REAL_AS_FLOAT" in modes,
             flavor=flavor,
+            version=version[0] * 10000 + version[1] * 100 + version[2] if version else 0,
         )
 
+
+#: A session of an unknown server with MySQL's default quoting.
+DEFAULT_DIALECT = Dialect()
 
 _WORD = r"[\w$\u0080-\U0010ffff]+"
 _TEMPLATE = r"""
@@ -120,9 +126,12 @@ def _scan(sql: str, dialect: Dialect) -> Iterator[Token]:
 
 
 def _skipped_comment(match: re.Match[str], dialect: Dialect) -> bool:
-    if match["maria"]:
-        return dialect.flavor == "mysql"
-    return dialect.flavor == "mariadb" and int(match["version"] or 0) in _MYSQL_ONLY
+    version = int(match["version"] or 0)
+    if match["maria"] and dialect.flavor == "mysql":
+        return True
+    if not match["maria"] and dialect.flavor == "mariadb" and version in _MYSQL_ONLY:
+        return True
+    return 0 < dialect.version < version
 
 
 def _comment_end(sql: str, at: int) -> int:

@@ -115,7 +115,8 @@ def fetch_table_info(conn: Connection[Any], schema: str, table: str) -> TableInf
         name=table,
         columns=_columns(conn, schema, table),
         indexes=_indexes(conn, schema, table),
-        charset=charset,
+        # MariaDB lists its newest collations there by a shorter name.
+        charset=charset or collation.partition("_")[0],
         collation=collation,
         foreign_keys=_foreign_keys(conn, schema, table),
         engine=engine,

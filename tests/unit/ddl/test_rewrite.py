@@ -36,7 +36,7 @@ REWRITTEN = [
     ),
     ("CREATE TABLE t (a INT) START TRANSACTION", "CREATE TABLE IF NOT EXISTS `d_x`.`t_y` (a INT) "),
     ("ALTER TABLE t ADD c INT, RENAME TO a.u", "ALTER TABLE `d_x`.`t_y` ADD c INT, RENAME TO `a_x`.`u_y`"),
-    ("ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES a.p", "ALTER TABLE `d_x`.`t_y` ADD FOREIGN KEY (a) REFERENCES `a_x`.`p_y`"),
+    ("ALTER TABLE t ADD c INT REFERENCES a.p", "ALTER TABLE `d_x`.`t_y` ADD c INT REFERENCES `a_x`.`p_y`"),
     ("DROP TABLE t", "DROP TABLE IF EXISTS `d_x`.`t_y`"),
     ("RENAME TABLE t TO a.`u`", "RENAME TABLE `d_x`.`t_y` TO `a_x`.`u_y`"),
     ("TRUNCATE `a`.`t`", "TRUNCATE `a_x`.`t_y`"),

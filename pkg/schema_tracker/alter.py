@@ -1,0 +1,231 @@
+"""ALTER TABLE on a structure, in the order in which the server itself does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pkg.ddl.statement import (
+    Action,
+    AddColumn,
+    AddIndex,
+    AlterColumn,
+    ChangeColumn,
+    ConvertCharset,
+    DropColumn,
+    DropConstraint,
+    DropIndex,
+    NoStructure,
+    Options,
+    Position,
+    RenameColumn,
+    RenameIndex,
+    SetOptions,
+)
+from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
+from pkg.schema_tracker.indexes import add_index, find_index, in_order, normalised, without_nulls
+from pkg.schema_tracker.server import Charset, ServerDefaults
+from pkg.schema_tracker.structure import referenced_tables, table_charset
+from pkg.schema_tracker.types import convert_column, resolve_column
+
+
+def changes_structure(actions: Iterable[Action]) -> bool:
+    return any(not isinstance(action, NoStructure) for action in actions)
+
+
+def altered(table: TableInfo, actions: Sequence[Action], schema_charset: Charset, server: ServerDefaults) -> TableInfo:
+    """The structure after one ALTER TABLE (renaming of the table apart). Raises ``ValueError`` if it can't apply."""
+    actions = [action for action in actions if not _void(table, action)]
+    charset, converts = _charset(table, actions, schema_charset, server)
+    columns, names = _columns(table, actions, charset, server)
+    if converts:
+        columns = [convert_column(column, charset, server) for column in columns]
+    indexes = _indexes(table, actions, columns, names)
+    engines = [action.options.engine for action in actions if isinstance(action, SetOptions)]
+    added = tuple(action.index for action in actions if isinstance(action, AddIndex))
+    # Which table a dropped foreign key pointed to is not known here; keeping the pair only costs parallelism.
+    foreign_keys = sorted({*table.foreign_keys, *referenced_tables(added)})
+    return TableInfo(
+        schema=table.schema,
+        name=table.name,
+        columns=without_nulls(columns, indexes),
+        indexes=in_order(indexes),
+        charset=charset.name,
+        collation=charset.collation,
+        foreign_keys=tuple(foreign_keys),
+        engine=next((engine for engine in reversed(engines) if engine), table.engine),
+    )
+
+
+def _void(table: TableInfo, action: Action) -> bool:
+    """Whether IF EXISTS or IF NOT EXISTS keeps the action from doing anything, or what it drops is gone already."""
+    if isinstance(action, AddColumn):
+        return action.if_not_exists and table.column(action.column.name) is not None
+    if isinstance(action, ChangeColumn | RenameColumn):
+        return action.if_exists and table.column(action.old_name) is None
+    if isinstance(action, AlterColumn):
+        return action.if_exists and table.column(action.name) is None
+    if isinstance(action, DropColumn):
+        return table.column(action.name) is None
+    if isinstance(action, DropIndex):
+        return find_index(table.indexes, action.name) is None
+    if isinstance(action, RenameIndex):
+        return action.if_exists and find_index(table.indexes, action.old_name) is None
+    if isinstance(action, DropConstraint):
+        index = find_index(table.indexes, action.name)
+        return index is None or not index.unique
+    return False
+
+
+def _charset(
+    table: TableInfo, actions: Sequence[Action], schema_charset: Charset, server: ServerDefaults
+) -> tuple[Charset, bool]:
+    """The table's default charset afterwards, and whether its columns are converted to it."""
+    current = server.resolve(table.charset, table.collation, schema_charset)
+    charset, collation = "", ""
+    converts = False
+    for action in actions:
+        if isinstance(action, ConvertCharset):
+            converts = True
+            charset, collation = action.charset or "default", action.collation
+        elif isinstance(action, SetOptions):
+            # "CHARACTER SET x COLLATE y" are two options: the collation refines the charset.
+            charset = action.options.charset or charset
+            collation = action.options.collation or ("" if action.options.charset else collation)
+    inherited = schema_charset if charset.lower() == "default" else current
+    return table_charset(Options(charset, collation), inherited, server), converts
+
+
+@dataclass(slots=True)
+class _Placed:
+    """A column that is new or changed, still to be put at its place."""
+
+    column: Column
+    position: Position | None
+
+
+def _columns(
+    table: TableInfo, actions: Sequence[Action], charset: Charset, server: ServerDefaults
+) -> tuple[list[Column], dict[str, str]]:
+    """The columns afterwards, and how the old ones are called now ('' for dropped ones); old names in lower case."""
+    changes = {a.old_name.lower(): a for a in actions if isinstance(a, ChangeColumn | RenameColumn)}
+    drops = {action.name.lower() for action in actions if isinstance(action, DropColumn)}
+    _require(table, [*changes, *drops])
+    result: list[Column] = []
+    names: dict[str, str] = {}
+    placed: list[_Placed] = []
+    for column in _redefaulted(table, actions):
+        key = column.name.lower()
+        change = changes.get(key)
+        names[key] = "" if key in drops else column.name
+        if key in drops:
+            continue
+        if isinstance(change, RenameColumn):
+            column = replace(column, name=change.new_name)
+        elif change is not None:
+            column = resolve_column(change.column, charset, server)
+            if change.position is not None:
+                placed.append(_Placed(column, change.position))
+                names[key] = column.name
+                continue
+        names[key] = column.name
+        result.append(column)
+    placed = _in_statement_order(placed, actions, charset, server)
+    for item in placed:
+        _place(result, item)
+    _unambiguous(result)
+    return result, names
+
+
+def _in_statement_order(
+    changed: list[_Placed], actions: Sequence[Action], charset: Charset, server: ServerDefaults
+) -> list[_Placed]:
+    """Moved and added columns in the order of the statement."""
+    moved = {item.column.name.lower(): item for item in changed}
+    result: list[_Placed] = []
+    for action in actions:
+        if isinstance(action, AddColumn):
+            result.append(_Placed(resolve_column(action.column, charset, server), action.position))
+        elif isinstance(action, ChangeColumn) and action.position is not None:
+            result.append(moved[action.column.name.lower()])
+    return result
+
+
+def _redefaulted(table: TableInfo, actions: Sequence[Action]) -> list[Column]:
+    """The columns after the ALTER COLUMN parts."""
+    columns = {column.name.lower(): column for column in table.columns}
+    for action in actions:
+        if isinstance(action, AlterColumn):
+            _require(table, [action.name.lower()])
+            column = columns[action.name.lower()]
+            if action.sets_default:
+                column = replace(column, default=action.default)
+            if action.invisible is not None:
+                column = replace(column, invisible=action.invisible)
+            columns[action.name.lower()] = column
+    return list(columns.values())
+
+
+def _place(columns: list[Column], item: _Placed) -> None:
+    if item.position is None:
+        columns.append(item.column)
+    elif not item.position.after:
+        columns.insert(0, item.column)
+    else:
+        after = item.position.after.lower()
+        at = next((i for i, column in enumerate(columns) if column.name.lower() == after), -1)
+        if at < 0:
+            raise ValueError(f"the column {item.position.after!r} does not exist")
+        columns.insert(at + 1, item.column)
+
+
+def _require(table: TableInfo, names: Iterable[str]) -> None:
+    for name in names:
+        if table.column(name) is None:
+            raise ValueError(f"the column {name!r} does not exist")
+
+
+def _unambiguous(columns: Sequence[Column]) -> None:
+    seen: set[str] = set()
+    for column in columns:
+        if column.name.lower() in seen:
+            raise ValueError(f"the column {column.name!r} exists already")
+        seen.add(column.name.lower())
+
+
+def _indexes(
+    table: TableInfo, actions: Sequence[Action], columns: Sequence[Column], names: dict[str, str]
+) -> list[Index]:
+    indexes = _kept_indexes(table, actions)
+    indexes = [index for index in (_followed(index, columns, names) for index in indexes) if index.parts]
+    definitions = [action.index for action in actions if isinstance(action, AddIndex)]
+    for definition in sorted(definitions, key=lambda d: d.kind == "foreign"):
+        add_index(indexes, definition, columns)
+    return indexes
+
+
+def _kept_indexes(table: TableInfo, actions: Sequence[Action]) -> list[Index]:
+    """The old indexes after the DROP INDEX and RENAME INDEX parts."""
+    indexes = list(table.indexes)
+    for action in actions:
+        if isinstance(action, DropIndex | DropConstraint):
+            indexes = [index for index in indexes if index.name.upper() != action.name.upper()]
+        elif isinstance(action, RenameIndex):
+            index = find_index(indexes, action.old_name)
+            if index is None:
+                raise ValueError(f"the key {action.old_name!r} does not exist")
+            indexes[indexes.index(index)] = replace(index, name=action.new_name)
+    return indexes
+
+
+def _followed(index: Index, columns: Sequence[Column], names: dict[str, str]) -> Index:
+    """An index after its columns were renamed, changed or dropped."""
+    by_name = {column.name.lower(): column for column in columns}
+    parts: list[IndexPart] = []
+    for part in index.parts:
+        name = names.get(part.column.lower(), part.column)
+        if name:
+            parts.append(normalised(IndexPart(name, part.length), by_name[name.lower()]))
+        elif not part.column:
+            parts.append(part)
+    return replace(index, parts=tuple(parts))

@@ -1,0 +1,81 @@
+"""Indexes as the server keeps them: names found for them, parts normalised, changes of columns followed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pkg.ddl.statement import IndexDef
+from pkg.mysql.schema import Column, Index, IndexPart
+from pkg.schema_tracker.types import character_length
+
+
+def find_index(indexes: Sequence[Index], name: str) -> Index | None:
+    return next((index for index in indexes if index.name.upper() == name.upper()), None)
+
+
+def add_index(indexes: list[Index], definition: IndexDef, columns: Sequence[Column]) -> None:
+    """Adds what ``definition`` makes: an index, for a foreign key one if none serves it yet, nothing for a check.
+
+    Raises ``ValueError`` for a name that is taken, and for a column that the table lacks.
+    """
+    if definition.kind == "check":
+        return
+    parts = tuple(_part(part.column, part.length, columns) for part in definition.parts)
+    if definition.kind == "foreign" and any(_serves(index, parts) for index in indexes):
+        return
+    taken = find_index(indexes, definition.name) if definition.name else None
+    if taken is not None:
+        if definition.if_not_exists and not definition.or_replace:
+            return
+        # The server drops the index that it made for a foreign key as soon as another one serves it, without saying
+        # so: an index that identifies no row may make room.
+        if taken.unique and not definition.or_replace:
+            raise ValueError(f"the key {definition.name!r} exists already")
+        indexes.remove(taken)
+    name = definition.name or _free_name(indexes, parts[0].column or "functional_index")
+    # A part without a column is an expression or a period: such an index identifies no row.
+    unique = definition.kind in ("primary", "unique")
+    indexes.append(Index(name, parts, unique))
+
+
+def _part(name: str, length: int, columns: Sequence[Column]) -> IndexPart:
+    if not name:
+        return IndexPart("")
+    column = next((column for column in columns if column.name.lower() == name.lower()), None)
+    if column is None:
+        raise ValueError(f"the key column {name!r} does not exist")
+    return normalised(IndexPart(column.name, length), column)
+
+
+def normalised(part: IndexPart, column: Column) -> IndexPart:
+    """A prefix that is as long as the column is no prefix."""
+    limit = character_length(column)
+    return replace(part, length=0) if limit and part.length >= limit else part
+
+
+def _serves(index: Index, parts: tuple[IndexPart, ...]) -> bool:
+    """Whether the index begins with these columns, so that a foreign key needs none of its own."""
+    return [part.column.lower() for part in index.parts[: len(parts)]] == [part.column.lower() for part in parts]
+
+
+def _free_name(indexes: Sequence[Index], column: str) -> str:
+    taken = {index.name.upper() for index in indexes} | {"PRIMARY"}
+    if column.upper() not in taken:
+        return column
+    number = 2
+    while f"{column}_{number}".upper() in taken:
+        number += 1
+    return f"{column}_{number}"
+
+
+def in_order(indexes: Sequence[Index]) -> tuple[Index, ...]:
+    """By name, as information_schema lists them, so that the choice of a row key does not depend on the source."""
+    return tuple(sorted(indexes, key=lambda index: index.name.upper()))
+
+
+def without_nulls(columns: Sequence[Column], indexes: Sequence[Index]) -> tuple[Column, ...]:
+    """The columns, those of the primary key NOT NULL."""
+    primary = find_index(indexes, "PRIMARY")
+    members = {name.lower() for name in primary.columns} if primary else set()
+    return tuple(replace(c, nullable=False) if c.name.lower() in members else c for c in columns)

@@ -1,0 +1,85 @@
+"""CREATE TABLE → structure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pkg import errors
+from pkg.ddl import Statement, parse
+from pkg.ddl.failure import shorten
+from pkg.ddl.statement import IndexDef, Options, TableBody
+from pkg.mysql.schema import Index, TableInfo
+from pkg.schema_tracker.indexes import add_index, in_order, without_nulls
+from pkg.schema_tracker.server import Charset, ServerDefaults
+from pkg.schema_tracker.types import resolve_column
+
+
+def parse_create_table(
+    sql: str, default_schema: str, server: ServerDefaults, *, inherited: Charset | None = None, sql_mode: str = ""
+) -> TableInfo:
+    """The structure that a CREATE TABLE text makes (a dump's schema file, SHOW CREATE TABLE).
+
+    ``inherited`` is the charset of the schema, the server's when None. Raises 36067 for text that is not understood,
+    44009 for another statement or for one that needs other tables (LIKE).
+    """
+    statement = parse(
+        sql, sql_mode=sql_mode, default_schema=default_schema, flavor=server.flavor, version=server.version
+    )
+    if statement.kind != "create table" or statement.body is None or statement.body.like is not None:
+        raise errors.new(
+            "SchemaTrackerInvalidCreateTableStmt",
+            f"expected a CREATE TABLE statement with columns, found: {shorten(sql)}",
+            workaround="Give the whole structure of one table, as SHOW CREATE TABLE prints it.",
+        )
+    return table_of(statement, statement.body, inherited or server.default, server)
+
+
+def table_of(statement: Statement, body: TableBody, inherited: Charset, server: ServerDefaults) -> TableInfo:
+    """The structure that a parsed CREATE TABLE makes. Raises 44003 when it contradicts itself."""
+    ref = statement.refs[0]
+    try:
+        charset = table_charset(body.options, inherited, server)
+        columns = tuple(resolve_column(column, charset, server) for column in body.columns)
+        indexes: list[Index] = []
+        for definition in _keys_first(body.indexes):
+            add_index(indexes, definition, columns)
+    except ValueError as exc:
+        raise errors.new(
+            "SchemaTrackerCannotCreateTable",
+            f"the structure of `{ref.schema}`.`{ref.table}` is not clear: {exc}; statement: {shorten(statement.sql)}",
+            workaround="Set the table's structure with `dmctl binlog-schema update`.",
+        ) from exc
+    return TableInfo(
+        schema=ref.schema,
+        name=ref.table,
+        columns=without_nulls(columns, indexes),
+        indexes=in_order(indexes),
+        charset=charset.name,
+        collation=charset.collation,
+        foreign_keys=referenced_tables(body.indexes),
+        engine=body.options.engine,
+    )
+
+
+def _keys_first(indexes: tuple[IndexDef, ...]) -> list[IndexDef]:
+    """A foreign key's own index comes last: any other index of the statement may serve it."""
+    return sorted(indexes, key=lambda index: index.kind == "foreign")
+
+
+def referenced_tables(indexes: tuple[IndexDef, ...]) -> tuple[tuple[str, str], ...]:
+    refs = [index.reference for index in indexes if index.reference is not None]
+    return tuple(sorted({(ref.schema, ref.table) for ref in refs}))
+
+
+def table_charset(options: Options, inherited: Charset, server: ServerDefaults) -> Charset:
+    """The default charset of a table or schema with these options, ``inherited`` where they say DEFAULT."""
+    charset = options.charset
+    if charset.lower() == "default" and server.mariadb:
+        # MariaDB takes the charset by its name, with the collation that goes with it by default.
+        charset = inherited.name
+    return server.resolve(charset, options.collation, inherited)
+
+
+def copy_of(source: TableInfo, schema: str, name: str) -> TableInfo:
+    """CREATE TABLE … LIKE: everything but the foreign keys."""
+    return replace(source.renamed(schema, name), foreign_keys=())

@@ -1,0 +1,199 @@
+"""The schema tracker: every upstream table's structure at the position that was reached. Pure, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from pkg import errors
+from pkg.ddl import Statement
+from pkg.ddl.failure import shorten
+from pkg.ddl.statement import Ref, RenameTable
+from pkg.mysql.schema import TableInfo
+from pkg.schema_tracker.alter import altered, changes_structure
+from pkg.schema_tracker.server import Charset, ServerDefaults
+from pkg.schema_tracker.structure import copy_of, table_charset, table_of
+
+Key = tuple[str, str]
+
+
+class SchemaTracker:
+    """Tables by schema and name, changed by the statements that the upstream ran.
+
+    ``case_sensitive`` is the upstream's view of table names (``lower_case_table_names`` 0). A statement about a
+    table that is not known raises 44005, so that the caller can find the structure first; one that can't apply
+    raises 44006. Neither changes anything.
+    """
+
+    def __init__(self, server: ServerDefaults, *, case_sensitive: bool = True) -> None:
+        self.server = server
+        self._case_sensitive = case_sensitive
+        self._tables: dict[Key, TableInfo] = {}
+        self._schemas: dict[str, Charset] = {}
+
+    # -- structures -------------------------------------------------------------------------------------------------
+
+    def table(self, schema: str, name: str) -> TableInfo | None:
+        return self._tables.get(self._key(schema, name))
+
+    def tables(self) -> list[TableInfo]:
+        return list(self._tables.values())
+
+    def set_table(self, table: TableInfo) -> None:
+        self._tables[self._key(table.schema, table.name)] = table
+
+    def drop_table(self, schema: str, name: str) -> None:
+        """Forgets a table; nothing happens when it is not known."""
+        self._tables.pop(self._key(schema, name), None)
+
+    def set_schema(self, name: str, charset: str, collation: str = "") -> None:
+        """What tables of this schema inherit. Raises ``ValueError`` for an unknown charset."""
+        self._schemas[self._fold(name)] = self.server.resolve(charset, collation, None)
+
+    def drop_schema(self, name: str) -> None:
+        """Forgets a schema with all of its tables."""
+        folded = self._fold(name)
+        self._schemas.pop(folded, None)
+        self._tables = {key: table for key, table in self._tables.items() if key[0] != folded}
+
+    def snapshot(self, names: Iterable[Key] | None = None) -> dict[Key, str]:
+        """(schema, table) → JSON of the structure, for all tables or for those of ``names`` that are known."""
+        known = self.tables() if names is None else [t for t in (self.table(*name) for name in names) if t]
+        return {(table.schema, table.name): table.to_json() for table in known}
+
+    def restore(self, snapshot: Mapping[Key, str]) -> None:
+        """Takes the tables of a snapshot over; others stay. Raises 44001 for text that no snapshot made."""
+        for (schema, name), text in snapshot.items():
+            try:
+                self.set_table(TableInfo.from_json(text))
+            except (ValueError, KeyError, TypeError) as exc:
+                raise errors.new(
+                    "SchemaTrackerInvalidJSON",
+                    f"the saved structure of `{schema}`.`{name}` can't be read",
+                    raw=exc,
+                    workaround="Set the table's structure with `dmctl binlog-schema update`.",
+                ) from exc
+
+    # -- statements -------------------------------------------------------------------------------------------------
+
+    def apply(self, statement: Statement, *, collation_server: str = "") -> None:
+        """Does what the statement did upstream.
+
+        ``collation_server`` is the session's, where the QUERY event tells it: a new schema without a charset gets it.
+        """
+        handlers: Mapping[str, Callable[[Statement], None]] = {
+            "drop database": lambda s: self.drop_schema(s.refs[0].schema),
+            "create table": self._create_table,
+            "alter table": self._alter_table,
+            "create index": self._alter_table,
+            "drop index": self._alter_table,
+            "drop table": self._drop_tables,
+            "rename table": self._rename_tables,
+        }
+        if statement.kind in ("create database", "alter database"):
+            self._set_schema_options(statement, collation_server)
+        elif statement.kind in handlers:
+            handlers[statement.kind](statement)
+
+    def _set_schema_options(self, statement: Statement, collation_server: str) -> None:
+        name = statement.refs[0].schema
+        known = self._schemas.get(self._fold(name))
+        if statement.if_not_exists and known is not None:
+            return
+        new = statement.kind == "create database" or known is None
+        inherited = self.server.resolve("", collation_server, None) if new else known
+        if statement.or_replace:
+            self.drop_schema(name)
+        try:
+            charset = table_charset(statement.options, inherited or self.server.default, self.server)
+        except ValueError as exc:
+            raise _cannot_apply(statement, str(exc)) from exc
+        self._schemas[self._fold(name)] = charset
+
+    def _create_table(self, statement: Statement) -> None:
+        ref = statement.refs[0]
+        if self.table(ref.schema, ref.table) is not None and not statement.or_replace:
+            if statement.if_not_exists:
+                return
+            raise _cannot_apply(statement, f"the table `{ref.schema}`.`{ref.table}` exists already")
+        body = statement.body
+        if body is None:
+            raise _cannot_apply(statement, "it has no columns")
+        if body.like is not None:
+            self.set_table(copy_of(self._known(body.like, statement), ref.schema, ref.table))
+        else:
+            self.set_table(table_of(statement, body, self._charset(ref.schema), self.server))
+
+    def _alter_table(self, statement: Statement) -> None:
+        actions = statement.actions
+        if not changes_structure(actions):
+            return
+        ref = statement.refs[0]
+        if statement.if_exists and statement.kind == "alter table" and self.table(ref.schema, ref.table) is None:
+            return
+        table = self._known(ref, statement)
+        try:
+            changed = altered(table, actions, self._charset(ref.schema), self.server)
+        except ValueError as exc:
+            raise _cannot_apply(statement, str(exc)) from exc
+        self.set_table(changed)
+        for action in actions:
+            if isinstance(action, RenameTable):
+                self._rename(ref, action.target, statement)
+
+    def _drop_tables(self, statement: Statement) -> None:
+        for ref in statement.refs:
+            self.drop_table(ref.schema, ref.table)
+
+    def _rename_tables(self, statement: Statement) -> None:
+        before = dict(self._tables)
+        try:
+            for source, target in zip(statement.refs[::2], statement.refs[1::2], strict=True):
+                if not (statement.if_exists and self.table(source.schema, source.table) is None):
+                    self._rename(source, target, statement)
+        except errors.DMError:
+            self._tables = before
+            raise
+
+    def _rename(self, source: Ref, target: Ref, statement: Statement) -> None:
+        table = self._known(source, statement)
+        self.drop_table(source.schema, source.table)
+        self.set_table(table.renamed(target.schema, target.table))
+        old, new = self._key(source.schema, source.table), (target.schema, target.table)
+        for other in self.tables():
+            if any(self._key(*parent) == old for parent in other.foreign_keys):
+                self.set_table(_repointed(other, [new if self._key(*p) == old else p for p in other.foreign_keys]))
+
+    # -- helpers ----------------------------------------------------------------------------------------------------
+
+    def _known(self, ref: Ref, statement: Statement) -> TableInfo:
+        table = self.table(ref.schema, ref.table)
+        if table is None:
+            raise errors.new(
+                "SchemaTrackerCannotGetTable",
+                f"the structure of `{ref.schema}`.`{ref.table}` is not known; statement: {shorten(statement.sql)}",
+                workaround="Set the table's structure before this statement with `dmctl binlog-schema update`.",
+            )
+        return table
+
+    def _charset(self, schema: str) -> Charset:
+        return self._schemas.get(self._fold(schema), self.server.default)
+
+    def _key(self, schema: str, name: str) -> Key:
+        return self._fold(schema), self._fold(name)
+
+    def _fold(self, name: str) -> str:
+        return name if self._case_sensitive else name.lower()
+
+
+def _repointed(table: TableInfo, parents: Iterable[Key]) -> TableInfo:
+    return replace(table, foreign_keys=tuple(sorted(set(parents))))
+
+
+def _cannot_apply(statement: Statement, why: str) -> errors.DMError:
+    tables = ", ".join(f"`{schema}`.`{table}`" for schema, table in statement.tables)
+    return errors.new(
+        "SchemaTrackerCannotExecDDL",
+        f"the statement does not fit the known structure of {tables}: {why}; statement: {shorten(statement.sql)}",
+        workaround="Set the table's structure before this statement with `dmctl binlog-schema update`.",
+    )

@@ -1,0 +1,228 @@
+"""The tracker's structures against those of real servers, after every statement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pymysql
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pymysql.connections import Connection
+
+from pkg.ddl import parse, rewrite, split
+from pkg.mysql.introspect import fetch_table_info, list_tables
+from pkg.mysql.schema import TableInfo
+from pkg.schema_tracker import SchemaTracker, fetch_server_defaults, parse_create_table
+from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from tests.integration.ddl.statements import COMMON, MARIADB
+
+SCHEMA = "ddl_oracle"
+
+
+def comparable(table: TableInfo) -> dict[str, Any]:
+    """What must be equal; DEFAULT texts and engine are shown differently by each server."""
+    return {
+        "columns": [
+            (c.name, c.type_name, c.column_type, c.nullable, c.unsigned, c.charset, c.collation, c.generated)
+            for c in table.columns
+        ],
+        "flags": [(c.auto_increment, c.invisible) for c in table.columns],
+        "unique": [(k.name, k.parts) for k in table.indexes if k.unique],
+        "indexes": [(k.name, k.columns) for k in table.indexes],
+        "charset": (table.charset, table.collation),
+        "foreign keys": table.foreign_keys,
+    }
+
+
+class Twin:
+    """One schema on a server, and a tracker that is told the same statements."""
+
+    def __init__(self, server: SQLServer) -> None:
+        self.conn: Connection[Any] = server.connect()
+        self.run_raw(f"DROP DATABASE IF EXISTS {SCHEMA}", f"CREATE DATABASE {SCHEMA}", f"USE {SCHEMA}")
+        self.run_raw("SET foreign_key_checks = 0")
+        self.tracker = SchemaTracker(fetch_server_defaults(self.conn))
+        self.tracker.apply(parse(f"CREATE DATABASE {SCHEMA}"))
+
+    def run_raw(self, *statements: str) -> None:
+        with self.conn.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+    def apply(self, sql: str) -> None:
+        server = self.tracker.server
+        self.tracker.apply(parse(sql, default_schema=SCHEMA, flavor=server.flavor, version=server.version))
+
+    def check(self, after: str) -> None:
+        names = list_tables(self.conn, SCHEMA)
+        assert sorted(table.name for table in self.tracker.tables()) == names, after
+        for name in names:
+            expected = fetch_table_info(self.conn, SCHEMA, name)
+            actual = self.tracker.table(SCHEMA, name)
+            assert expected is not None
+            assert actual is not None
+            want, have = comparable(expected), comparable(actual)
+            # Which foreign key a DROP FOREIGN KEY means is not tracked: pairs may stay.
+            assert set(want.pop("foreign keys")) <= set(have.pop("foreign keys")), after
+            # Nor when the server gives up an index of its own that a foreign key needed.
+            assert set(want.pop("indexes")) <= set(have.pop("indexes")), after
+            assert have == want, after
+
+    def check_show_create(self) -> None:
+        """What SHOW CREATE TABLE prints is parsed to the same structure."""
+        for name in list_tables(self.conn, SCHEMA):
+            with self.conn.cursor() as cursor:
+                cursor.execute(f"SHOW CREATE TABLE `{name.replace('`', '``')}`")
+                text = cursor.fetchall()[0][1]
+            expected = fetch_table_info(self.conn, SCHEMA, name)
+            assert expected is not None
+            assert comparable(parse_create_table(text, SCHEMA, self.tracker.server)) == comparable(expected), text
+
+
+def follow(server: SQLServer, script: list[str]) -> int:
+    twin = Twin(server)
+    accepted = 0
+    for sql in script:
+        try:
+            twin.run_raw(sql)
+        except pymysql.Error as exc:
+            # Each family refuses a few of the other's statements; the count below keeps this honest.
+            print(f"refused by {server.flavor}: {exc}: {sql[:100]}")
+            continue
+        accepted += 1
+        twin.apply(sql)
+        twin.check(sql)
+        twin.check_show_create()
+    return accepted
+
+
+@pytest.mark.parametrize("number", range(len(COMMON)))
+def test_mariadb_common(mariadb_upstream: MariaDBServer, number: int) -> None:
+    assert follow(mariadb_upstream, COMMON[number]) >= len(COMMON[number]) - 4
+
+
+@pytest.mark.parametrize("number", range(len(MARIADB)))
+def test_mariadb_only(mariadb_upstream: MariaDBServer, number: int) -> None:
+    assert follow(mariadb_upstream, MARIADB[number]) >= len(MARIADB[number]) - 2
+
+
+@pytest.mark.parametrize("number", range(len(COMMON)))
+def test_mysql_common(mysql_upstream: MySQLServer, number: int) -> None:
+    assert follow(mysql_upstream, COMMON[number]) >= len(COMMON[number]) - 6
+
+
+@pytest.mark.parametrize("sql", ["ALTER TABLE other_db.t RENAME u", "RENAME TABLE other_db.t TO u"])
+@pytest.mark.parametrize("family", ["mariadb_upstream", "mysql_upstream"])
+def test_new_name_without_schema_is_in_the_sessions_schema(
+    request: pytest.FixtureRequest, family: str, sql: str
+) -> None:
+    twin = Twin(request.getfixturevalue(family))
+    for statement in (
+        "DROP DATABASE IF EXISTS other_db",
+        "CREATE DATABASE other_db",
+        "CREATE TABLE other_db.t (a INT)",
+        sql,
+    ):
+        twin.run_raw(statement)
+        twin.apply(statement)
+    twin.check(sql)
+    assert list_tables(twin.conn, "other_db") == []
+
+
+@pytest.mark.parametrize("family", ["mariadb_upstream", "mysql_upstream"])
+def test_parent_without_schema_is_in_the_tables_schema(request: pytest.FixtureRequest, family: str) -> None:
+    twin = Twin(request.getfixturevalue(family))
+    for statement in (
+        "DROP DATABASE IF EXISTS other_db",
+        "CREATE DATABASE other_db",
+        "CREATE TABLE other_db.parent (id INT PRIMARY KEY)",
+        "CREATE TABLE other_db.child (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES parent (id))",
+    ):
+        twin.run_raw(statement)
+        twin.apply(statement)
+    expected = fetch_table_info(twin.conn, "other_db", "child")
+    actual = twin.tracker.table("other_db", "child")
+    assert expected is not None
+    assert actual is not None
+    assert actual.foreign_keys == expected.foreign_keys == (("other_db", "parent"),)
+
+
+ROUTED = "ddl_routed"
+
+
+def route(schema: str, table: str) -> tuple[str, str]:
+    return (ROUTED if schema == SCHEMA else schema), (f"{table}_r" if table else "")
+
+
+@pytest.mark.parametrize("number", range(len(COMMON) + len(MARIADB)))
+def test_rewritten_statements_make_the_same_tables_elsewhere(mariadb_upstream: MariaDBServer, number: int) -> None:
+    """Executed from a session without any schema, so that a name left unqualified or unrouted fails."""
+    twin = Twin(mariadb_upstream)
+    target = mariadb_upstream.connect()
+    with target.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE IF EXISTS {ROUTED}")
+        cursor.execute(f"CREATE DATABASE {ROUTED}")
+        cursor.execute("SET foreign_key_checks = 0")
+        for sql in [*COMMON, *MARIADB][number]:
+            twin.run_raw(sql)
+            statement = parse(sql, default_schema=SCHEMA, flavor="mariadb", version=twin.tracker.server.version)
+            for part in split(statement):
+                cursor.execute(rewrite(part, route, target_flavor="mariadb"))
+            names = list_tables(twin.conn, SCHEMA)
+            assert list_tables(target, ROUTED) == sorted(f"{name}_r" for name in names), sql
+            for name in names:
+                source, copy = fetch_table_info(twin.conn, SCHEMA, name), fetch_table_info(target, ROUTED, f"{name}_r")
+                assert source is not None
+                assert copy is not None
+                want, have = comparable(source), comparable(copy)
+                want["foreign keys"] = tuple(route(*parent) for parent in want["foreign keys"])
+                assert have == want, sql
+
+
+NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
+TYPES = st.sampled_from(
+    ["INT", "INT UNSIGNED NOT NULL", "BIGINT", "VARCHAR(20)", "VARCHAR(20) NOT NULL", "VARCHAR(5) CHARACTER SET latin1",
+     "TEXT", "DATETIME(3)", "DECIMAL(8,2)", "ENUM('x','y')", "TINYTEXT COLLATE utf8mb4_bin", "VARBINARY(9) NOT NULL"]
+)  # fmt: skip
+PLACES = st.one_of(st.just(""), st.just(" FIRST"), NAMES.map(lambda name: f" AFTER {name}"))
+PARTS = st.one_of(
+    st.builds("ADD COLUMN {} {}{}".format, NAMES, TYPES, PLACES),
+    st.builds("ADD COLUMN IF NOT EXISTS {} {}{}".format, NAMES, TYPES, PLACES),
+    st.builds("ADD ({} {}, {} {} UNIQUE)".format, NAMES, TYPES, NAMES, TYPES),
+    st.builds("DROP COLUMN {}".format, NAMES),
+    st.builds("MODIFY {} {}{}".format, NAMES, TYPES, PLACES),
+    st.builds("CHANGE {} {} {}{}".format, NAMES, NAMES, TYPES, PLACES),
+    st.builds("RENAME COLUMN {} TO {}".format, NAMES, NAMES),
+    st.builds("ADD UNIQUE ({})".format, NAMES),
+    st.builds("ADD UNIQUE KEY ({}(3), {})".format, NAMES, NAMES),
+    st.builds("ADD KEY {} ({})".format, NAMES, NAMES),
+    st.builds("DROP KEY {}".format, NAMES),
+    st.builds("RENAME KEY {} TO {}".format, NAMES, NAMES),
+    st.builds("ADD PRIMARY KEY ({})".format, NAMES),
+    st.just("DROP PRIMARY KEY"),
+    st.builds("ALTER {} SET DEFAULT NULL".format, NAMES),
+    st.sampled_from(["CONVERT TO CHARACTER SET latin1", "CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]),
+    st.sampled_from(["DEFAULT CHARSET utf8", "COLLATE utf8mb4_unicode_ci", "ENGINE=InnoDB", "COMMENT 'x'"]),
+)
+ALTERS = st.lists(PARTS, min_size=1, max_size=4).map(lambda parts: "ALTER TABLE t " + ", ".join(parts))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(script=st.lists(ALTERS, min_size=1, max_size=8))
+def test_random_alters(mariadb_upstream: MariaDBServer, script: list[str]) -> None:
+    """Whatever MariaDB accepts, the tracker follows."""
+    twin = Twin(mariadb_upstream)
+    try:
+        create = "CREATE TABLE t (a INT NOT NULL, b VARCHAR(30) NOT NULL, c TEXT, PRIMARY KEY (a), UNIQUE KEY (b, a))"
+        twin.run_raw(create)
+        twin.apply(create)
+        for sql in script:
+            try:
+                twin.run_raw(sql)
+            except pymysql.Error:
+                continue  # Refused upstream: never in a binlog.
+            twin.apply(sql)
+            twin.check(sql)
+    finally:
+        twin.conn.close()
