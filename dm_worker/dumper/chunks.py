@@ -1,0 +1,209 @@
+"""Splitting tables into chunks by ranges of their key, so that several tasks share one table.
+
+A chunk is a condition on the key. The conditions of a table cover everything below, between and above the split points,
+so a row that appears, vanishes or was misjudged by statistics still belongs to exactly one chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pymysql.connections import Connection
+
+from dm_worker.dumper.literals import RowRenderer, kind_of
+from dm_worker.dumper.options import DumpOptions
+from dm_worker.dumper.rowstream import stream_rows
+from pkg.mysql.introspect import fetch_table_info, list_schemas, query
+from pkg.mysql.names import qualified, quote
+from pkg.mysql.schema import Column, TableInfo
+
+#: Smaller pieces than this (bytes of data) cost more in round trips than they win.
+MIN_PIECE = 4 << 20
+#: Pieces per task that let the tasks end together.
+PIECES_PER_TASK = 4
+_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+#: Types whose order in an index is their order under ``<`` against a literal (ENUM's is not, FLOAT's literal is inexact).
+_PAGEABLE = _INTEGERS | {"decimal", "char", "varchar", "binary", "varbinary", "date", "datetime", "timestamp"}
+
+
+@dataclass(frozen=True, slots=True)
+class TableStat:
+    """What the server estimates of a table; ``data_bytes`` is the size of its rows."""
+
+    schema: str
+    table: str
+    rows: int
+    data_bytes: int
+    engine: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A part of a table: the rows for which ``condition`` holds ('' = all). ``number`` counts within the table."""
+
+    schema: str
+    table: str
+    number: int
+    condition: str
+    weight: int
+
+
+def list_dump_tables(conn: Connection[Any], options: DumpOptions) -> list[TableStat]:
+    """The base tables that the dump's filter lets through, with the server's estimates, sorted by name."""
+    stats: list[TableStat] = []
+    for schema in list_schemas(conn):
+        rows = query(
+            conn,
+            "SELECT TABLE_NAME, TABLE_ROWS, DATA_LENGTH, ENGINE FROM information_schema.TABLES"
+            " WHERE TABLE_SCHEMA = %s AND TABLE_TYPE = 'BASE TABLE'",
+            (schema,),
+        )
+        stats += [
+            TableStat(schema, str(name), int(count or 0), int(size or 0), str(engine or ""))
+            for name, count, size, engine in rows
+            if options.filter.allows(schema, str(name))
+        ]
+    return sorted(stats, key=lambda stat: (stat.schema, stat.table))
+
+
+def list_skipped(conn: Connection[Any], options: DumpOptions) -> list[str]:
+    """What the filter lets through but a dump does not take: views, sequences, system-versioned tables."""
+    rows = query(conn, "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES")
+    return [
+        f"{schema}.{name} ({kind})"
+        for schema, name, kind in rows
+        if kind != "BASE TABLE" and options.filter.allows(str(schema), str(name))
+    ]
+
+
+def plan_chunks(conn: Connection[Any], stats: Sequence[TableStat], options: DumpOptions) -> list[Chunk]:
+    """All chunks of a dump, the largest first."""
+    total = sum(stat.data_bytes for stat in stats)
+    budget = min(options.chunk_filesize, max(MIN_PIECE, total // (options.threads * PIECES_PER_TASK)))
+    chunks: list[Chunk] = []
+    for stat in stats:
+        conditions = _conditions(conn, stat, budget, options)
+        weight = stat.data_bytes // len(conditions)
+        chunks += [Chunk(stat.schema, stat.table, i, text, weight) for i, text in enumerate(conditions)]
+    return sorted(chunks, key=lambda chunk: -chunk.weight)
+
+
+def _conditions(conn: Connection[Any], stat: TableStat, budget: int, options: DumpOptions) -> list[str]:
+    wanted = stat.rows // options.rows if options.rows else stat.data_bytes // budget
+    if wanted < 2 or stat.rows < 2:
+        return [""]
+    info = fetch_table_info(conn, stat.schema, stat.table)
+    key = _pageable_key(info) if info else []
+    if info is None or not key:
+        return [""]
+    step = max(1, stat.rows // wanted)
+    points = _integer_points(conn, info, key[0], step) if key[0].type_name in _INTEGERS else None
+    # A leading column of few values cannot cut what lies within one of them; then the whole key must.
+    if points is not None and (len(key) == 1 or len(points) >= wanted // 2):
+        return range_conditions([key[0].name], points)
+    return range_conditions([column.name for column in key], _walked_points(conn, info, key, step))
+
+
+def _pageable_key(info: TableInfo) -> list[Column]:
+    """The columns of the row key when its order can be cut by comparisons; empty otherwise."""
+    index = info.row_key()
+    if index is None or any(part.length for part in index.parts):
+        return []
+    columns = [column for name in index.columns if (column := info.column(name)) is not None]
+    return columns if all(column.type_name in _PAGEABLE for column in columns) else []
+
+
+def _integer_points(
+    conn: Connection[Any], info: TableInfo, column: Column, step: int
+) -> list[tuple[bytes, ...]] | None:
+    """Split points of a leading integer column; None when its values are too few to split by."""
+    name, table = quote(column.name), qualified(info.schema, info.name)
+    low, high = query(conn, f"SELECT MIN({name}), MAX({name}) FROM {table}")[0]
+    if low is None or int(high) <= int(low):
+        return None
+
+    def estimate(start: int, stop: int) -> int:
+        plan = f"EXPLAIN SELECT {name} FROM {table} FORCE INDEX ({_key_name(info)})"
+        with conn.cursor() as cursor:
+            cursor.execute(f"{plan} WHERE {name} >= {start} AND {name} < {stop}")
+            titles = [item[0].lower() for item in cursor.description]
+            return int(cursor.fetchall()[0][titles.index("rows")] or 0)
+
+    points = split_range(estimate, int(low), int(high) + 1, step)
+    return [(str(point).encode(),) for point in points]
+
+
+def _key_name(info: TableInfo) -> str:
+    index = info.row_key()
+    return quote(index.name) if index else "PRIMARY"
+
+
+def split_range(estimate: Callable[[int, int], int], low: int, high: int, step: int) -> list[int]:
+    """Points that cut ``[low, high)`` into parts of about ``step`` rows, however unevenly the values lie.
+
+    ``estimate(a, b)`` tells about how many rows have a value in ``[a, b)``. Halves a range until it is a fraction of
+    ``step``, then joins neighbours.
+    """
+    points: list[int] = []
+    filled, grain = 0, max(1, step // 4)
+    pending = [(low, high)]
+    while pending:
+        start, stop = pending.pop()
+        rows = estimate(start, stop)
+        if rows > grain and stop - start > 1:
+            middle = (start + stop) // 2
+            pending += [(middle, stop), (start, middle)]
+            continue
+        if filled and filled + rows > step:
+            points.append(start)
+            filled = 0
+        filled += rows
+    return points
+
+
+def _walked_points(conn: Connection[Any], info: TableInfo, key: Sequence[Column], step: int) -> list[tuple[bytes, ...]]:
+    """Split points of any key, found by walking its index ``step`` rows at a time."""
+    names = [column.name for column in key]
+    order = ", ".join(quote(name) for name in names)
+    renderers = [RowRenderer([kind_of(column)]) for column in key]
+    source = f"{qualified(info.schema, info.name)} FORCE INDEX ({_key_name(info)})"
+    points: list[tuple[bytes, ...]] = []
+    while True:
+        after = f" WHERE {_at_or_above(names, points[-1])}" if points else ""
+        sql = f"SELECT {order} FROM {source}{after} ORDER BY {order} LIMIT 1 OFFSET {step}"
+        found = [values for values, _, _ in stream_rows(conn, sql)]
+        if not found:
+            return points
+        literals = [render.render([value], 1)[1:-1] for render, value in zip(renderers, found[0], strict=True)]
+        points.append(tuple(literals))
+
+
+def range_conditions(names: Sequence[str], points: Iterable[tuple[bytes, ...]]) -> list[str]:
+    """Conditions that cut a table at ``points`` (literals of the key's columns, rising); [''] without points."""
+    conditions: list[str] = []
+    lower = ""
+    for point in points:
+        below = _below(names, point)
+        conditions.append(f"{lower} AND {below}" if lower else below)
+        lower = _at_or_above(names, point)
+    return [*conditions, lower]
+
+
+def _below(names: Sequence[str], point: Sequence[bytes]) -> str:
+    return _compare(names, point, "<", "<")
+
+
+def _at_or_above(names: Sequence[str], point: Sequence[bytes]) -> str:
+    return _compare(names, point, ">", ">=")
+
+
+def _compare(names: Sequence[str], point: Sequence[bytes], strict: str, last: str) -> str:
+    """``(a, b) < (x, y)`` spelled out: MySQL uses no index for comparisons of row values."""
+    terms = []
+    for i in range(len(names)):
+        equal = [f"{quote(names[j])} = {point[j].decode()}" for j in range(i)]
+        sign = last if i == len(names) - 1 else strict
+        terms.append(" AND ".join([*equal, f"{quote(names[i])} {sign} {point[i].decode()}"]))
+    return "(" + " OR ".join(f"({term})" for term in terms) + ")"

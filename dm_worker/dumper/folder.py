@@ -1,0 +1,97 @@
+"""The dump's folder: its work area while tasks write, its manifest once it is whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dm_worker.dumper.files import MANIFEST, METADATA
+from dm_worker.dumper.metadata import DumpMetadata, write_metadata
+from dm_worker.dumper.tasks import DONE, PROGRESS, STOP_FILE
+from pkg.config.model import SubTaskConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a complete dump consists of; ``fingerprint`` tells by which configuration it was made."""
+
+    fingerprint: str
+    tables: int
+    rows: int
+    files: Mapping[str, int]
+
+    @property
+    def size(self) -> int:
+        return sum(self.files.values())
+
+
+def fingerprint(cfg: SubTaskConfig) -> str:
+    """Changes when a dump of ``cfg`` would hold other rows or files."""
+    source = replace(cfg.from_, password="", session=(), security=None)
+    parts = (cfg.name, cfg.source_id, source, cfg.block_allow_list, cfg.case_sensitive, cfg.mydumper)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """The manifest of a complete dump of ours; None when the dump is unfinished or another tool's."""
+    if not (folder / METADATA).exists():
+        return None
+    try:
+        data = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        return Manifest(data["fingerprint"], data["tables"], data["rows"], data["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+class WorkFolder:
+    """``<dump folder>/.work-<token>``: where one attempt writes. Late writers of a dead attempt find it gone."""
+
+    def __init__(self, folder: Path, token: str) -> None:
+        self._folder = folder
+        self.path = folder / f".work-{token}"
+
+    def create(self) -> None:
+        """Empties the dump's folder: a dump never continues an older one, whose snapshot is gone."""
+        if self._folder.exists():
+            shutil.rmtree(self._folder)
+        self.path.mkdir(parents=True)
+
+    def request_stop(self) -> None:
+        if self.path.exists():
+            (self.path / STOP_FILE).touch()
+
+    def progress(self) -> tuple[int, int, set[int]]:
+        """Rows and bytes so far, and the numbers of the finished chunks, over all tasks."""
+        rows = size = 0
+        done: set[int] = set()
+        for path in self.path.glob("progress.*"):
+            record = path.read_bytes()
+            if len(record) == PROGRESS.size:
+                task_rows, task_size = PROGRESS.unpack(record)
+                rows, size = rows + task_rows, size + task_size
+        for path in self.path.glob("done.*"):
+            record = path.read_bytes()
+            done.update(number for (number,) in DONE.iter_unpack(record[: len(record) // DONE.size * DONE.size]))
+        return rows, size, done
+
+    def publish(self, manifest: Manifest, metadata: DumpMetadata) -> None:
+        """Moves the files into the dump's folder; the metadata comes last and makes the dump complete."""
+        for name in manifest.files:
+            (self.path / name).rename(self._folder / name)
+        data = {
+            "fingerprint": manifest.fingerprint,
+            "tables": manifest.tables,
+            "rows": manifest.rows,
+            "files": dict(manifest.files),
+        }
+        with (self._folder / MANIFEST).open("w", encoding="utf-8") as file:
+            json.dump(data, file)
+            file.flush()
+            os.fsync(file.fileno())
+        write_metadata(self._folder, metadata)
+        shutil.rmtree(self.path, ignore_errors=True)

@@ -1,0 +1,115 @@
+"""Column values as SQL literals that come back bit for bit. Pure, no I/O.
+
+The server sends every value as text. Most become literals by quoting; what text would lose is asked for or written
+otherwise: FLOAT is selected as a double (its text has 6 digits, too few to come back), floating literals carry an
+exponent (so that the target reads a double and keeps -0), bytes are written in hex.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import Enum
+
+from pkg.mysql.names import quote
+from pkg.mysql.schema import Column
+
+Value = bytes | None
+
+
+class Kind(Enum):
+    """How a column's text becomes a literal."""
+
+    VERBATIM = "verbatim"
+    FLOATING = "floating"
+    QUOTED = "quoted"
+    TEXT = "text"
+    HEX = "hex"
+
+
+_VERBATIM = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "year"})
+_QUOTED = frozenset({"date", "time", "datetime", "timestamp"})
+_HEX = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bit", "vector"})
+_GEOMETRY = frozenset(
+    {
+        "geometry",
+        "point",
+        "linestring",
+        "polygon",
+        "multipoint",
+        "multilinestring",
+        "multipolygon",
+        "geometrycollection",
+        "geomcollection",
+    }
+)
+_SPECIAL = re.compile(rb"['\\\0\n\r\x1a]")
+_ESCAPES = {b"'": b"\\'", b"\\": b"\\\\", b"\0": b"\\0", b"\n": b"\\n", b"\r": b"\\r", b"\x1a": b"\\Z"}
+
+
+def kind_of(column: Column) -> Kind:
+    name = column.type_name
+    if name in _VERBATIM:
+        return Kind.VERBATIM
+    if name in ("float", "double"):
+        return Kind.FLOATING
+    if name in _QUOTED:
+        return Kind.QUOTED
+    if name in _HEX or name in _GEOMETRY or column.charset == "binary":
+        return Kind.HEX
+    return Kind.TEXT
+
+
+def select_expression(column: Column) -> str:
+    name = quote(column.name)
+    return f"{name}*1e0" if column.type_name == "float" else name
+
+
+class RowRenderer:
+    """Renders rows of one table as the tuples of an INSERT, a batch of rows at a time.
+
+    With ``backslash`` false no literal contains a backslash, so that the text also holds under NO_BACKSLASH_ESCAPES.
+    No literal contains a newline either way.
+    """
+
+    def __init__(self, kinds: Sequence[Kind], *, backslash: bool = True) -> None:
+        self._kinds = tuple(kinds)
+        self._backslash = backslash
+
+    def render(self, values: list[Value], rows: int) -> bytes:
+        """``(…),\\n(…)`` for ``rows`` rows lying one after the other in ``values``."""
+        width = len(self._kinds)
+        slots: list[bytes] = []
+        for i, kind in enumerate(self._kinds):
+            column = values[i::width]
+            literals, quoted = self._column(kind, column)
+            slots.append(b"'%b'" if quoted else b"%b")
+            if literals is not column:
+                values[i::width] = literals  # type: ignore[assignment]
+        template = b"(" + b",".join(slots) + b")"
+        return b",\n".join([template] * rows) % tuple(values)
+
+    def _column(self, kind: Kind, column: list[Value]) -> tuple[Sequence[Value], bool]:
+        """The column's literals, and whether the quotes around them are still to be added."""
+        with_null = None in column
+        if kind is Kind.VERBATIM:
+            return ([b"NULL" if v is None else v for v in column] if with_null else column), False
+        if kind is Kind.FLOATING:
+            return [b"NULL" if v is None else v if b"e" in v else v + b"e0" for v in column], False
+        if kind is Kind.HEX:
+            return [b"NULL" if v is None else b"x'" + v.hex().encode() + b"'" for v in column], False
+        if kind is Kind.TEXT:
+            # One search over all values: text that needs escaping is rare, and looking at each value is what costs.
+            present = [v for v in column if v is not None] if with_null else column
+            if _SPECIAL.search(b"".join(present)):  # type: ignore[arg-type]
+                return [b"NULL" if v is None else self._text(v) for v in column], False
+        if with_null:
+            return [b"NULL" if v is None else b"'" + v + b"'" for v in column], False
+        return column, True
+
+    def _text(self, value: bytes) -> bytes:
+        if self._backslash:
+            return b"'" + _SPECIAL.sub(lambda match: _ESCAPES[match[0]], value) + b"'"
+        if _SPECIAL.search(value.replace(b"'", b"")):
+            return b"_utf8mb4 x'" + value.hex().encode() + b"'"
+        return b"'" + value.replace(b"'", b"''") + b"'"

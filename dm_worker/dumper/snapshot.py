@@ -1,0 +1,197 @@
+"""One consistent snapshot over several sessions, opened by tasks that know nothing of each other but the upstream.
+
+The tasks meet on user-level locks of the upstream, which every MySQL and MariaDB has, and which vanish with their
+session, so that nobody waits for the dead. A session holds one such lock at a time (MySQL 5.6 gives up the previous
+one). Of the tasks, number 0 leads::
+
+    leader session: holds "lead" throughout      members: hold "ready-i"
+    lock session:   FLUSH TABLES WITH READ LOCK, reads the position, holds "locked"
+                                                  members see "locked", open their snapshot, hold "open-i"
+    leader:         sees all "open-i", unlocks
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from pkg import errors
+from pkg.binlog.position import Location
+from pkg.errors import DMError
+from pkg.mysql.connection import classify, error_number
+from pkg.mysql.introspect import master_status, query
+from pkg.mysql.names import qualified
+
+#: Seconds between two looks at a lock; the upstream's global lock is held for a few of these.
+_POLL = 0.001
+#: Seconds until all tasks must have connected, and how long members may take to open a snapshot under the lock.
+_GATHER_TIMEOUT = 120.0
+_OPEN_TIMEOUT = 10.0
+#: How long the lock itself may wait for running statements; while it waits, everybody's writes wait behind it.
+_LOCK_WAIT = 20
+_DENIED = frozenset({1044, 1045, 1142, 1227, 1289, 1290})
+_SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Who meets: ``token`` is unique to this attempt, ``count`` the number of tasks."""
+
+    token: str
+    count: int
+    consistency: str
+    flavor: str
+    tables: tuple[tuple[str, str], ...]
+
+    def name(self, word: str) -> str:
+        return f"dm.{self.token}.{word}"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Where the snapshot stands. ``waited`` and ``held`` are seconds: to get the lock, and with it.
+
+    ``exit_location`` is set when no lock was taken: the rows lie somewhere between the two.
+    """
+
+    location: Location | None
+    exit_location: Location | None
+    consistency: str
+    waited: float
+    held: float
+
+
+def join_snapshot(conn: Connection[Any], meeting: Meeting, index: int, should_stop: Callable[[], bool]) -> None:
+    """Opens a member's snapshot at the moment the leader sets. Raises DMError 32001 when the leader is gone."""
+    _take(conn, meeting.name(f"ready-{index}"))
+    deadline = time.monotonic() + _GATHER_TIMEOUT
+    seen = False
+    while True:
+        locked, lead = _held(conn, [meeting.name("locked"), meeting.name("lead")])
+        if locked:
+            break
+        seen = seen or lead
+        _check(seen and not lead, deadline, should_stop, "the task that takes the lock is gone")
+        time.sleep(_POLL)
+    _execute(conn, _SNAPSHOT)
+    _take(conn, meeting.name(f"open-{index}"))
+
+
+def lead_snapshot(
+    conn: Connection[Any],
+    open_lock_session: Callable[[], Connection[Any]],
+    meeting: Meeting,
+    should_stop: Callable[[], bool],
+) -> Snapshot:
+    """Makes the snapshot of all tasks; ``conn`` becomes the leader's part of it.
+
+    Raises DMError 32004 when the lock is refused or not to be had, 32001 when a member is gone.
+    """
+    _take(conn, meeting.name("lead"))
+    members = range(1, meeting.count)
+    _wait_all(conn, meeting, [f"ready-{i}" for i in members], _GATHER_TIMEOUT, should_stop)
+    lock_session = open_lock_session()
+    try:
+        begun = time.monotonic()
+        consistency = _lock(lock_session, meeting)
+        locked = time.monotonic()
+        location = master_status(lock_session, meeting.flavor)
+        _take(lock_session, meeting.name("locked"))
+        _execute(conn, _SNAPSHOT)
+        _wait_all(conn, meeting, [f"open-{i}" for i in members], _OPEN_TIMEOUT, should_stop)
+        exit_location = master_status(lock_session, meeting.flavor) if consistency == "none" else None
+        _execute(lock_session, "UNLOCK TABLES")
+        held = time.monotonic() - locked if consistency != "none" else 0.0
+    except pymysql.Error as exc:
+        raise classify(exc, scope="upstream", statement="SHOW MASTER STATUS") from exc
+    finally:
+        lock_session.close()  # on any way out: a lock must not outlive its purpose
+    return Snapshot(location, exit_location, consistency, locked - begun, held)
+
+
+def _lock(conn: Connection[Any], meeting: Meeting) -> str:
+    """Takes the lock that ``consistency`` asks for; which one it became."""
+    _execute(conn, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT}")
+    wanted = ["flush", "lock", "none"] if meeting.consistency == "auto" else [meeting.consistency]
+    statements = {
+        "flush": "FLUSH TABLES WITH READ LOCK",
+        "lock": "LOCK TABLES " + ", ".join(f"{qualified(*table)} READ" for table in meeting.tables),
+        "none": "",
+    }
+    for choice in wanted:
+        statement = statements[choice]
+        if choice == "none" or (choice == "lock" and not meeting.tables):
+            return choice
+        try:
+            conn.query(statement)
+        except pymysql.Error as exc:
+            if choice != wanted[-1] and error_number(exc) in _DENIED:
+                continue
+            raise _no_lock(exc, statement) from exc
+        return choice
+    raise AssertionError("the last choice returns or raises")
+
+
+def _no_lock(exc: pymysql.Error, statement: str) -> DMError:
+    cause = classify(exc, scope="upstream", statement=statement)
+    if cause.code != errors.new("DBExecuteFailed", "").code:
+        return cause
+    return errors.new(
+        "DumpUnitGlobalLock",
+        f"the upstream did not give the lock for a consistent dump: {cause.message}",
+        raw=cause.raw_cause,
+        scope="upstream",
+        workaround="Grant RELOAD (for FLUSH TABLES WITH READ LOCK) or LOCK TABLES; when statements that run for long hold"
+        " it up, wait for them; or choose another way by `--consistency` in extra-args of mydumpers.",
+        retryable=cause.retryable,
+    )
+
+
+def _wait_all(
+    conn: Connection[Any], meeting: Meeting, words: list[str], timeout: float, should_stop: Callable[[], bool]
+) -> None:
+    names = [meeting.name(word) for word in words]
+    deadline = time.monotonic() + timeout
+    while names and not all(_held(conn, names)):
+        _check(False, deadline, should_stop, "not all tasks came to the snapshot in time")
+        time.sleep(_POLL)
+
+
+def _check(gone: bool, deadline: float, should_stop: Callable[[], bool], why: str) -> None:
+    if gone or time.monotonic() > deadline or should_stop():
+        raise errors.new(
+            "DumpUnitRuntime",
+            f"the dump's tasks could not open one snapshot together: {why}",
+            workaround="Resume the task; if it happens again, look for killed connections on the upstream.",
+            retryable=True,
+        )
+
+
+def _take(conn: Connection[Any], name: str) -> None:
+    taken = _query(conn, f"SELECT GET_LOCK('{name}', 10)")[0][0]
+    if taken != 1:
+        raise errors.new("DumpUnitRuntime", f"user-level lock {name} is held by somebody else", retryable=True)
+
+
+def _held(conn: Connection[Any], names: list[str]) -> list[bool]:
+    row = _query(conn, "SELECT " + ", ".join(f"IS_USED_LOCK('{name}')" for name in names))[0]
+    return [holder is not None for holder in row]
+
+
+def _query(conn: Connection[Any], sql: str) -> list[tuple[Any, ...]]:
+    try:
+        return query(conn, sql)
+    except pymysql.Error as exc:
+        raise classify(exc, scope="upstream", statement=sql) from exc
+
+
+def _execute(conn: Connection[Any], sql: str) -> None:
+    try:
+        conn.query(sql)
+    except pymysql.Error as exc:
+        raise classify(exc, scope="upstream", statement=sql) from exc

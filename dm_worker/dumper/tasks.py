@@ -1,0 +1,245 @@
+"""What a dump's Spark tasks do: open one snapshot together, then take chunks until none is left.
+
+Runs in Spark's Python workers. Errors are returned as values; a failed task stops its fellows through a file.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+from pyspark import BarrierTaskContext
+
+from dm_worker.dumper.chunks import Chunk, list_dump_tables
+from dm_worker.dumper.files import table_file
+from dm_worker.dumper.literals import RowRenderer, kind_of, select_expression
+from dm_worker.dumper.options import DumpOptions
+from dm_worker.dumper.rowstream import stream_rows
+from dm_worker.dumper.snapshot import Meeting, Snapshot, join_snapshot, lead_snapshot
+from dm_worker.dumper.writer import HEADER, ChunkWriter
+from pkg import errors
+from pkg.config.model import DBConfig
+from pkg.errors import DMError
+from pkg.mysql.connection import classify, connect, error_number
+from pkg.mysql.introspect import fetch_table_info, query
+from pkg.mysql.names import qualified, quote
+from pkg.mysql.schema import TableInfo
+
+#: Rows and bytes so far, as one record that is overwritten in place.
+PROGRESS = struct.Struct("<qq")
+DONE = struct.Struct("<i")
+STOP_FILE = "stop"
+#: A scan with a filter may take long to find its first row.
+_READ_TIMEOUT = 3600.0
+_TABLE_CHANGED = 1412
+
+
+@dataclass(frozen=True, slots=True)
+class DumpSpec:
+    """All that a task needs. ``folder`` is the work folder that all tasks and the driver see."""
+
+    upstream: DBConfig
+    options: DumpOptions
+    meeting: Meeting
+    chunks: tuple[Chunk, ...]
+    folder: str
+
+
+@dataclass(slots=True)
+class TaskReport:
+    """How a task ended; ``sizes`` are the bytes of the files it wrote, ``snapshot`` comes from the leader."""
+
+    index: int
+    rows: int = 0
+    size: int = 0
+    sizes: dict[str, int] = field(default_factory=dict)
+    snapshot: Snapshot | None = None
+    error: DMError | None = None
+    stopped: bool = False
+
+
+class _Stopped(Exception):
+    """The driver, or a fellow task that failed, asked for the end."""
+
+
+def open_session(upstream: DBConfig) -> Connection[Any]:
+    """A session that reads every value the same way whatever the upstream's settings. Raises DMError 10001."""
+    conn = connect(
+        upstream,
+        scope="upstream",
+        session={"time_zone": "+00:00", "sql_mode": "", "net_write_timeout": "3600"},
+        read_timeout=_READ_TIMEOUT,
+    )
+    conn.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    if "mariadb" in str(query(conn, "SELECT VERSION()")[0][0]).lower():
+        conn.query("SET SESSION max_statement_time = 0")
+    return conn
+
+
+def run_dump_task(spec: DumpSpec, _partition: Iterator[Any]) -> Iterator[TaskReport]:
+    """The body of a barrier task."""
+    index = BarrierTaskContext.get().partitionId()
+    if not claim(Path(spec.folder) / f"task.{index}"):
+        # Spark tries a barrier stage again as a whole, but the snapshot died with the first attempt.
+        lost = errors.new("DumpUnitRuntime", "a task of the dump was lost, and the snapshot with it", retryable=True)
+        yield TaskReport(index, error=lost)
+        return
+    yield DumpTask(spec, index).run()
+
+
+def claim(path: Path) -> bool:
+    """Whether nobody else had it before: creating a file is atomic. False as well when the folder is gone."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except (FileExistsError, FileNotFoundError):
+        return False
+    return True
+
+
+class DumpTask:
+    """One connection of the dump."""
+
+    def __init__(self, spec: DumpSpec, index: int) -> None:
+        self._spec = spec
+        self._folder = Path(spec.folder)
+        self._stop_file = self._folder / STOP_FILE
+        self._report = TaskReport(index)
+        self._tables: dict[tuple[str, str], TableInfo] = {}
+
+    def run(self) -> TaskReport:
+        report = self._report
+        try:
+            self._dump()
+        except _Stopped:
+            report.stopped = True
+        except DMError as exc:
+            report.error = exc
+        except pymysql.Error as exc:
+            report.error = classify(exc, scope="upstream")
+        except OSError as exc:
+            report.error = errors.new(
+                "DumpUnitRuntime",
+                f"cannot write the dump to {self._folder.parent}: {exc}",
+                raw=exc,
+                workaround="Check that the folder is writable and has space, then resume the task.",
+            )
+        if report.error is not None and self._folder.exists():
+            self._stop_file.touch()
+        return report
+
+    def _should_stop(self) -> bool:
+        return self._stop_file.exists() or not self._folder.exists()
+
+    def _dump(self) -> None:
+        index, spec = self._report.index, self._spec
+        conn = open_session(spec.upstream)
+        progress = os.open(self._folder / f"progress.{index}", os.O_CREAT | os.O_WRONLY)
+        done = os.open(self._folder / f"done.{index}", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        try:
+            self._open_snapshot(conn)
+            for number, chunk in enumerate(spec.chunks):
+                if self._should_stop():
+                    raise _Stopped
+                if claim(self._folder / f"claim.{number}"):
+                    self._dump_chunk(conn, chunk, progress)
+                    os.write(done, DONE.pack(number))
+        finally:
+            os.close(progress)
+            os.close(done)
+            conn._force_close()  # type: ignore[attr-defined]  # a QUIT could wait behind unread rows
+
+    def _open_snapshot(self, conn: Connection[Any]) -> None:
+        spec, index = self._spec, self._report.index
+        if index:
+            join_snapshot(conn, spec.meeting, index, self._should_stop)
+            return
+        self._report.snapshot = lead_snapshot(
+            conn, lambda: open_session(spec.upstream), spec.meeting, self._should_stop
+        )
+        tables = tuple((stat.schema, stat.table) for stat in list_dump_tables(conn, spec.options))
+        if tables != spec.meeting.tables:
+            changed = sorted(set(tables) ^ set(spec.meeting.tables))
+            raise errors.new(
+                "DumpUnitRuntime",
+                f"tables came or went while the dump began: {', '.join('.'.join(name) for name in changed[:5])}",
+                scope="upstream",
+                workaround="Resume the task; hold DDL on the upstream until the dump has begun.",
+                retryable=True,
+            )
+
+    def _dump_chunk(self, conn: Connection[Any], chunk: Chunk, progress: int) -> None:
+        name = qualified(chunk.schema, chunk.table)
+        # Rolling back to here gives up the table's metadata lock, so that DDL on it need not wait for the whole dump.
+        conn.query("SAVEPOINT dm_dump")
+        try:
+            info = self._table(conn, chunk)
+            self._copy_rows(conn, chunk, info, progress)
+        except pymysql.Error as exc:
+            raise self._explain(exc, name) from exc
+        conn.query("ROLLBACK TO SAVEPOINT dm_dump")
+
+    def _explain(self, exc: pymysql.Error, name: str) -> DMError:
+        if error_number(exc) != _TABLE_CHANGED:
+            return classify(exc, scope="upstream", table=name)
+        return errors.new(
+            "DumpUnitRuntime",
+            f"the structure of {name} changed while it was dumped",
+            raw=exc,
+            scope="upstream",
+            workaround="Resume the task to dump again; hold DDL on the upstream until the dump has finished.",
+            retryable=True,
+        )
+
+    def _table(self, conn: Connection[Any], chunk: Chunk) -> TableInfo:
+        """The structure that the snapshot's rows have; the first chunk of a table also writes its schema file."""
+        known = self._tables.get((chunk.schema, chunk.table))
+        # Reading a row first pins the structure: the server refuses tables that changed since the snapshot.
+        query(conn, f"SELECT 1 FROM {qualified(chunk.schema, chunk.table)} LIMIT 1")
+        if chunk.number == 0:
+            created = query(conn, f"SHOW CREATE TABLE {qualified(chunk.schema, chunk.table)}")[0][1]
+            file_name = table_file(chunk.schema, chunk.table)
+            text = HEADER.splitlines(keepends=True)[0] + str(created).encode() + b";\n"
+            (self._folder / file_name).write_bytes(text)
+            self._report.sizes[file_name] = len(text)
+        info = known or fetch_table_info(conn, chunk.schema, chunk.table)
+        if info is None:
+            raise errors.new("DumpUnitRuntime", f"table {chunk.schema}.{chunk.table} vanished", retryable=True)
+        self._tables[chunk.schema, chunk.table] = info
+        return info
+
+    def _copy_rows(self, conn: Connection[Any], chunk: Chunk, info: TableInfo, progress: int) -> None:
+        options, report = self._spec.options, self._report
+        columns = [column for column in info.columns if not column.generated]
+        names = ",".join(quote(column.name) for column in columns)
+        writer = ChunkWriter(
+            self._folder,
+            chunk.schema,
+            chunk.table,
+            chunk.number,
+            f"INSERT INTO {quote(chunk.table)} ({names}) VALUES\n".encode(),
+            RowRenderer([kind_of(column) for column in columns], backslash=options.escape_backslash),
+            limits=(options.statement_size, options.chunk_filesize),
+        )
+        wheres = [f"({text})" for text in (chunk.condition, options.where) if text]
+        where = " WHERE " + " AND ".join(wheres) if wheres else ""
+        fields = ",".join(select_expression(column) for column in columns)
+        try:
+            for values, rows, size in stream_rows(
+                conn, f"SELECT {fields} FROM {qualified(info.schema, info.name)}{where}"
+            ):
+                writer.add(values, rows, size)
+                report.rows += rows
+                report.size += size
+                os.pwrite(progress, PROGRESS.pack(report.rows, report.size), 0)
+                if self._should_stop():
+                    raise _Stopped
+            writer.close()
+        finally:
+            writer.abandon()
+        report.sizes |= writer.sizes

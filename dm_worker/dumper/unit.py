@@ -1,0 +1,329 @@
+"""The dump unit: plans on the driver, dumps in a barrier stage, reports while it runs."""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+import pymysql
+
+from dm_worker.dumper.chunks import Chunk, TableStat, list_dump_tables, list_skipped, plan_chunks
+from dm_worker.dumper.files import database_file
+from dm_worker.dumper.folder import Manifest, WorkFolder, fingerprint, read_manifest
+from dm_worker.dumper.metadata import DumpMetadata, dump_dir, now_text
+from dm_worker.dumper.options import DumpOptions, parse_options
+from dm_worker.dumper.snapshot import Meeting, Snapshot
+from dm_worker.dumper.tasks import DumpSpec, TaskReport, open_session, run_dump_task
+from dm_worker.dumper.writer import HEADER
+from dm_worker.loader.progress import stored_state
+from dm_worker.periodic import Periodic
+from dm_worker.rate import Rate, percent
+from dm_worker.spark import SparkEngine
+from dm_worker.unit import UnitOutcome
+from pkg import errors
+from pkg.config.model import DBConfig, SubTaskConfig
+from pkg.errors import DMError
+from pkg.log import get_logger
+from pkg.mysql.connection import classify
+from pkg.mysql.introspect import list_schemas, query, server_info
+from pkg.mysql.names import quote
+from pkg.mysql.retry import retrying
+from pkg.pb import dmworker_pb2 as pb
+
+log = get_logger("dumper")
+
+#: A dump starts anew this many times when its snapshot broke for reasons that pass.
+ATTEMPTS = 5
+_WATCH_SECONDS = 0.5
+_LOG_SECONDS = 5.0
+#: Task modes in which the dump is loaded by this task too.
+_LOADING = ("all", "full")
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One try: its plan and what is known of its progress. Written by the run's threads, read by ``status``."""
+
+    work: WorkFolder
+    stats: list[TableStat] = field(default_factory=list)
+    chunks: list[Chunk] = field(default_factory=list)
+    rate: Rate = field(default_factory=Rate)
+    rows: int = 0
+    size: int = 0
+    tables_done: float = 0.0
+
+    @property
+    def estimate(self) -> int:
+        return max(sum(stat.rows for stat in self.stats), self.rows)
+
+
+class DumpUnit:
+    """Dumps one upstream into ``<dir>.<task>``. See :class:`dm_worker.unit.Unit` for the methods."""
+
+    unit_type = pb.Dump
+
+    def __init__(self, cfg: SubTaskConfig, engine: SparkEngine) -> None:
+        self._cfg = cfg
+        self._engine = engine
+        self._dir = dump_dir(cfg)
+        self._stopping = threading.Event()
+        self._killed = threading.Event()
+        self._attempt: _Attempt | None = None
+        self._manifest: Manifest | None = None
+        self._group = f"dump/{cfg.name}/{cfg.source_id}/{secrets.token_hex(4)}"
+
+    def is_finished(self) -> bool:
+        """True for a complete dump of this configuration, and once the load has begun with a dump (whatever the
+        configuration says now) or has ended. False when the target cannot tell: ``run`` then names the reason."""
+        manifest = read_manifest(self._dir)
+        if manifest is not None and manifest.fingerprint == fingerprint(self._cfg):
+            self._manifest = manifest
+            return True
+        if self._cfg.task_mode not in _LOADING:
+            return False
+        try:
+            state = stored_state(self._cfg)
+            return state is not None and (state.finished or manifest is not None)
+        except DMError as exc:
+            log.warning("cannot read the load's progress", task=self._cfg.name, error=str(exc))
+            return False
+
+    def run(self) -> UnitOutcome:
+        self._stopping.clear()
+        self._killed.clear()
+        try:
+            if self.is_finished():
+                return UnitOutcome(finished=True)
+            self._refuse_after_load_began()
+            retrying(
+                self._dump, should_stop=self._stopping.is_set, attempts=ATTEMPTS, base=1.0, on_retry=self._note_retry
+            )
+        except DMError as exc:
+            if self._stopping.is_set():
+                return UnitOutcome(canceled=True)
+            return UnitOutcome(errors=[exc])
+        return UnitOutcome(canceled=True) if self._manifest is None else UnitOutcome(finished=True)
+
+    def stop(self, *, graceful: bool) -> None:
+        self._stopping.set()
+        attempt = self._attempt
+        if attempt is not None:
+            attempt.work.request_stop()
+        if not graceful:
+            self._killed.set()
+            self._engine.cancel(self._group)
+
+    def status(self) -> pb.DumpStatus:
+        if self._manifest is not None:
+            done = self._manifest
+            return pb.DumpStatus(
+                totalTables=done.tables,
+                completedTables=done.tables,
+                finishedBytes=done.size,
+                finishedRows=done.rows,
+                estimateTotalRows=done.rows,
+                progress=percent(1, 1),
+            )
+        attempt = self._attempt
+        if attempt is None:
+            return pb.DumpStatus(progress=percent(0, 1))
+        return pb.DumpStatus(
+            totalTables=len(attempt.stats),
+            completedTables=attempt.tables_done,
+            finishedBytes=attempt.size,
+            finishedRows=attempt.rows,
+            estimateTotalRows=attempt.estimate,
+            bps=attempt.rate.per_second,
+            # The total is an estimate: 100 % is said when the dump is complete, not before.
+            progress=percent(min(attempt.rows, 0.9999 * attempt.estimate), max(attempt.estimate, 1)),
+        )
+
+    def remove_meta(self) -> None:
+        """Forgets a finished dump, so that the next run makes a new one (which empties the folder)."""
+        (self._dir / "metadata").unlink(missing_ok=True)
+        self._manifest = None
+
+    def _note_retry(self, exc: DMError, attempt: int) -> None:
+        log.warning(
+            "dump starts again", task=self._cfg.name, source=self._cfg.source_id, attempt=attempt, error=str(exc)
+        )
+
+    def _refuse_after_load_began(self) -> None:
+        if self._cfg.task_mode in _LOADING and stored_state(self._cfg) is not None:
+            raise errors.new(
+                "LoadTaskCheckPointNotMatch",
+                f"the load of source {self._cfg.source_id} has begun, but its dump is not in {self._dir} of this worker",
+                workaround="Start the task on the worker that holds the dump. Otherwise stop the task, empty the target"
+                " tables, and start it with --remove-meta to copy anew.",
+            )
+
+    def _dump(self) -> None:
+        """One attempt. Returns without a manifest when it was stopped; raises DMError when it failed."""
+        options = parse_options(self._cfg)
+        options = replace(options, threads=max(1, min(options.threads, self._engine.slots)))
+        upstream = replace(self._cfg.from_, security=options.security)
+        token = secrets.token_hex(8)
+        attempt = _Attempt(WorkFolder(self._dir, token))
+        started = now_text()
+        try:
+            attempt.work.create()
+        except OSError as exc:
+            raise errors.new(
+                "DumpUnitRuntime",
+                f"cannot create the dump's folder {self._dir}",
+                raw=exc,
+                workaround="Check `dir` of loaders and the rights of the worker's user.",
+            ) from exc
+        flavor, databases = self._plan(attempt, options, upstream)
+        self._attempt = attempt
+        if self._stopping.is_set():
+            return
+        tables = tuple((stat.schema, stat.table) for stat in attempt.stats)
+        meeting = Meeting(token, min(options.threads, max(1, len(attempt.chunks))), options.consistency, flavor, tables)
+        spec = DumpSpec(upstream, options, meeting, tuple(attempt.chunks), str(attempt.work.path.resolve()))
+        reports = self._run_job(attempt, spec)
+        if reports is None:
+            return
+        self._finish(attempt, reports, databases, started)
+
+    def _plan(self, attempt: _Attempt, options: DumpOptions, upstream: DBConfig) -> tuple[str, dict[str, int]]:
+        """Lists tables and chunks, writes the databases' files; the upstream's flavor and those files' sizes."""
+        conn = open_session(upstream)
+        try:
+            flavor = server_info(conn).flavor
+            attempt.stats = list_dump_tables(conn, options)
+            skipped = list_skipped(conn, options)
+            attempt.chunks = plan_chunks(conn, attempt.stats, options)
+            databases: dict[str, int] = {}
+            for schema in sorted({stat.schema for stat in attempt.stats} | self._empty_schemas(conn, options)):
+                statement = query(conn, f"SHOW CREATE DATABASE {quote(schema)}")[0][1]
+                text = HEADER.splitlines(keepends=True)[0] + f"{statement};\n".encode()
+                (attempt.work.path / database_file(schema)).write_bytes(text)
+                databases[database_file(schema)] = len(text)
+        except pymysql.Error as exc:
+            raise classify(exc, scope="upstream", statement="planning the dump") from exc
+        finally:
+            conn.close()
+        log.info(
+            "dump planned",
+            task=self._cfg.name,
+            source=self._cfg.source_id,
+            tables=len(attempt.stats),
+            chunks=len(attempt.chunks),
+            estimate_rows=attempt.estimate,
+        )
+        if skipped:
+            log.warning("only base tables are migrated", skipped=", ".join(skipped[:20]), count=len(skipped))
+        engines = Counter(stat.engine for stat in attempt.stats if stat.engine.lower() != "innodb")
+        if engines:
+            log.warning(
+                "tables of these engines have no snapshots; hold writes to them while dumping", engines=dict(engines)
+            )
+        return flavor, databases
+
+    @staticmethod
+    def _empty_schemas(conn: pymysql.connections.Connection[pymysql.cursors.Cursor], options: DumpOptions) -> set[str]:
+        """Allowed databases without any table: replication may create tables in them later."""
+        used = {str(row[0]) for row in query(conn, "SELECT DISTINCT TABLE_SCHEMA FROM information_schema.TABLES")}
+        rules = options.filter.rules
+        return {
+            schema for schema in list_schemas(conn) if schema not in used and rules is not None and rules.allows(schema)
+        }
+
+    def _run_job(self, attempt: _Attempt, spec: DumpSpec) -> list[TaskReport] | None:
+        """Runs the barrier stage; None when it was stopped. Raises the tasks' first error."""
+        if not spec.chunks:
+            log.warning("nothing to dump: the upstream has no table that the filter lets through", task=self._cfg.name)
+        tasks = spec.meeting.count
+        work = functools.partial(run_dump_task, spec)
+        with Periodic(_WATCH_SECONDS, functools.partial(self._watch, attempt)):
+            try:
+                with self._engine.job_group(self._group, f"dump of {self._cfg.source_id}") as context:
+                    reports = context.parallelize(range(tasks), tasks).barrier().mapPartitions(work).collect()
+            except Exception as exc:
+                if self._stopping.is_set():
+                    return None
+                raise errors.new(
+                    "DumpUnitRuntime",
+                    "Spark could not run the dump's tasks",
+                    raw=str(exc)[:2000],
+                    retryable=True,
+                    workaround="See the worker's log; check that the worker has memory and free slots.",
+                ) from exc
+        failures = [report.error for report in reports if report.error is not None]
+        if self._stopping.is_set():
+            return None
+        if failures:
+            # Fellows of a failed task may report its absence; the root cause is the error that does not pass by itself.
+            raise min(failures, key=lambda error: error.retryable)
+        if any(report.stopped for report in reports):
+            raise errors.new("DumpUnitRuntime", "the dump's tasks were stopped from outside", retryable=True)
+        return list(reports)
+
+    def _watch(self, attempt: _Attempt) -> None:
+        rows, size, done = attempt.work.progress()
+        finished, total = Counter[str](), Counter(f"{chunk.schema}.{chunk.table}" for chunk in attempt.chunks)
+        finished.update(f"{attempt.chunks[i].schema}.{attempt.chunks[i].table}" for i in done)
+        attempt.rows, attempt.size = rows, size
+        attempt.tables_done = float(sum(finished[name] == count for name, count in total.items()))
+        now = time.monotonic()
+        attempt.rate.add(now, size)
+        if self._logged_before(now):
+            return
+        per_row = size / rows if rows else 0.0
+        log.info(
+            "dump progress",
+            task=self._cfg.name,
+            source=self._cfg.source_id,
+            rows=rows,
+            bytes=size,
+            bps=attempt.rate.per_second,
+            progress=self.status().progress,
+            eta=attempt.rate.eta(int((attempt.estimate - rows) * per_row)),
+        )
+
+    def _logged_before(self, now: float) -> bool:
+        if now - self._last_log < _LOG_SECONDS:
+            return True
+        self._last_log = now
+        return False
+
+    _last_log = 0.0
+
+    def _finish(self, attempt: _Attempt, reports: list[TaskReport], databases: dict[str, int], started: str) -> None:
+        snapshot = next(report.snapshot for report in reports if report.snapshot is not None)
+        self._check_position(snapshot)
+        files = dict(databases)
+        for report in reports:
+            files |= report.sizes
+        rows = sum(report.rows for report in reports)
+        manifest = Manifest(fingerprint(self._cfg), len(attempt.stats), rows, files)
+        metadata = DumpMetadata(snapshot.location, snapshot.exit_location, started, now_text())
+        attempt.work.publish(manifest, metadata)
+        self._manifest = manifest
+        log.info(
+            "dump finished",
+            task=self._cfg.name,
+            source=self._cfg.source_id,
+            rows=rows,
+            bytes=manifest.size,
+            files=len(files),
+            location=snapshot.location,
+            consistency=snapshot.consistency,
+            lock_wait_ms=f"{snapshot.waited * 1000:.1f}",
+            lock_held_ms=f"{snapshot.held * 1000:.1f}",
+        )
+        if snapshot.consistency == "none":
+            log.warning("dumped without a lock; replication starts in safe mode", until=snapshot.exit_location)
+
+    def _check_position(self, snapshot: Snapshot) -> None:
+        if snapshot.location is None and self._cfg.task_mode == "all":
+            raise errors.new(
+                "NoMasterStatus",
+                f"the upstream of {self._cfg.source_id} writes no binlog, so that replication has nowhere to start",
+                workaround="Turn on log_bin on the upstream, or use task-mode full.",
+            )

@@ -1,0 +1,108 @@
+"""Which files a load consists of, and who loads which. Pure but for listing the folder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dm_worker.dumper.files import METADATA, DumpFile, parse
+from dm_worker.loader.tasks import FileSpec
+from pkg import errors
+
+#: Fewer bytes than this are not worth a further task.
+MIN_TASK_BYTES = 1 << 20
+_COMPRESSED = (".gz", ".zst", ".snappy", ".lz4", ".bz2", ".xz")
+
+
+@dataclass(frozen=True, slots=True)
+class DumpListing:
+    """The files of a dump folder by kind, with their bytes."""
+
+    databases: tuple[DumpFile, ...]
+    tables: tuple[DumpFile, ...]
+    data: tuple[DumpFile, ...]
+    sizes: Mapping[str, int]
+    dump_id: str
+
+
+def list_dump(folder: Path) -> DumpListing:
+    """Raises DMError 34014 without the folder, 34002 for files that cannot be loaded."""
+    if not folder.is_dir():
+        raise errors.new(
+            "LoadUnitDumpDirNotFound",
+            f"the dump's folder {folder} is not there",
+            workaround="Set `dir` of loaders to the folder of the dump on this worker, or start the task on the worker"
+            " that has it.",
+        )
+    kinds: dict[str, list[DumpFile]] = {"database": [], "table": [], "data": [], "ignored": []}
+    sizes: dict[str, int] = {}
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or not path.is_file():
+            continue
+        file = parse(path.name)
+        if file is not None:
+            kinds[file.kind].append(file)
+            sizes[path.name] = path.stat().st_size
+        elif path.name.endswith((".sql", *_COMPRESSED, ".csv", ".parquet")):
+            raise errors.new(
+                "LoadUnitInvalidFileEnding",
+                f"{path} is no file that can be loaded",
+                workaround="Data files are named db.table.sql or db.table.N.sql and are not compressed.",
+            )
+    return DumpListing(
+        tuple(kinds["database"]), tuple(kinds["table"]), tuple(kinds["data"]), sizes, _identify(folder, sizes)
+    )
+
+
+def _identify(folder: Path, sizes: Mapping[str, int]) -> str:
+    digest = hashlib.sha256()
+    metadata = folder / METADATA
+    if metadata.exists():
+        digest.update(metadata.read_bytes())
+    digest.update(repr(sorted(sizes.items())).encode())
+    return digest.hexdigest()[:32]
+
+
+def check_complete(listing: DumpListing, expected: Mapping[str, int], folder: Path) -> None:
+    """Raises DMError 34018 when a file of our own dump is missing or has another size than it was written with."""
+    wrong = [name for name, size in expected.items() if listing.sizes.get(name) != size]
+    if wrong:
+        raise errors.new(
+            "LoadTaskCheckPointNotMatch",
+            f"the dump in {folder} is damaged: missing or changed are {', '.join(sorted(wrong)[:5])}",
+            workaround="Bring the files back, or stop the task and start it with --remove-meta to copy anew.",
+        )
+
+
+def file_specs(listing: DumpListing, route: Callable[[str, str], tuple[str, str]]) -> list[FileSpec]:
+    return [
+        FileSpec(file.name, listing.sizes[file.name], file.schema, file.table, *route(file.schema, file.table))
+        for file in listing.data
+    ]
+
+
+def share_out(files: Iterable[FileSpec], left: Mapping[str, int], tasks: int) -> list[list[FileSpec]]:
+    """Gives each unfinished file to one of ``tasks`` tasks: the largest first, each to the task with least to do.
+
+    ``left`` maps the unfinished files to the bytes left of them.
+    """
+    pending = sorted((file for file in files if file.name in left), key=lambda file: -left[file.name])
+    total = sum(left[file.name] for file in pending)
+    count = max(1, min(tasks, len(pending), 1 + total // MIN_TASK_BYTES))
+    shares: list[list[FileSpec]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for file in pending:
+        i = loads.index(min(loads))
+        shares[i].append(file)
+        loads[i] += left[file.name] + 1
+    return [share for share in shares if share]
+
+
+def unique_targets(files: Sequence[DumpFile], route: Callable[[DumpFile], tuple[str, str]]) -> list[DumpFile]:
+    """One file for each target: of merged shards the first one's structure counts."""
+    chosen: dict[tuple[str, str], DumpFile] = {}
+    for file in files:
+        chosen.setdefault(route(file), file)
+    return list(chosen.values())

@@ -1,0 +1,75 @@
+"""Creates the target's databases and tables from a dump's schema files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from dm_worker.dumper.files import DumpFile
+from dm_worker.loader.plan import DumpListing, unique_targets
+from dm_worker.loader.sqlfile import first_statement
+from pkg import errors
+from pkg.ddl import parse, rewrite
+from pkg.mysql.connection import classify
+
+Route = Callable[[str, str], tuple[str, str]]
+_EXISTS = frozenset({1007, 1050})
+
+
+def schema_statements(folder: Path, listing: DumpListing, route: Route, flavor: str) -> list[tuple[str, str]]:
+    """``(file, statement)`` in the order to execute: databases, then tables, each target once, routed.
+
+    Raises DMError 34005 for a file that cannot be read or has no statement, and the parser's errors.
+    """
+    databases = unique_targets(listing.databases, lambda file: (route(file.schema, "")[0].lower(), ""))
+    tables = unique_targets(listing.tables, lambda file: route(file.schema, file.table))
+    return [(file.name, _statement(folder, file, route, flavor)) for file in (*databases, *tables)]
+
+
+def target_schemas(listing: DumpListing, route: Route) -> list[str]:
+    """Every schema that a table is routed to: one that no database file brings must be created as well."""
+    return sorted({route(file.schema, file.table)[0] for file in (*listing.tables, *listing.data)})
+
+
+def _statement(folder: Path, file: DumpFile, route: Route, flavor: str) -> str:
+    try:
+        text = first_statement((folder / file.name).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as exc:
+        raise _unreadable(folder, file, str(exc)) from exc
+    if not text:
+        raise _unreadable(folder, file, "it has no CREATE statement")
+    return rewrite(parse(text, default_schema=file.schema, flavor=flavor), route)
+
+
+def create_schema(conn: Connection[Any], statements: list[tuple[str, str]], should_stop: Callable[[], bool]) -> None:
+    """Executes the statements; what is there already stays as it is. Raises DMError."""
+    for name, statement in statements:
+        if should_stop():
+            return
+        try:
+            conn.query(statement)
+        except pymysql.Error as exc:
+            if exc.args[0] in _EXISTS:
+                continue
+            cause = classify(exc, scope="downstream", statement=statement)
+            if cause.retryable:
+                raise cause from exc
+            raise errors.new(
+                "LoadUnitCreateSchemaFile",
+                f"the target refused the structure in {name}: {cause.message}",
+                raw=cause.raw_cause,
+                scope="downstream",
+                workaround="Create the table on the target by hand in a form that it takes, then resume the task.",
+            ) from exc
+
+
+def _unreadable(folder: Path, file: DumpFile, why: str) -> errors.DMError:
+    return errors.new(
+        "LoadUnitReadSchemaFile",
+        f"cannot use schema file {folder / file.name}: {why}",
+        workaround="Check the file, or dump again.",
+    )

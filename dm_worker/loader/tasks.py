@@ -1,0 +1,273 @@
+"""What a load's Spark tasks do: bring files into the target, each file's progress with its rows.
+
+Runs in Spark's Python workers. Errors are returned as values; a failed task fences off its fellows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pymysql
+from pymysql.connections import Connection
+
+from dm_worker.loader.progress import fence_off, fenced
+from dm_worker.loader.sqlfile import Statement, read_statements
+from pkg import errors
+from pkg.config.model import DBConfig
+from pkg.errors import DMError
+from pkg.mysql.connection import classify, connect, error_number, error_text
+from pkg.mysql.introspect import query
+from pkg.mysql.names import qualified, quote
+from pkg.mysql.retry import retrying
+
+#: Bytes of statements per transaction.
+TRANSACTION_BYTES = 8 << 20
+#: Tries without any progress before a file is given up: with their pauses about three minutes.
+_ATTEMPTS = 80
+_DUPLICATE_KEY = 1062
+_PACKET_TOO_LARGE = 1153
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSpec:
+    """All that a task needs. ``table`` is the progress table, ``on_duplicate`` '' for an error."""
+
+    target: DBConfig
+    session: Mapping[str, str]
+    table: str
+    source_id: str
+    epoch: int
+    on_duplicate: str
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileSpec:
+    """A data file: its source table and where that routes to."""
+
+    name: str
+    size: int
+    schema: str
+    table: str
+    target_schema: str
+    target_table: str
+
+    @property
+    def target(self) -> str:
+        return qualified(self.target_schema, self.target_table)
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """How a file ended; ``fenced`` when the run had ended meanwhile."""
+
+    name: str
+    error: DMError | None = None
+    fenced: bool = False
+
+
+class _Fenced(Exception):
+    """The run is no longer the current one."""
+
+
+def run_load_task(spec: LoadSpec, files: Iterator[list[FileSpec]]) -> Iterator[FileReport]:
+    """The body of a task: its files one after the other, up to the first that fails."""
+    for file in next(files, []):
+        report = _load(spec, file)
+        yield report
+        if report.error is not None or report.fenced:
+            return
+
+
+def _load(spec: LoadSpec, file: FileSpec) -> FileReport:
+    loader = FileLoader(spec, file)
+    try:
+        loader.run()
+    except _Fenced:
+        return FileReport(file.name, fenced=True)
+    except DMError as exc:
+        # When the target cannot be told, the fellows meet the same trouble by themselves.
+        with contextlib.suppress(DMError, pymysql.Error):
+            conn = connect(spec.target, scope="downstream")
+            fence_off(conn, spec.table, spec.source_id, spec.epoch)
+            conn.close()
+        return FileReport(file.name, error=exc)
+    return FileReport(file.name)
+
+
+class FileLoader:
+    """Loads one file from its stored offset to its end, over as many connections as it takes."""
+
+    def __init__(self, spec: LoadSpec, file: FileSpec) -> None:
+        self._spec = spec
+        self._file = file
+        self._path = Path(spec.folder) / file.name
+        self._head = b""
+        self._tail = b""
+        self._committed = -1
+
+    def run(self) -> None:
+        """Raises DMError for what retrying does not heal, _Fenced when the run has ended."""
+        while True:
+            before = self._committed
+            try:
+                retrying(self._load_rest, attempts=_ATTEMPTS)
+                return
+            except DMError as exc:
+                if not exc.retryable or self._committed == before:
+                    raise
+
+    def _load_rest(self) -> None:
+        conn = connect(self._spec.target, scope="downstream", session=self._spec.session)
+        try:
+            self._load_over(conn)
+        except pymysql.Error as exc:
+            raise self._explain(exc) from exc
+        except OSError as exc:
+            raise errors.new(
+                "LoadUnitDispatchSQLFromFile",
+                f"cannot read dump file {self._path}",
+                raw=exc,
+                workaround="Check that the folder is there and readable, then resume the task.",
+            ) from exc
+        finally:
+            with contextlib.suppress(pymysql.Error, OSError):
+                conn.close()
+
+    def _load_over(self, conn: Connection[Any]) -> None:
+        rows = query(conn, f"SELECT `offset`, finished FROM {self._spec.table} WHERE {self._where()}", self._key())
+        if not rows:
+            raise _Fenced
+        offset, finished = int(rows[0][0]), bool(rows[0][1])
+        if finished:
+            return
+        with self._path.open("rb") as data:
+            if offset:
+                self._repeat_preamble(conn, data)
+            self._load_from(conn, data, offset)
+
+    def _repeat_preamble(self, conn: Connection[Any], data: BinaryIO) -> None:
+        """Session statements at the file's head (character set, time zone) hold for all rows behind them."""
+        for statement in read_statements(data, 0, self._file.name):
+            if statement.kind == "rows":
+                return
+            if statement.kind == "session":
+                conn.query(statement.text)
+
+    def _load_from(self, conn: Connection[Any], data: BinaryIO, offset: int) -> None:
+        size, begun = 0, False
+        position = offset
+        for statement in read_statements(data, offset, self._file.name):
+            if statement.kind == "session":
+                conn.query(statement.text)
+            elif statement.kind == "rows":
+                if not begun:
+                    self._begin(conn, offset)
+                    begun = True
+                conn.query(self._rewritten(conn, statement))
+                size += len(statement.text)
+            position = statement.end
+            if size >= TRANSACTION_BYTES:
+                self._commit(conn, position, finished=False)
+                offset, size, begun = position, 0, False
+        if not begun:
+            self._begin(conn, offset)
+        self._commit(conn, self._file.size, finished=True)
+
+    def _begin(self, conn: Connection[Any], offset: int) -> None:
+        """Opens a transaction that owns the file's row: nobody else writes the file's rows meanwhile."""
+        conn.begin()
+        sql = f"SELECT `offset` FROM {self._spec.table} WHERE {self._where()} FOR UPDATE"
+        rows = query(conn, sql, self._key())
+        if not rows:
+            conn.rollback()
+            raise _Fenced
+        if int(rows[0][0]) != offset:
+            conn.rollback()
+            raise errors.new(
+                "LoadTaskCheckPointNotMatch",
+                f"{self._file.name} moved on meanwhile: another attempt works on it",
+                retryable=True,
+            )
+
+    def _commit(self, conn: Connection[Any], offset: int, *, finished: bool) -> None:
+        with conn.cursor() as cursor:
+            found = cursor.execute(
+                f"UPDATE {self._spec.table} SET `offset` = %s, finished = %s WHERE {self._where()}",
+                (offset, int(finished), *self._key()),
+            )
+        if found != 1:
+            conn.rollback()
+            raise _Fenced
+        conn.commit()
+        self._committed = offset
+
+    def _where(self) -> str:
+        return "id = %s AND file = %s AND epoch = %s"
+
+    def _key(self) -> tuple[str, str, int]:
+        return self._spec.source_id, self._file.name, self._spec.epoch
+
+    def _rewritten(self, conn: Connection[Any], statement: Statement) -> bytes:
+        """The statement with the target's name and the meaning of ``on-duplicate-logical``."""
+        if statement.table.lower() != self._file.table.lower():
+            raise errors.new(
+                "LoadUnitInvalidInsertSQL",
+                f"{self._file.name} has rows for table {statement.table}, but is named for {self._file.table}",
+                workaround="Rename the file after its table, or dump again.",
+            )
+        if not self._head:
+            self._head, self._tail = self._template(conn)
+        return self._head + statement.text[statement.head :] + self._tail
+
+    def _template(self, conn: Connection[Any]) -> tuple[bytes, bytes]:
+        if self._spec.on_duplicate == "replace":
+            return f"REPLACE INTO {self._file.target}".encode(), b""
+        tail = ""
+        if self._spec.on_duplicate == "ignore":
+            # INSERT IGNORE would let every other error pass as well.
+            with conn.cursor() as cursor:
+                cursor.execute(f"SELECT * FROM {self._file.target} LIMIT 0")
+                column = quote(cursor.description[0][0])
+            tail = f" ON DUPLICATE KEY UPDATE {column} = {self._file.target}.{column}"
+        return f"INSERT INTO {self._file.target}".encode(), tail.encode()
+
+    def _explain(self, exc: pymysql.Error) -> DMError:
+        number = error_number(exc)
+        cause = classify(exc, scope="downstream", table=self._file.target)
+        if number not in (_DUPLICATE_KEY, _PACKET_TOO_LARGE):
+            return cause if cause.retryable else self._failed(exc, cause.workaround or _FIX_AND_RESUME)
+        return self._failed(exc, _DUPLICATE_HINT if number == _DUPLICATE_KEY else _PACKET_HINT)
+
+    def _failed(self, exc: pymysql.Error, workaround: str) -> DMError:
+        file = self._file
+        return errors.new(
+            "LoadLightningRuntime",
+            f"cannot load {file.name} (rows of {qualified(file.schema, file.table)}) into {file.target}: {error_text(exc)}",
+            raw=error_text(exc),
+            scope="downstream",
+            workaround=workaround,
+        )
+
+
+_FIX_AND_RESUME = (
+    "Make the target's table take the row (see the message), then resume the task; it goes on where it was."
+)
+_DUPLICATE_HINT = (
+    "The target already has a row with this key: rows that were there before, or two merged shards that use the same"
+    " key. Remove or change one of the rows, or give the shards distinct keys; or say by `on-duplicate-logical: replace`"
+    " or `ignore` of loaders which row is to win. Then resume the task."
+)
+_PACKET_HINT = (
+    "Raise max_allowed_packet of the target above the statement's size, then resume the task; or dump anew with a"
+    " smaller statement-size."
+)
+
+
+def load_fenced_error(spec: LoadSpec, reports: list[FileReport]) -> DMError:
+    """What a run says whose tasks were all fenced off by somebody else."""
+    return fenced(spec.source_id, next((report.name for report in reports if report.fenced), ""))

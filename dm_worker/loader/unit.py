@@ -1,0 +1,304 @@
+"""The load unit: creates the structure, loads the files in one Spark job, cleans up."""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pymysql
+
+from dm_worker.dumper.files import METADATA
+from dm_worker.dumper.folder import read_manifest
+from dm_worker.dumper.metadata import DumpMetadata, dump_dir, read_dump_metadata
+from dm_worker.loader.plan import DumpListing, check_complete, file_specs, list_dump, share_out
+from dm_worker.loader.progress import (
+    begin_load,
+    end_load,
+    fence_off,
+    loaded_bytes,
+    progress_table,
+    remove_progress,
+    stored_state,
+    unfinished_files,
+)
+from dm_worker.loader.schema import create_schema, schema_statements, target_schemas
+from dm_worker.loader.tasks import FileReport, FileSpec, LoadSpec, load_fenced_error, run_load_task
+from dm_worker.periodic import Periodic
+from dm_worker.rate import Rate, percent
+from dm_worker.spark import SparkEngine
+from dm_worker.unit import UnitOutcome
+from pkg import errors
+from pkg.block_allow_list import BlockAllowListFilter
+from pkg.config.model import SubTaskConfig
+from pkg.errors import DMError
+from pkg.log import get_logger
+from pkg.mysql.connection import classify, connect
+from pkg.mysql.names import quote
+from pkg.mysql.retry import retrying
+from pkg.pb import dmworker_pb2 as pb
+from pkg.table_router import TableRouter
+
+log = get_logger("loader")
+
+_WATCH_SECONDS = 1.0
+_LOG_SECONDS = 5.0
+#: Every value that an upstream holds must be taken, and a value that does not fit must be refused, not bent.
+SESSION = {
+    "foreign_key_checks": "0",
+    "time_zone": "+00:00",
+    "sql_mode": "STRICT_TRANS_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO",
+}
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What ``status`` shows; written by the run's threads."""
+
+    total: int = 0
+    finished: int = 0
+    complete: bool = False
+    metadata: DumpMetadata = field(default_factory=lambda: DumpMetadata(None))
+    rate: Rate = field(default_factory=Rate)
+    logged: float = 0.0
+
+
+class LoadUnit:
+    """Loads one source's dump. See :class:`dm_worker.unit.Unit` for the methods."""
+
+    unit_type = pb.Load
+
+    def __init__(self, cfg: SubTaskConfig, engine: SparkEngine) -> None:
+        self._cfg = cfg
+        self._engine = engine
+        self._dir = dump_dir(cfg)
+        self._router = TableRouter(cfg.routes, cfg.case_sensitive)
+        self._filter = BlockAllowListFilter(cfg.block_allow_list, cfg.case_sensitive)
+        self._session = {**SESSION, **dict(cfg.to.session)}
+        self._stopping = threading.Event()
+        self._progress = _Progress()
+        self._epoch = 0
+        self._group = f"load/{cfg.name}/{cfg.source_id}/{secrets.token_hex(4)}"
+
+    def is_finished(self) -> bool:
+        """Whether the target notes the load as finished; False when it cannot be asked: ``run`` names the reason."""
+        try:
+            state = stored_state(self._cfg)
+        except DMError as exc:
+            log.warning("cannot read the load's progress", task=self._cfg.name, error=str(exc))
+            return False
+        if state is None or not state.finished:
+            return False
+        self._progress.complete = True
+        self._progress.metadata = DumpMetadata(state.location, state.exit_location)
+        return True
+
+    def run(self) -> UnitOutcome:
+        self._stopping.clear()
+        try:
+            finished = retrying(self._load, should_stop=self._stopping.is_set)
+        except DMError as exc:
+            if self._stopping.is_set():
+                return UnitOutcome(canceled=True)
+            return UnitOutcome(errors=[exc])
+        return UnitOutcome(finished=finished, canceled=not finished)
+
+    def stop(self, *, graceful: bool) -> None:
+        self._stopping.set()
+        if not graceful:
+            self._engine.cancel(self._group)
+            return
+        # Ending the epoch lets each task finish its transaction; it must not hold up the caller.
+        threading.Thread(target=self._fence_off, name="load-stop", daemon=True).start()
+
+    def status(self) -> pb.LoadStatus:
+        progress = self._progress
+        location = progress.metadata.location
+        shown = progress.total if progress.complete else min(progress.finished, progress.total)
+        return pb.LoadStatus(
+            finishedBytes=shown,
+            totalBytes=progress.total,
+            progress=percent(1, 1)
+            if progress.complete
+            else percent(min(shown, 0.9999 * progress.total), max(progress.total, 1)),
+            metaBinlog=str(location.position) if location else "",
+            metaBinlogGTID=location.gtid_set if location else "",
+            bps=progress.rate.per_second,
+        )
+
+    def remove_meta(self) -> None:
+        remove_progress(self._cfg)
+        self._progress = _Progress()
+
+    def _load(self) -> bool:
+        """One try at everything that is left. True when all is loaded, False when stopped; raises DMError."""
+        if self.is_finished():
+            return True
+        listing = self._listing()
+        metadata = self._metadata()
+        route = self._route
+        statements = schema_statements(self._dir, listing, route, self._cfg.flavor)
+        files = file_specs(listing, route)
+        self._progress.metadata = metadata
+        self._progress.total = sum(file.size for file in files)
+        left = self._prepare(listing, files, metadata, statements)
+        if self._stopping.is_set() or not self._run_job(files, left):
+            return False
+        self._finish()
+        self._clean_up(listing)
+        return True
+
+    def _listing(self) -> DumpListing:
+        """The dump's files of the tables that the block-allow-list lets through."""
+        listing = list_dump(self._dir)
+        manifest = read_manifest(self._dir)
+        if manifest is not None:
+            check_complete(listing, manifest.files, self._dir)
+        allows = self._filter.allows
+        if self._cfg.task_mode not in ("load", "load&sync"):
+            return listing  # dumped by this task: extra-args may have chosen tables instead of the block-allow-list
+        return DumpListing(
+            tuple(file for file in listing.databases if allows(file.schema)),
+            tuple(file for file in listing.tables if allows(file.schema, file.table)),
+            tuple(file for file in listing.data if allows(file.schema, file.table)),
+            listing.sizes,
+            listing.dump_id,
+        )
+
+    def _metadata(self) -> DumpMetadata:
+        if self._cfg.task_mode == "load" and not (self._dir / METADATA).exists():
+            return DumpMetadata(None)  # files alone can be loaded; nothing replicates from them
+        return read_dump_metadata(self._dir)
+
+    def _route(self, schema: str, table: str) -> tuple[str, str]:
+        return self._router.route(schema, table)
+
+    def _prepare(
+        self, listing: DumpListing, files: list[FileSpec], metadata: DumpMetadata, statements: list[tuple[str, str]]
+    ) -> Mapping[str, int]:
+        """Takes the load over and creates the structure; the bytes left of each unfinished file."""
+        conn = connect(self._cfg.to, scope="downstream", session=self._session)
+        try:
+            sizes = {file.name: file.size for file in files}
+            self._epoch = begin_load(conn, self._cfg, listing.dump_id, sizes, metadata.location, metadata.exit_location)
+            for schema in target_schemas(listing, self._route):
+                if not any(schema.lower() == self._route(file.schema, "")[0].lower() for file in listing.databases):
+                    conn.query(f"CREATE DATABASE IF NOT EXISTS {quote(schema)}")
+            create_schema(conn, statements, self._stopping.is_set)
+            return unfinished_files(conn, self._cfg)
+        except pymysql.Error as exc:
+            raise classify(exc, scope="downstream", statement="preparing the load") from exc
+        finally:
+            conn.close()
+
+    def _run_job(self, files: list[FileSpec], left: Mapping[str, int]) -> bool:
+        """Loads what is left; False when it was stopped. Raises the tasks' first error."""
+        shares = share_out(files, left, min(self._cfg.loader.pool_size, self._engine.slots))
+        log.info(
+            "load begins",
+            task=self._cfg.name,
+            source=self._cfg.source_id,
+            files=len(files),
+            left=len(left),
+            bytes=sum(left.values()),
+            tasks=len(shares),
+            epoch=self._epoch,
+        )
+        if not shares:
+            return True
+        spec = LoadSpec(
+            self._cfg.to,
+            self._session,
+            progress_table(self._cfg),
+            self._cfg.source_id,
+            self._epoch,
+            self._cfg.loader.on_duplicate_logical,
+            str(self._dir.resolve()),
+        )
+        reports = self._collect(spec, shares)
+        failures = [report.error for report in reports if report.error is not None]
+        if self._stopping.is_set():
+            return False
+        if failures:
+            raise min(failures, key=lambda error: error.retryable)
+        if any(report.fenced for report in reports):
+            raise load_fenced_error(spec, reports)
+        return True
+
+    def _collect(self, spec: LoadSpec, shares: list[list[FileSpec]]) -> list[FileReport]:
+        work = functools.partial(run_load_task, spec)
+        with Periodic(_WATCH_SECONDS, self._watch):
+            try:
+                with self._engine.job_group(self._group, f"load of {self._cfg.source_id}") as context:
+                    return list(context.parallelize(shares, len(shares)).mapPartitions(work).collect())
+            except Exception as exc:
+                if self._stopping.is_set():
+                    return []
+                raise errors.new(
+                    "LoadLightningRuntime",
+                    "Spark could not run the load's tasks",
+                    raw=str(exc)[:2000],
+                    workaround="See the worker's log; check that the worker has memory and free slots. Then resume.",
+                ) from exc
+
+    def _watch(self) -> None:
+        conn = connect(self._cfg.to, scope="downstream", read_timeout=10.0)
+        try:
+            self._progress.finished = loaded_bytes(conn, self._cfg)
+        finally:
+            conn.close()
+        progress, now = self._progress, time.monotonic()
+        progress.rate.add(now, progress.finished)
+        if now - progress.logged < _LOG_SECONDS:
+            return
+        progress.logged = now
+        log.info(
+            "load progress",
+            task=self._cfg.name,
+            source=self._cfg.source_id,
+            bytes=progress.finished,
+            total=progress.total,
+            bps=progress.rate.per_second,
+            progress=self.status().progress,
+            eta=progress.rate.eta(progress.total - progress.finished),
+        )
+
+    def _fence_off(self) -> None:
+        try:
+            conn = connect(self._cfg.to, scope="downstream")
+            try:
+                fence_off(conn, progress_table(self._cfg), self._cfg.source_id, self._epoch)
+            finally:
+                conn.close()
+        except (DMError, pymysql.Error) as exc:
+            log.warning("cannot end the load's epoch; its job is canceled", task=self._cfg.name, error=str(exc))
+            self._engine.cancel(self._group)
+
+    def _finish(self) -> None:
+        conn = connect(self._cfg.to, scope="downstream")
+        try:
+            end_load(conn, self._cfg, self._epoch)
+        except pymysql.Error as exc:
+            raise classify(exc, scope="downstream", table=progress_table(self._cfg)) from exc
+        finally:
+            conn.close()
+        self._progress.finished, self._progress.complete = self._progress.total, True
+        log.info("load finished", task=self._cfg.name, source=self._cfg.source_id, bytes=self._progress.total)
+
+    def _clean_up(self, listing: DumpListing) -> None:
+        """clean-dump-file: mode full removes all, mode all keeps metadata and structure for the syncer."""
+        if not self._cfg.clean_dump_file:
+            return
+        try:
+            if self._cfg.task_mode == "full":
+                shutil.rmtree(self._dir)
+            elif self._cfg.task_mode == "all":
+                for file in listing.data:
+                    Path(self._dir / file.name).unlink(missing_ok=True)
+        except OSError as exc:
+            log.warning("cannot remove the dump's files", folder=self._dir, error=repr(exc))
