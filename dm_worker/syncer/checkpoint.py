@@ -201,7 +201,8 @@ class MetaStore:
     def _checkpoint_table(self, json_type: str) -> str:
         return (
             f"CREATE TABLE IF NOT EXISTS {self.checkpoints} (id VARCHAR(32) NOT NULL, cp_schema VARCHAR(128) NOT NULL,"
-            " cp_table VARCHAR(128) NOT NULL, binlog_name VARCHAR(128), binlog_pos BIGINT UNSIGNED, binlog_gtid LONGTEXT,"
+            " cp_table VARCHAR(128) NOT NULL, binlog_name VARCHAR(128), binlog_pos BIGINT UNSIGNED,"
+            " binlog_gtid LONGTEXT,"
             " exit_safe_binlog_name VARCHAR(128) DEFAULT '', exit_safe_binlog_pos BIGINT UNSIGNED DEFAULT 0,"
             f" exit_safe_binlog_gtid LONGTEXT, table_info {json_type} NOT NULL, is_global BOOLEAN,"
             " create_time TIMESTAMP DEFAULT CURRENT_TIMESTAMP,"
@@ -288,9 +289,7 @@ class MetaStore:
         self._upsert(conn, "", "", location, leave, "null", is_global=True)
 
     def _read_tables(self, conn: Conn) -> list[TableInfo]:
-        rows = query(
-            conn, f"SELECT table_info FROM {self.checkpoints} WHERE id = %s AND is_global = 0", (self._id,)
-        )
+        rows = query(conn, f"SELECT table_info FROM {self.checkpoints} WHERE id = %s AND is_global = 0", (self._id,))
         found = []
         for (text,) in rows:
             data = json.loads(text)

@@ -1,8 +1,8 @@
 """A statement in the stream: filtered, routed, executed once at the target, and followed by the schema tracker.
 
-Everything before it is applied and checkpointed when it gets here. DDL can't be part of a transaction, so the intent is
-recorded with a fingerprint of the target's tables first: after a crash, an unchanged fingerprint means that the statement
-did not run, a changed one that it did.
+Everything before it is applied and checkpointed when it gets here. DDL can't be part of a transaction, so the intent
+is recorded with a fingerprint of the target's tables first: after a crash, an unchanged fingerprint means that the
+statement did not run, a changed one that it did.
 """
 
 from __future__ import annotations

@@ -102,7 +102,18 @@ class Planner:
         self._inside = False
         self._standalone = False
         self._rows_in_transaction = 0
-        self._clear()
+        # The batch that is being filled, and how much of it belongs to finished transactions (marked).
+        self._events: list[bytes] = []
+        self._numbers: list[int] = []
+        self._positions: list[int] = []
+        self._plans: dict[int, TablePlan] = {}
+        #: (index of the first event, file): a batch may span files, and errors name them.
+        self._files: list[tuple[int, str]] = [(0, self._file)]
+        self._size = 0
+        self._commit_time = 0
+        self._marked_events = 0
+        self._marked_size = 0
+        self._marked_transactions = 0
 
     # -- what the shell asks ------------------------------------------------------------------------------------
 
@@ -118,8 +129,9 @@ class Planner:
         return Location(self._boundary.position, self._gtid_text(), gone)
 
     @property
-    def pending_bytes(self) -> int:
-        return self._size
+    def oldest_commit(self) -> int:
+        """Upstream time of the oldest transaction whose rows wait here; 0 when there is none."""
+        return self._commit_time
 
     @property
     def has_pending(self) -> bool:
@@ -466,12 +478,11 @@ class Planner:
         return slices
 
     def _clear(self) -> None:
-        self._events: list[bytes] = []
-        self._numbers: list[int] = []
-        self._positions: list[int] = []
-        self._plans: dict[int, TablePlan] = {}
-        #: (index of the first event, file): a batch may span files, and errors name them.
-        self._files: list[tuple[int, str]] = [(0, self._file)]
+        self._events = []
+        self._numbers = []
+        self._positions = []
+        self._plans = {}
+        self._files = [(0, self._file)]
         self._size = 0
         self._commit_time = 0
         self._marked_events = 0

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dm_worker.syncer.batch import Batch
 from dm_worker.syncer.planner import Advance, Instruction, Planner, Statement
 from pkg import errors
+from pkg.binlog.events import Event
 from pkg.binlog.position import Location
 from pkg.binlog.stream import BinlogStream
 from pkg.errors import DMError
@@ -149,10 +150,10 @@ class Reader:
                 continue
             self._feed(planner, events)
 
-    def _feed(self, planner: Planner, events: list[object]) -> None:
+    def _feed(self, planner: Planner, events: list[Event]) -> None:
         taken = 0
         while True:
-            taken += planner.feed(events[taken:] if taken else events)  # type: ignore[arg-type]
+            taken += planner.feed(events[taken:] if taken else events)
             if self._due(planner, bool(events)):
                 planner.close()
             self._give_out()

@@ -79,9 +79,7 @@ class BatchRunner:
         fingerprint = batch.fingerprint(buckets, self._settings)
         if redo is None:
             unsafe = self._is_unsafe(batch.start)
-            intent = self._sequencer.open(
-                batch.start, batch.end, buckets=buckets, fingerprint=fingerprint, safe=unsafe
-            )
+            intent = self._sequencer.open(batch.start, batch.end, buckets=buckets, fingerprint=fingerprint, safe=unsafe)
         else:
             intent = self._sequencer.redo(redo, fingerprint)
         self._write(intent)
@@ -105,9 +103,7 @@ class BatchRunner:
 
     def statement(self, statement: Statement, barrier: DDLBarrier) -> None:
         """A barrier: all before it is applied by now."""
-        intent = self._sequencer.open(
-            statement.start, statement.end, buckets=0, fingerprint="", safe=False, state=DDL
-        )
+        intent = self._sequencer.open(statement.start, statement.end, buckets=0, fingerprint="", safe=False, state=DDL)
         barrier.execute(statement, intent)
         self._sequencer.done()
         self._write(self._sequencer.idle(statement.end))

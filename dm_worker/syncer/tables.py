@@ -1,4 +1,4 @@
-"""From a TABLE_MAP to the plan of its table: filtered, routed, structured, and agreed with others of the same target."""
+"""From a TABLE_MAP to the plan of its table: filtered, routed, agreed with others of its target."""
 
 from __future__ import annotations
 

@@ -155,14 +155,17 @@ class LoaderConfig:
 
 @dataclass(frozen=True, slots=True)
 class SyncerConfig:
-    """``safe_mode_duration`` in seconds; None = twice the flush interval."""
+    """``safe_mode_duration`` in seconds; None = twice the flush interval.
+
+    ``compact`` and ``multiple_rows`` are None when the task does not say: then both are on, which gives the same rows.
+    """
 
     worker_count: int = 16
     batch: int = 100
     queue_size: int = 1024
     checkpoint_flush_interval: int = 30
-    compact: bool = False
-    multiple_rows: bool = False
+    compact: bool | None = None
+    multiple_rows: bool | None = None
     safe_mode: bool = False
     safe_mode_duration: float | None = None
 
