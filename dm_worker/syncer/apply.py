@@ -50,12 +50,15 @@ class TargetSpec:
     form: Form
 
 
+_Address = tuple[DBConfig, tuple[tuple[str, str], ...]]
+
+
 class _Pool:
     """The idle connections of this process, by target."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._idle: dict[TargetSpec, list[tuple[Connection[Any], float]]] = {}
+        self._idle: dict[_Address, list[tuple[Connection[Any], float]]] = {}
 
     @contextmanager
     def connection(self, spec: TargetSpec) -> Iterator[Connection[Any]]:
@@ -67,12 +70,12 @@ class _Pool:
             conn.close() if conn.open else None
             raise
         with self._lock:
-            self._idle.setdefault(spec, []).append((conn, time.monotonic()))
+            self._idle.setdefault((spec.config, spec.session), []).append((conn, time.monotonic()))
 
     def _take(self, spec: TargetSpec) -> Connection[Any]:
         while True:
             with self._lock:
-                idle = self._idle.get(spec)
+                idle = self._idle.get((spec.config, spec.session))
                 found = idle.pop() if idle else None
             if found is None:
                 return open_connection(spec.config, dict(spec.session))
@@ -131,7 +134,7 @@ def _transaction(
     content: Content,
     plans: Mapping[int, TablePlan],
 ) -> BucketResult:
-    result = BucketResult(bucket)
+    result = BucketResult(bucket, content.changes)
     try:
         if not _take_marker(conn, spec, ticket, bucket):
             conn.rollback()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 
 from pkg.binlog.position import Location
@@ -58,7 +58,7 @@ class TablePlan:
 class Slice:
     """A run of rows events, in binlog order. ``plans[i]`` is the number of the table plan of ``events[i]``.
 
-    ``places`` maps from the index of an event to where it stands in the binlog, for error messages.
+    ``positions[i]`` is the offset in ``file`` where it ends, for error messages.
     """
 
     order: int
@@ -112,4 +112,3 @@ class BucketResult:
     changes: int = 0
     statements: int = 0
     skipped: bool = False
-    plan_numbers: list[int] = field(default_factory=list)

@@ -21,9 +21,7 @@ class Content:
 
     states: dict[int, compact.States] = field(default_factory=dict)
     ordered: dict[int, list[OrderedRow]] = field(default_factory=dict)
-
-    def is_empty(self) -> bool:
-        return not self.states and not self.ordered
+    changes: int = 0
 
 
 def scatter(
@@ -55,18 +53,21 @@ def whole_table_bucket(seed: int, buckets: int) -> int:
     return seed % buckets
 
 
-def pack(states: dict[int, list[tuple[bytes, int, int, bytes]]], ordered: dict[int, list[OrderedRow]]) -> bytes:
-    """One bucket's rows of one slice as bytes."""
-    return marshal.dumps((states, ordered))
+def pack(
+    states: dict[int, list[tuple[bytes, int, int, bytes]]], ordered: dict[int, list[OrderedRow]], changes: int
+) -> bytes:
+    """One bucket's rows of one slice as bytes; ``changes`` is the number of row changes they stand for."""
+    return marshal.dumps((states, ordered, changes))
 
 
 def combine(blocks: Iterable[tuple[int, bytes]], *, safe: bool) -> Content:
     """Merges the blocks (slice order, bytes) of one bucket in slice order. Raises ``ImpossibleChange``."""
     content = Content()
     for _, data in sorted(blocks):
-        states, ordered = marshal.loads(data)
+        states, ordered, changes = marshal.loads(data)
         for target, rows in states.items():
             compact.merge(content.states.setdefault(target, {}), rows, safe=safe)
         for target, rows in ordered.items():
             content.ordered.setdefault(target, []).extend(rows)
+        content.changes += changes
     return content

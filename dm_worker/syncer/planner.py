@@ -97,11 +97,23 @@ class Planner:
         self._skip = start.rows_events
         self._known: dict[bytes, TablePlan | None] = {}
         self._tables: dict[bytes, TablePlan | None] = {}
+        self._maps: dict[bytes, bytes] = {}
         self._pending_gtid: Event | None = None
         self._inside = False
         self._standalone = False
         self._rows_in_transaction = 0
-        self._clear()
+        # The batch that is being filled, and how much of it belongs to finished transactions (marked).
+        self._events: list[bytes] = []
+        self._numbers: list[int] = []
+        self._positions: list[int] = []
+        self._plans: dict[int, TablePlan] = {}
+        #: (index of the first event, file): a batch may span files, and errors name them.
+        self._files: list[tuple[int, str]] = [(0, self._file)]
+        self._size = 0
+        self._commit_time = 0
+        self._marked_events = 0
+        self._marked_size = 0
+        self._marked_transactions = 0
 
     # -- what the shell asks ------------------------------------------------------------------------------------
 
@@ -117,8 +129,9 @@ class Planner:
         return Location(self._boundary.position, self._gtid_text(), gone)
 
     @property
-    def pending_bytes(self) -> int:
-        return self._size
+    def oldest_commit(self) -> int:
+        """Upstream time of the oldest transaction whose rows wait here; 0 when there is none."""
+        return self._commit_time
 
     @property
     def has_pending(self) -> bool:
@@ -134,13 +147,17 @@ class Planner:
         """The stream was opened again at :attr:`location`: pass over the rows events that are already planned."""
         self._skip = self.location.rows_events
         self._file, self._offset = self._boundary.position.name, self._boundary.position.pos
-        self._tables.clear()
+        self._forget_maps()
         self._leave_transaction(keep_skip=True)
 
     def forget_tables(self) -> None:
         """Structures, routes or targets changed: ask for every table again."""
         self._known.clear()
-        self._tables = {}
+        self._forget_maps()
+
+    def _forget_maps(self) -> None:
+        self._tables.clear()
+        self._maps.clear()
 
     def feed(self, events: Sequence[Event]) -> int:
         """Plans events; returns how many were taken.
@@ -218,12 +235,22 @@ class Planner:
         self._inside = True
         # Without the table id, which changes whenever the upstream opens the table again.
         shape = data[25:]
+        table = data[19:25]
+        self._maps[table] = data
         if shape not in self._known:
-            plan, split = self._resolve(data, Position(self._file, self._offset))
-            if split and self._until is None and self._events:
-                self._cut_before_statement()
-            self._known[shape] = plan
-        self._tables[data[19:25]] = self._known[shape]
+            self._known[shape], split = self._resolve(data, Position(self._file, self._offset))
+            if split:
+                self._plan_anew()
+        self._tables[table] = self._known[shape]
+
+    def _plan_anew(self) -> None:
+        """A new table changed the rule for others of its target: they need new plans, and a batch of their own."""
+        if self._until is None:
+            self._cut_before_statement()
+        self._known.clear()
+        for table, data in self._maps.items():
+            self._known[data[25:]], _ = self._resolve(data, Position(self._file, self._offset))
+            self._tables[table] = self._known[data[25:]]
 
     def _cut_before_statement(self) -> None:
         if self._marked_events:
@@ -260,7 +287,7 @@ class Planner:
         if self._inside or (event.artificial and name == self._file):
             return
         self._file, self._offset = name, position
-        self._tables.clear()
+        self._forget_maps()
         self._set_boundary()
 
     def _on_gtid(self, event: Event) -> None:
@@ -451,12 +478,11 @@ class Planner:
         return slices
 
     def _clear(self) -> None:
-        self._events: list[bytes] = []
-        self._numbers: list[int] = []
-        self._positions: list[int] = []
-        self._plans: dict[int, TablePlan] = {}
-        #: (index of the first event, file): a batch may span files, and errors name them.
-        self._files: list[tuple[int, str]] = [(0, self._file)]
+        self._events = []
+        self._numbers = []
+        self._positions = []
+        self._plans = {}
+        self._files = [(0, self._file)]
         self._size = 0
         self._commit_time = 0
         self._marked_events = 0

@@ -155,9 +155,7 @@ def _tuple(plan: TablePlan, image: Sequence[bytes]) -> bytes:
 def _where(plan: TablePlan, image: Sequence[bytes]) -> bytes:
     """The row by its key, else by all of its values."""
     if plan.key:
-        parts = [
-            quote(name).encode() + b"=" + image[i] for name, i in zip(plan.key_names, plan.key, strict=True)
-        ]
+        parts = [quote(name).encode() + b"=" + image[i] for name, i in zip(plan.key_names, plan.key, strict=True)]
     else:
         parts = [
             b"%b%b%b" % (before, image[i], after)

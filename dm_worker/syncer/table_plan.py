@@ -11,7 +11,7 @@ from pkg.mysql.schema import Column, Index, TableInfo
 
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 #: Types whose literals are equal exactly when the server compares the values as equal, given the same column type.
-#: FLOAT and DOUBLE are not among them (-0 and 0), nor is text, not even in _bin collations: they ignore trailing spaces.
+#: FLOAT and DOUBLE are not among them (-0 and 0), nor is text, not even with _bin: trailing spaces don't count.
 _EXACT = frozenset(
     {
         *("decimal", "date", "time", "datetime", "timestamp", "year", "bit", "enum", "set"),

@@ -78,7 +78,7 @@ def test_compacted_slices_leave_the_rows_that_single_changes_leave(
         states: compact.States = {}
         assert compact.absorb(states, 7, changes[low:high]) == high - low
         for bucket, tables in block.scatter({1: states}, {1: (99, True)}, buckets).items():
-            blocks.setdefault(bucket, []).append((order, block.pack(tables, {})))
+            blocks.setdefault(bucket, []).append((order, block.pack(tables, {}, 1)))
     rows = dict(start)
     for packed in blocks.values():
         for states in block.combine(reversed(packed), safe=False).states.values():
