@@ -169,6 +169,14 @@ def _check_source(subtask: SubTaskConfig, target_there: bool) -> tuple[Upstream 
             run = check.run
             findings = _guarded(lambda run=run: run(upstream), upstream)  # type: ignore[misc]
             results.append(CheckResult(check.name, check.desc, findings, upstream.address))
+    routes = _guarded(lambda: _routes(upstream), upstream)
+    results.append(
+        CheckResult("table route check", "check whether each table has one target", routes, upstream.address)
+    )
+    if routes:
+        # Without targets nothing can be compared: one error instead of the same from every check.
+        upstream.close()
+        return None, results
     if "table_schema" not in ignored:
         results.append(
             CheckResult(
@@ -179,6 +187,12 @@ def _check_source(subtask: SubTaskConfig, target_there: bool) -> tuple[Upstream 
             )
         )
     return upstream, results
+
+
+def _routes(upstream: Upstream) -> list[Finding]:
+    """Raises 40080 for a table that two routes claim."""
+    _targets([upstream])
+    return []
 
 
 def _table_schema(upstream: Upstream, target_there: bool) -> list[Finding]:
