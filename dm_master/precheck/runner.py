@@ -16,7 +16,10 @@ from dm_master.precheck.table_checks import Shard
 from dm_master.task_split import split_task
 from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig, TaskMode
 from pkg.errors import DMError
+from pkg.log import get_logger
 from pkg.mysql.connection import classify
+
+log = get_logger("precheck")
 
 _DUMP: frozenset[TaskMode] = frozenset({"full", "all", "dump"})
 _LOAD: frozenset[TaskMode] = frozenset({"full", "all", "load", "load&sync"})
@@ -121,6 +124,8 @@ def run_prechecks(
     Whatever is wrong with the servers is in the answer. Raises 20031 for sources that do not exist.
     """
     subtasks = split_task(task, sources, only)
+    for text in task.warnings:
+        log.warning("task file", task=task.name, warning=text)
     if "all" in task.ignore_checking_items:
         return conclude((), task.warnings)
     results: list[CheckResult] = []
