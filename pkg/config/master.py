@@ -141,7 +141,7 @@ def load_master_config(argv: Sequence[str]) -> MasterConfig:
     """Reads the command line (without the program's name) and the file that it names.
 
     Raises 38010, 38012 (flags), 20018 (unreadable file), 38013 (TOML, wrong type), 38011 (unknown key), 38014 (a
-    duration), 38035, 38039, 38042, 38050 (addresses), 38037 (etcd settings) 20067 (secret key) or
+    duration), 38035, 38039, 38042, 38050 (addresses), 38037 (etcd settings), 20067 (secret key) or
     38053 (v1-sources-path).
     """
     if any(word in ("-h", "-help", "--help") for word in argv):
