@@ -92,9 +92,10 @@ class Framer:
         self.checksummed = description.checksummed
         if not description.has_checksum_field:
             return event
-        # This event carries a checksum even when the others don't; it is taken without the flag "in use".
+        # This event has a checksum even when the others don't, but then servers that change the event for a replica
+        # leave it stale. It is taken without the flag "in use".
         flags = (event.flags & ~c.FLAG_BINLOG_IN_USE).to_bytes(2, "little")
-        if crc32(event.data[:17] + flags + event.data[19:]) != _CRC_RESIDUE:
+        if description.checksummed and crc32(event.data[:17] + flags + event.data[19:]) != _CRC_RESIDUE:
             raise self._torn(event.type, event.log_pos, event.size, "its checksum is wrong")
         return event._replace(data=event.data[: -c.CHECKSUM_SIZE])
 

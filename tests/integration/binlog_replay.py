@@ -9,7 +9,7 @@ from typing import Any
 from pymysql.connections import Connection
 
 from pkg.binlog import constants as c
-from pkg.binlog.events import Event, ensure_supported
+from pkg.binlog.events import Event, ensure_supported, parse_rotate
 from pkg.binlog.position import Location, Position
 from pkg.binlog.rows import Change, Image, RowDecoder
 from pkg.binlog.stream import BinlogStream
@@ -50,6 +50,7 @@ def events_between(server: SQLServer, start: Location, end: Position) -> list[Ev
     """All events from ``start`` to ``end``."""
     stream = open_at(server, start)
     found: list[Event] = []
+    file = start.position.name
     try:
         while True:
             events = stream.read(1 << 20, 20.0)
@@ -57,7 +58,9 @@ def events_between(server: SQLServer, start: Location, end: Position) -> list[Ev
             for event in events:
                 ensure_supported(event, stream.file)
                 found.append(event)
-                if not event.artificial and stream.file == end.name and event.log_pos >= end.pos:
+                if event.type == c.ROTATE_EVENT:
+                    file = parse_rotate(event).file
+                elif not event.artificial and file == end.name and event.log_pos >= end.pos:
                     return found
     finally:
         stream.close()
