@@ -95,27 +95,31 @@ def _void(table: TableInfo, action: Action) -> bool:
 def _charsets(
     table: TableInfo, actions: Sequence[Action], schema_charset: Charset, server: ServerDefaults
 ) -> tuple[Charset, Charset | None]:
-    """The table's default charset afterwards, and the one that CONVERT TO turns its columns into."""
-    current = server.resolve(table.charset, table.collation, schema_charset)
+    """The table's default charset afterwards, and the one that CONVERT TO turns its columns into.
+
+    MySQL lets the last word decide about the default; for MariaDB an option outweighs CONVERT TO wherever it stands.
+    """
     converted: Charset | None = None
     options = Options()
     for action in actions:
         if isinstance(action, ConvertCharset):
             given = Options(action.charset or "default", action.collation)
             converted = table_charset(given, schema_charset, server)
+            options = options if server.mariadb else given
         elif isinstance(action, SetOptions):
-            options = _merged(options, action.options)
+            options = _merged(options, action.options, server)
+    current = server.resolve(table.charset, table.collation, schema_charset)
     if options == Options():
         return converted or current, converted
     inherited = schema_charset if options.charset.lower() == "default" else current
     return table_charset(options, inherited, server), converted
 
 
-def _merged(before: Options, option: Options) -> Options:
-    """``CHARACTER SET x COLLATE y`` are two options: the collation refines the charset before it."""
-    if option.charset:
+def _merged(before: Options, option: Options, server: ServerDefaults) -> Options:
+    """``CHARACTER SET x COLLATE y`` are two options; for MySQL the charset takes back a collation before it."""
+    if option.charset and not server.mariadb:
         return Options(option.charset, option.collation)
-    return Options(before.charset, option.collation or before.collation)
+    return Options(option.charset or before.charset, option.collation or before.collation)
 
 
 @dataclass(slots=True)
