@@ -15,11 +15,13 @@ from pkg.pb import dmworker_pb2 as pb
 LONGEST_WAIT = 10.0
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 1.0
+#: A failure seen earlier than this (seconds) may be that of the past: the worker has not read the request yet.
+PATIENCE = 2.0
 
 #: (is it settled, the failure's text if it settled badly)
 Verdict = tuple[bool, str]
-#: Looks at a source's status.
-Judge = Callable[[str, pb.QueryStatusResponse], Verdict]
+#: Looks at a source's status; None when no worker serves the source.
+Judge = Callable[[str, pb.QueryStatusResponse | None], Verdict]
 
 
 def wait_for_all(
@@ -34,37 +36,40 @@ def wait_for_all(
 
 
 def _wait_for(cluster: Cluster, source: str, task: str, judge: Judge, expected: str) -> pb.CommonWorkerResponse:
-    deadline = time.monotonic() + LONGEST_WAIT
+    began = time.monotonic()
     pause = FIRST_PAUSE
-    seen = "its worker has not answered yet"
     while True:
-        worker = cluster.scheduler.bound_worker(source)
-        if worker is None:
-            seen = "the source is not bound to a worker"
-        else:
-            try:
-                remaining = max(deadline - time.monotonic(), FIRST_PAUSE)
-                answer = cluster.workers.call(
-                    worker.addr, "QueryStatus", pb.QueryStatusRequest(name=task), timeout=remaining
-                )
-                settled, problem = judge(source, answer)
-                if settled:
-                    name = worker.name
-                    return failure(source, problem, name) if problem else success(source, name)
-                seen = _describe(answer)
-            except DMError as exc:
-                seen = str(exc)
-        if time.monotonic() + pause > deadline:
+        remaining = began + LONGEST_WAIT - time.monotonic()
+        worker, answer, seen = _ask(cluster, source, task, max(remaining, FIRST_PAUSE))
+        settled, problem = judge(source, answer) if answer is not None or not worker else (False, "")
+        if settled and not problem:
+            return success(source, worker)
+        if settled and time.monotonic() - began > PATIENCE:
+            return failure(source, problem, worker)
+        if remaining < pause:
             break
         time.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE)
     error = errors.new(
         "MasterFailToGetExpectResult",
         f"fail to get expected result: {expected}",
-        raw=seen,
+        raw=problem or seen,
         workaround="The request is stored and will be followed; see `query-status` for how far it is.",
     )
-    return failure(source, str(error), worker.name if worker else "")
+    return failure(source, str(error), worker)
+
+
+def _ask(cluster: Cluster, source: str, task: str, timeout: float) -> tuple[str, pb.QueryStatusResponse | None, str]:
+    """The worker's name (empty if the source is unbound), its answer if it gave one, and what was seen in words."""
+    worker = cluster.scheduler.bound_worker(source)
+    if worker is None:
+        return "", None, "the source is not bound to a worker"
+    request = pb.QueryStatusRequest(name=task)
+    try:
+        answer: pb.QueryStatusResponse = cluster.workers.call(worker.addr, "QueryStatus", request, timeout=timeout)
+    except DMError as exc:
+        return worker.name, None, str(exc)
+    return worker.name, answer, _describe(answer)
 
 
 def _describe(answer: pb.QueryStatusResponse) -> str:
@@ -74,16 +79,17 @@ def _describe(answer: pb.QueryStatusResponse) -> str:
     return ", ".join(stages) or "no sub task"
 
 
-def _named(answer: pb.QueryStatusResponse, task: str) -> pb.SubTaskStatus | None:
-    return next((one for one in answer.subTaskStatus if one.name == task), None)
+def _named(answer: pb.QueryStatusResponse | None, task: str) -> pb.SubTaskStatus | None:
+    subtasks = answer.subTaskStatus if answer is not None else ()
+    return next((one for one in subtasks if one.name == task), None)
 
 
 def reaches(task: str, stage: pb.Stage) -> Judge:
     """Satisfied when the subtask is in ``stage``, or when it failed on the way."""
 
-    def judge(_: str, answer: pb.QueryStatusResponse) -> Verdict:
+    def judge(_: str, answer: pb.QueryStatusResponse | None) -> Verdict:
         subtask = _named(answer, task)
-        if not answer.result or subtask is None:
+        if answer is None or not answer.result or subtask is None:
             return False, ""
         if subtask.stage in (stage, pb.Finished):
             return True, ""
@@ -95,18 +101,18 @@ def reaches(task: str, stage: pb.Stage) -> Judge:
 
 
 def is_gone(task: str) -> Judge:
-    """Satisfied when the worker doesn't have the subtask any more."""
+    """Satisfied when the worker doesn't have the subtask any more, or no worker serves the source."""
 
-    def judge(_: str, answer: pb.QueryStatusResponse) -> Verdict:
+    def judge(_: str, answer: pb.QueryStatusResponse | None) -> Verdict:
         subtask = _named(answer, task)
         return subtask is None or (not subtask.stage and subtask.WhichOneof("status") == "msg"), ""
 
     return judge
 
 
-def serves(source: str, answer: pb.QueryStatusResponse) -> Verdict:
+def serves(source: str, answer: pb.QueryStatusResponse | None) -> Verdict:
     """Satisfied when the worker has taken the source, or could not."""
-    if answer.sourceStatus.source != source:
+    if answer is None or answer.sourceStatus.source != source:
         return False, ""
     problems = answer.sourceStatus.result.errors
     if problems:
