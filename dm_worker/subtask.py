@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -178,6 +179,7 @@ class SubTask:
                     return stages.Probed(index + 1)
             return stages.Probed(0)
         except Exception as exc:  # noqa: BLE001 - whatever a unit raises pauses its subtask with that error
+            self._log_bug(exc)
             error = errors.wrap(exc)
             log.error("cannot find where the subtask stands", task=self.name, error=str(error))
             return stages.ProbeFailed((error,))
@@ -188,6 +190,7 @@ class SubTask:
         try:
             outcome = self._framed_run(run)
         except Exception as exc:  # noqa: BLE001 - whatever a unit raises pauses its subtask with that error
+            self._log_bug(exc)
             outcome = UnitOutcome(errors=[errors.wrap(exc)])
         finally:
             run.done.set()
@@ -206,6 +209,11 @@ class SubTask:
         if outcome.finished:
             self._after_unit(run.unit.unit_type)
         return outcome
+
+    def _log_bug(self, exc: Exception) -> None:
+        """An exception that nobody made for operators: where it came from is what helps to mend it."""
+        if not isinstance(exc, DMError):
+            log.error("unexpected exception in a unit", task=self.name, trace="".join(traceback.format_exception(exc)))
 
     def _report(self, unit_type: int, errs: Sequence[DMError]) -> None:
         for error in errs:
