@@ -31,7 +31,7 @@ from pkg.mysql.retry import retrying
 #: What all data needs to arrive as it is; the task's own session settings come on top.
 SESSION = {
     "time_zone": "+00:00",
-    "sql_mode": "STRICT_TRANS_TABLES,STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION",
+    "sql_mode": "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION",
     "foreign_key_checks": "0",
 }
 #: A restarting server is away for a minute or so: about two minutes of attempts.
@@ -180,7 +180,8 @@ def fenced(table: str, ticket: Ticket, marker: Marker | None) -> DMError:
     found = "no marker row" if marker is None else f"epoch {marker.epoch}, batch {marker.batch}"
     return errors.new(
         "SyncerEvent",
-        f"batch {ticket.number} of epoch {ticket.epoch} of source {ticket.source_id} may not write: {table} has {found}",
+        f"batch {ticket.number} of epoch {ticket.epoch} of source {ticket.source_id} may not write: "
+        f"{table} has {found}",
         scope="downstream",
         workaround="Another worker took over this subtask, or its meta tables were changed. Check with query-status "
         "which worker runs it; resume the task to take over.",

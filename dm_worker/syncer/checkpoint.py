@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import pymysql
 from pymysql.connections import Connection
@@ -26,14 +26,17 @@ from pkg.mysql.retry import retrying
 from pkg.mysql.schema import TableInfo
 
 T = TypeVar("T")
-Conn = Connection[Any]
+Conn: TypeAlias = "Connection[Any]"
 
 #: Tells our table structures from DM's in the column ``table_info``.
 _FORMAT = "dm-spark/1"
 _NO_SUCH_TABLE = 1146
 _NO_SUCH_SCHEMA = 1049
 _SYNTAX = 1064
-_LOCATION = "{0}_name VARCHAR(128) NOT NULL, {0}_pos BIGINT UNSIGNED NOT NULL, {0}_gtid LONGTEXT NOT NULL, {0}_rows BIGINT UNSIGNED NOT NULL"
+_LOCATION = (
+    "{0}_name VARCHAR(128) NOT NULL, {0}_pos BIGINT UNSIGNED NOT NULL,"
+    " {0}_gtid LONGTEXT NOT NULL, {0}_rows BIGINT UNSIGNED NOT NULL"
+)
 _CHARSET = " DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
 
 
