@@ -226,9 +226,19 @@ def rebalance(state: Topology) -> Plan:
     A binding that works is not touched, but for a source whose unfinished load lies on a worker that is free: only
     there can the load go on. Any event (a worker came or went, a new leader took over) ends here.
     """
+    ops: list[Op] = []
+    # A source that goes back frees a worker, to which another one may have to go back: each step settles one more.
+    while step := _rebalance_step(state):
+        ops += step
+        state = state.after(step)
+    return Plan(_once_per_key(ops))
+
+
+def _rebalance_step(state: Topology) -> list[Op]:
     ops: list[Op] = [Delete(keys.BOUND.key(worker)) for worker in _broken_bounds(state)]
     state = state.after(ops)
     returns: list[Op] = [Delete(keys.BOUND.key(worker)) for worker in _bound_in_vain(state)]
+    ops += returns
     state = state.after(returns)
     free = {worker for worker in state.workers if state.worker_stage(worker) in ("free", "relay")}
     unbound = set(state.unbound_sources())
@@ -238,13 +248,12 @@ def rebalance(state: Topology) -> Plan:
         for worker in free
         if state.relay_workers.get(worker, source) == source
     )
-    ops += returns
     for _, source, worker in choices:
         if source in unbound and worker in free:
             unbound.remove(source)
             free.remove(worker)
             ops += _bind(source, worker)
-    return Plan(_once_per_key(ops))
+    return ops
 
 
 def _bound_in_vain(state: Topology) -> list[str]:

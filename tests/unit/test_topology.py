@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -195,11 +195,20 @@ class Cluster(RuleBasedStateMachine):
         assert set(self.state.stages.values()) <= {"Running", "Paused"}
 
 
-Cluster.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+Cluster.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
 TestCluster = Cluster.TestCase
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=1000, deadline=None)
+@example(
+    bounds={"w2": "s1", "w1": "s4"},
+    last={},
+    relay={},
+    load={("t1", "s1"): "w1", ("t1", "s4"): "w3"},
+    alive={"w1", "w2", "w3"},
+    registered={"w1", "w2", "w3"},
+    sources={"s1", "s4"},
+)
 @given(
     bounds=st.dictionaries(names(WORKERS), names(SOURCES)),
     last=st.dictionaries(names(WORKERS), names(SOURCES)),
