@@ -12,6 +12,7 @@ from zlib import crc32
 
 from pkg import errors
 from pkg.binlog import constants as c
+from pkg.binlog.cursor import malformed
 from pkg.binlog.events import HEADER, Event, parse_format_description, parse_rotate
 
 #: The CRC32 of any bytes followed by their own little-endian CRC32.
@@ -100,13 +101,7 @@ class Framer:
         return event._replace(data=event.data[: -c.CHECKSUM_SIZE])
 
     def _torn(self, kind: int, log_pos: int, size: int, why: str) -> errors.DMError:
-        return errors.new(
-            "BinlogParseSingleEv",
-            f"binlog event of type {kind} that ends at ({self.file or 'unknown file'}, {log_pos}), {size} bytes long, "
-            f"is damaged: {why}",
-            workaround="Check the binlog file with mysqlbinlog --verify-binlog-checksum; if it is damaged, "
-            "migrate this upstream again from a full copy.",
-        )
+        return malformed(kind, log_pos, size, self.file, why)
 
 
 class PacketFramer(Framer):
@@ -138,19 +133,26 @@ class PacketFramer(Framer):
         """
         if self._failure is not None:
             raise self._failure
-        if self._waiting and len(self._buffer) - self._pos + self._waiting >= self._needed:
-            self._buffer = b"".join((self._buffer[self._pos :], *self._chunks))
-            self._pos = 0
-            self._chunks.clear()
-            self._waiting = 0
         events: list[Event] = []
         try:
             self._fill(events, max_bytes)
+            if not events and self._join():
+                self._fill(events, max_bytes)
         except (errors.DMError, ServerEnd, ServerError) as exc:
             self._failure = exc
             if not events:
                 raise
         return events
+
+    def _join(self) -> bool:
+        """Puts what was fed behind the rest of the buffer, once that completes the packet at hand."""
+        if not self._waiting or len(self._buffer) - self._pos + self._waiting < self._needed:
+            return False
+        self._buffer = b"".join((self._buffer[self._pos :], *self._chunks))
+        self._pos = 0
+        self._chunks.clear()
+        self._waiting = 0
+        return True
 
     def _fill(self, events: list[Event], max_bytes: int) -> None:
         left = self._usual(events, max_bytes)

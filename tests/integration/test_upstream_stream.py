@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +19,7 @@ from pkg.binlog.position import Location, Position
 from pkg.binlog.stream import BinlogStream
 from pkg.binlog.table_map import parse_table_map
 from pkg.binlog.upstream import open_upstream
-from pkg.config.model import DBConfig
+from pkg.config.model import DBConfig, SecurityConfig
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.binlog_replay import apply_changes, checksum, decode, events_between, here, open_at
 
@@ -274,6 +276,38 @@ def test_formats_before_mysql_5_6(new_mariadb: Callable[..., MariaDBServer]) -> 
     apply_changes(conn, "s.dst", ["a", "t", "d", "s"], ["a"], decoded.changes)
     assert checksum(conn, "s.src") == checksum(conn, "s.dst")
     conn.close()
+
+
+def test_fractions_in_mariadbs_own_form_are_refused(new_mariadb: Callable[..., MariaDBServer]) -> None:
+    server = new_mariadb(extra=["--mysql56-temporal-format=OFF"])
+    server.execute("CREATE DATABASE s", "CREATE TABLE s.src (a INT PRIMARY KEY, d DATETIME(3))")
+    start = here(server)
+    server.execute("INSERT INTO s.src VALUES (1, '2024-01-01 00:00:00.123')")
+    found = events_between(server, start, here(server).position)
+    with pytest.raises(errors.DMError, match="`d`") as caught:
+        decode(server, found, "s", "src", [0])
+    assert caught.value.code == 11076
+
+
+def test_stream_over_tls(new_mariadb: Callable[..., MariaDBServer], tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    subprocess.run([*command, "-out", str(cert), "-keyout", str(key)], check=True, capture_output=True)
+    server = new_mariadb(extra=[f"--ssl-cert={cert}", f"--ssl-key={key}"])
+    server.execute("CREATE USER safe@'%' REQUIRE SSL", "GRANT ALL ON *.* TO safe@'%'", "CREATE DATABASE s")
+    server.execute("CREATE TABLE s.src (a INT PRIMARY KEY, b LONGTEXT)")
+    start = here(server)
+    server.execute("INSERT INTO s.src SELECT seq, REPEAT('x', 5000) FROM s.seq_1_to_2000")
+    cfg = replace(server.db_config, user="safe", security=SecurityConfig(ssl_ca=str(cert)))
+    stream = open_upstream(cfg, start, flavor="mariadb", server_id=9, use_gtid=False, heartbeat=0.5)
+    found = _read_until(stream, lambda events: any(e.type == c.XID_EVENT for e in events))
+    assert sum(len(event.data) for event in found) > 10_000_000
+    _read_until(stream, lambda events: any(e.type == c.HEARTBEAT_EVENT for e in events))
+    timer = threading.Timer(0.3, stream.abort)
+    timer.start()
+    assert _failure(stream, wait=30).code == 11041
+    timer.join()
+    stream.close()
 
 
 def test_minimal_row_image_is_refused(upstream: SQLServer) -> None:

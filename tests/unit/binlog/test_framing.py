@@ -161,3 +161,15 @@ def test_aborted_file_stops(tmp_path: Path) -> None:
     assert caught.value.code == 11041
     stream.close()
     stream.close()
+
+
+def test_small_events_after_a_big_one_do_not_wait() -> None:
+    """What the big event needed must not hold back the ones after it."""
+    big, small = build.packets([build.raw(23, bytes(10_000))]), build.packets([build.raw(16, bytes(8))])
+    framer = PacketFramer(checksummed=False)
+    framer.feed(big[:5000])
+    assert framer.split(1) == []
+    framer.feed(big[5000:] + small)
+    assert [event.type for event in framer.split(1) + framer.split(1)] == [23, 16]
+    framer.feed(small)
+    assert [event.type for event in framer.split(1)] == [16]
