@@ -32,7 +32,8 @@ _FIRST_BACKOFF = 0.5
 _LONGEST_BACKOFF = 10.0
 #: A member that lived this long (seconds) starts its backoff anew.
 _LIVED_WELL = 60.0
-_TAIL_LINES = 20
+_HEAD_LINES = 3
+_TAIL_LINES = 17
 _JOIN_FILE = "join"
 
 
@@ -48,6 +49,8 @@ class EmbeddedEtcd:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._supervisor: threading.Thread | None = None
+        # What the present process said first (bad arguments) and last (everything else).
+        self._head: list[str] = []
         self._tail: collections.deque[str] = collections.deque(maxlen=_TAIL_LINES)
         self._exits = 0
 
@@ -67,6 +70,9 @@ class EmbeddedEtcd:
 
         Raises 38040 if it cannot join the cluster, 38038 if it ends or is not ready within ``timeout`` seconds.
         """
+        security = self._config.security
+        if security and security.cert_allowed_cn:
+            log.warning("etcd's own port takes every certificate of the authority: it checks cert-allowed-cn for peers")
         binary = etcd_binary()
         cluster, state = self._membership()
         arguments = etcd_arguments(self._config, cluster, state)
@@ -147,8 +153,10 @@ class EmbeddedEtcd:
     def _read_log(self, process: subprocess.Popen[str]) -> None:
         """Passes the member's warnings on into our log, until it ends."""
         assert process.stdout is not None
+        self._head.clear()
+        self._tail.clear()
         for line in process.stdout:
-            self._tail.append(line.rstrip())
+            (self._head if len(self._head) < _HEAD_LINES else self._tail).append(line.rstrip())
             _log_line(line)
 
     def _wait_ready(self, timeout: float) -> None:
@@ -171,7 +179,7 @@ class EmbeddedEtcd:
         return new(
             "MasterStartEmbedEtcdFail",
             message,
-            raw="\n".join(self._tail),
+            raw="\n".join([*self._head, *self._tail]),
             workaround="Check peer-urls, etcd-client-urls (ports in use?), initial-cluster and data-dir; "
             "the other masters of a new cluster must be started too.",
         )

@@ -85,9 +85,9 @@ def _tls_arguments(security: SecurityConfig, data_dir: Path) -> list[str]:
             f"--{side}key-file={files['key']}",
             f"--{side}trusted-ca-file={files['ca']}",
             f"--{side}client-cert-auth=true",
-            *(f"--{side or 'client-'}cert-allowed-cn={name}" for name in security.cert_allowed_cn),
         ]
-    return arguments
+    # etcd checks names of peers only; of its clients it asks for a certificate of the authority.
+    return arguments + [f"--peer-cert-allowed-cn={name}" for name in security.cert_allowed_cn]
 
 
 def _pem_file(path: str, content: bytes, place: Path) -> str:

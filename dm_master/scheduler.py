@@ -99,6 +99,9 @@ class Scheduler:
             self._mirrors, self._thread = (), None
             self._topology = Topology()
         for mirror in mirrors:
+            # All at once: each may be waiting for an etcd that does not answer.
+            mirror.stop(wait=False)
+        for mirror in mirrors:
             mirror.stop()
         if thread is not None and thread is not threading.current_thread():
             thread.join()

@@ -45,10 +45,10 @@ class PrefixMirror:
         self._thread.start()
         return self
 
-    def stop(self) -> None:
-        """Ends the mirror; no callback runs after it returns (unless called from one)."""
+    def stop(self, *, wait: bool = True) -> None:
+        """Ends the mirror; no callback runs after it returns (unless called from one, or not to ``wait``)."""
         self._stop.set()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
+        if wait and self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
 
     def wait_synced(self, timeout: float) -> bool:

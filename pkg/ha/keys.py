@@ -58,8 +58,6 @@ TASK_TEXT = KeyFamily("/dm-master/upstream/task", ("task",))
 
 #: The election's prefix; the key ends in the lease id in hex.
 LEADER_PREFIX = "/dm-master/leader/"
-CLUSTER_VERSION = "/dm-cluster/version"
-CLUSTER_ID = "/dm-cluster/id"
 
 
 def leader_key(lease_id: int) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -125,6 +128,57 @@ def test_a_former_leader_cannot_write(etcd: EtcdServer, stand: Callable[..., Can
         assert stored is not None
         assert stored.value == "by m1"
         assert not keeper.valid()
+
+
+PAUSABLE = """
+import sys
+from dm_master.election import Election
+from pkg.etcd import EtcdClient, Put
+from pkg.ha.records import LeaderInfo
+
+client = EtcdClient([sys.argv[1]])
+terms = []
+election = Election(
+    client,
+    LeaderInfo("m1", "m1:8261"),
+    on_elected=lambda term: (terms.append(term), print("elected", flush=True)),
+    on_lost=lambda: print("lost", flush=True),
+    ttl=int(sys.argv[2]),
+)
+election.start()
+for _ in sys.stdin:
+    print("wrote" if client.txn([terms[0].compare], [Put("/state", "by m1")]).succeeded else "refused", flush=True)
+"""
+
+
+def test_a_leader_that_wakes_from_a_long_pause_cannot_write(etcd: EtcdServer, stand: Callable[..., Candidate]) -> None:
+    command = [sys.executable, "-c", PAUSABLE, etcd.endpoint, str(TTL)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def write() -> None:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+
+    try:
+        assert process.stdout.readline() == "elected\n"
+        write()
+        assert process.stdout.readline() == "wrote\n"
+        process.send_signal(signal.SIGSTOP)
+        successor = stand("m2")
+        led_by(successor)
+        assert successor.client.txn([successor.terms[0].compare], [Put("/state", "by m2")]).succeeded
+        write()
+        process.send_signal(signal.SIGCONT)
+        assert {process.stdout.readline(), process.stdout.readline()} == {"lost\n", "refused\n"}
+        stored = successor.client.get("/state")
+        assert stored is not None
+        assert stored.value == "by m2"
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_leader_without_etcd_steps_down_within_its_lease(etcd: EtcdServer, stand: Callable[..., Candidate]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -362,3 +363,19 @@ def test_an_elected_master_schedules_and_its_successor_goes_on(etcd: EtcdServer)
         assert list(successor.sources()) == ["s1"]
         second.stop()
         assert not successor.started
+
+
+def test_a_master_without_etcd_still_ends_in_time(etcd: EtcdServer) -> None:
+    with EtcdClient([etcd.endpoint]) as client:
+        scheduler = Scheduler(client, on_failure=lambda: election.resign())
+        election = Election(
+            client, LeaderInfo("m1", "m1:8261"), on_elected=scheduler.start, on_lost=scheduler.stop, ttl=60
+        )
+        election.start()
+        wait_until(lambda: scheduler.started, "m1 schedules")
+        scheduler.add_source(source("s1"))
+        etcd.kill()
+        began = time.monotonic()
+        election.stop()
+        assert time.monotonic() - began < 20
+        assert not scheduler.started

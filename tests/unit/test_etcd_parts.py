@@ -189,7 +189,6 @@ def test_tls_covers_clients_and_peers(tmp_path: Path) -> None:
         f"--key-file={key}",
         "--trusted-ca-file=/ca.pem",
         "--client-cert-auth=true",
-        "--client-cert-allowed-cn=dm",
         "--peer-cert-file=/cert.pem",
         f"--peer-key-file={key}",
         "--peer-trusted-ca-file=/ca.pem",
