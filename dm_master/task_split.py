@@ -10,13 +10,11 @@ from pkg.config.model import InstanceConfig, Meta, SourceConfig, SubTaskConfig, 
 from pkg.config.program import nearest
 from pkg.mysql.introspect import ServerInfo
 
-_LEFT_OUT_MODES = frozenset(
-    {
-        "NO_ZERO_IN_DATE", "NO_ZERO_DATE", "ERROR_FOR_DIVISION_BY_ZERO", "NO_AUTO_CREATE_USER",
-        "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES",
-    }
+#: Of the upstream's modes, those that decide what a generated column of the target computes.
+_KEPT_MODES = frozenset({"HIGH_NOT_PRECEDENCE", "NO_UNSIGNED_SUBTRACTION", "PIPES_AS_CONCAT", "NO_ENGINE_SUBSTITUTION"})
+_ADDED_MODES = (
+    "IGNORE_SPACE", "NO_AUTO_VALUE_ON_ZERO", "ALLOW_INVALID_DATES", "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES",
 )  # fmt: skip
-_ADDED_MODES = ("IGNORE_SPACE", "NO_AUTO_VALUE_ON_ZERO", "ALLOW_INVALID_DATES")
 
 
 def split_task(task: TaskConfig, sources: Mapping[str, SourceConfig], only: Sequence[str] = ()) -> list[SubTaskConfig]:
@@ -85,19 +83,19 @@ def with_start_position(subtask: SubTaskConfig, meta: Meta) -> SubTaskConfig:
 
 
 def target_session(target: ServerInfo, upstream_sql_mode: str, task: TaskConfig) -> tuple[tuple[str, str], ...]:
-    """The target's session variables as DM sets them; what the file gives wins.
+    """The session variables of the target's writers: what the file gives, and defaults for the rest.
 
-    ``upstream_sql_mode`` is the upstream's global sql_mode. Modes that refuse values an upstream may hold are left out.
+    ``upstream_sql_mode`` is the upstream's global sql_mode. DM takes nearly all of it but strictness. Ours stays
+    strict, for a value that does not fit must be an error and not cut; modes that read literals otherwise, or that
+    the target's family may not know, are left out. No time zone is set: rows travel in UTC, and a writer in
+    another zone would shift every TIMESTAMP.
     """
-    given = dict(task.target.session)
-    names = {name.lower() for name in given}
-    session: dict[str, str] = {}
-    if target.flavor == "tidb" and target.version >= (3, 0, 0) and "tidb_txn_mode" not in names:
-        session["tidb_txn_mode"] = "optimistic"
-    if "sql_mode" not in names:
-        kept = [mode for mode in upstream_sql_mode.upper().split(",") if mode and mode not in _LEFT_OUT_MODES]
-        session["sql_mode"] = ",".join(dict.fromkeys((*kept, *_ADDED_MODES)))
-    session |= {name: value for name, value in given.items() if not (task.timezone and name.lower() == "time_zone")}
-    if task.timezone:
-        session["time_zone"] = task.timezone
+    session = {name: value for name, value in task.target.session if name != "time_zone"}
+    if target.flavor == "tidb" and target.version >= (3, 0, 0):
+        session.setdefault("tidb_txn_mode", "optimistic")
+    if "sql_mode" in session:
+        modes = [*session["sql_mode"].upper().split(","), "NO_AUTO_VALUE_ON_ZERO"]
+    else:
+        modes = [*(mode for mode in upstream_sql_mode.upper().split(",") if mode in _KEPT_MODES), *_ADDED_MODES]
+    session["sql_mode"] = ",".join(dict.fromkeys(filter(None, modes)))
     return tuple(session.items())

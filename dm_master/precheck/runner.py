@@ -16,7 +16,10 @@ from dm_master.precheck.table_checks import Shard
 from dm_master.task_split import split_task
 from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig, TaskMode
 from pkg.errors import DMError
+from pkg.log import get_logger
 from pkg.mysql.connection import classify
+
+log = get_logger("precheck")
 
 _DUMP: frozenset[TaskMode] = frozenset({"full", "all", "dump"})
 _LOAD: frozenset[TaskMode] = frozenset({"full", "all", "load", "load&sync"})
@@ -121,6 +124,8 @@ def run_prechecks(
     Whatever is wrong with the servers is in the answer. Raises 20031 for sources that do not exist.
     """
     subtasks = split_task(task, sources, only)
+    for text in task.warnings:
+        log.warning("task file", task=task.name, warning=text)
     if "all" in task.ignore_checking_items:
         return conclude((), task.warnings)
     results: list[CheckResult] = []
@@ -169,6 +174,14 @@ def _check_source(subtask: SubTaskConfig, target_there: bool) -> tuple[Upstream 
             run = check.run
             findings = _guarded(lambda run=run: run(upstream), upstream)  # type: ignore[misc]
             results.append(CheckResult(check.name, check.desc, findings, upstream.address))
+    routes = _guarded(lambda: _routes(upstream), upstream)
+    results.append(
+        CheckResult("table route check", "check whether each table has one target", routes, upstream.address)
+    )
+    if routes:
+        # Without targets nothing can be compared: one error instead of the same from every check.
+        upstream.close()
+        return None, results
     if "table_schema" not in ignored:
         results.append(
             CheckResult(
@@ -179,6 +192,12 @@ def _check_source(subtask: SubTaskConfig, target_there: bool) -> tuple[Upstream 
             )
         )
     return upstream, results
+
+
+def _routes(upstream: Upstream) -> list[Finding]:
+    """Raises 40080 for a table that two routes claim."""
+    _targets([upstream])
+    return []
 
 
 def _table_schema(upstream: Upstream, target_there: bool) -> list[Finding]:

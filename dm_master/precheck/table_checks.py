@@ -251,7 +251,7 @@ def check_online_ddl(upstream: Upstream) -> list[Finding]:
     for schema, tables in upstream.schemas.items() if upstream.subtask.online_ddl else ():
         for table in tables:
             match = next((found for rule in rules if (found := rule.match(table))), None)
-            if match and (schema, match[1]) in upstream.routed:
+            if match and (schema, match[1]) in upstream.tables:
                 findings.append(
                     fail(
                         f"table `{schema}`.`{match[1]}` is being changed online by way of `{table}`",

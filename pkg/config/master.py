@@ -141,7 +141,8 @@ def load_master_config(argv: Sequence[str]) -> MasterConfig:
     """Reads the command line (without the program's name) and the file that it names.
 
     Raises 38010, 38012 (flags), 20018 (unreadable file), 38013 (TOML, wrong type), 38011 (unknown key), 38014 (a
-    duration), 38035, 38039, 38042, 38050 (addresses), 38037 (etcd settings) or 20067 (secret key).
+    duration), 38035, 38039, 38042, 38050 (addresses), 38037 (etcd settings), 20067 (secret key) or
+    38053 (v1-sources-path).
     """
     if any(word in ("-h", "-help", "--help") for word in argv):
         return MasterConfig(help=True)
@@ -157,6 +158,12 @@ def load_master_config(argv: Sequence[str]) -> MasterConfig:
 def _adjust(config: MasterConfig) -> MasterConfig:
     check_logging(config.log_level, config.log_format, CODES)
     _check_ranges(config)
+    if config.v1_sources_path:
+        raise errors.new(
+            "MasterFailToImportFromV10x",
+            "v1-sources-path: importing sources of DM 1.0 is not supported yet",
+            workaround="Remove the key and add the sources by `dmctl operate-source create`.",
+        )
     advertise = _advertise_addr(config)
     name = config.name or f"dm-master-{socket.gethostname()}"
     peers = config.advertise_peer_urls or config.peer_urls

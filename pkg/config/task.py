@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast, get_args
 
 from pkg.config import filters, unit_blocks
-from pkg.config.database import read_database
+from pkg.config.database import check_target_session, read_database
 from pkg.config.keys import TASK
 from pkg.config.model import (
     SHADOW_TABLE_RULES,
@@ -102,6 +102,7 @@ class _Reader:
                 "ConfigNeedTargetDB", "target-database", "target-database is missing", "Add host, port, user, password."
             )
         target = read_database(target_section, "ConfigNeedTargetDB", self._warnings)
+        check_target_session(target_section, target, self._warnings)
         instances = self._instances(mode, target)
         self._refuse_later_features()
         self._note_deprecated()

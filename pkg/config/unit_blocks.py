@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 
 from pkg.config.model import DBConfig, LoaderConfig, MydumperConfig, SyncerConfig
@@ -33,6 +34,10 @@ def read_mydumper(section: Section, warnings: list[str]) -> MydumperConfig:
             f"chunk-filesize: {exc}",
             'Write MiB as a number, or "64MiB".',
         ) from None
+    try:
+        shlex.split(section.text("extra-args"))
+    except ValueError as exc:
+        raise section.error("ConfigYamlTransform", "extra-args", f"extra-args: {exc}", "Close the quotes.") from None
     return MydumperConfig(
         mydumper_path=section.text("mydumper-path", default.mydumper_path),
         threads=section.whole("threads", 0) or default.threads,

@@ -90,17 +90,27 @@ def _target(flavor: str) -> ServerInfo:
     return ServerInfo(flavor, (8, 0, 11), "8.0.11", 1, "", True)
 
 
-def test_session_of_the_target_as_dm_sets_it() -> None:
-    session = dict(target_session(_target("tidb"), "STRICT_TRANS_TABLES,NO_ZERO_DATE,ANSI_QUOTES", TASK))
+def test_writers_stay_strict_whatever_the_upstream_is() -> None:
+    """A value that does not fit is an error: cut data would be silent."""
+    session = dict(target_session(_target("mysql"), "NO_ZERO_DATE,NO_UNSIGNED_SUBTRACTION", TASK))
     assert session == {
-        "tidb_txn_mode": "optimistic",
-        "sql_mode": "ANSI_QUOTES,IGNORE_SPACE,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES",
-        "time_zone": "+08:00",
+        "sql_mode": "NO_UNSIGNED_SUBTRACTION,IGNORE_SPACE,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,"
+        "STRICT_TRANS_TABLES,STRICT_ALL_TABLES"
     }
-    assert "tidb_txn_mode" not in dict(target_session(_target("mysql"), "", TASK))
 
 
-def test_given_session_variables_win_but_for_the_time_zone() -> None:
-    given = DBConfig("h", 1, session=(("SQL_MODE", "ANSI"), ("time_zone", "UTC"), ("tidb_txn_mode", "pessimistic")))
-    session = dict(target_session(_target("tidb"), "NO_ZERO_DATE", dataclasses.replace(TASK, target=given)))
-    assert session == {"SQL_MODE": "ANSI", "tidb_txn_mode": "pessimistic", "time_zone": "+08:00"}
+@pytest.mark.parametrize("mode", ["NO_BACKSLASH_ESCAPES", "ANSI_QUOTES", "EMPTY_STRING_IS_NULL", "NO_ZERO_IN_DATE"])
+def test_upstream_modes_that_change_data_stay_upstream(mode: str) -> None:
+    assert mode not in dict(target_session(_target("mariadb"), mode, TASK))["sql_mode"]
+
+
+def test_tidb_gets_optimistic_transactions_unless_told_otherwise() -> None:
+    assert dict(target_session(_target("tidb"), "", TASK))["tidb_txn_mode"] == "optimistic"
+    given = dataclasses.replace(TASK, target=DBConfig("h", 1, session=(("tidb_txn_mode", "pessimistic"),)))
+    assert dict(target_session(_target("tidb"), "", given))["tidb_txn_mode"] == "pessimistic"
+
+
+def test_given_session_wins_but_cannot_shift_time_or_renumber_rows() -> None:
+    given = DBConfig("h", 1, session=(("sql_mode", "ANSI"), ("time_zone", "+08:00"), ("foreign_key_checks", "1")))
+    session = dict(target_session(_target("mysql"), "NO_ZERO_DATE", dataclasses.replace(TASK, target=given)))
+    assert session == {"sql_mode": "ANSI,NO_AUTO_VALUE_ON_ZERO", "foreign_key_checks": "1"}

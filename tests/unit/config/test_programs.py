@@ -120,6 +120,7 @@ def test_bad_worker_file_names_the_place(tmp_path: Path, text: str, code: int, p
         ([*M, "start"], 38012),
         ([*M, "-config", "/no/such/file"], 20018),
         ([*M, "-secret-key-path", "/no/such/key"], 20067),
+        ([*M, "-v1-sources-path", "/old"], 38053),
     ],
 )
 def test_bad_master_flags_have_their_codes(argv: list[str], code: int) -> None:

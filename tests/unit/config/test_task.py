@@ -197,6 +197,7 @@ def test_rules_of_the_whole_task(old: str, new: str, code: int, place: str) -> N
         ("{source-id: s1, validator-config-name: v}", "validators: {v: {mode: half}}\n", 20055, "not valid"),
         ("{source-id: s1, mydumper: {chunk-filesize: big}}", "", 20047, "t.yaml:5:46"),
         ("{source-id: s1, mydumper: {threads: -1}}", "", 20003, "at least 0"),
+        ('{source-id: s1, mydumper: {extra-args: "--where \'a"}}', "", 20003, "extra-args"),
         ("{source-id: s1, loader: {import-mode: physical}}", "", 20053, "not supported yet"),
         ("{source-id: s1, loader: {import-mode: import-into}}", "", 20053, "not supported yet"),
         ("{source-id: s1, loader: {import-mode: fast}}", "", 20053, "not valid"),
@@ -269,6 +270,12 @@ def test_scalars_keep_their_text() -> None:
     assert task.target.password == "0123"
     assert task.target.session == (("time_zone", "+08:00"), ("a", "1"), ("b", "on"))
     assert task.timezone == "+08:00"
+
+
+@pytest.mark.parametrize("mode", ["ANSI,NO_BACKSLASH_ESCAPES", "empty_string_is_null"])
+def test_session_that_would_change_data_is_refused(mode: str) -> None:
+    error = _refused(TASK.replace("port: 4000", f"port: 4000, session: {{SQL_MODE: '{mode}'}}"))
+    assert error.message.startswith("t.yaml:3:57: sql_mode")
 
 
 def test_anchors_and_merges_work() -> None:
