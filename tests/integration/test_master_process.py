@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 from pkg.config.encrypt import decrypt
+from pkg.config.model import SecurityConfig
 from pkg.pb import dmworker_pb2
+from tests.harness.certificates import Authority
 from tests.harness.cluster import DMMaster, environment, program
 from tests.harness.etcd import EtcdServer
 from tests.harness.fake_worker import FakeWorker
@@ -472,6 +474,45 @@ def _masters(master: DMMaster) -> list[dict[str, Any]]:
     [members] = json.loads(call(master, "list-member", "-m"))["members"]
     masters: list[dict[str, Any]] = members["master"]["masters"]
     return masters
+
+
+def test_tls_covers_the_master_its_etcd_and_dmctl(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    own, client = authority.issue("master"), authority.issue("dmctl")
+
+    def flags(security: SecurityConfig) -> list[str]:
+        return ["--ssl-ca", security.ssl_ca, "--ssl-cert", security.ssl_cert, "--ssl-key", security.ssl_key]
+
+    extra = f'ssl-ca = "{own.ssl_ca}"\nssl-cert = "{own.ssl_cert}"\nssl-key = "{own.ssl_key}"\n'
+    server = DMMaster(tmp_path, extra=extra)
+    config = server.config.read_text()
+    server.config.write_text(config.replace("http://", "https://"))
+    server.start(wait=False)
+    try:
+
+        def leads() -> bool:
+            done = subprocess.run(
+                program("dmctl.cli", "--master-addr", server.address, "list-member", *flags(client)),
+                capture_output=True,
+                text=True,
+                env=environment(),
+                check=False,
+                timeout=60,
+            )
+            return '"name": "master1"' in done.stdout and '"alive": true' in done.stdout
+
+        wait_until(leads, "the master answers over TLS", 40, step=0.3)
+        plain = subprocess.run(
+            program("dmctl.cli", "--master-addr", server.address, "--rpc-timeout", "3s", "list-member"),
+            capture_output=True,
+            text=True,
+            env=environment(),
+            check=False,
+            timeout=60,
+        )
+        assert (plain.returncode, plain.stdout) == (1, "")
+    finally:
+        server.stop(seconds=15)
 
 
 @pytest.mark.parametrize(

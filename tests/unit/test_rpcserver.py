@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import http.client
 import json
 import os
@@ -15,10 +14,6 @@ from pathlib import Path
 
 import grpc
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from pkg.config.model import SecurityConfig
@@ -26,6 +21,7 @@ from pkg.metrics import Metrics
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
 from pkg.rpcchannel import normalize, open_channel, split_addresses
 from pkg.rpcserver import HttpRequest, HttpResponse, HttpRoutes, PortServer
+from tests.harness.certificates import Authority
 
 
 class _Echo(dmmaster_pb2_grpc.MasterServicer):
@@ -185,65 +181,20 @@ def test_address_forms(text: str, address: str) -> None:
     assert split_addresses(f"{text},,other:2") == [address, "other:2"]
 
 
-class _Authority:
-    """A certificate authority in a folder, for tests of TLS."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.key = ec.generate_private_key(ec.SECP256R1())
-        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
-        self.certificate = self._sign(self.name, self.key, authority=True)
-        self.path = self._write("ca.pem", self.certificate.public_bytes(serialization.Encoding.PEM))
-
-    def _sign(self, name: x509.Name, key: ec.EllipticCurvePrivateKey, *, authority: bool) -> x509.Certificate:
-        now = datetime.datetime.now(datetime.UTC)
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(self.name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(hours=1))
-            .not_valid_after(now + datetime.timedelta(hours=1))
-            .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        )
-        return builder.sign(self.key, hashes.SHA256())
-
-    def _write(self, name: str, data: bytes) -> str:
-        path = self.folder / name
-        path.write_bytes(data)
-        return str(path)
-
-    def issue(self, common_name: str, *, allowed: tuple[str, ...] = ()) -> SecurityConfig:
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-        certificate = self._sign(name, key, authority=False).public_bytes(serialization.Encoding.PEM)
-        pem = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        return SecurityConfig(
-            ssl_ca=self.path,
-            ssl_cert=self._write(f"{common_name}.pem", certificate),
-            ssl_key=self._write(f"{common_name}.key", pem),
-            cert_allowed_cn=allowed,
-        )
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> _Authority:
-    return _Authority(tmp_path)
-
-
-@pytest.fixture
-def tls_server(authority: _Authority) -> Iterator[PortServer]:
+def tls_server(authority: Authority) -> Iterator[PortServer]:
     port = PortServer("127.0.0.1", 0, _register, _routes(), authority.issue("server", allowed=("dm",)))
     port.start()
     yield port
     port.stop(0)
 
 
-def test_tls_covers_grpc_and_http(tls_server: PortServer, authority: _Authority) -> None:
+def test_tls_covers_grpc_and_http(tls_server: PortServer, authority: Authority) -> None:
     client = authority.issue("dm")
     with open_channel(f"localhost:{tls_server.port}", client) as channel:
         assert _echo(channel, "hello") == "hello"
@@ -255,7 +206,7 @@ def test_tls_covers_grpc_and_http(tls_server: PortServer, authority: _Authority)
     connection.close()
 
 
-def test_tls_refuses_clients_that_it_does_not_know(tls_server: PortServer, authority: _Authority) -> None:
+def test_tls_refuses_clients_that_it_does_not_know(tls_server: PortServer, authority: Authority) -> None:
     refused = [None, SecurityConfig(ssl_ca=authority.path), authority.issue("somebody-else")]
     for client in refused:
         with open_channel(f"localhost:{tls_server.port}", client) as channel, pytest.raises(grpc.RpcError) as caught:
@@ -263,7 +214,7 @@ def test_tls_refuses_clients_that_it_does_not_know(tls_server: PortServer, autho
         assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
 
 
-def test_certificates_may_be_given_as_bytes(authority: _Authority) -> None:
+def test_certificates_may_be_given_as_bytes(authority: Authority) -> None:
     files = authority.issue("dm")
     inline = SecurityConfig(
         ssl_ca_bytes=Path(files.ssl_ca).read_bytes(),
