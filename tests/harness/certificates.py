@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import ipaddress
 from pathlib import Path
 
 from cryptography import x509
@@ -12,9 +13,11 @@ from cryptography.x509.oid import NameOID
 
 from pkg.config.model import SecurityConfig
 
+_NAMES = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+
 
 class Authority:
-    """Issues certificates for ``localhost`` into ``folder``."""
+    """Issues certificates for ``localhost`` and 127.0.0.1 into ``folder``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -34,7 +37,7 @@ class Authority:
             .not_valid_before(now - datetime.timedelta(hours=1))
             .not_valid_after(now + datetime.timedelta(hours=1))
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+            .add_extension(x509.SubjectAlternativeName(_NAMES), critical=False)
         )
         return builder.sign(self.key, hashes.SHA256())
 

@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 from pkg.config.encrypt import decrypt
+from pkg.config.model import SecurityConfig
 from pkg.pb import dmworker_pb2
+from tests.harness.certificates import Authority
 from tests.harness.cluster import DMMaster, environment, program
 from tests.harness.etcd import EtcdServer
 from tests.harness.fake_worker import FakeWorker
@@ -62,36 +64,45 @@ def dmctl(master: DMMaster) -> Dmctl:
     return run
 
 
+def http(master: DMMaster, path: str, method: str = "GET", body: dict[str, Any] | None = None) -> Any:
+    """One request to the gateway: cheaper than a process where a test only prepares or waits."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"http://{master.address}/apis/v1alpha1/{path}", method=method, data=data)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)
+
+
+def stage_of(master: DMMaster, worker: str) -> str:
+    [member] = http(master, "members?worker=true")["members"]
+    stages = {one["name"]: one["stage"] for one in member["worker"]["workers"]}
+    return str(stages.get(worker, ""))
+
+
 @pytest.fixture
-def workers(master: DMMaster, dmctl: Dmctl) -> Iterator[Callable[[str], FakeWorker]]:
+def workers(master: DMMaster) -> Iterator[Callable[[str], FakeWorker]]:
     """Starts fake workers; at the end, no task, source or worker is left."""
     started: list[FakeWorker] = []
 
     def start(name: str) -> FakeWorker:
         worker = FakeWorker(name, master.address).start()
         started.append(worker)
-        wait_until(lambda: _worker_stage(dmctl, name) in ("free", "bound"), f"{name} is online", 10)
+        wait_until(lambda: stage_of(master, name) in ("free", "bound"), f"{name} is online", 10)
         return worker
 
     yield start
-    for task in dmctl("query-status")["tasks"] if dmctl("query-status").get("tasks") else []:
-        dmctl("stop-task", task["taskName"])
-    for source in dmctl("operate-source", "show")["sources"]:
-        dmctl("operate-source", "stop", source["source"])
+    http(master, "tasks/t1", "PUT", {"op": "Delete"})
+    sources = [one["source"] for one in http(master, "sources", "PUT", {"op": "ShowSource"})["sources"]]
+    if sources:
+        assert http(master, "sources", "PUT", {"op": "StopSource", "sourceID": sources})["result"]
     for worker in started:
         worker.stop()
-        wait_until(lambda name=worker.name: _worker_stage(dmctl, name) == "offline", "offline", 10)  # type: ignore[misc]
-        assert dmctl("offline-member", "--worker", "--name", worker.name)["result"]
+        wait_until(lambda name=worker.name: stage_of(master, name) == "offline", "offline", 10)  # type: ignore[misc]
+        assert http(master, f"members/worker/{worker.name}", "DELETE")["result"]
 
 
 def _members(dmctl: Dmctl, kind: str) -> Any:
     [member] = dmctl("list-member", f"--{kind}")["members"]
     return member[kind]
-
-
-def _worker_stage(dmctl: Dmctl, name: str) -> str:
-    stages = {one["name"]: one["stage"] for one in _members(dmctl, "worker")["workers"]}
-    return str(stages.get(name, ""))
 
 
 @pytest.fixture
@@ -160,7 +171,7 @@ def test_a_tasks_life(
     assert "code=46009" in unbound["msg"]
 
     worker = workers("w1")
-    wait_until(lambda: _worker_stage(dmctl, "w1") == "bound", "the source is bound", 10)
+    wait_until(lambda: stage_of(master, "w1") == "bound", "the source is bound", 10)
     shown = dmctl("operate-source", "show")["sources"]
     assert shown == [{"result": True, "msg": "", "source": "s1", "worker": "w1"}]
     again = dmctl("operate-source", "create", source)
@@ -207,7 +218,7 @@ def test_a_tasks_life(
     assert "has no source or not exist" in dmctl("stop-task", "t1")["msg"]
     assert "has no source or not exist" in dmctl("query-status", "t1")["msg"]
     assert dmctl("operate-source", "stop", "s1")["result"]
-    assert _worker_stage(dmctl, "w1") == "free"
+    assert stage_of(master, "w1") == "free"
 
 
 def test_configs_are_shown_without_secrets(
@@ -369,12 +380,12 @@ def test_a_source_moves_to_a_free_worker_with_its_tasks(
 
 
 def test_a_worker_that_dies_is_told_by_its_source(
-    dmctl: Dmctl, workers: Callable[[str], FakeWorker], upstream: MariaDBServer, tmp_path: Path
+    dmctl: Dmctl, master: DMMaster, workers: Callable[[str], FakeWorker], upstream: MariaDBServer, tmp_path: Path
 ) -> None:
     worker = workers("w1")
     dmctl("operate-source", "create", source_file(tmp_path, upstream, "s1"))
     worker.stop()
-    wait_until(lambda: _worker_stage(dmctl, "w1") == "offline", "the worker is offline", 15)
+    wait_until(lambda: stage_of(master, "w1") == "offline", "the worker is offline", 15)
     [answer] = dmctl("query-status", "-s", "s1")["sources"]
     assert answer["result"] is False
     assert answer["sourceStatus"]["worker"] == "source not bound"
@@ -463,6 +474,45 @@ def _masters(master: DMMaster) -> list[dict[str, Any]]:
     [members] = json.loads(call(master, "list-member", "-m"))["members"]
     masters: list[dict[str, Any]] = members["master"]["masters"]
     return masters
+
+
+def test_tls_covers_the_master_its_etcd_and_dmctl(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    own, client = authority.issue("master"), authority.issue("dmctl")
+
+    def flags(security: SecurityConfig) -> list[str]:
+        return ["--ssl-ca", security.ssl_ca, "--ssl-cert", security.ssl_cert, "--ssl-key", security.ssl_key]
+
+    extra = f'ssl-ca = "{own.ssl_ca}"\nssl-cert = "{own.ssl_cert}"\nssl-key = "{own.ssl_key}"\n'
+    server = DMMaster(tmp_path, extra=extra)
+    config = server.config.read_text()
+    server.config.write_text(config.replace("http://", "https://"))
+    server.start(wait=False)
+    try:
+
+        def leads() -> bool:
+            done = subprocess.run(
+                program("dmctl.cli", "--master-addr", server.address, "list-member", *flags(client)),
+                capture_output=True,
+                text=True,
+                env=environment(),
+                check=False,
+                timeout=60,
+            )
+            return '"name": "master1"' in done.stdout and '"alive": true' in done.stdout
+
+        wait_until(leads, "the master answers over TLS", 40, step=0.3)
+        plain = subprocess.run(
+            program("dmctl.cli", "--master-addr", server.address, "--rpc-timeout", "3s", "list-member"),
+            capture_output=True,
+            text=True,
+            env=environment(),
+            check=False,
+            timeout=60,
+        )
+        assert (plain.returncode, plain.stdout) == (1, "")
+    finally:
+        server.stop(seconds=15)
 
 
 @pytest.mark.parametrize(
