@@ -47,6 +47,7 @@ class SparkEngine:
             "spark.master": self._master,
             "spark.app.name": "dm-worker",
             "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
             "spark.scheduler.mode": "FAIR",
             "spark.locality.wait": "0",
             "spark.shuffle.compress": "false",
