@@ -24,7 +24,13 @@ from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 ROOT = Path(__file__).parents[3]
+#: Kills of the whole process: each costs the start of another Spark.
+KILLS = 2
+#: How long to wait for anything (seconds): machines that run several suites at once are slow.
+PATIENCE = 240.0
 ALL = [f"d.{name}" for name in TABLES]
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 class Writer:
@@ -64,14 +70,16 @@ def start_driver(cfg: SubTaskConfig) -> subprocess.Popen[str]:
 def kill_during_a_batch(driver: subprocess.Popen[str], target: MariaDBServer, chance: random.Random) -> None:
     """kill -9 at a random moment after the process has begun a batch of its own."""
     before = batch(target)[0]
-    end = time.monotonic() + 90
-    while batch(target)[0] < before + 2 or batch(target)[1] != "open":
-        assert driver.poll() is None, driver.stdout.read() if driver.stdout else ""
-        assert time.monotonic() < end, "the driver begins no batch"
-        time.sleep(0.01)
-    time.sleep(chance.random() * 0.4)
-    os.kill(driver.pid, signal.SIGKILL)
-    driver.wait(30)
+    end = time.monotonic() + PATIENCE
+    try:
+        while batch(target)[0] < before + 2 or batch(target)[1] != "open":
+            assert driver.poll() is None, driver.stdout.read() if driver.stdout else ""
+            assert time.monotonic() < end, "the driver begins no batch"
+            time.sleep(0.01)
+        time.sleep(chance.random() * 0.4)
+    finally:
+        os.kill(driver.pid, signal.SIGKILL)
+        driver.wait(30)
 
 
 @pytest.mark.parametrize("gtid", [False, True])
@@ -83,12 +91,12 @@ def test_killed_driver_loses_and_doubles_nothing(
     chance = random.Random(17)
     writer = Writer(mariadb_upstream, 100)
     try:
-        for _ in range(3):
+        for _ in range(KILLS):
             kill_during_a_batch(start_driver(cfg), target, chance)
     finally:
         writer.stop()
     with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream, 120)
+        run.wait_synced(mariadb_upstream, PATIENCE)
     assert_equal(mariadb_upstream, target, *ALL)
 
 
@@ -105,12 +113,12 @@ def test_transaction_beyond_the_budget_is_cut_and_killed_inside(
     for _ in range(3):
         with running(cfg, spark) as run:
             number = batch(target)[0]
-            end = time.monotonic() + 60
+            end = time.monotonic() + PATIENCE
             while batch(target)[0] < number + 3 and time.monotonic() < end and run.outcome is None:
                 time.sleep(0.02)
             assert run.stop(graceful=False).errors == []
     with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream, 120)
+        run.wait_synced(mariadb_upstream, PATIENCE)
     assert_equal(mariadb_upstream, target, "d.plain", "d.keyless")
 
 
@@ -151,7 +159,7 @@ def test_killed_python_workers_change_nothing(
                 for pid in python_workers():
                     os.kill(pid, signal.SIGKILL)
             writer.stop()
-            run.wait_synced(mariadb_upstream, 120)
+            run.wait_synced(mariadb_upstream, PATIENCE)
     finally:
         writer.stop()
     assert_equal(mariadb_upstream, target, *ALL)
@@ -172,13 +180,13 @@ def test_restarting_target_is_waited_for(
             target.start()
             wait_for(lambda: batch(target)[0] > 4)
             writer.stop()
-            run.wait_synced(mariadb_upstream, 120)
+            run.wait_synced(mariadb_upstream, PATIENCE)
     finally:
         writer.stop()
     assert_equal(mariadb_upstream, target, *ALL)
 
 
-def wait_for(condition: Callable[[], bool], timeout: float = 90) -> None:
+def wait_for(condition: Callable[[], bool], timeout: float = PATIENCE) -> None:
     end = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < end, "waited in vain"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from dm_worker.syncer import statements
@@ -177,3 +180,9 @@ def test_rows_without_key_are_matched_byte_by_byte_and_must_be_there() -> None:
         ),
         ("DELETE FROM `d`.`t` WHERE `id` <=> 2 AND " + text.replace("{}", "NULL") + " LIMIT 1", 1),
     ]
+
+
+def test_what_spark_workers_import_does_not_load_grpc() -> None:
+    # grpc and fork do not go together.
+    code = "import sys, dm_worker.syncer.tasks; sys.exit('grpc' in sys.modules or 'google.protobuf' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
