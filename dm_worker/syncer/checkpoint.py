@@ -7,6 +7,7 @@ batch row per source, one marker row per source and bucket, one row per DDL unde
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
@@ -122,7 +123,8 @@ class MetaStore:
         def take(conn: Conn) -> Durable:
             progress = self._read_progress(conn)
             newest = query(conn, f"SELECT COALESCE(MAX(epoch), 0) FROM {self.markers} WHERE id = %s", (self._id,))
-            epoch = max(int(newest[0][0]), progress.epoch if progress else 0) + 1
+            # Above every epoch there was, also when the rows that knew them are gone (--remove-meta).
+            epoch = max(int(newest[0][0]) + 1, progress.epoch + 1 if progress else 0, int(time.time()))
             if progress is None:
                 nowhere = Location(Position("", 0))
                 self._insert_batch(conn, Progress(0, epoch, IDLE, nowhere, nowhere))

@@ -46,6 +46,9 @@ class Limits:
     slice_bytes: int = 4 * 1024 * 1024
 
 
+DEFAULT_LIMITS = Limits()
+
+
 @dataclass(frozen=True, slots=True)
 class Advance:
     """Nothing to apply up to ``location``: only filtered events."""
@@ -88,7 +91,7 @@ class Planner:
         self._resolve = resolve
         self._gtids = gtids
         self._by_gtid = by_gtid
-        self._limits = limits or Limits()
+        self._limits = limits or DEFAULT_LIMITS
         self._until = until
         self._file = start.position.name
         self._offset = start.position.pos

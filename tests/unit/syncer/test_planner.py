@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 
 import pytest
@@ -107,7 +108,7 @@ def test_every_cut_is_a_place_to_go_on_from(logged: tuple[Log, list[int]], piece
     log, wanted = logged
     planner = Planner(start(), resolve, limits=LIMITS)
     edges = [0, *sorted(min(piece, len(log.events)) for piece in pieces), len(log.events)]
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in itertools.pairwise(edges):
         assert planner.feed(log.events[low:high]) == high - low
     planner.close()
     assert tags(planner.out) == wanted
