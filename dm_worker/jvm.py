@@ -26,7 +26,7 @@ from pkg.log import get_logger
 log = get_logger(__name__)
 
 #: Seconds a cold JVM may take on a busy machine until it is given up.
-START_TIMEOUT = 120.0
+START_TIMEOUT = 300.0
 #: Seconds the JVM gets to leave by itself once its stdin is closed.
 EXIT_TIMEOUT = 5.0
 _POLL = 0.05

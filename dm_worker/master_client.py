@@ -40,7 +40,7 @@ def register(masters: Sequence[str], name: str, address: str, security: Security
         try:
             return _register_at(master, name, address, security)
         except grpc.RpcError as exc:
-            reasons.append(f"{master}: {exc.code().name}: {exc.details()}")  # type: ignore[attr-defined]
+            reasons.append(f"{master}: {exc.code().name}: {exc.details()}")
         except (OSError, ValueError, http.client.HTTPException) as exc:
             reasons.append(f"{master}: {exc}")
         except DMError as exc:

@@ -65,13 +65,13 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
         if subtask.state.stage != pb.Paused:
             raise errors.new(
                 "WorkerUpdateTaskStage",
-                f"sub task {config.name} is {pb.Stage.Name(subtask.state.stage)}",  # type: ignore[arg-type]
+                f"sub task {config.name} is {pb.Stage.Name(subtask.state.stage)}",
                 workaround="Pause the task before changing its configuration.",
             )
         if subtask.state.unit != pb.Sync:
             raise errors.new(
                 "WorkerOperSyncUnitOnly",
-                f"sub task {config.name} is still in unit {pb.UnitType.Name(subtask.state.unit)}",  # type: ignore[arg-type]
+                f"sub task {config.name} is still in unit {pb.UnitType.Name(subtask.state.unit)}",
                 workaround="Wait until the full copy is done, or stop the task and start it anew.",
             )
         changed = fixed_changes(subtask.config, config)

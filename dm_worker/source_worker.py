@@ -28,8 +28,9 @@ from pkg.pb import dmworker_pb2 as pb
 
 log = get_logger(__name__)
 
-#: Seconds a killed unit gets to end before the worker as a whole has to.
-KILL_PATIENCE = 30.0
+#: Seconds a killed unit gets to end before the worker as a whole has to. One that waits for a cold Spark on a
+#: crowded machine does no harm meanwhile, and one that writes is fenced by its epoch.
+KILL_PATIENCE = 60.0
 #: The same when the worker is ending anyway, which has to be done within 30 s with everything else.
 LAST_PATIENCE = 8.0
 
@@ -246,7 +247,7 @@ class SourceWorker:
         # A stopped subtask may now be forgotten or replaced.
         self._dirty.set()
 
-    def _failed(self, subtask: SubTask, unit: int, may_resume: bool) -> None:
+    def _failed(self, subtask: SubTask, unit: pb.UnitType, may_resume: bool) -> None:
         self._metrics.unit_failed(unit, subtask.name, self.source.source_id, may_resume)
 
     def _each_subtask(self, action: Callable[[SubTask], None]) -> None:
@@ -285,7 +286,7 @@ def _stop_gracefully(subtask: SubTask) -> None:
     subtask.expect(pb.Stopped)
 
 
-def _before_unit(claim: LoadClaim, unit: int) -> None:
+def _before_unit(claim: LoadClaim, unit: pb.UnitType) -> None:
     match unit:
         case pb.Dump:
             claim.check()
@@ -296,7 +297,7 @@ def _before_unit(claim: LoadClaim, unit: int) -> None:
             claim.release()
 
 
-def _after_unit(claim: LoadClaim, unit: int) -> None:
+def _after_unit(claim: LoadClaim, unit: pb.UnitType) -> None:
     if unit == pb.Load:
         claim.release()
 

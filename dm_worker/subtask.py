@@ -49,13 +49,13 @@ class SubTask:
     def __init__(
         self,
         config: SubTaskConfig,
-        make_unit: Callable[[int, SubTaskConfig], Unit],
+        make_unit: Callable[[pb.UnitType, SubTaskConfig], Unit],
         policy: ResumePolicy,
         *,
-        before_unit: Callable[[int], None] = lambda _: None,
-        after_unit: Callable[[int], None] = lambda _: None,
+        before_unit: Callable[[pb.UnitType], None] = lambda _: None,
+        after_unit: Callable[[pb.UnitType], None] = lambda _: None,
         on_change: Callable[[SubTask], None] = lambda _: None,
-        on_failure: Callable[[SubTask, int, bool], None] = lambda *_: None,
+        on_failure: Callable[[SubTask, pb.UnitType, bool], None] = lambda *_: None,
         grace: float = GRACE,
     ) -> None:
         self.config = config
@@ -140,8 +140,8 @@ class SubTask:
                 "subtask stage",
                 task=self.name,
                 source=self.config.source_id,
-                stage=pb.Stage.Name(after.stage),  # type: ignore[arg-type]
-                unit=pb.UnitType.Name(after.unit),  # type: ignore[arg-type]
+                stage=pb.Stage.Name(after.stage),
+                unit=pb.UnitType.Name(after.unit),
             )
             self._on_change(self)
 
@@ -215,9 +215,9 @@ class SubTask:
         if not isinstance(exc, DMError):
             log.error("unexpected exception in a unit", task=self.name, trace="".join(traceback.format_exception(exc)))
 
-    def _report(self, unit_type: int, errs: Sequence[DMError]) -> None:
+    def _report(self, unit_type: pb.UnitType, errs: Sequence[DMError]) -> None:
         for error in errs:
-            log.error("unit failed", task=self.name, unit=pb.UnitType.Name(unit_type), error=str(error))  # type: ignore[arg-type]
+            log.error("unit failed", task=self.name, unit=pb.UnitType.Name(unit_type), error=str(error))
         self._on_failure(self, unit_type, resumable(errs))
 
     def _stop_run(self, run: _Run, graceful: bool) -> None:

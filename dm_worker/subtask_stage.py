@@ -15,7 +15,7 @@ from pkg.errors import DMError
 from pkg.pb import dmworker_pb2 as pb
 
 #: Which units a task mode runs, in order.
-CHAINS: dict[str, tuple[int, ...]] = {
+CHAINS: dict[str, tuple[pb.UnitType, ...]] = {
     "all": (pb.Dump, pb.Load, pb.Sync),
     "full": (pb.Dump, pb.Load),
     "incremental": (pb.Sync,),
@@ -47,7 +47,7 @@ class Result:
 class State:
     """Everything known about one subtask. ``index`` points into ``units``."""
 
-    units: tuple[int, ...]
+    units: tuple[pb.UnitType, ...]
     stage: int = pb.New
     expected: int = pb.New
     index: int = 0
@@ -59,7 +59,7 @@ class State:
     result: Result | None = None
 
     @property
-    def unit(self) -> int:
+    def unit(self) -> pb.UnitType:
         """The current unit's type, as the status shows it."""
         return self.units[min(self.index, len(self.units) - 1)]
 

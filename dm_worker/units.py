@@ -11,10 +11,10 @@ from pkg.config.model import SubTaskConfig
 from pkg.pb import dmworker_pb2 as pb
 
 #: Makes the unit of one type for one subtask.
-UnitFactory = Callable[[int, SubTaskConfig, SparkEngine], Unit]
+UnitFactory = Callable[[pb.UnitType, SubTaskConfig, SparkEngine], Unit]
 
 
-def make_unit(unit_type: int, config: SubTaskConfig, engine: SparkEngine) -> Unit:
+def make_unit(unit_type: pb.UnitType, config: SubTaskConfig, engine: SparkEngine) -> Unit:
     """The real units. Raises 40060 for a type that no unit serves."""
     match unit_type:
         case pb.Dump:

@@ -27,7 +27,7 @@ NAMES = {pb.Dump: "dump", pb.Load: "load", pb.Sync: "sync"}
 class FakeUnit:
     """Plays one unit."""
 
-    def __init__(self, unit_type: int, config: SubTaskConfig, folder: Path) -> None:
+    def __init__(self, unit_type: pb.UnitType, config: SubTaskConfig, folder: Path) -> None:
         self.unit_type = unit_type
         self.name = NAMES[unit_type]
         self.config = config
@@ -75,7 +75,7 @@ class FakeUnit:
         self.journal("remove-meta")
 
 
-def make_fake(unit_type: int, config: SubTaskConfig, engine: SparkEngine) -> FakeUnit:
+def make_fake(unit_type: pb.UnitType, config: SubTaskConfig, engine: SparkEngine) -> FakeUnit:
     return FakeUnit(unit_type, config, Path(os.environ["FAKE_UNITS"]))
 
 

@@ -86,7 +86,7 @@ class FakeUnitWorker(Process):
         return next((s.stage for s in self.query().subTaskStatus if s.name == task), 0)
 
     def wait_stage(self, stage: int, seconds: float = 15, task: str = "t1") -> None:
-        wait_until(lambda: self.stage(task) == stage, f"stage {pb.Stage.Name(stage)}\n{self.tail()}", seconds)  # type: ignore[arg-type]
+        wait_until(lambda: self.stage(task) == stage, f"stage {pb.Stage.Name(stage)}\n{self.tail()}", seconds)
 
 
 @pytest.fixture

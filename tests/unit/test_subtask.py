@@ -23,7 +23,7 @@ LOST = errors.new("DBBadConn", "connection lost")
 class Scripted:
     """A unit whose runs do what the script says; ``wait`` runs until stopped."""
 
-    def __init__(self, unit_type: int, script: list[str], finished: bool = False) -> None:
+    def __init__(self, unit_type: pb.UnitType, script: list[str], finished: bool = False) -> None:
         self.unit_type = unit_type
         self.script = script
         self.finished = finished
@@ -70,7 +70,7 @@ class Scripted:
 def make(mode: str, *scripted: Scripted, **options: object) -> SubTask:
     by_type = {unit.unit_type: unit for unit in scripted}
 
-    def unit(unit_type: int, config: SubTaskConfig) -> Unit:
+    def unit(unit_type: pb.UnitType, config: SubTaskConfig) -> Unit:
         return by_type[unit_type]
 
     config = SubTaskConfig(name="t", source_id="s", task_mode=mode, from_=SERVER, to=SERVER)  # type: ignore[arg-type]
@@ -140,7 +140,7 @@ def test_a_complete_load_is_believed_although_its_dump_is_gone() -> None:
 
 
 def test_a_refusal_before_a_unit_keeps_it_from_running() -> None:
-    def refuse(unit: int) -> None:
+    def refuse(unit: pb.UnitType) -> None:
         raise errors.new("LoadTaskWorkerNotMatch", "elsewhere")
 
     load = Scripted(pb.Load, [])

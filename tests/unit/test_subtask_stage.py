@@ -143,7 +143,7 @@ class SubTaskMachine(RuleBasedStateMachine):
     @initialize(mode=st.sampled_from(sorted(m.CHAINS)))
     def create(self, mode: str) -> None:
         self.state = m.initial(mode)
-        self.wanted = pb.New
+        self.wanted: int = pb.New
         self.busy: m.Probe | m.StartUnit | None = None
         self.told_to_stop = False
         self.closed = 0
