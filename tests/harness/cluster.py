@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -148,7 +149,7 @@ class Cluster:
 
     def dmctl(self, *args: str, timeout: float = 120) -> dict[str, Any]:
         """One dmctl call; its JSON answer."""
-        text = self.dmctl_text(*args, timeout=timeout)
+        text = escape_check_text(self.dmctl_text(*args, timeout=timeout))
         try:
             answer: dict[str, Any] = json.loads(text)
         except ValueError:
@@ -213,6 +214,15 @@ class Cluster:
             wait_until(ready, what, seconds, step=0.3)
         except HarnessError as exc:
             raise HarnessError(f"{exc}\n{self.dmctl_text('query-status', '--more')}\n{self.logs()}") from None
+
+
+def escape_check_text(text: str) -> str:
+    """As DM, dmctl prints a precheck's details un-escaped inside the answer, for people; this makes it JSON again."""
+    return re.sub(
+        r'(?s)"(msg|checkResult)": "(fail to check|pre-check is passed\.)(.*?)"(,?\n    "|\n}\s*$)',
+        lambda m: f'"{m[1]}": {json.dumps(m[2] + m[3])}{m[4]}',
+        text,
+    )
 
 
 def http_ok(url: str) -> bool:
