@@ -12,6 +12,7 @@ A rule with an empty table pattern is a *schema-level* rule, the others are *tab
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -232,6 +233,8 @@ class NamePattern:
 
     def __init__(self, pattern: str, case_sensitive: bool) -> None:
         self._regex = None
+        #: Every name that matches begins with it ('' when that is not known); lower case when case does not count.
+        self.prefix = _literal_prefix(pattern) if case_sensitive else _literal_prefix(pattern).lower()
         self._wildcard: Selector[bool] | None = None
         if pattern.startswith(REGEX_MARK):
             self._regex = compile_name_regex(pattern[len(REGEX_MARK) :], case_sensitive=case_sensitive)
@@ -243,3 +246,17 @@ class NamePattern:
         if self._wildcard is not None:
             return bool(self._wildcard.match(name).schema_level)
         return self._regex is not None and self._regex.search(name) is not None
+
+
+_ANCHORED_LITERAL = re.compile(r"~\^([\w-]*)(?![\w*?{+-])", re.ASCII)
+_WILDCARD_LITERAL = re.compile(r"[^*?\[~]*")
+
+
+def _literal_prefix(pattern: str) -> str:
+    """The plain characters that a pattern begins with; '' for a regular expression that may begin otherwise."""
+    if not pattern.startswith(REGEX_MARK):
+        literal = _WILDCARD_LITERAL.match(pattern)
+        return literal[0] if literal else ""
+    anchored = _ANCHORED_LITERAL.match(pattern)
+    # An alternative may begin in another way, wherever it stands.
+    return anchored[1] if anchored and "|" not in pattern else ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from pkg import errors
@@ -31,7 +32,9 @@ class TableRouter:
     def __init__(self, routes: Sequence[RouteRule], case_sensitive: bool) -> None:
         self._case_sensitive = case_sensitive
         self._selector: Selector[tuple[int, RouteRule]] = Selector(case_sensitive)
-        self._regexes: list[_RegexRule] = []
+        # By what their schema's name begins with, so that a schema is not tried against thousands of expressions.
+        self._regexes: dict[str, list[_RegexRule]] = {}
+        self._by_schema: dict[str, list[_RegexRule]] = {}
         self._cache: dict[tuple[str, str], tuple[str, str]] = {}
         for order, rule in enumerate(routes):
             self._add(order, rule)
@@ -68,14 +71,29 @@ class TableRouter:
     def _matches(self, schema: str, table: str) -> Matches[RouteRule]:
         wildcard = self._selector.match(schema, table)
         schema_level, table_level = list(wildcard.schema_level), list(wildcard.table_level)
-        for regex in self._regexes:
-            if not regex.schema.matches(schema):
-                continue
+        for regex in self._regexes_for(schema):
             if regex.table is None:
                 schema_level.append((regex.order, regex.rule))
             elif table and regex.table.matches(table):
                 table_level.append((regex.order, regex.rule))
         return Matches(_rules(schema_level), _rules(table_level))
+
+    def _regexes_for(self, schema: str) -> list[_RegexRule]:
+        """The regular-expression rules whose schema pattern matches."""
+        found = self._by_schema.get(schema)
+        if found is None:
+            if len(self._by_schema) >= CACHE_SIZE:
+                self._by_schema.clear()
+            found = [regex for regex in self._candidates(schema) if regex.schema.matches(schema)]
+            self._by_schema[schema] = found
+        return found
+
+    def _candidates(self, schema: str) -> Iterable[_RegexRule]:
+        if not schema.isascii():
+            # Without case, letters outside ASCII may equal one of a prefix in ways that lower() does not tell.
+            return chain.from_iterable(self._regexes.values())
+        folded = schema if self._case_sensitive else schema.lower()
+        return chain.from_iterable(self._regexes.get(folded[:end], ()) for end in range(len(folded) + 1))
 
     def _add(self, order: int, rule: RouteRule) -> None:
         if not rule.schema_pattern or not rule.target_schema:
@@ -85,14 +103,14 @@ class TableRouter:
             if REGEX_MARK in (rule.schema_pattern[0], rule.table_pattern[:1]):
                 schema = NamePattern(rule.schema_pattern, self._case_sensitive)
                 table = NamePattern(rule.table_pattern, self._case_sensitive) if rule.table_pattern else None
-                self._regexes.append(_RegexRule(order, schema, table, rule))
+                self._regexes.setdefault(schema.prefix, []).append(_RegexRule(order, schema, table, rule))
             else:
                 self._selector.insert(rule.schema_pattern, rule.table_pattern, (order, rule))
         except ValueError as exc:
             raise _invalid(rule, str(exc)) from exc
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cache": {}}
+        return {**self.__dict__, "_cache": {}, "_by_schema": {}}
 
 
 def _rules(entries: list[tuple[int, RouteRule]]) -> tuple[RouteRule, ...]:

@@ -81,12 +81,10 @@ def parse_metadata(text: str, path: str) -> DumpMetadata:
 
 
 def _read_line(block: dict[str, str], word: str, key: str, path: str) -> str:
-    name, colon, value = word.partition(": ")
-    if colon or word.endswith(":"):
-        name = name.rstrip(":")
-        if name in ("Log", "Pos", "GTID"):
-            block[name] = value.strip()
-            return name
+    name, _, value = word.partition(":")
+    if name in ("Log", "Pos", "GTID"):
+        block[name] = value.strip()
+        return name
     if key != "GTID":
         raise _malformed(path, f"unexpected line {word!r}")
     block[key] += word  # MySQL prints long GTID sets on several lines

@@ -23,17 +23,24 @@ from pymysql.connections import Connection
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.errors import DMError
+from pkg.log import get_logger
 from pkg.mysql.connection import classify, error_number
 from pkg.mysql.introspect import master_status, query
 from pkg.mysql.names import qualified
+
+log = get_logger("dumper")
 
 #: Seconds between two looks at a lock; the upstream's global lock is held for a few of these.
 _POLL = 0.001
 #: Seconds until all tasks must have connected, and how long members may take to open a snapshot under the lock.
 _GATHER_TIMEOUT = 120.0
 _OPEN_TIMEOUT = 10.0
-#: How long the lock itself may wait for running statements; while it waits, everybody's writes wait behind it.
-_LOCK_WAIT = 20
+#: Seconds that one try for the lock may wait: meanwhile everybody's writes wait behind it. Where writers queue for one
+#: row, the one ahead waits for the lock, which waits for the ones behind: only giving up and trying again resolves that.
+_LOCK_WAIT = 2
+_LOCK_TRIES = 5
+_LOCK_PAUSE = 0.3
+_TIMEOUT = 1205
 _DENIED = frozenset({1044, 1045, 1142, 1227, 1289, 1290})
 _SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 
@@ -117,7 +124,7 @@ def lead_snapshot(
 def _lock(conn: Connection[Any], meeting: Meeting) -> str:
     """Takes the lock that ``consistency`` asks for; which one it became."""
     _execute(conn, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT}")
-    wanted = ["flush", "lock", "none"] if meeting.consistency == "auto" else [meeting.consistency]
+    wanted = ["flush", "lock"] if meeting.consistency == "auto" else [meeting.consistency]
     statements = {
         "flush": "FLUSH TABLES WITH READ LOCK",
         "lock": "LOCK TABLES " + ", ".join(f"{qualified(*table)} READ" for table in meeting.tables),
@@ -128,13 +135,25 @@ def _lock(conn: Connection[Any], meeting: Meeting) -> str:
         if choice == "none" or (choice == "lock" and not meeting.tables):
             return choice
         try:
-            conn.query(statement)
+            _try_lock(conn, statement)
         except pymysql.Error as exc:
-            if choice != wanted[-1] and error_number(exc) in _DENIED:
+            if choice != wanted[-1] and error_number(exc) in {*_DENIED, _TIMEOUT}:
+                log.warning("no lock by this statement; trying the next way", statement=statement[:60], error=str(exc))
                 continue
             raise _no_lock(exc, statement) from exc
         return choice
     raise AssertionError("the last choice returns or raises")
+
+
+def _try_lock(conn: Connection[Any], statement: str) -> None:
+    for attempt in range(1, _LOCK_TRIES + 1):
+        try:
+            conn.query(statement)
+            return
+        except pymysql.Error as exc:
+            if error_number(exc) != _TIMEOUT or attempt == _LOCK_TRIES:
+                raise
+        time.sleep(_LOCK_PAUSE)
 
 
 def _no_lock(exc: pymysql.Error, statement: str) -> DMError:

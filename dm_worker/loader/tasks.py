@@ -24,8 +24,6 @@ from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.retry import retrying
 
-#: Bytes of statements per transaction.
-TRANSACTION_BYTES = 8 << 20
 #: Tries without any progress before a file is given up: with their pauses about three minutes.
 _ATTEMPTS = 80
 _DUPLICATE_KEY = 1062
@@ -34,7 +32,10 @@ _PACKET_TOO_LARGE = 1153
 
 @dataclass(frozen=True, slots=True)
 class LoadSpec:
-    """All that a task needs. ``table`` is the progress table, ``on_duplicate`` '' for an error."""
+    """All that a task needs. ``table`` is the progress table, ``on_duplicate`` '' for an error.
+
+    ``transaction_bytes`` of statements make a transaction.
+    """
 
     target: DBConfig
     session: Mapping[str, str]
@@ -43,6 +44,7 @@ class LoadSpec:
     epoch: int
     on_duplicate: str
     folder: str
+    transaction_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,7 @@ class FileLoader:
                 conn.query(self._rewritten(conn, statement))
                 size += len(statement.text)
             position = statement.end
-            if size >= TRANSACTION_BYTES:
+            if size >= self._spec.transaction_bytes:
                 self._commit(conn, position, finished=False)
                 offset, size, begun = position, 0, False
         if not begun:

@@ -72,6 +72,8 @@ class LoadUnit:
     """Loads one source's dump. See :class:`dm_worker.unit.Unit` for the methods."""
 
     unit_type = pb.Load
+    #: Bytes of statements per transaction: enough to make its cost vanish, little enough to be undone quickly.
+    transaction_bytes = 8 << 20
 
     def __init__(self, cfg: SubTaskConfig, engine: SparkEngine) -> None:
         self._cfg = cfg
@@ -219,6 +221,7 @@ class LoadUnit:
             self._epoch,
             self._cfg.loader.on_duplicate_logical,
             str(self._dir.resolve()),
+            self.transaction_bytes,
         )
         reports = self._collect(spec, shares)
         failures = [report.error for report in reports if report.error is not None]

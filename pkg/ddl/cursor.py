@@ -41,7 +41,7 @@ class Cursor:
 
     def at_any(self, *words: str) -> bool:
         """Whether the next token is one of these words."""
-        return self.token.word in words
+        return self._tokens[self._at].word in words
 
     def at_op(self, op: str) -> bool:
         return self.token.kind == "op" and self.token.text == op
@@ -60,14 +60,15 @@ class Cursor:
 
     def accept(self, *words: str) -> bool:
         """Reads these words when they come next."""
-        if not self.at_words(*words):
+        # Nearly every call ends here: the parser asks for dozens of words at each place.
+        if self._tokens[self._at].word != words[0] or not self.at_words(*words):
             return False
         self._at += len(words)
         return True
 
     def accept_any(self, *words: str) -> str:
         """Reads one of these words when it comes next; '' otherwise."""
-        return self.advance().word if self.at_any(*words) else ""
+        return self.advance().word if self._tokens[self._at].word in words else ""
 
     def accept_op(self, op: str) -> bool:
         if not self.at_op(op):

@@ -33,8 +33,8 @@ def parse(
     ``version`` tell which executable comments that server ran, all of them when not given. Statements that need
     nothing on the target have kind ``skip``.
 
-    Raises 36014 for a statement that changes rows, 36067 for one that is not understood, 36068 for a rolled-back
-    transaction written as statements.
+    Raises 36014 for a statement that changes rows, 36067 for one that is not understood, 36068 for an XA
+    transaction and for one rolled back by a statement.
     """
     return parse_dialect(sql, Dialect.of(sql_mode, flavor, version), default_schema)
 
@@ -72,6 +72,13 @@ def _statement(cursor: Cursor) -> Statement:
             f"rows that were rolled back are in the binlog, ended by the statement {shorten(cursor.sql)}: "
             "a transaction mixed tables of transactional and other engines",
             workaround="Convert the tables of other engines to InnoDB, and copy the tables of this transaction again.",
+        )
+    if cursor.at_any("XA"):
+        raise errors.new(
+            "SyncerUnsupportedStmt",
+            f"XA transactions are not supported: {shorten(cursor.sql)}",
+            workaround="Let the applications on the upstream use ordinary transactions, and copy the tables of this "
+            "one again.",
         )
     raise cursor.error("an unknown statement")
 

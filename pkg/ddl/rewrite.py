@@ -79,12 +79,16 @@ def _again(statement: Statement, sql: str) -> Statement:
     return parse_dialect(sql, statement.dialect, statement.default_schema)
 
 
-def rewrite(statement: Statement, route: Route, *, target_flavor: str = "") -> str:
+def rewrite(
+    statement: Statement, route: Route, *, target_flavor: str = "", inherited: tuple[str, str] | None = None
+) -> str:
     """The statement's text for the target.
 
     Every schema and table name is routed, qualified and quoted; IF NOT EXISTS and IF EXISTS are added where they
     make a repetition harmless; nothing else of the text changes. ``route(schema, table)`` gets table '' for a schema.
-    ``target_flavor`` (mariadb, tidb or '') tells whether DROP INDEX may have IF EXISTS.
+    ``target_flavor`` (mariadb, tidb or '') tells whether DROP INDEX may have IF EXISTS. ``inherited`` is the charset
+    and collation that a CREATE TABLE without its own takes over from the upstream's schema: written into the text,
+    as the target's schema may have another default. Without it the target's default holds.
     """
     edits: list[tuple[int, int, str]] = []
     for ref in statement.refs:
@@ -94,6 +98,10 @@ def rewrite(statement: Statement, route: Route, *, target_flavor: str = "") -> s
     if statement.guard >= 0 and (statement.kind != "drop index" or target_flavor in _GUARDED_DROP_INDEX):
         words = "IF NOT EXISTS " if statement.kind.startswith("create") else "IF EXISTS "
         edits.append((statement.guard, statement.guard, words))
+    body = statement.body
+    if inherited and body is not None and body.options_at >= 0 and not (body.options.charset or body.options.collation):
+        charset, collation = inherited
+        edits.append((body.options_at, body.options_at, f" DEFAULT CHARSET={charset} COLLATE={collation}"))
     edits.extend((start, end, "") for start, end in statement.cuts)
     return _edited(statement.sql, edits)
 

@@ -246,12 +246,16 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class TableBody:
-    """What CREATE TABLE says of the new table; ``like`` for CREATE TABLE … LIKE."""
+    """What CREATE TABLE says of the new table; ``like`` for CREATE TABLE … LIKE.
+
+    ``options_at`` is the offset where table options may begin, -1 for LIKE.
+    """
 
     columns: tuple[ColumnDef, ...] = ()
     indexes: tuple[IndexDef, ...] = ()
     options: Options = Options()
     like: Ref | None = None
+    options_at: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,12 +43,13 @@ def table_body(cursor: Cursor, schema: str) -> TableBody:
     if cursor.at_any("SELECT", "WITH", "VALUES") or cursor.at_op("("):
         raise unsupported(cursor.sql, _AS_SELECT)
     columns, indexes = _elements(cursor, schema)
+    options_at = cursor.last_end
     options = table_options(cursor)
     if cursor.at_words("PARTITION", "BY"):
         partitioning(cursor)
     if cursor.at_any("SELECT", "AS", "IGNORE", "REPLACE", "WITH", "VALUES") or cursor.at_op("("):
         raise unsupported(cursor.sql, _AS_SELECT)
-    return TableBody(columns, indexes, options)
+    return TableBody(columns, indexes, options, options_at=options_at)
 
 
 _AS_SELECT = (
@@ -251,7 +252,9 @@ def charset_option(cursor: Cursor, options: Options) -> Options | None:
     """CHARACTER SET or COLLATE, which schemas have as well; None when neither comes next."""
     charset = accept_charset(cursor)
     if charset:
-        return replace(options, charset=charset)
+        # For MySQL a charset takes back a collation that was named before it.
+        collation = "" if cursor.dialect.flavor == "mysql" else options.collation
+        return replace(options, charset=charset, collation=collation)
     if cursor.accept("COLLATE"):
         cursor.accept_op("=")
         return replace(options, collation=cursor.name_or_string())

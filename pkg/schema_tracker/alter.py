@@ -35,11 +35,12 @@ def changes_structure(actions: Iterable[Action]) -> bool:
 
 def altered(table: TableInfo, actions: Sequence[Action], schema_charset: Charset, server: ServerDefaults) -> TableInfo:
     """The structure after one ALTER TABLE (renaming of the table apart). Raises ``ValueError`` if it can't apply."""
-    actions = [action for action in actions if not _void(table, action)]
-    charset, converts = _charset(table, actions, schema_charset, server)
+    actions = _effective(table, actions)
+    charset, converted = _charsets(table, actions, schema_charset, server)
     columns, names = _columns(table, actions, charset, server)
-    if converts:
-        columns = [convert_column(column, charset, server) for column in columns]
+    columns = _redefaulted(columns, names, actions)
+    if converted is not None:
+        columns = [convert_column(column, converted, server) for column in columns]
     indexes = _indexes(table, actions, columns, names)
     engines = [action.options.engine for action in actions if isinstance(action, SetOptions)]
     added = tuple(action.index for action in actions if isinstance(action, AddIndex))
@@ -55,6 +56,20 @@ def altered(table: TableInfo, actions: Sequence[Action], schema_charset: Charset
         foreign_keys=tuple(foreign_keys),
         engine=next((engine for engine in reversed(engines) if engine), table.engine),
     )
+
+
+def _effective(table: TableInfo, actions: Sequence[Action]) -> list[Action]:
+    """The actions without those that have nothing to do."""
+    added: set[str] = set()
+    result: list[Action] = []
+    for action in actions:
+        if isinstance(action, AddColumn):
+            if action.if_not_exists and action.column.name.lower() in added:
+                continue
+            added.add(action.column.name.lower())
+        if not _void(table, action):
+            result.append(action)
+    return result
 
 
 def _void(table: TableInfo, action: Action) -> bool:
@@ -77,23 +92,34 @@ def _void(table: TableInfo, action: Action) -> bool:
     return False
 
 
-def _charset(
+def _charsets(
     table: TableInfo, actions: Sequence[Action], schema_charset: Charset, server: ServerDefaults
-) -> tuple[Charset, bool]:
-    """The table's default charset afterwards, and whether its columns are converted to it."""
-    current = server.resolve(table.charset, table.collation, schema_charset)
-    charset, collation = "", ""
-    converts = False
+) -> tuple[Charset, Charset | None]:
+    """The table's default charset afterwards, and the one that CONVERT TO turns its columns into.
+
+    MySQL lets the last word decide about the default; for MariaDB an option outweighs CONVERT TO wherever it stands.
+    """
+    converted: Charset | None = None
+    options = Options()
     for action in actions:
         if isinstance(action, ConvertCharset):
-            converts = True
-            charset, collation = action.charset or "default", action.collation
+            given = Options(action.charset or "default", action.collation)
+            converted = table_charset(given, schema_charset, server)
+            options = options if server.mariadb else given
         elif isinstance(action, SetOptions):
-            # "CHARACTER SET x COLLATE y" are two options: the collation refines the charset.
-            charset = action.options.charset or charset
-            collation = action.options.collation or ("" if action.options.charset else collation)
-    inherited = schema_charset if charset.lower() == "default" else current
-    return table_charset(Options(charset, collation), inherited, server), converts
+            options = _merged(options, action.options, server)
+    current = server.resolve(table.charset, table.collation, schema_charset)
+    if options == Options():
+        return converted or current, converted
+    inherited = schema_charset if options.charset.lower() == "default" else current
+    return table_charset(options, inherited, server), converted
+
+
+def _merged(before: Options, option: Options, server: ServerDefaults) -> Options:
+    """``CHARACTER SET x COLLATE y`` are two options; for MySQL the charset takes back a collation before it."""
+    if option.charset and not server.mariadb:
+        return Options(option.charset, option.collation)
+    return Options(option.charset or before.charset, option.collation or before.collation)
 
 
 @dataclass(slots=True)
@@ -114,7 +140,7 @@ def _columns(
     result: list[Column] = []
     names: dict[str, str] = {}
     placed: list[_Placed] = []
-    for column in _redefaulted(table, actions):
+    for column in table.columns:
         key = column.name.lower()
         change = changes.get(key)
         names[key] = "" if key in drops else column.name
@@ -151,19 +177,21 @@ def _in_statement_order(
     return result
 
 
-def _redefaulted(table: TableInfo, actions: Sequence[Action]) -> list[Column]:
-    """The columns after the ALTER COLUMN parts."""
-    columns = {column.name.lower(): column for column in table.columns}
+def _redefaulted(columns: Sequence[Column], names: dict[str, str], actions: Sequence[Action]) -> list[Column]:
+    """The columns after the ALTER COLUMN parts, which may speak of a column that the same statement adds."""
+    by_name = {column.name.lower(): column for column in columns}
     for action in actions:
         if isinstance(action, AlterColumn):
-            _require(table, [action.name.lower()])
-            column = columns[action.name.lower()]
+            key = names.get(action.name.lower(), action.name).lower()
+            column = by_name.get(key)
+            if column is None:
+                raise ValueError(f"the column {action.name!r} does not exist")
             if action.sets_default:
                 column = replace(column, default=action.default)
             if action.invisible is not None:
                 column = replace(column, invisible=action.invisible)
-            columns[action.name.lower()] = column
-    return list(columns.values())
+            by_name[key] = column
+    return list(by_name.values())
 
 
 def _place(columns: list[Column], item: _Placed) -> None:

@@ -132,7 +132,7 @@ def test_thousands_of_rules_cost_nothing_noticeable() -> None:
     selector = Selector[int](False)
     for i in range(5000):
         selector.insert(f"shard_{i:04}", "order_*", i)
-    start = time.perf_counter()
+    start = time.process_time()
     for i in range(20_000):
         assert selector.match(f"shard_{i % 5000:04}", f"order_{i}").all == (i % 5000,)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

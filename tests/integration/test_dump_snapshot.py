@@ -1,0 +1,255 @@
+"""A dump is one moment of the upstream: over parallel sessions, under concurrent writers, at exactly its position."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from dm_worker.dumper import DumpUnit
+from dm_worker.dumper.metadata import dump_dir, read_dump_metadata, read_metadata
+from dm_worker.spark import SparkEngine
+from pkg.config.model import DBConfig
+from tests.harness.mysql import MariaDBServer, SQLServer
+from tests.integration.full_copy import config, contents, dump, load
+
+_ACCOUNTS = 200
+
+
+@pytest.fixture(params=["mariadb", "mysql"])
+def upstream(request: pytest.FixtureRequest) -> SQLServer:
+    server: SQLServer = request.getfixturevalue(f"{request.param}_upstream")
+    return server
+
+
+class Writers:
+    """Clients that move money between tables; every transaction also counts itself, in one row or one a client."""
+
+    def __init__(self, server: SQLServer, count: int = 3, *, one_row: bool = False) -> None:
+        self._server = server
+        self._one_row = one_row
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._work, args=(seed,)) for seed in range(count)]
+
+    def __enter__(self) -> Writers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self, seed: int) -> None:
+        rng = random.Random(seed)
+        conn = self._server.connect(autocommit=False)
+        with conn.cursor() as cursor:
+            while not self._stop.is_set():
+                source, target = (f"bank.accounts{rng.randrange(4)}" for _ in range(2))
+                amount = rng.randrange(100)
+                try:
+                    cursor.execute("UPDATE bank.counter SET n = n + 1 WHERE id = %s", (0 if self._one_row else seed,))
+                    cursor.execute(
+                        f"UPDATE {source} SET money = money - %s WHERE id = %s", (amount, rng.randrange(_ACCOUNTS))
+                    )
+                    cursor.execute(
+                        f"UPDATE {target} SET money = money + %s WHERE id = %s", (amount, rng.randrange(_ACCOUNTS))
+                    )
+                    conn.commit()
+                except pymysql.OperationalError:
+                    conn.rollback()  # a deadlock between writers
+        conn.close()
+
+
+def _open_bank(server: SQLServer) -> tuple[str, int]:
+    """The tables; where the binlog stands once they are there."""
+    server.execute(
+        "CREATE DATABASE bank",
+        "CREATE TABLE bank.counter (id INT PRIMARY KEY, n INT)",
+        "INSERT INTO bank.counter VALUES (0,0),(1,0),(2,0)",
+    )
+    for i in range(4):
+        rows = ",".join(f"({n},1000)" for n in range(_ACCOUNTS))
+        server.execute(
+            f"CREATE TABLE bank.accounts{i} (id INT PRIMARY KEY, money INT)",
+            f"INSERT INTO bank.accounts{i} VALUES {rows}",
+        )
+    status = server.execute("SHOW MASTER STATUS")[0]
+    return str(status[0]), int(status[1])
+
+
+def _commits_between(server: SQLServer, name: str, start: int, stop: int) -> int:
+    events = server.execute(f"SHOW BINLOG EVENTS IN '{name}' FROM {start}")
+    return sum(1 for event in events if event[2] == "Xid" and event[4] <= stop)
+
+
+@pytest.mark.parametrize("consistency", ["flush", "lock"])
+def test_all_sessions_see_the_moment_of_the_recorded_position(
+    upstream: SQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path, consistency: str
+) -> None:
+    for attempt in range(2):
+        upstream.wipe()
+        target.wipe()
+        name, start = _open_bank(upstream)
+        cfg = config(
+            upstream, target, tmp_path / str(attempt), threads=4, rows=50, extra_args=f"--consistency {consistency}"
+        )
+        with Writers(upstream):
+            dump(cfg, spark)
+        location = read_metadata(dump_dir(cfg))
+        assert location.position.name == name
+        load(cfg, spark)
+        money = sum(int(target.execute(f"SELECT SUM(money) FROM bank.accounts{i}")[0][0]) for i in range(4))
+        assert money == 4 * _ACCOUNTS * 1000
+        commits = _commits_between(upstream, name, start, location.position.pos)
+        assert target.execute("SELECT SUM(n) FROM bank.counter")[0][0] == commits
+        assert location.gtid_set
+
+
+def test_writers_that_queue_for_one_row_do_not_stop_a_dump(
+    upstream: SQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    # FLUSH TABLES WITH READ LOCK waits for the writers behind, who wait for the one ahead, who waits for the lock.
+    name, start = _open_bank(upstream)
+    cfg = config(upstream, target, tmp_path)
+    with Writers(upstream, one_row=True):
+        dump(cfg, spark)
+    load(cfg, spark)
+    commits = _commits_between(upstream, name, start, read_metadata(dump_dir(cfg)).position.pos)
+    assert target.execute("SELECT SUM(n) FROM bank.counter")[0][0] == commits
+
+
+def test_without_a_lock_the_smear_is_bounded_by_two_positions(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    name, start = _open_bank(mariadb_upstream)
+    cfg = config(mariadb_upstream, target, tmp_path, extra_args="--no-locks")
+    with Writers(mariadb_upstream):
+        dump(cfg, spark)
+    metadata = read_dump_metadata(dump_dir(cfg))
+    assert metadata.location is not None
+    assert metadata.exit_location is not None
+    load(cfg, spark)
+    counted = target.execute("SELECT SUM(n) FROM bank.counter")[0][0]
+    low = _commits_between(mariadb_upstream, name, start, metadata.location.position.pos)
+    high = _commits_between(mariadb_upstream, name, start, metadata.exit_location.position.pos)
+    assert low <= counted <= high
+
+
+_KEYED = {
+    "uneven": ("id BIGINT PRIMARY KEY, v INT", "INSERT IGNORE INTO k.t VALUES (POW({n}, 4), {n})", 4000),
+    "negative": ("id INT PRIMARY KEY, v INT", "INSERT INTO k.t VALUES ({n} * 7 - 9000, {n})", 4000),
+    "composite": ("a INT, b VARCHAR(9), v INT, PRIMARY KEY (a, b)", "INSERT INTO k.t VALUES ({n} MOD 3, CONCAT('k', {n}), {n})", 4000),
+    "text": ("a VARCHAR(30) COLLATE utf8mb4_general_ci PRIMARY KEY, v INT", "INSERT INTO k.t VALUES (CONCAT(CHAR(65 + {n} MOD 50), '\\'', {n}), {n})", 4000),
+    "bytes": ("a VARBINARY(30) PRIMARY KEY, v INT", "INSERT INTO k.t VALUES (UNHEX(MD5({n})), {n})", 4000),
+    "time": ("a DATETIME(3) NOT NULL, v INT NOT NULL, UNIQUE KEY (a, v)", "INSERT INTO k.t VALUES ('2020-01-01' + INTERVAL {n} HOUR, {n})", 4000),
+    "moment": ("a TIMESTAMP NOT NULL, v INT NOT NULL, UNIQUE KEY (a, v)", "INSERT INTO k.t VALUES ('2021-10-01' + INTERVAL {n} HOUR, {n})", 4000),
+    "nullable": ("a INT, v INT, UNIQUE KEY (a)", "INSERT INTO k.t VALUES (IF({n} MOD 2, {n}, NULL), {n})", 4000),
+    "prefix": ("a VARCHAR(50), v INT, PRIMARY KEY (a(4))", "INSERT INTO k.t VALUES (CONCAT({n}, 'x'), {n})", 4000),
+    "member": ("a ENUM('z','y','b') , v INT, PRIMARY KEY (a, v)", "INSERT INTO k.t VALUES (1 + {n} MOD 3, {n})", 4000),
+    "none": ("a INT, v INT", "INSERT INTO k.t VALUES ({n} MOD 5, 1)", 4000),
+}  # fmt: skip
+_SPLITTABLE = set(_KEYED) - {"nullable", "prefix", "member", "none"}
+
+
+@pytest.mark.parametrize("shape", list(_KEYED))
+def test_chunks_cover_every_row_once_whatever_the_key(
+    upstream: SQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path, shape: str
+) -> None:
+    columns, insert, count = _KEYED[shape]
+    values = insert.split("VALUES ")[1]
+    head = insert.split(" VALUES ")[0]
+    upstream.execute(
+        "CREATE DATABASE k",
+        f"CREATE TABLE k.t ({columns})",
+        *(
+            f"{head} VALUES " + ",".join(values.format(n=n) for n in range(start, start + 1000))
+            for start in range(0, count, 1000)
+        ),
+        "ANALYZE TABLE k.t",
+    )
+    cfg = config(upstream, target, tmp_path, rows=300)
+    unit = dump(cfg, spark)
+    files = sorted(path.name for path in dump_dir(cfg).glob("k.t.0*.sql"))
+    assert (len(files) >= 5) is (shape in _SPLITTABLE), files
+    assert unit.status().finishedRows == upstream.execute("SELECT COUNT(*) FROM k.t")[0][0]
+    load(cfg, spark)
+    assert contents(target, "k.t") == contents(upstream, "k.t")
+
+
+@pytest.fixture
+def plain_user(upstream: SQLServer) -> Iterator[DBConfig]:
+    """A user that may read and replicate, but not lock the whole server."""
+    for grant in ("SELECT, LOCK TABLES", "REPLICATION CLIENT"):
+        upstream.execute(f"GRANT {grant} ON *.* TO 'plain'@'127.0.0.1' IDENTIFIED BY 'secret-word'")
+    yield DBConfig("127.0.0.1", upstream.port, "plain", "secret-word")
+    upstream.execute("DROP USER 'plain'@'127.0.0.1'")
+
+
+def test_a_user_who_may_not_lock_the_server_locks_the_tables(
+    upstream: SQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path, plain_user: DBConfig
+) -> None:
+    _open_bank(upstream)
+    dump(config(upstream, target, tmp_path, from_=plain_user), spark)
+    refused = DumpUnit(
+        config(upstream, target, tmp_path / "2", from_=plain_user, extra_args="--consistency flush"), spark
+    ).run()
+    assert [error.code for error in refused.errors] == [32004]
+    assert "RELOAD" in str(refused.errors[0])
+    assert "secret-word" not in str(refused.errors[0])
+
+
+def test_the_upstream_is_unlocked_after_a_dump_that_fails(
+    upstream: SQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    upstream.execute("CREATE DATABASE x", "CREATE TABLE x.t (id INT)", "INSERT INTO x.t VALUES (1)")
+    outcome = DumpUnit(config(upstream, target, tmp_path, extra_args="--where 'no_such_column = 1'"), spark).run()
+    assert len(outcome.errors) == 1
+    assert "no_such_column" in str(outcome.errors[0])
+    upstream.execute("INSERT INTO x.t VALUES (2)")
+
+
+def test_a_dump_only_takes_what_filter_and_condition_let_through(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    for name in ("a", "b", "c"):
+        mariadb_upstream.execute(
+            f"CREATE DATABASE IF NOT EXISTS {name}", f"CREATE TABLE {name}.t (id INT)", f"CREATE TABLE {name}.u (id INT)",
+            f"INSERT INTO {name}.t VALUES (1),(2),(3)", f"CREATE VIEW {name}.v AS SELECT * FROM {name}.t",
+        )  # fmt: skip
+    cfg = config(mariadb_upstream, target, tmp_path, extra_args="-f '*.t,!b.*' --where 'id > 1'")
+    dump(cfg, spark)
+    names = sorted(path.name for path in dump_dir(cfg).glob("*.sql"))
+    assert names == [
+        "a-schema-create.sql", "a.t-schema.sql", "a.t.000000000.sql", "c-schema-create.sql", "c.t-schema.sql", "c.t.000000000.sql",
+    ]  # fmt: skip
+    load(cfg, spark)
+    assert [row[0] for row in target.execute("SELECT id FROM a.t")] == [2, 3]
+
+
+def test_a_stopped_dump_starts_anew_and_completes(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    mariadb_upstream.execute("CREATE DATABASE s", "CREATE TABLE s.t (id INT PRIMARY KEY AUTO_INCREMENT, c CHAR(200))")
+    mariadb_upstream.execute("INSERT INTO s.t (c) SELECT REPEAT(seq, 20) FROM s.seq_1_to_60000")
+    slow = config(mariadb_upstream, target, tmp_path, extra_args="--where 'SLEEP(0.001) = 0'")
+    unit = DumpUnit(slow, spark)
+    outcomes = []
+    thread = threading.Thread(target=lambda: outcomes.append(unit.run()))
+    thread.start()
+    while unit.status().finishedRows == 0:
+        assert thread.is_alive(), outcomes
+    unit.stop(graceful=True)
+    thread.join(20)
+    assert outcomes[0].canceled
+    assert not outcomes[0].errors
+    assert not unit.is_finished()
+    cfg = config(mariadb_upstream, target, tmp_path)
+    dump(cfg, spark)
+    load(cfg, spark)
+    assert contents(target, "s.t") == contents(mariadb_upstream, "s.t")

@@ -1,0 +1,303 @@
+"""A load brings every row exactly once, whatever dies meanwhile, and says what it cannot load."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dm_worker.dumper.metadata import dump_dir, read_metadata
+from dm_worker.loader import LoadUnit
+from dm_worker.loader.progress import begin_load, load_finished, progress_table, stored_state
+from dm_worker.spark import SparkEngine
+from pkg.config.model import RouteRule, SubTaskConfig
+from tests.harness.mysql import MariaDBServer, SQLServer
+from tests.integration.full_copy import config, contents, dump, load
+
+_ROOT = Path(__file__).parents[2]
+
+
+def _keyless(server: SQLServer, rows: int = 3000) -> None:
+    """Tables where a row loaded twice or lost shows: no key, equal rows."""
+    server.execute("CREATE DATABASE l")
+    for name in ("a", "b", "c"):
+        values = ",".join(f"({n % 700},'{'x' * (n % 90)}')" for n in range(rows))
+        server.execute(f"CREATE TABLE l.{name} (v INT, t VARCHAR(100))", f"INSERT INTO l.{name} VALUES {values}")
+
+
+def _slow_target(server: SQLServer, seconds: float = 0.0005) -> None:
+    """The same tables, where each row takes a while, so that a load can be met in its middle."""
+    server.execute("CREATE DATABASE l")
+    for name in ("a", "b", "c"):
+        server.execute(
+            f"CREATE TABLE l.{name} (v INT, t VARCHAR(100))",
+            f"CREATE TRIGGER l.slow_{name} BEFORE INSERT ON l.{name} FOR EACH ROW SET @slept = SLEEP({seconds})",
+        )
+
+
+def _counted(server: SQLServer) -> int:
+    return sum(int(server.execute(f"SELECT COUNT(*) FROM l.{name}")[0][0]) for name in ("a", "b", "c"))
+
+
+def _wait(condition: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def _assert_equal(upstream: SQLServer, target: SQLServer) -> None:
+    for name in ("a", "b", "c"):
+        assert contents(target, f"l.{name}") == contents(upstream, f"l.{name}"), name
+
+
+@pytest.fixture
+def slow_load(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> SubTaskConfig:
+    """A dump of keyless tables, and a target that takes its time."""
+    _keyless(mariadb_upstream)
+    _slow_target(target)
+    cfg = config(mariadb_upstream, target, tmp_path, extra_args="-s 2000")
+    dump(cfg, spark)
+    return cfg
+
+
+def _start_driver(cfg: SubTaskConfig, folder: Path) -> subprocess.Popen[bytes]:
+    path = folder / "cfg.pickle"
+    path.write_bytes(pickle.dumps(cfg))
+    env = {**os.environ, "PYTHONPATH": str(_ROOT)}
+    command = [sys.executable, str(_ROOT / "tests/integration/load_driver.py"), str(path)]
+    return subprocess.Popen(command, cwd=_ROOT, env=env, start_new_session=True, stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.4, 0.8])
+def test_kill_9_of_the_worker_loads_nothing_twice(
+    slow_load: SubTaskConfig, mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine,
+    tmp_path: Path, share: float,
+) -> None:  # fmt: skip
+    driver = _start_driver(slow_load, tmp_path)
+    try:
+        _wait(lambda: _counted(target) >= share * 9000)
+        os.kill(driver.pid, signal.SIGKILL)
+        assert _counted(target) < 9000
+        # The driver's JVM and Python workers may still write: they are the zombies that the epoch is there for.
+        load(slow_load, spark)
+        _assert_equal(mariadb_upstream, target)
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+    _assert_equal(mariadb_upstream, target)
+
+
+def test_kill_9_of_a_python_worker_is_healed_within_the_load(
+    slow_load: SubTaskConfig, mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    unit = LoadUnit(slow_load, spark)
+    unit.transaction_bytes = 20_000
+    outcomes = []
+    thread = threading.Thread(target=lambda: outcomes.append(unit.run()))
+    thread.start()
+    _wait(lambda: _counted(target) > 500)
+    victims = _python_workers(os.getpid())
+    assert victims
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    thread.join()
+    assert outcomes[0].finished, [str(error) for error in outcomes[0].errors]
+    _assert_equal(mariadb_upstream, target)
+
+
+def _python_workers(root: int) -> list[int]:
+    """The Spark Python workers below process ``root``: they are forks of a daemon, of which they keep the name."""
+    parents: dict[int, int] = {}
+    daemons: set[int] = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"pyspark.daemon" in (folder / "cmdline").read_bytes():
+                daemons.add(int(folder.name))
+        except OSError:
+            continue  # ended meanwhile
+
+    def below(pid: int) -> bool:
+        while pid in parents and pid != root:
+            pid = parents[pid]
+        return pid == root
+
+    return [pid for pid in daemons if parents[pid] in daemons and below(pid)]
+
+
+def test_a_restart_of_the_target_is_survived(
+    slow_load: SubTaskConfig,
+    mariadb_upstream: MariaDBServer,
+    new_mariadb: Callable[..., MariaDBServer],
+    spark: SparkEngine,
+) -> None:
+    target = new_mariadb(binlog=False)
+    _slow_target(target)
+    unit = LoadUnit(replace(slow_load, to=target.db_config), spark)
+    unit.transaction_bytes = 20_000
+    outcomes = []
+    thread = threading.Thread(target=lambda: outcomes.append(unit.run()))
+    thread.start()
+    _wait(lambda: _counted(target) > 500)
+    target.kill()
+    time.sleep(2)
+    target.start()
+    thread.join()
+    assert outcomes[0].finished, [str(error) for error in outcomes[0].errors]
+    _assert_equal(mariadb_upstream, target)
+
+
+@pytest.mark.parametrize("graceful", [True, False])
+def test_a_stopped_load_goes_on_where_it_was(
+    slow_load: SubTaskConfig, mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, graceful: bool
+) -> None:
+    unit = LoadUnit(slow_load, spark)
+    unit.transaction_bytes = 20_000
+    outcomes = []
+    thread = threading.Thread(target=lambda: outcomes.append(unit.run()))
+    thread.start()
+    _wait(lambda: _counted(target) > 500)
+    unit.stop(graceful=graceful)
+    thread.join(10)
+    assert outcomes, "the load did not stop"
+    assert outcomes[0].canceled
+    assert not outcomes[0].errors
+    assert 0 < _counted(target) < 9000
+    assert unit.run().finished
+    _assert_equal(mariadb_upstream, target)
+
+
+def test_a_transaction_of_an_older_run_cannot_commit(
+    slow_load: SubTaskConfig, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    unit = LoadUnit(slow_load, spark)
+    unit.transaction_bytes = 20_000
+    outcomes = []
+    thread = threading.Thread(target=lambda: outcomes.append(unit.run()))
+    thread.start()
+    _wait(lambda: _counted(target) > 500)
+    conn = target.connect()
+    dump_id = stored_state(slow_load)
+    assert dump_id is not None
+    files = {
+        row[0].decode(): row[1]
+        for row in target.execute(f"SELECT file, size FROM {progress_table(slow_load)} WHERE file <> ''")
+    }
+    begin_load(conn, slow_load, dump_id.dump_id, files, dump_id.location, dump_id.exit_location)
+    counted = _counted(target)
+    thread.join()
+    assert [error.code for error in outcomes[0].errors] == [34018]
+    assert _counted(target) == counted
+
+
+def _shards(server: SQLServer) -> None:
+    server.execute("CREATE DATABASE s1", "CREATE DATABASE s2")
+    for shard, first in (("s1.t1", 1), ("s1.t2", 101), ("s2.t1", 150)):
+        rows = ",".join(f"({n},'{shard}')" for n in range(first, first + 60))
+        server.execute(
+            f"CREATE TABLE {shard} (id INT PRIMARY KEY, origin VARCHAR(9))", f"INSERT INTO {shard} VALUES {rows}"
+        )
+
+
+_MERGE = (RouteRule("s*", "merged", table_pattern="t*", target_table="t"),)
+
+
+def test_a_key_that_two_shards_share_is_an_error_that_names_it(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    _shards(mariadb_upstream)
+    cfg = config(mariadb_upstream, target, tmp_path, routes=_MERGE)
+    dump(cfg, spark)
+    unit = LoadUnit(cfg, spark)
+    outcome = unit.run()
+    assert [error.code for error in outcome.errors] == [34019]
+    text = str(outcome.errors[0])
+    assert "`merged`.`t`" in text
+    assert "for key 'PRIMARY'" in text
+    assert ".000000000.sql" in text
+    assert "on-duplicate-logical" in text
+    target.execute("DELETE FROM merged.t WHERE id BETWEEN 150 AND 160")
+    mariadb_upstream.execute("DO 0")
+    resumed = LoadUnit(replace(cfg, loader=replace(cfg.loader, on_duplicate_logical="ignore")), spark).run()
+    assert resumed.finished
+    assert target.execute("SELECT COUNT(*) FROM merged.t")[0][0] >= 169 - 11
+
+
+@pytest.mark.parametrize("choice", ["replace", "ignore"])
+def test_a_choice_for_duplicates_is_honoured(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path, choice: str
+) -> None:
+    _shards(mariadb_upstream)
+    target.execute(
+        "CREATE DATABASE merged", "CREATE TABLE merged.t (id INT PRIMARY KEY, origin VARCHAR(9))", "INSERT INTO merged.t VALUES (1,'before')"
+    )  # fmt: skip
+    cfg = config(mariadb_upstream, target, tmp_path, routes=_MERGE, on_duplicate=choice)
+    dump(cfg, spark)
+    load(cfg, spark)
+    assert target.execute("SELECT COUNT(*) FROM merged.t")[0][0] == 169
+    assert target.execute("SELECT origin FROM merged.t WHERE id = 1")[0][0] == (
+        "before" if choice == "ignore" else "s1.t1"
+    )
+
+
+def test_files_of_another_dump_tool_load(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    _keyless(mariadb_upstream, 500)
+    mariadb_upstream.execute(
+        "CREATE TABLE l.q (id INT, t TEXT)", r"INSERT INTO l.q VALUES (1,'a;\'b\"\\'),(2,'-- /* # `\n;')"
+    )
+    folder = tmp_path / "foreign"
+    address = ["-h", "127.0.0.1", "-P", str(mariadb_upstream.port), "-u", "root"]
+    subprocess.run(["mydumper", *address, "-B", "l", "-o", str(folder)], check=True, capture_output=True)
+    cfg = config(mariadb_upstream, target, tmp_path, mode="load")
+    cfg = replace(cfg, loader=replace(cfg.loader, dir=str(folder)), routes=(RouteRule("l", "other"),))
+    before = sorted(path.name for path in folder.iterdir())
+    unit = load(cfg, spark)
+    for name in ("a", "b", "c", "q"):
+        assert contents(target, f"other.{name}") == contents(mariadb_upstream, f"l.{name}")
+    assert sorted(path.name for path in folder.iterdir()) == before
+    assert unit.is_finished()
+
+
+def test_after_a_load_the_start_of_replication_is_known_and_only_data_files_are_gone(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    _keyless(mariadb_upstream, 10)
+    cfg = config(mariadb_upstream, target, tmp_path)
+    dumped = dump(cfg, spark)
+    unit = load(cfg, spark)
+    location = read_metadata(dump_dir(cfg))
+    conn = target.connect()
+    assert load_finished(conn, cfg) == location
+    assert unit.status().metaBinlog == str(location.position)
+    left = sorted(path.name for path in dump_dir(cfg).iterdir() if not path.name.startswith("."))
+    assert left == ["l-schema-create.sql", "l.a-schema.sql", "l.b-schema.sql", "l.c-schema.sql", "metadata"]
+    assert dumped.is_finished()
+    assert LoadUnit(cfg, spark).is_finished()
+    unit.remove_meta()
+    assert not LoadUnit(cfg, spark).is_finished()
+
+
+def test_another_dump_is_not_mistaken_for_the_one_that_was_being_loaded(
+    slow_load: SubTaskConfig, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    folder = dump_dir(slow_load)
+    conn = target.connect()
+    begin_load(conn, slow_load, "another", {}, None, None)
+    assert [error.code for error in LoadUnit(slow_load, spark).run().errors] == [34018]
+    next(folder.glob("l.a.0*.sql")).unlink()
+    assert [error.code for error in LoadUnit(slow_load, spark).run().errors] == [34018]
+    assert _counted(target) == 0
