@@ -59,17 +59,29 @@ def altered(table: TableInfo, actions: Sequence[Action], schema_charset: Charset
 
 
 def _effective(table: TableInfo, actions: Sequence[Action]) -> list[Action]:
-    """The actions without those that have nothing to do."""
-    added: set[str] = set()
+    """The actions without those that have nothing to do, each column added once."""
     result: list[Action] = []
     for action in actions:
-        if isinstance(action, AddColumn):
-            if action.if_not_exists and action.column.name.lower() in added:
-                continue
-            added.add(action.column.name.lower())
-        if not _void(table, action):
+        if _void(table, action):
+            continue
+        earlier = _added_before(table, action, result) if isinstance(action, AddColumn | ChangeColumn) else None
+        if earlier is None:
+            result.append(action)
+        elif isinstance(action, ChangeColumn):
+            # MariaDB lets MODIFY take a column over that the same statement adds.
+            result.remove(earlier)
+            result.append(AddColumn(action.column, action.position))
+        elif isinstance(action, AddColumn) and not action.if_not_exists:
             result.append(action)
     return result
+
+
+def _added_before(table: TableInfo, action: AddColumn | ChangeColumn, earlier: list[Action]) -> AddColumn | None:
+    """The part before ``action`` that adds the column which ``action`` adds or changes."""
+    name = action.column.name.lower()
+    if isinstance(action, ChangeColumn) and (action.old_name.lower() != name or table.column(name)):
+        return None
+    return next((a for a in earlier if isinstance(a, AddColumn) and a.column.name.lower() == name), None)
 
 
 def _void(table: TableInfo, action: Action) -> bool:
