@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pkg.binlog.literals import Codec, escape
+from pkg.binlog.temporal import Remembered
 
 #: (data, start, end, append) → where it stopped.
 Reader = Callable[[bytes, int, int, Callable[[Any], None]], int]
@@ -66,6 +67,8 @@ class _Source:
         for i, codec in enumerate(codecs):
             if codec.render is not None:
                 self.namespace[f"r{i}"] = codec.render
+            if isinstance(codec.render, Remembered):
+                self.namespace[f"known{i}"] = codec.render.get
         self._structs: dict[str, str] = {}
 
     def insert(self) -> str:
@@ -181,6 +184,8 @@ class _Source:
         codec = self._codecs[i]
         if codec.escape:
             return f"(escape({raw}) if 39 in {raw} or 92 in {raw} else {raw})"
+        if isinstance(codec.render, Remembered):
+            return f"(known{i}({raw}) or r{i}({raw}))"
         return raw if codec.render is None else f"r{i}({raw})"
 
     def _literal(self, i: int, raw: str) -> str:

@@ -102,12 +102,31 @@ def _bit(meta: int, _: Column, __: int) -> Codec:
     return Codec(fixed=f"{size}s", form=b"%d", render=lambda raw: int.from_bytes(raw, "big"))
 
 
-def _members(meta: int, _: Column, __: int) -> Codec:
-    """ENUM by its index and SET by its bits."""
+def _enum(meta: int, _: Column, __: int) -> Codec:
+    return Codec(fixed=_UNSIGNED[meta & 0xFF], form=b"%d")
+
+
+def _set(meta: int, column: Column, __: int) -> Codec:
+    """SET by its bits."""
     size = meta & 0xFF
+    if size == 8:
+        return Codec(fixed="Q", render=_wide_set(column.elements))
     if size in _UNSIGNED:
         return Codec(fixed=_UNSIGNED[size], form=b"%d")
     return Codec(fixed=f"{size}s", form=b"%d", render=lambda raw: int.from_bytes(raw, "little"))
+
+
+def _wide_set(members: tuple[str, ...]) -> Render:
+    def render(bits: int) -> bytes:
+        if bits < 1 << 63:
+            return b"%d" % bits
+        # Servers compare a SET as a signed number: with its 64th member it equals no literal but its names.
+        names = [name for i, name in enumerate(members) if bits >> i & 1]
+        if len(names) != bits.bit_count():
+            raise ValueError(f"SET value {bits} has more members than the column")
+        return b"'%b'" % escape(",".join(names).encode())
+
+    return render
 
 
 def _temporal(kind: int) -> Callable[[int, Column, int], Codec]:
@@ -225,8 +244,9 @@ def inflate_column(raw: bytes) -> bytes:
 
 
 def _uuid(raw: bytes) -> bytes:
-    """MariaDB stores UUIDs of the versions 1 to 5 with their parts reversed, so that they sort by time."""
-    if raw[6] & 0x80 and 0 < raw[14] < 0x60:
+    # Tables made before MariaDB 10.11.5 keep UUIDs with their parts reversed, so that they sort by time. Values whose
+    # plain form looks like that are refused by the server, so the two can't be mistaken for each other.
+    if raw[6] & 0x80 and 0 < raw[8] <= 0x80:
         raw = raw[12:16] + raw[10:12] + raw[8:10] + raw[6:8] + raw[0:6]
     text = hexlify(raw)
     return b"-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
@@ -244,8 +264,8 @@ _MAKERS: dict[int, Callable[[int, Column, int], Codec]] = {
     c.TYPE_YEAR: _year,
     c.TYPE_NEWDECIMAL: _decimal,
     c.TYPE_BIT: _bit,
-    c.TYPE_ENUM: _members,
-    c.TYPE_SET: _members,
+    c.TYPE_ENUM: _enum,
+    c.TYPE_SET: _set,
     **{kind: _temporal(kind) for kind in temporal.KINDS},
     c.TYPE_STRING: _string,
     c.TYPE_VARCHAR: _varchar,

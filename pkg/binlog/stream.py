@@ -12,6 +12,7 @@ from zlib import crc32
 
 from pkg import errors
 from pkg.binlog import constants as c
+from pkg.binlog.cursor import malformed
 from pkg.binlog.events import HEADER, Event, parse_format_description, parse_rotate
 
 #: The CRC32 of any bytes followed by their own little-endian CRC32.
@@ -92,20 +93,15 @@ class Framer:
         self.checksummed = description.checksummed
         if not description.has_checksum_field:
             return event
-        # This event carries a checksum even when the others don't; it is taken without the flag "in use".
+        # This event has a checksum even when the others don't, but then servers that change the event for a replica
+        # leave it stale. It is taken without the flag "in use".
         flags = (event.flags & ~c.FLAG_BINLOG_IN_USE).to_bytes(2, "little")
-        if crc32(event.data[:17] + flags + event.data[19:]) != _CRC_RESIDUE:
+        if description.checksummed and crc32(event.data[:17] + flags + event.data[19:]) != _CRC_RESIDUE:
             raise self._torn(event.type, event.log_pos, event.size, "its checksum is wrong")
         return event._replace(data=event.data[: -c.CHECKSUM_SIZE])
 
     def _torn(self, kind: int, log_pos: int, size: int, why: str) -> errors.DMError:
-        return errors.new(
-            "BinlogParseSingleEv",
-            f"binlog event of type {kind} that ends at ({self.file or 'unknown file'}, {log_pos}), {size} bytes long, "
-            f"is damaged: {why}",
-            workaround="Check the binlog file with mysqlbinlog --verify-binlog-checksum; if it is damaged, "
-            "migrate this upstream again from a full copy.",
-        )
+        return malformed(kind, log_pos, size, self.file, why)
 
 
 class PacketFramer(Framer):
@@ -137,19 +133,26 @@ class PacketFramer(Framer):
         """
         if self._failure is not None:
             raise self._failure
-        if self._waiting and len(self._buffer) - self._pos + self._waiting >= self._needed:
-            self._buffer = b"".join((self._buffer[self._pos :], *self._chunks))
-            self._pos = 0
-            self._chunks.clear()
-            self._waiting = 0
         events: list[Event] = []
         try:
             self._fill(events, max_bytes)
+            if not events and self._join():
+                self._fill(events, max_bytes)
         except (errors.DMError, ServerEnd, ServerError) as exc:
             self._failure = exc
             if not events:
                 raise
         return events
+
+    def _join(self) -> bool:
+        """Puts what was fed behind the rest of the buffer, once that completes the packet at hand."""
+        if not self._waiting or len(self._buffer) - self._pos + self._waiting < self._needed:
+            return False
+        self._buffer = b"".join((self._buffer[self._pos :], *self._chunks))
+        self._pos = 0
+        self._chunks.clear()
+        self._waiting = 0
+        return True
 
     def _fill(self, events: list[Event], max_bytes: int) -> None:
         left = self._usual(events, max_bytes)
@@ -167,8 +170,9 @@ class PacketFramer(Framer):
         while pos <= last and pos < limit:
             length, status, timestamp, kind, server_id, size, log_pos, flags = unpack(buffer, pos)
             after = pos + 5 + size
-            # The packet is one byte longer than its event, unless it is one piece of a big event.
-            if size + 1 != length & 0xFFFFFF or status or after > stop or kind == 4 or kind == 15:
+            # The packet is one byte longer than its event, unless it is the first piece of a big event; a packet of
+            # the greatest length always has another one after it, be it empty.
+            if size + 1 != length & 0xFFFFFF or size >= 0xFFFFFE or status or after > stop or kind == 4 or kind == 15:
                 break
             data = buffer[pos + 5 : after]
             if checksummed:

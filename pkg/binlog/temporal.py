@@ -1,12 +1,13 @@
 """Dates and times of row images as quoted literals: today's forms with fractions and those before MySQL 5.6. Pure.
 
-The same moments come again and again, so literals without fractions are remembered by their bytes.
+The same moments come again and again, so literals are remembered by their bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
+from functools import lru_cache
 
 from pkg.binlog import constants as c
 
@@ -23,44 +24,67 @@ KINDS = (
 #: How many literals a column remembers.
 _REMEMBERED = 16384
 _EPOCH = date(1970, 1, 1).toordinal()
+#: Minutes and seconds by ``minute << 6 | second``, and hours, ready to be joined.
+_CLOCK = [b"%02d:%02d" % (n >> 6, n & 63) for n in range(4096)]
+_HOURS = [b"%02d:" % hour for hour in range(1024)]
 
 
 def decoder(kind: int, meta: int) -> tuple[int, Callable[[bytes], bytes]]:
     """The value's size in bytes and a function from them to the literal; ``meta`` is the number of fraction digits."""
     if kind in _OLD:
         size, convert = _OLD[kind]
-        return size, _Remembered(lambda raw: b"'%b'" % convert(raw)).__getitem__
-    base_size, convert = _NEW[kind]
-    size = base_size + (meta + 1) // 2
+        return size, Remembered(_quoted(convert))
+    base, convert = _NEW[kind]
+    size = base + (meta + 1) // 2
     if kind == c.TYPE_TIME2:
-        return size, _Remembered(lambda raw: b"'%b'" % _time(raw, meta)).__getitem__
-    if not meta:
-        return size, _Remembered(lambda raw: b"'%b'" % convert(raw)).__getitem__
-    return size, _with_fraction(base_size, meta, _Remembered(convert))
+        render = _quoted(lambda raw: _time(raw, meta))
+    else:
+        render = _with_fraction(base, meta, convert) if meta else _quoted(convert)
+    # Finer moments hardly ever come again.
+    return size, Remembered(render) if meta < 3 else render
 
 
-class _Remembered(dict[bytes, bytes]):
-    """Literals by raw bytes, made when they are missing; emptied when too many."""
+def _quoted(convert: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    return lambda raw: b"'%b'" % convert(raw)
+
+
+class Remembered(dict[bytes, bytes]):
+    """Literals by raw bytes; calling it makes a missing one. Emptied when it holds too many."""
 
     def __init__(self, convert: Callable[[bytes], bytes]) -> None:
         super().__init__()
         self._convert = convert
 
-    def __missing__(self, raw: bytes) -> bytes:
+    def __call__(self, raw: bytes) -> bytes:
         if len(self) >= _REMEMBERED:
             self.clear()
         literal = self[raw] = self._convert(raw)
         return literal
 
 
-def _with_fraction(base: int, digits: int, whole: _Remembered) -> Callable[[bytes], bytes]:
+def _with_fraction(base: int, digits: int, convert: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
     # An odd number of digits is stored with one more.
     divisor = 10 if digits & 1 else 1
+    form = b"'%%b.%%0%dd'" % digits
 
     def render(raw: bytes) -> bytes:
-        return b"'%b.%0*d'" % (whole[raw[:base]], digits, int.from_bytes(raw[base:], "big") // divisor)
+        return form % (convert(raw[:base]), int.from_bytes(raw[base:], "big") // divisor)
 
     return render
+
+
+@lru_cache(maxsize=8192)
+def _day(number: int) -> bytes:
+    """A date and the blank after it, by days since 1970."""
+    day = date.fromordinal(_EPOCH + number)
+    return b"%04d-%02d-%02d " % (day.year, day.month, day.day)
+
+
+@lru_cache(maxsize=8192)
+def _packed_day(value: int) -> bytes:
+    """A date and the blank after it, by the bits of DATETIME above the clock; it may be no real date."""
+    year_month = value >> 5
+    return b"%04d-%02d-%02d " % (year_month // 13, year_month % 13, value & 31)
 
 
 def _date(raw: bytes) -> bytes:
@@ -87,11 +111,8 @@ def _seconds(value: int) -> bytes:
     if not value:
         return b"0000-00-00 00:00:00"
     days, rest = divmod(value, 86400)
-    day = date.fromordinal(_EPOCH + days)
-    return b"%04d-%02d-%02d %02d:%02d:%02d" % (
-        *(day.year, day.month, day.day),
-        *(rest // 3600, rest // 60 % 60, rest % 60),
-    )
+    minutes, seconds = divmod(rest, 60)
+    return _day(days) + _HOURS[minutes // 60] + _CLOCK[minutes % 60 << 6 | seconds]
 
 
 def _old_timestamp(raw: bytes) -> bytes:
@@ -106,11 +127,7 @@ def _datetime(raw: bytes) -> bytes:
     value = int.from_bytes(raw, "big") - 0x8000000000
     if value < 0:
         raise ValueError("negative DATETIME")
-    year_month = value >> 22
-    return b"%04d-%02d-%02d %02d:%02d:%02d" % (
-        *(year_month // 13, year_month % 13, value >> 17 & 31),
-        *(value >> 12 & 31, value >> 6 & 63, value & 63),
-    )
+    return _packed_day(value >> 17) + _HOURS[value >> 12 & 31] + _CLOCK[value & 4095]
 
 
 def _time(raw: bytes, digits: int) -> bytes:
@@ -119,7 +136,7 @@ def _time(raw: bytes, digits: int) -> bytes:
     value = int.from_bytes(raw, "big") - (0x800000 << bits)
     sign, value = (b"-", -value) if value < 0 else (b"", value)
     clock, fraction = value >> bits, value & ((1 << bits) - 1)
-    whole = b"%b%02d:%02d:%02d" % (sign, clock >> 12 & 0x3FF, clock >> 6 & 63, clock & 63)
+    whole = sign + _HOURS[clock >> 12 & 0x3FF] + _CLOCK[clock & 4095]
     return b"%b.%0*d" % (whole, digits, fraction // (10 if digits & 1 else 1)) if digits else whole
 
 

@@ -26,6 +26,7 @@ _PIECE = 1 << 20
 _UNKNOWN_VARIABLE = 1193
 #: Silence for this many heartbeats means that the connection is dead.
 _MISSED_HEARTBEATS = 4
+_GRANT_HINT = "Grant REPLICATION SLAVE and REPLICATION CLIENT on *.* to the upstream's user."
 _RECONNECT_HINT = "The stream is opened again by itself; if it keeps failing, check the upstream and the network."
 
 
@@ -57,7 +58,7 @@ def open_upstream(
             "SyncerUnitRemoteSteamerStartSync",
             f"the upstream {cfg.host}:{cfg.port} does not let us read its binlog: {known.message}",
             raw=known.raw_cause,
-            workaround=known.workaround or "Grant REPLICATION SLAVE and REPLICATION CLIENT to the upstream's user.",
+            workaround=_RECONNECT_HINT if known.retryable else _GRANT_HINT,
             scope="upstream",
             retryable=known.retryable,
         ) from exc
@@ -233,7 +234,7 @@ def server_refusal(exc: ServerError) -> errors.DMError:
     retryable = exc.code in _SERVER_GOES_AWAY
     workaround = _RECONNECT_HINT if retryable else "Look at the upstream's error log."
     if exc.code in _ACCESS_DENIED:
-        workaround = "Grant REPLICATION SLAVE and REPLICATION CLIENT on *.* to the upstream's user."
+        workaround = _GRANT_HINT
     for part, again, hint in _DUMP_ERRORS:
         if part.lower() in exc.text.lower():
             retryable, workaround = again, hint
