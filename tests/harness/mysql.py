@@ -47,6 +47,7 @@ class SQLServer(Process):
             f"--port={self.port}",
             f"--socket={self.dir}/s.sock",
             f"--pid-file={self.dir}/pid",
+            f"--tmpdir={self.dir}",
             "--bind-address=127.0.0.1",
             f"--server-id={self.server_id}",
             "--innodb-buffer-pool-size=256M",

@@ -1,0 +1,17 @@
+"""The syncer: binlog events in, planned batches through Spark, exactly once into the target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dm_worker.syncer.unit import SyncUnit as SyncUnit
+
+
+def __getattr__(name: str) -> object:
+    # Spark's Python workers import modules of this package, and must not load what the unit needs (protobuf, grpc).
+    if name == "SyncUnit":
+        from dm_worker.syncer.unit import SyncUnit
+
+        return SyncUnit
+    raise AttributeError(name)

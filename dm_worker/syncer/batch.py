@@ -1,0 +1,114 @@
+"""What travels from the driver to the Spark tasks: batches, slices, table plans. Plain picklable data, no I/O."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from pkg.binlog.position import Location
+from pkg.mysql.schema import Column
+
+#: Rows are compacted to their last image per key and written many per statement.
+COMPACT = "compact"
+#: Rows are written one by one in binlog order: tables without a usable key, or when the task asks for it.
+ORDERED = "ordered"
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """How the rows of one upstream table shape are decoded and where they are written.
+
+    ``number`` names the plan within one run of the unit, ``target_number`` its target table. ``key`` and ``write``
+    are indexes into ``columns`` (the upstream structure); ``key`` is empty for a table without a usable key.
+    ``spread`` tells that rows are placed by their key; otherwise the whole target table is one bucket.
+    ``rewrite_existing`` asks for DELETE + INSERT instead of INSERT … ON DUPLICATE KEY UPDATE, because the target has
+    further unique keys whose values rows may swap. ``extra_columns``: the target has columns that the upstream lacks.
+    ``matchers`` are SQL templates, one per written column, that compare the target's column with a literal exactly.
+    """
+
+    number: int
+    target_number: int
+    source: tuple[str, str]
+    target: tuple[str, str]
+    table_map: bytes
+    columns: tuple[Column, ...]
+    mode: str
+    key: tuple[int, ...]
+    key_names: tuple[str, ...]
+    write: tuple[int, ...]
+    write_names: tuple[str, ...]
+    matchers: tuple[str, ...]
+    spread: bool
+    rewrite_existing: bool = False
+    extra_columns: bool = False
+
+    @property
+    def seed(self) -> int:
+        """The start value of the bucket hash: stable across runs, different for each target table."""
+        return zlib.crc32("\0".join(self.target).encode())
+
+    def fingerprint(self) -> bytes:
+        """What decides which bucket a row falls into and what is written there; equal across runs when unchanged."""
+        rule = (self.source, self.target, self.mode, self.key_names, self.write_names, self.spread)
+        return repr((rule, self.rewrite_existing, self.columns)).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A run of rows events, in binlog order. ``plans[i]`` is the number of the table plan of ``events[i]``.
+
+    ``positions[i]`` is the offset in ``file`` where it ends, for error messages.
+    """
+
+    order: int
+    events: list[bytes]
+    plans: list[int]
+    positions: list[int]
+    file: str
+
+
+@dataclass(slots=True)
+class Batch:
+    """A range of the binlog to be applied as one. ``start`` and ``end`` are where it begins and what follows it.
+
+    ``commit_time`` is the upstream's commit time (unix seconds) of the oldest transaction in it.
+    """
+
+    start: Location
+    end: Location
+    slices: list[Slice]
+    plans: dict[int, TablePlan]
+    rows_events: int
+    size: int
+    commit_time: int
+    transactions: int = 0
+    safe: bool = False
+    inside_transaction: bool = False
+
+    def fingerprint(self, buckets: int, settings: bytes = b"") -> str:
+        """A digest of the batch's planning. A batch done again under another digest may fall into other buckets."""
+        digest = blake2b(settings, digest_size=16)
+        digest.update(b"%d" % buckets)
+        for rule in sorted(plan.fingerprint() for plan in self.plans.values()):
+            digest.update(rule)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What a bucket's transaction needs to prove its right to write: whose batch, and under which epoch."""
+
+    source_id: str
+    number: int
+    epoch: int
+
+
+@dataclass(slots=True)
+class BucketResult:
+    """What one bucket's transaction did. ``skipped``: an earlier attempt had already applied it."""
+
+    bucket: int
+    changes: int = 0
+    statements: int = 0
+    skipped: bool = False

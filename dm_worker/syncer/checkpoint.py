@@ -1,0 +1,385 @@
+"""The syncer's tables in the target's meta schema, and the transactions on them.
+
+``<task>_syncer_checkpoint`` has DM's layout. The others carry the exactly-once protocol (see :mod:`protocol`): one
+batch row per source, one marker row per source and bucket, one row per DDL under way.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+
+import pymysql
+from pymysql.connections import Connection
+
+from dm_worker.syncer.protocol import IDLE, Progress
+from pkg import errors
+from pkg.binlog.position import Location, Position
+from pkg.config.model import SubTaskConfig
+from pkg.errors import DMError
+from pkg.mysql.connection import classify, connect, error_number
+from pkg.mysql.introspect import query
+from pkg.mysql.names import qualified, quote
+from pkg.mysql.retry import retrying
+from pkg.mysql.schema import TableInfo
+
+T = TypeVar("T")
+Conn: TypeAlias = "Connection[Any]"
+
+#: Tells our table structures from DM's in the column ``table_info``.
+_FORMAT = "dm-spark/1"
+_NO_SUCH_TABLE = 1146
+_NO_SUCH_SCHEMA = 1049
+_SYNTAX = 1064
+_LOCATION = (
+    "{0}_name VARCHAR(128) NOT NULL, {0}_pos BIGINT UNSIGNED NOT NULL,"
+    " {0}_gtid LONGTEXT NOT NULL, {0}_rows BIGINT UNSIGNED NOT NULL"
+)
+_CHARSET = " DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
+
+
+@dataclass(slots=True)
+class Durable:
+    """What a run finds when it takes over. ``exit_safe``: safe mode holds until there."""
+
+    epoch: int
+    progress: Progress | None
+    checkpoint: Location | None
+    exit_safe: Location | None = None
+    tables: list[TableInfo] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class DDLRecord:
+    """A statement under way at the target. ``fingerprint`` is that of its tables before."""
+
+    place: Position
+    index: int
+    statement: str
+    fingerprint: str
+    done: bool = False
+
+
+class MetaStore:
+    """Reads and writes the meta tables of one subtask; opens its connection again when it is lost."""
+
+    def __init__(self, cfg: SubTaskConfig, *, should_stop: Callable[[], bool] | None = None) -> None:
+        self._cfg = cfg
+        self._should_stop = should_stop
+        self._conn: Conn | None = None
+        self._id = self.source_id = cfg.source_id
+        self.checkpoints = self._name("checkpoint")
+        self.batches = self._name("batch")
+        self.markers = self._name("marker")
+        self.ddls = self._name("ddl")
+
+    def _name(self, what: str) -> str:
+        return qualified(self._cfg.meta_schema, f"{self._cfg.name}_syncer_{what}")
+
+    # -- life ---------------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Creates schema and tables where they are missing. Raises DMError."""
+
+        def create(conn: Conn) -> None:
+            query(conn, f"CREATE DATABASE IF NOT EXISTS {quote(self._cfg.meta_schema)}")
+            try:
+                query(conn, self._checkpoint_table("JSON"))
+            except pymysql.Error as exc:
+                if error_number(exc) != _SYNTAX:
+                    raise
+                query(conn, self._checkpoint_table("LONGTEXT"))  # servers before JSON
+            for statement in self._own_tables():
+                query(conn, statement)
+
+        self._transaction(create)
+
+    def close(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+    def remove(self) -> None:
+        """Deletes this source's rows from all tables; tables that were never made are fine."""
+
+        def delete(conn: Conn) -> None:
+            for table in (self.checkpoints, self.batches, self.markers, self.ddls):
+                try:
+                    query(conn, f"DELETE FROM {table} WHERE id = %s", (self._id,))
+                except pymysql.Error as exc:
+                    if error_number(exc) not in (_NO_SUCH_TABLE, _NO_SUCH_SCHEMA):
+                        raise
+
+        self._transaction(delete)
+
+    # -- the protocol -------------------------------------------------------------------------------------------
+
+    def take_over(self, buckets: int) -> Durable:
+        """Raises the epoch in the batch row and all markers, in one transaction, and reads what is durable."""
+
+        def take(conn: Conn) -> Durable:
+            progress = self._read_progress(conn)
+            newest = query(conn, f"SELECT COALESCE(MAX(epoch), 0) FROM {self.markers} WHERE id = %s", (self._id,))
+            # Above every epoch there was, also when the rows that knew them are gone (--remove-meta).
+            epoch = max(int(newest[0][0]) + 1, progress.epoch + 1 if progress else 0, int(time.time()))
+            if progress is None:
+                nowhere = Location(Position("", 0))
+                self._insert_batch(conn, Progress(0, epoch, IDLE, nowhere, nowhere))
+            else:
+                query(conn, f"UPDATE {self.batches} SET epoch = %s WHERE id = %s", (epoch, self._id))
+            query(conn, f"UPDATE {self.markers} SET epoch = %s WHERE id = %s", (epoch, self._id))
+            needed = max(buckets, progress.buckets if progress else 0)
+            with conn.cursor() as cursor:
+                cursor.executemany(
+                    f"INSERT IGNORE INTO {self.markers} (id, bucket, batch, epoch) VALUES (%s, %s, 0, %s)",
+                    [(self._id, bucket, epoch) for bucket in range(needed)],
+                )
+            checkpoint, exit_safe = self._read_checkpoint(conn)
+            return Durable(epoch, progress, checkpoint, exit_safe, self._read_tables(conn))
+
+        return self._transaction(take)
+
+    def write(
+        self,
+        progress: Progress,
+        *,
+        exit_safe: Location | None = None,
+        changed: Iterable[TableInfo] = (),
+        dropped: Iterable[tuple[str, str]] = (),
+        ddl: DDLRecord | None = None,
+    ) -> None:
+        """Makes progress durable with its checkpoint, in one transaction. Raises DMError, also when fenced."""
+        location = progress.end if progress.state == IDLE else progress.start
+        tables, gone = list(changed), list(dropped)
+
+        def put(conn: Conn) -> None:
+            self._update_batch(conn, progress)
+            self._write_checkpoint(conn, location, exit_safe)
+            for name in gone:
+                query(
+                    conn,
+                    f"DELETE FROM {self.checkpoints} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
+                    (self._id, *name),
+                )
+            for info in tables:
+                self._write_table(conn, info, location)
+            if ddl is not None:
+                self._write_ddl(conn, ddl)
+
+        self._transaction(put)
+
+    def read_ddl(self, place: Position, index: int) -> DDLRecord | None:
+        """What is known of a statement: None when it was never begun."""
+
+        def read(conn: Conn) -> DDLRecord | None:
+            rows = query(
+                conn,
+                f"SELECT statement, fingerprint, state FROM {self.ddls}"
+                " WHERE id = %s AND binlog_name = %s AND binlog_pos = %s AND ddl_index = %s",
+                (self._id, place.name, place.pos, index),
+            )
+            if not rows:
+                return None
+            statement, fingerprint, state = rows[0]
+            return DDLRecord(place, index, str(statement), str(fingerprint), state == "done")
+
+        return self._transaction(read)
+
+    def peek(self) -> Location | None:
+        """The checkpoint without taking over; None when there is none. Creates nothing."""
+
+        def read(conn: Conn) -> Location | None:
+            try:
+                return self._read_checkpoint(conn)[0]
+            except pymysql.Error as exc:
+                if error_number(exc) in (_NO_SUCH_TABLE, _NO_SUCH_SCHEMA):
+                    return None
+                raise
+
+        return self._transaction(read)
+
+    # -- statements ---------------------------------------------------------------------------------------------
+
+    def _checkpoint_table(self, json_type: str) -> str:
+        return (
+            f"CREATE TABLE IF NOT EXISTS {self.checkpoints} (id VARCHAR(32) NOT NULL, cp_schema VARCHAR(128) NOT NULL,"
+            " cp_table VARCHAR(128) NOT NULL, binlog_name VARCHAR(128), binlog_pos BIGINT UNSIGNED,"
+            " binlog_gtid LONGTEXT,"
+            " exit_safe_binlog_name VARCHAR(128) DEFAULT '', exit_safe_binlog_pos BIGINT UNSIGNED DEFAULT 0,"
+            f" exit_safe_binlog_gtid LONGTEXT, table_info {json_type} NOT NULL, is_global BOOLEAN,"
+            " create_time TIMESTAMP DEFAULT CURRENT_TIMESTAMP,"
+            " update_time TIMESTAMP DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,"
+            f" UNIQUE KEY uk_id_schema_table (id, cp_schema, cp_table)){_SMALL_KEYS}"
+        )
+
+    def _own_tables(self) -> Iterable[str]:
+        now = "update_time TIMESTAMP DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP"
+        yield (
+            f"CREATE TABLE IF NOT EXISTS {self.batches} (id VARCHAR(32) NOT NULL PRIMARY KEY,"
+            " batch BIGINT UNSIGNED NOT NULL, epoch BIGINT UNSIGNED NOT NULL, state VARCHAR(8) NOT NULL,"
+            f" {_LOCATION.format('start')}, {_LOCATION.format('end')}, buckets INT NOT NULL,"
+            f" fingerprint VARCHAR(64) NOT NULL, safe BOOLEAN NOT NULL, {now}){_CHARSET}"
+        )
+        yield (
+            f"CREATE TABLE IF NOT EXISTS {self.markers} (id VARCHAR(32) NOT NULL, bucket INT NOT NULL,"
+            " batch BIGINT UNSIGNED NOT NULL, epoch BIGINT UNSIGNED NOT NULL,"
+            f" PRIMARY KEY (id, bucket)){_CHARSET}"
+        )
+        yield (
+            f"CREATE TABLE IF NOT EXISTS {self.ddls} (id VARCHAR(32) NOT NULL, binlog_name VARCHAR(128) NOT NULL,"
+            " binlog_pos BIGINT UNSIGNED NOT NULL, ddl_index INT NOT NULL,"
+            " statement LONGTEXT CHARACTER SET utf8mb4 NOT NULL,"
+            f" fingerprint VARCHAR(64) NOT NULL, state VARCHAR(8) NOT NULL, {now},"
+            f" PRIMARY KEY (id, binlog_name, binlog_pos, ddl_index)){_SMALL_KEYS}"
+        )
+
+    def _read_progress(self, conn: Conn) -> Progress | None:
+        rows = query(
+            conn,
+            "SELECT batch, epoch, state, start_name, start_pos, start_gtid, start_rows, end_name, end_pos, end_gtid,"
+            f" end_rows, buckets, fingerprint, safe FROM {self.batches} WHERE id = %s FOR UPDATE",
+            (self._id,),
+        )
+        if not rows:
+            return None
+        number, epoch, state, *places, buckets, fingerprint, safe = rows[0]
+        start, end = _location(*places[:4]), _location(*places[4:])
+        return Progress(int(number), int(epoch), str(state), start, end, int(buckets), str(fingerprint), bool(safe))
+
+    def _insert_batch(self, conn: Conn, progress: Progress) -> None:
+        values = _batch_values(progress)
+        names = ", ".join(values)
+        marks = ", ".join(["%s"] * len(values))
+        query(
+            conn,
+            f"INSERT INTO {self.batches} (id, epoch, {names}) VALUES (%s, %s, {marks})",
+            (self._id, progress.epoch, *values.values()),
+        )
+
+    def _update_batch(self, conn: Conn, progress: Progress) -> None:
+        values = _batch_values(progress)
+        assignments = ", ".join(f"{name} = %s" for name in values)
+        with conn.cursor() as cursor:
+            matched = cursor.execute(
+                f"UPDATE {self.batches} SET {assignments} WHERE id = %s AND epoch = %s",
+                (*values.values(), self._id, progress.epoch),
+            )
+        if matched != 1:
+            raise errors.new(
+                "SyncerEvent",
+                f"epoch {progress.epoch} of source {self._id} may not write any more: {self.batches} has a newer one",
+                scope="downstream",
+                workaround="Another worker took over this subtask. See with query-status which one runs it; resume "
+                "the task to take over.",
+            )
+
+    def _read_checkpoint(self, conn: Conn) -> tuple[Location | None, Location | None]:
+        rows = query(
+            conn,
+            "SELECT binlog_name, binlog_pos, binlog_gtid, exit_safe_binlog_name, exit_safe_binlog_pos,"
+            f" exit_safe_binlog_gtid FROM {self.checkpoints} WHERE id = %s AND is_global = 1",
+            (self._id,),
+        )
+        if not rows:
+            return None, None
+        name, pos, gtid, exit_name, exit_pos, exit_gtid = rows[0]
+        exit_safe = _location(exit_name, exit_pos, exit_gtid) if exit_name or exit_gtid else None
+        return _location(name, pos, gtid), exit_safe
+
+    def _write_checkpoint(self, conn: Conn, location: Location, exit_safe: Location | None) -> None:
+        leave = exit_safe or Location(Position("", 0))
+        self._upsert(conn, "", "", location, leave, "null", is_global=True)
+
+    def _read_tables(self, conn: Conn) -> list[TableInfo]:
+        rows = query(conn, f"SELECT table_info FROM {self.checkpoints} WHERE id = %s AND is_global = 0", (self._id,))
+        found = []
+        for (text,) in rows:
+            data = json.loads(text)
+            # DM's own structures have another form; the table's other sources serve then.
+            if isinstance(data, dict) and data.get("format") == _FORMAT:
+                found.append(TableInfo.from_json(json.dumps(data["table"])))
+        return found
+
+    def _write_table(self, conn: Conn, info: TableInfo, location: Location) -> None:
+        text = f'{{"format":"{_FORMAT}","table":{info.to_json()}}}'
+        self._upsert(conn, info.schema, info.name, location, Location(Position("", 0)), text, is_global=False)
+
+    def _upsert(
+        self, conn: Conn, schema: str, table: str, place: Location, leave: Location, text: str, *, is_global: bool
+    ) -> None:
+        values = (place.position.name, place.position.pos, place.gtid_set)
+        safe = (leave.position.name, leave.position.pos, leave.gtid_set)
+        query(
+            conn,
+            f"INSERT INTO {self.checkpoints} (id, cp_schema, cp_table, binlog_name, binlog_pos, binlog_gtid,"
+            " exit_safe_binlog_name, exit_safe_binlog_pos, exit_safe_binlog_gtid, table_info, is_global)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON DUPLICATE KEY UPDATE"
+            " binlog_name = VALUES(binlog_name), binlog_pos = VALUES(binlog_pos), binlog_gtid = VALUES(binlog_gtid),"
+            " exit_safe_binlog_name = VALUES(exit_safe_binlog_name),"
+            " exit_safe_binlog_pos = VALUES(exit_safe_binlog_pos),"
+            " exit_safe_binlog_gtid = VALUES(exit_safe_binlog_gtid), table_info = VALUES(table_info),"
+            " is_global = VALUES(is_global)",
+            (self._id, schema, table, *values, *safe, text, int(is_global)),
+        )
+
+    def _write_ddl(self, conn: Conn, record: DDLRecord) -> None:
+        if record.index == 0 and not record.done:
+            # Older statements are behind the checkpoint.
+            query(
+                conn,
+                f"DELETE FROM {self.ddls} WHERE id = %s AND NOT (binlog_name = %s AND binlog_pos = %s)",
+                (self._id, record.place.name, record.place.pos),
+            )
+        query(
+            conn,
+            f"REPLACE INTO {self.ddls} (id, binlog_name, binlog_pos, ddl_index, statement, fingerprint, state)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+            (
+                *(self._id, record.place.name, record.place.pos, record.index, record.statement, record.fingerprint),
+                "done" if record.done else "intent",
+            ),
+        )
+
+    # -- connection ---------------------------------------------------------------------------------------------
+
+    def _transaction(self, work: Callable[[Conn], T]) -> T:
+        """Runs ``work`` in a transaction of its own; again on a new connection while that may help."""
+
+        def attempt() -> T:
+            if self._conn is None:
+                self._conn = connect(self._cfg.to, scope="downstream", autocommit=False, session={"sql_mode": ""})
+            try:
+                result = work(self._conn)
+                self._conn.commit()
+                return result
+            except (pymysql.Error, OSError) as exc:
+                self.close()
+                raise classify(exc, scope="downstream", table=self.checkpoints) from exc
+            except DMError:
+                self.close()
+                raise
+
+        return retrying(attempt, should_stop=self._should_stop)
+
+
+#: Keys over names of 128 characters: utf8mb4 would exceed the 767 bytes of old row formats.
+_SMALL_KEYS = " DEFAULT CHARSET=utf8 COLLATE=utf8_bin"
+
+
+def _location(name: Any, pos: Any, gtid: Any, rows: Any = 0) -> Location:
+    return Location(Position(str(name or ""), int(pos or 0)), str(gtid or ""), int(rows))
+
+
+def _batch_values(progress: Progress) -> dict[str, Any]:
+    values: dict[str, Any] = {"batch": progress.number, "state": progress.state}
+    for name, place in (("start", progress.start), ("end", progress.end)):
+        values |= {
+            f"{name}_name": place.position.name,
+            f"{name}_pos": place.position.pos,
+            f"{name}_gtid": place.gtid_set,
+            f"{name}_rows": place.rows_events,
+        }
+    return values | {"buckets": progress.buckets, "fingerprint": progress.fingerprint, "safe": int(progress.safe)}

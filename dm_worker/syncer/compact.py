@@ -1,0 +1,125 @@
+"""Compaction: of all changes to one key within a batch, only the last image needs to be written. Pure.
+
+A key's changes fold into one of five states. What existed before the batch matters: a row that was there is updated
+or deleted, one that was not is inserted, and a duplicate key is then an error instead of a silent overwrite.
+
+================  ==========================================================
+``INSERTED``      not there before, there now
+``UPDATED``       there before, and it stayed the same row
+``DELETED``       there before, gone now
+``REPLACED``      there before, deleted, and inserted anew
+``GONE``          not there before, inserted and deleted again
+================  ==========================================================
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+
+from pkg import errors
+
+INSERT, UPDATE, DELETE = 0, 1, 2
+
+#: The first three equal the operations, so that a key's first change is its own state.
+INSERTED, UPDATED, DELETED, REPLACED, GONE = 0, 1, 2, 3, 4
+#: A change that no upstream can have made to a row in that state.
+IMPOSSIBLE = -1
+
+#: (state, plan number, values): the values are the SQL tuple of the last image, empty when there is none.
+Entry = tuple[int, int, bytes]
+States = dict[bytes, Entry]
+#: (op, key, values, old key), as the row decoder gives them.
+Change = tuple[int, bytes, bytes, bytes]
+
+# Indexed by state * 3 + operation.
+_STRICT = (
+    *(IMPOSSIBLE, INSERTED, GONE),
+    *(IMPOSSIBLE, UPDATED, DELETED),
+    *(REPLACED, IMPOSSIBLE, IMPOSSIBLE),
+    *(IMPOSSIBLE, REPLACED, DELETED),
+    *(INSERTED, IMPOSSIBLE, IMPOSSIBLE),
+)
+# In safe mode the range may be applied already, in part or twice: only "there at the end, or not" counts.
+_SAFE = (UPDATED, UPDATED, DELETED) * 5
+
+# A later state as the changes that lead to it, to be folded onto an earlier state of the same key.
+_REPLAY: tuple[tuple[int, ...], ...] = ((INSERT,), (UPDATE,), (DELETE,), (DELETE, INSERT), (INSERT, DELETE))
+
+
+class ImpossibleChange(Exception):
+    """Two changes to one key contradict each other, such as two inserts without a delete between them."""
+
+    def __init__(self, key: bytes, before: int, op: int, plan: int) -> None:
+        super().__init__(key, before, op, plan)
+        self.key = key
+        self.before = before
+        self.op = op
+        self.plan = plan
+
+    def to_error(self, target: tuple[str, str], source: tuple[str, str]) -> errors.DMError:
+        """The error an operator sees: which table and key, and what probably happened."""
+        name = ".".join(f"`{part}`" for part in target)
+        upstream = ".".join(f"`{part}`" for part in source)
+        key = self.key.decode("utf-8", "backslashreplace")
+        if self.op == INSERT:
+            return errors.new(
+                "DBExecuteFailed",
+                f"Error 1062 (23000): Duplicate entry ({key}) for the key of table {name}: two upstream rows of one "
+                f"batch (the later one from {upstream}) have the same key",
+                scope="downstream",
+                workaround="Give the sharded tables disjoint keys, or route them to different target tables.",
+            )
+        what = "update" if self.op == UPDATE else "delete"
+        return errors.new(
+            "SyncerUnitDMLOldNewValueMismatch",
+            f"the binlog holds an {what} of the row ({key}) of {upstream} (target {name}) after that row was deleted",
+            workaround="Check that the sharded tables that merge here have disjoint keys.",
+        )
+
+
+def absorb(states: States, plan: int, changes: Iterable[Change], *, safe: bool = False) -> int:
+    """Folds decoded row changes into ``states``; returns how many there were. Raises :class:`ImpossibleChange`."""
+    table = _SAFE if safe else _STRICT
+    get = states.get
+    count = 0
+    for op, key, values, old_key in changes:
+        count += 1
+        if op == UPDATE and old_key != key:
+            _step(states, table, old_key, DELETE, plan, b"")
+            _step(states, table, key, INSERT, plan, values)
+            continue
+        before = get(key)
+        if before is None:
+            states[key] = (op, plan, values)
+            continue
+        state = table[before[0] * 3 + op]
+        if state < 0:
+            raise ImpossibleChange(key, before[0], op, plan)
+        states[key] = (state, plan, values)
+    return count
+
+
+def _step(states: States, table: tuple[int, ...], key: bytes, op: int, plan: int, values: bytes) -> None:
+    before = states.get(key)
+    state = op if before is None else table[before[0] * 3 + op]
+    if state < 0:
+        assert before is not None
+        raise ImpossibleChange(key, before[0], op, plan)
+    states[key] = (state, plan, values)
+
+
+def merge(states: States, later: Iterable[tuple[bytes, int, int, bytes]], *, safe: bool = False) -> None:
+    """Folds the packed states of a later slice (key, state, plan, values) into those of the earlier ones."""
+    table = _SAFE if safe else _STRICT
+    for key, state, plan, values in later:
+        if key not in states:
+            states[key] = (state, plan, values)
+            continue
+        for op in _REPLAY[state]:
+            _step(states, table, key, op, plan, values)
+
+
+def bucket_of(key: bytes, seed: int, buckets: int) -> int:
+    """The bucket of a key: stable across processes and machines (``hash`` is not)."""
+    return zlib.crc32(key, seed) % buckets

@@ -1,0 +1,135 @@
+"""Runs a statement at the target in the session that it had upstream, and fingerprints the tables that it is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from pkg.binlog.charsets import collation_charset
+from pkg.binlog.events import Query
+from pkg.config.model import DBConfig
+from pkg.errors import DMError
+from pkg.mysql.connection import classify, connect, error_number
+from pkg.mysql.introspect import query
+from pkg.mysql.names import qualified, quote
+
+#: A statement may rebuild a large table.
+TIMEOUT = 24 * 3600.0
+_AUTO_INCREMENT = re.compile(r"\sAUTO_INCREMENT=\d+")
+_MISSING = frozenset({1049, 1146, 1051, 1008})
+#: The bits of sql_mode in QUERY events that every kind of target knows.
+_SQL_MODES = {
+    0: "REAL_AS_FLOAT",
+    1: "PIPES_AS_CONCAT",
+    2: "ANSI_QUOTES",
+    3: "IGNORE_SPACE",
+    5: "ONLY_FULL_GROUP_BY",
+    6: "NO_UNSIGNED_SUBTRACTION",
+    19: "NO_AUTO_VALUE_ON_ZERO",
+    20: "NO_BACKSLASH_ESCAPES",
+    21: "STRICT_TRANS_TABLES",
+    22: "STRICT_ALL_TABLES",
+    23: "NO_ZERO_IN_DATE",
+    24: "NO_ZERO_DATE",
+    25: "ALLOW_INVALID_DATES",
+    26: "ERROR_FOR_DIVISION_BY_ZERO",
+    29: "HIGH_NOT_PRECEDENCE",
+    30: "NO_ENGINE_SUBSTITUTION",
+    31: "PAD_CHAR_TO_FULL_LENGTH",
+}
+
+
+def sql_mode_text(bits: int | None) -> str:
+    """The names of the bits that QUERY's status variables carry."""
+    return ",".join(name for bit, name in _SQL_MODES.items() if bits is not None and bits >> bit & 1)
+
+
+class DDLSession:
+    """The connection for statements. One per run, opened when needed."""
+
+    def __init__(self, cfg: DBConfig, foreign_keys: bool) -> None:
+        self._cfg = cfg
+        self._foreign_keys = foreign_keys
+        self._conn: Connection[Any] | None = None
+
+    def close(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+    def execute(self, sql: str, event: Query, timestamp: int, explicit_timestamp: bool) -> None:
+        """Runs the statement in the session of its event.
+
+        Raises DMError when another try may help, :class:`StatementFailed` when the target refuses the statement.
+        """
+        conn = self._connection()
+        try:
+            for statement in self._session(event, timestamp):
+                query(conn, statement)
+            if "timestamp" in sql.lower():
+                self._timestamp_defaults(conn, explicit_timestamp)
+            query(conn, sql)
+            query(conn, "SET TIMESTAMP = DEFAULT")
+        except (pymysql.Error, OSError) as exc:
+            self.close()
+            error = classify(exc, scope="downstream", statement=sql)
+            number = error_number(exc)
+            if error.retryable or not number:
+                raise error from exc
+            raise StatementFailed(number, error) from exc
+
+    def _timestamp_defaults(self, conn: Connection[Any], explicit: bool) -> None:
+        """What TIMESTAMP without NULL or DEFAULT means; not every server lets a session choose, so only if needed."""
+        rows = query(conn, "SHOW SESSION VARIABLES LIKE 'explicit_defaults_for_timestamp'")
+        if rows and (str(rows[0][1]).upper() in ("ON", "1")) != explicit:
+            query(conn, f"SET SESSION explicit_defaults_for_timestamp = {int(explicit)}")
+
+    def fingerprint(self, names: Iterable[tuple[str, str]]) -> str:
+        """A digest of the tables (or schemas) as the target has them now; AUTO_INCREMENT does not count."""
+        conn = self._connection()
+        digest = blake2b(digest_size=16)
+        try:
+            for schema, table in names:
+                what = f"TABLE {qualified(schema, table)}" if table else f"DATABASE {quote(schema)}"
+                digest.update(self._shown(conn, what).encode() + b"\0")
+        except (pymysql.Error, OSError) as exc:
+            self.close()
+            raise classify(exc, scope="downstream", statement="SHOW CREATE …") from exc
+        return digest.hexdigest()
+
+    def _shown(self, conn: Connection[Any], what: str) -> str:
+        try:
+            return _AUTO_INCREMENT.sub("", str(query(conn, f"SHOW CREATE {what}")[0][1]))
+        except pymysql.Error as exc:
+            if error_number(exc) not in _MISSING:
+                raise
+            return ""
+
+    def _connection(self) -> Connection[Any]:
+        if self._conn is None:
+            self._conn = connect(self._cfg, scope="downstream", read_timeout=TIMEOUT)
+        return self._conn
+
+    def _session(self, event: Query, timestamp: int) -> Iterable[str]:
+        yield f"SET SESSION sql_mode = '{sql_mode_text(event.sql_mode)}'"
+        zone = event.time_zone or "+00:00"
+        yield f"SET SESSION time_zone = '{zone if zone != 'SYSTEM' else '+00:00'}'"
+        yield f"SET TIMESTAMP = {timestamp}"
+        yield f"SET SESSION foreign_key_checks = {int(self._foreign_keys)}"
+        if event.charsets is not None:
+            # What a new schema without a charset gets.
+            yield f"SET SESSION character_set_server = {collation_charset(event.charsets[2])}"
+
+
+class StatementFailed(Exception):
+    """The target refused a statement with the server's error ``number``; ``error`` is for the operator."""
+
+    def __init__(self, number: int, error: DMError) -> None:
+        super().__init__(number, error)
+        self.number = number
+        self.error = error

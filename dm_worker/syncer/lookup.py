@@ -1,0 +1,72 @@
+"""Questions to the upstream and the target about their tables, over connections that are opened again when lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pymysql
+from pymysql.connections import Connection
+
+from pkg.binlog.position import Location, Position
+from pkg.config.model import DBConfig
+from pkg.mysql.connection import Scope, classify, connect
+from pkg.mysql.introspect import fetch_table_info, master_status, query
+from pkg.mysql.retry import retrying
+from pkg.mysql.schema import TableInfo
+
+T = TypeVar("T")
+
+
+class Server:
+    """One server; not to be shared between threads. Every question raises DMError when it can't be answered."""
+
+    def __init__(self, cfg: DBConfig, scope: Scope, should_stop: Callable[[], bool], *, attempts: int = 60) -> None:
+        self._cfg = cfg
+        self._scope = scope
+        self._should_stop = should_stop
+        self._attempts = attempts
+        self._conn: Connection[Any] | None = None
+
+    def ask(self, question: Callable[[Connection[Any]], T]) -> T:
+        def attempt() -> T:
+            try:
+                if self._conn is None:
+                    self._conn = connect(self._cfg, scope=self._scope)
+                return question(self._conn)
+            except (pymysql.Error, OSError) as exc:
+                self.close()
+                raise classify(exc, scope=self._scope) from exc
+
+        return retrying(attempt, should_stop=self._should_stop, attempts=self._attempts)
+
+    def close(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+    def table(self, schema: str, table: str) -> TableInfo | None:
+        return self.ask(lambda conn: fetch_table_info(conn, schema, table))
+
+    def schema_charset(self, schema: str) -> tuple[str, str] | None:
+        rows = self.ask(
+            lambda conn: query(
+                conn,
+                "SELECT DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA"
+                " WHERE SCHEMA_NAME = %s",
+                (schema,),
+            )
+        )
+        return (str(rows[0][0]), str(rows[0][1])) if rows else None
+
+    def end_of_binlog(self, flavor: str) -> Location | None:
+        return self.ask(lambda conn: master_status(conn, flavor))
+
+    def gtid_of(self, position: Position) -> str:
+        """MariaDB's GTID set at a binlog position; '' when the server does not know."""
+        rows = self.ask(lambda conn: query(conn, "SELECT BINLOG_GTID_POS(%s, %s)", (position.name, position.pos)))
+        return str(rows[0][0] or "")
+
+    def now(self) -> float:
+        """The server's clock in unix seconds."""
+        return float(self.ask(lambda conn: query(conn, "SELECT UNIX_TIMESTAMP(NOW(6))"))[0][0])

@@ -1,0 +1,264 @@
+"""One run of the syncer: from taking the subtask over to its pause, stop or error."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from hashlib import blake2b
+
+from dm_worker.spark import SparkEngine
+from dm_worker.syncer.apply import TargetSpec
+from dm_worker.syncer.batch import Batch
+from dm_worker.syncer.checkpoint import Durable, MetaStore
+from dm_worker.syncer.ddl_barrier import DDLBarrier
+from dm_worker.syncer.ddl_session import DDLSession
+from dm_worker.syncer.gtid_tracker import ExecutedGtids
+from dm_worker.syncer.lookup import Server
+from dm_worker.syncer.planner import Advance, Planner
+from dm_worker.syncer.protocol import Recovery, Sequencer, recover
+from dm_worker.syncer.reader import Instructions, Reader
+from dm_worker.syncer.runner import BatchRunner
+from dm_worker.syncer.schema_source import SchemaSource
+from dm_worker.syncer.start import dump_schema_files, start_location
+from dm_worker.syncer.statements import Form
+from dm_worker.syncer.status import Monitor, Snapshot
+from dm_worker.syncer.table_plan import PlanOptions
+from dm_worker.syncer.tables import TableRegistry
+from pkg import errors
+from pkg.binlog.gtid import parse_gtid_set
+from pkg.binlog.position import Location
+from pkg.binlog.stream import BinlogStream
+from pkg.binlog.upstream import open_upstream
+from pkg.block_allow_list import BlockAllowListFilter
+from pkg.config.model import SubTaskConfig
+from pkg.errors import DMError
+from pkg.log import get_logger
+from pkg.mysql.introspect import server_info
+from pkg.schema_tracker import fetch_server_defaults
+from pkg.table_router import TableRouter
+
+log = get_logger("syncer")
+
+#: Statements are kept well below what the target takes in one packet.
+STATEMENT_BYTES = 1024 * 1024
+
+
+class Run:
+    """Everything that lives from one ``run()`` to its end."""
+
+    def __init__(self, cfg: SubTaskConfig, engine: SparkEngine, group: str, should_stop: Callable[[], bool]) -> None:
+        self._cfg = cfg
+        self._engine = engine
+        self._group = group
+        self._should_stop = should_stop
+        self._upstream = Server(cfg.from_, "upstream", should_stop)
+        self._target = Server(cfg.to, "downstream", should_stop)
+        self._store = MetaStore(cfg, should_stop=should_stop)
+        self._session = dict(cfg.to.session)
+        self._foreign_keys = self._session.get("foreign_key_checks", "0").upper() in ("1", "ON", "TRUE")
+        self._ddl_session = DDLSession(cfg.to, self._foreign_keys)
+        self._filter = BlockAllowListFilter(cfg.block_allow_list, cfg.case_sensitive)
+        self._router = TableRouter(cfg.routes, cfg.case_sensitive)
+        self._queue = Instructions()
+        self._reader: Reader | None = None
+        self._runner: BatchRunner | None = None
+        self._applying: Batch | None = None
+        self._exit_safe: Location | None = None
+        self.monitor = Monitor(
+            Server(cfg.from_, "upstream", should_stop, attempts=1), cfg.flavor, self._look, by_gtid=cfg.enable_gtid
+        )
+
+    # -- the script ---------------------------------------------------------------------------------------------
+
+    def work(self) -> None:
+        """Takes over, recovers, and replicates until a stop is asked for. Raises DMError."""
+        self._store.prepare()
+        durable = self._store.take_over(self._cfg.syncer.worker_count)
+        recovery = self._recover(durable)
+        log.info(
+            "taking over", task=self._cfg.name, source=self._cfg.source_id, epoch=durable.epoch,
+            location=str(recovery.location), unfinished=recovery.redo is not None, safe_mode=recovery.safe,
+        )  # fmt: skip
+        source = self._schema_source(durable)
+        registry = self._registry(source)
+        sequencer = Sequencer(durable.epoch, durable.progress, recovery.location)
+        self._runner = self._batch_runner(sequencer, source, recovery)
+        barrier = self._barrier(source)
+        self._reader = Reader(self._planners(recovery, registry), self._open_stream, self._queue)
+        self._reader.start()
+        self.monitor.start()
+        self._loop(self._runner, self._reader, barrier, registry, recovery)
+
+    def _loop(
+        self, runner: BatchRunner, reader: Reader, barrier: DDLBarrier, registry: TableRegistry, recovery: Recovery
+    ) -> None:
+        redo = recovery.redo
+        while not self._should_stop():
+            item = self._queue.get(0.0 if runner.behind else 0.2)
+            if item is None:
+                # Nothing follows at once: what is applied becomes the checkpoint.
+                runner.flush()
+            elif isinstance(item, DMError):
+                runner.flush()
+                raise item
+            elif isinstance(item, Batch):
+                self._applying = item
+                runner.apply(item, redo)
+                self._applying, redo = None, None
+            elif isinstance(item, Advance):
+                if redo is not None:
+                    # Tables were filtered out since: nothing is left to finish.
+                    log.warning("the unfinished batch has no rows any more", location=str(item.location))
+                    redo = None
+                runner.advance(item.location)
+            else:
+                runner.statement(item, barrier)
+                registry.forget()
+                reader.resume()
+        runner.flush()
+
+    def close(self) -> None:
+        """Gives everything back; the status keeps its last values."""
+        if self._reader is not None:
+            self._reader.stop()
+        self.monitor.stop()
+        for part in (self._upstream, self._target, self._store, self._ddl_session):
+            part.close()
+
+    def _look(self) -> Snapshot:
+        runner, reader, applying = self._runner, self._reader, self._applying
+        if runner is None or reader is None:
+            return Snapshot()
+        oldest = applying.commit_time if applying else self._queue.oldest_commit() or reader.planner.oldest_commit
+        return Snapshot(runner.total_rows, runner.flushed, oldest, reader.planner.bytes_read)
+
+    # -- the parts ----------------------------------------------------------------------------------------------
+
+    def _recover(self, durable: Durable) -> Recovery:
+        fallback: Location | None = None
+        if durable.checkpoint is None:
+            fallback, self._exit_safe = start_location(self._cfg)
+        recovery = recover(durable.progress, durable.checkpoint, fallback)
+        assert recovery is not None
+        if durable.exit_safe is not None:
+            self._exit_safe = durable.exit_safe
+        if recovery.safe and self._cfg.syncer.safe_mode_duration != 0:
+            # What lies beyond this checkpoint may be applied already, but nothing that the upstream writes from now on.
+            self._exit_safe = self._upstream.end_of_binlog(self._cfg.flavor)
+            log.warning("the checkpoint is not ours: safe mode for a while", until=str(self._exit_safe))
+        return Recovery(self._with_gtid(recovery.location), recovery.redo, recovery.safe)
+
+    def _with_gtid(self, location: Location) -> Location:
+        if not self._cfg.enable_gtid or location.gtid_set or not location.position.name:
+            return location
+        known = self._upstream.gtid_of(location.position) if self._cfg.flavor == "mariadb" else ""
+        if not known:
+            raise errors.new(
+                "SyncerUnitRemoteSteamerWithGTID",
+                f"enable-gtid is on, but the place to go on from, {location.position}, has no GTID set",
+                workaround="Set enable-gtid: false for this source, or give meta.binlog-gtid and start the task with "
+                "--remove-meta.",
+            )
+        return Location(location.position, known, location.rows_events)
+
+    def _planners(self, recovery: Recovery, registry: TableRegistry) -> list[Planner]:
+        planners = []
+        location = recovery.location
+        if recovery.redo is not None:
+            planners.append(self._planner(location, registry, until=recovery.redo.end))
+            location = recovery.redo.end
+        return [*planners, self._planner(location, registry)]
+
+    def _planner(self, start: Location, registry: TableRegistry, until: Location | None = None) -> Planner:
+        track = bool(start.gtid_set) or self._cfg.enable_gtid
+        return Planner(
+            start,
+            registry.resolve,
+            gtids=ExecutedGtids(self._cfg.flavor, start.gtid_set) if track else None,
+            by_gtid=self._cfg.enable_gtid,
+            until=until,
+        )
+
+    def _open_stream(self, location: Location) -> BinlogStream:
+        identity = f"{self._cfg.name}\0{self._cfg.source_id}\0{self._cfg.server_id}".encode()
+        return open_upstream(
+            self._cfg.from_,
+            location,
+            flavor=self._cfg.flavor,
+            # The same for every run, so that the upstream ends the connection of an earlier one.
+            server_id=1 + zlib.crc32(identity) % 0xFFFFFFFE,
+            use_gtid=self._cfg.enable_gtid,
+        )
+
+    def _schema_source(self, durable: Durable) -> SchemaSource:
+        source = SchemaSource(
+            server=self._upstream.ask(fetch_server_defaults),
+            dump_files=dump_schema_files(self._cfg),
+            upstream=self._upstream.table,
+            target=lambda schema, table: self._target.table(*self._router.route(schema, table)),
+            schema_charset=self._upstream.schema_charset,
+        )
+        source.restore(durable.tables)
+        return source
+
+    def _allows(self, schema: str, table: str) -> bool:
+        return schema != self._cfg.meta_schema and self._filter.allows(schema, table)
+
+    def _registry(self, source: SchemaSource) -> TableRegistry:
+        compact = self._cfg.syncer.compact is not False
+        return TableRegistry(
+            allows=self._allows,
+            route=self._router.route,
+            source=source,
+            target=self._target.table,
+            options=PlanOptions(compact=compact, foreign_keys=self._foreign_keys),
+        )
+
+    def _barrier(self, source: SchemaSource) -> DDLBarrier:
+        return DDLBarrier(
+            self._cfg,
+            allows=self._allows,
+            route=self._router.route,
+            source=source,
+            store=self._store,
+            session=self._ddl_session,
+            target_flavor=self._target.ask(server_info).flavor,
+            explicit_timestamp=source.tracker.server.explicit_timestamp,
+            should_stop=self._should_stop,
+        )
+
+    def _batch_runner(self, sequencer: Sequencer, source: SchemaSource, recovery: Recovery) -> BatchRunner:
+        limit = min(STATEMENT_BYTES, max(16 * 1024, self._cfg.to.max_allowed_packet // 2))
+        multiple = self._cfg.syncer.multiple_rows is not False
+        return BatchRunner(
+            engine=self._engine,
+            group=self._group,
+            store=self._store,
+            sequencer=sequencer,
+            source=source,
+            target=TargetSpec(
+                self._cfg.to, self._cfg.to.session, self._store.markers, Form(multiple=multiple, limit=limit)
+            ),
+            workers=self._cfg.syncer.worker_count,
+            settings=self._settings(),
+            is_unsafe=self._is_unsafe,
+            exit_safe=self._exit_safe,
+            should_stop=self._should_stop,
+        )
+
+    def _settings(self) -> bytes:
+        """What of the configuration decides how a range is planned."""
+        syncer = self._cfg.syncer
+        rules = (self._cfg.routes, self._cfg.block_allow_list, syncer.compact, self._foreign_keys)
+        return blake2b(repr(rules).encode(), digest_size=16).digest()
+
+    def _is_unsafe(self, location: Location) -> bool:
+        """Whether the target may already hold what lies behind ``location``."""
+        if self._cfg.syncer.safe_mode:
+            return True
+        if self._exit_safe is None:
+            return False
+        if self._cfg.enable_gtid:
+            passed = parse_gtid_set(location.gtid_set, self._cfg.flavor)
+            return not passed.contains(parse_gtid_set(self._exit_safe.gtid_set, self._cfg.flavor))  # type: ignore[arg-type]
+        return location.position < self._exit_safe.position

@@ -1,0 +1,162 @@
+"""Applies what the planner gives out, in order, by the exactly-once protocol."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from dm_worker.spark import SparkEngine
+from dm_worker.syncer import tasks
+from dm_worker.syncer.apply import TargetSpec
+from dm_worker.syncer.batch import Batch, BucketResult, Ticket
+from dm_worker.syncer.checkpoint import MetaStore
+from dm_worker.syncer.ddl_barrier import DDLBarrier
+from dm_worker.syncer.located import between, located
+from dm_worker.syncer.planner import Statement
+from dm_worker.syncer.protocol import DDL, Progress, Sequencer
+from dm_worker.syncer.schema_source import SchemaSource
+from pkg.binlog.position import Location
+from pkg.errors import DMError
+from pkg.log import get_logger
+from pkg.mysql.retry import retrying
+
+log = get_logger("syncer.runner")
+
+#: Below this a batch is one task without a shuffle, which starts twice as fast.
+SMALL_BYTES = 512 * 1024
+#: Writers of a small batch: each costs a transaction.
+SMALL_BUCKETS = 4
+#: A job whose tasks died (not: failed) is tried again so often.
+JOB_ATTEMPTS = 5
+
+#: Whether safe mode still holds at a place.
+IsUnsafe = Callable[[Location], bool]
+
+
+class BatchRunner:
+    """The main loop's hands: one batch, statement or checkpoint at a time."""
+
+    def __init__(
+        self,
+        *,
+        engine: SparkEngine,
+        group: str,
+        store: MetaStore,
+        sequencer: Sequencer,
+        source: SchemaSource,
+        target: TargetSpec,
+        workers: int,
+        settings: bytes,
+        is_unsafe: IsUnsafe,
+        exit_safe: Location | None,
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self._engine = engine
+        self._group = group
+        self._store = store
+        self._sequencer = sequencer
+        self._source = source
+        self._target = target
+        self._workers = max(1, workers)
+        self._settings = settings
+        self._is_unsafe = is_unsafe
+        self._exit_safe = exit_safe
+        self._should_stop = should_stop
+        #: The checkpoint as it is durable, and whether more is applied than it says.
+        self.flushed = sequencer.applied
+        self.behind = False
+        self.total_rows = 0
+        self.statements = 0
+
+    def apply(self, batch: Batch, redo: Progress | None = None) -> None:
+        """One batch: intent, buckets. ``redo`` is the open intent that this batch is the range of."""
+        small = batch.size < SMALL_BYTES
+        buckets = redo.buckets if redo else min(SMALL_BUCKETS, self._workers) if small else self._workers
+        fingerprint = batch.fingerprint(buckets, self._settings)
+        if redo is None:
+            unsafe = self._is_unsafe(batch.start)
+            intent = self._sequencer.open(batch.start, batch.end, buckets=buckets, fingerprint=fingerprint, safe=unsafe)
+        else:
+            intent = self._sequencer.redo(redo, fingerprint)
+        self._write(intent)
+        try:
+            results = self._run(batch, intent, small=small)
+        except DMError as exc:
+            raise located(exc, between(batch.start, batch.end)) from exc
+        self._sequencer.done()
+        self.behind = True
+        self.total_rows += sum(result.changes for result in results)
+        self.statements += sum(result.statements for result in results)
+
+    def advance(self, location: Location) -> None:
+        """Only filtered events up to ``location``."""
+        self._write(self._sequencer.idle(location))
+
+    def flush(self) -> None:
+        """Makes durable that all so far is applied."""
+        if self.behind:
+            self._write(self._sequencer.idle(self._sequencer.applied))
+
+    def statement(self, statement: Statement, barrier: DDLBarrier) -> None:
+        """A barrier: all before it is applied by now."""
+        intent = self._sequencer.open(statement.start, statement.end, buckets=0, fingerprint="", safe=False, state=DDL)
+        barrier.execute(statement, intent)
+        self._sequencer.done()
+        self._write(self._sequencer.idle(statement.end))
+
+    def _write(self, progress: Progress) -> None:
+        changed, dropped = self._source.take_changes()
+        if self._exit_safe is not None and not self._is_unsafe(progress.start):
+            log.info("left safe mode", location=str(progress.start))
+            self._exit_safe = None
+        try:
+            self._store.write(progress, exit_safe=self._exit_safe, changed=changed, dropped=dropped)
+        except DMError:
+            self._source.put_back(changed, dropped)
+            raise
+        self.flushed = progress.start if progress.state != "idle" else progress.end
+        self.behind = False
+
+    # -- the Spark job ------------------------------------------------------------------------------------------
+
+    def _run(self, batch: Batch, intent: Progress, *, small: bool) -> list[BucketResult]:
+        form = replace(self._target.form, safe=intent.safe)
+        job = tasks.Job(
+            ticket=Ticket(self._target_id, intent.number, intent.epoch),
+            target=replace(self._target, form=form),
+            buckets=intent.buckets,
+            plans=batch.plans,
+        )
+        began = time.monotonic()
+        results = retrying(
+            lambda: self._job(batch, job, small=small), should_stop=self._should_stop, attempts=JOB_ATTEMPTS, base=0.5
+        )
+        log.debug(
+            "applied a batch",
+            number=intent.number,
+            events=batch.rows_events,
+            bytes=batch.size,
+            seconds=f"{time.monotonic() - began:.3f}",
+            end=str(batch.end),
+        )
+        return results
+
+    @property
+    def _target_id(self) -> str:
+        return self._store.source_id
+
+    def _job(self, batch: Batch, job: tasks.Job, *, small: bool) -> list[BucketResult]:
+        try:
+            with self._engine.job_group(self._group, "syncer batch") as context:
+                partitions = max(1, min(job.buckets, self._engine.slots))
+                outcomes = tasks.run(context, batch, job, small=small, partitions=partitions)
+        except (Py4JError, PySparkException) as exc:
+            raise tasks.died(exc) from exc
+        error = tasks.first_error(outcomes)
+        if error is not None:
+            raise error
+        return [outcome for outcome in outcomes if isinstance(outcome, BucketResult)]

@@ -1,0 +1,160 @@
+"""Where the structures of upstream tables come from, and which of them must be stored with the checkpoint.
+
+In this order: the tracker (what the checkpoint stored, brought forward by the DDLs since), the dump's schema files,
+the upstream's present structure, the target's. The last two are guesses about the past: they only count when they
+agree with the TABLE_MAP at hand.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from pkg import ddl, errors
+from pkg.binlog.table_check import check_table_map, fits
+from pkg.binlog.table_map import TableMap
+from pkg.errors import DMError
+from pkg.log import get_logger
+from pkg.mysql.names import qualified
+from pkg.mysql.schema import TableInfo
+from pkg.schema_tracker import SchemaTracker, ServerDefaults, parse_create_table
+
+log = get_logger("syncer.schema")
+
+#: Asks a server for a table's structure; None when there is no such table.
+Fetch = Callable[[str, str], TableInfo | None]
+#: Asks the upstream for a schema's (charset, collation); None when there is no such schema.
+SchemaCharset = Callable[[str], tuple[str, str] | None]
+
+_UNKNOWN_TABLE = 44005
+
+
+class SchemaSource:
+    """The structures of one upstream's tables at the place where the stream is read."""
+
+    def __init__(
+        self,
+        *,
+        server: ServerDefaults,
+        dump_files: Callable[[str, str], Path | None],
+        upstream: Fetch,
+        target: Fetch,
+        schema_charset: SchemaCharset,
+    ) -> None:
+        self.tracker = SchemaTracker(server)
+        self._server = server
+        self._schema_charset = schema_charset
+        self._schemas: set[str] = set()
+        self._dump_files = dump_files
+        self._upstream = upstream
+        self._target = target
+        self._changed: dict[tuple[str, str], TableInfo | None] = {}
+        self._dropped: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+
+    def restore(self, tables: list[TableInfo]) -> None:
+        """What the checkpoint stored."""
+        for info in tables:
+            self.tracker.set_table(info)
+
+    def take_changes(self) -> tuple[list[TableInfo], list[tuple[str, str]]]:
+        """Structures to store with the next checkpoint, and names of those to remove; once each."""
+        with self._lock:
+            changes, self._changed = self._changed, {}
+        kept = [info for info in changes.values() if info is not None]
+        return kept, [name for name, info in changes.items() if info is None]
+
+    def put_back(self, changed: Iterable[TableInfo], dropped: Iterable[tuple[str, str]]) -> None:
+        """What :meth:`take_changes` gave could not be stored; newer changes win."""
+        for info in changed:
+            self._note((info.schema, info.name), info, newer=False)
+        for name in dropped:
+            self._note(name, None, newer=False)
+
+    def _note(self, name: tuple[str, str], info: TableInfo | None, *, newer: bool = True) -> None:
+        # The reader finds structures while the main loop stores them.
+        if info is None:
+            self._dropped.add(name)  # a dump's schema file no longer tells
+        with self._lock:
+            if newer or name not in self._changed:
+                self._changed[name] = info
+
+    def structure(self, table_map: TableMap) -> TableInfo:
+        """The structure that the rows after ``table_map`` have. Raises DMError when none agrees with it."""
+        name = (table_map.schema, table_map.table)
+        known = self.tracker.table(*name) or self._from_dump(*name)
+        if known is not None:
+            check_table_map(table_map, known.columns)
+            return known
+        for origin, fetch in (("upstream", self._upstream), ("target", self._target)):
+            info = fetch(*name)
+            if info is not None and fits(table_map, info.columns):
+                log.info("took a table's structure", table=qualified(*name), origin=origin)
+                return self._set(info.renamed(*name))
+        raise errors.new(
+            "SchemaTrackerCannotFetchDownstreamCreateTableStmt",
+            f"no structure of the upstream table {qualified(*name)} fits its rows in the binlog: there is neither a "
+            "stored one nor one of the dump, and the present ones of upstream and target differ from the binlog's",
+            workaround="Give the structure that the table had at this position with `binlog-schema update`, then "
+            "resume the task.",
+        )
+
+    def apply(self, statement: ddl.Statement) -> None:
+        """Brings the structures forward. A table that is not known yet is asked for at its next rows."""
+        for ref in statement.refs:
+            if ref.table and self.tracker.table(ref.schema, ref.table) is None:
+                self._from_dump(ref.schema, ref.table)
+        self._learn_schema(statement)
+        before = {name: self.tracker.table(*name) for name in statement.tables if name[1]}
+        dropped = self._in_schema(statement)
+        try:
+            self.tracker.apply(statement)
+        except DMError as exc:
+            if exc.code != _UNKNOWN_TABLE:
+                raise
+            log.info("a table's structure is not known yet", statement=statement.sql[:200])
+        for name, info in before.items():
+            after = self.tracker.table(*name)
+            if after != info:
+                self._note(name, after)
+        for name in dropped:
+            self._note(name, None)
+
+    def _learn_schema(self, statement: ddl.Statement) -> None:
+        """A new table inherits the charset of its schema, which may be older than our reading."""
+        if statement.kind.endswith("database"):
+            self._schemas.update(ref.schema for ref in statement.refs)
+            return
+        for ref in statement.refs:
+            if ref.schema not in self._schemas:
+                self._schemas.add(ref.schema)
+                charset = self._schema_charset(ref.schema)
+                if charset is not None:
+                    self.tracker.set_schema(ref.schema, *charset)
+
+    def _in_schema(self, statement: ddl.Statement) -> list[tuple[str, str]]:
+        if statement.kind != "drop database":
+            return []
+        schemas = {schema for schema, _ in statement.tables}
+        return [(info.schema, info.name) for info in self.tracker.tables() if info.schema in schemas]
+
+    def _from_dump(self, schema: str, table: str) -> TableInfo | None:
+        if (schema, table) in self._dropped:
+            return None
+        path = self._dump_files(schema, table)
+        if path is None:
+            return None
+        sql = _create_statement(path.read_text(encoding="utf-8"))
+        return self._set(parse_create_table(sql, schema, self._server, inherited=None).renamed(schema, table))
+
+    def _set(self, info: TableInfo) -> TableInfo:
+        self.tracker.set_table(info)
+        self._note((info.schema, info.name), info)
+        return info
+
+
+def _create_statement(text: str) -> str:
+    """The CREATE TABLE of a schema file, without the session settings before it."""
+    start = text.upper().find("CREATE TABLE")
+    return text[max(start, 0) :].rstrip().rstrip(";")

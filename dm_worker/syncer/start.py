@@ -1,0 +1,58 @@
+"""Where a subtask without a checkpoint begins, and the dump's files that tell tables' structures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from dm_worker.dumper.files import table_file
+from dm_worker.dumper.metadata import dump_dir, read_dump_metadata
+from dm_worker.loader.progress import stored_state
+from pkg import errors
+from pkg.binlog.position import Location, Position
+from pkg.config.model import SubTaskConfig
+
+FULL_MODES = ("all", "full", "load&sync")
+
+
+def start_location(cfg: SubTaskConfig) -> tuple[Location, Location | None]:
+    """The place to begin at, and where safe mode ends when the copy before it was not at one point in time.
+
+    Raises DMError when neither the full copy nor the task's ``meta`` tells.
+    """
+    if cfg.task_mode in FULL_MODES:
+        return _after_copy(cfg)
+    if cfg.meta is None:
+        raise errors.new(
+            "ConfigMetaInvalid",
+            f"task {cfg.name} has neither a checkpoint for source {cfg.source_id} nor a `meta` to begin at",
+            workaround="Give mysql-instances[].meta with binlog-name and binlog-pos (or binlog-gtid), or --start-time.",
+        )
+    return Location(Position(cfg.meta.binlog_name, cfg.meta.binlog_pos or 4), cfg.meta.binlog_gtid), None
+
+
+def _after_copy(cfg: SubTaskConfig) -> tuple[Location, Location | None]:
+    state = stored_state(cfg)
+    if state is not None and state.finished and state.location is not None:
+        return state.location, state.exit_location
+    metadata = read_dump_metadata(dump_dir(cfg))
+    if metadata.location is None:
+        raise errors.new(
+            "MetadataNoBinlogLoc",
+            f"the dump in {dump_dir(cfg)} has no place in the binlog to go on from",
+            workaround="Dump again with a consistency other than none, with the binlog on.",
+        )
+    return metadata.location, metadata.exit_location
+
+
+def dump_schema_files(cfg: SubTaskConfig) -> Callable[[str, str], Path | None]:
+    """Finds the schema file of a table in the dump's folder; None where there is none."""
+    folder = dump_dir(cfg) if cfg.task_mode in FULL_MODES else None
+
+    def find(schema: str, table: str) -> Path | None:
+        if folder is None:
+            return None
+        path = folder / table_file(schema, table)
+        return path if path.is_file() else None
+
+    return find

@@ -1,0 +1,123 @@
+"""What query-status shows of a syncer: positions, lag, rates. Never waits for a server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dm_worker.rate import Rate
+from dm_worker.syncer.lookup import Server
+from pkg.binlog.position import Location
+from pkg.errors import DMError
+from pkg.log import get_logger
+from pkg.pb import dmworker_pb2 as pb
+
+log = get_logger("syncer.status")
+
+#: How often the upstream is asked where its binlog ends, and how often progress is logged (seconds).
+INTERVAL, LOG_INTERVAL = 1.0, 10.0
+CLOCK_INTERVAL = 600.0
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What the running parts tell. ``oldest_commit``: upstream time of the oldest transaction that is not applied."""
+
+    rows: int = 0
+    flushed: Location | None = None
+    oldest_commit: int = 0
+    bytes_read: int = 0
+
+
+class Monitor:
+    """Watches a run from a thread of its own."""
+
+    def __init__(self, server: Server, flavor: str, look: Callable[[], Snapshot], *, by_gtid: bool) -> None:
+        self._server = server
+        self._flavor = flavor
+        self._look = look
+        self._by_gtid = by_gtid
+        self._master: Location | None = None
+        self._clock_offset = 0.0
+        self._clock_at = 0.0
+        self._recent = Rate(5.0)
+        self._began = time.monotonic()
+        self._logged = self._began
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="syncer-monitor", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._end.set()
+        if self._thread.ident is not None:
+            self._thread.join(10)
+        self._server.close()
+
+    def _main(self) -> None:
+        while not self._end.is_set():
+            self._tick()
+            self._end.wait(INTERVAL)
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        self._recent.add(now, self._look().rows)
+        try:
+            self._master = self._server.end_of_binlog(self._flavor)
+            if not self._clock_at or now - self._clock_at > CLOCK_INTERVAL:
+                self._clock_offset, self._clock_at = self._server.now() - time.time(), now
+        except DMError as exc:
+            log.debug("the upstream does not tell where its binlog ends", error=str(exc))
+        if now - self._logged >= LOG_INTERVAL:
+            self._logged = now
+            self._log()
+
+    def _log(self) -> None:
+        status = self.status()
+        log.info(
+            "sync progress",
+            rows=status.totalRows,
+            rows_per_second=status.recentRps,
+            lag_seconds=status.secondsBehindMaster,
+            position=status.syncerBinlog,
+            upstream=status.masterBinlog,
+        )
+
+    def lag(self, snapshot: Snapshot) -> int:
+        """Seconds since the oldest unapplied transaction was committed upstream; 0 when all is applied."""
+        if not snapshot.oldest_commit:
+            return 0
+        return max(0, int(time.time() + self._clock_offset - snapshot.oldest_commit))
+
+    def status(self) -> pb.SyncStatus:
+        snapshot = self._look()
+        rows = snapshot.rows
+        total = int(rows / max(time.monotonic() - self._began, 1e-3))
+        recent = self._recent.per_second
+        master, flushed = self._master, snapshot.flushed
+        return pb.SyncStatus(
+            totalEvents=rows,
+            totalTps=total,
+            recentTps=recent,
+            totalRows=rows,
+            totalRps=total,
+            recentRps=recent,
+            masterBinlog=str(master.position) if master else "",
+            masterBinlogGtid=master.gtid_set if master else "",
+            syncerBinlog=str(flushed.position) if flushed else "",
+            syncerBinlogGtid=flushed.gtid_set if flushed else "",
+            synced=self._synced(master, flushed),
+            binlogType="remote",
+            secondsBehindMaster=self.lag(snapshot),
+            ioTotalBytes=snapshot.bytes_read,
+        )
+
+    def _synced(self, master: Location | None, flushed: Location | None) -> bool:
+        if master is None or flushed is None:
+            return False
+        if self._by_gtid:
+            return master.gtid_set == flushed.gtid_set
+        return master.position == flushed.position

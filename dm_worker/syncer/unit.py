@@ -1,0 +1,73 @@
+"""The syncer as a unit of a subtask."""
+
+from __future__ import annotations
+
+import threading
+
+from dm_worker.spark import SparkEngine
+from dm_worker.syncer.checkpoint import MetaStore
+from dm_worker.syncer.run import Run
+from dm_worker.unit import UnitOutcome
+from pkg import errors
+from pkg.config.model import SubTaskConfig
+from pkg.errors import DMError
+from pkg.log import get_logger
+from pkg.pb import dmworker_pb2 as pb
+
+log = get_logger("syncer")
+
+
+class SyncUnit:
+    """Replicates one source's binlog into the target until it is stopped."""
+
+    unit_type = pb.Sync
+
+    def __init__(self, cfg: SubTaskConfig, engine: SparkEngine) -> None:
+        self._cfg = cfg
+        self._engine = engine
+        self._group = f"sync-{cfg.name}-{cfg.source_id}"
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._run: Run | None = None
+
+    def is_finished(self) -> bool:
+        """Replication never ends by itself."""
+        return False
+
+    def run(self) -> UnitOutcome:
+        """Replicates until stopped or failed; goes on from the checkpoint each time."""
+        run = Run(self._cfg, self._engine, self._group, self._stop.is_set)
+        with self._lock:
+            self._run = run
+        try:
+            run.work()
+        except DMError as exc:
+            if not (self._stop.is_set() and exc.retryable):
+                log.error("replication stopped", task=self._cfg.name, source=self._cfg.source_id, error=str(exc))
+                return UnitOutcome(errors=[exc])
+        except Exception as exc:  # noqa: BLE001 - an operator must see it, whatever it is
+            log.error("replication failed", task=self._cfg.name, source=self._cfg.source_id, error=repr(exc))
+            return UnitOutcome(errors=[errors.new("SyncerUnitPanic", f"the syncer failed: {exc!r}", raw=exc)])
+        finally:
+            run.close()
+            self._stop.clear()
+        return UnitOutcome(canceled=True)
+
+    def stop(self, *, graceful: bool) -> None:
+        """Ends the running batch and flushes the checkpoint, or cancels the job at once when not graceful."""
+        self._stop.set()
+        if not graceful:
+            self._engine.cancel(self._group)
+
+    def status(self) -> pb.SyncStatus:
+        with self._lock:
+            run = self._run
+        return run.monitor.status() if run is not None else pb.SyncStatus(binlogType="unknown")
+
+    def remove_meta(self) -> None:
+        """Deletes this source's rows from the syncer's meta tables. Raises DMError."""
+        store = MetaStore(self._cfg)
+        try:
+            store.remove()
+        finally:
+            store.close()

@@ -1,0 +1,141 @@
+"""Character sets as the binlog names them: collation ids, and the Python codecs that read them. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pkg import errors
+
+#: Charset → its collation ids, as inclusive ranges. Both servers agree on ids below 512; the rest is MariaDB's.
+_RANGES: Final[dict[str, tuple[tuple[int, int], ...]]] = {
+    "big5": ((1, 1), (84, 84)),
+    "latin2": ((2, 2), (9, 9), (21, 21), (27, 27), (77, 77)),
+    "dec8": ((3, 3), (69, 69)),
+    "cp850": ((4, 4), (80, 80)),
+    "latin1": ((5, 5), (8, 8), (15, 15), (31, 31), (47, 49), (94, 94)),
+    "hp8": ((6, 6), (72, 72)),
+    "koi8r": ((7, 7), (74, 74)),
+    "swe7": ((10, 10), (82, 82)),
+    "ascii": ((11, 11), (65, 65)),
+    "ujis": ((12, 12), (91, 91)),
+    "sjis": ((13, 13), (88, 88)),
+    "cp1251": ((14, 14), (23, 23), (50, 52)),
+    "hebrew": ((16, 16), (71, 71)),
+    "tis620": ((18, 18), (89, 89)),
+    "euckr": ((19, 19), (85, 85)),
+    "latin7": ((20, 20), (41, 42), (79, 79)),
+    "koi8u": ((22, 22), (75, 75)),
+    "gb2312": ((24, 24), (86, 86)),
+    "greek": ((25, 25), (70, 70)),
+    "cp1250": ((26, 26), (34, 34), (44, 44), (66, 66), (99, 99)),
+    "gbk": ((28, 28), (87, 87)),
+    "cp1257": ((29, 29), (58, 59)),
+    "latin5": ((30, 30), (78, 78)),
+    "armscii8": ((32, 32), (64, 64)),
+    "utf8mb3": ((33, 33), (76, 76), (83, 83), (192, 215), (223, 223), (576, 607), (2048, 2303)),
+    "ucs2": ((35, 35), (90, 90), (128, 151), (159, 159), (640, 671), (2560, 2815)),
+    "cp866": ((36, 36), (68, 68)),
+    "keybcs2": ((37, 37), (73, 73)),
+    "macce": ((38, 38), (43, 43)),
+    "macroman": ((39, 39), (53, 53)),
+    "cp852": ((40, 40), (81, 81)),
+    "utf8mb4": ((45, 46), (224, 247), (255, 323), (608, 639), (2304, 2559)),
+    "utf16": ((54, 55), (101, 124), (672, 703), (2816, 3071)),
+    "utf16le": ((56, 56), (62, 62)),
+    "cp1256": ((57, 57), (67, 67)),
+    "utf32": ((60, 61), (160, 183), (736, 767), (3072, 3327)),
+    "binary": ((63, 63),),
+    "geostd8": ((92, 93),),
+    "cp932": ((95, 96),),
+    "eucjpms": ((97, 98),),
+    "gb18030": ((248, 250),),
+}
+_BY_ID: Final = {
+    number: name for name, ranges in _RANGES.items() for first, last in ranges for number in range(first, last + 1)
+}
+#: MariaDB numbers the NO PAD form of a collation this much higher.
+_NO_PAD: Final = 1024
+
+_CODECS: Final = {
+    "binary": "utf-8",
+    "utf8": "utf-8",
+    "utf8mb3": "utf-8",
+    "utf8mb4": "utf-8",
+    "latin2": "iso8859_2",
+    "latin5": "iso8859_9",
+    "latin7": "iso8859_13",
+    "hebrew": "iso8859_8",
+    "greek": "iso8859_7",
+    "koi8r": "koi8_r",
+    "koi8u": "koi8_u",
+    "macroman": "mac_roman",
+    "macce": "mac_latin2",
+    "tis620": "tis_620",
+    "euckr": "euc_kr",
+    "ujis": "euc_jp",
+    "eucjpms": "euc_jp",
+    "sjis": "shift_jis",
+    "ucs2": "utf-16-be",
+    "utf16": "utf-16-be",
+    "utf16le": "utf-16-le",
+    "utf32": "utf-32-be",
+    **{
+        same: same
+        for same in ("ascii", "big5", "gbk", "gb2312", "gb18030", "cp850", "cp852", "cp866", "cp932", "cp1250")
+    },
+    **{same: same for same in ("cp1251", "cp1256", "cp1257")},
+}
+
+#: Charsets whose ASCII characters are single bytes with ASCII's meaning and whose texts may stand in UTF-8 SQL as
+#: long as they hold nothing else.
+ASCII_COMPATIBLE: Final = frozenset(
+    {"latin1", "latin2", "latin5", "latin7", "gbk", "gb2312", "gb18030", "big5", "cp1250", "cp1251", "cp1256"}
+    | {"cp1257", "greek", "hebrew", "koi8r", "koi8u", "euckr", "ujis", "eucjpms", "cp850", "cp852", "cp866"}
+)
+#: Charsets whose bytes are UTF-8.
+UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "utf8", "ascii"})
+
+
+def collation_charset(collation_id: int) -> str:
+    """The charset of a collation id of either server. Raises 11054 for an unknown one."""
+    name = _BY_ID.get(collation_id) or _BY_ID.get(collation_id - _NO_PAD)
+    if name is None:
+        raise errors.new(
+            "BinlogEventDecode",
+            f"collation id {collation_id} in the binlog is not known",
+            workaround="Use a built-in character set for the upstream's sessions and columns.",
+        )
+    return name
+
+
+def same_charset(one: str, other: str) -> bool:
+    """Compares names; ``utf8`` and ``utf8mb3`` are the same."""
+    return one == other or {one, other} == {"utf8", "utf8mb3"}
+
+
+def _decode_latin1(data: bytes) -> str:
+    # MySQL's latin1 is cp1252, with the five bytes that cp1252 lacks standing for the control characters.
+    return "".join(chr(b) if b in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else bytes((b,)).decode("cp1252") for b in data)
+
+
+def decode_text(data: bytes, charset: str) -> str:
+    """Text in MySQL's ``charset``. Raises 11054 when the bytes are none, or no codec is known."""
+    if data.isascii() and charset not in ("ucs2", "utf16", "utf16le", "utf32", "swe7"):
+        return data.decode("ascii")
+    try:
+        if charset == "latin1":
+            return _decode_latin1(data)
+        if charset in _CODECS:
+            return data.decode(_CODECS[charset])
+    except UnicodeDecodeError as exc:
+        raise _undecodable(data, charset, str(exc)) from exc
+    raise _undecodable(data, charset, "no codec is known for this charset")
+
+
+def _undecodable(data: bytes, charset: str, cause: str) -> errors.DMError:
+    return errors.new(
+        "BinlogEventDecode",
+        f"bytes {data[:40].hex()}… ({len(data)} in all) are no text in {charset}",
+        raw=cause,
+        workaround="If this is a DDL statement, give its text with `binlog replace` or skip it with `binlog skip`.",
+    )

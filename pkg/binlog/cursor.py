@@ -1,0 +1,87 @@
+"""A bounds-checked reader over the bytes of one event, and the error for bytes that end too early."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from pkg import errors
+
+if TYPE_CHECKING:
+    from pkg.binlog.events import Event
+
+T = TypeVar("T")
+
+#: What slicing, unpacking and decoding raise for bytes that are not what they should be.
+MALFORMED = (struct.error, IndexError, ValueError, OverflowError)
+
+
+class Torn(ValueError):
+    """The bytes end before what they announce."""
+
+
+class Cursor:
+    """Reads little-endian fields; every read beyond the end raises :class:`Torn`."""
+
+    __slots__ = ("_data", "_end", "pos")
+
+    def __init__(self, data: bytes, pos: int = 0, end: int | None = None) -> None:
+        self._data = data
+        self.pos = pos
+        self._end = len(data) if end is None else end
+
+    @property
+    def left(self) -> int:
+        return self._end - self.pos
+
+    def take(self, count: int) -> bytes:
+        """The next ``count`` bytes."""
+        start, stop = self.pos, self.pos + count
+        if count < 0 or stop > self._end:
+            raise Torn(f"{count} bytes wanted, {self.left} left")
+        self.pos = stop
+        return self._data[start:stop]
+
+    def rest(self) -> bytes:
+        return self.take(self.left)
+
+    def uint(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "little")
+
+    def packed_int(self) -> int:
+        """A length-encoded integer."""
+        first = self.uint(1)
+        if first < 251:
+            return first
+        if first not in (252, 253, 254):
+            raise Torn(f"{first} begins no length-encoded integer")
+        return self.uint({252: 2, 253: 3, 254: 8}[first])
+
+    def zero_terminated(self) -> bytes:
+        stop = self._data.find(b"\0", self.pos, self._end)
+        if stop < 0:
+            raise Torn("a zero-terminated string has no end")
+        text = self.take(stop - self.pos)
+        self.pos += 1
+        return text
+
+
+def parsing(event: Event, file: str, parse: Callable[[], T]) -> T:
+    """Runs ``parse``; malformed bytes become 11071 naming file and position of ``event``."""
+    try:
+        return parse()
+    except MALFORMED as exc:
+        raise malformed(event.type, event.log_pos, event.size, file, exc) from exc
+
+
+def malformed(event_type: int, log_pos: int, size: int, file: str, cause: BaseException | str) -> errors.DMError:
+    """11071 for an event whose bytes make no sense; ``log_pos`` is its end, ``size`` its length in bytes."""
+    return errors.new(
+        "BinlogParseSingleEv",
+        f"binlog event of type {event_type} that ends at ({file or 'unknown file'}, {log_pos}), {size} bytes long, "
+        "is torn or invalid",
+        raw=cause,
+        workaround="Check the binlog file with mysqlbinlog --verify-binlog-checksum; if it is damaged, "
+        "migrate this upstream again from a full copy.",
+    )

@@ -1,0 +1,406 @@
+"""Binlog events: the header that all share, and what the events that matter to replication hold.
+
+The stream hands out :class:`Event` tuples, cheap to make and cheap to pass on; the functions here look inside one.
+Bytes that are torn or invalid raise 11071 naming the file and the position.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pkg import errors
+from pkg.binlog import constants as c
+from pkg.binlog.charsets import collation_charset, decode_text
+from pkg.binlog.cursor import Cursor, parsing
+from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
+
+HEADER = struct.Struct("<IBIIIH")
+
+
+class Event(NamedTuple):
+    """One binlog event.
+
+    ``data`` is the whole event with its header and without its checksum; ``size`` is its length in the file, with
+    checksum. ``log_pos`` is where it ends in the file, modulo 4 GiB (see :func:`end_position`).
+    """
+
+    timestamp: int
+    type: int
+    server_id: int
+    size: int
+    log_pos: int
+    flags: int
+    data: bytes
+
+    @property
+    def artificial(self) -> bool:
+        """True for an event that the server made up for this connection: it is in no file."""
+        return bool(self.flags & c.FLAG_ARTIFICIAL) or self.log_pos == 0
+
+    @property
+    def is_rows(self) -> bool:
+        return self.type in c.ROWS_EVENTS
+
+
+def event_from_bytes(data: bytes) -> Event:
+    """An event from its bytes, header included, checksum cut off. Raises 11053 when the header is not whole."""
+    if len(data) < c.HEADER_SIZE:
+        raise errors.new("BinlogHeaderLengthNotValid", f"a binlog event of {len(data)} bytes has no whole header")
+    timestamp, kind, server_id, size, log_pos, flags = HEADER.unpack_from(data)
+    return Event(timestamp, kind, server_id, size, log_pos, flags, data)
+
+
+def end_position(current: int, event: Event) -> int:
+    """The 64-bit offset after ``event``, read at offset ``current`` of its file.
+
+    The header has 32 bits only; a transaction can carry a file beyond 4 GiB, where they start over. Artificial events
+    move nothing, and neither does the FORMAT_DESCRIPTION that a dump from the middle of a file begins with: it keeps
+    its place at the file's head, which is a step back and no start over.
+    """
+    if event.artificial or event.type in (c.HEARTBEAT_EVENT, c.HEARTBEAT_EVENT_V2):
+        return current
+    end = (current & ~0xFFFFFFFF) | event.log_pos
+    if end >= current:
+        return end
+    return end + (1 << 32) if current - end > 1 << 31 else current
+
+
+@dataclass(frozen=True, slots=True)
+class FormatDescription:
+    """FORMAT_DESCRIPTION: who wrote the file and how. ``created`` is 0 unless the server had just started.
+
+    ``checksummed`` says whether the events that follow end with a CRC32.
+    """
+
+    binlog_version: int
+    server_version: str
+    created: int
+    post_header_lengths: bytes
+    checksummed: bool
+    has_checksum_field: bool
+
+    @property
+    def is_mariadb(self) -> bool:
+        return "mariadb" in self.server_version.lower()
+
+
+def parse_format_description(event: Event, file: str = "") -> FormatDescription:
+    """Raises 11067 for a binlog version other than 4 (servers before 5.0) and for an unknown checksum."""
+    return parsing(event, file, lambda: _format_description(event))
+
+
+def _format_description(event: Event) -> FormatDescription:
+    cursor = Cursor(event.data, c.HEADER_SIZE)
+    version = cursor.uint(2)
+    server = cursor.take(50).split(b"\0")[0].decode("latin-1")
+    created, header_length = cursor.uint(4), cursor.uint(1)
+    if version != 4 or header_length != c.HEADER_SIZE:
+        raise errors.new(
+            "BinlogExpectFormatDescEv",
+            f"binlog version {version} of server {server!r} is not supported",
+            workaround="Upgrade the upstream to MySQL 5.6 or later or MariaDB 10.0 or later.",
+        )
+    lengths = cursor.rest()
+    aware = _knows_checksums(server)
+    if not aware:
+        return FormatDescription(version, server, created, lengths, False, False)
+    if len(event.data) == event.size:
+        lengths = lengths[: -c.CHECKSUM_SIZE]
+    algorithm = lengths[-1]
+    if algorithm not in (0, 1):
+        raise errors.new(
+            "BinlogExpectFormatDescEv",
+            f"checksum algorithm {algorithm} of server {server!r} is not supported",
+            workaround="SET GLOBAL binlog_checksum=CRC32 on the upstream.",
+        )
+    return FormatDescription(version, server, created, lengths[:-1], algorithm == 1, True)
+
+
+def _knows_checksums(server: str) -> bool:
+    numbers = []
+    for part in server.split("-")[0].split(".")[:3]:
+        digits = "".join(ch for ch in part if ch.isdigit())
+        numbers.append(int(digits or 0))
+    return tuple(numbers) >= ((5, 3) if "mariadb" in server.lower() else (5, 6, 1))
+
+
+class Rotate(NamedTuple):
+    """The next event is at ``position`` of ``file``."""
+
+    position: int
+    file: str
+
+
+def parse_rotate(event: Event, file: str = "") -> Rotate:
+    """Raises 11055 for a ROTATE without a file name."""
+
+    def parse() -> Rotate:
+        cursor = Cursor(event.data, c.HEADER_SIZE)
+        position, name = cursor.uint(8), cursor.rest().rstrip(b"\0").decode()
+        if not name:
+            raise errors.new("BinlogEmptyNextBinName", f"ROTATE in {file or 'unknown file'} names no next file")
+        return Rotate(position, name)
+
+    return parsing(event, file, parse)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """QUERY: a statement and the session it ran in.
+
+    Unset variables are None or ''. ``sql_mode`` is the server's bit mask. ``charsets`` are the collation ids of
+    character_set_client, collation_connection and collation_server. ``statement`` are the client's bytes.
+    """
+
+    thread_id: int
+    execution_time: int
+    error_code: int
+    schema: str
+    statement: bytes
+    sql_mode: int | None = None
+    charsets: tuple[int, int, int] | None = None
+    time_zone: str = ""
+    database_collation: int | None = None
+    explicit_defaults_for_timestamp: bool | None = None
+    microseconds: int = 0
+    flags: int | None = None
+
+    @property
+    def client_charset(self) -> str:
+        """The name of character_set_client; ``utf8mb4`` when the event does not say."""
+        return collation_charset(self.charsets[0]) if self.charsets else "utf8mb4"
+
+    @property
+    def sql(self) -> str:
+        """The statement as text. Bytes that its charset cannot explain raise 11054."""
+        return decode_text(self.statement, self.client_charset)
+
+
+#: Length in bytes of the status variables that are passed over; the others are handled one by one.
+_FIXED_VARS = {3: 4, 7: 2, 9: 8, 10: 4, 17: 8, 18: 2, 19: 1, 20: 1, 129: 8, 130: 1}
+
+
+def parse_query(event: Event, file: str = "") -> Query:
+    """QUERY, also in MariaDB's compressed form."""
+    return parsing(event, file, lambda: _query(event))
+
+
+def _query(event: Event) -> Query:
+    cursor = Cursor(event.data, c.HEADER_SIZE)
+    thread_id, execution_time = cursor.uint(4), cursor.uint(4)
+    schema_length, error_code, vars_length = cursor.uint(1), cursor.uint(2), cursor.uint(2)
+    status = _status_vars(cursor.take(vars_length))
+    schema = cursor.take(schema_length).decode()
+    cursor.take(1)
+    statement = cursor.rest()
+    if event.type == c.MARIADB_QUERY_COMPRESSED_EVENT:
+        statement = inflate(statement)
+    return Query(thread_id, execution_time, error_code, schema, statement, **status)
+
+
+def _status_vars(data: bytes) -> dict[str, Any]:
+    cursor = Cursor(data)
+    found: dict[str, Any] = {}
+    while cursor.left:
+        key = cursor.uint(1)
+        if key == 0:
+            found["flags"] = cursor.uint(4)
+        elif key == 1:
+            found["sql_mode"] = cursor.uint(8)
+        elif key == 4:
+            found["charsets"] = (cursor.uint(2), cursor.uint(2), cursor.uint(2))
+        elif key == 5:
+            found["time_zone"] = cursor.take(cursor.uint(1)).decode()
+        elif key == 8:
+            found["database_collation"] = cursor.uint(2)
+        elif key in (13, 128):
+            found["microseconds"] = cursor.uint(3)
+        elif key == 16:
+            found["explicit_defaults_for_timestamp"] = cursor.uint(1) == 1
+        elif key in _FIXED_VARS:
+            cursor.take(_FIXED_VARS[key])
+        elif not _skip_variable(key, cursor):
+            # Unknown keys have unknown lengths; they are written last, so what is known stays right.
+            break
+    return found
+
+
+def _skip_variable(key: int, cursor: Cursor) -> bool:
+    if key == 2:
+        cursor.take(cursor.uint(1) + 1)
+    elif key == 6:
+        cursor.take(cursor.uint(1))
+    elif key == 11:
+        cursor.take(cursor.uint(1))
+        cursor.take(cursor.uint(1))
+    elif key == 12:
+        count = cursor.uint(1)
+        # 254 stands for "too many databases to list".
+        for _ in range(0 if count == 254 else count):
+            cursor.zero_terminated()
+    elif key == 131:
+        cursor.take(4 * cursor.uint(1))
+    else:
+        return False
+    return True
+
+
+def inflate(data: bytes) -> bytes:
+    """MariaDB's log_bin_compress block: a header with the length, then zlib. Raises ``ValueError`` when it is not."""
+    cursor = Cursor(data)
+    head = cursor.uint(1)
+    if head & 0x80 == 0 or head & 0x70 != 0:
+        raise ValueError(f"0x{head:02x} is no compression header of zlib")
+    length = int.from_bytes(cursor.take(head & 0x07), "big")
+    try:
+        plain = zlib.decompress(cursor.rest())
+    except zlib.error as exc:
+        raise ValueError(f"compressed block: {exc}") from exc
+    if len(plain) != length:
+        raise ValueError(f"compressed block holds {len(plain)} bytes and announces {length}")
+    return plain
+
+
+def parse_xid(event: Event, file: str = "") -> int:
+    """The number of the transaction that XID commits."""
+    return parsing(event, file, lambda: Cursor(event.data, c.HEADER_SIZE).uint(8))
+
+
+@dataclass(frozen=True, slots=True)
+class Gtid:
+    """The start of a transaction. ``text`` is its GTID, '' for MySQL's anonymous ones.
+
+    ``standalone``: one QUERY follows and neither BEGIN nor COMMIT (MariaDB says so; for MySQL it is always False).
+    ``ddl``: MariaDB marks the transaction as DDL.
+    """
+
+    text: str
+    standalone: bool = False
+    ddl: bool = False
+
+
+def parse_gtid(event: Event, file: str = "") -> Gtid:
+    """GTID of MySQL and MariaDB and MySQL's ANONYMOUS_GTID."""
+    if event.type == c.ANONYMOUS_GTID_EVENT:
+        return Gtid("")
+    return parsing(event, file, lambda: _gtid(event))
+
+
+def _gtid(event: Event) -> Gtid:
+    cursor = Cursor(event.data, c.HEADER_SIZE)
+    if event.type == c.MARIADB_GTID_EVENT:
+        sequence, domain, flags = cursor.uint(8), cursor.uint(4), cursor.uint(1)
+        return Gtid(f"{domain}-{event.server_id}-{sequence}", bool(flags & 1), bool(flags & 32))
+    cursor.take(1)
+    source = uuid.UUID(bytes=cursor.take(16))
+    return Gtid(f"{source}:{cursor.uint(8)}")
+
+
+def parse_previous_gtids(event: Event, file: str = "") -> MySQLGTIDSet | MariaDBGTIDSet:
+    """The set at the file's start: MySQL's PREVIOUS_GTIDS or MariaDB's GTID_LIST."""
+    if event.type == c.MARIADB_GTID_LIST_EVENT:
+        return parsing(event, file, lambda: _gtid_list(event))
+    return parsing(event, file, lambda: MySQLGTIDSet.decode(event.data[c.HEADER_SIZE :]))
+
+
+def _gtid_list(event: Event) -> MariaDBGTIDSet:
+    cursor = Cursor(event.data, c.HEADER_SIZE)
+    count = cursor.uint(4) & 0x0FFFFFFF
+    gtids = MariaDBGTIDSet()
+    for _ in range(count):
+        domain, server, sequence = cursor.uint(4), cursor.uint(4), cursor.uint(8)
+        gtids.merge(f"{domain}-{server}-{sequence}")
+    return gtids
+
+
+def parse_heartbeat(event: Event, file: str = "") -> str:
+    """The name of the file that the server is waiting in; '' for the newer form, which has fields of its own."""
+    if event.type != c.HEARTBEAT_EVENT:
+        return ""
+    return parsing(event, file, lambda: event.data[c.HEADER_SIZE :].rstrip(b"\0").decode())
+
+
+_SET_ROW = "SET GLOBAL binlog_format=ROW on the upstream (and in its configuration), and reconnect its clients."
+_LOAD_DATA_EVENTS = (6, 7, 8, 10, 11, 12, c.APPEND_BLOCK_EVENT, c.BEGIN_LOAD_QUERY_EVENT, c.EXECUTE_LOAD_QUERY_EVENT)
+#: Events that change data in a way that is not replicated: what they are, and the way out.
+_REFUSED: dict[int, tuple[str, str]] = {
+    **dict.fromkeys(_LOAD_DATA_EVENTS, ("statement-based LOAD DATA", _SET_ROW)),
+    **dict.fromkeys((20, 21, 22), ("rows event of MySQL 5.1 before its release", "Upgrade the upstream.")),
+    c.INCIDENT_EVENT: (
+        "INCIDENT (the upstream says that its binlog lacks changes)",
+        "Migrate this upstream again from a full copy.",
+    ),
+    c.XA_PREPARE_EVENT: (
+        "XA PREPARE",
+        "Finish the XA transaction on the upstream, skip it with `binlog skip` and bring its rows over by hand.",
+    ),
+    c.PARTIAL_UPDATE_ROWS_EVENT: (
+        "partial JSON update",
+        "SET GLOBAL binlog_row_value_options='' on the upstream, then start again after this position.",
+    ),
+    c.TRANSACTION_PAYLOAD_EVENT: (
+        "compressed transaction",
+        "SET GLOBAL binlog_transaction_compression=OFF on the upstream, then start again after this position.",
+    ),
+    c.GTID_TAGGED_EVENT: ("tagged GTID", "Don't set tags in gtid_next on the upstream."),
+    c.MARIADB_START_ENCRYPTION_EVENT: (
+        "encrypted binlog file",
+        "Read it through the server, which decrypts it, instead of from the file.",
+    ),
+}
+#: Events that say nothing about rows or order and may be passed over.
+_HARMLESS = frozenset(
+    {
+        c.STOP_EVENT,
+        c.IGNORABLE_EVENT,
+        c.ROWS_QUERY_EVENT,
+        c.TRANSACTION_CONTEXT_EVENT,
+        c.VIEW_CHANGE_EVENT,
+        c.HEARTBEAT_EVENT,
+        c.HEARTBEAT_EVENT_V2,
+        c.AURORA_PADDING_EVENT,
+        c.MARIADB_ANNOTATE_ROWS_EVENT,
+        c.MARIADB_BINLOG_CHECKPOINT_EVENT,
+        c.PREVIOUS_GTIDS_EVENT,
+        c.MARIADB_GTID_LIST_EVENT,
+        # Variables of a statement-based statement: the statement itself is what is refused.
+        c.INTVAR_EVENT,
+        c.RAND_EVENT,
+        c.USER_VAR_EVENT,
+    }
+)
+_HANDLED = frozenset(
+    {
+        c.QUERY_EVENT,
+        c.ROTATE_EVENT,
+        c.FORMAT_DESCRIPTION_EVENT,
+        c.XID_EVENT,
+        c.TABLE_MAP_EVENT,
+        c.GTID_EVENT,
+        c.ANONYMOUS_GTID_EVENT,
+        c.MARIADB_GTID_EVENT,
+        c.MARIADB_QUERY_COMPRESSED_EVENT,
+        *c.ROWS_EVENTS,
+    }
+)
+
+
+def ensure_supported(event: Event, file: str = "") -> None:
+    """Raises 11070 for an event that changes data and can't be replicated, and for one nobody knows.
+
+    Returns for the events that have a parser or may be passed over, so that nothing is dropped silently.
+    """
+    kind = event.type
+    if kind in _HANDLED or kind in _HARMLESS or (kind not in _REFUSED and event.flags & c.FLAG_IGNORABLE):
+        return
+    what, workaround = _REFUSED.get(kind, ("unknown event", "Skip it with `binlog skip` if it changes no data."))
+    raise errors.new(
+        "BinlogUnexpectedEv",
+        f"{what} (binlog event type {kind}) that ends at ({file or 'unknown file'}, {event.log_pos}) is not supported",
+        workaround=workaround,
+        scope="upstream",
+    )

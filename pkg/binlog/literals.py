@@ -1,0 +1,278 @@
+"""How each column type stands in a row image, and the SQL literal that reproduces its value bit for bit.
+
+The literals are made for a session with charset utf8mb4, ``time_zone='+00:00'`` and backslash escapes, whatever the
+session of the upstream was. Bytes that are not UTF-8 text are written in hex, so that the statement is valid UTF-8.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import zlib
+from binascii import hexlify
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pkg import errors
+from pkg.binlog import constants as c
+from pkg.binlog import jsonb, temporal
+from pkg.binlog.charsets import ASCII_COMPATIBLE, UTF8, collation_charset
+from pkg.binlog.decimals import decimal_decoder, decimal_size
+from pkg.mysql.schema import Column
+
+#: From a raw value (int, float or bytes, as ``Codec.fixed`` unpacks it) to bytes, or to an int for the form ``%d``.
+Render = Callable[[Any], Any]
+
+_BINARY_TYPES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_INTEGERS = {c.TYPE_TINY: "b", c.TYPE_SHORT: "h", c.TYPE_LONG: "i", c.TYPE_LONGLONG: "q"}
+_UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How one column is read and written.
+
+    ``fixed``: the value's struct format; '' when a length of ``prefix`` bytes precedes it.
+    ``form``: the literal as a bytes format with one placeholder. ``render``: from the raw value to what fills the
+    placeholder; None when the raw value does. ``escape``: the raw bytes are text that may need escapes.
+    """
+
+    fixed: str = ""
+    prefix: int = 0
+    form: bytes = b"%b"
+    render: Render | None = None
+    escape: bool = False
+
+
+def escape(text: bytes) -> bytes:
+    """Text for between single quotes. Other characters, NUL among them, may stand there as they are."""
+    return text.replace(b"\\", b"\\\\").replace(b"'", b"\\'")
+
+
+def codec_for(kind: int, meta: int, column: Column, collation: int = 0) -> Codec:
+    """The codec of a column by its TABLE_MAP type and metadata and its tracked definition.
+
+    ``collation`` is the one in TABLE_MAP, 0 when that has none. Raises 11076 for a type that can't be replicated.
+    """
+    if kind in _INTEGERS:
+        code = _INTEGERS[kind]
+        return Codec(fixed=code.upper() if column.unsigned else code, form=b"%d")
+    maker = _MAKERS.get(kind)
+    if maker is None:
+        raise _unsupported(column, f"has binlog type {kind}")
+    return maker(meta, column, collation)
+
+
+def _unsupported(column: Column, what: str) -> errors.DMError:
+    return errors.new(
+        "BinlogColumnTypeNotSupport",
+        f"column `{column.name}` ({column.column_type}) {what}, which is not supported",
+        workaround="Leave the table out with block-allow-list, or change the column's type on the upstream.",
+    )
+
+
+def float_literal(value: float) -> bytes:
+    """The shortest decimal that gives exactly this double, written as an approximate number.
+
+    Without an exponent it would be an exact one, which has no negative zero.
+    """
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is no value of a FLOAT or DOUBLE column")
+    text = repr(value)
+    return text.encode() if "e" in text else text.encode() + b"e0"
+
+
+def _int24(_: int, column: Column, __: int) -> Codec:
+    signed = not column.unsigned
+    return Codec(fixed="3s", form=b"%d", render=lambda raw: int.from_bytes(raw, "little", signed=signed))
+
+
+def _year(_: int, __: Column, ___: int) -> Codec:
+    return Codec(fixed="B", form=b"%d", render=lambda year: year + 1900 if year else 0)
+
+
+def _decimal(meta: int, _: Column, __: int) -> Codec:
+    precision, scale = meta >> 8, meta & 0xFF
+    return Codec(fixed=f"{decimal_size(precision, scale)}s", render=decimal_decoder(precision, scale))
+
+
+def _bit(meta: int, _: Column, __: int) -> Codec:
+    size = ((meta >> 8) * 8 + (meta & 0xFF) + 7) // 8
+    return Codec(fixed=f"{size}s", form=b"%d", render=lambda raw: int.from_bytes(raw, "big"))
+
+
+def _enum(meta: int, _: Column, __: int) -> Codec:
+    return Codec(fixed=_UNSIGNED[meta & 0xFF], form=b"%d")
+
+
+def _set(meta: int, column: Column, __: int) -> Codec:
+    """SET by its bits."""
+    size = meta & 0xFF
+    if size == 8:
+        return Codec(fixed="Q", render=_wide_set(column.elements))
+    if size in _UNSIGNED:
+        return Codec(fixed=_UNSIGNED[size], form=b"%d")
+    return Codec(fixed=f"{size}s", form=b"%d", render=lambda raw: int.from_bytes(raw, "little"))
+
+
+def _wide_set(members: tuple[str, ...]) -> Render:
+    def render(bits: int) -> bytes:
+        if bits < 1 << 63:
+            return b"%d" % bits
+        # Servers compare a SET as a signed number: with its 64th member it equals no literal but its names.
+        names = [name for i, name in enumerate(members) if bits >> i & 1]
+        if len(names) != bits.bit_count():
+            raise ValueError(f"SET value {bits} has more members than the column")
+        return b"'%b'" % escape(",".join(names).encode())
+
+    return render
+
+
+def _temporal(kind: int) -> Callable[[int, Column, int], Codec]:
+    def make(meta: int, column: Column, _: int) -> Codec:
+        if kind in (c.TYPE_TIME, c.TYPE_DATETIME, c.TYPE_TIMESTAMP) and "(" in column.column_type:
+            # MariaDB's own format for fractions: its width is not in the binlog.
+            raise _unsupported(column, "was created with mysql56_temporal_format=OFF")
+        size, render = temporal.decoder(kind, meta)
+        return Codec(fixed=f"{size}s", render=render)
+
+    return make
+
+
+def string_length(meta: int) -> int:
+    """The length in bytes of a CHAR or BINARY column; its two highest bits hide in the type."""
+    high, low = meta >> 8, meta & 0xFF
+    return low if high & 0x30 == 0x30 else low | ((high & 0x30) ^ 0x30) << 4
+
+
+def _string(meta: int, column: Column, collation: int) -> Codec:
+    length = string_length(meta)
+    prefix = 2 if length > 255 else 1
+    special = _FIXED_BINARY.get(column.type_name)
+    if special is not None:
+        return Codec(prefix=prefix, form=b"'%b'", render=lambda raw: special(raw.ljust(length, b"\0")))
+    if column.type_name == "binary":
+        # The image lacks trailing zero bytes; comparisons with the column don't supply them.
+        return Codec(prefix=prefix, form=b"x'%b'", render=lambda raw: hexlify(raw.ljust(length, b"\0")))
+    return _characters(prefix, column, collation)
+
+
+def _varchar(meta: int, column: Column, collation: int) -> Codec:
+    return _characters(2 if meta > 255 else 1, column, collation)
+
+
+def _blob(meta: int, column: Column, collation: int) -> Codec:
+    return _characters(meta, column, collation)
+
+
+def _geometry(meta: int, _: Column, __: int) -> Codec:
+    """The internal form (SRID, then WKB), which both servers take back from a binary string."""
+    return Codec(prefix=meta, form=b"x'%b'", render=hexlify)
+
+
+def _json(meta: int, _: Column, __: int) -> Codec:
+    return Codec(prefix=meta, form=b"'%b'", render=lambda raw: escape(jsonb.to_text(raw).encode()))
+
+
+def _characters(prefix: int, column: Column, collation: int) -> Codec:
+    charset = _charset(column, collation)
+    if charset == "binary":
+        return Codec(prefix=prefix, form=b"x'%b'", render=hexlify)
+    if charset in UTF8:
+        return Codec(prefix=prefix, form=b"'%b'", escape=True)
+    return Codec(prefix=prefix, render=_foreign(charset))
+
+
+def _charset(column: Column, collation: int) -> str:
+    if column.type_name in _BINARY_TYPES or column.charset == "binary":
+        return "binary"
+    if column.charset:
+        return column.charset
+    if collation:
+        return collation_charset(collation)
+    if column.type_name == "json":
+        return "utf8mb4"
+    raise errors.new(
+        "SyncerUnitDMLColumnNotMatch",
+        f"the character set of column `{column.name}` ({column.column_type}) is not known",
+        workaround="Give the table's structure with its character sets by `binlog-schema update`.",
+    )
+
+
+def _foreign(charset: str) -> Render:
+    """Text in another charset: as it is while it is ASCII, otherwise in hex with an introducer."""
+    introducer = f"_{charset} x'".encode()
+    plain = charset in ASCII_COMPATIBLE
+
+    def render(raw: bytes) -> bytes:
+        if not raw or (plain and raw.isascii()):
+            return b"'%b'" % escape(raw)
+        return b"%b%b'" % (introducer, hexlify(raw))
+
+    return render
+
+
+def _compressed(make: Callable[[int, Column, int], Codec]) -> Callable[[int, Column, int], Codec]:
+    """MariaDB's COMPRESSED columns: the plain column's codec behind a decompression."""
+
+    def compressed(meta: int, column: Column, collation: int) -> Codec:
+        plain = make(meta, column, collation)
+        inner = plain.render or escape
+        return Codec(prefix=plain.prefix, form=plain.form, render=lambda raw: inner(inflate_column(raw)))
+
+    return compressed
+
+
+def inflate_column(raw: bytes) -> bytes:
+    """A COMPRESSED column's value. Raises ``ValueError`` for bytes that are none."""
+    if not raw:
+        return b""
+    head = raw[0]
+    if head >> 4 == 0:
+        return raw[1:]
+    if head >> 4 != 8:
+        raise ValueError(f"0x{head:02x} is no known column compression")
+    width = head & 0x07
+    try:
+        plain = zlib.decompress(raw[1 + width :], wbits=-15 if head & 0x08 else 15)
+    except zlib.error as exc:
+        raise ValueError(f"compressed column: {exc}") from exc
+    if len(plain) != int.from_bytes(raw[1 : 1 + width], "big"):
+        raise ValueError("compressed column has another length than it announces")
+    return plain
+
+
+def _uuid(raw: bytes) -> bytes:
+    # Tables made before MariaDB 10.11.5 keep UUIDs with their parts reversed, so that they sort by time. Values whose
+    # plain form looks like that are refused by the server, so the two can't be mistaken for each other.
+    if raw[6] & 0x80 and 0 < raw[8] <= 0x80:
+        raw = raw[12:16] + raw[10:12] + raw[8:10] + raw[6:8] + raw[0:6]
+    text = hexlify(raw)
+    return b"-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+_FIXED_BINARY: dict[str, Callable[[bytes], bytes]] = {
+    "inet6": lambda raw: str(ipaddress.IPv6Address(raw)).encode(),
+    "inet4": lambda raw: str(ipaddress.IPv4Address(raw)).encode(),
+    "uuid": _uuid,
+}
+_MAKERS: dict[int, Callable[[int, Column, int], Codec]] = {
+    c.TYPE_INT24: _int24,
+    c.TYPE_FLOAT: lambda *_: Codec(fixed="f", render=float_literal),
+    c.TYPE_DOUBLE: lambda *_: Codec(fixed="d", render=float_literal),
+    c.TYPE_YEAR: _year,
+    c.TYPE_NEWDECIMAL: _decimal,
+    c.TYPE_BIT: _bit,
+    c.TYPE_ENUM: _enum,
+    c.TYPE_SET: _set,
+    **{kind: _temporal(kind) for kind in temporal.KINDS},
+    c.TYPE_STRING: _string,
+    c.TYPE_VARCHAR: _varchar,
+    c.TYPE_VAR_STRING: _varchar,
+    c.TYPE_VARCHAR_COMPRESSED: _compressed(_varchar),
+    **dict.fromkeys((c.TYPE_BLOB, c.TYPE_TINY_BLOB, c.TYPE_MEDIUM_BLOB, c.TYPE_LONG_BLOB), _blob),
+    c.TYPE_BLOB_COMPRESSED: _compressed(_blob),
+    c.TYPE_GEOMETRY: _geometry,
+    c.TYPE_JSON: _json,
+}

@@ -1,0 +1,145 @@
+"""Row images as SQL: decoders per table shape. Runs inside Spark tasks; pure.
+
+A decoder belongs to one TABLE_MAP and one tracked structure. Making one is cheap when the shape was seen before in the
+process: the generated functions are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from pkg import errors
+from pkg.binlog import constants as c
+from pkg.binlog.codegen import Reader, Readers, compile_readers
+from pkg.binlog.cursor import MALFORMED, malformed
+from pkg.binlog.events import event_from_bytes, inflate
+from pkg.binlog.literals import codec_for
+from pkg.binlog.table_check import check_table_map
+from pkg.binlog.table_map import TableMap, parse_rows_header
+from pkg.mysql.schema import Column
+
+#: op (0 insert, 1 update, 2 delete), key, values, old key.
+Change = tuple[int, bytes, bytes, bytes]
+#: op, literals before, literals after.
+Image = tuple[int, list[bytes] | None, list[bytes] | None]
+
+_HEADERS_KEPT = 64
+
+
+@lru_cache(maxsize=1024)
+def _readers(
+    types: bytes,
+    metas: tuple[int, ...],
+    nullable: tuple[bool, ...],
+    collations: tuple[int, ...],
+    columns: tuple[Column, ...],
+    key: tuple[int, ...],
+    write: tuple[int, ...],
+) -> Readers:
+    codecs = [codec_for(*shape) for shape in zip(types, metas, columns, collations, strict=True)]
+    return compile_readers(codecs, nullable, key, write)
+
+
+class RowDecoder:
+    """Turns the rows events of one table map into SQL literals.
+
+    ``columns`` is the upstream's structure at this place; ``key`` and ``write`` are numbers of columns in it.
+    Raises 36027 when it does not fit the table map (see :func:`check_table_map`), 11076 for types without literals.
+    """
+
+    def __init__(
+        self, table_map: TableMap, columns: Sequence[Column], *, key: Sequence[int], write: Sequence[int]
+    ) -> None:
+        check_table_map(table_map, columns)
+        self.table_map = table_map
+        collations = table_map.collations or (0,) * table_map.column_count
+        self._readers = _readers(
+            *(table_map.types, table_map.metas, table_map.nullable, collations),
+            *(tuple(columns), tuple(key), tuple(write)),
+        )
+        bitmap = (table_map.column_count + 7) // 8
+        count = 1 if table_map.column_count < 251 else 3
+        self._sizes = (count + bitmap, count + 2 * bitmap)
+        self._known: set[bytes] = set()
+
+    def changes(self, data: bytes, file: str = "") -> list[Change]:
+        """Every row change of a rows event, in order.
+
+        ``data`` is the event as the stream gives it. A change's ``key`` are the key columns' literals joined by
+        commas; ``values`` the ``(literal,…)`` of the columns to write, b'' for a delete; ``old key`` the key before
+        an update (equal when it did not change), b'' for the others. Raises 11126 for an image without all columns,
+        36027 for one with another number of columns, 11071 for bytes that are torn or invalid.
+        """
+        readers = self._readers
+        out: list[Change] = []
+        self._run((readers.insert, readers.update, readers.delete), data, file, out.append)
+        return out
+
+    def images(self, data: bytes, file: str = "") -> list[Image]:
+        """Every row with all columns' literals before and after; the slow and complete form of :meth:`changes`."""
+        readers = self._readers
+        rows: list[Any] = []
+        op = self._run((readers.image, readers.image_pair, readers.image), data, file, rows.append)
+        if op == c.OP_INSERT:
+            return [(op, None, row) for row in rows]
+        if op == c.OP_DELETE:
+            return [(op, row, None) for row in rows]
+        return [(op, before, after) for before, after in rows]
+
+    def _run(
+        self, readers: tuple[Reader, Reader, Reader], data: bytes, file: str, append: Callable[[Any], None]
+    ) -> int:
+        if len(data) < c.HEADER_SIZE:
+            event_from_bytes(data)
+        kind = data[4]
+        op = c.ROWS_EVENTS.get(kind, -1)
+        # v1 has the columns after table id and flags, v2 after two more bytes when it carries no extra data.
+        start = 29 if kind in c.ROWS_EVENTS_V2 else 27
+        body = start + self._sizes[op == c.OP_UPDATE]
+        if data[27:body] + data[4:5] not in self._known:
+            body = self._check_header(data, body, file)
+        end = len(data)
+        try:
+            if kind in c.ROWS_EVENTS_COMPRESSED:
+                data = data[:body] + inflate(data[body:])
+                end = len(data)
+            stopped = readers[op](data, body, end, append)
+        except MALFORMED as exc:
+            raise self._malformed(data, file, exc) from exc
+        if stopped != end:
+            raise self._malformed(data, file, f"the last row ends at byte {stopped} of {end}")
+        return op
+
+    def _check_header(self, data: bytes, usual_body: int, file: str) -> int:
+        """Checks what a rows event says of its columns; remembers headers that were right."""
+        event = event_from_bytes(data)
+        if event.type not in c.ROWS_EVENTS:
+            raise errors.new("BinlogExpectRowsEv", f"binlog event type {event.type} holds no rows ({file})")
+        header = parse_rows_header(event, file)
+        place = f"{self.table_map} in the rows event that ends at ({file or 'unknown file'}, {event.log_pos})"
+        if header.column_count != self.table_map.column_count:
+            raise errors.new(
+                "SyncerUnitDMLColumnNotMatch",
+                f"{header.column_count} columns of {place}, but its table map has {self.table_map.column_count}",
+                workaround="The binlog is inconsistent here; migrate the table again from a full copy.",
+            )
+        if not (all(header.present) and all(header.present_after)):
+            missing = min(sum(header.present), sum(header.present_after))
+            raise errors.new(
+                "BinlogNotLogColumn",
+                f"only {missing} of {header.column_count} columns were logged for {place}",
+                workaround="SET GLOBAL binlog_row_image=FULL on the upstream, reconnect its clients, and migrate the "
+                "rows that were changed meanwhile again.",
+                scope="upstream",
+            )
+        if header.body == usual_body and len(self._known) < _HEADERS_KEPT:
+            self._known.add(data[27:usual_body] + data[4:5])
+        return header.body
+
+    def _malformed(self, data: bytes, file: str, cause: BaseException | str) -> errors.DMError:
+        event = event_from_bytes(data)
+        error = malformed(event.type, event.log_pos, event.size, file, cause)
+        error.message += f" (rows of {self.table_map})"
+        return error

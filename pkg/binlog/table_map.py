@@ -1,0 +1,231 @@
+"""TABLE_MAP: the table that the rows events after it belong to, and the shape of its row images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pkg.binlog import constants as c
+from pkg.binlog.cursor import Cursor, Torn, parsing
+from pkg.binlog.events import Event
+
+#: Bytes of metadata that a column type has in TABLE_MAP; types that are not here have none.
+_META_SIZES = {
+    c.TYPE_FLOAT: 1,
+    c.TYPE_DOUBLE: 1,
+    c.TYPE_VARCHAR: 2,
+    c.TYPE_BIT: 2,
+    c.TYPE_TIMESTAMP2: 1,
+    c.TYPE_DATETIME2: 1,
+    c.TYPE_TIME2: 1,
+    c.TYPE_BLOB_COMPRESSED: 1,
+    c.TYPE_VARCHAR_COMPRESSED: 2,
+    c.TYPE_JSON: 1,
+    c.TYPE_NEWDECIMAL: 2,
+    c.TYPE_ENUM: 2,
+    c.TYPE_SET: 2,
+    c.TYPE_TINY_BLOB: 1,
+    c.TYPE_MEDIUM_BLOB: 1,
+    c.TYPE_LONG_BLOB: 1,
+    c.TYPE_BLOB: 1,
+    c.TYPE_VAR_STRING: 2,
+    c.TYPE_STRING: 2,
+    c.TYPE_GEOMETRY: 1,
+}
+#: Types whose two bytes of metadata are to be read one by one, first byte high.
+_BIG_ENDIAN_META = frozenset({c.TYPE_NEWDECIMAL, c.TYPE_STRING, c.TYPE_VAR_STRING, c.TYPE_ENUM, c.TYPE_SET})
+_NUMERIC = frozenset(
+    {c.TYPE_TINY, c.TYPE_SHORT, c.TYPE_INT24, c.TYPE_LONG, c.TYPE_LONGLONG}
+    | {c.TYPE_FLOAT, c.TYPE_DOUBLE, c.TYPE_NEWDECIMAL, c.TYPE_YEAR}
+)
+_TEXTUAL = frozenset(
+    {c.TYPE_STRING, c.TYPE_VAR_STRING, c.TYPE_VARCHAR, c.TYPE_BLOB, c.TYPE_TINY_BLOB, c.TYPE_MEDIUM_BLOB}
+    | {c.TYPE_LONG_BLOB, c.TYPE_BLOB_COMPRESSED, c.TYPE_VARCHAR_COMPRESSED}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TableMap:
+    """What TABLE_MAP says; picklable and hashable.
+
+    ``types`` and ``metas`` have one entry a column. ENUM and SET are given as such, not as the STRING that carries
+    them. The optional parts are None when the server does not log them (``binlog_row_metadata``): ``unsigned`` (a
+    flag a column, False for types without a sign), ``collations`` (an id a column, 0 for types without one), ``names``,
+    ``members`` (of ENUM and SET columns, as raw bytes in the column's charset, in column order), ``primary_key``.
+    """
+
+    table_id: int
+    schema: str
+    table: str
+    types: bytes
+    metas: tuple[int, ...]
+    nullable: tuple[bool, ...]
+    unsigned: tuple[bool, ...] | None = None
+    collations: tuple[int, ...] | None = None
+    names: tuple[str, ...] | None = None
+    members: tuple[tuple[bytes, ...], ...] | None = None
+    primary_key: tuple[int, ...] | None = None
+
+    @property
+    def column_count(self) -> int:
+        return len(self.types)
+
+    def __str__(self) -> str:
+        return f"`{self.schema}`.`{self.table}`"
+
+
+def table_map_id(data: bytes) -> int:
+    """The table id at the start of a TABLE_MAP or rows event; the cheap way to match the two."""
+    return int.from_bytes(data[c.HEADER_SIZE : c.HEADER_SIZE + 6], "little")
+
+
+def table_map_name(event: Event, file: str = "") -> tuple[str, str]:
+    """Schema and table alone. Raises 11071."""
+
+    def parse() -> tuple[str, str]:
+        cursor = Cursor(event.data, c.HEADER_SIZE + 8)
+        return _name(cursor), _name(cursor)
+
+    return parsing(event, file, parse)
+
+
+def _name(cursor: Cursor) -> str:
+    name = cursor.take(cursor.uint(1)).decode()
+    cursor.take(1)
+    return name
+
+
+def parse_table_map(event: Event, file: str = "") -> TableMap:
+    """The whole event. Raises 11071 for bytes that are torn or invalid."""
+    return parsing(event, file, lambda: _table_map(event))
+
+
+def _table_map(event: Event) -> TableMap:
+    cursor = Cursor(event.data, c.HEADER_SIZE)
+    table_id = cursor.uint(6)
+    cursor.take(2)
+    schema, table = _name(cursor), _name(cursor)
+    raw_types = cursor.take(cursor.packed_int())
+    metas = _metas(raw_types, cursor.take(cursor.packed_int()))
+    types = bytes(_real_type(kind, meta) for kind, meta in zip(raw_types, metas, strict=True))
+    nullable = _bits(cursor.take((len(types) + 7) // 8), len(types))
+    return TableMap(table_id, schema, table, types, metas, nullable, **_optional(cursor, types))
+
+
+def _metas(types: bytes, data: bytes) -> tuple[int, ...]:
+    cursor = Cursor(data)
+    metas = []
+    for kind in types:
+        raw = cursor.take(_META_SIZES.get(kind, 0))
+        metas.append(int.from_bytes(raw, "big" if kind in _BIG_ENDIAN_META else "little"))
+    if cursor.left:
+        raise Torn(f"{cursor.left} bytes of metadata belong to no column")
+    return tuple(metas)
+
+
+def _real_type(kind: int, meta: int) -> int:
+    return meta >> 8 if kind == c.TYPE_STRING and meta >> 8 in (c.TYPE_ENUM, c.TYPE_SET) else kind
+
+
+def _bits(data: bytes, count: int) -> tuple[bool, ...]:
+    """``count`` flags, the first in the lowest bit."""
+    return tuple(bool(data[i >> 3] >> (i & 7) & 1) for i in range(count))
+
+
+def _optional(cursor: Cursor, types: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    numeric = [i for i, kind in enumerate(types) if kind in _NUMERIC]
+    textual = [i for i, kind in enumerate(types) if kind in _TEXTUAL]
+    enumerated = [i for i, kind in enumerate(types) if kind in (c.TYPE_ENUM, c.TYPE_SET)]
+    collations: dict[int, int] = {}
+    members: dict[int, list[tuple[bytes, ...]]] = {}
+    while cursor.left:
+        kind, length = cursor.uint(1), cursor.packed_int()
+        part = Cursor(cursor.take(length))
+        if kind == 1:
+            flags = part.rest()
+            signs = {column: bool(flags[n >> 3] << (n & 7) & 0x80) for n, column in enumerate(numeric)}
+            found["unsigned"] = tuple(signs.get(i, False) for i in range(len(types)))
+        elif kind in (2, 10):
+            collations.update(_default_collations(part, textual if kind == 2 else enumerated))
+        elif kind in (3, 11):
+            for column in textual if kind == 3 else enumerated:
+                collations[column] = part.packed_int()
+        elif kind == 4:
+            found["names"] = tuple(part.take(part.packed_int()).decode() for _ in types)
+        elif kind in (5, 6):
+            members[kind] = _members(part)
+        elif kind in (8, 9):
+            found["primary_key"] = _primary_key(part, with_prefix=kind == 9)
+    if collations:
+        found["collations"] = tuple(collations.get(i, 0) for i in range(len(types)))
+    if members:
+        found["members"] = _in_order(members, types, enumerated)
+    return found
+
+
+def _default_collations(part: Cursor, columns: list[int]) -> dict[int, int]:
+    default = part.packed_int()
+    exceptions = {}
+    while part.left:
+        n = part.packed_int()
+        exceptions[n] = part.packed_int()
+    return {column: exceptions.get(n, default) for n, column in enumerate(columns)}
+
+
+def _members(part: Cursor) -> list[tuple[bytes, ...]]:
+    columns = []
+    while part.left:
+        count = part.packed_int()
+        columns.append(tuple(part.take(part.packed_int()) for _ in range(count)))
+    return columns
+
+
+def _in_order(
+    members: dict[int, list[tuple[bytes, ...]]], types: bytes, columns: list[int]
+) -> tuple[tuple[bytes, ...], ...]:
+    """SET's lists (5) and ENUM's (6) come apart; together they follow the columns."""
+    sets, enums = iter(members.get(5, [])), iter(members.get(6, []))
+    return tuple(next(sets if types[i] == c.TYPE_SET else enums, ()) for i in columns)
+
+
+def _primary_key(part: Cursor, *, with_prefix: bool) -> tuple[int, ...]:
+    columns = []
+    while part.left:
+        columns.append(part.packed_int())
+        if with_prefix:
+            part.packed_int()
+    return tuple(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsHeader:
+    """What precedes the row images. ``body`` is where they begin in the event's data, ``op`` one of constants.OP_*.
+
+    ``present`` are the columns in the (before) image, ``present_after`` those in an UPDATE's after image.
+    """
+
+    op: int
+    table_id: int
+    statement_end: bool
+    column_count: int
+    present: tuple[bool, ...]
+    present_after: tuple[bool, ...]
+    body: int
+
+
+def parse_rows_header(event: Event, file: str = "") -> RowsHeader:
+    """Raises 11071 for torn bytes; the event must be one of constants.ROWS_EVENTS."""
+    return parsing(event, file, lambda: _rows_header(event))
+
+
+def _rows_header(event: Event) -> RowsHeader:
+    cursor = Cursor(event.data, c.HEADER_SIZE)
+    op = c.ROWS_EVENTS[event.type]
+    table_id, flags = cursor.uint(6), cursor.uint(2)
+    if event.type in c.ROWS_EVENTS_V2:
+        cursor.take(cursor.uint(2) - 2)
+    count = cursor.packed_int()
+    present = _bits(cursor.take((count + 7) // 8), count)
+    after = _bits(cursor.take((count + 7) // 8), count) if op == c.OP_UPDATE else present
+    return RowsHeader(op, table_id, bool(flags & 1), count, present, after, cursor.pos)

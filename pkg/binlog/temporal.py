@@ -1,0 +1,156 @@
+"""Dates and times of row images as quoted literals: today's forms with fractions and those before MySQL 5.6. Pure.
+
+The same moments come again and again, so literals are remembered by their bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from functools import lru_cache
+
+from pkg.binlog import constants as c
+
+KINDS = (
+    c.TYPE_DATE,
+    c.TYPE_NEWDATE,
+    c.TYPE_TIME,
+    c.TYPE_DATETIME,
+    c.TYPE_TIMESTAMP,
+    c.TYPE_TIME2,
+    c.TYPE_DATETIME2,
+    c.TYPE_TIMESTAMP2,
+)
+#: How many literals a column remembers.
+_REMEMBERED = 16384
+_EPOCH = date(1970, 1, 1).toordinal()
+#: Minutes and seconds by ``minute << 6 | second``, and hours, ready to be joined.
+_CLOCK = [b"%02d:%02d" % (n >> 6, n & 63) for n in range(4096)]
+_HOURS = [b"%02d:" % hour for hour in range(1024)]
+
+
+def decoder(kind: int, meta: int) -> tuple[int, Callable[[bytes], bytes]]:
+    """The value's size in bytes and a function from them to the literal; ``meta`` is the number of fraction digits."""
+    if kind in _OLD:
+        size, convert = _OLD[kind]
+        return size, Remembered(_quoted(convert))
+    base, convert = _NEW[kind]
+    size = base + (meta + 1) // 2
+    if kind == c.TYPE_TIME2:
+        render = _quoted(lambda raw: _time(raw, meta))
+    else:
+        render = _with_fraction(base, meta, convert) if meta else _quoted(convert)
+    # Finer moments hardly ever come again.
+    return size, Remembered(render) if meta < 3 else render
+
+
+def _quoted(convert: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    return lambda raw: b"'%b'" % convert(raw)
+
+
+class Remembered(dict[bytes, bytes]):
+    """Literals by raw bytes; calling it makes a missing one. Emptied when it holds too many."""
+
+    def __init__(self, convert: Callable[[bytes], bytes]) -> None:
+        super().__init__()
+        self._convert = convert
+
+    def __call__(self, raw: bytes) -> bytes:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        literal = self[raw] = self._convert(raw)
+        return literal
+
+
+def _with_fraction(base: int, digits: int, convert: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    # An odd number of digits is stored with one more.
+    divisor = 10 if digits & 1 else 1
+    form = b"'%%b.%%0%dd'" % digits
+
+    def render(raw: bytes) -> bytes:
+        return form % (convert(raw[:base]), int.from_bytes(raw[base:], "big") // divisor)
+
+    return render
+
+
+@lru_cache(maxsize=8192)
+def _day(number: int) -> bytes:
+    """A date and the blank after it, by days since 1970."""
+    day = date.fromordinal(_EPOCH + number)
+    return b"%04d-%02d-%02d " % (day.year, day.month, day.day)
+
+
+@lru_cache(maxsize=8192)
+def _packed_day(value: int) -> bytes:
+    """A date and the blank after it, by the bits of DATETIME above the clock; it may be no real date."""
+    year_month = value >> 5
+    return b"%04d-%02d-%02d " % (year_month // 13, year_month % 13, value & 31)
+
+
+def _date(raw: bytes) -> bytes:
+    value = int.from_bytes(raw, "little")
+    return b"%04d-%02d-%02d" % (value >> 9, value >> 5 & 15, value & 31)
+
+
+def _old_time(raw: bytes) -> bytes:
+    value = int.from_bytes(raw, "little", signed=True)
+    sign, value = (b"-", -value) if value < 0 else (b"", value)
+    return b"%b%02d:%02d:%02d" % (sign, value // 10000, value // 100 % 100, value % 100)
+
+
+def _old_datetime(raw: bytes) -> bytes:
+    day, clock = divmod(int.from_bytes(raw, "little"), 1_000_000)
+    return b"%04d-%02d-%02d %02d:%02d:%02d" % (
+        *(day // 10000, day // 100 % 100, day % 100),
+        *(clock // 10000, clock // 100 % 100, clock % 100),
+    )
+
+
+def _seconds(value: int) -> bytes:
+    """Seconds since 1970 in UTC; 0 is the zero date."""
+    if not value:
+        return b"0000-00-00 00:00:00"
+    days, rest = divmod(value, 86400)
+    minutes, seconds = divmod(rest, 60)
+    return _day(days) + _HOURS[minutes // 60] + _CLOCK[minutes % 60 << 6 | seconds]
+
+
+def _old_timestamp(raw: bytes) -> bytes:
+    return _seconds(int.from_bytes(raw, "little"))
+
+
+def _timestamp(raw: bytes) -> bytes:
+    return _seconds(int.from_bytes(raw, "big"))
+
+
+def _datetime(raw: bytes) -> bytes:
+    value = int.from_bytes(raw, "big") - 0x8000000000
+    if value < 0:
+        raise ValueError("negative DATETIME")
+    return _packed_day(value >> 17) + _HOURS[value >> 12 & 31] + _CLOCK[value & 4095]
+
+
+def _time(raw: bytes, digits: int) -> bytes:
+    bits = 8 * (len(raw) - 3)
+    # One signed number, fraction included, moved up so that bytes compare like times.
+    value = int.from_bytes(raw, "big") - (0x800000 << bits)
+    sign, value = (b"-", -value) if value < 0 else (b"", value)
+    clock, fraction = value >> bits, value & ((1 << bits) - 1)
+    whole = sign + _HOURS[clock >> 12 & 0x3FF] + _CLOCK[clock & 4095]
+    return b"%b.%0*d" % (whole, digits, fraction // (10 if digits & 1 else 1)) if digits else whole
+
+
+#: Size in bytes and conversion.
+_OLD: dict[int, tuple[int, Callable[[bytes], bytes]]] = {
+    c.TYPE_DATE: (3, _date),
+    c.TYPE_NEWDATE: (3, _date),
+    c.TYPE_TIME: (3, _old_time),
+    c.TYPE_DATETIME: (8, _old_datetime),
+    c.TYPE_TIMESTAMP: (4, _old_timestamp),
+}
+#: Size in bytes without the fraction, and conversion of those bytes.
+_NEW: dict[int, tuple[int, Callable[[bytes], bytes]]] = {
+    c.TYPE_TIME2: (3, lambda raw: _time(raw, 0)),
+    c.TYPE_DATETIME2: (5, _datetime),
+    c.TYPE_TIMESTAMP2: (4, _timestamp),
+}

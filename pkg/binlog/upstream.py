@@ -1,0 +1,250 @@
+"""The binlog of a live server, read as a replica reads it: MySQL 5.6 and later, MariaDB 10.0 and later."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+import uuid
+from contextlib import suppress
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from pkg import errors
+from pkg.binlog.events import Event
+from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
+from pkg.binlog.position import Location
+from pkg.binlog.stream import BinlogStream, PacketFramer, ServerEnd, ServerError, aborted
+from pkg.config.model import DBConfig
+from pkg.mysql.connection import classify, connect, error_number
+
+_REGISTER_REPLICA, _DUMP, _DUMP_GTID = 0x15, 0x12, 0x1E
+_THROUGH_GTID = 0x04
+_PIECE = 1 << 20
+_UNKNOWN_VARIABLE = 1193
+#: Silence for this many heartbeats means that the connection is dead.
+_MISSED_HEARTBEATS = 4
+_GRANT_HINT = "Grant REPLICATION SLAVE and REPLICATION CLIENT on *.* to the upstream's user."
+_RECONNECT_HINT = "The stream is opened again by itself; if it keeps failing, check the upstream and the network."
+
+
+def open_upstream(
+    cfg: DBConfig,
+    location: Location,
+    *,
+    flavor: str,
+    server_id: int,
+    use_gtid: bool,
+    heartbeat: float = 5.0,
+) -> BinlogStream:
+    """Connects as replica ``server_id`` and asks for the binlog from ``location`` on.
+
+    ``use_gtid``: from ``location.gtid_set`` ('' is the very beginning), otherwise from ``location.position``.
+    ``heartbeat`` in seconds: the idle server sends an event this often; four missed ones end the stream.
+    Raises 10001 when the server can't be reached, 36053 when it refuses to replicate, 11093/11095 for a bad GTID set.
+    """
+    request = _dump_request(location, flavor, server_id, use_gtid)
+    conn = connect(cfg, scope="upstream", read_timeout=30.0)
+    try:
+        checksummed = _prepare(conn, location, flavor, use_gtid, heartbeat)
+        _register(conn, server_id)
+        _send(conn, request)
+    except (pymysql.Error, OSError) as exc:
+        conn.close()
+        known = classify(exc, scope="upstream", statement="registering as a replica")
+        raise errors.new(
+            "SyncerUnitRemoteSteamerStartSync",
+            f"the upstream {cfg.host}:{cfg.port} does not let us read its binlog: {known.message}",
+            raw=known.raw_cause,
+            workaround=_RECONNECT_HINT if known.retryable else _GRANT_HINT,
+            scope="upstream",
+            retryable=known.retryable,
+        ) from exc
+    return UpstreamStream(conn, checksummed=checksummed, file=location.position.name, heartbeat=heartbeat)
+
+
+def _dump_request(location: Location, flavor: str, server_id: int, use_gtid: bool) -> bytes:
+    name = location.position.name.encode()
+    if use_gtid and flavor == "mysql":
+        gtids = MySQLGTIDSet(location.gtid_set).encode()
+        head = struct.pack("<BHII", _DUMP_GTID, _THROUGH_GTID, server_id, 0)
+        return head + struct.pack("<QI", 4, len(gtids)) + gtids
+    if use_gtid:
+        name, pos = b"", 4
+    else:
+        pos = max(location.position.pos, 4)
+    if pos >= 1 << 32:
+        raise errors.new(
+            "SyncerUnitRemoteSteamerStartSync",
+            f"position {location.position} lies beyond 4 GiB, which a server can't be asked for",
+            workaround="Use enable-gtid: true for this source, or read it through the relay.",
+            scope="upstream",
+        )
+    # Flag 2 (annotate events) stays unset: nothing reads them.
+    return struct.pack("<BIHI", _DUMP, pos, 0, server_id) + name
+
+
+def _prepare(conn: Connection[Any], location: Location, flavor: str, use_gtid: bool, heartbeat: float) -> bool:
+    """Sets the session up; returns whether events come with checksums."""
+    period = max(int(heartbeat * 1e9), 1_000_000)
+    with conn.cursor() as cursor:
+        cursor.execute(f"SET @master_heartbeat_period={period}, @source_heartbeat_period={period}")
+        checksummed = _ask_for_checksums(cursor)
+        if flavor == "mariadb":
+            cursor.execute("SET @mariadb_slave_capability=4")
+            if use_gtid:
+                state = str(MariaDBGTIDSet(location.gtid_set))
+                cursor.execute(f"SET @slave_connect_state='{state}'")
+                cursor.execute("SET @slave_gtid_strict_mode=1, @slave_gtid_ignore_duplicates=0")
+        else:
+            # A server cuts an older connection of the same replica by this name; ours must not cut each other.
+            name = uuid.uuid4()
+            cursor.execute(f"SET @slave_uuid='{name}', @replica_uuid='{name}'")
+    return checksummed
+
+
+def _ask_for_checksums(cursor: Any) -> bool:
+    try:
+        cursor.execute("SET @master_binlog_checksum=@@global.binlog_checksum")
+    except pymysql.Error as exc:
+        if error_number(exc) == _UNKNOWN_VARIABLE:
+            return False
+        raise
+    cursor.execute("SET @source_binlog_checksum=@master_binlog_checksum")
+    cursor.execute("SELECT @master_binlog_checksum")
+    (kind,) = cursor.fetchone()
+    text = kind.decode() if isinstance(kind, bytes) else str(kind)
+    return text.upper() == "CRC32"
+
+
+def _register(conn: Any, server_id: int) -> None:
+    """Makes SHOW SLAVE HOSTS list us; some servers only dump to replicas that registered."""
+    _send(conn, struct.pack("<BI3sHII", _REGISTER_REPLICA, server_id, b"\0\0\0", 0, 0, 0))
+    conn._read_packet()
+
+
+def _send(conn: Any, payload: bytes) -> None:
+    # The driver's own command sender waits for results of earlier statements; there are none here.
+    conn._next_seq_id = 0
+    conn.write_packet(payload)
+
+
+class UpstreamStream:
+    """A dump in progress over one connection; made by :func:`open_upstream`."""
+
+    def __init__(self, conn: Any, *, checksummed: bool, file: str, heartbeat: float) -> None:
+        self._conn = conn
+        self._socket: socket.socket = conn._sock
+        self._framer = PacketFramer(checksummed=checksummed, file=file)
+        self._patience = max(_MISSED_HEARTBEATS * heartbeat, 10.0)
+        self._heard = time.monotonic()
+        self._open = True
+
+    @property
+    def file(self) -> str:
+        return self._framer.file
+
+    def read(self, max_bytes: int, timeout: float) -> list[Event]:
+        """See :meth:`BinlogStream.read`. A lost connection is retryable (36069); 1236 and the like say what to do."""
+        deadline = time.monotonic() + timeout
+        while True:
+            if not self._open:
+                raise aborted()
+            try:
+                events = self._framer.split(max_bytes)
+            except ServerEnd:
+                raise self._lost("the upstream ended the stream (it may be shutting down)") from None
+            except ServerError as exc:
+                raise server_refusal(exc) from exc
+            if events or not self._receive(deadline):
+                return events
+
+    def _receive(self, deadline: float) -> bool:
+        """Feeds one piece of bytes; False when ``deadline`` passes without any."""
+        try:
+            self._socket.settimeout(max(deadline - time.monotonic(), 0.0005))
+            piece = self._socket.recv(_PIECE)
+        except TimeoutError:
+            # Only here: after a pause of the reader, heartbeats wait in the socket and nothing is wrong.
+            silent = time.monotonic() - self._heard
+            if silent > self._patience:
+                raise self._lost(f"no heartbeat for {silent:.0f} s") from None
+            return False
+        except (OSError, ValueError) as exc:
+            raise self._lost(exc) from exc
+        if not piece:
+            raise self._lost("connection closed by the upstream")
+        self._heard = time.monotonic()
+        self._framer.feed(piece)
+        return True
+
+    def _lost(self, cause: BaseException | str) -> errors.DMError:
+        if not self._open:
+            return aborted()
+        return errors.new(
+            "SyncerGetEvent",
+            f"the binlog stream broke after {self.file or 'its start'}: {cause}",
+            raw=cause,
+            workaround=_RECONNECT_HINT,
+            scope="upstream",
+            retryable=True,
+        )
+
+    def close(self) -> None:
+        self._open = False
+        # Orderly goodbyes are not read by a server that is dumping; the socket is what frees it.
+        self._conn._force_close()
+
+    def abort(self) -> None:
+        self._open = False
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+
+_FULL_COPY = (
+    "The binlog that is needed is gone from the upstream: migrate this upstream again from a full copy "
+    "(start-task --remove-meta), and keep binlogs longer (expire_logs_days, binlog_expire_logs_seconds)."
+)
+#: What a server's dump error means: a part of its text, whether trying again may help, and the way out.
+_DUMP_ERRORS: tuple[tuple[str, bool, str], ...] = (
+    ("purged", False, _FULL_COPY),
+    ("Could not find first log file", False, _FULL_COPY),
+    ("Could not find GTID state", False, _FULL_COPY),
+    ("GTID position", False, "The upstream never had this GTID: it was reset, or the source points to another server. "
+     "Check the source's host; if it is right, migrate it again from a full copy."),
+    ("more GTIDs than", False, "The upstream lacks transactions that were already replicated: check that the source "
+     "points to the right server; if so, migrate it again from a full copy."),
+    ("impossible position", False, "The upstream's binlog is shorter than the position: check that the source points "
+     "to the right server; after a crash of the upstream, migrate it again from a full copy."),
+    ("same server_uuid/server_id", False, "Another replica uses this server id: set another server-id in the source."),
+    ("max_allowed_packet", False, "Raise max_allowed_packet of the upstream to its largest event (at most 1G)."),
+    ("Binary log is not open", False, "Start the upstream with log_bin, binlog_format=ROW and binlog_row_image=FULL."),
+    ("log event entry exceeded", False, "Raise max_allowed_packet of the upstream to its largest event (at most 1G)."),
+    ("shutdown", True, _RECONNECT_HINT),
+    ("error reading log event", True, _RECONNECT_HINT),
+)  # fmt: skip
+_ACCESS_DENIED = frozenset({1045, 1227, 1142})
+_SERVER_GOES_AWAY = frozenset({1053, 1077, 1079, 1317, 1927})
+
+
+def server_refusal(exc: ServerError) -> errors.DMError:
+    """What the error packet of a dump means (36069): whether to try again and what the operator can do."""
+    retryable = exc.code in _SERVER_GOES_AWAY
+    workaround = _RECONNECT_HINT if retryable else "Look at the upstream's error log."
+    if exc.code in _ACCESS_DENIED:
+        workaround = _GRANT_HINT
+    for part, again, hint in _DUMP_ERRORS:
+        if part.lower() in exc.text.lower():
+            retryable, workaround = again, hint
+            break
+    text = f"ERROR {exc.code} ({exc.sql_state}): {exc.text}"
+    return errors.new(
+        "SyncerGetEvent",
+        f"the upstream does not send its binlog: {text}",
+        raw=text,
+        workaround=workaround,
+        scope="upstream",
+        retryable=retryable,
+    )

@@ -1,0 +1,23 @@
+"""A syncer in a process of its own, to be killed: ``python -m tests.integration.syncer.driver <pickled config>``."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import sys
+
+from dm_worker.spark import SparkEngine
+from dm_worker.syncer import SyncUnit
+
+
+def main() -> int:
+    cfg = pickle.loads(base64.b64decode(sys.argv[1]))
+    engine = SparkEngine(slots=4)
+    print("started", flush=True)
+    outcome = SyncUnit(cfg, engine).run()
+    print(outcome, flush=True)
+    return 1 if outcome.errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

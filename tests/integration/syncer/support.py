@@ -1,0 +1,106 @@
+"""A syncer between real servers, in a thread, and the comparison of what it wrote."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from dm_worker.spark import SparkEngine
+from dm_worker.syncer import SyncUnit
+from dm_worker.unit import UnitOutcome
+from pkg.binlog.position import Location
+from pkg.config.model import Meta, SubTaskConfig
+from pkg.mysql.introspect import master_status
+from tests.harness.mysql import SQLServer
+
+
+def location(upstream: SQLServer) -> Location:
+    conn = upstream.connect()
+    try:
+        found = master_status(conn, upstream.flavor)
+    finally:
+        conn.close()
+    assert found is not None
+    return found
+
+
+def subtask(upstream: SQLServer, target: SQLServer, **changes: Any) -> SubTaskConfig:
+    """An incremental subtask from where the upstream is now."""
+    here = location(upstream)
+    cfg = SubTaskConfig(
+        name="t",
+        source_id="source-1",
+        task_mode="incremental",
+        from_=upstream.db_config,
+        to=target.db_config,
+        flavor=upstream.flavor,
+        online_ddl=False,
+        meta=Meta(here.position.name, here.position.pos, here.gtid_set),
+    )
+    return replace(cfg, **changes)
+
+
+class Running:
+    """A unit in its thread."""
+
+    def __init__(self, cfg: SubTaskConfig, engine: SparkEngine) -> None:
+        self.cfg = cfg
+        self.unit = SyncUnit(cfg, engine)
+        self.outcome: UnitOutcome | None = None
+        self._thread = threading.Thread(target=self._main, daemon=True)
+        self._thread.start()
+
+    def _main(self) -> None:
+        self.outcome = self.unit.run()
+
+    def wait_synced(self, upstream: SQLServer, timeout: float = 90) -> None:
+        """Until the checkpoint is at the end of the upstream's binlog."""
+        want = location(upstream)
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            assert self.outcome is None, self.outcome
+            status = self.unit.status()
+            here = status.syncerBinlogGtid if self.cfg.enable_gtid else status.syncerBinlog
+            if here == (want.gtid_set if self.cfg.enable_gtid else str(want.position)):
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"not at {want} after {timeout} s: {self.unit.status()}")
+
+    def wait_ended(self, timeout: float = 90) -> UnitOutcome:
+        self._thread.join(timeout)
+        assert self.outcome is not None, f"still running: {self.unit.status()}"
+        return self.outcome
+
+    def stop(self, *, graceful: bool = True) -> UnitOutcome:
+        self.unit.stop(graceful=graceful)
+        return self.wait_ended(60)
+
+
+@contextmanager
+def running(cfg: SubTaskConfig, engine: SparkEngine) -> Iterator[Running]:
+    run = Running(cfg, engine)
+    try:
+        yield run
+    finally:
+        if run.outcome is None:
+            run.stop(graceful=False)
+
+
+def rows(server: SQLServer, table: str) -> list[tuple[Any, ...]]:
+    """All rows, in an order that depends on their content alone."""
+    conn = server.connect(charset="utf8mb4", init_command="SET time_zone='+00:00'")
+    try:
+        with conn.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM {table}")
+            return sorted(cursor.fetchall(), key=repr)
+    finally:
+        conn.close()
+
+
+def assert_equal(upstream: SQLServer, target: SQLServer, *tables: str) -> None:
+    for table in tables:
+        assert rows(target, table) == rows(upstream, table), table

@@ -1,0 +1,193 @@
+"""Hazards: a killed driver, a killed Python worker or a restarted target loses rows or applies them twice."""
+
+from __future__ import annotations
+
+import base64
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dm_worker.spark import SparkEngine
+from dm_worker.syncer.planner import Limits
+from pkg.config.model import SubTaskConfig, SyncerConfig
+from tests.harness.mysql import MariaDBServer
+from tests.integration.syncer.scramble import TABLES, make_tables, scramble
+from tests.integration.syncer.support import assert_equal, running, subtask
+
+ROOT = Path(__file__).parents[3]
+#: Kills of the whole process: each costs the start of another Spark.
+KILLS = 2
+#: How long to wait for anything (seconds): machines that run several suites at once are slow.
+PATIENCE = 240.0
+ALL = [f"d.{name}" for name in TABLES]
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+class Writer:
+    """Changes the upstream until it is stopped."""
+
+    def __init__(self, upstream: MariaDBServer, seed: int) -> None:
+        self._upstream = upstream
+        self._seed = seed
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._main, daemon=True)
+        self._thread.start()
+
+    def _main(self) -> None:
+        while not self._end.is_set():
+            self._seed += 1
+            scramble(self._upstream, self._seed, 20)
+
+    def stop(self) -> None:
+        self._end.set()
+        self._thread.join(30)
+
+
+def batch(target: MariaDBServer) -> tuple[int, str]:
+    try:
+        ((number, state),) = target.execute("SELECT batch, state FROM dm_meta.t_syncer_batch")
+    except Exception:  # noqa: BLE001 - not there yet
+        return (0, "none")
+    return int(number), str(state)
+
+
+def start_driver(cfg: SubTaskConfig) -> subprocess.Popen[str]:
+    argument = base64.b64encode(pickle.dumps(cfg)).decode()
+    command = [sys.executable, "-m", "tests.integration.syncer.driver", argument]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def kill_during_a_batch(driver: subprocess.Popen[str], target: MariaDBServer, chance: random.Random) -> None:
+    """kill -9 at a random moment after the process has begun a batch of its own."""
+    before = batch(target)[0]
+    end = time.monotonic() + PATIENCE
+    try:
+        while batch(target)[0] < before + 2 or batch(target)[1] != "open":
+            assert driver.poll() is None, driver.stdout.read() if driver.stdout else ""
+            assert time.monotonic() < end, "the driver begins no batch"
+            time.sleep(0.01)
+        time.sleep(chance.random() * 0.4)
+    finally:
+        os.kill(driver.pid, signal.SIGKILL)
+        driver.wait(30)
+
+
+@pytest.mark.parametrize("gtid", [False, True])
+def test_killed_driver_loses_and_doubles_nothing(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, gtid: bool
+) -> None:
+    make_tables(mariadb_upstream, target)
+    cfg = subtask(mariadb_upstream, target, enable_gtid=gtid)
+    chance = random.Random(17)
+    writer = Writer(mariadb_upstream, 100)
+    try:
+        for _ in range(KILLS):
+            kill_during_a_batch(start_driver(cfg), target, chance)
+    finally:
+        writer.stop()
+    with running(cfg, spark) as run:
+        run.wait_synced(mariadb_upstream, PATIENCE)
+    assert_equal(mariadb_upstream, target, *ALL)
+
+
+def test_transaction_beyond_the_budget_is_cut_and_killed_inside(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dm_worker.syncer.planner.DEFAULT_LIMITS", Limits(20_000, 50, 4_000))
+    make_tables(mariadb_upstream, target)
+    cfg = subtask(mariadb_upstream, target, syncer=SyncerConfig(worker_count=5))
+    values = [f"({i}, '{'x' * 90}', {i})" for i in range(1, 3001)]
+    for table in ("plain", "keyless"):
+        statements = [f"INSERT INTO d.{table} VALUES {','.join(values[i : i + 30])}" for i in range(0, 3000, 30)]
+        mariadb_upstream.execute("BEGIN", *statements, f"UPDATE d.{table} SET n = n + 1", "COMMIT")
+    for _ in range(3):
+        with running(cfg, spark) as run:
+            number = batch(target)[0]
+            end = time.monotonic() + PATIENCE
+            while batch(target)[0] < number + 3 and time.monotonic() < end and run.outcome is None:
+                time.sleep(0.02)
+            assert run.stop(graceful=False).errors == []
+    with running(cfg, spark) as run:
+        run.wait_synced(mariadb_upstream, PATIENCE)
+    assert_equal(mariadb_upstream, target, "d.plain", "d.keyless")
+
+
+def python_workers() -> list[int]:
+    """The Spark Python workers that belong to this process, by what they run and from whom they descend."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and b"pyspark.daemon" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return [pid for pid in found if is_descendant(pid)]
+
+
+def is_descendant(pid: int) -> bool:
+    while pid > 1:
+        if pid == os.getpid():
+            return True
+        try:
+            pid = int((Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        except (OSError, IndexError):
+            return False
+    return False
+
+
+def test_killed_python_workers_change_nothing(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    make_tables(mariadb_upstream, target)
+    cfg = subtask(mariadb_upstream, target)
+    writer = Writer(mariadb_upstream, 200)
+    try:
+        with running(cfg, spark) as run:
+            wait_for(lambda: batch(target)[0] >= 2)
+            for _ in range(4):
+                time.sleep(0.7)
+                for pid in python_workers():
+                    os.kill(pid, signal.SIGKILL)
+            writer.stop()
+            run.wait_synced(mariadb_upstream, PATIENCE)
+    finally:
+        writer.stop()
+    assert_equal(mariadb_upstream, target, *ALL)
+
+
+def test_restarting_target_is_waited_for(
+    mariadb_upstream: MariaDBServer, new_mariadb: Callable[..., MariaDBServer], spark: SparkEngine
+) -> None:
+    target = new_mariadb(binlog=False)
+    make_tables(mariadb_upstream, target)
+    cfg = subtask(mariadb_upstream, target)
+    writer = Writer(mariadb_upstream, 300)
+    try:
+        with running(cfg, spark) as run:
+            wait_for(lambda: batch(target)[0] >= 2)
+            target.kill()
+            time.sleep(3)
+            target.start()
+            wait_for(lambda: batch(target)[0] > 4)
+            writer.stop()
+            run.wait_synced(mariadb_upstream, PATIENCE)
+    finally:
+        writer.stop()
+    assert_equal(mariadb_upstream, target, *ALL)
+
+
+def wait_for(condition: Callable[[], bool], timeout: float = PATIENCE) -> None:
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)

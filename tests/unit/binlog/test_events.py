@@ -1,0 +1,184 @@
+"""What the events of both servers say, read from hand-made bytes; torn bytes are errors with their place."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pkg import errors
+from pkg.binlog import constants as c
+from pkg.binlog import events as ev
+from pkg.binlog.charsets import collation_charset, decode_text
+from tests.unit.binlog import build
+
+
+def _query(status: bytes, schema: bytes, statement: bytes, kind: int = c.QUERY_EVENT) -> ev.Event:
+    head = struct.pack("<IIBHH", 11, 2, len(schema), 0, len(status))
+    return build.event(kind, head + status + schema + b"\0" + statement)
+
+
+def test_query_keeps_the_session() -> None:
+    status = b"\0" + struct.pack("<I", 1) + b"\1" + struct.pack("<Q", 1 << 21) + b"\6\3std\3" + bytes(4)
+    status += b"\4" + struct.pack("<HHH", 28, 28, 8) + b"\5\6+05:30" + b"\7\0\0" + b"\x0c\2a\0b\0"
+    status += b"\x0b\1u\1h" + b"\x80\x10\x27\0" + b"\x81" + bytes(8) + b"\x10\1" + b"\x83\1" + bytes(4)
+    query = ev.parse_query(_query(status, b"db", "CREATE TABLE 語(a INT)".encode("gbk")))
+    assert (query.schema, query.thread_id, query.execution_time) == ("db", 11, 2)
+    assert query.sql_mode == 1 << 21
+    assert query.charsets == (28, 28, 8)
+    assert query.client_charset == "gbk"
+    assert query.sql == "CREATE TABLE 語(a INT)"
+    assert query.time_zone == "+05:30"
+    assert query.microseconds == 10000
+    assert query.explicit_defaults_for_timestamp is True
+
+
+def test_unknown_status_variable_hides_nothing_before_it() -> None:
+    query = ev.parse_query(_query(b"\1" + struct.pack("<Q", 5) + b"\xc8abc", b"d", b"BEGIN"))
+    assert query.sql_mode == 5
+    assert query.sql == "BEGIN"
+
+
+def test_compressed_query() -> None:
+    text = b"INSERT " * 30
+    block = bytes([0x82]) + len(text).to_bytes(2, "big") + zlib.compress(text)
+    assert ev.parse_query(_query(b"", b"d", block, c.MARIADB_QUERY_COMPRESSED_EVENT)).statement == text
+
+
+def test_gtids_of_both_servers() -> None:
+    source = uuid.UUID("3e11fa47-71ca-11e1-9e33-c80aa9429562")
+    mysql = build.event(c.GTID_EVENT, b"\1" + source.bytes + struct.pack("<Q", 23) + b"\2" + bytes(16))
+    assert ev.parse_gtid(mysql) == ev.Gtid(f"{source}:23")
+    assert ev.parse_gtid(build.event(c.ANONYMOUS_GTID_EVENT, bytes(25))) == ev.Gtid("")
+    mariadb = build.event(c.MARIADB_GTID_EVENT, struct.pack("<QIB", 99, 3, 1 | 32) + bytes(6))
+    assert ev.parse_gtid(mariadb) == ev.Gtid("3-7-99", standalone=True, ddl=True)
+
+
+def test_sets_at_a_file_start() -> None:
+    listed = struct.pack("<I", 2 | 1 << 28) + struct.pack("<IIQ", 0, 1, 9) + struct.pack("<IIQ", 5, 2, 1 << 33)
+    assert str(ev.parse_previous_gtids(build.event(c.MARIADB_GTID_LIST_EVENT, listed))) == f"0-1-9,5-2-{1 << 33}"
+    source = bytes(range(16))
+    sets = struct.pack("<Q", 1) + source + struct.pack("<QQQ", 1, 1, 6)
+    assert str(ev.parse_previous_gtids(build.event(c.PREVIOUS_GTIDS_EVENT, sets))) == f"{uuid.UUID(bytes=source)}:1-5"
+
+
+def test_rotate_and_heartbeat_and_xid() -> None:
+    rotate = ev.event_from_bytes(build.rotate(b"b.000012"))
+    assert rotate.artificial
+    assert ev.parse_rotate(rotate) == ev.Rotate(4, "b.000012")
+    assert ev.parse_heartbeat(build.event(c.HEARTBEAT_EVENT, b"b.000012")) == "b.000012"
+    assert ev.parse_xid(build.event(c.XID_EVENT, struct.pack("<Q", 77))) == 77
+
+
+def test_rotate_to_nowhere_is_an_error() -> None:
+    with pytest.raises(errors.DMError) as caught:
+        ev.parse_rotate(build.event(c.ROTATE_EVENT, bytes(8)))
+    assert caught.value.code == 11055
+
+
+@pytest.mark.parametrize(
+    ("server", "aware"), [(b"5.5.62-log", False), (b"5.6.24-log", True), (b"10.0.38-MariaDB", True)]
+)
+def test_format_of_old_and_new_servers(server: bytes, aware: bool) -> None:
+    body = struct.pack("<H50sIB", 4, server, 5, 19) + bytes(range(27))
+    data = build.raw(15, body + b"\1", checksum=True) if aware else build.raw(15, body)
+    description = ev.parse_format_description(ev.event_from_bytes(data))
+    assert description.post_header_lengths == bytes(range(27))
+    assert (description.has_checksum_field, description.checksummed) == (aware, aware)
+    assert description.is_mariadb == (b"Maria" in server)
+
+
+def test_unknown_formats_are_refused() -> None:
+    for body in (
+        struct.pack("<H50sIB", 3, b"4.1", 0, 19) + bytes(20),
+        struct.pack("<H50sIB", 4, b"8.0.1", 0, 19) + b"\7",
+    ):
+        event = build.event(15, body)
+        with pytest.raises(errors.DMError) as caught:
+            ev.parse_format_description(event._replace(size=event.size + 4))
+        assert caught.value.code == 11067
+
+
+PARSERS: list[tuple[Callable[..., object], int]] = [
+    (ev.parse_query, c.QUERY_EVENT),
+    (ev.parse_query, c.MARIADB_QUERY_COMPRESSED_EVENT),
+    (ev.parse_gtid, c.GTID_EVENT),
+    (ev.parse_gtid, c.MARIADB_GTID_EVENT),
+    (ev.parse_rotate, c.ROTATE_EVENT),
+    (ev.parse_xid, c.XID_EVENT),
+    (ev.parse_format_description, c.FORMAT_DESCRIPTION_EVENT),
+    (ev.parse_previous_gtids, c.PREVIOUS_GTIDS_EVENT),
+    (ev.parse_previous_gtids, c.MARIADB_GTID_LIST_EVENT),
+    (ev.parse_heartbeat, c.HEARTBEAT_EVENT),
+]
+
+
+@given(st.binary(max_size=90), st.sampled_from(PARSERS))
+def test_random_bytes_never_escape_as_other_errors(body: bytes, parser: tuple[Callable[..., object], int]) -> None:
+    parse, kind = parser
+    code = build.error_code(lambda: parse(build.event(kind, body), "b.000004"))
+    assert code == 0 or code // 1000 == 11
+
+
+def test_torn_event_names_its_place() -> None:
+    with pytest.raises(errors.DMError, match=r"\(b\.000004, 1000\)") as caught:
+        ev.parse_xid(build.event(c.XID_EVENT, b"\1"), "b.000004")
+    assert caught.value.code == 11071
+
+
+@pytest.mark.parametrize(
+    "kind", [c.TRANSACTION_PAYLOAD_EVENT, c.PARTIAL_UPDATE_ROWS_EVENT, c.INCIDENT_EVENT, 38, 42, 17, 21]
+)
+def test_what_cannot_be_replicated_is_refused_with_a_way_out(kind: int) -> None:
+    with pytest.raises(errors.DMError) as caught:
+        ev.ensure_supported(build.event(kind, b""), "b.000004")
+    assert caught.value.code == 11070
+    assert caught.value.workaround
+    assert "(b.000004, 1000)" in caught.value.message
+
+
+def test_unknown_events_pass_only_when_marked_ignorable() -> None:
+    ev.ensure_supported(build.event(250, b"", flags=c.FLAG_IGNORABLE))
+    with pytest.raises(errors.DMError):
+        ev.ensure_supported(build.event(250, b""))
+    with pytest.raises(errors.DMError):
+        ev.ensure_supported(build.event(c.TRANSACTION_PAYLOAD_EVENT, b"", flags=c.FLAG_IGNORABLE))
+
+
+def test_positions_go_on_beyond_4_gib() -> None:
+    near = (1 << 32) - 10
+    assert ev.end_position(near, build.event(16, b"", log_pos=near + 5)) == near + 5
+    assert ev.end_position(near, build.event(16, b"", log_pos=90)) == (1 << 32) + 90
+    assert ev.end_position((1 << 32) + 90, build.event(16, b"", log_pos=120)) == (1 << 32) + 120
+    assert ev.end_position(near, build.event(16, b"", log_pos=0)) == near
+    assert ev.end_position(near, build.event(c.HEARTBEAT_EVENT, b"", log_pos=90)) == near
+
+
+def test_charsets_by_collation_of_both_servers() -> None:
+    known = {
+        8: "latin1",
+        28: "gbk",
+        33: "utf8mb3",
+        45: "utf8mb4",
+        255: "utf8mb4",
+        309: "utf8mb4",
+        1069: "utf8mb4",
+        2304: "utf8mb4",
+    }
+    assert {number: collation_charset(number) for number in known} == known
+    with pytest.raises(errors.DMError):
+        collation_charset(60_000)
+
+
+def test_undecodable_text_is_not_replaced() -> None:
+    assert decode_text(b"\x80\x81", "latin1") == "€\x81"
+    assert decode_text("語".encode("utf-16-be"), "ucs2") == "語"
+    for data, charset in ((b"\xff\xfe", "utf8mb4"), (b"\xff", "geostd8")):
+        with pytest.raises(errors.DMError) as caught:
+            decode_text(data, charset)
+        assert caught.value.code == 11054

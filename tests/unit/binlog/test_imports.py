@@ -1,0 +1,15 @@
+"""Decoding runs in Spark's Python workers, which fork: gRPC must never be loaded there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def test_decoding_loads_neither_grpc_nor_a_driver() -> None:
+    code = (
+        "import sys, pkg.binlog.rows, pkg.binlog.file, pkg.binlog.events; "
+        "print([name for name in ('grpc', 'pymysql', 'pyspark') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,283 @@
+"""Row images that are not what they seem must be errors; those that are must come out exactly."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+import zlib
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pkg import errors
+from pkg.binlog.decimals import decimal_decoder, decimal_size
+from pkg.binlog.literals import escape, float_literal, inflate_column
+from pkg.binlog.rows import RowDecoder
+from pkg.binlog.table_map import TableMap, parse_table_map
+from pkg.mysql.schema import Column
+from tests.unit.binlog import build
+
+ID = Column("id", "int", "int(11)", nullable=False)
+NAME = Column("name", "varchar", "varchar(20)", charset="utf8mb4", collation="utf8mb4_bin")
+NOTE = Column("note", "varchar", "varchar(20)", charset="utf8mb4", collation="utf8mb4_bin")
+
+
+def _map() -> TableMap:
+    return parse_table_map(build.table_map(bytes([3, 15, 15]), struct.pack("<HH", 80, 80), 0b110))
+
+
+def _image(number: int, name: str | None, note: str | None) -> bytes:
+    nulls = (name is None) << 1 | (note is None) << 2 | 0b11111000
+    texts = b"".join(bytes([len(text.encode())]) + text.encode() for text in (name, note) if text is not None)
+    return bytes([nulls]) + struct.pack("<i", number) + texts
+
+
+def _decoder(key: tuple[int, ...] = (0,), write: tuple[int, ...] = (0, 1, 2)) -> RowDecoder:
+    return RowDecoder(_map(), [ID, NAME, NOTE], key=key, write=write)
+
+
+def _lit(text: str | None) -> bytes:
+    return b"NULL" if text is None else b"'%b'" % text.replace("\\", "\\\\").replace("'", "\\'").encode()
+
+
+texts = st.none() | st.text("a'\\é\0;", max_size=5)
+row = st.tuples(st.integers(-(2**31), 2**31 - 1), texts, texts)
+
+
+@given(st.lists(row, max_size=4), st.sampled_from([23, 30, 25, 32]))
+def test_inserts_and_deletes(rows: list[tuple[int, str | None, str | None]], kind: int) -> None:
+    data = build.rows(kind, 3, b"".join(_image(*values) for values in rows))
+    literals = [[b"%d" % number, _lit(name), _lit(note)] for number, name, note in rows]
+    insert = kind in (23, 30)
+    assert _decoder().changes(data) == [
+        (0, lits[0], b"(%b)" % b",".join(lits), b"") if insert else (2, lits[0], b"", b"") for lits in literals
+    ]
+    assert _decoder().images(data) == [(0, None, lits) if insert else (2, lits, None) for lits in literals]
+
+
+@given(st.lists(st.tuples(row, row), max_size=4), st.sampled_from([24, 31]))
+def test_updates_tell_whether_the_key_changed(
+    pairs: list[tuple[tuple[int, str | None, str | None], tuple[int, str | None, str | None]]], kind: int
+) -> None:
+    data = build.rows(kind, 3, b"".join(_image(*before) + _image(*after) for before, after in pairs))
+    found = _decoder(key=(1, 0), write=(2, 0)).changes(data)
+    assert found == [
+        (1, b"%b,%d" % (_lit(after[1]), after[0]), b"(%b,%d)" % (_lit(after[2]), after[0]),
+         b"%b,%d" % (_lit(before[1]), before[0]))
+        for before, after in pairs
+    ]  # fmt: skip
+    by_id = _decoder().changes(data)
+    assert [(key, old) for _, key, _, old in by_id] == [(b"%d" % a[0], b"%d" % b[0]) for b, a in pairs]
+
+
+@given(st.lists(row, min_size=1, max_size=3), st.data())
+def test_torn_rows_are_errors(rows: list[tuple[int, str | None, str | None]], data: st.DataObject) -> None:
+    images = [_image(*values) for values in rows]
+    cut = data.draw(st.integers(1, len(images[-1]) - 1))
+    with pytest.raises(errors.DMError) as caught:
+        _decoder().changes(build.rows(23, 3, b"".join(images)[:-cut]), "b.000009")
+    assert caught.value.code == 11071
+    assert "(b.000009, 1000)" in caught.value.message
+    assert "`s`.`t`" in caught.value.message
+
+
+@given(st.binary(max_size=60), st.sampled_from([23, 24, 25, 30, 31, 32, 166, 170]))
+def test_random_images_never_escape_as_other_errors(images: bytes, kind: int) -> None:
+    for read in (_decoder().changes, _decoder().images):
+        assert build.error_code(lambda read=read: read(build.rows(kind, 3, images))) in (0, 11071)  # type: ignore[misc]
+
+
+@given(st.binary(max_size=80))
+def test_random_table_maps_never_escape_as_other_errors(body: bytes) -> None:
+    assert build.error_code(lambda: parse_table_map(build.event(19, body))) in (0, 11071)
+
+
+@pytest.mark.parametrize(("present", "after"), [(0b011, -1), (-1, 0b001)])
+def test_images_without_all_columns_are_refused(present: int, after: int) -> None:
+    with pytest.raises(errors.DMError) as caught:
+        _decoder().changes(build.rows(31, 3, b"", present=present, after=after))
+    assert caught.value.code == 11126
+    assert "binlog_row_image=FULL" in caught.value.workaround
+
+
+def test_a_good_header_does_not_vouch_for_a_partial_one() -> None:
+    decoder = _decoder()
+    decoder.changes(build.rows(30, 3, _image(1, "a", "b")))
+    with pytest.raises(errors.DMError) as caught:
+        decoder.changes(build.rows(30, 3, bytes([0]) + bytes(4), present=0b001))
+    assert caught.value.code == 11126
+
+
+def test_extra_data_of_version_2_is_stepped_over() -> None:
+    data = build.rows(30, 3, _image(5, "a", None), extra=b"\0\5abc")
+    assert _decoder().changes(data) == [(0, b"5", b"(5,'a',NULL)", b"")]
+
+
+def test_events_that_hold_no_rows_are_refused() -> None:
+    for bad in (build.raw(2, bytes(40)), b"short"):
+        with pytest.raises(errors.DMError):
+            _decoder().changes(bad)
+
+
+def test_compressed_rows_are_inflated() -> None:
+    images = _image(1, "a" * 18, None) * 3
+    block = bytes([0x81, len(images)]) + zlib.compress(images)
+    plain = _decoder().changes(build.rows(23, 3, images))
+    assert _decoder().changes(build.rows(166, 3, block)) == plain
+    with pytest.raises(errors.DMError) as caught:
+        _decoder().changes(build.rows(166, 3, block[:-5]))
+    assert caught.value.code == 11071
+
+
+def test_wrong_number_of_columns_names_the_table() -> None:
+    with pytest.raises(errors.DMError) as caught:
+        RowDecoder(_map(), [ID, NAME], key=[0], write=[0])
+    assert caught.value.code == 36027
+    assert "`s`.`t`" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Column("id", "bigint", "bigint(20)"),
+        Column("id", "varchar", "varchar(20)", charset="utf8mb4"),
+        Column("id", "moneytype", "moneytype"),
+    ],
+)
+def test_wrong_type_names_the_column(wrong: Column) -> None:
+    with pytest.raises(errors.DMError) as caught:
+        RowDecoder(_map(), [wrong, NAME, NOTE], key=[0], write=[0])
+    assert caught.value.code == 36027
+    assert "`id`" in caught.value.message
+    assert "binlog-schema update" in caught.value.workaround
+
+
+def _optional(kind: int, body: bytes) -> bytes:
+    return bytes([kind, len(body)]) + body
+
+
+def test_logged_metadata_is_checked_against_the_structure() -> None:
+    """Sign, charset and names, which newer servers log."""
+    extra = _optional(1, b"\x80") + _optional(2, b"\x21") + _optional(4, b"\2id\4name\4note")
+    table_map = parse_table_map(build.table_map(bytes([3, 15, 15]), struct.pack("<HH", 80, 80), 0, optional=extra))
+    assert table_map.unsigned == (True, False, False)
+    unsigned = Column("id", "int", "int(11) unsigned", unsigned=True)
+    utf8 = Column("name", "varchar", "varchar(20)", charset="utf8mb3"), Column("note", "varchar", "x", charset="utf8")
+    RowDecoder(table_map, [unsigned, *utf8], key=[0], write=[0])
+    for columns, word in (
+        ([ID, *utf8], "unsigned"),
+        ([unsigned, NAME, utf8[1]], "character set"),
+        ([unsigned, utf8[1], utf8[0]], "`name`"),
+    ):
+        with pytest.raises(errors.DMError, match=word) as caught:
+            RowDecoder(table_map, columns, key=[0], write=[0])
+        assert caught.value.code == 36027
+
+
+@pytest.mark.parametrize(
+    ("kind", "meta", "good", "bad"),
+    [
+        (246, b"\x0a\x02", "decimal(10,2)", "decimal(10,3)"),
+        (18, b"\x03", "datetime(3)", "datetime"),
+        (16, b"\x05\x01", "bit(13)", "bit(12)"),
+        (252, b"\x02", "text", "longtext"),
+    ],
+)
+def test_shape_of_a_type_is_checked(kind: int, meta: bytes, good: str, bad: str) -> None:
+    table_map = parse_table_map(build.table_map(bytes([kind]), meta))
+    charset = "utf8mb4" if "text" in good else ""
+    RowDecoder(table_map, [Column("a", good.split("(")[0], good, charset=charset)], key=[], write=[0])
+    with pytest.raises(errors.DMError) as caught:
+        RowDecoder(table_map, [Column("a", bad.split("(")[0], bad, charset=charset)], key=[], write=[0])
+    assert caught.value.code == 36027
+
+
+def test_text_without_a_known_charset_is_not_guessed() -> None:
+    with pytest.raises(errors.DMError, match="`name`") as caught:
+        RowDecoder(_map(), [ID, Column("name", "varchar", "varchar(20)"), NOTE], key=[0], write=[0])
+    assert caught.value.code == 36027
+
+
+def test_table_map_and_columns_travel_to_executors() -> None:
+    table_map = _map()
+    assert pickle.loads(pickle.dumps(table_map)) == table_map
+
+
+def test_more_than_250_columns() -> None:
+    count = 300
+    body = struct.pack("<IHH", 42, 0, 1) + b"\x01s\0\x01t\0" + b"\xfc" + struct.pack("<H", count) + b"\3" * count
+    table_map = parse_table_map(build.event(19, body + b"\0" + bytes(38)))
+    columns = [Column(f"c{n}", "int", "int(11)") for n in range(count)]
+    decoder = RowDecoder(table_map, columns, key=[299], write=[0, 299])
+    head = struct.pack("<IHH", 42, 0, 1) + b"\xfc" + struct.pack("<H", count) + b"\xff" * 38
+    image = bytes(38) + struct.pack("<300i", *range(count))
+    for _ in range(2):
+        assert decoder.changes(build.raw(23, head + image)) == [(0, b"299", b"(0,299)", b"")]
+
+
+_PACKED = {0: 0, 1: 1, 2: 1, 3: 2, 4: 2, 5: 3, 6: 3, 7: 4, 8: 4, 9: 4}
+
+
+def _pack(text: str, precision: int, scale: int) -> bytes:
+    """The server's encoding, written from its description."""
+    negative, digits = text.startswith("-"), text.lstrip("-").replace(".", "")
+    whole, fraction = digits[: precision - scale], digits[precision - scale :]
+    out = b""
+    head = len(whole) % 9
+    for part in ([whole[:head]] if head else []) + [whole[i : i + 9] for i in range(head, len(whole), 9)]:
+        out += int(part).to_bytes(_PACKED[len(part)], "big")
+    for part in [fraction[i : i + 9] for i in range(0, len(fraction), 9)]:
+        out += int(part).to_bytes(_PACKED[len(part)], "big")
+    out = bytes([out[0] ^ 0x80]) + out[1:]
+    return bytes(byte ^ 0xFF for byte in out) if negative else out
+
+
+@given(st.data())
+def test_decimals_are_exact(data: st.DataObject) -> None:
+    precision = data.draw(st.integers(1, 65))
+    scale = data.draw(st.integers(0, min(precision, 38)))
+    digits = data.draw(st.text("0123456789", min_size=precision, max_size=precision))
+    text = digits[: precision - scale] + ("." + digits[precision - scale :] if scale else "")
+    negative = data.draw(st.booleans()) and any(ch in "123456789" for ch in digits)
+    packed = _pack("-" + text if negative else text, precision, scale)
+    assert len(packed) == decimal_size(precision, scale)
+    decoded = decimal_decoder(precision, scale)(packed).decode()
+    assert Decimal(decoded) == Decimal(("-" if negative else "") + (text if precision > scale else "0" + text))
+    assert len(decoded.partition(".")[2]) == scale
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_floats_are_approximate_numbers_of_the_same_bits(value: float) -> None:
+    literal = float_literal(value).decode()
+    assert struct.pack("<d", float(literal)) == struct.pack("<d", value)
+    assert "e" in literal
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_floats_that_no_column_holds(value: float) -> None:
+    with pytest.raises(ValueError):
+        float_literal(value)
+
+
+@given(st.binary(max_size=30))
+def test_escaped_text_ends_where_it_should(text: bytes) -> None:
+    escaped = escape(text)
+    out, i = b"", 0
+    while i < len(escaped):
+        assert escaped[i] != 0x27, "a bare quote would end the literal"
+        i += escaped[i] == 0x5C
+        out += escaped[i : i + 1]
+        i += 1
+    assert out == text
+
+
+def test_compressed_columns_that_lie() -> None:
+    good = bytes([0x81, 5]) + zlib.compress(b"hello")
+    assert inflate_column(good) == b"hello"
+    assert inflate_column(b"\0hello") == b"hello"
+    assert inflate_column(b"") == b""
+    for bad in (b"\x81\x04" + good[2:], b"\x31" + good[1:], good[:-4]):
+        with pytest.raises(ValueError):
+            inflate_column(bad)

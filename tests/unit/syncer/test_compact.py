@@ -1,0 +1,149 @@
+"""Hazards: a compacted batch leaves other rows than the single changes would; contradictions pass unnoticed."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm_worker.syncer import block, compact
+from dm_worker.syncer.compact import DELETE, DELETED, GONE, INSERT, INSERTED, REPLACED, UPDATE, UPDATED
+
+Rows = dict[bytes, bytes]
+KEYS = [b"%d" % i for i in range(8)]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[Rows, list[compact.Change]]:
+    """A table's rows and a series of changes that a real upstream could have made to them."""
+    start: Rows = dict.fromkeys(draw(st.sets(st.sampled_from(KEYS))), b"(start)")
+    rows = dict(start)
+    changes: list[compact.Change] = []
+    for step in range(draw(st.integers(0, 40))):
+        key, other = draw(st.sampled_from(KEYS)), draw(st.sampled_from(KEYS))
+        values = b"(%d)" % step
+        if key not in rows:
+            changes.append((INSERT, key, values, b""))
+            rows[key] = values
+        elif draw(st.booleans()):
+            changes.append((DELETE, key, b"", b""))
+            del rows[key]
+        else:
+            new = other if other not in rows else key
+            changes.append((UPDATE, new, values, key))
+            del rows[key]
+            rows[new] = values
+    return start, changes
+
+
+def serial(rows: Rows, changes: list[compact.Change]) -> Rows:
+    rows = dict(rows)
+    for op, key, values, old_key in changes:
+        if op == DELETE:
+            del rows[key]
+        else:
+            if op == UPDATE:
+                del rows[old_key]
+            assert key not in rows
+            rows[key] = values
+    return rows
+
+
+def write(rows: Rows, states: compact.States, *, safe: bool) -> None:
+    """What the appliers do with the states of one bucket, with the checks that a server makes."""
+    for key, (state, _, _) in states.items():
+        if state in (DELETED, REPLACED):
+            assert safe or key in rows
+            rows.pop(key, None)
+    for key, (state, _, values) in states.items():
+        if state in (INSERTED, REPLACED):
+            assert safe or key not in rows, "a duplicate key at the target"
+            rows[key] = values
+        elif state == UPDATED:
+            assert safe or key in rows
+            rows[key] = values
+
+
+@given(histories(), st.lists(st.integers(0, 40), max_size=4), st.integers(1, 5))
+def test_compacted_slices_leave_the_rows_that_single_changes_leave(
+    history: tuple[Rows, list[compact.Change]], cuts: list[int], buckets: int
+) -> None:
+    start, changes = history
+    edges = [0, *sorted(min(cut, len(changes)) for cut in cuts), len(changes)]
+    blocks: dict[int, list[tuple[int, bytes]]] = {}
+    for order, (low, high) in enumerate(itertools.pairwise(edges)):
+        states: compact.States = {}
+        assert compact.absorb(states, 7, changes[low:high]) == high - low
+        for bucket, tables in block.scatter({1: states}, {1: (99, True)}, buckets).items():
+            blocks.setdefault(bucket, []).append((order, block.pack(tables, {}, 1)))
+    rows = dict(start)
+    for packed in blocks.values():
+        for states in block.combine(reversed(packed), safe=False).states.values():
+            write(rows, states, safe=False)
+    assert rows == serial(start, changes)
+
+
+@given(histories(), st.data())
+def test_safe_mode_repeats_a_range_from_any_state_in_between(
+    history: tuple[Rows, list[compact.Change]], data: st.DataObject
+) -> None:
+    start, changes = history
+    rows = serial(start, changes[: data.draw(st.integers(0, len(changes)))])
+    states: compact.States = {}
+    compact.absorb(states, 7, changes, safe=True)
+    write(rows, states, safe=True)
+    assert rows == serial(start, changes)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "state"),
+    [
+        ((INSERT, b"1", b"(a)", b""), (UPDATE, b"1", b"(b)", b"1"), (INSERTED, 7, b"(b)")),
+        ((INSERT, b"1", b"(a)", b""), (DELETE, b"1", b"", b""), (GONE, 7, b"")),
+        ((UPDATE, b"1", b"(a)", b"1"), (UPDATE, b"1", b"(b)", b"1"), (UPDATED, 7, b"(b)")),
+        ((UPDATE, b"1", b"(a)", b"1"), (DELETE, b"1", b"", b""), (DELETED, 7, b"")),
+        ((DELETE, b"1", b"", b""), (INSERT, b"1", b"(b)", b""), (REPLACED, 7, b"(b)")),
+    ],
+)
+def test_two_changes_fold_into_one(first: compact.Change, second: compact.Change, state: compact.Entry) -> None:
+    states: compact.States = {}
+    compact.absorb(states, 7, [first, second])
+    assert states == {b"1": state}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [(INSERT, b"1", b"(a)", b""), (INSERT, b"1", b"(b)", b"")],
+        [(UPDATE, b"1", b"(a)", b"1"), (INSERT, b"1", b"(b)", b"")],
+        [(DELETE, b"1", b"", b""), (DELETE, b"1", b"", b"")],
+        [(DELETE, b"1", b"", b""), (UPDATE, b"1", b"(a)", b"1")],
+        [(UPDATE, b"1", b"(a)", b"1"), (UPDATE, b"1", b"(a)", b"2")],
+    ],
+)
+@pytest.mark.parametrize("in_two_slices", [False, True])
+def test_contradicting_changes_of_merged_shards_are_an_error(
+    changes: list[compact.Change], in_two_slices: bool
+) -> None:
+    states: compact.States = {}
+    later: compact.States = {}
+
+    def fold() -> None:
+        compact.absorb(states, 1, changes[:1])
+        compact.absorb(later if in_two_slices else states, 2, changes[1:])
+        compact.merge(states, [(key, *entry) for key, entry in later.items()])
+
+    with pytest.raises(compact.ImpossibleChange) as caught:
+        fold()
+    assert pickle.loads(pickle.dumps(caught.value)).key == b"1"
+    error = caught.value.to_error(("d", "t"), ("s", "t2"))
+    assert error.workaround
+    assert "`t`" in error.message
+
+
+def test_bucket_hash_is_stable_across_processes() -> None:
+    # An intent that is done again by another process must find every row in its old bucket.
+    assert [compact.bucket_of(b"%d" % i, 12345, 16) for i in range(6)] == [9, 15, 5, 3, 0, 6]

@@ -1,0 +1,333 @@
+"""Hazards: events of a transaction are lost or planned twice at a cut, a restart or a broken stream."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm_worker.syncer.batch import COMPACT, Batch, TablePlan
+from dm_worker.syncer.planner import Advance, Instruction, Limits, Planner, Statement
+from pkg.binlog import constants as c
+from pkg.binlog.events import HEADER, Event
+from pkg.binlog.position import Location, Position
+from pkg.errors import DMError
+
+ROWS = b"rows"
+
+
+class Log:
+    """Writes events as a MySQL 5.6 without GTID does: BEGIN, TABLE_MAP, rows, XID."""
+
+    def __init__(self, file: str = "bin.000001", offset: int = 4) -> None:
+        self.file, self.offset = file, offset
+        self.events: list[Event] = []
+
+    def add(self, kind: int, body: bytes, *, pad: int = 0, timestamp: int = 100, flags: int = 0) -> None:
+        body += bytes(pad)
+        size = 19 + len(body) + 4
+        self.offset += size
+        header = HEADER.pack(timestamp, kind, 1, size, self.offset, flags)
+        self.events.append(Event(timestamp, kind, 1, size, self.offset, flags, header + body))
+
+    def query(self, sql: bytes, schema: bytes = b"d") -> None:
+        head = struct.pack("<IIBHH", 7, 0, len(schema), 0, 0)
+        self.add(c.QUERY_EVENT, head + schema + b"\0" + sql)
+
+    def table_map(self, table: bytes, number: int = 1) -> None:
+        self.add(c.TABLE_MAP_EVENT, number.to_bytes(6, "little") + b"\1\0" + table)
+
+    def rows(self, tag: int, number: int = 1) -> None:
+        body = number.to_bytes(6, "little") + b"\1\0" + b"%06d" % tag
+        self.add(c.WRITE_ROWS_EVENT_V1, body)
+
+    def transaction(self, tags: list[int], *, table: bytes = b"t", timestamp: int = 100) -> None:
+        self.query(b"BEGIN")
+        for tag in tags:
+            self.table_map(table)
+            self.rows(tag)
+        self.add(c.XID_EVENT, bytes(8), timestamp=timestamp)
+
+    def rotate(self, file: str) -> None:
+        self.add(c.ROTATE_EVENT, (4).to_bytes(8, "little") + file.encode())
+        self.file, self.offset = file, 4
+
+
+def plan_of(table: bytes) -> TablePlan:
+    names = ("d", table.decode())
+    return TablePlan(len(table), 1, names, names, b"", (), COMPACT, (0,), ("id",), (0,), ("id",), (), True)
+
+
+def resolve(data: bytes, place: Position) -> tuple[TablePlan | None, bool]:
+    table = data[27:]
+    return (None, False) if table.startswith(b"x") else (plan_of(table), False)
+
+
+def start(offset: int = 4, rows_events: int = 0, file: str = "bin.000001") -> Location:
+    return Location(Position(file, offset), "", rows_events)
+
+
+def tags(instructions: list[Instruction]) -> list[int]:
+    found: list[int] = []
+    for batch in instructions:
+        if isinstance(batch, Batch):
+            assert [part.order for part in batch.slices] == list(range(len(batch.slices)))
+            data = [event for part in batch.slices for event in part.events]
+            assert len(data) == batch.rows_events
+            found.extend(int(event[27:33]) for event in data)
+    return found
+
+
+def tail(log: Log, location: Location) -> list[Event]:
+    """What a server sends from ``location`` on (one file)."""
+    return [event for event in log.events if event.log_pos > location.position.pos]
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> tuple[Log, list[int]]:
+    """Transactions of migrated tables (t, uu) and filtered ones (x), and the tags that must come out, in order."""
+    log, wanted, tag = Log(), [], 0
+    for _ in range(draw(st.integers(0, 8))):
+        table = draw(st.sampled_from([b"t", b"uu", b"x"]))
+        mine = list(range(tag, tag + draw(st.integers(0, 9))))
+        tag += len(mine)
+        log.transaction(mine, table=table)
+        if table != b"x":
+            wanted += mine
+    return log, wanted
+
+
+LIMITS = Limits(batch_bytes=200, batch_events=4, slice_bytes=80)
+
+
+@given(logs(), st.lists(st.integers(0, 80), max_size=5))
+def test_every_cut_is_a_place_to_go_on_from(logged: tuple[Log, list[int]], pieces: list[int]) -> None:
+    log, wanted = logged
+    planner = Planner(start(), resolve, limits=LIMITS)
+    edges = [0, *sorted(min(piece, len(log.events)) for piece in pieces), len(log.events)]
+    for low, high in itertools.pairwise(edges):
+        assert planner.feed(log.events[low:high]) == high - low
+    planner.close()
+    assert tags(planner.out) == wanted
+    ends = [start()]
+    for instruction in planner.out:
+        end = instruction.location if isinstance(instruction, Advance) else instruction.end
+        if isinstance(instruction, Batch):
+            assert instruction.start.position == ends[-1].position
+            assert instruction.start.rows_events == ends[-1].rows_events
+        ends.append(end)
+    for count, end in enumerate(ends):
+        again = Planner(end, resolve, limits=LIMITS)
+        again.feed(tail(log, end))
+        again.close()
+        assert tags(planner.out[:count]) + tags(again.out) == wanted
+
+
+@given(logs())
+def test_open_range_is_planned_again_as_it_was(logged: tuple[Log, list[int]]) -> None:
+    log, _ = logged
+    planner = Planner(start(), resolve, limits=LIMITS)
+    planner.feed(log.events)
+    planner.close()
+    for batch in planner.out:
+        if isinstance(batch, Batch):
+            redo = Planner(batch.start, resolve, limits=Limits(1, 1, 80), until=batch.end)
+            events = tail(log, batch.start)
+            taken = redo.feed(events)
+            assert redo.reached
+            assert len(redo.out) == 1
+            assert tags(redo.out) == tags([batch])
+            # The stream goes on behind the range.
+            rest = Planner(batch.end, resolve, limits=LIMITS)
+            rest.feed(tail(log, batch.end))
+            redo_rest = Planner(batch.end, resolve, limits=LIMITS)
+            if batch.end.rows_events == 0:
+                redo_rest.feed(events[taken:])
+                redo_rest.close()
+                rest.close()
+                assert tags(redo_rest.out) == tags(rest.out)
+
+
+@given(logs(), st.integers(0, 80))
+def test_broken_stream_is_read_again_without_loss_or_doubling(logged: tuple[Log, list[int]], broken: int) -> None:
+    log, wanted = logged
+    planner = Planner(start(), resolve, limits=LIMITS)
+    planner.feed(log.events[:broken])
+    location = planner.location
+    planner.reopened()
+    planner.feed(tail(log, location))
+    planner.close()
+    assert tags(planner.out) == wanted
+
+
+def test_small_transactions_wait_for_each_other_and_large_ones_are_cut() -> None:
+    log = Log()
+    log.transaction([1, 2])
+    log.transaction([3])
+    log.transaction(list(range(10, 19)))
+    planner = Planner(start(), resolve, limits=Limits(batch_bytes=10**9, batch_events=5))
+    planner.feed(log.events)
+    batches = [batch for batch in planner.out if isinstance(batch, Batch)]
+    assert [(batch.rows_events, batch.inside_transaction) for batch in batches] == [(3, False), (5, True)]
+    assert batches[1].end.rows_events == 5
+    planner.close()
+    assert tags(planner.out) == [1, 2, 3, *range(10, 19)]
+
+
+def test_open_transaction_is_not_given_out_before_its_end() -> None:
+    log = Log()
+    log.transaction([1])
+    log.transaction([2, 3])
+    planner = Planner(start(), resolve)
+    planner.feed(log.events[:-1])
+    planner.close()
+    assert tags(planner.out) == [1]
+    planner.feed(log.events[-1:])
+    planner.close()
+    assert tags(planner.out) == [1, 2, 3]
+
+
+def test_commit_time_is_that_of_the_oldest_transaction_s_commit() -> None:
+    log = Log()
+    log.transaction([1], timestamp=150)
+    log.transaction([2], timestamp=190)
+    planner = Planner(start(), resolve)
+    planner.feed(log.events)
+    planner.close()
+    assert [batch.commit_time for batch in planner.out if isinstance(batch, Batch)] == [150]
+
+
+def test_filtered_transactions_move_the_location() -> None:
+    log = Log()
+    log.transaction([1], table=b"x")
+    planner = Planner(start(), resolve)
+    planner.feed(log.events)
+    assert planner.has_pending
+    assert not planner.has_rows
+    planner.close()
+    assert planner.out == [Advance(start(log.offset))]
+
+
+def test_batch_spans_a_rotation_and_errors_can_name_the_file() -> None:
+    log = Log()
+    log.transaction([1])
+    log.rotate("bin.000002")
+    log.transaction([2])
+    planner = Planner(start(), resolve)
+    planner.feed(log.events)
+    planner.close()
+    (batch,) = planner.out
+    assert isinstance(batch, Batch)
+    assert [(part.file, len(part.events)) for part in batch.slices] == [("bin.000001", 1), ("bin.000002", 1)]
+    assert batch.end == start(log.offset, file="bin.000002")
+
+
+def test_statement_is_a_barrier_that_stops_feeding() -> None:
+    log = Log()
+    log.transaction([1])
+    before = log.offset
+    log.query(b"ALTER TABLE t ADD c INT")
+    after = log.offset
+    log.transaction([2])
+    planner = Planner(start(), resolve)
+    taken = planner.feed(log.events)
+    batch, statement = planner.out
+    assert isinstance(batch, Batch)
+    assert isinstance(statement, Statement)
+    assert (statement.start, statement.end) == (start(before), start(after))
+    assert planner.feed(log.events[taken:]) == len(log.events) - taken
+    planner.close()
+    assert tags(planner.out) == [1, 2]
+
+
+def test_statement_inside_a_transaction_is_met_again_only_when_its_place_was_not_passed() -> None:
+    # CREATE TABLE … SELECT as MariaDB logs it: statement and rows in one transaction.
+    log = Log()
+    log.query(b"BEGIN")
+    log.query(b"CREATE TABLE t (id INT)")
+    log.table_map(b"t")
+    log.rows(1)
+    log.rows(2)
+    log.add(c.XID_EVENT, bytes(8))
+    planner = Planner(start(), resolve)
+    taken = planner.feed(log.events)
+    assert [type(instruction) for instruction in planner.out] == [Statement]
+    planner.feed(log.events[taken:])
+    planner.close()
+    assert tags(planner.out) == [1, 2]
+    at_start = Planner(start(), resolve, until=start(log.offset))
+    taken = at_start.feed(log.events)
+    at_start.feed(log.events[taken:])
+    assert [type(instruction) for instruction in at_start.out] == [Statement, Batch]
+    passed = Planner(start(rows_events=1), resolve)
+    passed.feed(log.events)
+    passed.close()
+    assert [type(instruction) for instruction in passed.out] == [Batch]
+    assert tags(passed.out) == [2]
+
+
+def test_rolled_back_transaction_leaves_nothing() -> None:
+    log = Log()
+    log.transaction([1])
+    log.query(b"BEGIN")
+    log.table_map(b"t")
+    log.rows(2)
+    log.query(b"ROLLBACK")
+    log.transaction([3])
+    planner = Planner(start(), resolve)
+    planner.feed(log.events)
+    planner.close()
+    assert tags(planner.out) == [1, 3]
+
+
+def test_rows_without_table_map_are_an_error() -> None:
+    log = Log()
+    log.query(b"BEGIN")
+    log.rows(1)
+    planner = Planner(start(), resolve)
+    with pytest.raises(DMError, match="no TABLE_MAP"):
+        planner.feed(log.events)
+
+
+def test_range_that_the_binlog_no_longer_holds_is_an_error() -> None:
+    log = Log()
+    log.transaction([1])
+    log.transaction([2])
+    planner = Planner(start(), resolve, until=start(log.offset - 1))
+    with pytest.raises(DMError, match="unfinished batch"):
+        planner.feed(log.events)
+
+
+def test_new_shape_may_ask_for_a_batch_of_its_own() -> None:
+    log = Log()
+    log.transaction([1, 2])
+    log.query(b"BEGIN")
+    log.table_map(b"t")
+    log.rows(3)
+    log.table_map(b"uu", 2)
+    log.rows(4, 2)
+    log.add(c.XID_EVENT, bytes(8))
+
+    def splitting(data: bytes, place: Position) -> tuple[TablePlan | None, bool]:
+        return plan_of(data[27:]), data[27:] == b"uu"
+
+    planner = Planner(start(), splitting)
+    planner.feed(log.events)
+    planner.close()
+    assert [tags([batch]) for batch in planner.out] == [[1, 2], [3], [4]]
+    assert planner.out[1].end.rows_events == 1  # type: ignore[union-attr]
+
+
+def test_offsets_beyond_four_gibibytes_are_kept() -> None:
+    big = (1 << 32) + 500
+    log = Log(offset=500)
+    log.transaction([1])
+    planner = Planner(start(big), resolve)
+    planner.feed(log.events)
+    planner.close()
+    (batch,) = planner.out
+    assert isinstance(batch, Batch)
+    assert batch.end == start((1 << 32) + log.offset)

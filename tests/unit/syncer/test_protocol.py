@@ -1,0 +1,214 @@
+"""Hazards: a crash, a zombie writer or a lost acknowledgement loses rows or applies them twice."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from dm_worker.syncer.protocol import (
+    IDLE,
+    OPEN,
+    Marker,
+    Progress,
+    Recovery,
+    Sequencer,
+    Verdict,
+    judge,
+    recover,
+)
+from pkg.binlog.position import Location, Position
+
+BUCKETS = 3
+#: The upstream's changes: change i belongs to the bucket i % BUCKETS (another rule after a change of routes).
+LENGTH = 60
+
+
+def at(offset: int) -> Location:
+    return Location(Position("bin.000001", offset))
+
+
+class Writer:
+    """One run of the syncer, alive or zombie: it knows its epoch and the batch it works on."""
+
+    def __init__(self, target: Target) -> None:
+        self.epoch = target.bump_epoch()
+        recovery = recover(target.progress, target.checkpoint, at(0))
+        assert recovery is not None
+        self.recovery: Recovery = recovery
+        self.sequencer = Sequencer(self.epoch, target.progress, recovery.location)
+        self.next = recovery.location.position.pos
+        self.open: Progress | None = None
+        self.left: list[int] = []
+        #: It was told that a newer run took over, and ends.
+        self.fenced = False
+
+
+class Target:
+    """A server with atomic transactions: checkpoint, batch row, markers, and a list of applied changes per bucket."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.progress: Progress | None = None
+        self.checkpoint: Location | None = None
+        self.markers = [Marker(0, 0)] * BUCKETS
+        self.rows: list[list[int]] = [[] for _ in range(BUCKETS)]
+
+    def bump_epoch(self) -> int:
+        self.epoch += 1
+        self.markers = [replace(marker, epoch=self.epoch) for marker in self.markers]
+        if self.progress is not None:
+            self.progress = replace(self.progress, epoch=self.epoch)
+        return self.epoch
+
+    def write_progress(self, progress: Progress) -> bool:
+        if progress.epoch != self.epoch:
+            return False
+        self.progress = progress
+        self.checkpoint = progress.end if progress.state == IDLE else progress.start
+        return True
+
+    def write_bucket(self, bucket: int, number: int, epoch: int, rows: list[int]) -> Verdict:
+        verdict = judge(self.markers[bucket], number, epoch)
+        if verdict is Verdict.APPLY:
+            self.markers[bucket] = Marker(number, epoch)
+            self.rows[bucket].extend(rows)
+        return verdict
+
+
+class Replication(RuleBasedStateMachine):
+    """Runs, crashes and zombies in any order. The rows are counters, so nothing may be lost or doubled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.target = Target()
+        self.writers = [Writer(self.target)]
+
+    @property
+    def current(self) -> Writer:
+        return self.writers[-1]
+
+    @rule(size=st.integers(1, 9), who=st.integers(0, 3))
+    def begin(self, size: int, who: int) -> None:
+        writer = self.writers[-1 - who % len(self.writers)]
+        if writer.fenced or writer.open is not None or writer.next >= LENGTH:
+            return
+        if writer.recovery.redo is not None:
+            intent = writer.sequencer.redo(writer.recovery.redo, "plan")
+            writer.recovery = replace(writer.recovery, redo=None)
+        else:
+            start, end = at(writer.next), at(min(LENGTH, writer.next + size))
+            intent = writer.sequencer.open(start, end, buckets=BUCKETS, fingerprint="plan", safe=False)
+        if not self.target.write_progress(intent):
+            assert writer is not self.current, "the running writer was fenced"
+            writer.fenced = True
+            return
+        writer.open = intent
+        writer.left = list(range(BUCKETS))
+
+    @rule(pick=st.integers(0, BUCKETS - 1), who=st.integers(0, 3), lost_ack=st.booleans())
+    def apply_bucket(self, pick: int, who: int, lost_ack: bool) -> None:
+        writer = self.writers[-1 - who % len(self.writers)]
+        if writer.fenced or writer.open is None or not writer.left:
+            return
+        bucket = writer.left[pick % len(writer.left)]
+        low, high = writer.open.start.position.pos, writer.open.end.position.pos
+        rows = [i for i in range(low, high) if i % BUCKETS == bucket]
+        verdict = self.target.write_bucket(bucket, writer.open.number, writer.open.epoch, rows)
+        if verdict is Verdict.FENCED:
+            assert writer is not self.current, "the running writer was fenced"
+            writer.fenced = True
+            return
+        assert verdict is not Verdict.LOST
+        if not lost_ack:
+            writer.left.remove(bucket)
+
+    @rule(who=st.integers(0, 3), rest=st.booleans())
+    def finish(self, who: int, rest: bool) -> None:
+        writer = self.writers[-1 - who % len(self.writers)]
+        if writer.fenced or writer.open is None or writer.left:
+            return
+        writer.sequencer.done()
+        writer.next = writer.open.end.position.pos
+        writer.open = None
+        if rest:
+            written = self.target.write_progress(writer.sequencer.idle(at(writer.next)))
+            assert written or writer is not self.current
+
+    @precondition(lambda self: len(self.writers) < 12)
+    @rule()
+    def crash_and_restart(self) -> None:
+        # The old writer stays as a zombie that may still try to write.
+        self.writers.append(Writer(self.target))
+
+    @invariant()
+    def every_bucket_holds_a_prefix_of_its_changes_once_and_in_order(self) -> None:
+        for bucket, rows in enumerate(self.target.rows):
+            assert rows == list(itertools.islice(range(bucket, LENGTH, BUCKETS), len(rows)))
+
+    @invariant()
+    def checkpoint_is_never_ahead_of_the_rows(self) -> None:
+        if self.target.checkpoint is not None:
+            offset = self.target.checkpoint.position.pos
+            for bucket, rows in enumerate(self.target.rows):
+                assert len(rows) >= len([i for i in range(offset) if i % BUCKETS == bucket])
+
+
+Replication.TestCase.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+TestReplication = Replication.TestCase
+
+
+def progress(state: str, start: int = 10, end: int = 20) -> Progress:
+    return Progress(5, 2, state, at(start), at(end), BUCKETS, "plan")
+
+
+def test_open_intent_is_done_again_over_its_exact_range() -> None:
+    assert recover(progress(OPEN), at(10), None) == Recovery(at(10), redo=progress(OPEN))
+
+
+def test_idle_goes_on_at_the_end_with_the_cut_inside_a_transaction() -> None:
+    cut = replace(at(20), rows_events=7)
+    assert recover(replace(progress(IDLE), end=cut), at(20), None) == Recovery(cut)
+
+
+@pytest.mark.parametrize("state", [IDLE, OPEN])
+def test_edited_checkpoint_rules_but_in_safe_mode(state: str) -> None:
+    assert recover(progress(state), at(15), at(1)) == Recovery(at(15), safe=True)
+
+
+def test_checkpoint_of_dm_without_batch_row_starts_in_safe_mode() -> None:
+    assert recover(None, at(15), at(1)) == Recovery(at(15), safe=True)
+
+
+def test_without_checkpoint_the_fallback_rules_and_without_that_nothing() -> None:
+    assert recover(None, None, at(4)) == Recovery(at(4))
+    # A batch row without checkpoint: the operator removed the checkpoint to start over.
+    assert recover(progress(IDLE), None, at(4)) == Recovery(at(4))
+    assert recover(None, None, None) is None
+
+
+def test_changed_plan_is_done_again_under_a_new_number_in_safe_mode() -> None:
+    sequencer = Sequencer(3, progress(OPEN), at(10))
+    same = sequencer.redo(progress(OPEN), "plan")
+    assert (same.number, same.safe, same.epoch) == (5, False, 3)
+    other = Sequencer(3, progress(OPEN), at(10)).redo(progress(OPEN), "another plan")
+    assert (other.number, other.safe) == (6, True)
+
+
+def test_batches_do_not_overlap() -> None:
+    sequencer = Sequencer(1, None, at(4))
+    sequencer.open(at(4), at(8), buckets=1, fingerprint="", safe=False)
+    with pytest.raises(AssertionError):
+        sequencer.open(at(8), at(9), buckets=1, fingerprint="", safe=False)
+    with pytest.raises(AssertionError):
+        sequencer.idle(at(8))
+
+
+def test_marker_of_a_later_batch_is_never_written_over() -> None:
+    assert judge(Marker(7, 2), 6, 2) is Verdict.FENCED
+    assert judge(Marker(6, 3), 7, 2) is Verdict.FENCED
+    assert judge(None, 7, 2) is Verdict.LOST
