@@ -1,0 +1,46 @@
+"""Hazards: replication after a full copy begins elsewhere than the copy ends, or takes tables' present structure for
+the one they had then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dm_worker.dumper import DumpUnit
+from dm_worker.loader import LoadUnit
+from dm_worker.spark import SparkEngine
+from pkg.config.model import LoaderConfig
+from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from tests.integration.syncer.scramble import TABLES, make_tables, scramble
+from tests.integration.syncer.support import assert_equal, running, subtask
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["mariadb", "mysql"])
+def test_copy_then_replication_gives_equal_tables(
+    kind: str,
+    mariadb_upstream: MariaDBServer,
+    mysql_upstream: MySQLServer,
+    target: MariaDBServer,
+    spark: SparkEngine,
+    tmp_path: Path,
+) -> None:
+    upstream: SQLServer = mariadb_upstream if kind == "mariadb" else mysql_upstream
+    make_tables(upstream)
+    scramble(upstream, 11)
+    cfg = replace(
+        subtask(upstream, target), task_mode="all", meta=None, loader=LoaderConfig(dir=str(tmp_path / "dump"))
+    )
+    dumped = DumpUnit(cfg, spark).run()
+    assert dumped.finished, dumped.errors
+    scramble(upstream, 12)
+    # The structure after this is not the one of the rows before it.
+    upstream.execute("ALTER TABLE d.plain MODIFY v VARCHAR(300), ADD COLUMN first BIGINT UNSIGNED FIRST")
+    scramble(upstream, 13)
+    loaded = LoadUnit(cfg, spark).run()
+    assert loaded.finished, loaded.errors
+    with running(cfg, spark) as run:
+        run.wait_synced(upstream, 240)
+    assert_equal(upstream, target, *[f"d.{name}" for name in TABLES])
