@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dm_worker.dumper import files, rowstream
@@ -25,6 +25,10 @@ from dm_worker.loader.tasks import FileSpec
 from pkg.binlog.position import Location, Position
 from pkg.config.model import DBConfig, MydumperConfig, SubTaskConfig
 from pkg.errors import DMError
+
+#: Speed depends on the machine, and is not what these tests are about.
+settings.register_profile("text", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("text")
 
 _NAMES = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1, max_size=20)
 
