@@ -57,12 +57,16 @@ def event_from_bytes(data: bytes) -> Event:
 def end_position(current: int, event: Event) -> int:
     """The 64-bit offset after ``event``, read at offset ``current`` of its file.
 
-    The header has 32 bits only; a transaction can carry a file beyond 4 GiB. Artificial events move nothing.
+    The header has 32 bits only; a transaction can carry a file beyond 4 GiB, where they start over. Artificial events
+    move nothing, and neither does the FORMAT_DESCRIPTION that a dump from the middle of a file begins with: it keeps
+    its place at the file's head, which is a step back and no start over.
     """
     if event.artificial or event.type in (c.HEARTBEAT_EVENT, c.HEARTBEAT_EVENT_V2):
         return current
     end = (current & ~0xFFFFFFFF) | event.log_pos
-    return end if end >= current else end + (1 << 32)
+    if end >= current:
+        return end
+    return end + (1 << 32) if current - end > 1 << 31 else current
 
 
 @dataclass(frozen=True, slots=True)

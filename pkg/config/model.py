@@ -11,6 +11,9 @@ from typing import Literal
 
 TaskMode = Literal["full", "incremental", "all", "dump", "load", "load&sync"]
 ShardMode = Literal["", "pessimistic", "optimistic"]
+#: How online schema change tools name their tables; the group is the real table's name.
+SHADOW_TABLE_RULES = (r"^_(.+)_(?:new|gho)$",)
+TRASH_TABLE_RULES = (r"^_(.+)_(?:ghc|del|old)$",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +24,9 @@ class SecurityConfig:
     ssl_cert: str = ""
     ssl_key: str = ""
     cert_allowed_cn: tuple[str, ...] = ()
-    ssl_ca_bytes: bytes = b""
-    ssl_cert_bytes: bytes = b""
-    ssl_key_bytes: bytes = b""
+    ssl_ca_bytes: bytes = field(default=b"", repr=False)
+    ssl_cert_bytes: bytes = field(default=b"", repr=False)
+    ssl_key_bytes: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,19 +148,22 @@ class MydumperConfig:
 
 @dataclass(frozen=True, slots=True)
 class LoaderConfig:
-    """``dir`` as the file gives it; the effective dump folder is ``<dir>.<task>`` (unchanged in mode load)."""
+    """``dir`` as the file gives it; the effective dump folder is ``<dir>.<task>`` (unchanged in mode load).
+
+    ``on_duplicate_logical`` empty = not asked for: a duplicate key is an error, because loading is exactly-once.
+    """
 
     pool_size: int = 16
     dir: str = "./dumped_data"
     import_mode: str = "logical"
-    on_duplicate_logical: str = "replace"
+    on_duplicate_logical: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncerConfig:
     """``safe_mode_duration`` in seconds; None = twice the flush interval.
 
-    ``compact`` and ``multiple_rows`` are None when the task does not say: then both are on, which gives the same rows.
+    ``compact`` and ``multiple_rows`` None = not asked for: the fast path, which gives the same rows.
     """
 
     worker_count: int = 16
@@ -201,8 +207,8 @@ class SubTaskConfig:
     case_sensitive: bool = False
     collation_compatible: str = "loose"
     online_ddl: bool = True
-    shadow_table_rules: tuple[str, ...] = (r"^_(.+)_(?:new|gho)$",)
-    trash_table_rules: tuple[str, ...] = (r"^_(.+)_(?:ghc|del|old)$",)
+    shadow_table_rules: tuple[str, ...] = SHADOW_TABLE_RULES
+    trash_table_rules: tuple[str, ...] = TRASH_TABLE_RULES
     clean_dump_file: bool = True
     ignore_checking_items: tuple[str, ...] = ()
     routes: tuple[RouteRule, ...] = ()
@@ -212,3 +218,41 @@ class SubTaskConfig:
     mydumper: MydumperConfig = MydumperConfig()
     loader: LoaderConfig = LoaderConfig()
     syncer: SyncerConfig = SyncerConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceConfig:
+    """One entry of ``mysql-instances``, with every rule that it names resolved."""
+
+    source_id: str
+    meta: Meta | None = None
+    routes: tuple[RouteRule, ...] = ()
+    filters: tuple[BinlogFilterRule, ...] = ()
+    expression_filters: tuple[ExpressionFilter, ...] = ()
+    block_allow_list: BlockAllowList = BlockAllowList()
+    mydumper: MydumperConfig = MydumperConfig()
+    loader: LoaderConfig = LoaderConfig()
+    syncer: SyncerConfig = SyncerConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskConfig:
+    """A task file. ``warnings`` are about keys without effect; ``text`` is the file, secrets included."""
+
+    name: str
+    task_mode: TaskMode
+    target: DBConfig
+    instances: tuple[InstanceConfig, ...]
+    shard_mode: ShardMode = ""
+    strict_optimistic_shard_mode: bool = False
+    ignore_checking_items: tuple[str, ...] = ()
+    meta_schema: str = "dm_meta"
+    timezone: str = ""
+    case_sensitive: bool = False
+    collation_compatible: str = "loose"
+    online_ddl: bool = True
+    shadow_table_rules: tuple[str, ...] = SHADOW_TABLE_RULES
+    trash_table_rules: tuple[str, ...] = TRASH_TABLE_RULES
+    clean_dump_file: bool = True
+    warnings: tuple[str, ...] = ()
+    text: str = field(default="", repr=False)

@@ -68,7 +68,7 @@ def _effective(table: TableInfo, actions: Sequence[Action]) -> list[Action]:
         if earlier is None:
             result.append(action)
         elif isinstance(action, ChangeColumn):
-            # MariaDB lets MODIFY take a column over that the same statement adds.
+            # MariaDB lets MODIFY and CHANGE take a column over that the same statement adds.
             result.remove(earlier)
             result.append(AddColumn(action.column, action.position))
         elif isinstance(action, AddColumn) and not action.if_not_exists:
@@ -79,7 +79,8 @@ def _effective(table: TableInfo, actions: Sequence[Action]) -> list[Action]:
 def _added_before(table: TableInfo, action: AddColumn | ChangeColumn, earlier: list[Action]) -> AddColumn | None:
     """The part before ``action`` that adds the column which ``action`` adds or changes."""
     name = action.column.name.lower()
-    if isinstance(action, ChangeColumn) and (action.old_name.lower() != name or table.column(name)):
+    # MariaDB looks for the new name when the table has no column of the old one.
+    if isinstance(action, ChangeColumn) and table.column(action.old_name):
         return None
     return next((a for a in earlier if isinstance(a, AddColumn) and a.column.name.lower() == name), None)
 
@@ -145,9 +146,10 @@ class _Placed:
 def _columns(
     table: TableInfo, actions: Sequence[Action], charset: Charset, server: ServerDefaults
 ) -> tuple[list[Column], dict[str, str]]:
-    """The columns afterwards, and how the old ones are called now ('' for dropped ones); old names in lower case."""
+    """The columns afterwards, and how the old ones are called now ('' for dropped ones), by old name in lower case."""
     changes = {a.old_name.lower(): a for a in actions if isinstance(a, ChangeColumn | RenameColumn)}
     drops = {action.name.lower() for action in actions if isinstance(action, DropColumn)}
+    added = {action.column.name.lower() for action in actions if isinstance(action, AddColumn)}
     _require(table, [*changes, *drops])
     result: list[Column] = []
     names: dict[str, str] = {}
@@ -155,8 +157,9 @@ def _columns(
     for column in table.columns:
         key = column.name.lower()
         change = changes.get(key)
-        names[key] = "" if key in drops else column.name
         if key in drops:
+            # The server finds a key's columns by name: a column added in the same statement steps into the key.
+            names[key] = column.name if key in added else ""
             continue
         if isinstance(change, RenameColumn):
             column = replace(column, name=change.new_name)

@@ -18,9 +18,8 @@ from pathlib import Path
 
 from dm_worker.dumper import DumpUnit
 from dm_worker.loader import LoadUnit
-from dm_worker.syncer import SyncUnit
-
 from dm_worker.spark import SparkEngine
+from dm_worker.syncer import SyncUnit
 from dm_worker.unit import Unit, UnitOutcome
 from pkg.binlog.position import Location
 from pkg.config.model import BlockAllowList, LoaderConfig, Meta, MydumperConfig, SubTaskConfig, SyncerConfig

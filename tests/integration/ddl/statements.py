@@ -109,6 +109,7 @@ COMMON: list[list[str]] = [
         "DROP INDEX `PRIMARY` ON k",
         "ALTER TABLE k DROP COLUMN d",
         "ALTER TABLE k DROP INDEX a_2, ADD UNIQUE (a, bb)",
+        "ALTER TABLE k DROP COLUMN c, ADD COLUMN c VARCHAR(30) NOT NULL FIRST",
     ],
     [
         "CREATE TABLE s0 (x INT SERIAL DEFAULT VALUE)",

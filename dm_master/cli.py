@@ -1,0 +1,81 @@
+"""``dm-master``: flags, signals, exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from types import FrameType
+
+from pkg import log as logging
+from pkg.config.master import MasterConfig, load_master_config, master_usage, sample_master_config
+from pkg.errors import DMError
+from pkg.version import version_text
+
+log = logging.get_logger("cli")
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+#: A graceful end takes at most this long (seconds); then the process goes at once.
+LONGEST_END = 25.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs dm-master until a signal ends it; the result is the exit code."""
+    try:
+        config = load_master_config(sys.argv[1:] if argv is None else argv)
+    except DMError as exc:
+        sys.stderr.write(f"{exc}\n")
+        return 2
+    text = _text_instead(config)
+    if text:
+        sys.stdout.write(text)
+        return 0
+    logging.setup(level=config.log_level, file=config.log_file, fmt=config.log_format)
+    return _run(config)
+
+
+def _text_instead(config: MasterConfig) -> str:
+    """What is printed instead of running, empty to run."""
+    if config.help:
+        return master_usage() + "\n"
+    if config.version:
+        return version_text()
+    return sample_master_config() if config.print_sample_config else ""
+
+
+def _run(config: MasterConfig) -> int:
+    ended = threading.Event()
+
+    def end(number: int, _: FrameType | None) -> None:
+        if ended.is_set():
+            # Asked twice: the children die with us anyway.
+            os._exit(1)
+        log.info("got signal to exit", signal=signal.Signals(number).name)
+        ended.set()
+
+    for number in SIGNALS:
+        signal.signal(number, end)
+    # Imported here, so that flags and texts answer at once.
+    from dm_master.server import MasterServer
+
+    server = MasterServer(config)
+    try:
+        server.start()
+    except DMError as exc:
+        log.error("dm-master cannot start", error=exc)
+        if config.log_file:
+            sys.stderr.write(f"{exc}\n")
+        return 1
+    ended.wait()
+    watchdog = threading.Timer(LONGEST_END, os._exit, (1,))
+    watchdog.daemon = True
+    watchdog.start()
+    server.stop()
+    log.info("dm-master exits")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

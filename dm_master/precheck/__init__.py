@@ -1,0 +1,7 @@
+"""Checks before a source is stored and before a task starts, so that nothing wrong gets under way."""
+
+from dm_master.precheck.result import PrecheckResult
+from dm_master.precheck.runner import run_prechecks
+from dm_master.precheck.source import check_source, fill_start_position
+
+__all__ = ["PrecheckResult", "check_source", "fill_start_position", "run_prechecks"]

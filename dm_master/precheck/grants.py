@@ -1,0 +1,99 @@
+"""What a user may do, from the lines of SHOW GRANTS. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_GRANT = re.compile(r"^GRANT (?P<privileges>.+?) ON (?:TABLE )?(?P<object>\S.*?) TO ", re.IGNORECASE)
+_REVOKE = re.compile(r"^REVOKE (?P<privileges>.+?) ON (?P<object>\S.*?) FROM ", re.IGNORECASE)
+_OBJECT = re.compile(r"^(?P<schema>\*|`(?:[^`]|``)+`|[^.`]+)\.(?P<table>\*|`(?:[^`]|``)+`|[^.`]+)$")
+_ROLE = re.compile(r"^GRANT (?P<roles>(?:`[^`]+`(?:@`[^`]+`)?(?:, ?)?)+) TO ", re.IGNORECASE)
+#: Names of one and the same privilege, by server.
+_SAME = {
+    "BINLOG MONITOR": "REPLICATION CLIENT",
+    "REPLICATION REPLICA": "REPLICATION SLAVE",
+    "FLUSH_TABLES": "RELOAD",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Grant:
+    privileges: frozenset[str]
+    schema: str
+    table: str
+    revoked: bool
+
+    def gives(self, privilege: str) -> bool:
+        return privilege in self.privileges or "ALL" in self.privileges
+
+    def covers(self, schema: str, table: str) -> bool:
+        if self.schema != "*" and not _like(self.schema, schema, exact=self.table != "*" or self.revoked):
+            return False
+        return self.table in ("*", table)
+
+
+class Grants:
+    """The grants of one user; roles' lines are to be among them."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._grants = [grant for line in lines if (grant := _parse(line))]
+
+    def allows(self, privilege: str, schema: str = "", table: str = "") -> bool:
+        """Whether the privilege holds globally, or on the schema, or on the table.
+
+        With an empty ``schema`` only a global grant counts; with an empty ``table`` a grant on one table does not.
+        """
+        held = False
+        for grant in self._grants:
+            if not grant.gives(privilege):
+                continue
+            covers = grant.covers(schema, table) if schema else grant.schema == "*"
+            if covers:
+                held = not grant.revoked
+        return held
+
+
+def roles_of(lines: Iterable[str]) -> tuple[str, ...]:
+    """The roles that SHOW GRANTS names, as that server quotes them."""
+    names: list[str] = []
+    for line in lines:
+        match = _ROLE.match(line)
+        if match and " ON " not in line.upper().partition(" TO ")[0]:
+            names += [name.strip() for name in match["roles"].split(",")]
+    return tuple(names)
+
+
+def _parse(line: str) -> _Grant | None:
+    revoke = _REVOKE.match(line)
+    match = revoke or _GRANT.match(line)
+    if match is None:
+        return None
+    place = _OBJECT.match(match["object"])
+    if place is None:
+        return None
+    return _Grant(_privileges(match["privileges"]), _name(place["schema"]), _name(place["table"]), bool(revoke))
+
+
+def _privileges(text: str) -> frozenset[str]:
+    # Grants on columns, SELECT (`a`, `b`), give nothing for a whole table.
+    bare = re.sub(r"[A-Za-z ]+\([^)]*\)", "", text)
+    names = {" ".join(part.upper().split()) for part in bare.split(",")}
+    if "ALL PRIVILEGES" in names or "ALL" in names:
+        return frozenset({"ALL"})
+    return frozenset(_SAME.get(name, name) for name in names if name)
+
+
+def _name(text: str) -> str:
+    return text[1:-1].replace("``", "`") if text.startswith("`") else text
+
+
+def _like(pattern: str, name: str, *, exact: bool) -> bool:
+    """Schema names of grants on a whole schema are LIKE patterns; those of grants on a table are not."""
+    if exact:
+        return pattern.replace("\\", "") == name
+    parts = re.findall(r"\\.|.", pattern, re.DOTALL)
+    wildcard = {"%": ".*", "_": "."}
+    regex = "".join(wildcard.get(part) or re.escape(part.removeprefix("\\")) for part in parts)
+    return re.fullmatch(regex, name, re.DOTALL) is not None

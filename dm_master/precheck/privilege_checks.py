@@ -1,0 +1,123 @@
+"""Checks of what the users in the files may do, and whether the servers have connections left."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+
+from dm_master.precheck.context import Server, Table, Upstream
+from dm_master.precheck.result import Finding, fail, warn
+from pkg.config.model import SubTaskConfig
+
+_TARGET = ("CREATE", "SELECT", "INSERT", "UPDATE", "DELETE", "ALTER", "DROP", "INDEX")
+#: Connections of a dump beside its threads: one that locks, one that watches.
+_DUMP_EXTRA = 2
+_NAMED = 5
+
+
+def check_dump_privilege(upstream: Upstream) -> list[Finding]:
+    grants, user = upstream.grants, upstream.config.user
+    findings = []
+    unreadable = [table for table in upstream.tables if not grants.allows("SELECT", *table)]
+    if unreadable:
+        findings.append(
+            _lacking("SELECT", unreadable, f"GRANT SELECT ON {_shown(unreadable[:1])} TO '{user}' on the upstream.")
+        )
+    elif not upstream.tables and not grants.allows("SELECT"):
+        findings.append(  # a server hides the tables that a user may not read
+            fail(
+                "no table to migrate is visible",
+                f"Check the block-allow-list, and that '{user}' has SELECT on the tables.",
+            )
+        )
+    consistency = consistency_of(upstream.subtask.mydumper.extra_args)
+    if consistency in ("auto", "flush") and not grants.allows("RELOAD"):
+        findings.append(
+            fail("lack of RELOAD global (*.*) privilege", f"GRANT RELOAD ON *.* TO '{user}' on the upstream.")
+        )
+    if consistency == "lock":
+        locked = [(schema, "*") for schema in upstream.schemas if not grants.allows("LOCK TABLES", schema)]
+        if locked:
+            findings.append(
+                _lacking(
+                    "LOCK TABLES", locked, f"GRANT LOCK TABLES ON {_shown(locked[:1])} TO '{user}' on the upstream."
+                )
+            )
+    return findings
+
+
+def consistency_of(extra_args: str) -> str:
+    """The dumper's way to a consistent snapshot: ``auto`` unless its extra-args say otherwise."""
+    words = shlex.split(extra_args)
+    for i, word in enumerate(words):
+        if word == "--no-locks":
+            return "none"
+        if word == "--consistency" and i + 1 < len(words):
+            return words[i + 1]
+        if word.startswith("--consistency="):
+            return word.partition("=")[2]
+    return "auto"
+
+
+def check_replication_privilege(upstream: Upstream) -> list[Finding]:
+    return [
+        fail(
+            f"lack of {privilege} global (*.*) privilege",
+            f"GRANT {privilege} ON *.* TO '{upstream.config.user}' on the upstream.",
+        )
+        for privilege in ("REPLICATION SLAVE", "REPLICATION CLIENT")
+        if not upstream.grants.allows(privilege)
+        and not (privilege.endswith("CLIENT") and upstream.grants.allows("SUPER"))
+    ]
+
+
+def check_target_privilege(target: Server, schemas: Iterable[str]) -> list[Finding]:
+    names = sorted(set(schemas))
+    findings = []
+    for privilege in _TARGET:
+        missing = [(schema, "*") for schema in names if not target.grants.allows(privilege, schema)]
+        if missing:
+            findings.append(
+                warn(
+                    f"lack of {privilege} privilege: {_shown(missing)}",
+                    f"GRANT {privilege} ON {_shown(missing[:1])} TO '{target.config.user}' on the target.",
+                )
+            )
+    return findings
+
+
+def check_dump_connections(upstream: Upstream) -> list[Finding]:
+    needed = upstream.subtask.mydumper.threads + _DUMP_EXTRA
+    limit, used = _connections(upstream)
+    if not limit or needed <= limit - used:
+        return []
+    return [
+        fail(
+            f"the dump needs {needed} connections; {max(limit - used, 0)} of the upstream's {limit} are free",
+            "Raise max_connections of the upstream, or lower threads of the mydumper.",
+        )
+    ]
+
+
+def check_load_connections(target: Server, subtasks: Sequence[SubTaskConfig]) -> list[Finding]:
+    needed = sum(subtask.loader.pool_size + 1 for subtask in subtasks)
+    limit, used = _connections(target)
+    if not limit or needed <= limit - used:
+        return []
+    text = f"loading needs {needed} connections; {max(limit - used, 0)} of the target's {limit} are free"
+    hint = "Raise max_connections of the target, or lower pool-size of the loaders."
+    return [fail(text, hint) if needed > limit else warn(text, hint)]
+
+
+def _connections(server: Server) -> tuple[int, int]:
+    """The most connections that the server takes (0: no limit), and how many are open without ours."""
+    return int(server.variable("max_connections") or 0), max(server.status("Threads_connected") - 1, 0)
+
+
+def _lacking(privilege: str, tables: Sequence[Table], instruction: str) -> Finding:
+    return fail(f"lack of {privilege} privilege: {_shown(tables)}", instruction)
+
+
+def _shown(tables: Sequence[Table]) -> str:
+    names = [f"`{schema}`.{table if table == '*' else f'`{table}`'}" for schema, table in tables[:_NAMED]]
+    return ", ".join(names) + (f" and {len(tables) - _NAMED} more" if len(tables) > _NAMED else "")

@@ -1,0 +1,124 @@
+"""What a precheck found, and the texts that dmctl shows of it. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from pkg import errors
+from pkg.errors import DMError
+
+State = Literal["success", "warn", "fail"]
+HEADER = "fail to check synchronization configuration with type"
+PASSED = "pre-check is passed. "
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One problem. ``subject`` is what it is about, ``other`` what that was compared with."""
+
+    severity: State
+    message: str
+    instruction: str = ""
+    subject: str = ""
+    other: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        data = {"severity": self.severity, "short_error": self.message}
+        optional = {"self": self.subject, "other": self.other, "instruction": self.instruction}
+        return {**data, **{key: value for key, value in optional.items() if value}}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One check of one place; its state is that of its worst finding."""
+
+    name: str
+    desc: str
+    findings: tuple[Finding, ...] = ()
+    extra: str = ""
+
+    @property
+    def state(self) -> State:
+        severities = {finding.severity for finding in self.findings}
+        return "fail" if "fail" in severities else "warn" if "warn" in severities else "success"
+
+    def to_dict(self, number: int) -> dict[str, Any]:
+        data: dict[str, Any] = {"id": number, "name": self.name, "desc": self.desc, "state": self.state}
+        if self.findings:
+            data["errors"] = [finding.to_dict() for finding in self.findings]
+        instructions = list(dict.fromkeys(finding.instruction for finding in self.findings if finding.instruction))
+        if instructions:
+            data["instruction"] = "; ".join(instructions)
+        if self.extra:
+            data["extra"] = self.extra
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class PrecheckResult:
+    """``text`` is what ``checkResult`` shows; ``results`` are all checks, also those that ``text`` leaves out."""
+
+    passed: bool
+    text: str
+    warnings: tuple[str, ...] = ()
+    results: tuple[CheckResult, ...] = field(default=())
+
+
+def fail(message: str, instruction: str, *, subject: str = "", other: str = "") -> Finding:
+    return Finding("fail", message, instruction, subject, other)
+
+
+def warn(message: str, instruction: str, *, subject: str = "", other: str = "") -> Finding:
+    return Finding("warn", message, instruction, subject, other)
+
+
+def from_error(error: DMError) -> Finding:
+    """A failed finding that carries the error's code and text."""
+    # The workaround stands in the finding's instruction, and a cause is not told twice.
+    cause = "" if error.raw_cause in error.message else error.raw_cause
+    return fail(str(DMError(error.kind, error.message, raw_cause=cause, scope=error.scope)), error.workaround)
+
+
+def conclude(
+    results: Sequence[CheckResult], warnings: Iterable[str] = (), *, err_count: int = 10, warn_count: int = 10
+) -> PrecheckResult:
+    """All results as one answer; ``err_count`` and ``warn_count`` bound how many findings the text shows."""
+    states = [result.state for result in results]
+    passed = "fail" not in states
+    summary = {
+        "passed": passed,
+        "total": len(states),
+        "successful": states.count("success"),
+        "failed": states.count("fail"),
+        "warning": states.count("warn"),
+    }
+    shown = _bounded(results, {"fail": err_count, "warn": warn_count})
+    detail = {"results": [result.to_dict(number) for number, result in shown], "summary": summary}
+    # DM's layout: indented by tabs, two of them before each line.
+    text = json.dumps(detail, indent="\t", ensure_ascii=False).replace("\n", "\n\t\t")
+    if not passed:
+        error = errors.new(
+            "TaskCheckSyncConfigError", f"{HEADER}: check was failed, please see detail\n detail: {text}"
+        )
+        answer = str(error)
+    elif "warn" in states:
+        answer = f"{HEADER}: no errors but some warnings\n detail: {text}"
+    else:
+        answer = PASSED
+    return PrecheckResult(passed, answer, tuple(warnings), tuple(results))
+
+
+def _bounded(results: Sequence[CheckResult], left: dict[State, int]) -> list[tuple[int, CheckResult]]:
+    shown = []
+    for number, result in enumerate(results):
+        kept = []
+        for finding in result.findings:
+            if left[finding.severity] > 0:
+                left[finding.severity] -= 1
+                kept.append(finding)
+        if kept:
+            shown.append((number, replace(result, findings=tuple(kept))))
+    return shown

@@ -1,0 +1,275 @@
+"""Runs the checks of a task on real connections, the sources at the same time, and puts the findings together."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pymysql
+
+from dm_master.precheck import position_check, privilege_checks, server_checks, table_checks
+from dm_master.precheck.context import Server, Table, Upstream
+from dm_master.precheck.result import CheckResult, Finding, PrecheckResult, conclude, from_error
+from dm_master.precheck.table_checks import Shard
+from dm_master.task_split import split_task
+from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig, TaskMode
+from pkg.errors import DMError
+from pkg.log import get_logger
+from pkg.mysql.connection import classify
+
+log = get_logger("precheck")
+
+_DUMP: frozenset[TaskMode] = frozenset({"full", "all", "dump"})
+_LOAD: frozenset[TaskMode] = frozenset({"full", "all", "load", "load&sync"})
+_SYNC: frozenset[TaskMode] = frozenset({"incremental", "all", "load&sync"})
+_ANY = _DUMP | _LOAD | _SYNC
+_MOST_SOURCES_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """A check of one upstream: its ``ignore-checking-items`` key, DM's name for it, and the modes that need it."""
+
+    item: str
+    name: str
+    desc: str
+    modes: frozenset[TaskMode]
+    run: Callable[[Upstream], list[Finding]]
+
+
+_UPSTREAM_CHECKS = (
+    _Check(
+        "version", "mysql_version", "check whether the database version is satisfied", _ANY, server_checks.check_version
+    ),
+    _Check(
+        "server_id",
+        "mysql_server_id",
+        "check whether server_id is greater than 0",
+        _SYNC,
+        server_checks.check_server_id,
+    ),
+    _Check(
+        "binlog_enable",
+        "mysql_binlog_enable",
+        "check whether binlog is enabled",
+        _SYNC,
+        server_checks.check_binlog_enable,
+    ),
+    _Check(
+        "binlog_format",
+        "mysql_binlog_format",
+        "check whether binlog_format is ROW",
+        _SYNC,
+        server_checks.check_binlog_format,
+    ),
+    _Check(
+        "binlog_row_image",
+        "mysql_binlog_row_image",
+        "check whether binlog_row_image is FULL",
+        _SYNC,
+        server_checks.check_binlog_row_image,
+    ),
+    _Check(
+        "binlog_db",
+        "binlog_do_db/binlog_ignore_db check",
+        "check whether the binlog has the migrated schemas",
+        _SYNC,
+        server_checks.check_binlog_db,
+    ),
+    _Check("gtid", "gtid_mode", "check whether GTID is on where it is asked for", _SYNC, server_checks.check_gtid),
+    _Check(
+        "dump_privilege",
+        "source db dump privilege checker",
+        "check dump privileges of source DB",
+        _DUMP,
+        privilege_checks.check_dump_privilege,
+    ),
+    _Check(
+        "replication_privilege",
+        "source db replication privilege checker",
+        "check replication privileges of source DB",
+        _SYNC,
+        privilege_checks.check_replication_privilege,
+    ),
+    _Check(
+        "conn_number",
+        "dumper conn number checker",
+        "check if connection concurrency exceeds database's maximum connection limit",
+        _DUMP,
+        privilege_checks.check_dump_connections,
+    ),
+    _Check("online_ddl", "online ddl checker", "check if in online ddl phase", _SYNC, table_checks.check_online_ddl),
+    _Check(
+        "meta_position",
+        "meta position check",
+        "check whether the upstream has the binlog at meta",
+        _SYNC,
+        position_check.check_meta_position,
+    ),
+)
+
+
+def run_prechecks(
+    task: TaskConfig,
+    sources: Mapping[str, SourceConfig],
+    *,
+    err_count: int = 10,
+    warn_count: int = 10,
+    only: Sequence[str] = (),
+) -> PrecheckResult:
+    """Checks a task before it starts; ``only`` chooses some of its sources.
+
+    Whatever is wrong with the servers is in the answer. Raises 20031 for sources that do not exist.
+    """
+    subtasks = split_task(task, sources, only)
+    for text in task.warnings:
+        log.warning("task file", task=task.name, warning=text)
+    if "all" in task.ignore_checking_items:
+        return conclude((), task.warnings)
+    results: list[CheckResult] = []
+    with contextlib.ExitStack() as stack:
+        target, failed = _open_target(task, stack)
+        results += failed
+        with ThreadPoolExecutor(min(len(subtasks), _MOST_SOURCES_AT_ONCE), "precheck") as pool:
+            checked = list(pool.map(lambda subtask: _check_source(subtask, target is not None), subtasks))
+        upstreams = []
+        for upstream, found in checked:
+            results += found
+            if upstream is not None:
+                stack.callback(upstream.close)
+                upstreams.append(upstream)
+        if target is not None:
+            results += _check_target(target, task, subtasks, upstreams)
+        # Shards of a running task may differ for a while: some have had a DDL and others not yet.
+        fresh = target is None or not any(target.has_progress(subtask) for subtask in subtasks)
+        results += _check_groups(task, upstreams, fresh and task.task_mode in _DUMP)
+    return conclude(results, task.warnings, err_count=err_count, warn_count=warn_count)
+
+
+def _open_target(task: TaskConfig, stack: contextlib.ExitStack) -> tuple[Server | None, list[CheckResult]]:
+    try:
+        target = Server(task.target, "downstream")
+    except DMError as exc:
+        return None, [_unreachable("target database", exc)]
+    stack.callback(target.close)
+    return target, []
+
+
+def _unreachable(what: str, error: DMError) -> CheckResult:
+    return CheckResult("connection check", f"check whether the {what} can be reached", (from_error(error),))
+
+
+def _check_source(subtask: SubTaskConfig, target_there: bool) -> tuple[Upstream | None, list[CheckResult]]:
+    """All checks of one source. Its connection stays open for the checks over several sources."""
+    try:
+        upstream = Upstream(subtask)
+    except DMError as exc:
+        return None, [_unreachable(f"upstream of {subtask.source_id}", exc)]
+    ignored = subtask.ignore_checking_items
+    results = []
+    for check in _UPSTREAM_CHECKS:
+        if check.item not in ignored and subtask.task_mode in check.modes:
+            run = check.run
+            findings = _guarded(lambda run=run: run(upstream), upstream)  # type: ignore[misc]
+            results.append(CheckResult(check.name, check.desc, findings, upstream.address))
+    routes = _guarded(lambda: _routes(upstream), upstream)
+    results.append(
+        CheckResult("table route check", "check whether each table has one target", routes, upstream.address)
+    )
+    if routes:
+        # Without targets nothing can be compared: one error instead of the same from every check.
+        upstream.close()
+        return None, results
+    if "table_schema" not in ignored:
+        results.append(
+            CheckResult(
+                "table structure compatibility check",
+                "check compatibility of table structure",
+                _guarded(lambda: _table_schema(upstream, target_there), upstream),
+                upstream.address,
+            )
+        )
+    return upstream, results
+
+
+def _routes(upstream: Upstream) -> list[Finding]:
+    """Raises 40080 for a table that two routes claim."""
+    _targets([upstream])
+    return []
+
+
+def _table_schema(upstream: Upstream, target_there: bool) -> list[Finding]:
+    if not target_there:
+        return table_checks.check_table_schema(upstream, None)
+    # A connection of its own: the sources are checked at the same time.
+    with contextlib.closing(Server(upstream.subtask.to, "downstream")) as target:
+        return table_checks.check_table_schema(upstream, target)
+
+
+def _check_target(
+    target: Server, task: TaskConfig, subtasks: Sequence[SubTaskConfig], upstreams: Sequence[Upstream]
+) -> Iterator[CheckResult]:
+    ignored = task.ignore_checking_items
+    if "target_privilege" not in ignored:
+        yield CheckResult(
+            "target db privilege checker",
+            "check target db privileges",
+            _guarded(
+                lambda: privilege_checks.check_target_privilege(
+                    target, [task.meta_schema, *(schema for schema, _ in _targets(upstreams))]
+                ),
+                target,
+            ),
+            target.address,
+        )
+    if "conn_number" not in ignored and task.task_mode in _LOAD:
+        yield CheckResult(
+            "loader conn number checker",
+            "check if connection concurrency exceeds database's maximum connection limit",
+            _guarded(lambda: privilege_checks.check_load_connections(target, subtasks), target),
+            target.address,
+        )
+
+
+def _targets(upstreams: Sequence[Upstream]) -> list[Table]:
+    return sorted({name for upstream in upstreams for name in upstream.routed.values()})
+
+
+def _check_groups(task: TaskConfig, upstreams: Sequence[Upstream], copied: bool) -> Iterator[CheckResult]:
+    """Checks over tables of several sources. Nothing is asked anew: each source's facts are kept."""
+    checks: tuple[tuple[str, str, str, Callable[[Mapping[Table, Sequence[Shard]]], list[Finding]]], ...] = (
+        (
+            "schema_of_shard_tables",
+            "sharding table consistency check",
+            "check consistency of sharding table structures",
+            table_checks.check_shards,
+        ),
+        (
+            "auto_increment_ID",
+            "auto-increment key check",
+            "check for conflict of auto-increment keys in sharding tables",
+            table_checks.check_auto_increment,
+        ),
+        (
+            "table_name",
+            "target table name check",
+            "check whether target tables differ only in case",
+            table_checks.check_same_names,
+        ),
+    )
+    for item, name, desc, run in checks:
+        if item not in task.ignore_checking_items and (copied or item != "schema_of_shard_tables"):
+            findings = _guarded(lambda run=run: run(table_checks.by_target(upstreams)), None)  # type: ignore[misc]
+            yield CheckResult(name, desc, findings)
+
+
+def _guarded(run: Callable[[], list[Finding]], server: Server | None) -> tuple[Finding, ...]:
+    """A check that cannot be carried out has failed, and says why."""
+    try:
+        return tuple(run())
+    except DMError as exc:
+        return (from_error(exc),)
+    except (pymysql.Error, OSError) as exc:
+        return (from_error(classify(exc, scope=server.scope if server else "upstream")),)

@@ -1,0 +1,94 @@
+"""Checks of an upstream's version and binlog settings."""
+
+from __future__ import annotations
+
+from dm_master.precheck.context import Upstream
+from dm_master.precheck.result import Finding, fail, from_error, warn
+from pkg import errors
+from pkg.mysql.introspect import query
+
+_MYSQL_FROM, _MYSQL_BEFORE = (5, 6, 0), (8, 5, 0)
+_MARIADB_FROM, _MARIADB_BEFORE = (10, 1, 2), (12, 0, 0)
+
+
+def check_version(upstream: Upstream) -> list[Finding]:
+    info = upstream.info
+    if info.flavor == "tidb":
+        return [warn(f"the upstream is TiDB ({info.version_text})", "Use MySQL or MariaDB as upstream.")]
+    least, below = (_MARIADB_FROM, _MARIADB_BEFORE) if info.flavor == "mariadb" else (_MYSQL_FROM, _MYSQL_BEFORE)
+    if least <= info.version < below:
+        return []
+    wanted = f"at least {'.'.join(map(str, least))} and below {'.'.join(map(str, below[:2]))}"
+    return [warn(f"version {info.version_text} is not tested", f"Use a version of {wanted}.")]
+
+
+def check_server_id(upstream: Upstream) -> list[Finding]:
+    if upstream.info.server_id > 0:
+        return []
+    return [warn("server_id is 0", "Set server_id to a positive number in the upstream's configuration.")]
+
+
+def check_binlog_enable(upstream: Upstream) -> list[Finding]:
+    if upstream.variable("log_bin").upper() in ("1", "ON"):
+        return []
+    return [fail("log_bin is OFF, and should be ON", "Set log-bin in the upstream's configuration and restart it.")]
+
+
+def check_binlog_format(upstream: Upstream) -> list[Finding]:
+    value = upstream.variable("binlog_format").upper()
+    if value == "ROW":
+        return []
+    return [
+        fail(
+            f"binlog_format is {value or 'not known'}, and should be ROW",
+            "SET GLOBAL binlog_format = 'ROW' (and in the configuration), then let running sessions reconnect.",
+        )
+    ]
+
+
+def check_binlog_row_image(upstream: Upstream) -> list[Finding]:
+    value = upstream.variable("binlog_row_image").upper()
+    # Servers from before this variable always write whole rows.
+    if value in ("FULL", ""):
+        return []
+    return [
+        fail(
+            f"binlog_row_image is {value}, and should be FULL",
+            "SET GLOBAL binlog_row_image = 'FULL' (and in the configuration), then let running sessions reconnect.",
+        )
+    ]
+
+
+def check_binlog_db(upstream: Upstream) -> list[Finding]:
+    if upstream.info.version >= (8, 4, 0) and upstream.info.flavor == "mysql":
+        rows = query(upstream.conn, "SHOW BINARY LOG STATUS")
+    else:
+        rows = query(upstream.conn, "SHOW MASTER STATUS")
+    if not rows:
+        return []  # binlog_enable tells that
+    fold = (lambda name: name) if upstream.subtask.case_sensitive else str.lower
+    do, ignore = ({fold(name) for name in str(text or "").split(",") if name} for text in rows[0][2:4])
+    missing = [s for s in upstream.schemas if (fold(s) not in do if do else fold(s) in ignore)]
+    if not missing:
+        return []
+    return [
+        fail(
+            f"these schemas are not in the upstream's binlog: {', '.join(missing)}",
+            "Change binlog-do-db and binlog-ignore-db in the upstream's configuration and restart it.",
+        )
+    ]
+
+
+def check_gtid(upstream: Upstream) -> list[Finding]:
+    if not upstream.subtask.enable_gtid or upstream.info.gtid_on:
+        return []
+    return [from_error(gtid_is_off(upstream.subtask.source_id))]
+
+
+def gtid_is_off(source_id: str) -> errors.DMError:
+    return errors.new(
+        "SourceCheckGTID",
+        f"source {source_id} has enable-gtid: true, but the upstream's gtid_mode is not ON",
+        workaround="Set gtid_mode=ON and enforce_gtid_consistency=ON in the upstream, or enable-gtid: false.",
+        scope="upstream",
+    )

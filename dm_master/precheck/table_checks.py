@@ -1,0 +1,261 @@
+"""Checks of table structures: each table by itself and beside its target, and shards beside each other."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dm_master.precheck.context import Server, Table, Upstream
+from dm_master.precheck.result import Finding, fail, from_error, warn
+from pkg import errors
+from pkg.mysql.schema import Column, TableInfo
+
+#: Types whose values mostly fit into each other. MariaDB's JSON is text.
+_KINDS = {
+    "number": frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "bit"}),
+    "text": frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json"}),
+    "bytes": frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}),
+    "time": frozenset({"date", "datetime", "timestamp"}),
+}
+_INT_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint)\(\d+\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One upstream table that goes into a target table, perhaps with others."""
+
+    source_id: str
+    info: TableInfo
+
+    def __str__(self) -> str:
+        return f"{self.source_id} `{self.info.schema}`.`{self.info.name}`"
+
+
+def check_table_schema(upstream: Upstream, target: Server | None) -> list[Finding]:
+    """Each table by itself and, where the target has it already, beside its target."""
+    findings: list[Finding] = []
+    subtask = upstream.subtask
+    # A stream that begins in the past may bring the very DDL that the target lacks: then nothing is certain.
+    starts_now = subtask.meta is None and subtask.task_mode in ("full", "all", "dump", "incremental")
+    certain = starts_now and target is not None and not target.has_progress(subtask)
+    for table, info in upstream.structures.items():
+        shard = Shard(upstream.subtask.source_id, info)
+        findings += check_table(shard)
+        if target is not None:
+            name = upstream.routed[table]
+            there = target.table_info(name)
+            if there is not None:
+                findings += compare_with_target(shard, there, certain=certain)
+            elif subtask.task_mode == "incremental":
+                findings.append(_target_missing(shard, name))
+    return findings
+
+
+def _target_missing(shard: Shard, name: Table) -> Finding:
+    return warn(
+        f"target table `{name[0]}`.`{name[1]}` does not exist, and task-mode incremental does not create it",
+        "Create it in the target, or use task-mode all.",
+        subject=str(shard),
+    )
+
+
+def check_table(shard: Shard) -> list[Finding]:
+    """What is worth knowing of a table itself. Pure."""
+    findings = []
+    if shard.info.foreign_keys:
+        findings.append(
+            warn(
+                "foreign keys are not checked while replicating",
+                "Drop the foreign keys, or make sure that all tables they connect are migrated.",
+                subject=str(shard),
+            )
+        )
+    if shard.info.row_key() is None:
+        findings.append(
+            warn(
+                "the table has no primary key and no unique key over NOT NULL columns: it replicates row by row",
+                "Add a primary key.",
+                subject=str(shard),
+            )
+        )
+    return findings
+
+
+def compare_with_target(shard: Shard, there: TableInfo, *, certain: bool = True) -> list[Finding]:
+    """Whether rows of the shard fit into the target's table; not ``certain`` makes failures warnings. Pure."""
+    findings: list[Finding] = []
+    problem = fail if certain else warn
+    other = f"target `{there.schema}`.`{there.name}`"
+    stored = [column for column in shard.info.columns if not column.generated]
+    missing = [column.name for column in stored if there.column(column.name) is None]
+    if missing:
+        findings.append(
+            problem(
+                f"the target table lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}",
+                "Add them to the target table, or drop it so that the task creates it.",
+                subject=str(shard),
+                other=other,
+            )
+        )
+    extra = [c.name for c in there.columns if shard.info.column(c.name) is None and _needs_value(c)]
+    if extra:
+        findings.append(
+            problem(
+                f"the target table has NOT NULL columns without a default that the upstream lacks: {', '.join(extra)}",
+                "Give them a default in the target table.",
+                subject=str(shard),
+                other=other,
+            )
+        )
+    findings += _compare_details(shard, there, other)
+    return findings
+
+
+def _needs_value(column: Column) -> bool:
+    return not (column.nullable or column.default is not None or column.generated or column.auto_increment)
+
+
+def _compare_details(shard: Shard, there: TableInfo, other: str) -> list[Finding]:
+    findings = []
+    changed = _differing_columns(shard.info, there)
+    if changed:
+        findings.append(
+            warn(
+                f"column types differ: {'; '.join(changed)}",
+                "Make sure that every value of the upstream fits.",
+                subject=str(shard),
+                other=other,
+            )
+        )
+    if _key(shard.info) not in _unique_keys(there):
+        findings.append(
+            warn(
+                "the target table has no unique key like the upstream's" if _key(shard.info) else "only one has a key",
+                "Give both tables the same primary key.",
+                subject=str(shard),
+                other=other,
+            )
+        )
+    return findings
+
+
+def _key(info: TableInfo) -> frozenset[str]:
+    key = info.row_key()
+    return frozenset(name.lower() for name in key.columns) if key else frozenset()
+
+
+def _unique_keys(info: TableInfo) -> set[frozenset[str]]:
+    keys = {frozenset(name.lower() for name in index.columns) for index in info.unique_keys}
+    return keys or {frozenset()}
+
+
+def _differing_columns(one: TableInfo, two: TableInfo) -> list[str]:
+    pairs = [(column, two.column(column.name)) for column in one.columns]
+    return [f"{a.name} is {_type(a)} and {_type(b)}" for a, b in pairs if b is not None and _type(a) != _type(b)]
+
+
+def _type(column: Column) -> str:
+    """The type as far as it decides which values fit: the display width of integers does not."""
+    text = _INT_WIDTH.sub(r"\1", column.column_type.lower())
+    # utf8 and utf8mb3 are two names of one charset.
+    charset = re.sub(r"^utf8$", "utf8mb3", column.charset.lower())
+    return f"{text} {charset}".strip()
+
+
+def by_target(upstreams: Sequence[Upstream]) -> dict[Table, list[Shard]]:
+    """Target table → the upstream tables that go into it."""
+    groups: dict[Table, list[Shard]] = defaultdict(list)
+    for upstream in upstreams:
+        for table, info in upstream.structures.items():
+            groups[upstream.routed[table]].append(Shard(upstream.subtask.source_id, info))
+    return dict(groups)
+
+
+def check_shards(groups: Mapping[Table, Sequence[Shard]]) -> list[Finding]:
+    """Tables that merge must have the same columns. Pure."""
+    findings: list[Finding] = []
+    for target, shards in groups.items():
+        for shard in shards[1:]:
+            findings += _compare_shards(target, shards[0], shard)
+    return findings
+
+
+def _compare_shards(target: Table, first: Shard, shard: Shard) -> list[Finding]:
+    """Rows can merge when names agree and types are of one kind; whatever else differs may do harm."""
+    one, two = first.info, shard.info
+    only = [column.name for a, b in ((one, two), (two, one)) for column in a.columns if b.column(column.name) is None]
+    pairs = [(column, two.column(column.name)) for column in one.columns]
+    mixed = [f"{a.name} is {_type(a)} and {_type(b)}" for a, b in pairs if b is not None and _kind(a) != _kind(b)]
+    if only:
+        found, how = f"only one of them has the columns {', '.join(only)}", fail
+    elif mixed:
+        found, how = f"column types cannot merge: {'; '.join(mixed)}", fail
+    elif changed := _differing_columns(one, two):
+        found, how = f"column types: {'; '.join(changed)}", warn
+    elif _key(one) != _key(two):
+        found, how = "their keys are of different columns", warn
+    else:
+        return []
+    message = f"tables that merge into `{target[0]}`.`{target[1]}` differ: {found}"
+    return [how(message, "Give all of them the same structure.", subject=str(shard), other=str(first))]
+
+
+def _kind(column: Column) -> str:
+    return next((kind for kind, names in _KINDS.items() if column.type_name in names), column.type_name)
+
+
+def check_auto_increment(groups: Mapping[Table, Sequence[Shard]]) -> list[Finding]:
+    """Merging tables that number their own rows will soon number two alike. Pure."""
+    findings = []
+    for target, shards in groups.items():
+        for shard in shards if len(shards) > 1 else ():
+            key = shard.info.primary_key
+            columns = [shard.info.column(name) for name in key.columns] if key and len(key.columns) == 1 else []
+            if any(column is not None and column.auto_increment for column in columns):
+                findings.append(
+                    warn(
+                        f"the auto-increment primary key may repeat in the tables that merge into"
+                        f" `{target[0]}`.`{target[1]}`",
+                        "Make sure that the shards' numbers never meet, for example by auto_increment_offset.",
+                        subject=str(shard),
+                    )
+                )
+    return findings
+
+
+def check_same_names(targets: Iterable[Table]) -> list[Finding]:
+    """Targets whose names differ by case alone are one table on some servers. Pure."""
+    folded: dict[Table, set[Table]] = defaultdict(set)
+    for schema, table in targets:
+        folded[(schema.lower(), table.lower())].add((schema, table))
+    return [
+        from_error(
+            errors.new(
+                "TaskCheckSameTableName",
+                "target tables differ only in case: "
+                + ", ".join(f"`{schema}`.`{table}`" for schema, table in sorted(names)),
+                workaround="Route them to one table, or to names that differ otherwise.",
+            )
+        )
+        for names in folded.values()
+        if len(names) > 1
+    ]
+
+
+def check_online_ddl(upstream: Upstream) -> list[Finding]:
+    """A ghost table in the upstream means that a change is under way."""
+    rules = [re.compile(rule) for rule in upstream.subtask.shadow_table_rules]
+    findings = []
+    for schema, tables in upstream.schemas.items() if upstream.subtask.online_ddl else ():
+        for table in tables:
+            match = next((found for rule in rules if (found := rule.match(table))), None)
+            if match and (schema, match[1]) in upstream.tables:
+                findings.append(
+                    fail(
+                        f"table `{schema}`.`{match[1]}` is being changed online by way of `{table}`",
+                        "Wait until the change is done; if it was given up, drop that table.",
+                    )
+                )
+    return findings

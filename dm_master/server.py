@@ -1,0 +1,172 @@
+"""The dm-master process: its port, its etcd, its campaign for leadership, and the scheduler while it leads."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import grpc
+from google.protobuf.message import Message
+
+from dm_master.election import Election, LeaderKey
+from dm_master.embedded_etcd import EmbeddedEtcd
+from dm_master.http_api import add_routes
+from dm_master.master_metrics import MasterMetrics
+from dm_master.precheck import check_source, run_prechecks
+from dm_master.remove_meta import remove_meta
+from dm_master.scheduler import Scheduler
+from dm_master.service import Dispatcher, handlers, no_leader, refusal, register
+from dm_master.service_base import Cluster
+from dm_master.service_task import TaskSteps
+from dm_master.subtask_completion import complete
+from dm_master.task_split import split_task
+from dm_master.worker_client import WorkerClients
+from pkg import errors
+from pkg.config.encrypt import set_secret_key
+from pkg.config.master import MasterConfig
+from pkg.errors import DMError
+from pkg.etcd import EtcdClient
+from pkg.ha.records import LeaderInfo
+from pkg.log import get_logger
+from pkg.rpcserver import HttpRoutes, PortServer
+from pkg.version import version_text
+
+log = get_logger("server")
+
+#: Seconds that running calls get when the process ends.
+GRACE = 5.0
+
+
+class MasterServer:
+    """One dm-master. ``start`` returns when it campaigns and answers; ``stop`` ends everything it started."""
+
+    def __init__(self, config: MasterConfig) -> None:
+        self._config = config
+        self._cluster: Cluster | None = None
+        self._dispatcher: Dispatcher | None = None
+        self._embedded: EmbeddedEtcd | None = None
+        self._cleanup = contextlib.ExitStack()
+
+    @property
+    def port(self) -> int:
+        return self._port.port
+
+    def start(self) -> None:
+        """Raises ``DMError``: 38017 (port), 38038 and 38040 (etcd), 42501; what was started is ended again."""
+        try:
+            set_secret_key(self._config.secret_key)
+            # The port comes first: a master that waits for the others of a new cluster is alive and says so.
+            self._open_port()
+            self._join_cluster(self._start_etcd())
+        except BaseException:
+            self.stop()
+            raise
+        log.info("dm-master started", name=self._config.name, addr=self._config.master_addr)
+
+    def stop(self) -> None:
+        """Leaves leadership first, so that another master takes over while this one tidies up. Idempotent."""
+        self._dispatcher = None
+        self._cleanup.close()
+
+    # --- the port ---
+
+    def _open_port(self) -> None:
+        metrics = MasterMetrics(self._worker_stages, self._leading)
+        routes = HttpRoutes(status=version_text, metrics=metrics.metrics, ready=self._ready)
+        add_routes(routes, self.call, self._etcd_endpoints)
+        host, port = self._config.listen
+
+        def registrar(server: grpc.Server) -> None:
+            register(self.call, server)
+
+        try:
+            self._port = PortServer(host, port, registrar, routes, self._config.security)
+            self._port.start()
+        except OSError as exc:
+            raise errors.new(
+                "MasterStartService",
+                f"cannot serve at {self._config.master_addr}",
+                raw=exc,
+                workaround="Check master-addr (is the port in use?) and the ssl-* files.",
+            ) from exc
+        self._cleanup.callback(self._port.stop, GRACE)
+
+    def call(self, method: str, request: Message, *, forwarded: bool = False) -> Message:
+        """Answers one request of ``pb.Master``."""
+        dispatcher = self._dispatcher
+        if dispatcher is None:
+            return refusal(method, request, str(no_leader(method, "this master is still starting, or is ending")))
+        return dispatcher.call(method, request, forwarded=forwarded)
+
+    def _ready(self) -> bool:
+        cluster = self._cluster
+        return cluster is not None and self._dispatcher is not None and cluster.election.leader() is not None
+
+    def _leading(self) -> bool:
+        return self._cluster is not None and self._cluster.scheduler.started
+
+    def _worker_stages(self) -> dict[str, str]:
+        if self._cluster is None:
+            return {}
+        try:
+            return {worker.name: worker.stage for worker in self._cluster.scheduler.workers()}
+        except DMError:
+            # Not the leader: the leader tells about the workers.
+            return {}
+
+    def _etcd_endpoints(self) -> list[str]:
+        """etcd's client URLs, those of all members when they can be had, so that workers survive the loss of one."""
+        if self._embedded is None or self._cluster is None:
+            return list(self._config.etcd_endpoints) if self._cluster is not None else []
+        try:
+            members = self._cluster.etcd.member_list()
+        except DMError as exc:
+            log.warning("cannot list etcd's members, telling only our own", error=exc)
+            return self._embedded.client_endpoints
+        return [url for member in members for url in member.client_urls] or self._embedded.client_endpoints
+
+    # --- etcd and leadership ---
+
+    def _start_etcd(self) -> list[str]:
+        """The endpoints of the etcd to use, started here unless an external one is configured."""
+        if self._config.etcd_endpoints:
+            return list(self._config.etcd_endpoints)
+        embedded = EmbeddedEtcd(self._config)
+        self._cleanup.callback(embedded.stop)
+        embedded.start()
+        self._embedded = embedded
+        return embedded.client_endpoints
+
+    def _join_cluster(self, endpoints: list[str]) -> None:
+        config = self._config
+        etcd = EtcdClient(endpoints, tls=config.security)
+        self._cleanup.callback(etcd.close)
+        workers = WorkerClients(
+            timeout=config.rpc_timeout,
+            rate=config.rpc_rate_limit,
+            burst=config.rpc_rate_burst,
+            security=config.security,
+        )
+        self._cleanup.callback(workers.close)
+        scheduler = Scheduler(etcd, on_failure=lambda: election.resign())
+        election = Election(
+            etcd,
+            LeaderInfo(config.name, config.advertise_addr),
+            on_elected=_starting(scheduler),
+            on_lost=scheduler.stop,
+            ttl=config.election_ttl,
+        )
+        self._cluster = Cluster(config, scheduler, election, etcd, workers)
+        steps = TaskSteps(split_task, run_prechecks, complete, remove_meta)
+        table = handlers(self._cluster, steps, check_source)
+        self._dispatcher = Dispatcher(self._cluster, table, self._leading)
+        election.start()
+        self._cleanup.callback(election.stop)
+
+
+def _starting(scheduler: Scheduler) -> Callable[[LeaderKey], None]:
+    def start(leader: LeaderKey) -> None:
+        scheduler.start(leader)
+        log.info("leading the cluster", key=leader.key)
+
+    return start

@@ -1,0 +1,50 @@
+"""What the parts of the service share: the cluster as they see it, and the answers they build."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dm_master.election import Election
+from dm_master.scheduler import Scheduler
+from dm_master.worker_client import WorkerClients
+from pkg import errors
+from pkg.config.master import MasterConfig
+from pkg.errors import DMError
+from pkg.etcd import EtcdClient
+from pkg.ha.keys import LEADER_PREFIX
+from pkg.ha.records import LeaderInfo
+from pkg.pb import dmworker_pb2 as worker_pb
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Everything that the service works on."""
+
+    config: MasterConfig
+    scheduler: Scheduler
+    election: Election
+    etcd: EtcdClient
+    workers: WorkerClients
+
+    def candidates(self) -> list[LeaderInfo]:
+        """The masters that lead or wait to lead. Raises 42501."""
+        candidates, _ = self.etcd.get_prefix(LEADER_PREFIX)
+        return [LeaderInfo.from_json(kv.value) for kv in candidates]
+
+
+def success(source: str, worker: str = "", msg: str = "") -> worker_pb.CommonWorkerResponse:
+    return worker_pb.CommonWorkerResponse(result=True, msg=msg, source=source, worker=worker)
+
+
+def failure(source: str, msg: str, worker: str = "") -> worker_pb.CommonWorkerResponse:
+    return worker_pb.CommonWorkerResponse(result=False, msg=msg, source=source, worker=worker)
+
+
+def unbound(sources: Sequence[str]) -> DMError:
+    """46009 for sources that no worker serves."""
+    return errors.new(
+        "SchedulerSourcesUnbound",
+        f"sources {', '.join(sources)} have not bound to a worker",
+        workaround="Start more dm-workers (each serves one source), and see `list-member` for those that are free.",
+    )

@@ -1,0 +1,101 @@
+"""Splits a task into subtasks, one per upstream, each with everything that its worker needs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pkg import errors
+from pkg.config.model import InstanceConfig, Meta, SourceConfig, SubTaskConfig, TaskConfig
+from pkg.config.program import nearest
+from pkg.mysql.introspect import ServerInfo
+
+#: Of the upstream's modes, those that decide what a generated column of the target computes.
+_KEPT_MODES = frozenset({"HIGH_NOT_PRECEDENCE", "NO_UNSIGNED_SUBTRACTION", "PIPES_AS_CONCAT", "NO_ENGINE_SUBSTITUTION"})
+_ADDED_MODES = (
+    "IGNORE_SPACE", "NO_AUTO_VALUE_ON_ZERO", "ALLOW_INVALID_DATES", "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES",
+)  # fmt: skip
+
+
+def split_task(task: TaskConfig, sources: Mapping[str, SourceConfig], only: Sequence[str] = ()) -> list[SubTaskConfig]:
+    """One subtask per instance, in the file's order; ``only`` chooses some of the instances.
+
+    Raises 20031 for an instance whose source was not created, and for a chosen source that the task lacks.
+    """
+    mine = [instance.source_id for instance in task.instances]
+    for source_id in only:
+        if source_id not in mine:
+            raise _not_found(f"source {source_id!r} not found in task's config", source_id, mine)
+    chosen = [instance for instance in task.instances if not only or instance.source_id in only]
+    for instance in chosen:
+        if instance.source_id not in sources:
+            raise _not_found(f"source {instance.source_id!r} is not created", instance.source_id, list(sources))
+    return [_subtask(task, instance, sources[instance.source_id]) for instance in chosen]
+
+
+def _not_found(message: str, source_id: str, known: Sequence[str]) -> errors.DMError:
+    near = nearest(source_id, known)
+    hint = f"Did you mean {near!r}?" if near else f"Known are: {', '.join(sorted(known)) or 'none'}."
+    return errors.new("ConfigSourceIDNotFound", message, workaround=f"{hint} `operate-source create` adds a source.")
+
+
+def _subtask(task: TaskConfig, instance: InstanceConfig, source: SourceConfig) -> SubTaskConfig:
+    return SubTaskConfig(
+        name=task.name,
+        source_id=instance.source_id,
+        task_mode=task.task_mode,
+        from_=source.from_,
+        to=task.target,
+        flavor=source.flavor or "mysql",
+        server_id=source.server_id,
+        enable_gtid=source.enable_gtid,
+        enable_relay=source.enable_relay,
+        relay_dir=source.relay_dir,
+        shard_mode=task.shard_mode,
+        strict_optimistic_shard_mode=task.strict_optimistic_shard_mode,
+        meta_schema=task.meta_schema,
+        meta=instance.meta,
+        timezone=task.timezone,
+        case_sensitive=task.case_sensitive or source.case_sensitive,
+        collation_compatible=task.collation_compatible,
+        online_ddl=task.online_ddl,
+        shadow_table_rules=task.shadow_table_rules,
+        trash_table_rules=task.trash_table_rules,
+        clean_dump_file=task.clean_dump_file,
+        ignore_checking_items=task.ignore_checking_items,
+        routes=instance.routes,
+        filters=instance.filters + source.filters,
+        expression_filters=instance.expression_filters,
+        block_allow_list=instance.block_allow_list,
+        mydumper=instance.mydumper,
+        loader=instance.loader,
+        syncer=instance.syncer,
+    )
+
+
+def needs_start_position(subtask: SubTaskConfig) -> bool:
+    """Whether the upstream must be asked where it is now, because nothing says where to begin."""
+    return subtask.task_mode == "incremental" and subtask.meta is None
+
+
+def with_start_position(subtask: SubTaskConfig, meta: Meta) -> SubTaskConfig:
+    return replace(subtask, meta=meta)
+
+
+def target_session(target: ServerInfo, upstream_sql_mode: str, task: TaskConfig) -> tuple[tuple[str, str], ...]:
+    """The session variables of the target's writers: what the file gives, and defaults for the rest.
+
+    ``upstream_sql_mode`` is the upstream's global sql_mode. DM takes nearly all of it but strictness. Ours stays
+    strict, for a value that does not fit must be an error and not cut; modes that read literals otherwise, or that
+    the target's family may not know, are left out. No time zone is set: rows travel in UTC, and a writer in
+    another zone would shift every TIMESTAMP.
+    """
+    session = {name: value for name, value in task.target.session if name != "time_zone"}
+    if target.flavor == "tidb" and target.version >= (3, 0, 0):
+        session.setdefault("tidb_txn_mode", "optimistic")
+    if "sql_mode" in session:
+        modes = [*session["sql_mode"].upper().split(","), "NO_AUTO_VALUE_ON_ZERO"]
+    else:
+        modes = [*(mode for mode in upstream_sql_mode.upper().split(",") if mode in _KEPT_MODES), *_ADDED_MODES]
+    session["sql_mode"] = ",".join(dict.fromkeys(filter(None, modes)))
+    return tuple(session.items())

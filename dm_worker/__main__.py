@@ -1,0 +1,5 @@
+"""``python -m dm_worker``."""
+
+from dm_worker.cli import main
+
+main()

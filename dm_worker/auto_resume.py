@@ -1,0 +1,110 @@
+"""When a subtask that failed is worth another try. Pure: time comes in as arguments.
+
+The delay between tries grows by ``backoff-factor`` from ``backoff-min`` to ``backoff-max`` and shrinks by the same
+factor for each ``backoff-rollback`` seconds without an error.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+
+from pkg.config.model import CheckerConfig
+from pkg.errors import DMError
+
+#: Trying again cannot help: the data, the table or the configuration has to change first.
+_FINAL_CODES = frozenset(
+    {
+        11129,  # a DDL cancelled by a later one
+        30001,  # relay: files and folders that no longer fit the upstream
+        30002,
+        30004,
+        30005,
+        30008,
+        32001,  # dump failed
+        32004,  # no right to take the global lock
+        34020,  # duplicates or checksum mismatch after a physical import
+        34021,
+        36008,  # shard DDLs in different orders
+        36027,  # column count differs from value count
+    }
+)
+#: What targets and upstreams say when the same statement would only fail again.
+_FINAL_MESSAGES = re.compile(
+    "|".join(
+        (
+            r"unsupported (?:add|modify|drop) column",
+            r"unsupported modify\b",
+            r"unsupported drop integer primary key",
+            r"unsupported multi schema change",
+            r"can't drop column with index",
+            r"invalid default value",
+            r"too many columns",
+            r"too many keys",
+            r"identifier name '?[^']*'? ?is too long",
+            r"error (?:1062|1406|1366|8025)\b",
+            r"could not find first log file name in binary log index file",
+            r"master has purged binary logs containing gtids",
+            r"binlog checksum mismatch, data may be corrupted",
+        )
+    ),
+    re.IGNORECASE,
+)
+#: A lightning error (34019) is final unless the server behind it was only away for a while.
+_LIGHTNING = 34019
+_PASSING_LIGHTNING = re.compile(r"connection|timeout|timed out|region unavailable|server is busy", re.IGNORECASE)
+
+
+def resumable(errs: Sequence[DMError]) -> bool:
+    """Whether trying again may help against every one of ``errs``."""
+    return all(_may_pass(error) for error in errs)
+
+
+def _may_pass(error: DMError) -> bool:
+    if error.code in _FINAL_CODES:
+        return False
+    text = f"{error.message}\n{error.raw_cause}"
+    if error.code == _LIGHTNING:
+        return _PASSING_LIGHTNING.search(text) is not None
+    return _FINAL_MESSAGES.search(text) is None
+
+
+class ResumePolicy:
+    """Backoff of one subtask. Times are seconds of a monotonic clock."""
+
+    def __init__(self, config: CheckerConfig, rng: random.Random | None = None) -> None:
+        self._config = config
+        self._rng = rng or random.Random()
+        self._delay = config.backoff_min
+        self._calm_since: float | None = None
+        self._due_at: float | None = None
+
+    def failed(self, errs: Sequence[DMError], now: float) -> None:
+        """The subtask paused with ``errs``: plans the next try, or none when it cannot help."""
+        self._calm_since = None
+        self._due_at = None
+        if self._config.check_enable and resumable(errs):
+            self._due_at = now + self._jittered()
+            self._delay = min(self._delay * self._config.backoff_factor, self._config.backoff_max)
+
+    def due(self, now: float) -> bool:
+        """Whether the planned try is due; true once per failure."""
+        if self._due_at is None or now < self._due_at:
+            return False
+        self._due_at = None
+        return True
+
+    def healthy(self, now: float) -> None:
+        """The subtask runs without error; a long enough calm takes the delay back step by step."""
+        if self._calm_since is None:
+            self._calm_since = now
+        elif now - self._calm_since >= self._config.backoff_rollback:
+            self._delay = max(self._delay / self._config.backoff_factor, self._config.backoff_min)
+            self._calm_since = now
+
+    def _jittered(self) -> float:
+        if not self._config.backoff_jitter:
+            return self._delay
+        # Between half and the whole, so that subtasks that failed together do not return together.
+        return self._delay * (0.5 + self._rng.random() / 2)

@@ -1,0 +1,105 @@
+"""The program ``dm-worker``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import NoReturn
+
+# gRPC's own handling of forks is not needed (Spark's JVM is spawned, not forked) and would talk on stderr.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+from dm_worker.server import WorkerServer
+from dm_worker.units import UnitFactory, make_unit
+from pkg import log as logs
+from pkg.config.worker import WorkerConfig, load_worker_config, sample_worker_config, worker_usage
+from pkg.errors import DMError
+from pkg.log import get_logger
+from pkg.version import version_text
+
+log = get_logger(__name__)
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+_BAD_USAGE = 2
+
+
+def main() -> NoReturn:
+    """The console script: ends the process even if a thread of a library or of a stuck unit would go on."""
+    code = serve(sys.argv[1:])
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def serve(argv: Sequence[str], *, units: UnitFactory = make_unit) -> int:
+    """Does what the command line says, usually: runs the worker until a signal ends it. Returns the exit code."""
+    try:
+        config = load_worker_config(argv)
+    except DMError as exc:
+        print(exc, file=sys.stderr)
+        return _BAD_USAGE
+    text = _asked_text(config)
+    if text:
+        print(text, end="" if text.endswith("\n") else "\n")
+        return 0
+    logs.setup(level=config.log_level, file=config.log_file, fmt=config.log_format)
+    return _run(config, units)
+
+
+def _asked_text(config: WorkerConfig) -> str:
+    """What ``-h``, ``-V`` and ``--print-sample-config`` ask for; '' when the worker is to run."""
+    if config.help:
+        return worker_usage()
+    if config.version:
+        return version_text()
+    return sample_worker_config() if config.print_sample_config else ""
+
+
+def _run(config: WorkerConfig, units: UnitFactory) -> int:
+    try:
+        server = WorkerServer(config, units=units)
+        _on_signals(server.stop)
+        server.run()
+    except DMError as exc:
+        log.error("worker ends", error=str(exc))
+        if config.log_file:
+            print(exc, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _on_signals(stop: Callable[[], None]) -> None:
+    """Calls ``stop`` at the first of the signals that end a program.
+
+    From a thread of its own: a handler interrupts the main thread anywhere, also where it holds a lock that
+    ``stop`` needs.
+    """
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+    for number in _SIGNALS:
+        signal.signal(number, _noted)
+
+    def wait() -> None:
+        number = receiver.recv(1)
+        sender.detach()
+        log.info("stopping", signal=signal.Signals(number[0]).name)
+        stop()
+
+    threading.Thread(target=wait, name="signals", daemon=True).start()
+
+
+def _noted(number: int, frame: FrameType | None) -> None:
+    """The wakeup descriptor has told already."""
+
+
+if __name__ == "__main__":
+    main()

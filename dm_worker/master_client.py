@@ -1,0 +1,101 @@
+"""Joining the cluster: registration with a master, which tells the secret key and where etcd is."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import grpc
+
+from pkg import errors
+from pkg.config.model import SecurityConfig
+from pkg.errors import DMError
+from pkg.mysql.connection import tls_context
+from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
+from pkg.rpcchannel import open_channel
+
+#: Seconds one master may take to answer.
+TIMEOUT = 3.0
+_ENDPOINTS_PATH = "/apis/v1alpha1/etcd-endpoints"
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a master answers: ``secret_key`` is empty when the cluster has none."""
+
+    etcd_endpoints: tuple[str, ...]
+    secret_key: bytes = field(default=b"", repr=False)
+
+
+def register(masters: Sequence[str], name: str, address: str, security: SecurityConfig | None) -> Registration:
+    """Registers at the first of ``masters`` that accepts.
+
+    Raises 46003 when another address has the name; 40077 (retryable) when no master accepts, with each one's reason.
+    """
+    reasons = []
+    for master in masters:
+        try:
+            return _register_at(master, name, address, security)
+        except grpc.RpcError as exc:
+            reasons.append(f"{master}: {exc.code().name}: {exc.details()}")
+        except (OSError, ValueError, http.client.HTTPException) as exc:
+            reasons.append(f"{master}: {exc}")
+        except DMError as exc:
+            if not exc.retryable:
+                raise
+            reasons.append(f"{master}: {exc.message}")
+    raise errors.new(
+        "WorkerFailConnectMaster",
+        f"cannot join any of the masters {', '.join(masters)}",
+        raw="; ".join(reasons),
+        workaround="Check that `join` names the masters' addresses and that they run and have a leader.",
+        retryable=True,
+    )
+
+
+def _register_at(master: str, name: str, address: str, security: SecurityConfig | None) -> Registration:
+    with open_channel(master, security) as channel:
+        request = dmmaster_pb2.RegisterWorkerRequest(name=name, address=address)
+        stub = dmmaster_pb2_grpc.MasterStub(channel)  # type: ignore[no-untyped-call]
+        answer = stub.RegisterWorker(request, timeout=TIMEOUT)
+    if not answer.result:
+        raise _refusal(answer.msg, name)
+    return Registration(_etcd_endpoints(master, security), answer.secretKey)
+
+
+def _refusal(text: str, name: str) -> DMError:
+    if "code=46003:" in text:
+        return errors.new(
+            "SchedulerWorkerExist",
+            f"another worker is registered under the name {name}",
+            raw=text,
+            workaround="Give this worker another `name`, or take the old one out with "
+            f"`dmctl offline-member --worker --name {name}`.",
+        )
+    return errors.new("WorkerFailConnectMaster", f"the master refused this worker: {text}", retryable=True)
+
+
+def _etcd_endpoints(master: str, security: SecurityConfig | None) -> tuple[str, ...]:
+    connection = _http(master, security)
+    try:
+        connection.request("GET", _ENDPOINTS_PATH)
+        answer = connection.getresponse()
+        body = answer.read()
+        if answer.status != http.client.OK:
+            raise ValueError(f"GET {_ENDPOINTS_PATH} answered {answer.status}")
+        endpoints = json.loads(body)
+    finally:
+        connection.close()
+    if not isinstance(endpoints, list) or not endpoints or not all(isinstance(item, str) for item in endpoints):
+        raise ValueError(f"GET {_ENDPOINTS_PATH} answered no list of endpoints")
+    return tuple(endpoints)
+
+
+def _http(master: str, security: SecurityConfig | None) -> http.client.HTTPConnection:
+    if security is None:
+        return http.client.HTTPConnection(master, timeout=TIMEOUT)
+    context: ssl.SSLContext = tls_context(security)
+    return http.client.HTTPSConnection(master, timeout=TIMEOUT, context=context)

@@ -1,0 +1,118 @@
+"""The dm-worker process: its port, its membership, the source it serves, and the order in which they end."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+from dm_worker.binder import Binder
+from dm_worker.keepalive import FIRST_JOIN_TRIES, JOIN_PAUSE, Identity, Membership
+from dm_worker.master_client import register
+from dm_worker.service import WorkerService
+from dm_worker.spark import DEFAULT_DRIVER_MEMORY, DEFAULT_SLOTS, SparkEngine
+from dm_worker.units import UnitFactory, make_unit
+from dm_worker.worker_metrics import WorkerMetrics
+from pkg import errors
+from pkg.config.worker import WorkerConfig
+from pkg.log import get_logger
+from pkg.metrics import Metrics
+from pkg.pb import dmworker_pb2 as pb
+from pkg.pb import dmworker_pb2_grpc
+from pkg.rpcserver import HttpRoutes, PortServer
+from pkg.version import version_text
+
+log = get_logger(__name__)
+
+#: Seconds that running calls get when the port closes.
+_PORT_GRACE = 1.0
+
+
+class WorkerServer:
+    """Everything of one dm-worker. ``units`` makes the units (tests give others).
+
+    :meth:`run` blocks until :meth:`stop`, which may be called from any thread or signal handler.
+    """
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        *,
+        units: UnitFactory = make_unit,
+        join_pause: float = JOIN_PAUSE,
+        join_tries: int = FIRST_JOIN_TRIES,
+    ) -> None:
+        self._config = config
+        self._stuck = threading.Event()
+        self._engine = SparkEngine(
+            master=config.spark.master,
+            slots=config.spark.slots or DEFAULT_SLOTS,
+            conf=config.spark.conf,
+            driver_memory=config.spark.driver_memory or DEFAULT_DRIVER_MEMORY,
+        )
+        self._metrics = WorkerMetrics(Metrics(), config.name)
+        self._binder = Binder(config.name, self._engine, units, self._metrics, on_stuck=self._on_stuck)
+        self._metrics.follow(self._statuses)
+        self._membership = Membership(
+            Identity(config.name, config.keepalive_ttl, config.security),
+            partial(register, config.master_addresses, config.name, config.advertise_addr, config.security),
+            self._binder,
+            pause=join_pause,
+            tries=join_tries,
+        )
+        self._port = PortServer(*config.listen, self._add_services, self._routes(), config.security)
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on, once it is."""
+        return self._port.port
+
+    def run(self) -> None:
+        """Serves until stopped; then ends subtasks, lease, Spark and port, in this order.
+
+        Raises 40048 when the address is taken, 46003 or 40077 when the cluster cannot be joined, 40083 when a unit
+        could not be stopped and only the end of the process will.
+        """
+        self._open_port()
+        try:
+            self._membership.run()
+        finally:
+            self._engine.close()
+            self._port.stop(_PORT_GRACE)
+        if self._stuck.is_set():
+            raise errors.new(
+                "WorkerServerClosed",
+                "a unit went on although it was killed, so the whole process ends",
+                workaround="Start the worker again; everything resumes. The log names the task.",
+            )
+        log.info("worker stopped", worker=self._config.name)
+
+    def stop(self) -> None:
+        """Asks for a graceful end; returns at once."""
+        self._membership.stop()
+
+    def _open_port(self) -> None:
+        try:
+            self._port.start()
+        except OSError as exc:
+            raise errors.new(
+                "WorkerStartService",
+                f"cannot listen on {self._config.worker_addr}",
+                raw=exc,
+                workaround="Is another process using the port? Set another worker-addr.",
+            ) from exc
+        log.info("worker listens", worker=self._config.name, address=self._config.worker_addr)
+
+    def _on_stuck(self) -> None:
+        self._stuck.set()
+        self._membership.stop()
+
+    def _add_services(self, server: object) -> None:
+        service = WorkerService(self._config, self._binder)
+        dmworker_pb2_grpc.add_WorkerServicer_to_server(service, server)  # type: ignore[no-untyped-call]
+
+    def _routes(self) -> HttpRoutes:
+        return HttpRoutes(status=version_text, metrics=self._metrics.metrics, ready=lambda: self._membership.alive)
+
+    def _statuses(self) -> tuple[str, list[pb.SubTaskStatus]]:
+        current = self._binder.current
+        return ("", []) if current is None else (current.source.source_id, current.status())

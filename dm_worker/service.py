@@ -1,0 +1,124 @@
+"""What masters ask a worker over gRPC. Thin: looks up, answers, changes nothing by itself."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import grpc
+
+from dm_worker.binder import Binder, not_started
+from dm_worker.subtask import process_result
+from pkg import errors
+from pkg.config.codec import decode_subtask
+from pkg.config.model import SubTaskConfig
+from pkg.config.worker import WorkerConfig
+from pkg.errors import DMError
+from pkg.pb import dmworker_pb2 as pb
+from pkg.pb import dmworker_pb2_grpc
+
+#: What of a subtask's config may change while its replication state stays valid.
+UPDATABLE = frozenset(
+    {"routes", "filters", "expression_filters", "block_allow_list", "syncer", "ignore_checking_items", "to", "from_"}
+)
+
+
+def _unsupported(what: str) -> str:
+    return f"{what} is not supported yet"
+
+
+class WorkerService(dmworker_pb2_grpc.WorkerServicer):
+    """``pb.Worker``. A refusal is an answer with ``result`` false and the reason, as DM gives it."""
+
+    def __init__(self, config: WorkerConfig, binder: Binder) -> None:
+        self._config = config
+        self._binder = binder
+
+    def QueryStatus(self, request: pb.QueryStatusRequest, context: grpc.ServicerContext) -> pb.QueryStatusResponse:
+        current = self._binder.current
+        if current is not None:
+            source = pb.SourceStatus(source=current.source.source_id, worker=self._config.name)
+            return pb.QueryStatusResponse(result=True, sourceStatus=source, subTaskStatus=current.status(request.name))
+        bound, error = self._binder.trouble
+        source = pb.SourceStatus(source=bound, worker=self._config.name)
+        if error is not None:
+            source.result.CopyFrom(process_result(False, [error]))
+        return pb.QueryStatusResponse(result=False, msg=str(error or not_started()), sourceStatus=source)
+
+    def GetWorkerCfg(self, request: pb.GetWorkerCfgRequest, context: grpc.ServicerContext) -> pb.GetWorkerCfgResponse:
+        return pb.GetWorkerCfgResponse(cfg=self._config.to_toml())
+
+    def CheckSubtasksCanUpdate(
+        self, request: pb.CheckSubtasksCanUpdateRequest, context: grpc.ServicerContext
+    ) -> pb.CheckSubtasksCanUpdateResponse:
+        try:
+            self._check_update(decode_subtask(request.subtaskCfgTomlString))
+        except DMError as exc:
+            return pb.CheckSubtasksCanUpdateResponse(success=False, msg=str(exc))
+        return pb.CheckSubtasksCanUpdateResponse(success=True)
+
+    def _check_update(self, config: SubTaskConfig) -> None:
+        current = self._binder.current
+        subtask = current.subtask(config.name) if current is not None else None
+        if subtask is None:
+            raise errors.new("WorkerSubTaskNotFound", f"sub task {config.name} does not exist on this worker")
+        if subtask.state.stage != pb.Paused:
+            raise errors.new(
+                "WorkerUpdateTaskStage",
+                f"sub task {config.name} is {pb.Stage.Name(subtask.state.stage)}",
+                workaround="Pause the task before changing its configuration.",
+            )
+        if subtask.state.unit != pb.Sync:
+            raise errors.new(
+                "WorkerOperSyncUnitOnly",
+                f"sub task {config.name} is still in unit {pb.UnitType.Name(subtask.state.unit)}",
+                workaround="Wait until the full copy is done, or stop the task and start it anew.",
+            )
+        changed = fixed_changes(subtask.config, config)
+        if changed:
+            raise errors.new(
+                "WorkerUpdateSubTaskConfig",
+                f"{', '.join(changed)} of task {config.name} cannot change while the task exists",
+                workaround="Stop the task and start it with the new configuration.",
+            )
+
+    # Answers for what is yet to come: explicit, so that nobody takes silence for success.
+
+    def PurgeRelay(self, request: Any, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
+        return self._refuse("purge-relay")
+
+    def OperateSchema(self, request: Any, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
+        return self._refuse("binlog-schema")
+
+    def HandleError(self, request: Any, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
+        return self._refuse("binlog skip/replace/revert/inject/list")
+
+    def UpdateValidator(self, request: Any, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
+        return self._refuse("validation update")
+
+    def OperateV1Meta(self, request: Any, context: grpc.ServicerContext) -> pb.OperateV1MetaResponse:
+        return pb.OperateV1MetaResponse(result=False, msg=_unsupported("import from DM v1.0"))
+
+    def GetWorkerValidatorStatus(self, request: Any, context: grpc.ServicerContext) -> pb.GetValidationStatusResponse:
+        return pb.GetValidationStatusResponse(result=False, msg=_unsupported("validation status"))
+
+    def GetValidatorError(self, request: Any, context: grpc.ServicerContext) -> pb.GetValidationErrorResponse:
+        return pb.GetValidationErrorResponse(result=False, msg=_unsupported("validation show-error"))
+
+    def OperateValidatorError(self, request: Any, context: grpc.ServicerContext) -> pb.OperateValidationErrorResponse:
+        message = _unsupported("validation ignore-error, resolve-error and clear-error")
+        return pb.OperateValidationErrorResponse(result=False, msg=message)
+
+    def _refuse(self, what: str) -> pb.CommonWorkerResponse:
+        current = self._binder.current
+        source = current.source.source_id if current is not None else ""
+        return pb.CommonWorkerResponse(result=False, msg=_unsupported(what), source=source, worker=self._config.name)
+
+
+def fixed_changes(old: SubTaskConfig, new: SubTaskConfig) -> list[str]:
+    """The keys that differ although they must not change, as the task's file spells them."""
+    return [
+        field.name.rstrip("_").replace("_", "-")
+        for field in fields(SubTaskConfig)
+        if field.name not in UPDATABLE and getattr(old, field.name) != getattr(new, field.name)
+    ]

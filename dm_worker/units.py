@@ -1,0 +1,36 @@
+"""Which class does the work of a unit type. Imported when first needed, so that the process answers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dm_worker.spark import SparkEngine
+from dm_worker.unit import Unit
+from pkg import errors
+from pkg.config.model import SubTaskConfig
+from pkg.pb import dmworker_pb2 as pb
+
+#: Makes the unit of one type for one subtask.
+UnitFactory = Callable[[pb.UnitType, SubTaskConfig, SparkEngine], Unit]
+
+
+def make_unit(unit_type: pb.UnitType, config: SubTaskConfig, engine: SparkEngine) -> Unit:
+    """The real units. Raises 40060 for a type that no unit serves."""
+    match unit_type:
+        case pb.Dump:
+            from dm_worker.dumper import DumpUnit
+
+            return DumpUnit(config, engine)
+        case pb.Load:
+            from dm_worker.loader import LoadUnit
+
+            return LoadUnit(config, engine)
+        case pb.Sync:
+            from dm_worker.syncer import SyncUnit
+
+            return SyncUnit(config, engine)
+    raise errors.new(
+        "WorkerNoAvailUnits",
+        f"no unit serves type {unit_type} of task {config.name}",
+        workaround="Check the task's task-mode, and that masters and workers are of one version.",
+    )

@@ -1,0 +1,88 @@
+"""The worker's metrics under DM's names: set as subtasks change, or read from their status when scraped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from prometheus_client import Counter
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from pkg import errors
+from pkg.binlog.position import parse_position
+from pkg.metrics import Metrics
+from pkg.pb import dmworker_pb2 as pb
+
+_TASK = ("source_id", "task", "worker")
+_NODE = ("node", "source_id", "task")
+_EXIT = ("resumable_err", "source_id", "task")
+
+#: The served source's id and its subtasks' status; '' and none while there is none.
+Statuses = Callable[[], tuple[str, Sequence[pb.SubTaskStatus]]]
+
+
+class WorkerMetrics:
+    """``worker`` is this worker's name, a label of most series."""
+
+    def __init__(self, metrics: Metrics, worker: str) -> None:
+        self._worker = worker
+        self.metrics = metrics
+        self._state = metrics.gauge("dm_worker_task_state", "Stage of a subtask: 2 running, 3 paused.", _TASK)
+        self._operate = metrics.counter("dm_worker_operate_error", "Operations that failed.", ("type", "worker"))
+        self._exits: dict[int, Counter] = {
+            pb.Dump: metrics.counter("dm_dumpling_exit_with_error_count", "Dumps that ended with an error.", _EXIT),
+            pb.Load: metrics.counter("dm_loader_exit_with_error_count", "Loads that ended with an error.", _EXIT),
+            pb.Sync: metrics.counter("dm_syncer_exit_with_error_count", "Syncs that ended with an error.", _EXIT),
+        }
+        metrics.cpu_usage("dm_worker_cpu_usage")
+
+    def follow(self, statuses: Statuses) -> None:
+        """Shows lag and positions of what ``statuses`` tells, at each scrape."""
+        self.metrics.registry.register(_SyncCollector(statuses, self._worker))
+
+    def task_state(self, source: str, task: str, stage: int) -> None:
+        self._state.labels(source_id=source, task=task, worker=self._worker).set(stage)
+
+    def operate_error(self, kind: str) -> None:
+        self._operate.labels(type=kind, worker=self._worker).inc()
+
+    def unit_failed(self, unit: int, task: str, source: str, may_resume: bool) -> None:
+        labels = {"resumable_err": str(may_resume).lower(), "source_id": source, "task": task}
+        self._exits[unit].labels(**labels).inc()
+
+    def forget(self, source: str, task: str) -> None:
+        """Ends the series of a subtask that this worker no longer has."""
+        self._state.remove(source, task, self._worker)
+
+
+class _SyncCollector(Collector):
+    """Lag and positions as the subtasks' status has them, so that they end with their subtask."""
+
+    def __init__(self, statuses: Statuses, worker: str) -> None:
+        self._statuses = statuses
+        self._worker = worker
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        lag = GaugeMetricFamily("dm_syncer_replication_lag_gauge", "Seconds behind the upstream.", labels=_TASK)
+        offset = GaugeMetricFamily("dm_syncer_binlog_pos", "Offset in the binlog file.", labels=_NODE)
+        file = GaugeMetricFamily("dm_syncer_binlog_file", "Number of the binlog file.", labels=_NODE)
+        source, statuses = self._statuses()
+        for status in statuses:
+            if status.WhichOneof("status") != "sync":
+                continue
+            sync = status.sync
+            lag.add_metric([source, status.name, self._worker], sync.secondsBehindMaster)
+            for node, text in (("master", sync.masterBinlog), ("syncer", sync.syncerBinlog)):
+                place = _place(text)
+                if place is not None:
+                    file.add_metric([node, source, status.name], place[0])
+                    offset.add_metric([node, source, status.name], place[1])
+        yield from (lag, offset, file)
+
+
+def _place(text: str) -> tuple[int, int] | None:
+    """File number and offset of ``(mysql-bin.000001, 4)``; None while the position is not known."""
+    try:
+        return parse_position(text).sort_key()
+    except errors.DMError:
+        return None

@@ -1,0 +1,84 @@
+"""dmctl's commands, one module a group; loaded only when called, so that the program starts fast.
+
+To add one: write it as a click command that takes the session (``@click.pass_obj``), and name it in :data:`COMMANDS`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+#: Command → (module, attribute, short help). Names with help ``None`` are older spellings, kept but not listed.
+COMMANDS: dict[str, tuple[str, str, str | None]] = {
+    "start-task": ("task", "start_task", "Starts a task as defined in its file."),
+    "stop-task": ("task", "stop_task", "Stops a task, or all tasks of one source."),
+    "pause-task": ("task", "pause_task", "Pauses a running task, or all tasks of one source."),
+    "resume-task": ("task", "resume_task", "Resumes a paused task, or all tasks of one source."),
+    "check-task": ("task", "check_task", "Checks whether a task could run."),
+    "query-status": ("status", "query_status", "Shows the status of tasks."),
+    "operate-source": ("source", "operate_source", "Creates, stops or shows upstream sources."),
+    "transfer-source": ("source", "transfer_source", "Moves a source to another free worker."),
+    "list-member": ("member", "list_member", "Lists the members of the cluster."),
+    "offline-member": ("member", "offline_member", "Takes a member that is offline out of the cluster."),
+    "operate-leader": ("member", "operate_leader", "Evicts the leader, or lets the evicted one campaign again."),
+    "config": ("config", "config", "Shows, exports or imports configurations."),
+    "get-config": ("config", "get_config", None),
+    "get-task-config": ("config", "get_task_config", None),
+    "encrypt": ("encrypt", "encrypt", "Encrypts a password for use in a configuration file."),
+    "shard-ddl-lock": ("shardddl", "shard_ddl_lock", "Shows or resolves shard-DDL locks."),
+    "show-ddl-locks": ("shardddl", "show_ddl_locks", None),
+    "unlock-ddl-lock": ("shardddl", "unlock_ddl_lock", None),
+    "binlog": ("binlog", "binlog", "Skips, replaces or injects statements at a binlog position."),
+    "handle-error": ("binlog", "handle_error", None),
+    "binlog-schema": ("schema", "binlog_schema", "Shows or changes table structures that a task tracks."),
+    "operate-schema": ("schema", "operate_schema", None),
+    "start-relay": ("relay", "start_relay", "Starts a source's relay."),
+    "stop-relay": ("relay", "stop_relay", "Stops a source's relay."),
+    "pause-relay": ("relay", "pause_relay", "Pauses sources' relay."),
+    "resume-relay": ("relay", "resume_relay", "Resumes sources' relay."),
+    "purge-relay": ("relay", "purge_relay", "Removes relay files that are no longer needed."),
+    "validation": ("validation", "validation", "Starts, stops and inspects continuous data validation."),
+}
+
+
+class LazyCommands(click.Group):
+    """The group of all commands: knows their names and loads the called one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(f"dmctl.commands.{module}"), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # From the table above: listing the commands must not load them all.
+        rows = [(name, text) for name, (_, _, text) in sorted(COMMANDS.items()) if text is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+class DefaultGroup(click.Group):
+    """A group that runs ``default`` when its first argument is none of its sub-commands."""
+
+    def __init__(self, *args: Any, default: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.default = default
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+
+def pick(value: str, allowed: Sequence[str], what: str) -> str:
+    """``value`` if it is one of ``allowed``; otherwise a usage error that lists them."""
+    if value not in allowed:
+        raise click.UsageError(f"{what} {value!r} is none of {', '.join(allowed)}")
+    return value

@@ -1,0 +1,77 @@
+"""binlog skip|replace|revert|inject|list, and the older handle-error."""
+
+from __future__ import annotations
+
+import click
+
+from dmctl import files
+from dmctl.commands import pick
+from dmctl.session import Session
+from pkg.pb import dmmaster_pb2 as master
+from pkg.pb import dmworker_pb2 as worker
+
+_OPERATIONS = {
+    "skip": worker.Skip,
+    "replace": worker.Replace,
+    "revert": worker.Revert,
+    "inject": worker.Inject,
+    "list": worker.List,
+}
+_WITH_STATEMENTS = ("replace", "inject")
+
+
+@click.group("binlog")
+def binlog() -> None:
+    """Skips, replaces or injects statements at a binlog position: that of the current error, or the one given."""
+
+
+def _handle(session: Session, operation: str, task: str, position: str, statements: tuple[str, ...]) -> None:
+    sqls = [part.strip() for text in statements for part in text.split(";") if part.strip()]
+    if operation in _WITH_STATEMENTS and not sqls:
+        raise click.UsageError(f"{operation} needs the statements that take the event's place")
+    if operation not in _WITH_STATEMENTS and sqls:
+        raise click.UsageError(f"{operation} takes no statements")
+    request = master.HandleErrorRequest(
+        op=_OPERATIONS[operation],
+        task=files.task_name(task),
+        sources=session.sources,
+        binlogPos=position,
+        sqls=sqls,
+    )
+    session.run("HandleError", request)
+
+
+_position = click.option("-b", "--binlog-pos", "position", default="", help="Like mysql-bin.000003:3270.")
+
+
+def _operation(operation: str, text: str) -> click.Command:
+    @click.command(operation, help=text)
+    @click.argument("task")
+    @click.argument("statements", nargs=-1)
+    @_position
+    @click.pass_obj
+    def command(session: Session, task: str, statements: tuple[str, ...], position: str) -> None:
+        _handle(session, operation, task, position, statements)
+
+    return command
+
+
+for _name, _text in {
+    "skip": "Passes over the statement that failed.",
+    "replace": "Executes other statements (DDL, with schema names) in its place.",
+    "revert": "Takes back an earlier skip, replace or inject.",
+    "inject": "Executes statements (DDL, with schema names) before the event.",
+    "list": "Lists what was skipped, replaced or injected.",
+}.items():
+    binlog.add_command(_operation(_name, _text))
+
+
+@click.command("handle-error")
+@click.argument("task")
+@click.argument("operation", metavar="skip|replace|revert")
+@click.argument("statements", nargs=-1)
+@_position
+@click.pass_obj
+def handle_error(session: Session, task: str, operation: str, statements: tuple[str, ...], position: str) -> None:
+    """Older spelling of binlog."""
+    _handle(session, pick(operation, ["skip", "replace", "revert"], "operation"), task, position, statements)

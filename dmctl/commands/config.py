@@ -1,0 +1,114 @@
+"""config task|source|master|worker|task-template|export|import, and the older get-config."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from google.protobuf.message import Message
+
+from dmctl import configdir, files
+from dmctl.commands import pick
+from dmctl.failure import CommandError
+from dmctl.session import Session
+from pkg.pb import dmmaster_pb2 as master
+
+_KINDS = {
+    "task": master.TaskType,
+    "master": master.MasterType,
+    "worker": master.WorkerType,
+    "source": master.SourceType,
+    "task-template": master.TaskTemplateType,
+}
+
+
+@click.group("config")
+def config() -> None:
+    """Shows, exports or imports configurations. Passwords are shown as ******."""
+
+
+def _show(session: Session, kind: str, name: str, path: str) -> None:
+    wanted = files.task_name(name) if kind == "task" else name
+    answer = session.call("GetCfg", master.GetCfgRequest(type=_KINDS[kind], name=wanted))
+    if path and answer.result:
+        configdir.write_file(path, answer.cfg)
+        answer.cfg = ""
+        answer.msg = f"write config to file {path} succeed"
+    session.show(answer)
+
+
+def _kind(kind: str) -> click.Command:
+    @click.command(kind, help=f"Shows the configuration of a {kind}, or writes it to a file.")
+    @click.argument("name")
+    @click.option("-p", "--path", default="", help="Write to this file instead.")
+    @click.pass_obj
+    def command(session: Session, name: str, path: str) -> None:
+        _show(session, kind, name, path)
+
+    return command
+
+
+for _name in _KINDS:
+    config.add_command(_kind(_name))
+
+
+@config.command("export")
+@click.option("-p", "--path", default="configs", help="Folder to write to.")
+@click.pass_obj
+def export(session: Session, path: str) -> None:
+    """Writes the files of all sources and tasks into a folder."""
+    tasks = _answer(session, "ListTaskConfigs").taskConfigs
+    sources = _answer(session, "ListSourceConfigs").sourceConfigs
+    configdir.export(path, dict(tasks), dict(sources))
+    session.print(f"export configs to directory `{path}` succeed")
+
+
+def _answer(session: Session, method: str) -> Any:
+    from google.protobuf import empty_pb2
+
+    answer = session.call(method, empty_pb2.Empty())
+    if not answer.result:
+        raise CommandError(answer.msg)
+    return answer
+
+
+@config.command("import")
+@click.option("-p", "--path", default="configs", help="Folder written by config export.")
+@click.pass_obj
+def import_(session: Session, path: str) -> None:
+    """Creates the sources and starts the tasks whose files are in a folder."""
+    sources, tasks = configdir.read(path)
+    for file, text in sources:
+        request = master.OperateSourceRequest(op=master.StartSource, config=[text])
+        _require(session, "OperateSource", request, f"fail to create source from {file}")
+    for file, text in tasks:
+        _require(session, "StartTask", master.StartTaskRequest(task=text), f"fail to start task from {file}")
+    if configdir.has_relay_workers(path):
+        session.print("relay workers are not restored; use start-relay for sources that need a relay")
+    session.print(f"import configs from directory `{path}` succeed")
+
+
+def _require(session: Session, method: str, request: Message, failure: str) -> None:
+    """One step of an import; what exists already was imported before."""
+    answer = session.call(method, request)
+    messages = [answer.msg, *(one.msg for one in answer.sources if not one.result), getattr(answer, "checkResult", "")]
+    text = "; ".join(message for message in messages if message)
+    if not answer.result and "already exist" not in text:
+        raise CommandError(f"{failure}: {text}")
+
+
+def _older(name: str) -> click.Command:
+    @click.command(name)
+    @click.argument("kind", metavar="task|master|worker|source")
+    @click.argument("name")
+    @click.option("-f", "--file", "path", default="", help="Write to this file instead.")
+    @click.pass_obj
+    def command(session: Session, kind: str, name: str, path: str) -> None:
+        """Older spelling of config."""
+        _show(session, pick(kind, list(_KINDS), "kind of configuration"), name, path)
+
+    return command
+
+
+get_config = _older("get-config")
+get_task_config = _older("get-task-config")

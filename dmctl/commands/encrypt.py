@@ -1,0 +1,20 @@
+"""encrypt."""
+
+from __future__ import annotations
+
+import click
+
+from dmctl.failure import CommandError
+from dmctl.session import Session
+from pkg.pb import dmmaster_pb2 as master
+
+
+@click.command("encrypt")
+@click.argument("plaintext")
+@click.pass_obj
+def encrypt(session: Session, plaintext: str) -> None:
+    """Encrypts a password with the cluster's secret key; differs at each call."""
+    answer = session.call("Encrypt", master.EncryptRequest(plaintext=plaintext))
+    if not answer.result:
+        raise CommandError(answer.msg)
+    session.print(answer.ciphertext)

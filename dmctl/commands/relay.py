@@ -1,0 +1,52 @@
+"""start-relay, stop-relay, pause-relay, resume-relay, purge-relay."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from dmctl.session import Session
+from pkg.pb import dmmaster_pb2 as master
+from pkg.pb import dmworker_pb2 as worker
+
+
+def _operate(name: str, op: master.RelayOpV2, text: str) -> click.Command:
+    @click.command(name, help=text)
+    @click.argument("workers", nargs=-1)
+    @click.pass_obj
+    def command(session: Session, workers: tuple[str, ...]) -> None:
+        request = master.OperateRelayRequest(op=op, source=session.one_source(), worker=workers)
+        session.run("OperateRelay", request)
+
+    return command
+
+
+def _switch(name: str, op: worker.RelayOp, text: str) -> click.Command:
+    @click.command(name, help=text)
+    @click.pass_obj
+    def command(session: Session) -> None:
+        if not session.sources:
+            raise click.UsageError("at least one source must be given with -s/--source")
+        session.run("OperateWorkerRelayTask", master.OperateWorkerRelayRequest(op=op, sources=session.sources))
+
+    return command
+
+
+start_relay = _operate("start-relay", master.StartRelayV2, "Starts the relay of the source given with -s.")
+stop_relay = _operate("stop-relay", master.StopRelayV2, "Stops the relay of the source given with -s.")
+pause_relay = _switch("pause-relay", worker.PauseRelay, "Pauses the relay of the sources given with -s.")
+resume_relay = _switch("resume-relay", worker.ResumeRelay, "Resumes the relay of the sources given with -s.")
+
+
+@click.command("purge-relay")
+@click.option("-f", "--filename", required=True, help="Remove the relay files before this one.")
+@click.option("--sub-dir", default="", help="The relay sub-folder that the file is in.")
+@click.pass_obj
+def purge_relay(session: Session, filename: str, sub_dir: str) -> None:
+    """Removes relay files of the source given with -s that are no longer needed."""
+    source = session.one_source()
+    if not sub_dir:
+        sys.stderr.write("Warning: no --sub-dir specified for --filename; the latest one will be used\n")
+    request = master.PurgeWorkerRelayRequest(sources=[source], filename=filename, subDir=sub_dir)
+    session.run("PurgeWorkerRelay", request)

@@ -1,0 +1,109 @@
+"""binlog-schema list|update|delete, and the older operate-schema."""
+
+from __future__ import annotations
+
+import click
+
+from dmctl import files
+from dmctl.commands import pick
+from dmctl.session import Session
+from pkg.pb import dmmaster_pb2 as master
+from pkg.pb import dmworker_pb2 as worker
+
+_OLDER = {"get": worker.GetSchema, "set": worker.SetSchema, "remove": worker.RemoveSchema}
+
+
+@click.group("binlog-schema")
+def binlog_schema() -> None:
+    """Shows or changes the table structures that a paused task tracks, for the source given with -s."""
+
+
+def _request(
+    session: Session, op: worker.SchemaOp, task: str, database: str, table: str
+) -> master.OperateSchemaRequest:
+    session.one_source()
+    return master.OperateSchemaRequest(
+        op=op, task=files.task_name(task), sources=session.sources, database=database, table=table
+    )
+
+
+@binlog_schema.command("list")
+@click.argument("task")
+@click.argument("database")
+@click.argument("table")
+@click.pass_obj
+def list_(session: Session, task: str, database: str, table: str) -> None:
+    """Shows a table's tracked structure."""
+    session.run("OperateSchema", _request(session, worker.GetSchema, task, database, table))
+
+
+@binlog_schema.command("update")
+@click.argument("task")
+@click.argument("database")
+@click.argument("table")
+@click.argument("schema_file", required=False)
+@click.option("--flush/--no-flush", default=True, help="Write it into the checkpoint (always on).")
+@click.option("--sync", is_flag=True, help="Tell the master, too (optimistic).")
+@click.option("--from-source", is_flag=True, help="Take the structure from the upstream.")
+@click.option("--from-target", is_flag=True, help="Take the structure from the target.")
+@click.pass_obj
+def update(
+    session: Session,
+    task: str,
+    database: str,
+    table: str,
+    schema_file: str | None,
+    flush: bool,
+    sync: bool,
+    from_source: bool,
+    from_target: bool,
+) -> None:
+    """Sets a table's tracked structure, from a file with CREATE TABLE, from the upstream, or from the target."""
+    if sum((schema_file is not None, from_source, from_target)) != 1:
+        raise click.UsageError("exactly one of a schema file, --from-source and --from-target is needed")
+    request = _request(session, worker.SetSchema, task, database, table)
+    request.schema = files.read_text(schema_file) if schema_file else ""
+    request.flush = True
+    request.sync = sync
+    request.fromSource = from_source
+    request.fromTarget = from_target
+    session.run("OperateSchema", request)
+
+
+@binlog_schema.command("delete")
+@click.argument("task")
+@click.argument("database")
+@click.argument("table")
+@click.pass_obj
+def delete(session: Session, task: str, database: str, table: str) -> None:
+    """Forgets a table's tracked structure."""
+    session.run("OperateSchema", _request(session, worker.RemoveSchema, task, database, table))
+
+
+@click.command("operate-schema")
+@click.argument("operation", metavar="get|set|remove")
+@click.argument("task")
+@click.argument("schema_file", required=False)
+@click.option("-d", "--database", required=True)
+@click.option("-t", "--table", required=True)
+@click.option("--flush", is_flag=True)
+@click.option("--sync", is_flag=True)
+@click.pass_obj
+def operate_schema(
+    session: Session,
+    operation: str,
+    task: str,
+    schema_file: str | None,
+    database: str,
+    table: str,
+    flush: bool,
+    sync: bool,
+) -> None:
+    """Older spelling of binlog-schema."""
+    request = _request(session, _OLDER[pick(operation, list(_OLDER), "operation")], task, database, table)
+    if (operation == "set") != (schema_file is not None):
+        raise click.UsageError("set needs a schema file, and only set takes one")
+    request.schema = files.read_text(schema_file) if schema_file else ""
+    request.flush = flush
+    request.sync = sync
+    session.run("OperateSchema", request)

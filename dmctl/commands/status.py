@@ -1,0 +1,67 @@
+"""query-status."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import click
+
+from dmctl import files
+from dmctl.session import Session
+from pkg import pbjson
+from pkg.pb import dmmaster_pb2 as master
+from pkg.pb import dmworker_pb2 as worker
+
+_UNIFORM = (worker.New, worker.Finished, worker.Stopped)
+
+
+@click.command("query-status")
+@click.argument("task", required=False)
+@click.option("--more", is_flag=True, help="Show everything also when no task is named.")
+@click.pass_obj
+def query_status(session: Session, task: str | None, more: bool) -> None:
+    """Shows the status of tasks: a summary of all, or the details of one task or of the sources given with -s."""
+    name = files.task_name(task) if task else ""
+    answer = session.call("QueryStatus", master.QueryStatusListRequest(name=name, sources=session.sources))
+    brief = not (name or session.sources or more)
+    if brief and answer.result and all(source.result for source in answer.sources):
+        session.print(pbjson.marshal_indent(summary(answer)))
+    else:
+        session.show(answer)
+
+
+def summary(answer: master.QueryStatusListResponse) -> dict[str, Any]:
+    """One line of status a task."""
+    parts: dict[str, list[tuple[worker.SourceStatus, worker.SubTaskStatus]]] = defaultdict(list)
+    for source in answer.sources:
+        for subtask in source.subTaskStatus:
+            if subtask.name:
+                parts[subtask.name].append((source.sourceStatus, subtask))
+    tasks = [
+        {
+            "taskName": name,
+            "taskStatus": task_status(name, members),
+            "sources": [source.source for source, _ in members],
+        }
+        for name, members in sorted(parts.items())
+    ]
+    return {"result": answer.result, "msg": answer.msg, "tasks": tasks}
+
+
+def task_status(name: str, members: list[tuple[worker.SourceStatus, worker.SubTaskStatus]]) -> str:
+    """What stands for the whole task: the worst of its subtasks, as far as that can be said in a word."""
+    more = f"Please run `query-status {name}` to get more details."
+    if any(one.stage == worker.Paused and one.result.errors for _, one in members):
+        return f"Error - Some error occurred in subtask. {more}"
+    for source, one in members:
+        if one.stage == worker.Running and one.unit == worker.Sync and source.HasField("relayStatus"):
+            relay = source.relayStatus
+            if relay.stage != worker.Running:
+                stage = "Error" if relay.result.errors else worker.Stage.Name(relay.stage)
+                return f"Error - Relay status is {stage}. {more}"
+    stages = {one.stage for _, one in members}
+    if worker.Paused in stages:
+        return "Paused"
+    [common] = stages if len(stages) == 1 else [worker.Running]
+    return worker.Stage.Name(common) if common in _UNIFORM else "Running"

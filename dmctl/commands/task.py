@@ -1,0 +1,101 @@
+"""start-task, stop-task, pause-task, resume-task, check-task."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import click
+
+from dmctl import files
+from dmctl.failure import CommandError
+from dmctl.precheck_text import show_with_details
+from dmctl.session import Session
+from pkg import pbjson
+from pkg.errors import DMError
+from pkg.pb import dmmaster_pb2 as master
+from pkg.pb import dmworker_pb2 as worker
+
+
+@click.command("start-task")
+@click.argument("task_file")
+@click.option("--remove-meta", is_flag=True, help="Forget the task's earlier progress and start from the beginning.")
+@click.option("--start-time", default="", help="Begin at this time in the binlog, like '2026-01-02 03:04:05'.")
+@click.pass_obj
+def start_task(session: Session, task_file: str, remove_meta: bool, start_time: str) -> None:
+    """Starts a task as defined in its file."""
+    request = master.StartTaskRequest(
+        task=files.read_task(task_file), sources=session.sources, removeMeta=remove_meta, startTime=start_time
+    )
+    show_with_details(session, session.call("StartTask", request), "checkResult")
+
+
+@click.command("check-task")
+@click.argument("task_file")
+@click.option("-e", "--error", "errors", type=click.IntRange(min=0), default=10, help="Most errors to show.")
+@click.option("-w", "--warn", "warnings", type=click.IntRange(min=0), default=10, help="Most warnings to show.")
+@click.option("--start-time", default="", help="Begin at this time in the binlog, like '2026-01-02 03:04:05'.")
+@click.pass_obj
+def check_task(session: Session, task_file: str, errors: int, warnings: int, start_time: str) -> None:
+    """Checks whether a task could run."""
+    request = master.CheckTaskRequest(
+        task=files.read_task(task_file), errCnt=errors, warnCnt=warnings, startTime=start_time
+    )
+    show_with_details(session, session.call("CheckTask", request), "msg")
+
+
+def _operation(name: str, op: worker.TaskOp, text: str) -> click.Command:
+    @click.command(name, help=text)
+    @click.argument("task", required=False)
+    @click.option(
+        "--batch-size", type=click.IntRange(min=1), default=5, help="Without a task: how many at the same time."
+    )
+    @click.pass_obj
+    def command(session: Session, task: str | None, batch_size: int) -> None:
+        if task is None:
+            session.print(pbjson.marshal_indent(_operate_source(session, op, batch_size)))
+        else:
+            request = master.OperateTaskRequest(op=op, name=files.task_name(task), sources=session.sources)
+            session.run("OperateTask", request)
+
+    return command
+
+
+stop_task = _operation("stop-task", worker.Delete, "Stops a task, or all tasks of the one source given with -s.")
+pause_task = _operation("pause-task", worker.Pause, "Pauses a task, or all tasks of the one source given with -s.")
+resume_task = _operation("resume-task", worker.Resume, "Resumes a task, or all tasks of the one source given with -s.")
+
+
+def _operate_source(session: Session, op: worker.TaskOp, batch_size: int) -> dict[str, Any]:
+    """``op`` on every subtask of one source; what DM prints for it."""
+    if len(session.sources) != 1:
+        raise click.UsageError("can give only one source-name when task-name is not specified")
+    source = session.one_source()
+    status = session.call("QueryStatus", master.QueryStatusListRequest(sources=[source]))
+    if not status.result:
+        return {"result": False, "msg": status.msg, "tasks": []}
+    tasks = sorted({one.name for answer in status.sources for one in answer.subTaskStatus if one.name})
+    with ThreadPoolExecutor(batch_size) as pool:
+        results = list(pool.map(lambda task: _operate_one(session, op, task, source), tasks))
+    return {"result": True, "msg": "", "tasks": results}
+
+
+def _operate_one(session: Session, op: worker.TaskOp, task: str, source: str) -> dict[str, Any]:
+    name = worker.TaskOp.Name(op)
+    try:
+        answer = session.call("OperateTask", master.OperateTaskRequest(op=op, name=task, sources=[source]))
+    except (CommandError, DMError) as exc:
+        return {"task": task, "op": name, "result": False, "msg": str(exc), "sources": []}
+    return {
+        "task": task,
+        "op": name,
+        "result": answer.result,
+        "msg": answer.msg,
+        "sources": [_without_defaults(one) for one in answer.sources],
+    }
+
+
+def _without_defaults(answer: worker.CommonWorkerResponse) -> dict[str, Any]:
+    """This form leaves out what is empty or false."""
+    values = {"result": answer.result, "msg": answer.msg, "source": answer.source, "worker": answer.worker}
+    return {key: value for key, value in values.items() if value}

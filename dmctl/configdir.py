@@ -1,0 +1,68 @@
+"""The folder that ``config export`` writes and ``config import`` reads."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from dmctl.failure import CommandError
+
+RELAY_WORKERS = "relay_workers.json"
+#: What stands for a password in exported files.
+HIDDEN = "******"
+
+
+def write_file(path: str | Path, text: str) -> None:
+    """Writes a file that only its owner may read. Raises :class:`CommandError` if it can't be written."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as exc:
+        raise CommandError(f"can not write config to file {path}: {exc.strerror}") from exc
+
+
+def export(folder: str, tasks: Mapping[str, str], sources: Mapping[str, str]) -> None:
+    """Writes ``tasks/<name>.yaml``, ``sources/<id>.yaml`` and ``relay_workers.json`` under ``folder``."""
+    root = Path(folder)
+    for kind, texts in (("tasks", tasks), ("sources", sources)):
+        try:
+            (root / kind).mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as exc:
+            raise CommandError(f"can not create directory {root / kind}: {exc.strerror}") from exc
+        for name, text in sorted(texts.items()):
+            write_file(root / kind / f"{name}.yaml", text)
+    write_file(root / RELAY_WORKERS, json.dumps({}) + "\n")
+
+
+def read(folder: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """(file, text) of the sources and of the tasks in ``folder``.
+
+    Raises :class:`CommandError` for a folder without them, and for files whose passwords were hidden at export: they
+    must be filled in first.
+    """
+    root = Path(folder)
+    found: list[list[tuple[str, str]]] = []
+    for kind in ("sources", "tasks"):
+        paths = sorted((root / kind).glob("*.yaml"))
+        found.append([(str(path), path.read_text(encoding="utf-8")) for path in paths])
+    sources, tasks = found
+    if not sources and not tasks:
+        raise CommandError(f"there are no files in {root / 'sources'} and {root / 'tasks'}")
+    hidden = [path for path, text in sources + tasks if HIDDEN in text]
+    if hidden:
+        raise CommandError(f"passwords are hidden ({HIDDEN}) in {', '.join(hidden)}: fill them in, then import again")
+    return sources, tasks
+
+
+def has_relay_workers(folder: str) -> bool:
+    """Whether the export had workers that pull relay logs."""
+    path = Path(folder) / RELAY_WORKERS
+    try:
+        return bool(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError) as exc:
+        raise CommandError(f"can not read {path}: {exc}") from exc

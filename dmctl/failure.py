@@ -1,0 +1,11 @@
+"""What ends a command: a wrong call, or something that went wrong before there was an answer to print."""
+
+from __future__ import annotations
+
+
+class UsageError(Exception):
+    """The command was called in a way that it doesn't know; the text says what it expects."""
+
+
+class CommandError(Exception):
+    """The command could not be carried out here (a file, the network); the text is for the operator."""

@@ -1,0 +1,112 @@
+"""Task and source files on the operator's side: read, checked for what only this side sees, made self-contained."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from dmctl.failure import CommandError
+
+_TLS_KEYS = ("ssl-ca", "ssl-cert", "ssl-key")
+
+
+def read_text(path: str) -> str:
+    """The file's text. Raises :class:`CommandError` if it can't be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        reason = exc.strerror if isinstance(exc, OSError) else exc
+        raise CommandError(f"get file content error: open {path}: {reason}") from exc
+
+
+def read_task(path: str) -> str:
+    """A task file's text, ready to be sent. Raises :class:`CommandError` for what this side can tell is wrong."""
+    text = read_text(path)
+    root = _root(text, path)
+    if root is None:
+        return text
+    is_sharding, mode = _scalar(root, "is-sharding"), _scalar(root, "shard-mode")
+    sharded = is_sharding is not None and is_sharding.value.lower() == "true"
+    if sharded and mode is not None and mode.value not in ("", "pessimistic"):
+        raise CommandError(
+            f"{path}:{mode.start_mark.line + 1}: shard-mode {mode.value!r} contradicts is-sharding: true (which means "
+            "pessimistic); please remove is-sharding"
+        )
+    return _inline_tls(text, root, "target-database", path)
+
+
+def read_source(path: str) -> str:
+    """A source file's text, ready to be sent. Raises :class:`CommandError` for a file that can't be read."""
+    text = read_text(path)
+    root = _root(text, path)
+    return text if root is None else _inline_tls(text, root, "from", path)
+
+
+def source_id(path: str) -> str:
+    """The ``source-id`` in a source file. Raises :class:`CommandError` if there is none."""
+    root = _root(read_text(path), path)
+    node = None if root is None else _scalar(root, "source-id")
+    if node is None or not node.value:
+        raise CommandError(f"{path}: it has no source-id")
+    return str(node.value)
+
+
+def task_name(argument: str) -> str:
+    """The task that ``argument`` means: a task file's ``name`` if it looks like a readable file, else itself."""
+    if not argument.endswith((".yaml", ".yml")) or not Path(argument).is_file():
+        return argument
+    root = _root(read_text(argument), argument)
+    node = None if root is None else _scalar(root, "name")
+    if node is None or not node.value:
+        raise CommandError(f"{argument}: the task file has no name")
+    return str(node.value)
+
+
+def _root(text: str, path: str) -> yaml.MappingNode | None:
+    """The document's mapping; None for something else, which the master will refuse with a better text."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as exc:
+        mark = getattr(exc, "problem_mark", None)
+        place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else path
+        raise CommandError(f"{place}: not YAML: {getattr(exc, 'problem', None) or exc}") from exc
+    return root if isinstance(root, yaml.MappingNode) else None
+
+
+def _member(mapping: yaml.MappingNode, key: str) -> yaml.Node | None:
+    return next((value for name, value in mapping.value if name.value == key), None)
+
+
+def _scalar(mapping: yaml.MappingNode, key: str) -> yaml.ScalarNode | None:
+    node = _member(mapping, key)
+    return node if isinstance(node, yaml.ScalarNode) else None
+
+
+def _inline_tls(text: str, root: yaml.MappingNode, parent: str, path: str) -> str:
+    """``text`` with the TLS files of ``<parent>.security`` put in, since the master can't see this side's files.
+
+    Each ``ssl-ca: file`` becomes ``ssl-ca-base64: content`` in its place, so that the lines of everything else (and
+    with them the places in the master's messages) stay.
+    """
+    for key_node, value_node in reversed(list(_tls_entries(root, parent))):
+        try:
+            content = base64.b64encode(Path(value_node.value).read_bytes()).decode("ascii")
+        except OSError as exc:
+            place = f"{path}:{value_node.start_mark.line + 1}"
+            raise CommandError(f"{place}: {key_node.value}: open {value_node.value}: {exc.strerror}") from exc
+        entry = f'{key_node.value}-base64: "{content}"'
+        text = text[: key_node.start_mark.index] + entry + text[value_node.end_mark.index :]
+    return text
+
+
+def _tls_entries(root: yaml.MappingNode, parent: str) -> Iterator[tuple[yaml.ScalarNode, yaml.ScalarNode]]:
+    database = _member(root, parent)
+    security = _member(database, "security") if isinstance(database, yaml.MappingNode) else None
+    if not isinstance(security, yaml.MappingNode):
+        return
+    for key, value in security.value:
+        if key.value in _TLS_KEYS and isinstance(value, yaml.ScalarNode) and value.value:
+            yield key, value

@@ -1,0 +1,60 @@
+"""What a command works with: the global options, the connection, and standard output."""
+
+from __future__ import annotations
+
+import sys
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.message import Message
+
+from dmctl.failure import UsageError
+from dmctl.options import Options
+from pkg import pbjson
+
+if TYPE_CHECKING:
+    from dmctl.client import MasterClient
+
+
+class Session:
+    """One run of ``dmctl``, or one interactive line."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    @property
+    def sources(self) -> list[str]:
+        """The sources given with ``-s``, in order."""
+        return list(self.options.sources)
+
+    def one_source(self) -> str:
+        """The only source given. Raises :class:`UsageError` if there is none or more than one."""
+        if len(self.sources) != 1:
+            raise UsageError(f"exactly one source must be given with -s/--source, not {len(self.sources)}")
+        return self.sources[0]
+
+    @cached_property
+    def client(self) -> MasterClient:
+        # gRPC takes a tenth of a second to load; help, usage errors and local checks do without it.
+        from dmctl.client import MasterClient
+
+        return MasterClient(self.options)
+
+    def call(self, method: str, request: Message) -> Any:
+        """One RPC of the master; see :meth:`dmctl.client.MasterClient.call` for what it raises."""
+        return self.client.call(method, request)
+
+    def run(self, method: str, request: Message) -> None:
+        """One RPC whose answer is the command's answer."""
+        self.show(self.call(method, request))
+
+    def show(self, message: Message) -> None:
+        self.print(pbjson.to_json(message))
+
+    def print(self, text: str) -> None:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+    def close(self) -> None:
+        if "client" in self.__dict__:
+            self.client.close()

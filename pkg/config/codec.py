@@ -1,0 +1,138 @@
+"""Configurations as text for etcd: JSON, lossless both ways, passwords encrypted when there is a secret key.
+
+The text is for our own programs. A field that a newer version added is filled with its default when an older text
+is read; a field that this version does not know is an error, because acting without it could do harm.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import json
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+from pkg import errors
+from pkg.config import encrypt
+from pkg.config.model import SourceConfig, SubTaskConfig
+
+_T = TypeVar("_T")
+_PASSWORD = "password"
+_SEALED = "password-encrypted"
+
+
+def encode_source(config: SourceConfig, key: bytes | None = None) -> str:
+    """``key`` defaults to the process's secret key; with none, passwords stay plain."""
+    return _encode(config, key)
+
+
+def decode_source(text: str, key: bytes | None = None) -> SourceConfig:
+    """Raises 20035 for text that :func:`encode_source` did not write, 20010 when the key does not fit."""
+    return _decode(SourceConfig, text, key)
+
+
+def encode_subtask(config: SubTaskConfig, key: bytes | None = None) -> str:
+    """``key`` defaults to the process's secret key; with none, passwords stay plain."""
+    return _encode(config, key)
+
+
+def decode_subtask(text: str, key: bytes | None = None) -> SubTaskConfig:
+    """Raises 20035 for text that :func:`encode_subtask` did not write, 20010 when the key does not fit."""
+    return _decode(SubTaskConfig, text, key)
+
+
+def _encode(config: object, key: bytes | None) -> str:
+    return json.dumps(_to_json(config, encrypt.secret_key() if key is None else key), separators=(",", ":"))
+
+
+def _decode(cls: type[_T], text: str, key: bytes | None) -> _T:
+    try:
+        data = json.loads(text)
+        return cast(_T, _from_json(cls, data, cls.__name__, encrypt.secret_key() if key is None else key))
+    except (ValueError, TypeError) as exc:
+        raise errors.new(
+            "ConfigEtcdParse",
+            f"a stored {cls.__name__} cannot be read",
+            # A JSON error's text is a place, ours are field names: neither holds a value.
+            raw=exc,
+            workaround="Was it written by a newer version? Stop the task or source and create it again.",
+        ) from None
+
+
+def _to_json(value: object, key: bytes) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        data = {field.name: _to_json(getattr(value, field.name), key) for field in dataclasses.fields(value)}
+        if key and data.get(_PASSWORD):
+            data[_SEALED] = encrypt.encrypt(data.pop(_PASSWORD), key)
+        return data
+    if isinstance(value, tuple):
+        return [_to_json(item, key) for item in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    return value
+
+
+@functools.cache
+def _hints(cls: type) -> Mapping[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def _from_json(kind: Any, data: Any, place: str, key: bytes) -> Any:
+    """``data`` as a value of type ``kind``; raises ``ValueError`` that names the field's path."""
+    origin = typing.get_origin(kind)
+    if origin is typing.Union or origin is types.UnionType:
+        options = [option for option in typing.get_args(kind) if option is not type(None)]
+        return None if data is None else _from_json(options[0], data, place, key)
+    if origin is typing.Literal:
+        if data not in typing.get_args(kind):
+            raise ValueError(f"{place}: not one of {typing.get_args(kind)}")
+        return data
+    if origin is tuple:
+        return _tuple_from_json(typing.get_args(kind), data, place, key)
+    if dataclasses.is_dataclass(kind):
+        return _object_from_json(cast(type, kind), data, place, key)
+    if kind is bytes:
+        return base64.b64decode(data, validate=True)
+    if kind is float and type(data) is int:
+        return float(data)
+    if type(data) is not kind:
+        raise ValueError(f"{place}: a {type(data).__name__} instead of a {kind.__name__}")
+    return data
+
+
+def _tuple_from_json(args: tuple[Any, ...], data: Any, place: str, key: bytes) -> tuple[Any, ...]:
+    if not isinstance(data, list):
+        raise ValueError(f"{place}: no list")
+    if len(args) == 2 and args[1] is Ellipsis:
+        return tuple(_from_json(args[0], item, f"{place}[{i}]", key) for i, item in enumerate(data))
+    if len(args) != len(data):
+        raise ValueError(f"{place}: {len(data)} items instead of {len(args)}")
+    return tuple(_from_json(arg, item, place, key) for arg, item in zip(args, data, strict=True))
+
+
+def _object_from_json(cls: type, data: Any, place: str, key: bytes) -> Any:
+    if not isinstance(data, dict):
+        raise ValueError(f"{place}: no object")
+    fields = dict(data)
+    if _SEALED in fields:
+        fields[_PASSWORD] = _unseal(fields.pop(_SEALED), place, key)
+    hints = _hints(cls)
+    unknown = sorted(set(fields) - set(hints))
+    if unknown:
+        raise ValueError(f"{place}: unknown field {unknown[0]!r}")
+    return cls(**{name: _from_json(hints[name], item, f"{place}.{name}", key) for name, item in fields.items()})
+
+
+def _unseal(text: Any, place: str, key: bytes) -> str:
+    try:
+        return encrypt.decrypt(str(text), key)
+    except errors.DMError as exc:
+        raise errors.new(
+            "ConfigDecryptDBPassword",
+            f"the stored password of {place} cannot be decrypted",
+            raw=exc.message,
+            workaround="Start dm-master with the secret-key-path that the source or task was created with.",
+        ) from None

@@ -1,0 +1,140 @@
+"""Passwords in files: ``base64(IV + "@" + AES-256-CFB(password))`` under one secret key of the cluster.
+
+The form and the key file are DM's, so that old files stay valid. The key belongs to the process: the master reads
+it from ``secret-key-path``, a worker gets it when it registers.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pkg import errors
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.modes import ModeWithInitializationVector
+
+KEY_BYTES = 32
+_IV_BYTES = 16
+_SEPARATOR = b"@"
+_KEY_WORKAROUND = "Make one with `openssl rand -hex 32 > FILE` and set secret-key-path to FILE."
+
+
+class _Keyring:
+    """Holds the process's key outside of any repr."""
+
+    key: bytes = b""
+
+
+def set_secret_key(key: bytes) -> None:
+    """Sets the process's key: 32 bytes, or empty for none. Raises 11044 for any other length."""
+    if key and len(key) != KEY_BYTES:
+        raise errors.new(
+            "EncryptSecretKeyNotValid",
+            f"the secret key has {len(key)} bytes instead of {KEY_BYTES}",
+            workaround=_KEY_WORKAROUND,
+        )
+    _Keyring.key = key
+
+
+def secret_key() -> bytes:
+    """The process's key; empty when none is set."""
+    return _Keyring.key
+
+
+def read_secret_key(path: str) -> bytes:
+    """Reads a key file of 64 hex digits; an empty path means no key. Raises 20067."""
+    if not path:
+        return b""
+    try:
+        text = Path(path).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise errors.new(
+            "ConfigSecretKeyPath",
+            f"cannot read the secret key file {path}",
+            # A UnicodeDecodeError quotes the file's bytes, which may be most of a key.
+            raw=exc if isinstance(exc, OSError) else "the file is not plain text",
+            workaround=_KEY_WORKAROUND,
+        ) from None
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(text) != 2 * KEY_BYTES or len(key) != KEY_BYTES:
+        raise errors.new(
+            "ConfigSecretKeyPath",
+            f"the secret key file {path} must hold exactly {2 * KEY_BYTES} hex digits, it holds {len(text)} characters",
+            workaround=_KEY_WORKAROUND,
+        )
+    return key
+
+
+def encrypt(plain: str, key: bytes | None = None) -> str:
+    """The password as ciphertext, different at each call. ``key`` defaults to the process's. Raises 11044."""
+    initial = os.urandom(_IV_BYTES)
+    encryptor = _cipher(_usable(key), initial).encryptor()
+    sealed = encryptor.update(plain.encode("utf-8")) + encryptor.finalize()
+    return base64.b64encode(initial + _SEPARATOR + sealed).decode("ascii")
+
+
+def decrypt(text: str, key: bytes | None = None) -> str:
+    """Opens what :func:`encrypt` made.
+
+    Raises 11044 without a key, 11050 for text that is no base64, 11047 or 11048 for base64 of another content.
+    """
+    usable = _usable(key)
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise errors.new("EncCipherTextBase64Decode", "the encrypted password is not base64") from None
+    if len(data) < _IV_BYTES + len(_SEPARATOR):
+        raise errors.new("CiphertextLenNotValid", f"the encrypted password has just {len(data)} bytes")
+    if data[_IV_BYTES : _IV_BYTES + 1] != _SEPARATOR:
+        raise errors.new("CiphertextContextNotValid", "the encrypted password lacks the separator after its first part")
+    decryptor = _cipher(usable, data[:_IV_BYTES]).decryptor()
+    plain = decryptor.update(data[_IV_BYTES + 1 :]) + decryptor.finalize()
+    try:
+        return plain.decode("utf-8")
+    except UnicodeDecodeError:
+        raise errors.new(
+            "CiphertextContextNotValid",
+            "the encrypted password was made with another secret key",
+            workaround="Encrypt it again with `dmctl encrypt`.",
+        ) from None
+
+
+def plain_password(text: str, key: bytes | None = None) -> str:
+    """What a password in a file means: decrypted if it is ciphertext under the key, otherwise as it stands."""
+    usable = secret_key() if key is None else key
+    if not text or not usable:
+        return text
+    try:
+        return decrypt(text, usable)
+    except errors.DMError:
+        return text  # DM's rule: whatever does not decrypt is a plain password
+
+
+def _usable(key: bytes | None) -> bytes:
+    chosen = secret_key() if key is None else key
+    if len(chosen) != KEY_BYTES:
+        raise errors.new(
+            "EncryptSecretKeyNotValid",
+            "no secret key is set, so nothing can be encrypted or decrypted"
+            if not chosen
+            else f"the secret key has {len(chosen)} bytes instead of {KEY_BYTES}",
+            workaround="Set secret-key-path in dm-master's configuration. " + _KEY_WORKAROUND,
+        )
+    return chosen
+
+
+def _cipher(key: bytes, initial: bytes) -> Cipher[ModeWithInitializationVector]:
+    # Imported here: dmctl reads task files too, and must start fast.
+    from cryptography.hazmat.decrepit.ciphers.modes import CFB
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import AES
+
+    return Cipher(AES(key), CFB(initial))

@@ -1,0 +1,295 @@
+"""dm-master's settings: flags over a strict TOML file, checked and completed with DM's defaults."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from importlib import resources
+from typing import Any
+from urllib.parse import urlsplit
+
+from pkg import errors
+from pkg.config.encrypt import read_secret_key
+from pkg.config.model import SecurityConfig
+from pkg.config.program import (
+    COMMON_OPTIONS,
+    Codes,
+    Option,
+    check_logging,
+    read_settings,
+    take_security,
+    to_toml,
+    usage,
+)
+from pkg.config.units import format_duration, is_unspecified, join_address, split_address
+
+_MIB = 1024 * 1024
+_LEAST_QUOTA = 500 * _MIB
+#: Where the embedded etcd listens for the cluster's programs, counted from the master's own port.
+CLIENT_PORT_OFFSET = 1000
+
+CODES = Codes(
+    flags="MasterConfigParseFlagSet",
+    arguments="MasterConfigInvalidFlag",
+    unknown_key="MasterConfigUnknownItem",
+    toml="MasterConfigTomlTransform",
+)
+
+OPTIONS = (
+    *COMMON_OPTIONS,
+    Option("name", help="name of this master, unique in the cluster"),
+    Option("master-addr", help="address to listen on, host:port or :port"),
+    Option("advertise-addr", help="address that others reach this master at"),
+    Option("peer-urls", help="URLs where the embedded etcd listens for its peers"),
+    Option("advertise-peer-urls", help="URLs that peers reach the embedded etcd at"),
+    Option("initial-cluster", help="name=url,... of all masters of a new cluster"),
+    Option("initial-cluster-state", help="new or existing", flag=False),
+    Option("join", help="addresses of a running cluster's masters, to join it"),
+    Option("data-dir", help="folder of the embedded etcd's data"),
+    Option("max-txn-ops", "int", "most operations in one etcd transaction"),
+    Option("max-request-bytes", "int", "largest request that etcd takes, in bytes"),
+    Option("auto-compaction-mode", help="periodic or revision"),
+    Option("auto-compaction-retention", help="how much etcd history to keep, such as 1h"),
+    Option("quota-backend-bytes", "int", "largest size of etcd's data, in bytes"),
+    Option("openapi", "bool", "serve the OpenAPI"),
+    Option("rpc-timeout", "duration", flag=False),
+    Option("rpc-rate-limit", "float", flag=False),
+    Option("rpc-rate-burst", "int", flag=False),
+    Option("v1-sources-path", help="folder of sources of DM 1.0 to import"),
+    Option("secret-key-path", help="file of 64 hex digits, the key that passwords are encrypted with"),
+    Option("etcd-endpoints", "list", "use this etcd instead of an embedded one"),
+    Option("etcd-client-urls", help="URLs where the embedded etcd serves the cluster's programs"),
+    Option("election-ttl", "int", flag=False),
+    Option("experimental.openapi", "bool", flag=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MasterConfig:
+    """Checked settings of a dm-master. Durations are seconds, sizes bytes.
+
+    ``version``, ``print_sample_config`` and ``help`` ask for a text instead of a run; the rest is unchecked then.
+    ``etcd_endpoints`` non-empty means an external etcd: no embedded one is started.
+    """
+
+    config: str = ""
+    version: bool = False
+    print_sample_config: bool = False
+    help: bool = False
+    name: str = ""
+    log_level: str = "info"
+    log_file: str = ""
+    log_format: str = "text"
+    log_rotate: str = ""
+    master_addr: str = ""
+    advertise_addr: str = ""
+    peer_urls: str = "http://127.0.0.1:8291"
+    advertise_peer_urls: str = ""
+    initial_cluster: str = ""
+    initial_cluster_state: str = "new"
+    join: str = ""
+    data_dir: str = ""
+    max_txn_ops: int = 2048
+    max_request_bytes: int = 1536 * 1024
+    auto_compaction_mode: str = "periodic"
+    auto_compaction_retention: str = "1h"
+    quota_backend_bytes: int = 2048 * _MIB
+    openapi: bool = False
+    rpc_timeout: float = 30.0
+    rpc_rate_limit: float = 10.0
+    rpc_rate_burst: int = 40
+    v1_sources_path: str = ""
+    secret_key_path: str = ""
+    etcd_endpoints: tuple[str, ...] = ()
+    etcd_client_urls: str = ""
+    election_ttl: int = 60
+    security: SecurityConfig | None = None
+    secret_key: bytes = field(default=b"", repr=False)
+
+    @property
+    def listen(self) -> tuple[str, int]:
+        """Host and port to listen on; the host may be empty for all interfaces."""
+        return split_address(self.master_addr)
+
+    @property
+    def join_addresses(self) -> tuple[str, ...]:
+        return tuple(part.strip() for part in self.join.split(",") if part.strip())
+
+    def to_toml(self) -> str:
+        """The effective settings, without any secret."""
+        hidden = {"config", "version", "print_sample_config", "help", "security", "secret_key"}
+        shown: dict[str, Any] = {
+            f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self) if f.name not in hidden
+        }
+        shown["rpc-timeout"] = format_duration(self.rpc_timeout)
+        return to_toml({**shown, **security_settings(self.security)})
+
+
+def security_settings(security: SecurityConfig | None) -> dict[str, Any]:
+    """The TLS settings that may be shown: paths and names, never key material."""
+    chosen = security or SecurityConfig()
+    return {
+        "ssl-ca": chosen.ssl_ca,
+        "ssl-cert": chosen.ssl_cert,
+        "ssl-key": chosen.ssl_key,
+        "cert-allowed-cn": chosen.cert_allowed_cn,
+    }
+
+
+def load_master_config(argv: Sequence[str]) -> MasterConfig:
+    """Reads the command line (without the program's name) and the file that it names.
+
+    Raises 38010, 38012 (flags), 20018 (unreadable file), 38013 (TOML, wrong type), 38011 (unknown key), 38014 (a
+    duration), 38035, 38039, 38042, 38050 (addresses), 38037 (etcd settings), 20067 (secret key) or
+    38053 (v1-sources-path).
+    """
+    if any(word in ("-h", "-help", "--help") for word in argv):
+        return MasterConfig(help=True)
+    values = read_settings(argv, OPTIONS, CODES)
+    security = take_security(values)
+    openapi = values.pop("experimental_openapi", False)
+    config = MasterConfig(**values, security=security)
+    if config.version or config.print_sample_config:
+        return config
+    return _adjust(replace(config, openapi=config.openapi or openapi))
+
+
+def _adjust(config: MasterConfig) -> MasterConfig:
+    check_logging(config.log_level, config.log_format, CODES)
+    _check_ranges(config)
+    if config.v1_sources_path:
+        raise errors.new(
+            "MasterFailToImportFromV10x",
+            "v1-sources-path: importing sources of DM 1.0 is not supported yet",
+            workaround="Remove the key and add the sources by `dmctl operate-source create`.",
+        )
+    advertise = _advertise_addr(config)
+    name = config.name or f"dm-master-{socket.gethostname()}"
+    peers = config.advertise_peer_urls or config.peer_urls
+    if not config.etcd_endpoints:
+        _check_urls("peer-urls", config.peer_urls)
+        _check_advertised_peers(peers)
+        _check_bootstrap(config)
+    members = ",".join(f"{name}={url.strip()}" for url in peers.split(","))
+    return replace(
+        config,
+        name=name,
+        advertise_addr=advertise,
+        advertise_peer_urls=peers,
+        initial_cluster=config.initial_cluster or ("" if config.join else members),
+        data_dir=config.data_dir or f"default.{name}",
+        etcd_client_urls=config.etcd_client_urls or _client_url(advertise, config.security),
+        quota_backend_bytes=max(config.quota_backend_bytes, _LEAST_QUOTA),
+        secret_key=read_secret_key(config.secret_key_path),
+    )
+
+
+def _check_ranges(config: MasterConfig) -> None:
+    if config.rpc_timeout <= 0:
+        raise errors.new(
+            "MasterConfigTimeoutParse", "rpc-timeout must be positive", workaround='Set it to "30s", the default.'
+        )
+    for key in ("max-txn-ops", "max-request-bytes", "rpc-rate-burst", "election-ttl"):
+        if getattr(config, key.replace("-", "_")) <= 0:
+            raise errors.new("MasterConfigTomlTransform", f"{key} must be positive", workaround="Remove it.")
+    if config.rpc_rate_limit <= 0:
+        raise errors.new("MasterConfigTomlTransform", "rpc-rate-limit must be positive", workaround="Remove it.")
+
+
+def _advertise_addr(config: MasterConfig) -> str:
+    try:
+        host, _ = split_address(config.master_addr)
+    except ValueError as exc:
+        raise errors.new(
+            "MasterHostPortNotValid",
+            f"master-addr {config.master_addr!r} is not valid",
+            raw=exc,
+            workaround="Set master-addr to host:port, such as 192.168.0.1:8261.",
+        ) from None
+    if not config.advertise_addr:
+        if is_unspecified(host):
+            raise errors.new(
+                "MasterHostPortNotValid",
+                f"master-addr {config.master_addr!r} has no host that others can reach, and advertise-addr is not set",
+                workaround="Set advertise-addr to this machine's host:port.",
+            )
+        return config.master_addr
+    try:
+        host, _ = split_address(config.advertise_addr)
+    except ValueError as exc:
+        raise _bad_advertise(config.advertise_addr, exc) from None
+    if is_unspecified(host):
+        raise _bad_advertise(config.advertise_addr, None)
+    return config.advertise_addr
+
+
+def _bad_advertise(address: str, raw: ValueError | None) -> errors.DMError:
+    return errors.new(
+        "MasterAdvertiseAddrNotValid",
+        f"advertise-addr {address!r} is no address that others can reach",
+        raw=raw,
+        workaround="Set advertise-addr to this machine's host:port.",
+    )
+
+
+def _check_urls(key: str, urls: str) -> None:
+    for url in urls.split(","):
+        try:
+            parts = urlsplit(url.strip())
+            valid = parts.scheme in ("http", "https") and parts.port is not None
+        except ValueError:
+            valid = False
+        if not valid:
+            raise errors.new(
+                "MasterParseURLFail",
+                f"{key}: {url!r} is no URL such as http://192.168.0.1:8291",
+                workaround=f"Write each URL of {key} as http://host:port or https://host:port.",
+            )
+
+
+def _check_advertised_peers(urls: str) -> None:
+    _check_urls("advertise-peer-urls", urls)
+    for url in urls.split(","):
+        if is_unspecified(urlsplit(url.strip()).hostname or ""):
+            raise errors.new(
+                "MasterAdvertisePeerURLsNotValid",
+                f"advertise-peer-urls: {url!r} is no URL that others can reach",
+                workaround="Set advertise-peer-urls to this machine's URLs.",
+            )
+
+
+def _check_bootstrap(config: MasterConfig) -> None:
+    if config.join and config.initial_cluster:
+        raise errors.new(
+            "MasterGenEmbedEtcdConfigFail",
+            "join and initial-cluster exclude each other",
+            workaround="Keep initial-cluster for a new cluster, join for a member added to a running one.",
+        )
+    for key, allowed in (
+        ("initial-cluster-state", ("new", "existing")),
+        ("auto-compaction-mode", ("periodic", "revision")),
+    ):
+        value = getattr(config, key.replace("-", "_"))
+        if value not in allowed:
+            raise errors.new(
+                "MasterGenEmbedEtcdConfigFail",
+                f"{key} {value!r} is not valid",
+                workaround=f"Set it to {' or '.join(allowed)}.",
+            )
+
+
+def _client_url(advertise: str, security: SecurityConfig | None) -> str:
+    host, port = split_address(advertise)
+    offset = CLIENT_PORT_OFFSET if port + CLIENT_PORT_OFFSET < 65536 else -CLIENT_PORT_OFFSET
+    return f"{'https' if security else 'http'}://{join_address(host, port + offset)}"
+
+
+def sample_master_config() -> str:
+    """What ``-print-sample-config`` prints: the commented sample file."""
+    return resources.files("pkg.config.samples").joinpath("dm-master.toml").read_text(encoding="utf-8")
+
+
+def master_usage() -> str:
+    """What ``-h`` prints."""
+    return usage("dm-master", OPTIONS)

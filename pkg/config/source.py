@@ -1,0 +1,208 @@
+"""Source files (``operate-source create``): strict YAML in, :class:`SourceConfig` out, and back with secrets hidden."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from pkg.binlog.position import file_number
+from pkg.config.database import read_database
+from pkg.config.filters import read_filter
+from pkg.config.keys import SOURCE
+from pkg.config.model import BinlogFilterRule, CheckerConfig, DBConfig, PurgeConfig, SecurityConfig, SourceConfig
+from pkg.config.units import format_duration
+from pkg.config.yaml_reader import REDACTED, Section, dump_yaml, read_document
+from pkg.errors import DMError
+
+LONGEST_SOURCE_ID = 32
+_YAML = "ConfigYamlTransform"
+_IGNORED = ("auto-fix-gtid", "meta-dir", "charset", "tracer")
+
+
+def load_source(text: str, path: str = "source.yaml", warnings: list[str] | None = None) -> SourceConfig:
+    """Reads a source file; what has no effect is told in ``warnings``.
+
+    Raises 20003 (keys, types, features to come), 40005, 40006 (source-id), 40007 (relay-binlog-name), 11010
+    (flavor), 20037 (filters) or 20043 (checker), each with its place.
+    """
+    notes = warnings if warnings is not None else []
+    top = read_document(text, path, SOURCE)
+    notes += [f"{key} has no effect" for key in _IGNORED if top.has(key)]
+    if top.has("relay-dir"):
+        notes.append("relay-dir of a source is deprecated: set relay-dir of the worker")
+    _refuse_later_features(top)
+    database = top.section("from")
+    if database is None:
+        raise top.error(_YAML, "from", "from is missing", "Add host, port, user and password of the upstream.")
+    return SourceConfig(
+        source_id=_source_id(top),
+        from_=read_database(database, _YAML, notes),
+        enable=top.flag("enable", True),
+        enable_gtid=top.flag("enable-gtid", False),
+        enable_relay=top.flag("enable-relay", False),
+        relay_dir=top.text("relay-dir"),
+        relay_binlog_name=_relay_binlog_name(top),
+        relay_binlog_gtid=top.text("relay-binlog-gtid"),
+        flavor=_flavor(top),
+        server_id=top.whole("server-id", 0, most=2**32 - 1),
+        purge=_purge(top.section("purge")),
+        checker=_checker(top.section("checker")),
+        case_sensitive=top.flag("case-sensitive", False),
+        filters=tuple(_filters(top)),
+    )
+
+
+def _refuse_later_features(top: Section) -> None:
+    if top.flag("enable-relay", False):
+        raise top.error(_YAML, "enable-relay", "relay logs are not supported yet", "Set enable-relay: false.")
+    if not top.flag("enable", True):
+        raise top.error(
+            _YAML, "enable", "a disabled source is not supported yet", "Remove the key, or create the source later."
+        )
+
+
+def _source_id(top: Section) -> str:
+    source_id = top.text("source-id")
+    if not source_id:
+        raise top.error("WorkerNeedSourceID", "source-id", "source-id is missing", "Name the source, unique.")
+    if len(source_id) > LONGEST_SOURCE_ID:
+        raise top.error(
+            "WorkerTooLongSourceID",
+            "source-id",
+            f"source-id has {len(source_id)} characters, at most {LONGEST_SOURCE_ID} are allowed",
+            "Choose a shorter one.",
+        )
+    return source_id
+
+
+def _relay_binlog_name(top: Section) -> str:
+    name = top.text("relay-binlog-name")
+    if name:
+        try:
+            file_number(name)
+        except DMError as exc:
+            raise top.error(
+                "WorkerRelayBinlogName", "relay-binlog-name", exc.message, "Name a file such as mysql-bin.000001."
+            ) from None
+    return name
+
+
+def _flavor(top: Section) -> str:
+    flavor = top.text("flavor").lower()
+    if flavor not in ("", "mysql", "mariadb"):
+        raise top.error(
+            "NotSupportedFlavor",
+            "flavor",
+            f"flavor {flavor!r} is not supported",
+            "Set mysql or mariadb, or remove the key: the upstream is asked then.",
+        )
+    return flavor
+
+
+def _purge(section: Section | None) -> PurgeConfig:
+    default = PurgeConfig()
+    if section is None:
+        return default
+    return PurgeConfig(
+        interval=section.whole("interval", default.interval),
+        expires=section.whole("expires", default.expires),
+        remain_space=section.whole("remain-space", default.remain_space),
+    )
+
+
+def _checker(section: Section | None) -> CheckerConfig:
+    default = CheckerConfig()
+    if section is None:
+        return default
+    checker = CheckerConfig(
+        check_enable=section.flag("check-enable", default.check_enable),
+        backoff_rollback=section.seconds("backoff-rollback", default.backoff_rollback),
+        backoff_max=section.seconds("backoff-max", default.backoff_max),
+        check_interval=section.seconds("check-interval", default.check_interval),
+        backoff_min=section.seconds("backoff-min", default.backoff_min),
+        backoff_jitter=section.flag("backoff-jitter", default.backoff_jitter),
+        backoff_factor=section.number("backoff-factor", default.backoff_factor),
+    )
+    if checker.backoff_max < checker.backoff_min:
+        raise section.error(
+            "ConfigCheckerMaxTooSmall",
+            "backoff-max",
+            f"backoff-max {format_duration(checker.backoff_max)} is less than"
+            f" backoff-min {format_duration(checker.backoff_min)}",
+            "Raise backoff-max.",
+        )
+    if checker.backoff_min <= 0 or checker.check_interval <= 0 or checker.backoff_rollback <= 0:
+        raise section.error(_YAML, "backoff-min", "the checker's times must be positive", "Remove the key.")
+    if checker.backoff_factor < 1:
+        raise section.error(_YAML, "backoff-factor", "backoff-factor must be at least 1", "Remove the key.")
+    return checker
+
+
+def _filters(top: Section) -> list[BinlogFilterRule]:
+    rules = [read_filter(section) for section in top.items("filters")]
+    if rules:
+        raise top.error(
+            "ConfigBinlogEventFilter", "filters", "binlog event filters are not supported yet", "Remove filters."
+        )
+    return rules
+
+
+def source_to_yaml(config: SourceConfig, *, redact: bool = True) -> str:
+    """The source as YAML, keys in DM's order; ``redact`` shows secrets as ``******``."""
+    data = {
+        "enable": config.enable,
+        "enable-gtid": config.enable_gtid,
+        "relay-dir": config.relay_dir,
+        "flavor": config.flavor,
+        "enable-relay": config.enable_relay,
+        "relay-binlog-name": config.relay_binlog_name,
+        "relay-binlog-gtid": config.relay_binlog_gtid,
+        "source-id": config.source_id,
+        "from": _database_data(config.from_, redact),
+        "purge": _plain(config.purge),
+        "checker": {
+            **_plain(config.checker),
+            "backoff-rollback": format_duration(config.checker.backoff_rollback),
+            "backoff-max": format_duration(config.checker.backoff_max),
+            "check-interval": format_duration(config.checker.check_interval),
+            "backoff-min": format_duration(config.checker.backoff_min),
+        },
+        "server-id": config.server_id,
+        "case-sensitive": config.case_sensitive,
+        "filters": [_plain(rule) for rule in config.filters],
+    }
+    return dump_yaml(data)
+
+
+def _database_data(config: DBConfig, redact: bool) -> dict[str, Any]:
+    return {
+        "host": config.host,
+        "port": config.port,
+        "user": config.user,
+        "password": REDACTED if redact and config.password else config.password,
+        "session": dict(config.session),
+        "security": None if config.security is None else _security_data(config.security, redact),
+    }
+
+
+def _security_data(security: SecurityConfig, redact: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "ssl-ca": security.ssl_ca,
+        "ssl-cert": security.ssl_cert,
+        "ssl-key": security.ssl_key,
+        "cert-allowed-cn": list(security.cert_allowed_cn),
+    }
+    for key in ("ssl-ca-bytes", "ssl-cert-bytes", "ssl-key-bytes"):
+        content: bytes = getattr(security, key.replace("-", "_"))
+        if content:
+            data[key] = REDACTED if redact and key == "ssl-key-bytes" else content
+    return data
+
+
+def _plain(config: Any) -> dict[str, Any]:
+    """A flat dataclass under its file's key names."""
+    return {
+        field.name.replace("_", "-"): list(value) if isinstance(value, tuple) else value
+        for field in dataclasses.fields(config)
+        for value in (getattr(config, field.name),)
+    }

@@ -1,0 +1,447 @@
+"""Task files (``start-task``): strict YAML in, :class:`TaskConfig` out, every rule resolved by its name.
+
+What DM knows and we cannot do yet is parsed in full and then refused at its place: a setting is honoured or
+refused, never ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar, cast, get_args
+
+from pkg.config import filters, unit_blocks
+from pkg.config.database import check_target_session, read_database
+from pkg.config.keys import TASK
+from pkg.config.model import (
+    SHADOW_TABLE_RULES,
+    TRASH_TABLE_RULES,
+    BlockAllowList,
+    DBConfig,
+    InstanceConfig,
+    LoaderConfig,
+    Meta,
+    MydumperConfig,
+    RouteRule,
+    SyncerConfig,
+    TaskConfig,
+    TaskMode,
+)
+from pkg.config.program import nearest
+from pkg.config.source import LONGEST_SOURCE_ID
+from pkg.config.timezones import check_timezone
+from pkg.config.yaml_reader import Section, read_document, tidy_yaml
+
+_T = TypeVar("_T")
+_YAML = "ConfigYamlTransform"
+#: `<task>_syncer_checkpoint` is the longest table named after a task; a name has at most 64 characters.
+LONGEST_TASK_NAME = 64 - len("_syncer_checkpoint")
+_DEPRECATED = (
+    "enable-heartbeat", "heartbeat-update-interval", "heartbeat-report-interval", "ansi-quotes",
+)  # fmt: skip
+#: Items of ``ignore-checking-items``.
+CHECKING_ITEMS = (
+    "all", "version", "server_id", "binlog_enable", "binlog_format", "binlog_row_image", "binlog_db",
+    "dump_privilege", "replication_privilege", "target_privilege", "conn_number", "online_ddl", "meta_position",
+    "table_schema", "schema_of_shard_tables", "auto_increment_ID", "empty_region", "region_distribution",
+    "downstream_version", "free_space", "downstream_mutex_features", "downstream_table_empty", "primary_key",
+)  # fmt: skip
+
+
+def load_task(text: str, path: str = "task.yaml") -> TaskConfig:
+    """Reads a task file. Every error is a DMError with its place; codes as in DM (20001 … 20070)."""
+    return _Reader(read_document(text, path, TASK)).read(text)
+
+
+def task_to_yaml(task: TaskConfig | str, *, redact: bool = True) -> str:
+    """The task's file again: keys in a fixed order, comments dropped, secrets as ``******`` unless told otherwise."""
+    text = task if isinstance(task, str) else task.text
+    return tidy_yaml(text, "task.yaml", TASK, redact=redact)
+
+
+@dataclass
+class _Named:
+    """The entries of one global map, and which of them the instances have named."""
+
+    key: str
+    not_found: str
+    sections: Mapping[str, Section]
+    used: set[str] = field(default_factory=set)
+
+    def take(self, name: str, instance: Section, instance_key: str) -> Section:
+        section = self.sections.get(name)
+        if section is None:
+            near = nearest(name, list(self.sections))
+            raise instance.error(
+                self.not_found,
+                instance_key,
+                f"{instance_key} names {name!r}, which {self.key} does not have",
+                f"Did you mean {near!r}?" if near else f"Add {name!r} to {self.key}.",
+            )
+        self.used.add(name)
+        return section
+
+
+class _Reader:
+    """Reads one task document from the top to the instances."""
+
+    def __init__(self, top: Section) -> None:
+        self._top = top
+        self._warnings: list[str] = []
+        self._case_sensitive = top.flag("case-sensitive", False)
+
+    def read(self, text: str) -> TaskConfig:
+        top = self._top
+        name, mode = self._name(), self._mode()
+        self._shard_mode()
+        self._online_ddl_scheme()
+        target_section = top.section("target-database")
+        if target_section is None:
+            raise top.error(
+                "ConfigNeedTargetDB", "target-database", "target-database is missing", "Add host, port, user, password."
+            )
+        target = read_database(target_section, "ConfigNeedTargetDB", self._warnings)
+        check_target_session(target_section, target, self._warnings)
+        instances = self._instances(mode, target)
+        self._refuse_later_features()
+        self._note_deprecated()
+        return TaskConfig(
+            name=name,
+            task_mode=mode,
+            target=target,
+            instances=instances,
+            ignore_checking_items=self._checking_items(),
+            meta_schema=top.text("meta-schema") or "dm_meta",
+            timezone=self._timezone(),
+            case_sensitive=self._case_sensitive,
+            collation_compatible=self._collation_compatible(),
+            online_ddl=top.flag("online-ddl", True) or bool(top.text("online-ddl-scheme")),
+            shadow_table_rules=self._online_rules("shadow-table-rules", SHADOW_TABLE_RULES),
+            trash_table_rules=self._online_rules("trash-table-rules", TRASH_TABLE_RULES),
+            clean_dump_file=top.flag("clean-dump-file", True),
+            warnings=tuple(dict.fromkeys(self._warnings)),
+            text=text,
+        )
+
+    # the task as a whole
+
+    def _name(self) -> str:
+        name = self._top.text("name")
+        if not name:
+            raise self._top.error("ConfigNeedUniqueTaskName", "name", "the task has no name", "Add name: unique-name.")
+        if len(name) > LONGEST_TASK_NAME or re.search(r"[/\\\x00-\x1f\x7f]", name) or name != name.strip():
+            raise self._top.error(
+                _YAML,
+                "name",
+                f"name {name!r} cannot name tables and folders",
+                f"Use at most {LONGEST_TASK_NAME} characters, no slashes, control characters or outer blanks.",
+            )
+        return name
+
+    def _mode(self) -> TaskMode:
+        mode, allowed = self._top.text("task-mode"), get_args(TaskMode)
+        if mode not in allowed:
+            raise self._top.error(
+                "ConfigInvalidTaskMode",
+                "task-mode",
+                f"task-mode {mode!r} is not valid" if mode else "task-mode is missing",
+                f"Set one of {', '.join(allowed)}.",
+            )
+        return cast(TaskMode, mode)
+
+    def _shard_mode(self) -> None:
+        top, kind = self._top, "ConfigShardModeNotSupport"
+        mode, old = top.text("shard-mode"), top.flag("is-sharding", False)
+        if mode not in ("", "pessimistic", "optimistic"):
+            raise top.error(kind, "shard-mode", f"shard-mode {mode!r} is not valid", "Set pessimistic or optimistic.")
+        if old and mode == "optimistic":
+            raise top.error(kind, "is-sharding", "is-sharding contradicts shard-mode", "Remove is-sharding.")
+        if top.flag("strict-optimistic-shard-mode", False) and mode != "optimistic":
+            raise top.error(
+                "ConfigStrictOptimisticShardMode",
+                "strict-optimistic-shard-mode",
+                "strict-optimistic-shard-mode needs shard-mode: optimistic",
+                "Remove it.",
+            )
+        if top.has("is-sharding"):
+            self._warnings.append("is-sharding is deprecated: use shard-mode")
+        if mode or old:
+            raise top.error(
+                kind,
+                "shard-mode" if mode else "is-sharding",
+                f"shard-mode {mode or 'pessimistic'!r} is not supported yet",
+                "Remove it: tables merge by routes; change the structure of merged tables by hand, on all shards.",
+            )
+
+    def _online_ddl_scheme(self) -> None:
+        scheme = self._top.text("online-ddl-scheme")
+        if scheme not in ("", "gh-ost", "pt"):
+            raise self._top.error(
+                "ConfigOnlineSchemeNotSupport",
+                "online-ddl-scheme",
+                f"online-ddl-scheme {scheme!r} is not valid",
+                "Remove it and set online-ddl: true.",
+            )
+        if scheme:
+            self._warnings.append("online-ddl-scheme is deprecated: use online-ddl")
+
+    def _online_rules(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        rules = []
+        for rule in self._top.texts(key):
+            anchored = f"{'' if rule.startswith('^') else '^'}{rule}{'' if rule.endswith('$') else '$'}"
+            try:
+                groups = re.compile(anchored).groups
+            except re.error as exc:
+                raise self._top.error(
+                    "ConfigOnlineDDLInvalidRegex", key, f"{key}: {rule!r} does not compile: {exc}", "Correct it."
+                ) from None
+            if groups != 1:
+                raise self._top.error(
+                    "ConfigOnlineDDLInvalidRegex",
+                    key,
+                    f"{key}: {rule!r} has {groups} groups instead of one, the real table's name",
+                    "Mark just the real name with ( ); use (?: ) for other groups.",
+                )
+            rules.append(anchored)
+        return tuple(rules) or default
+
+    def _checking_items(self) -> tuple[str, ...]:
+        items = self._top.texts("ignore-checking-items")
+        for item in items:
+            if item not in CHECKING_ITEMS:
+                near = nearest(item, CHECKING_ITEMS)
+                raise self._top.error(
+                    "ConfigCheckItemNotSupport",
+                    "ignore-checking-items",
+                    f"checking item {item!r} is not known",
+                    f"Did you mean {near!r}?" if near else f"Use some of {', '.join(CHECKING_ITEMS)}.",
+                )
+        return items
+
+    def _timezone(self) -> str:
+        timezone = self._top.text("timezone")
+        try:
+            check_timezone(timezone)
+        except ValueError as exc:
+            raise self._top.error(
+                "ConfigInvalidTimezone",
+                "timezone",
+                f"timezone {exc}",
+                "Name a zone such as Asia/Shanghai, or an offset such as +08:00.",
+            ) from None
+        return timezone
+
+    def _collation_compatible(self) -> str:
+        value = self._top.text("collation_compatible") or "loose"
+        if value not in ("loose", "strict"):
+            raise self._top.error(
+                "ConfigCollationCompatibleNotSupport",
+                "collation_compatible",
+                f"collation_compatible {value!r} is not valid",
+                "Set loose or strict.",
+            )
+        return value
+
+    def _refuse_later_features(self) -> None:
+        experimental = self._top.section("experimental")
+        if experimental and experimental.flag("async-checkpoint-flush", False):
+            raise experimental.error(
+                _YAML, "async-checkpoint-flush", "async-checkpoint-flush is not supported yet", "Remove it."
+            )
+
+    def _note_deprecated(self) -> None:
+        self._warnings += [f"{key} is deprecated and has no effect" for key in _DEPRECATED if self._top.has(key)]
+        if self._top.has("remove-meta"):
+            self._warnings.append("remove-meta in the file has no effect: give --remove-meta to start-task")
+
+    # the global maps
+
+    def _maps(self) -> dict[str, _Named]:
+        top = self._top
+        if top.has("column-mappings"):
+            raise top.error(
+                "ConfigColumnMappingDeprecated", "column-mappings", "column-mappings are not supported", "Remove them."
+            )
+        old, new = top.sections("black-white-list"), top.sections("block-allow-list")
+        if old:
+            effect = "is not used beside block-allow-list" if new else "is deprecated: use block-allow-list"
+            self._warnings.append(f"black-white-list {effect}")
+        names = {
+            "routes": "ConfigRouteRuleNotFound",
+            "filters": "ConfigFilterRuleNotFound",
+            "expression-filter": "ConfigExprFilterNotFound",
+            "mydumpers": "ConfigMydumperCfgNotFound",
+            "loaders": "ConfigLoaderCfgNotFound",
+            "syncers": "ConfigSyncerCfgNotFound",
+            "validators": "ContinuousValidatorCfgNotFound",
+        }
+        maps = {key: _Named(key, not_found, top.sections(key)) for key, not_found in names.items()}
+        lists = _Named("block-allow-list" if new or not old else "black-white-list", "ConfigBAListNotFound", new or old)
+        return {**maps, "block-allow-list": lists}
+
+    def _check_unused(self, maps: Mapping[str, _Named]) -> None:
+        """A block that nobody names has no effect: people lost safe-mode that way."""
+        for named in maps.values():
+            unused = sorted(set(named.sections) - named.used)
+            if unused:
+                raise named.sections[unused[0]].error(
+                    "ConfigGlobalConfigsUnused",
+                    "",
+                    f"{named.key}: no entry of mysql-instances names {', '.join(map(repr, unused))}",
+                    "Name it in an instance, or remove it.",
+                )
+
+    # the instances
+
+    def _instances(self, mode: TaskMode, target: DBConfig) -> tuple[InstanceConfig, ...]:
+        maps = self._maps()
+        sections = self._top.items("mysql-instances")
+        if not sections:
+            raise self._top.error(
+                "ConfigMySQLInstsAtLeastOne", "mysql-instances", "mysql-instances is empty", "Add a source-id."
+            )
+        seen: set[str] = set()
+        instances = []
+        for section in sections:
+            source_id = _source_id(section)
+            if source_id in seen:
+                raise section.error(
+                    "ConfigMySQLInstSameSourceID",
+                    "source-id",
+                    f"source-id {source_id!r} stands in two entries of mysql-instances",
+                    "Give each source one entry.",
+                )
+            seen.add(source_id)
+            instances.append(self._instance(section, source_id, maps, mode, target))
+        self._check_unused(maps)
+        return tuple(instances)
+
+    def _instance(
+        self, section: Section, source_id: str, maps: Mapping[str, _Named], mode: TaskMode, target: DBConfig
+    ) -> InstanceConfig:
+        if section.texts("column-mapping-rules"):
+            raise section.error(
+                "ConfigColumnMappingDeprecated",
+                "column-mapping-rules",
+                "column-mapping-rules are not supported",
+                "Remove them.",
+            )
+        self._refuse_filters(section, maps)
+        syncer, syncer_section = self._syncer(section, maps)
+        unit_blocks.check_foreign_keys(syncer_section, syncer, target)
+        name = section.text("validator-config-name")
+        if name:
+            unit_blocks.read_validator(maps["validators"].take(name, section, "validator-config-name"), self._warnings)
+        return InstanceConfig(
+            source_id=source_id,
+            meta=self._meta(section, mode),
+            routes=self._routes(section, maps["routes"]),
+            block_allow_list=self._block_allow_list(section, maps["block-allow-list"]),
+            mydumper=self._mydumper(section, maps),
+            loader=self._loader(section, maps),
+            syncer=syncer,
+        )
+
+    def _meta(self, section: Section, mode: TaskMode) -> Meta | None:
+        inner = section.section("meta")
+        if inner is None:
+            return None
+        meta = Meta(inner.text("binlog-name"), inner.whole("binlog-pos", 0, most=2**63 - 1), inner.text("binlog-gtid"))
+        if mode not in ("incremental", "load&sync"):
+            self._warnings.append(f"meta of {section.text('source-id')} has no effect in task-mode {mode}")
+            return None
+        if not meta.binlog_name and not meta.binlog_gtid:
+            raise inner.error(
+                "ConfigMetaInvalid", "binlog-name", "meta has neither binlog-name nor binlog-gtid", "Add one of them."
+            )
+        return meta
+
+    def _routes(self, section: Section, named: _Named) -> tuple[RouteRule, ...]:
+        rules = tuple(
+            filters.read_route(named.take(name, section, "route-rules"), self._case_sensitive)
+            for name in _distinct(section, "route-rules")
+        )
+        filters.check_routes(rules, self._case_sensitive, section, "route-rules")
+        return rules
+
+    def _refuse_filters(self, section: Section, maps: Mapping[str, _Named]) -> None:
+        for name in _distinct(section, "filter-rules"):
+            filters.read_filter(maps["filters"].take(name, section, "filter-rules"))
+            raise section.error(
+                "ConfigBinlogEventFilter",
+                "filter-rules",
+                "binlog event filters are not supported yet",
+                "Remove filters and filter-rules.",
+            )
+        for name in _distinct(section, "expression-filters"):
+            filters.read_expression_filter(maps["expression-filter"].take(name, section, "expression-filters"))
+            raise section.error(
+                "ConfigExprFilterWrongGrammar",
+                "expression-filters",
+                "expression filters are not supported yet",
+                "Remove expression-filter and expression-filters.",
+            )
+
+    def _block_allow_list(self, section: Section, named: _Named) -> BlockAllowList:
+        key = "block-allow-list" if section.text("block-allow-list") else "black-white-list"
+        name = section.text(key)
+        if not name:
+            return BlockAllowList()
+        return filters.read_block_allow_list(named.take(name, section, key), self._case_sensitive)
+
+    def _mydumper(self, section: Section, maps: Mapping[str, _Named]) -> MydumperConfig:
+        block = _unit_block(section, "mydumper", maps["mydumpers"], "ConfigMydumperCfgConflict")
+        config = self._read(block, unit_blocks.read_mydumper, MydumperConfig())
+        threads = section.whole("mydumper-thread", 0)
+        return replace(config, threads=threads) if threads else config
+
+    def _loader(self, section: Section, maps: Mapping[str, _Named]) -> LoaderConfig:
+        block = _unit_block(section, "loader", maps["loaders"], "ConfigLoaderCfgConflict")
+        config = self._read(block, unit_blocks.read_loader, LoaderConfig())
+        threads = section.whole("loader-thread", 0)
+        return replace(config, pool_size=threads) if threads else config
+
+    def _syncer(self, section: Section, maps: Mapping[str, _Named]) -> tuple[SyncerConfig, Section]:
+        block = _unit_block(section, "syncer", maps["syncers"], "ConfigSyncerCfgConflict")
+        config = self._read(block, unit_blocks.read_syncer, SyncerConfig())
+        threads = section.whole("syncer-thread", 0)
+        return (replace(config, worker_count=threads) if threads else config), block or section
+
+    def _read(self, block: Section | None, reader: Callable[[Section, list[str]], _T], default: _T) -> _T:
+        return default if block is None else reader(block, self._warnings)
+
+
+def _source_id(section: Section) -> str:
+    source_id = section.text("source-id")
+    if not source_id:
+        raise section.error("ConfigEmptySourceID", "source-id", "source-id is missing", "Name a created source.")
+    if len(source_id) > LONGEST_SOURCE_ID:
+        raise section.error(
+            "ConfigTooLongSourceID",
+            "source-id",
+            f"source-id has {len(source_id)} characters, at most {LONGEST_SOURCE_ID} are allowed",
+            "Name a created source.",
+        )
+    return source_id
+
+
+def _distinct(section: Section, key: str) -> Sequence[str]:
+    names = section.texts(key)
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise section.error(
+            "ConfigDuplicateCfgItem", key, f"{key} names {doubled[0]!r} more than once", "Name it once."
+        )
+    return names
+
+
+def _unit_block(section: Section, unit: str, named: _Named, conflict: str) -> Section | None:
+    """The block for one unit of an instance: its own, or the global one that it names."""
+    name_key = f"{unit}-config-name"
+    name, own = section.text(name_key), section.section(unit)
+    if name and own:
+        raise section.error(
+            conflict, unit, f"{unit} and {name_key} exclude each other", f"Remove {unit} or {name_key}."
+        )
+    return named.take(name, section, name_key) if name else own

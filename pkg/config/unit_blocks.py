@@ -1,0 +1,196 @@
+"""The blocks of the units in a task file: mydumpers, loaders, syncers, validators."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+
+from pkg.config.model import DBConfig, LoaderConfig, MydumperConfig, SyncerConfig
+from pkg.config.units import parse_duration, parse_size
+from pkg.config.yaml_reader import Section
+
+_MIB = 1024 * 1024
+_REMOTE_DIR = re.compile(r"([a-z0-9]+)://", re.IGNORECASE)
+_PHYSICAL_ONLY = (
+    "sorting-dir-physical", "on-duplicate-physical", "disk-quota-physical", "checksum-physical", "analyze",
+    "range-concurrency", "compress-kv-pairs", "pd-addr",
+)  # fmt: skip
+_SYNCER_IGNORED = ("meta-file", "max-retry", "auto-fix-gtid", "enable-gtid", "disable-detect", "enable-ansi-quotes")
+
+
+def read_mydumper(section: Section, warnings: list[str]) -> MydumperConfig:
+    """Raises 20047 for a chunk-filesize that is no size."""
+    default = MydumperConfig()
+    if section.has("mydumper-path"):
+        warnings.append("mydumper-path has no effect: the dumper is built in")
+    size = section.text("chunk-filesize", "64")
+    try:
+        chunk = parse_size(size, _MIB)
+    except ValueError as exc:
+        raise section.error(
+            "ConfigInvalidChunkFileSize",
+            "chunk-filesize",
+            f"chunk-filesize: {exc}",
+            'Write MiB as a number, or "64MiB".',
+        ) from None
+    try:
+        shlex.split(section.text("extra-args"))
+    except ValueError as exc:
+        raise section.error("ConfigYamlTransform", "extra-args", f"extra-args: {exc}", "Close the quotes.") from None
+    return MydumperConfig(
+        mydumper_path=section.text("mydumper-path", default.mydumper_path),
+        threads=section.whole("threads", 0) or default.threads,
+        chunk_filesize=chunk or default.chunk_filesize,
+        statement_size=section.whole("statement-size", 0) or default.statement_size,
+        rows=section.whole("rows", default.rows),
+        where=section.text("where"),
+        skip_tz_utc=section.flag("skip-tz-utc", default.skip_tz_utc),
+        extra_args=section.text("extra-args"),
+    )
+
+
+def read_loader(section: Section, warnings: list[str]) -> LoaderConfig:
+    """Raises 20053 (import-mode), 20054, 20062, 20063, 20065 (choices), 20058, 20059 (dir)."""
+    default = LoaderConfig()
+    _check_import_mode(section)
+    _choice(section, "on-duplicate-physical", ("none", "manual"), "ConfigInvalidPhysicalDuplicateResolution")
+    _choice(section, "checksum-physical", ("required", "optional", "off"), "ConfigInvalidPhysicalChecksum")
+    _choice(section, "analyze", ("required", "optional", "off"), "ConfigInvalidLoadAnalyze")
+    warnings += [f"{key} has no effect: it is for physical import" for key in _PHYSICAL_ONLY if section.has(key)]
+    duplicates = ("replace", "error", "ignore")
+    if section.has("on-duplicate"):
+        warnings.append("on-duplicate is deprecated: use on-duplicate-logical")
+    old = _choice(section, "on-duplicate", duplicates, "ConfigInvalidDuplicateResolution")
+    new = _choice(section, "on-duplicate-logical", duplicates, "ConfigInvalidDuplicateResolution")
+    return LoaderConfig(
+        pool_size=section.whole("pool-size", 0) or default.pool_size,
+        dir=_local_dir(section) or default.dir,
+        import_mode="logical",
+        on_duplicate_logical=new or old,
+    )
+
+
+def _check_import_mode(section: Section) -> None:
+    mode = section.text("import-mode", "logical").lower()
+    if mode in ("", "logical", "sql", "loader"):
+        return
+    known = mode in ("physical", "import-into")
+    raise section.error(
+        "ConfigInvalidLoadMode",
+        "import-mode",
+        f"import-mode {mode!r} is not supported yet" if known else f"import-mode {mode!r} is not valid",
+        "Set import-mode: logical.",
+    )
+
+
+def _choice(section: Section, key: str, allowed: tuple[str, ...], kind: str) -> str:
+    value = section.text(key).lower()
+    if value and value not in allowed:
+        raise section.error(kind, key, f"{key} {value!r} is not valid", f"Set one of {', '.join(allowed)}.")
+    return value
+
+
+def _local_dir(section: Section) -> str:
+    folder = section.text("dir")
+    remote = _REMOTE_DIR.match(folder)
+    if "\0" in folder or "\n" in folder:
+        raise section.error("ConfigLoaderDirInvalid", "dir", "dir holds a control character", "Name a folder.")
+    if remote is None:
+        return folder
+    if remote[1].lower() in ("file", "local"):
+        return folder[remote.end() :]
+    raise section.error(
+        "ConfigLoaderS3NotSupport",
+        "dir",
+        f"a dump folder on {remote[1]} is not supported yet",
+        "Name a local folder.",
+    )
+
+
+def read_syncer(section: Section, warnings: list[str]) -> SyncerConfig:
+    """Raises 20060 (safe-mode-duration) or 20061 (safe-mode without any duration)."""
+    default = SyncerConfig()
+    warnings += [f"{key} of a syncer has no effect" for key in _SYNCER_IGNORED if section.has(key)]
+    safe_mode = section.flag("safe-mode", default.safe_mode)
+    duration = _safe_mode_duration(section)
+    if safe_mode and duration == 0:
+        raise section.error(
+            "ConfigConfictSafeModeDurationAndSafeMode",
+            "safe-mode-duration",
+            "safe-mode is true and safe-mode-duration is 0s: they contradict each other",
+            "Remove one of them.",
+        )
+    return SyncerConfig(
+        worker_count=section.whole("worker-count", 0) or default.worker_count,
+        batch=section.whole("batch", 0) or default.batch,
+        queue_size=section.whole("queue-size", 0) or default.queue_size,
+        checkpoint_flush_interval=section.whole("checkpoint-flush-interval", 0) or default.checkpoint_flush_interval,
+        compact=section.maybe_flag("compact"),
+        multiple_rows=section.maybe_flag("multiple-rows"),
+        safe_mode=safe_mode,
+        safe_mode_duration=duration,
+    )
+
+
+def _safe_mode_duration(section: Section) -> float | None:
+    text = section.text("safe-mode-duration")
+    if not text:
+        return None
+    try:
+        seconds = parse_duration(text)
+    except ValueError as exc:
+        seconds, problem = -1.0, str(exc)
+    else:
+        problem = "it is negative"
+    if seconds < 0:
+        raise section.error(
+            "ConfigInvalidSafeModeDuration",
+            "safe-mode-duration",
+            f"safe-mode-duration: {problem}",
+            "Write a duration such as 60s.",
+        )
+    return seconds
+
+
+def check_foreign_keys(section: Section, syncer: SyncerConfig, target: DBConfig) -> None:
+    """Raises 20070 when rows are asked to be compacted or joined while the target checks foreign keys."""
+    session = {name.lower(): value.lower() for name, value in target.session}
+    if session.get("foreign_key_checks") not in ("1", "on", "true"):
+        return
+    for key, asked in (("compact", syncer.compact), ("multiple-rows", syncer.multiple_rows)):
+        if asked:
+            raise section.error(
+                "ConfigUnsupportedForeignKeyChecksOption",
+                key,
+                f"{key}: true is not possible while the target's session has foreign_key_checks=1",
+                f"Remove {key} or the session variable.",
+            )
+
+
+def read_validator(section: Section, warnings: list[str]) -> None:
+    """Checks a validator's block; one that would run is refused, for validation comes later. Raises 20055."""
+    mode = section.text("mode", "none").lower()
+    if mode not in ("", "none", "fast", "full"):
+        raise section.error(
+            "ConfigValidationMode", "mode", f"validation mode {mode!r} is not valid", "Set none, fast or full."
+        )
+    counts: Mapping[str, int] = {"worker-count": 4, "batch-query-size": 100, "max-pending-row-count": 2**31 - 1}
+    for key, value in counts.items():
+        section.whole(key, value)
+    for key in ("validate-interval", "check-interval", "row-error-delay", "meta-flush-interval"):
+        section.seconds(key, 0)
+    try:
+        parse_size(section.text("max-pending-row-size", "500m"))
+    except ValueError as exc:
+        raise section.error(
+            "ConfigYamlTransform",
+            "max-pending-row-size",
+            f"max-pending-row-size: {exc}",
+            'Write a size such as "500m".',
+        ) from None
+    if mode in ("fast", "full"):
+        raise section.error(
+            "ConfigValidationMode", "mode", f"validation mode {mode!r} is not supported yet", "Set mode: none."
+        )
+    warnings.append(f"validator {section.name} has mode none: nothing is validated")

@@ -1,0 +1,60 @@
+"""Durations, sizes and addresses as DM's files write them. Pure; a ``ValueError`` says what was expected."""
+
+from __future__ import annotations
+
+import re
+
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"([+-]?)((?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0)")
+_DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?", re.IGNORECASE)
+_EXPONENT = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+_PORT_LIMIT = 65536
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of a Go duration such as ``1h30m``, ``500ms`` or ``0``."""
+    match = _DURATION.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"{text!r} is no duration such as 30s, 5m or 1h30m")
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(match[2]))
+    return -seconds if match[1] == "-" else seconds
+
+
+def format_duration(seconds: float) -> str:
+    """The shortest text that :func:`parse_duration` reads as ``seconds``."""
+    for unit, size in (("h", 3600), ("m", 60), ("s", 1)):
+        if seconds and seconds % size == 0:
+            return f"{int(seconds // size)}{unit}"
+    return f"{seconds:f}".rstrip("0").rstrip(".") + "s"
+
+
+def parse_size(text: str, bare_unit: int = 1) -> int:
+    """Bytes of ``64MiB``, ``64M``, ``1g``; all units are powers of 1024. A bare number counts ``bare_unit`` bytes."""
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"{text!r} is no size such as 64 or 64MiB")
+    if text.strip().isdigit():
+        return int(text) * bare_unit
+    return int(float(match[1]) * 1024 ** _EXPONENT[match[2].lower()])
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """``host:port`` in its two parts; the host may be empty, an IPv6 host stands in brackets."""
+    host, colon, port = text.strip().rpartition(":")
+    if not colon or not port.isdigit() or int(port) >= _PORT_LIMIT:
+        raise ValueError(f"{text!r} is no address such as 192.168.0.1:8261")
+    if host.startswith("[") and host.endswith("]"):
+        return host[1:-1], int(port)
+    if ":" in host or "[" in host or "]" in host or "/" in host:
+        raise ValueError(f"{text!r} is no address such as 192.168.0.1:8261 or [::1]:8261")
+    return host, int(port)
+
+
+def join_address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_unspecified(host: str) -> bool:
+    """Whether nobody else can dial the host: it is empty or stands for all interfaces."""
+    return host in ("", "0.0.0.0", "::")

@@ -1,0 +1,184 @@
+"""dm-worker's settings: flags over a strict TOML file, checked and completed with DM's defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from importlib import resources
+from typing import Any
+
+from pkg import errors
+from pkg.config.master import security_settings
+from pkg.config.model import SecurityConfig
+from pkg.config.program import (
+    COMMON_OPTIONS,
+    Codes,
+    Option,
+    check_logging,
+    read_settings,
+    take_security,
+    to_toml,
+    usage,
+)
+from pkg.config.units import is_unspecified, join_address, split_address
+
+CODES = Codes(
+    flags="WorkerParseFlagSet",
+    arguments="WorkerInvalidFlag",
+    unknown_key="WorkerUndecodedItemFromFile",
+    toml="WorkerDecodeConfigFromFile",
+)
+
+OPTIONS = (
+    *COMMON_OPTIONS,
+    Option("name", help="name of this worker, unique in the cluster; advertise-addr when empty"),
+    Option("worker-addr", help="address to listen on, host:port or :port"),
+    Option("advertise-addr", help="address that masters reach this worker at"),
+    Option("join", help="addresses of the masters, separated by commas"),
+    Option("keepalive-ttl", "int", "seconds without a sign of life after which this worker counts as offline"),
+    Option("relay-keepalive-ttl", "int", "the same while the worker pulls relay logs"),
+    Option("relay-dir", help="folder for relay logs"),
+    Option("redact-info-log", "bool", "hide row values in logs"),
+    Option("spark.master", flag=False),
+    Option("spark.slots", "int", flag=False),
+    Option("spark.driver-memory", flag=False),
+    Option("spark.conf", "map", flag=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """The engine: ``master`` empty for the embedded one, ``slots`` 0 for its default, ``conf`` Spark's own settings."""
+
+    master: str = ""
+    slots: int = 0
+    driver_memory: str = ""
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerConfig:
+    """Checked settings of a dm-worker. TTLs are seconds.
+
+    ``version``, ``print_sample_config`` and ``help`` ask for a text instead of a run; the rest is unchecked then.
+    """
+
+    config: str = ""
+    version: bool = False
+    print_sample_config: bool = False
+    help: bool = False
+    name: str = ""
+    log_level: str = "info"
+    log_file: str = ""
+    log_format: str = "text"
+    log_rotate: str = ""
+    redact_info_log: bool = False
+    worker_addr: str = ""
+    advertise_addr: str = ""
+    join: str = ""
+    keepalive_ttl: int = 60
+    relay_keepalive_ttl: int = 1800
+    relay_dir: str = ""
+    security: SecurityConfig | None = None
+    spark: SparkSettings = SparkSettings()
+
+    @property
+    def listen(self) -> tuple[str, int]:
+        """Host and port to listen on; the host may be empty for all interfaces."""
+        return split_address(self.worker_addr)
+
+    @property
+    def master_addresses(self) -> tuple[str, ...]:
+        """The masters of ``join`` as host:port; ``:8261`` means this machine."""
+        return tuple(_master_address(part) for part in self.join.split(",") if part.strip())
+
+    def to_toml(self) -> str:
+        """The effective settings, without any secret."""
+        hidden = {"config", "version", "print_sample_config", "help", "security", "spark"}
+        shown: dict[str, Any] = {
+            f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self) if f.name not in hidden
+        }
+        spark = {"master": self.spark.master, "slots": self.spark.slots, "driver-memory": self.spark.driver_memory}
+        return to_toml({**shown, **security_settings(self.security), "spark": {**spark, "conf": self.spark.conf}})
+
+
+def load_worker_config(argv: Sequence[str]) -> WorkerConfig:
+    """Reads the command line (without the program's name) and the file that it names.
+
+    Raises 40001, 40002 (flags), 20018 (unreadable file), 40003 (TOML, wrong type), 40004 (unknown key) or 40069
+    (addresses).
+    """
+    if any(word in ("-h", "-help", "--help") for word in argv):
+        return WorkerConfig(help=True)
+    values = read_settings(argv, OPTIONS, CODES)
+    security = take_security(values)
+    spark = {name: values.pop(f"spark_{name}") for name in SparkSettings.__slots__ if f"spark_{name}" in values}
+    config = WorkerConfig(**values, security=security, spark=SparkSettings(**spark))
+    if config.version or config.print_sample_config:
+        return config
+    return _adjust(config)
+
+
+def _adjust(config: WorkerConfig) -> WorkerConfig:
+    check_logging(config.log_level, config.log_format, CODES)
+    for key in ("keepalive-ttl", "relay-keepalive-ttl"):
+        if getattr(config, key.replace("-", "_")) <= 0:
+            raise errors.new("WorkerDecodeConfigFromFile", f"{key} must be positive", workaround="Remove it.")
+    if config.spark.slots < 0:
+        raise errors.new("WorkerDecodeConfigFromFile", "spark.slots must not be negative", workaround="Remove it.")
+    host = _checked_host("worker-addr", config.worker_addr)
+    if config.advertise_addr:
+        advertise = config.advertise_addr
+        host = _checked_host("advertise-addr", advertise)
+    else:
+        advertise = config.worker_addr
+    if is_unspecified(host):
+        key = "advertise-addr" if config.advertise_addr else "worker-addr"
+        raise errors.new(
+            "WorkerHostPortNotValid",
+            f"{key} {advertise!r} has no host that others can reach"
+            + ("" if config.advertise_addr else ", and advertise-addr is not set"),
+            workaround="Set advertise-addr to this machine's host:port.",
+        )
+    _check_join(config)
+    return replace(config, advertise_addr=advertise, name=config.name or advertise)
+
+
+def _checked_host(key: str, address: str) -> str:
+    try:
+        return split_address(address)[0]
+    except ValueError as exc:
+        raise errors.new(
+            "WorkerHostPortNotValid",
+            f"{key} {address!r} is not valid",
+            raw=exc,
+            workaround=f"Set {key} to host:port, such as 192.168.0.1:8262.",
+        ) from None
+
+
+def _check_join(config: WorkerConfig) -> None:
+    workaround = "Set join to the masters' addresses, such as 192.168.0.1:8261,192.168.0.2:8261."
+    try:
+        masters = config.master_addresses
+    except ValueError as exc:
+        raise errors.new(
+            "WorkerHostPortNotValid", f"join {config.join!r} is not valid", raw=exc, workaround=workaround
+        ) from None
+    if not masters:
+        raise errors.new("WorkerHostPortNotValid", "join is not set", workaround=workaround)
+
+
+def _master_address(text: str) -> str:
+    bare = text.strip().removeprefix("http://").removeprefix("https://").rstrip("/")
+    host, port = split_address(bare)
+    return join_address(host or "127.0.0.1", port)
+
+
+def sample_worker_config() -> str:
+    """What ``-print-sample-config`` prints: the commented sample file."""
+    return resources.files("pkg.config.samples").joinpath("dm-worker.toml").read_text(encoding="utf-8")
+
+
+def worker_usage() -> str:
+    """What ``-h`` prints."""
+    return usage("dm-worker", OPTIONS)

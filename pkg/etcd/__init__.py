@@ -1,0 +1,51 @@
+"""The only place that talks to etcd: a client with failover, leases, resuming watches, mirrors of prefixes."""
+
+from pkg.etcd.client import EtcdClient
+from pkg.etcd.errors import CompactedError
+from pkg.etcd.lease import LeaseKeeper
+from pkg.etcd.mirror import PrefixMirror
+from pkg.etcd.types import (
+    KV,
+    Compare,
+    Delete,
+    Event,
+    Get,
+    Member,
+    Op,
+    OpResult,
+    Put,
+    Status,
+    TxnResult,
+    WatchBatch,
+    create_revision_is,
+    exists,
+    missing,
+    mod_revision_is,
+    value_is,
+    version_is,
+)
+
+__all__ = [
+    "KV",
+    "CompactedError",
+    "Compare",
+    "Delete",
+    "EtcdClient",
+    "Event",
+    "Get",
+    "LeaseKeeper",
+    "Member",
+    "Op",
+    "OpResult",
+    "PrefixMirror",
+    "Put",
+    "Status",
+    "TxnResult",
+    "WatchBatch",
+    "create_revision_is",
+    "exists",
+    "missing",
+    "mod_revision_is",
+    "value_is",
+    "version_is",
+]

@@ -1,0 +1,267 @@
+"""A thread-safe client of an etcd cluster: several endpoints, failover, token refresh, errors with DM's codes."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from pkg.config.model import SecurityConfig
+from pkg.errors import new
+from pkg.etcd import messages
+from pkg.etcd.endpoint import Endpoint
+from pkg.etcd.errors import CALL_ERRORS, WatchCanceledError, call_error, failure_of
+from pkg.etcd.stubs import etcd3, rpc
+from pkg.etcd.types import KV, Compare, Member, Op, Status, TxnResult, WatchBatch
+from pkg.etcd.watch import watch_stream
+
+T = TypeVar("T")
+
+# gRPC answers a call on a channel that another thread has closed with a ValueError.
+_WATCH_ERRORS: tuple[type[BaseException], ...] = (*CALL_ERRORS, WatchCanceledError, ValueError)
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 1.0
+
+
+class EtcdClient:
+    """``timeout`` (seconds) bounds a whole call, tries and failover included.
+
+    A call that etcd certainly did not see is sent again, to the next endpoint. One that it may have seen is sent again
+    only if doing it twice is the same as once (reads, puts, deletes); a transaction in doubt raises a retryable error
+    and its caller reads the state again. Every method raises ``DMError`` 42501, 42504 (leases) or 42503 (watches).
+    """
+
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        *,
+        tls: SecurityConfig | None = None,
+        user: str = "",
+        password: str = "",
+        timeout: float = 5.0,
+    ) -> None:
+        if not endpoints:
+            raise new("HAInvalidItem", "no etcd endpoints are given", workaround="Set `etcd-endpoints`.")
+        self.timeout = timeout
+        # With several endpoints, a silent one must leave time to ask another.
+        attempt = timeout if len(endpoints) == 1 else max(timeout / len(endpoints), min(1.0, timeout))
+        self._endpoints = [
+            Endpoint(url, tls=tls, user=user, password=password, timeout=attempt) for url in dict.fromkeys(endpoints)
+        ]
+        self._lock = threading.Lock()
+        self._current = 0
+        self._closed = False
+
+    # --- keys ---
+
+    def get(self, key: str) -> KV | None:
+        """The pair at ``key``, read linearizably; None if there is none."""
+        response = self._call(f"read {key}", lambda endpoint: endpoint.get_response(key))
+        return messages.kv_of(response.kvs[0]) if response.kvs else None
+
+    def get_prefix(self, prefix: str) -> tuple[list[KV], int]:
+        """All pairs whose key begins with ``prefix``, by key, and the revision that they were read at."""
+        response = self._call(
+            f"list {prefix}", lambda endpoint: endpoint.get_prefix_response(prefix, sort_order="ascend")
+        )
+        return [messages.kv_of(kv) for kv in response.kvs], response.header.revision
+
+    def put(self, key: str, value: str, lease: int = 0) -> int:
+        """Stores ``value``; returns the store's revision. With ``lease`` the key dies with it."""
+        response = self._call(f"write {key}", lambda endpoint: endpoint.put(key, value, lease=lease or None))
+        return int(response.header.revision)
+
+    def delete(self, key: str) -> bool:
+        """Deletes ``key``; False if there was none."""
+        return bool(self._call(f"delete {key}", lambda endpoint: endpoint.delete(key)))
+
+    def delete_prefix(self, prefix: str) -> int:
+        """Deletes all keys that begin with ``prefix``; returns how many."""
+        return int(self._call(f"delete {prefix}", lambda endpoint: endpoint.delete_prefix(prefix)).deleted)
+
+    def txn(self, compare: Iterable[Compare], success: Iterable[Op], failure: Iterable[Op] = ()) -> TxnResult:
+        """Does ``success`` if every condition holds, otherwise ``failure``, as one atomic step.
+
+        Not sent twice when the first may have been applied: then 42501 with ``retryable`` set, outcome unknown.
+        """
+        request = messages.txn_request(compare, success, failure)
+        response = self._call(
+            "commit a transaction",
+            lambda endpoint: endpoint.kvstub.Txn(request, endpoint.timeout, metadata=endpoint.metadata),
+            resend=False,
+        )
+        return messages.txn_result(response)
+
+    def compact(self, revision: int) -> None:
+        """Drops the history before ``revision``; watches that need it are told so."""
+        self._call(f"compact to {revision}", lambda endpoint: endpoint.compact(revision))
+
+    # --- leases ---
+
+    def lease_grant(self, ttl: int) -> int:
+        """A new lease of ``ttl`` seconds; returns its id."""
+        kind = "HAFailLeaseOperation"
+        return int(self._call(f"grant a lease of {ttl} s", lambda endpoint: endpoint.lease(ttl).id, kind=kind))
+
+    def lease_revoke(self, lease_id: int) -> None:
+        """Ends a lease, which deletes its keys; an already expired one is fine."""
+
+        def revoke(endpoint: Endpoint) -> None:
+            try:
+                endpoint.revoke_lease(lease_id)
+            except CALL_ERRORS as exc:
+                if not failure_of(exc).not_found:
+                    raise
+
+        self._call(f"revoke lease {lease_id:x}", revoke, kind="HAFailLeaseOperation")
+
+    def keepalive(self, lease_id: int, timeout: float | None = None) -> int:
+        """Renews a lease once; returns its new TTL in seconds, 0 when it has expired already."""
+
+        def renew(endpoint: Endpoint) -> int:
+            request = iter([rpc.LeaseKeepAliveRequest(ID=lease_id)])
+            limit = endpoint.timeout if timeout is None else min(timeout, endpoint.timeout)
+            responses = endpoint.leasestub.LeaseKeepAlive(request, limit, metadata=endpoint.metadata)
+            for response in responses:
+                return max(0, int(response.TTL))
+            raise etcd3.exceptions.ConnectionFailedError
+
+        return self._call(f"renew lease {lease_id:x}", renew, kind="HAFailKeepalive", timeout=timeout)
+
+    # --- watching ---
+
+    def watch_prefix(self, prefix: str, from_revision: int, stop: threading.Event) -> Iterator[WatchBatch]:
+        """Every change from ``from_revision`` on, until ``stop`` is set; each exactly once, in order.
+
+        Connections that break, members that lose their leader and expired tokens are survived by resuming after the
+        last batch, at the next endpoint. Raises :class:`CompactedError` when etcd has dropped the history needed
+        (list again), 42503 when etcd refuses the watch.
+        """
+        next_revision = from_revision
+        pause = _FIRST_PAUSE
+        logged_in_again = False
+        while not stop.is_set():
+            endpoint, index = self._endpoint()
+            try:
+                endpoint.login(again=logged_in_again)
+                for batch in watch_stream(endpoint, prefix, next_revision, stop):
+                    next_revision = batch.revision + 1
+                    pause, logged_in_again = _FIRST_PAUSE, False
+                    yield batch
+            except _WATCH_ERRORS as exc:
+                if stop.is_set() or self._closed:
+                    return
+                if isinstance(exc, ValueError):
+                    raise
+                failure = failure_of(exc)
+                token_may_be_stale = endpoint.metadata is not None and not logged_in_again
+                logged_in_again = failure.stale_token or isinstance(exc, WatchCanceledError)
+                if not failure.transient and not (logged_in_again and token_may_be_stale):
+                    raise call_error("HAFailWatchEtcd", f"watch {prefix}", failure) from exc
+                if not logged_in_again:
+                    self._move_on(index)
+            stop.wait(_jittered(pause))
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    # --- the cluster ---
+
+    def member_list(self) -> list[Member]:
+        def members(endpoint: Endpoint) -> list[Member]:
+            response = endpoint.clusterstub.MemberList(
+                rpc.MemberListRequest(), endpoint.timeout, metadata=endpoint.metadata
+            )
+            return [messages.member_of(member) for member in response.members]
+
+        return self._call("list its members", members)
+
+    def member_add(self, peer_urls: Sequence[str]) -> Member:
+        """Adds a member that is then to be started with these peer URLs."""
+        added = self._call(
+            f"add member {','.join(peer_urls)}", lambda endpoint: endpoint.add_member(list(peer_urls)), resend=False
+        )
+        return Member(added.id, added.name, tuple(added.peer_urls), tuple(added.client_urls))
+
+    def member_remove(self, member_id: int) -> None:
+        self._call(f"remove member {member_id:x}", lambda endpoint: endpoint.remove_member(member_id), resend=False)
+
+    def status(self) -> Status:
+        """The view of one member that answers."""
+
+        def status(endpoint: Endpoint) -> Status:
+            answer = endpoint.maintenancestub.Status(rpc.StatusRequest(), endpoint.timeout, metadata=endpoint.metadata)
+            header = answer.header
+            return Status(
+                endpoint.address, answer.version, answer.dbSize, answer.leader, header.member_id, answer.raftTerm,
+                header.revision, tuple(answer.errors),
+            )  # fmt: skip
+
+        return self._call("tell its status", status)
+
+    def close(self) -> None:
+        """Ends all calls and watches of this client."""
+        self._closed = True
+        for endpoint in self._endpoints:
+            endpoint.channel.close()
+
+    def __enter__(self) -> EtcdClient:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    # --- failover ---
+
+    def _call(
+        self,
+        action: str,
+        send: Callable[[Endpoint], T],
+        *,
+        resend: bool = True,
+        kind: str = "HAFailTxnOperation",
+        timeout: float | None = None,
+    ) -> T:
+        """``resend``: applying the request twice is harmless, so one in doubt may be sent again."""
+        deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
+        pause = _FIRST_PAUSE
+        log_in = logged_in_again = False
+        while True:
+            if self._closed:
+                raise new(kind, f"etcd client is closed: cannot {action}")
+            endpoint, index = self._endpoint()
+            try:
+                endpoint.login(again=log_in)
+                return send(endpoint)
+            except CALL_ERRORS as exc:
+                failure = failure_of(exc)
+                again = failure.never_sent or (resend and failure.transient)
+                log_in = failure.stale_token and not logged_in_again
+                again = again or log_in
+                if not again or time.monotonic() + pause >= deadline:
+                    unknown = failure.transient and not failure.never_sent and not resend
+                    raise call_error(kind, action, failure, outcome_unknown=unknown) from exc
+                logged_in_again = log_in
+                if not log_in:
+                    self._move_on(index)
+            except ValueError as exc:
+                # gRPC's answer to a call on a channel that another thread has closed.
+                if self._closed:
+                    raise new(kind, f"etcd client is closed: cannot {action}", raw=exc) from exc
+                raise
+            time.sleep(_jittered(pause))
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _endpoint(self) -> tuple[Endpoint, int]:
+        with self._lock:
+            return self._endpoints[self._current], self._current
+
+    def _move_on(self, failed: int) -> None:
+        """Turns to the next endpoint, unless another thread already has."""
+        with self._lock:
+            if self._current == failed:
+                self._current = (failed + 1) % len(self._endpoints)
+
+
+def _jittered(pause: float) -> float:
+    return pause * random.uniform(0.5, 1.0)

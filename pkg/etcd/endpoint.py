@@ -1,0 +1,81 @@
+"""One etcd member's address: the ``etcd3`` client on a channel of our own making."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import grpc
+
+from pkg.config.model import SecurityConfig
+from pkg.errors import new
+from pkg.etcd.stubs import etcd3, rpc
+
+#: A dead peer is noticed within about 13 s; etcd refuses clients that ping more often than every 5 s.
+_CHANNEL_OPTIONS = (
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 500),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    # Listing every source and subtask may exceed gRPC's 4 MiB.
+    ("grpc.max_receive_message_length", -1),
+    # A proxy from the environment never leads to etcd; and clients must not share each other's backoff.
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+class Endpoint(etcd3.Etcd3Client):  # type: ignore[misc]  # etcd3 has no types
+    """``etcd3``'s client for one address.
+
+    Its constructor is replaced, not extended: it opens a channel without keepalive, reads TLS from files only, and
+    logs in at once, so that a member that is down could not even be named. Everything else is ``etcd3``'s API.
+    """
+
+    def __init__(self, url: str, *, tls: SecurityConfig | None, user: str, password: str, timeout: float) -> None:
+        self.address = address_of(url)
+        self.timeout = timeout
+        self.call_credentials = None
+        self.metadata: tuple[tuple[str, str], ...] | None = None
+        self._user = user
+        self._password = password
+        if tls is not None:
+            self.channel = grpc.secure_channel(self.address, _credentials(tls), options=_CHANNEL_OPTIONS)
+        else:
+            self.channel = grpc.insecure_channel(self.address, options=_CHANNEL_OPTIONS)
+        self.kvstub = rpc.KVStub(self.channel)
+        self.clusterstub = rpc.ClusterStub(self.channel)
+        self.leasestub = rpc.LeaseStub(self.channel)
+        self.maintenancestub = rpc.MaintenanceStub(self.channel)
+        self.watchstub = rpc.WatchStub(self.channel)
+        self.authstub = rpc.AuthStub(self.channel)
+
+    def login(self, *, again: bool = False) -> None:
+        """Gets a token unless there is one (or ``again``: it expired); does nothing without a user."""
+        if self._user and (again or self.metadata is None):
+            request = rpc.AuthenticateRequest(name=self._user, password=self._password)
+            self.metadata = (("token", self.authstub.Authenticate(request, self.timeout).token),)
+
+
+def address_of(url: str) -> str:
+    """``host:port`` of an endpoint given as such or as a URL; raises 42502 for anything else."""
+    parts = urlsplit(url if "://" in url else f"//{url}")
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if not parts.hostname or port is None:
+        raise new("HAInvalidItem", f"invalid etcd endpoint {url!r}", workaround="Write it as host:port.")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{host}:{port}"
+
+
+def _credentials(tls: SecurityConfig) -> grpc.ChannelCredentials:
+    def pem(inline: bytes, path: str) -> bytes | None:
+        return inline or (Path(path).read_bytes() if path else None)
+
+    return grpc.ssl_channel_credentials(
+        pem(tls.ssl_ca_bytes, tls.ssl_ca), pem(tls.ssl_key_bytes, tls.ssl_key), pem(tls.ssl_cert_bytes, tls.ssl_cert)
+    )

@@ -1,0 +1,92 @@
+"""What a failed call to etcd means: may it be sent again, elsewhere, after a new login?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import grpc
+
+from pkg.errors import DMError, new
+from pkg.etcd.stubs import etcd3
+
+#: What the client raises for a failed call: etcd3 translates some status codes and passes the others on.
+CALL_ERRORS: tuple[type[BaseException], ...] = (grpc.RpcError, etcd3.Etcd3Exception)
+
+_WORKAROUND = "Check that the etcd members are running and reachable (`etcdctl endpoint health`), then try again."
+# gRPC's texts for a request that never left this process.
+_NEVER_SENT = ("failed to connect", "connection refused", "connections to all backends failing", "name resolution")
+_TOKEN_TEXTS = ("invalid auth token", "revision in header is old", "revision of the authorization model is obsolete")
+_TRANSIENT_CODES = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.ABORTED,
+        grpc.StatusCode.CANCELLED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """``never_sent``: etcd did not see the request. ``transient``: another member or a moment later may do.
+    ``stale_token``: log in again. Otherwise etcd refused the request and will refuse it again.
+    """
+
+    detail: str
+    code: grpc.StatusCode | None
+    transient: bool = False
+    never_sent: bool = False
+    stale_token: bool = False
+    not_found: bool = False
+
+
+class CompactedError(Exception):
+    """The history that a watch asked for is gone: list again and watch from the list's revision."""
+
+    def __init__(self, prefix: str, compact_revision: int) -> None:
+        super().__init__(f"watch of {prefix}: revisions before {compact_revision} are compacted")
+        self.compact_revision = compact_revision
+
+
+class WatchCanceledError(Exception):
+    """etcd ended a watch by itself. An expired token looks like this too: servers answer "permission denied"."""
+
+
+def failure_of(exc: BaseException) -> Failure:
+    """Judges an exception of :data:`CALL_ERRORS`. etcd3 raises its own while handling gRPC's, which has the facts."""
+    rpc_error = exc if isinstance(exc, grpc.RpcError) else exc.__context__
+    if not isinstance(rpc_error, grpc.RpcError) or not hasattr(rpc_error, "code"):
+        cut = isinstance(exc, etcd3.exceptions.ConnectionFailedError)
+        return Failure(str(exc) or type(exc).__name__, None, transient=cut)
+    code: grpc.StatusCode = rpc_error.code()
+    detail = str(rpc_error.details() or code.name)
+    lowered = detail.lower()
+    # NOSPACE also comes as RESOURCE_EXHAUSTED, but no retry makes room.
+    transient = code in _TRANSIENT_CODES and "database space exceeded" not in lowered
+    return Failure(
+        detail,
+        code,
+        transient=transient,
+        never_sent=code is grpc.StatusCode.UNAVAILABLE and any(text in lowered for text in _NEVER_SENT),
+        stale_token=any(text in lowered for text in _TOKEN_TEXTS),
+        not_found=code is grpc.StatusCode.NOT_FOUND,
+    )
+
+
+def call_error(kind: str, action: str, failure: Failure, *, outcome_unknown: bool = False) -> DMError:
+    """The error that leaves this package. ``kind`` is a name of the catalogue's ha class (425xx)."""
+    message = f"etcd failed to {action}"
+    if outcome_unknown:
+        message += "; whether it was applied is unknown"
+    if "database space exceeded" in failure.detail:
+        hint = (
+            "etcd is out of space: raise `quota-backend-bytes` or compact and defragment, then `etcdctl alarm disarm`."
+        )
+    elif "too many operations" in failure.detail:
+        hint = "Raise etcd's `max-txn-ops` (2048 in the embedded one), or start the task for fewer sources at a time."
+    elif failure.code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
+        hint = "Check etcd's user, password and role grants."
+    else:
+        hint = _WORKAROUND
+    return new(kind, message, raw=failure.detail, workaround=hint, retryable=failure.transient)

@@ -1,0 +1,90 @@
+"""Keeping a lease, and knowing by the local clock how long it provably lives."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from pkg.errors import DMError
+from pkg.etcd.client import EtcdClient
+
+#: A lease is renewed this many times within its TTL, so that two failures in a row do no harm.
+_RENEWALS_PER_TTL = 3
+#: After a failed renewal the next try comes this soon (seconds).
+_RETRY_PAUSE = 0.5
+
+
+def clock() -> float:
+    """Seconds that pass even while the machine sleeps and never jump, unlike wall time and ``time.monotonic``."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class LeaseKeeper:
+    """Grants a lease of ``ttl`` seconds and keeps it until :meth:`stop`.
+
+    Our clock starts a TTL before the request leaves, etcd's when the request arrives: the lease is over here before it
+    is over there. ``on_lost`` is called once, from the keeper's thread, when that moment passes without a renewal
+    or etcd says that the lease is gone; it is not called after :meth:`stop`. Whoever writes to the outside under the
+    lease asks :meth:`valid` first.
+    """
+
+    def __init__(self, client: EtcdClient, ttl: int, on_lost: Callable[[], None], *, name: str = "lease") -> None:
+        self._client = client
+        self._ttl = ttl
+        self._on_lost = on_lost
+        self._name = name
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._valid_until = 0.0
+        self.lease_id = 0
+
+    def start(self) -> int:
+        """Grants the lease and begins to keep it; returns its id. Raises 42504 if etcd cannot grant it."""
+        asked_at = clock()
+        self.lease_id = self._client.lease_grant(self._ttl)
+        self._valid_until = asked_at + self._ttl
+        self._thread = threading.Thread(target=self._run, name=f"keep-{self._name}", daemon=True)
+        self._thread.start()
+        return self.lease_id
+
+    def valid(self) -> bool:
+        """Whether the lease provably lives at this moment."""
+        return self.remaining() > 0
+
+    def remaining(self) -> float:
+        """Seconds that the lease provably lives without another renewal; 0 when it may be over."""
+        return max(0.0, self._valid_until - clock())
+
+    def stop(self, *, revoke: bool = True) -> None:
+        """Stops keeping the lease; ``revoke`` also ends it, with its keys, if etcd answers. May be called twice.
+
+        Raises 42504 if the revocation fails: the lease then ends by itself within its TTL.
+        """
+        first = not self._stop.is_set()
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        if first and revoke and self.valid():
+            self._client.lease_revoke(self.lease_id)
+        self._valid_until = 0.0
+
+    def _run(self) -> None:
+        pause = self._ttl / _RENEWALS_PER_TTL
+        while not self._stop.wait(min(pause, self.remaining())):
+            if not self.valid():
+                break
+            asked_at = clock()
+            try:
+                granted = self._client.keepalive(self.lease_id, timeout=self.remaining())
+            except DMError:
+                # What counts is the deadline: go on trying until it passes.
+                pause = min(_RETRY_PAUSE, self._ttl / (_RENEWALS_PER_TTL * 2))
+                continue
+            if granted <= 0:
+                self._valid_until = 0.0
+                break
+            self._valid_until = asked_at + granted
+            pause = granted / _RENEWALS_PER_TTL
+        if not self._stop.is_set():
+            self._on_lost()

@@ -1,0 +1,1 @@
+"""Generated stubs of etcd's API; see proto/etcd and proto/gen.sh."""

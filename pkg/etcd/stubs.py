@@ -1,0 +1,32 @@
+"""Gives the ``etcd3`` client stubs that today's protobuf loads, before it is imported.
+
+``etcd3`` 0.12 ships stubs made for protobuf 3, which current runtimes refuse. Ours are generated from our own
+declaration of etcd's public API (proto/etcd) and stand in ``sys.modules`` where ``etcd3`` looks for its own.
+Import ``etcd3`` and the messages from here only.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from pkg.etcd.pb import rpc_pb2, rpc_pb2_grpc
+
+
+def _as_module(name: str) -> ModuleType:
+    module = ModuleType(name, "Messages and stubs of etcd's API in one namespace, as etcd3 expects them.")
+    for part in (rpc_pb2, rpc_pb2_grpc):
+        module.__dict__.update({key: value for key, value in vars(part).items() if not key.startswith("_")})
+    return module
+
+
+sys.modules.setdefault("etcd3.etcdrpc", _as_module("etcd3.etcdrpc"))
+
+import etcd3  # noqa: E402  (only after the stubs are in place)
+import etcd3.exceptions  # noqa: E402
+
+#: The messages and stubs, untyped as generated code is.
+rpc: Any = sys.modules["etcd3.etcdrpc"]
+
+__all__ = ["etcd3", "rpc"]

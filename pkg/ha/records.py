@@ -1,0 +1,130 @@
+"""What the keys hold: small records as JSON, with DM's field names. Config texts are stored as they are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from pkg.errors import new
+from pkg.pb import dmworker_pb2
+
+
+def stage_number(name: str) -> int:
+    """The number of a stage (``Running`` …) as it is stored; raises 42502 for an unknown name."""
+    try:
+        return int(dmworker_pb2.Stage.Value(name))
+    except ValueError as exc:
+        raise new("HAInvalidItem", f"unknown stage {name!r}", raw=exc) from exc
+
+
+def stage_name(number: int) -> str:
+    try:
+        return str(dmworker_pb2.Stage.Name(number))  # type: ignore[arg-type]
+    except ValueError as exc:
+        raise new("HAInvalidItem", f"unknown stage number {number!r}", raw=exc) from exc
+
+
+class _Record:
+    """JSON with fixed fields. ``FIELDS`` maps attributes to JSON names, in the order they are written."""
+
+    __slots__ = ()
+    FIELDS: ClassVar[dict[str, str]]
+
+    def to_json(self) -> str:
+        return json.dumps({name: self._out(attr) for attr, name in self.FIELDS.items()}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Raises 42502 for text that is not this record. Unknown fields, of a newer version, are passed over."""
+        try:
+            data = json.loads(text)
+            return cls(**{attr: cls._in(attr, data[name]) for attr, name in cls.FIELDS.items()})
+        except (ValueError, KeyError, TypeError) as exc:
+            raise new(
+                "HAInvalidItem",
+                f"etcd holds {text!r} where a {cls.__name__} belongs",
+                raw=f"{type(exc).__name__}: {exc}",
+                workaround="Delete or repair this key with etcdctl.",
+            ) from exc
+
+    def _out(self, attr: str) -> Any:
+        return getattr(self, attr)
+
+    @classmethod
+    def _in(cls, attr: str, value: Any) -> Any:
+        if not isinstance(value, str):
+            raise TypeError(f"{cls.FIELDS[attr]} is not text")
+        return value
+
+
+class _StageRecord(_Record):
+    """``expect`` is a stage's name here and its number in etcd."""
+
+    __slots__ = ()
+
+    def _out(self, attr: str) -> Any:
+        return stage_number(getattr(self, attr)) if attr == "expect" else super()._out(attr)
+
+    @classmethod
+    def _in(cls, attr: str, value: Any) -> Any:
+        if attr != "expect":
+            return super()._in(attr, value)
+        if not isinstance(value, int):
+            raise TypeError("expect is not a number")
+        return stage_name(value)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo(_Record):
+    """A registered worker."""
+
+    name: str
+    addr: str
+    FIELDS: ClassVar[dict[str, str]] = {"name": "name", "addr": "addr"}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAlive(_Record):
+    """A worker that holds its lease. ``join_time`` is RFC 3339."""
+
+    name: str
+    join_time: str
+    FIELDS: ClassVar[dict[str, str]] = {"name": "worker-name", "join_time": "join-time"}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceBound(_Record):
+    """Which source a worker serves."""
+
+    source: str
+    worker: str
+    FIELDS: ClassVar[dict[str, str]] = {"source": "source", "worker": "worker"}
+
+
+@dataclass(frozen=True, slots=True)
+class SubTaskStage(_StageRecord):
+    """The stage that a subtask shall reach (``Running``, ``Paused`` or ``Stopped``)."""
+
+    expect: str
+    source: str
+    task: str
+    FIELDS: ClassVar[dict[str, str]] = {"expect": "expect", "source": "source", "task": "task"}
+
+
+@dataclass(frozen=True, slots=True)
+class RelayStage(_StageRecord):
+    """The stage that a source's relay shall reach."""
+
+    expect: str
+    source: str
+    FIELDS: ClassVar[dict[str, str]] = {"expect": "expect", "source": "source"}
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderInfo(_Record):
+    """A candidate for leadership, or the leader: its member name and advertised address."""
+
+    id: str
+    addr: str
+    FIELDS: ClassVar[dict[str, str]] = {"id": "id", "addr": "addr"}

@@ -1,0 +1,117 @@
+"""Prometheus metrics under DM's names, in the text form that scripts ``grep``.
+
+The client library's own text output renames counters to ``…_total`` and adds ``…_created`` series; DM's dashboards and
+scripts know neither, so the text is rendered here: one line per series, labels in alphabetical order, no blank in a
+label's value.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.metrics_core import Metric
+from prometheus_client.samples import Sample
+from prometheus_client.utils import floatToGoString
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_BLANKS = re.compile(r"\s+")
+
+
+class _PlainCounter(Counter):
+    """A counter whose series keeps the name it was given."""
+
+    def _child_samples(self) -> Iterable[Sample]:
+        return tuple(sample._replace(name="") for sample in super()._child_samples() if sample.name == "_total")
+
+
+class Metrics:
+    """One process' metrics: makes them, and renders them for ``GET /metrics``. Thread-safe."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._refreshers: list[Callable[[], None]] = []
+
+    def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
+        """A value that goes up and down. Raises ``ValueError`` for a name already in use, as do the others."""
+        return Gauge(name, text, labels, registry=self.registry)
+
+    def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
+        """A value that only grows; its series is called ``name``, with ``_total`` only if ``name`` has it."""
+        kind = Counter if name.endswith("_total") else _PlainCounter
+        return kind(name, text, labels, registry=self.registry)
+
+    def histogram(self, name: str, text: str, labels: Sequence[str] = (), *, buckets: Sequence[float]) -> Histogram:
+        """A distribution over ``buckets`` (upper bounds, ascending, in the metric's own unit)."""
+        return Histogram(name, text, labels, registry=self.registry, buckets=buckets)
+
+    def cpu_usage(self, name: str) -> Gauge:
+        """This process' processor use in percent of one core, averaged since the last time it was asked for."""
+        gauge = self.gauge(name, "Processor use of this process in percent of one core.")
+        gauge.set_function(_CpuUsage())
+        return gauge
+
+    def before_render(self, refresh: Callable[[], None]) -> None:
+        """Calls ``refresh`` before each rendering, to set what is only worth knowing when somebody asks."""
+        self._refreshers.append(refresh)
+
+    def render(self) -> bytes:
+        """All series in Prometheus' text format (content type :data:`CONTENT_TYPE`)."""
+        for refresh in self._refreshers:
+            refresh()
+        lines: list[str] = []
+        for metric in self.registry.collect():
+            lines.extend(_family(metric))
+        return "".join(f"{line}\n" for line in lines).encode()
+
+
+class _CpuUsage:
+    """Processor seconds per wall-clock second between two calls, in percent."""
+
+    #: Shorter intervals would show the jitter of the clock rather than the load.
+    MINIMUM = 0.5
+
+    def __init__(self) -> None:
+        self._wall = time.monotonic()
+        self._cpu = time.process_time()
+        self._last = 0.0
+
+    def __call__(self) -> float:
+        wall, cpu = time.monotonic(), time.process_time()
+        if wall - self._wall >= self.MINIMUM:
+            self._last = 100.0 * (cpu - self._cpu) / (wall - self._wall)
+            self._wall, self._cpu = wall, cpu
+        return self._last
+
+
+def _family(metric: Metric) -> list[str]:
+    samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+    if not samples:
+        return []
+    # A counter's family is announced under the name that its series really have.
+    name = samples[0].name if metric.type == "counter" else metric.name
+    text = metric.documentation.replace("\\", "\\\\").replace("\n", "\\n")
+    return [f"# HELP {name} {text}", f"# TYPE {name} {metric.type}", *map(_series, samples)]
+
+
+def _series(sample: Sample) -> str:
+    labels = ",".join(f'{key}="{_label_value(key, value)}"' for key, value in sorted(sample.labels.items()))
+    return f"{sample.name}{'{' + labels + '}' if labels else ''} {_number(_go_number(sample.value))}"
+
+
+def _go_number(value: float) -> str:
+    return str(floatToGoString(value))  # type: ignore[no-untyped-call]
+
+
+def _number(text: str) -> str:
+    """Whole numbers without ``.0``, since shell scripts compare them as integers."""
+    return text.removesuffix(".0")
+
+
+def _label_value(key: str, value: str) -> str:
+    if key == "le":
+        return _number(value)
+    return _BLANKS.sub("_", value).replace("\\", "\\\\").replace('"', '\\"')

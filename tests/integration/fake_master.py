@@ -1,0 +1,83 @@
+"""A master that only registers workers and tells where etcd is; the test writes to etcd what a scheduler would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+
+from pkg.config.codec import encode_source, encode_subtask
+from pkg.config.model import SecurityConfig, SourceConfig, SubTaskConfig
+from pkg.errors import new
+from pkg.etcd import Delete, EtcdClient, Op, Put
+from pkg.ha import keys
+from pkg.ha.records import SourceBound, SubTaskStage
+from pkg.metrics import Metrics
+from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
+from pkg.rpcserver import HttpResponse, HttpRoutes, PortServer
+
+
+class FakeMaster(dmmaster_pb2_grpc.MasterServicer):
+    """Listens on a free loopback port; ``registered`` maps names to addresses."""
+
+    def __init__(self, etcd_endpoint: str, *, tls: SecurityConfig | None = None) -> None:
+        self.registered: dict[str, str] = {}
+        self.registrations = 0
+        self.endpoints = [etcd_endpoint]
+        routes = HttpRoutes(status=lambda: "", metrics=Metrics(), ready=lambda: True)
+        routes.add("GET", "/apis/v1alpha1/etcd-endpoints", lambda _: HttpResponse.json(self.endpoints))
+        self._server = PortServer("127.0.0.1", 0, self._register, routes, tls)
+        self._server.start()
+        self.address = f"{'localhost' if tls else '127.0.0.1'}:{self._server.port}"
+        self.etcd = EtcdClient([etcd_endpoint])
+
+    def _register(self, server: grpc.Server) -> None:
+        dmmaster_pb2_grpc.add_MasterServicer_to_server(self, server)  # type: ignore[no-untyped-call]
+
+    def RegisterWorker(self, request: Any, context: grpc.ServicerContext) -> Any:
+        self.registrations += 1
+        if self.registered.setdefault(request.name, request.address) != request.address:
+            error = new("SchedulerWorkerExist", f"dm-worker with name {request.name} already exists")
+            return dmmaster_pb2.RegisterWorkerResponse(result=False, msg=str(error))
+        return dmmaster_pb2.RegisterWorkerResponse(result=True)
+
+    def close(self) -> None:
+        self.etcd.close()
+        self._server.stop(0)
+
+    # What a scheduler writes.
+
+    def bind(self, worker: str, source: SourceConfig) -> None:
+        self._write(
+            Put(keys.SOURCE_CONFIG.key(source.source_id), encode_source(source)),
+            Put(keys.BOUND.key(worker), SourceBound(source.source_id, worker).to_json()),
+        )
+
+    def unbind(self, worker: str) -> None:
+        self._write(Delete(keys.BOUND.key(worker)))
+
+    def start_task(self, config: SubTaskConfig, stage: str = "Running") -> None:
+        self._write(
+            Put(keys.SUBTASK.key(config.source_id, config.name), encode_subtask(config)),
+            self._stage(config, stage),
+        )
+
+    def set_stage(self, config: SubTaskConfig, stage: str) -> None:
+        self._write(self._stage(config, stage))
+
+    def stop_task(self, config: SubTaskConfig) -> None:
+        self._write(
+            Delete(keys.SUBTASK.key(config.source_id, config.name)),
+            Delete(keys.SUBTASK_STAGE.key(config.source_id, config.name)),
+        )
+
+    def alive(self, worker: str) -> bool:
+        return self.etcd.get(keys.WORKER_ALIVE.key(worker)) is not None
+
+    @staticmethod
+    def _stage(config: SubTaskConfig, stage: str) -> Put:
+        record = SubTaskStage(stage, config.source_id, config.name)
+        return Put(keys.SUBTASK_STAGE.key(config.source_id, config.name), record.to_json())
+
+    def _write(self, *operations: Op) -> None:
+        assert self.etcd.txn([], operations).succeeded

@@ -1,0 +1,85 @@
+"""Units for tests of the worker: they do no work, keep a journal, and end when a file tells them to.
+
+Run as a module, this is a dm-worker with such units: ``python -m tests.integration.fake_units --config …``. The folder
+is given by the variable ``FAKE_UNITS``. A task's unit ends successfully once ``<unit>.finish`` exists there, fails once
+``<unit>.fail`` does (with the file's text), ignores a graceful stop while ``<unit>.stubborn`` does, and any stop while
+``<unit>.immortal`` does. What is finished stays so: ``<unit>.finished``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from pathlib import Path
+
+from dm_worker.cli import serve
+from dm_worker.spark import SparkEngine
+from dm_worker.unit import UnitOutcome, UnitStatus
+from pkg import errors
+from pkg.config.model import SubTaskConfig
+from pkg.pb import dmworker_pb2 as pb
+
+NAMES = {pb.Dump: "dump", pb.Load: "load", pb.Sync: "sync"}
+
+
+class FakeUnit:
+    """Plays one unit."""
+
+    def __init__(self, unit_type: pb.UnitType, config: SubTaskConfig, folder: Path) -> None:
+        self.unit_type = unit_type
+        self.name = NAMES[unit_type]
+        self.config = config
+        self.folder = folder
+        self._stop = threading.Event()
+
+    def _is(self, what: str) -> bool:
+        return (self.folder / f"{self.name}.{what}").exists()
+
+    def journal(self, what: str) -> None:
+        with (self.folder / "journal").open("a") as journal:
+            journal.write(f"{os.getpid()} {self.name} {what}\n")
+
+    def is_finished(self) -> bool:
+        return self._is("finished")
+
+    def run(self) -> UnitOutcome:
+        self._stop.clear()
+        self.journal("run")
+        while True:
+            if self._is("fail"):
+                text = (self.folder / f"{self.name}.fail").read_text()
+                self.journal("failed")
+                return UnitOutcome(errors=[errors.new("DBExecuteFailed", text)])
+            if self._is("finish"):
+                (self.folder / f"{self.name}.finished").touch()
+                self.journal("finished")
+                return UnitOutcome(finished=True)
+            if self._stop.wait(0.02) and not self._is("immortal"):
+                self.journal("canceled")
+                return UnitOutcome(canceled=True)
+
+    def stop(self, *, graceful: bool) -> None:
+        if not (graceful and self._is("stubborn")):
+            self._stop.set()
+
+    def status(self) -> UnitStatus:
+        if self.unit_type == pb.Dump:
+            return pb.DumpStatus(progress="50.00 %")
+        if self.unit_type == pb.Load:
+            return pb.LoadStatus(progress="50.00 %")
+        return pb.SyncStatus(syncerBinlog="(mysql-bin.000003, 400)", secondsBehindMaster=7)
+
+    def remove_meta(self) -> None:
+        self.journal("remove-meta")
+
+
+def make_fake(unit_type: pb.UnitType, config: SubTaskConfig, engine: SparkEngine) -> FakeUnit:
+    return FakeUnit(unit_type, config, Path(os.environ["FAKE_UNITS"]))
+
+
+if __name__ == "__main__":
+    code = serve(sys.argv[1:], units=make_fake)
+    logging.shutdown()
+    os._exit(code)

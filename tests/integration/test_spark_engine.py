@@ -1,0 +1,103 @@
+"""The embedded Spark: quiet, replaced when its JVM dies, cancellable, and free of grpc in its Python workers.
+
+Each test runs a script in a process of its own, because a process has one SparkContext.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.harness.cluster import environment
+
+
+def run(script: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    prelude = (
+        "import os, signal, sys, threading, time\n"
+        "from pathlib import Path\n"
+        "from pkg import log\n"
+        "log.setup(level='debug', file='log')\n"
+        "from dm_worker.spark import SparkEngine\n"
+        f"engine = SparkEngine(slots=2, folder=Path({str(tmp_path)!r}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", prelude + script],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_nothing_is_printed_and_nothing_left_behind(tmp_path: Path) -> None:
+    done = run(
+        "rdd = engine.context().parallelize(range(4), 2)\n"
+        "assert rdd.map(lambda x: (x % 2, x)).groupByKey().count() == 2\n"
+        "assert list(Path('.').glob('dm-worker-*/blockmgr-*'))\n"
+        "engine.close()\n",
+        tmp_path,
+    )
+    assert (done.stdout, done.stderr) == ("", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+    assert '["spark"]' in (tmp_path / "log").read_text(), "what the JVM says is in the log"
+
+
+def test_python_workers_import_our_modules_but_never_grpc(tmp_path: Path) -> None:
+    run(
+        "def modules(_):\n"
+        "    import dm_worker.spark, dm_worker.unit, sys\n"
+        "    return sorted(name for name in sys.modules if name.split('.')[0] in ('grpc', 'dm_worker'))\n"
+        "names = engine.context().parallelize([0], 1).map(modules).first()\n"
+        "assert 'dm_worker.unit' in names and 'grpc' not in names, names\n"
+        "engine.close()\n",
+        tmp_path,
+    )
+
+
+def test_a_dead_jvm_is_replaced_without_a_word_on_stderr(tmp_path: Path) -> None:
+    done = run(
+        "context = engine.context()\n"
+        "first = engine.jvm_pid\n"
+        "os.kill(first, signal.SIGKILL)\n"
+        "while engine.jvm_pid: time.sleep(0.01)\n"
+        "engine.cancel('any')\n"
+        "try:\n"
+        "    context.parallelize([0], 1).count()\n"
+        "    raise SystemExit('a dead JVM answered')\n"
+        "except SystemExit: raise\n"
+        "except Exception: pass\n"
+        "assert engine.context().parallelize([0, 1], 2).count() == 2\n"
+        "assert engine.jvm_pid not in (0, first)\n"
+        "engine.close()\n",
+        tmp_path,
+    )
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_cancel_ends_the_jobs_of_one_group_only(tmp_path: Path) -> None:
+    run(
+        "results = {}\n"
+        "def job(group, seconds):\n"
+        "    def work(_):\n"
+        "        import time; time.sleep(seconds)\n"
+        "    try:\n"
+        "        with engine.job_group(group) as context:\n"
+        "            context.parallelize([0], 1).foreach(work)\n"
+        "        results[group] = 'done'\n"
+        "    except Exception as exc:\n"
+        "        results[group] = 'cancelled' if 'cancel' in str(exc).lower() else repr(exc)\n"
+        "engine.context()\n"
+        "threads = [threading.Thread(target=job, args=a) for a in (('long', 60), ('short', 4))]\n"
+        "for thread in threads: thread.start()\n"
+        "time.sleep(2)\n"
+        "engine.cancel('long')\n"
+        "for thread in threads: thread.join(20)\n"
+        "assert results == {'long': 'cancelled', 'short': 'done'}, results\n"
+        "engine.close()\n",
+        tmp_path,
+    )

@@ -1,0 +1,230 @@
+"""The shared port must tell gRPC from HTTP, survive rubbish, and never let an unknown client past TLS."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from pkg.config.model import SecurityConfig
+from pkg.metrics import Metrics
+from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
+from pkg.rpcchannel import normalize, open_channel, split_addresses
+from pkg.rpcserver import HttpRequest, HttpResponse, HttpRoutes, PortServer
+from tests.harness.certificates import Authority
+
+
+class _Echo(dmmaster_pb2_grpc.MasterServicer):
+    """Answers with what it was asked, after a while when asked for ``slow``."""
+
+    def Encrypt(
+        self, request: dmmaster_pb2.EncryptRequest, context: grpc.ServicerContext
+    ) -> dmmaster_pb2.EncryptResponse:
+        if request.plaintext == "slow":
+            time.sleep(0.5)
+        return dmmaster_pb2.EncryptResponse(result=True, ciphertext=request.plaintext)
+
+
+def _routes(ready: bool = True) -> HttpRoutes:
+    routes = HttpRoutes(status=lambda: "status text\n", metrics=Metrics(), ready=lambda: ready)
+    routes.add("GET", "/apis/v1alpha1/status/{name}", lambda request: HttpResponse.json(dict(request.params)))
+    routes.add("POST", "/echo", lambda request: HttpResponse(200, request.body))
+    routes.add("GET", "/broken", _broken)
+    return routes
+
+
+def _broken(_: HttpRequest) -> HttpResponse:
+    raise RuntimeError("out of order")
+
+
+def _register(server: grpc.Server) -> None:
+    dmmaster_pb2_grpc.add_MasterServicer_to_server(_Echo(), server)  # type: ignore[no-untyped-call]
+
+
+@pytest.fixture
+def server() -> Iterator[PortServer]:
+    port = PortServer("127.0.0.1", 0, _register, _routes())
+    port.start()
+    yield port
+    port.stop(0)
+
+
+def _get(server: PortServer, path: str, method: str = "GET", body: bytes | None = None) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    try:
+        connection.request(method, path, body=body)
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+def _echo(channel: grpc.Channel, text: str) -> str:
+    stub = dmmaster_pb2_grpc.MasterStub(channel)  # type: ignore[no-untyped-call]
+    return str(stub.Encrypt(dmmaster_pb2.EncryptRequest(plaintext=text), timeout=10).ciphertext)
+
+
+def test_grpc_and_http_share_the_port(server: PortServer) -> None:
+    with open_channel(f"127.0.0.1:{server.port}") as channel:
+        assert _echo(channel, "x" * 10_000_000) == "x" * 10_000_000
+        status = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10).status
+        assert status == health_pb2.HealthCheckResponse.SERVING
+    assert _get(server, "/status") == (200, b"status text\n")
+    assert _get(server, "/health") == (200, b'{"health": "true"}')
+    assert b"process_cpu_seconds_total" in _get(server, "/metrics")[1]
+    assert _get(server, "/livez")[0] == _get(server, "/readyz")[0] == 200
+
+
+def test_routes_with_parameters_bodies_and_errors(server: PortServer) -> None:
+    assert json.loads(_get(server, "/apis/v1alpha1/status/a%20b?x=1")[1]) == {"name": "a b"}
+    assert _get(server, "/echo", "POST", b"z" * 300_000) == (200, b"z" * 300_000)
+    assert _get(server, "/nowhere")[0] == 404
+    assert _get(server, "/status", "DELETE")[0] == 405
+    status, body = _get(server, "/broken")
+    assert status == 500
+    assert b"out of order" in body
+    assert _get(server, "/status", "HEAD") == (200, b"")
+
+
+def test_not_ready_is_told() -> None:
+    port = PortServer("127.0.0.1", 0, _register, _routes(ready=False))
+    port.start()
+    try:
+        assert _get(port, "/readyz")[0] == 503
+        assert _get(port, "/health") == (503, b'{"health": "false"}')
+        assert _get(port, "/livez")[0] == 200
+    finally:
+        port.stop(0)
+
+
+def test_one_connection_carries_many_requests(server: PortServer) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    for _ in range(3):
+        connection.request("GET", "/status")
+        assert connection.getresponse().read() == b"status text\n"
+    connection.close()
+
+
+@pytest.mark.parametrize("noise", [b"\n", b"", b"\r\n\r\n", b"PRI * HT", b"\x16\x03\x01\x02\x00\x01", os.urandom(3000)])
+def test_noise_does_no_harm(server: PortServer, noise: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+        raw.sendall(noise)
+    assert _get(server, "/status")[0] == 200
+
+
+def test_a_request_after_a_lone_newline_is_answered(server: PortServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+        raw.sendall(b"\n")
+        time.sleep(0.05)
+        raw.sendall(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert raw.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def test_a_malformed_request_gets_an_error_and_the_connection_ends(server: PortServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+        raw.sendall(b"NOT HTTP AT ALL\r\n\r\n")
+        answer = b""
+        while data := raw.recv(1000):
+            answer += data
+    assert answer.startswith(b"HTTP/1.1 400")
+
+
+def test_a_slow_handler_holds_nobody_up(server: PortServer) -> None:
+    with open_channel(f"127.0.0.1:{server.port}") as channel:
+        thread = threading.Thread(target=_echo, args=(channel, "slow"))
+        thread.start()
+        began = time.monotonic()
+        assert _echo(channel, "quick") == "quick"
+        assert _get(server, "/status")[0] == 200
+        assert time.monotonic() - began < 0.4
+        thread.join()
+
+
+def test_running_calls_end_in_peace_when_the_server_stops() -> None:
+    port = PortServer("127.0.0.1", 0, _register, _routes())
+    port.start()
+    answers: list[str] = []
+    with open_channel(f"127.0.0.1:{port.port}") as channel:
+        thread = threading.Thread(target=lambda: answers.append(_echo(channel, "slow")))
+        thread.start()
+        time.sleep(0.2)
+        port.stop(5)
+        thread.join()
+    assert answers == ["slow"]
+    with pytest.raises(ConnectionRefusedError):
+        _get(port, "/status")
+    port.stop(0)
+
+
+def test_a_port_in_use_is_an_error_at_start(server: PortServer) -> None:
+    second = PortServer("127.0.0.1", server.port, _register, _routes())
+    with pytest.raises(OSError, match="address already in use"):
+        second.start()
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [(":8261", "127.0.0.1:8261"), ("http://h:1/", "h:1"), ("https://h:1", "h:1"), (" h:1 ", "h:1")],
+)
+def test_address_forms(text: str, address: str) -> None:
+    assert normalize(text) == address
+    assert split_addresses(f"{text},,other:2") == [address, "other:2"]
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def tls_server(authority: Authority) -> Iterator[PortServer]:
+    port = PortServer("127.0.0.1", 0, _register, _routes(), authority.issue("server", allowed=("dm",)))
+    port.start()
+    yield port
+    port.stop(0)
+
+
+def test_tls_covers_grpc_and_http(tls_server: PortServer, authority: Authority) -> None:
+    client = authority.issue("dm")
+    with open_channel(f"localhost:{tls_server.port}", client) as channel:
+        assert _echo(channel, "hello") == "hello"
+    context = ssl.create_default_context(cafile=authority.path)
+    context.load_cert_chain(client.ssl_cert, client.ssl_key)
+    connection = http.client.HTTPSConnection("localhost", tls_server.port, context=context, timeout=10)
+    connection.request("GET", "/status")
+    assert connection.getresponse().read() == b"status text\n"
+    connection.close()
+
+
+def test_tls_refuses_clients_that_it_does_not_know(tls_server: PortServer, authority: Authority) -> None:
+    refused = [None, SecurityConfig(ssl_ca=authority.path), authority.issue("somebody-else")]
+    for client in refused:
+        with open_channel(f"localhost:{tls_server.port}", client) as channel, pytest.raises(grpc.RpcError) as caught:
+            _echo(channel, "hello")
+        assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+
+
+def test_certificates_may_be_given_as_bytes(authority: Authority) -> None:
+    files = authority.issue("dm")
+    inline = SecurityConfig(
+        ssl_ca_bytes=Path(files.ssl_ca).read_bytes(),
+        ssl_cert_bytes=Path(files.ssl_cert).read_bytes(),
+        ssl_key_bytes=Path(files.ssl_key).read_bytes(),
+    )
+    port = PortServer("127.0.0.1", 0, _register, _routes(), inline)
+    port.start()
+    try:
+        with open_channel(f"localhost:{port.port}", inline) as channel:
+            assert _echo(channel, "hello") == "hello"
+    finally:
+        port.stop(0)

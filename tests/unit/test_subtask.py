@@ -1,0 +1,189 @@
+"""The subtask's shell: races between stops, ends and new starts, with real threads and fake units."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from dm_worker.auto_resume import ResumePolicy
+from dm_worker.subtask import SubTask
+from dm_worker.unit import Unit, UnitOutcome, UnitStatus
+from pkg import errors
+from pkg.config.model import CheckerConfig, DBConfig, SubTaskConfig
+from pkg.pb import dmworker_pb2 as pb
+
+SERVER = DBConfig(host="127.0.0.1", port=1)
+LOST = errors.new("DBBadConn", "connection lost")
+
+
+class Scripted:
+    """A unit whose runs do what the script says; ``wait`` runs until stopped."""
+
+    def __init__(self, unit_type: pb.UnitType, script: list[str], finished: bool = False) -> None:
+        self.unit_type = unit_type
+        self.script = script
+        self.finished = finished
+        self.running = 0
+        self.runs = 0
+        self.stops: list[bool] = []
+        self._stop = threading.Event()
+
+    def is_finished(self) -> bool:
+        return self.finished
+
+    def run(self) -> UnitOutcome:
+        self.running += 1
+        assert self.running == 1, "two runs of one unit at once"
+        try:
+            # As a unit may: what was asked before the run began is forgotten.
+            self._stop.clear()
+            self.runs += 1
+            match self.script.pop(0) if self.script else "wait":
+                case "raise":
+                    raise ValueError("a bug")
+                case "fail":
+                    return UnitOutcome(errors=[LOST])
+                case "done":
+                    return UnitOutcome(finished=True)
+            self._stop.wait(30)
+            return UnitOutcome(canceled=True)
+        finally:
+            self.running -= 1
+
+    def stop(self, *, graceful: bool) -> None:
+        self.stops.append(graceful)
+        self._stop.set()
+
+    def status(self) -> UnitStatus:
+        if self.unit_type == pb.Dump:
+            raise ValueError("a bug in status")
+        return pb.SyncStatus(totalRows=5) if self.unit_type == pb.Sync else pb.LoadStatus()
+
+    def remove_meta(self) -> None:
+        raise AssertionError("nobody asked for that")
+
+
+def make(mode: str, *scripted: Scripted, **options: object) -> SubTask:
+    by_type = {unit.unit_type: unit for unit in scripted}
+
+    def unit(unit_type: pb.UnitType, config: SubTaskConfig) -> Unit:
+        return by_type[unit_type]
+
+    config = SubTaskConfig(name="t", source_id="s", task_mode=mode, from_=SERVER, to=SERVER)  # type: ignore[arg-type]
+    policy = ResumePolicy(CheckerConfig(backoff_min=0.01, backoff_max=0.01))
+    return SubTask(config, unit, policy, **options)  # type: ignore[arg-type]
+
+
+def until(ready: Callable[[], bool], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < end, "did not come about"
+        time.sleep(0.002)
+
+
+def at(subtask: SubTask, stage: int) -> None:
+    until(lambda: subtask.state.stage == stage)
+
+
+def test_a_bug_in_a_unit_pauses_with_an_error_instead_of_a_dead_thread() -> None:
+    sync = Scripted(pb.Sync, ["raise"])
+    subtask = make("incremental", sync)
+    subtask.expect(pb.Running)
+    at(subtask, pb.Paused)
+    status = subtask.status()
+    assert status.result.errors[0].ErrCode == 50000
+    assert "a bug" in status.result.errors[0].Message
+    assert status.sync.totalRows == 5
+    subtask.expect(pb.Running)
+    at(subtask, pb.Running)
+    subtask.kill()
+    assert subtask.join(10)
+
+
+def test_a_bug_in_one_status_is_told_and_not_raised() -> None:
+    subtask = make("all", Scripted(pb.Dump, []), Scripted(pb.Load, []), Scripted(pb.Sync, []))
+    subtask.expect(pb.Running)
+    at(subtask, pb.Running)
+    assert "a bug in status" in subtask.status().msg
+    subtask.kill()
+    assert subtask.join(10)
+
+
+def test_the_checker_resumes_after_the_backoff() -> None:
+    subtask = make("incremental", Scripted(pb.Sync, ["fail", "wait"]))
+    subtask.expect(pb.Running)
+    at(subtask, pb.Paused)
+
+    def resumed() -> bool:
+        subtask.tick(time.monotonic())
+        return subtask.state.stage == pb.Running
+
+    until(resumed)
+    subtask.kill()
+    assert subtask.join(10)
+
+
+def test_a_complete_load_is_believed_although_its_dump_is_gone() -> None:
+    sync = Scripted(pb.Sync, [])
+    dump = Scripted(pb.Dump, [])
+    subtask = make("all", dump, Scripted(pb.Load, [], finished=True), sync)
+    subtask.expect(pb.Running)
+    at(subtask, pb.Running)
+    assert subtask.state.unit == pb.Sync
+    assert dump.runs == 0
+    subtask.kill()
+    assert subtask.join(10)
+
+
+def test_a_refusal_before_a_unit_keeps_it_from_running() -> None:
+    def refuse(unit: pb.UnitType) -> None:
+        raise errors.new("LoadTaskWorkerNotMatch", "elsewhere")
+
+    load = Scripted(pb.Load, [])
+    subtask = make("load", load, before_unit=refuse)
+    subtask.expect(pb.Running)
+    at(subtask, pb.Paused)
+    assert load.runs == 0
+    assert subtask.status().result.errors[0].ErrCode == 34017
+    subtask.kill()
+    assert subtask.join(10)
+
+
+def test_failures_are_reported_with_whether_they_may_pass() -> None:
+    reported: list[tuple[int, bool]] = []
+    subtask = make(
+        "incremental", Scripted(pb.Sync, ["fail"]), on_failure=lambda _, unit, may: reported.append((unit, may))
+    )
+    subtask.expect(pb.Running)
+    at(subtask, pb.Paused)
+    assert reported == [(pb.Sync, True)]
+    subtask.kill()
+    assert subtask.join(10)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_stop_is_lost_and_none_hits_the_next_run(seed: int) -> None:
+    rng = random.Random(seed)
+    sync = Scripted(pb.Sync, [])
+    subtask = make("incremental", sync)
+    for _ in range(60):
+        subtask.expect(pb.Running)
+        if rng.random() < 0.7:
+            time.sleep(rng.random() * 0.004)
+        subtask.expect(pb.Paused)
+        if rng.random() < 0.5:
+            at(subtask, pb.Paused)
+    at(subtask, pb.Paused)
+    assert sync.running == 0
+    subtask.expect(pb.Running)
+    until(lambda: sync.running == 1)
+    runs = sync.runs
+    time.sleep(0.7)  # longer than the interval at which a stop is repeated
+    assert (subtask.state.stage, sync.runs) == (pb.Running, runs), "a late stop hit the next run"
+    subtask.expect(pb.Stopped)
+    assert subtask.join(10)
+    assert subtask.state.stage == pb.Stopped

@@ -1,0 +1,136 @@
+"""Small parts of the worker: temporary folders, the upstream's position, metrics, what may change in a config."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dm_worker import units
+from dm_worker.service import fixed_changes
+from dm_worker.spark import SparkEngine
+from dm_worker.upstream_position import UpstreamPosition
+from dm_worker.work_folder import WorkFolder
+from dm_worker.worker_metrics import WorkerMetrics
+from pkg import errors
+from pkg.binlog.position import Location, Position
+from pkg.config.model import DBConfig, SourceConfig, SubTaskConfig, SyncerConfig
+from pkg.metrics import Metrics
+from pkg.pb import dmworker_pb2 as pb
+
+SERVER = DBConfig(host="127.0.0.1", port=1)
+SOURCE = SourceConfig(source_id="s1", from_=SERVER)
+TASK = SubTaskConfig(name="t1", source_id="s1", task_mode="all", from_=SERVER, to=SERVER)
+
+
+def test_a_killed_owners_folder_is_removed_by_the_next_process(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; from pathlib import Path; from dm_worker.work_folder import WorkFolder\n"
+        f"WorkFolder(Path({str(tmp_path)!r})); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=False, cwd=Path(__file__).parents[2])
+    assert len(list(tmp_path.iterdir())) == 1
+    living = WorkFolder(tmp_path)
+    other = WorkFolder(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([living.path, other.path]), "the dead one's is gone, the living stay"
+    living.remove()
+    living.remove()
+    assert list(tmp_path.iterdir()) == [other.path]
+    other.remove()
+
+
+def test_the_upstreams_position_is_asked_once_a_second() -> None:
+    now = [0.0]
+    asked: list[float] = []
+
+    def query(source: SourceConfig) -> Location:
+        asked.append(now[0])
+        return Location(Position("bin.000001", len(asked)))
+
+    position = UpstreamPosition(SOURCE, query=query, clock=lambda: now[0])
+    assert position.get() == Location(Position("bin.000001", 1))
+    now[0] = 0.9
+    position.get()
+    assert asked == [0.0]
+    now[0] = 1.1
+    assert position.get() == Location(Position("bin.000001", 2))
+
+
+def test_a_hanging_upstream_does_not_hold_up_a_status() -> None:
+    release = threading.Event()
+    asked: list[int] = []
+
+    def query(source: SourceConfig) -> None:
+        asked.append(1)
+        release.wait(30)
+
+    position = UpstreamPosition(SOURCE, query=query)
+    began = time.monotonic()
+    assert position.get() is None
+    assert position.get() is None
+    assert time.monotonic() - began < 3
+    assert len(asked) == 1, "one question at a time"
+    release.set()
+
+
+def test_an_upstream_that_refuses_has_no_position() -> None:
+    def query(source: SourceConfig) -> Location:
+        raise errors.new("DBDriverError", "connect: connection refused")
+
+    assert UpstreamPosition(SOURCE, query=query).get() is None
+
+
+def test_series_of_a_removed_subtask_end() -> None:
+    metrics = WorkerMetrics(Metrics(), "w1")
+    status = pb.SubTaskStatus(
+        name="t1", sync=pb.SyncStatus(masterBinlog="(bin.000012, 34)", syncerBinlog="", secondsBehindMaster=3)
+    )
+    told = [("s1", [status])]
+    metrics.follow(lambda: told[0])
+    metrics.task_state("s1", "t1", pb.Paused)
+    text = metrics.metrics.render().decode()
+    assert 'dm_worker_task_state{source_id="s1",task="t1",worker="w1"} 3\n' in text
+    assert 'dm_syncer_binlog_file{node="master",source_id="s1",task="t1"} 12\n' in text
+    assert 'dm_syncer_binlog_pos{node="master",source_id="s1",task="t1"} 34\n' in text
+    assert 'node="syncer"' not in text, "an unknown position has no value"
+    told[0] = ("", [])
+    metrics.forget("s1", "t1")
+    metrics.forget("s1", "t1")
+    assert 'task="t1"' not in metrics.metrics.render().decode()
+
+
+def test_only_what_keeps_the_replication_state_valid_may_change() -> None:
+    assert fixed_changes(TASK, replace(TASK, syncer=SyncerConfig(worker_count=3), to=replace(SERVER, port=2))) == []
+    assert fixed_changes(TASK, replace(TASK, meta_schema="other", task_mode="full")) == ["task-mode", "meta-schema"]
+
+
+def test_an_unknown_unit_is_refused() -> None:
+    with pytest.raises(errors.DMError) as caught:
+        units.make_unit(pb.Check, TASK, SparkEngine())
+    assert caught.value.code == 40060
+
+
+def test_a_missing_java_is_an_error_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    engine = SparkEngine(folder=tmp_path)
+    with pytest.raises(errors.DMError, match="JVM did not start") as caught:
+        engine.context()
+    assert "java" in caught.value.raw_cause
+    assert "Java 17" in caught.value.workaround
+    engine.close()
+    assert not list(tmp_path.iterdir())
+    assert "PYSPARK_GATEWAY_PORT" not in os.environ
+
+
+def test_a_closed_engine_does_not_start_again(tmp_path: Path) -> None:
+    engine = SparkEngine(folder=tmp_path)
+    engine.cancel("nothing runs")
+    engine.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        engine.context()
