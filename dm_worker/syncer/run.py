@@ -13,6 +13,7 @@ from dm_worker.syncer.checkpoint import Durable, MetaStore
 from dm_worker.syncer.ddl_barrier import DDLBarrier
 from dm_worker.syncer.ddl_session import DDLSession
 from dm_worker.syncer.gtid_tracker import ExecutedGtids
+from dm_worker.syncer.located import between, located
 from dm_worker.syncer.lookup import Server
 from dm_worker.syncer.planner import Advance, Planner
 from dm_worker.syncer.protocol import Recovery, Sequencer, recover
@@ -100,7 +101,7 @@ class Run:
                 runner.flush()
             elif isinstance(item, DMError):
                 runner.flush()
-                raise item
+                raise located(item, between(runner.flushed, reader.planner.location))
             elif isinstance(item, Batch):
                 self._applying = item
                 runner.apply(item, redo)

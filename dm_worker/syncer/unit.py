@@ -36,6 +36,7 @@ class SyncUnit:
 
     def run(self) -> UnitOutcome:
         """Replicates until stopped or failed; goes on from the checkpoint each time."""
+        self._stop.clear()
         run = Run(self._cfg, self._engine, self._group, self._stop.is_set)
         with self._lock:
             self._run = run
@@ -50,7 +51,6 @@ class SyncUnit:
             return UnitOutcome(errors=[errors.new("SyncerUnitPanic", f"the syncer failed: {exc!r}", raw=exc)])
         finally:
             run.close()
-            self._stop.clear()
         return UnitOutcome(canceled=True)
 
     def stop(self, *, graceful: bool) -> None:

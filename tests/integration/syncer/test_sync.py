@@ -154,6 +154,7 @@ def test_missing_target_table_is_an_error_with_a_way_out(
     with running(cfg, spark) as run:
         (error,) = run.wait_ended().errors
     assert error.code == 36070
+    assert "startLocation: [position: (" in error.message
     assert error.workaround
     target.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
     with running(cfg, spark) as run:
