@@ -21,6 +21,7 @@ from pkg import ddl, errors
 from pkg.binlog.events import Query, parse_query
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
+from pkg.errors.workarounds import PASS_STATEMENT
 from pkg.log import get_logger
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.retry import retrying
@@ -80,7 +81,7 @@ class DDLBarrier:
             for parsed in self._split(query):
                 self._source.apply(parsed)
         except DMError as exc:
-            raise located(exc, between(statement.start, statement.end)) from exc
+            raise located(exc, between(statement.start, statement.behind)) from exc
         return bool(steps)
 
     # -- what to execute ----------------------------------------------------------------------------------------
@@ -194,6 +195,5 @@ class DDLBarrier:
             raw=failed.error.raw_cause,
             scope="downstream",
             workaround=failed.error.workaround
-            or "Make the target's table as the statement needs it, or skip or replace the statement with "
-            "`binlog skip|replace`; then resume the task.",
+            or f"Make the target's table as the statement needs it, then resume the task. {PASS_STATEMENT}",
         )

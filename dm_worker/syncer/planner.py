@@ -36,6 +36,8 @@ class GtidTracker(Protocol):
 
     def text(self) -> str: ...
 
+    def text_with(self, event: Event) -> str: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -58,12 +60,16 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement in a QUERY event: a barrier. ``place`` is where the event ends, its name across restarts."""
+    """A statement in a QUERY event: a barrier. ``place`` is where the event ends, its name across restarts.
+
+    ``behind`` is where to go on without it; ``end`` is the same unless the statement is a part of a transaction.
+    """
 
     event: Event
     place: Position
     start: Location
     end: Location
+    behind: Location
 
 
 Instruction = Batch | Advance | Statement
@@ -130,6 +136,11 @@ class Planner:
         """Where to read on after the stream broke: the running transaction's start and its rows events so far."""
         gone = max(self._rows_in_transaction, self._skip) if self._inside else self._skip
         return Location(self._boundary.position, self._gtid_text(), gone)
+
+    @property
+    def read_to(self) -> Location:
+        """Behind the newest event seen, its transaction counted as executed: for errors that name the event."""
+        return Location(Position(self._file, self._offset), self._gtid_text_behind())
 
     @property
     def oldest_commit(self) -> int:
@@ -278,8 +289,8 @@ class Planner:
             return False
         if kind in _QUERY_EVENTS:
             return self._on_query(event)
-        ev.ensure_supported(event, self._file)
         self._move(event, event.log_pos, event.size)
+        ev.ensure_supported(event, self._file)
         if not self._inside:
             self._set_boundary()
         return False
@@ -350,8 +361,11 @@ class Planner:
         place = Position(self._file, self._offset)
         if not standalone and self._rows_in_transaction < self._skip:
             return False
-        if self._until is not None and (standalone or self._events or self._rows_in_transaction > self._skip):
-            # Statements end batches, so none can be inside one; only the one right before it may show up again.
+        if self._until is not None and not (standalone or self._events or self._rows_in_transaction > self._skip):
+            # The one right before the unfinished batch shows up again: it was done before that batch began.
+            return False
+        if self._until is not None:
+            # Statements end batches, so none can be inside one.
             raise errors.new(
                 "SyncerEvent",
                 f"the statement at {place} lies inside the unfinished batch up to {self._until}",
@@ -361,6 +375,7 @@ class Planner:
         start = self._end_inside() if self._inside and not standalone else self._end_at_boundary()
         if self._start.position != start.position:
             self.out.append(Advance(start))
+        behind = self.read_to
         if standalone:
             self._end_transaction(0)
             end = self._end_at_boundary()
@@ -368,7 +383,7 @@ class Planner:
             end = start
         self._start = end
         self._clear()
-        self.out.append(Statement(event, place, start, end))
+        self.out.append(Statement(event, place, start, end, behind))
         return True
 
     # -- bookkeeping --------------------------------------------------------------------------------------------
@@ -407,6 +422,11 @@ class Planner:
 
     def _gtid_text(self) -> str:
         return self._gtids.text() if self._gtids is not None else ""
+
+    def _gtid_text_behind(self) -> str:
+        if self._gtids is None or self._pending_gtid is None:
+            return self._gtid_text()
+        return self._gtids.text_with(self._pending_gtid)
 
     def _end_at_boundary(self) -> Location:
         return Location(self._boundary.position, self._gtid_text())

@@ -17,6 +17,7 @@ from pkg.binlog import constants as c
 from pkg.binlog.charsets import collation_charset, decode_text
 from pkg.binlog.cursor import Cursor, parsing
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
+from pkg.errors.workarounds import PASS_STATEMENT
 
 HEADER = struct.Struct("<IBIIIH")
 
@@ -336,7 +337,7 @@ _REFUSED: dict[int, tuple[str, str]] = {
     ),
     c.XA_PREPARE_EVENT: (
         "XA PREPARE",
-        "Finish the XA transaction on the upstream, skip it with `binlog skip` and bring its rows over by hand.",
+        f"Finish the XA transaction on the upstream. {PASS_STATEMENT}",
     ),
     c.PARTIAL_UPDATE_ROWS_EVENT: (
         "partial JSON update",
@@ -397,7 +398,7 @@ def ensure_supported(event: Event, file: str = "") -> None:
     kind = event.type
     if kind in _HANDLED or kind in _HARMLESS or (kind not in _REFUSED and event.flags & c.FLAG_IGNORABLE):
         return
-    what, workaround = _REFUSED.get(kind, ("unknown event", "Skip it with `binlog skip` if it changes no data."))
+    what, workaround = _REFUSED.get(kind, ("unknown event", PASS_STATEMENT))
     raise errors.new(
         "BinlogUnexpectedEv",
         f"{what} (binlog event type {kind}) that ends at ({file or 'unknown file'}, {event.log_pos}) is not supported",

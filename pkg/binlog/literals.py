@@ -19,6 +19,7 @@ from pkg.binlog import constants as c
 from pkg.binlog import jsonb, temporal
 from pkg.binlog.charsets import ASCII_COMPATIBLE, UTF8, collation_charset
 from pkg.binlog.decimals import decimal_decoder, decimal_size
+from pkg.errors.workarounds import RENEW_STRUCTURE
 from pkg.mysql.schema import Column
 
 #: From a raw value (int, float or bytes, as ``Codec.fixed`` unpacks it) to bytes, or to an int for the form ``%d``.
@@ -196,7 +197,7 @@ def _charset(column: Column, collation: int) -> str:
     raise errors.new(
         "SyncerUnitDMLColumnNotMatch",
         f"the character set of column `{column.name}` ({column.column_type}) is not known",
-        workaround="Give the table's structure with its character sets by `binlog-schema update`.",
+        workaround=RENEW_STRUCTURE,
     )
 
 
