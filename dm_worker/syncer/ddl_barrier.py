@@ -32,6 +32,9 @@ log = get_logger("syncer.ddl")
 WriteIntent = Callable[[DDLRecord], None]
 
 
+_NOT_UNDERSTOOD = 36067
+
+
 @dataclass(frozen=True, slots=True)
 class _Step:
     """One statement for the target: what it came from, its text, and the names at the target it is about."""
@@ -75,35 +78,49 @@ class DDLBarrier:
         """
         query = parse_query(statement.event, statement.place.name)
         try:
-            steps = self._steps(query)
+            parts = self._parts(query)
+            steps = [self._step(part) for part in parts]
             for index, step in enumerate(steps):
                 self._once(statement, query, index, step, intent)
-            for parsed in self._split(query):
-                self._source.apply(parsed)
+            for part in parts:
+                self._source.apply(part)
         except DMError as exc:
             raise located(exc, between(statement.start, statement.behind)) from exc
         return bool(steps)
 
     # -- what to execute ----------------------------------------------------------------------------------------
 
-    def _split(self, query: Query) -> list[ddl.Statement]:
+    def _parts(self, query: Query) -> list[ddl.Statement]:
         """The statement's parts whose tables are migrated."""
-        parsed = ddl.parse(
+        try:
+            parsed = ddl.parse(
+                query.sql,
+                sql_mode=sql_mode_text(query.sql_mode),
+                default_schema=query.schema,
+                flavor=self._cfg.flavor,
+            )
+        except DMError as exc:
+            if exc.code != _NOT_UNDERSTOOD or not self._is_elsewhere(query):
+                raise
+            log.warning("passed over a statement that can't be about a migrated table", error=exc.message)
+            return []
+        return [] if parsed.kind == "skip" else [part for part in ddl.split(parsed) if self._is_migrated(part)]
+
+    def _is_elsewhere(self, query: Query) -> bool:
+        """Whether a statement that is not understood provably names no schema that has migrated tables."""
+        schemas = ddl.named_schemas(
             query.sql,
             sql_mode=sql_mode_text(query.sql_mode),
             default_schema=query.schema,
             flavor=self._cfg.flavor,
         )
-        return [] if parsed.kind == "skip" else [part for part in ddl.split(parsed) if self._is_migrated(part)]
+        return schemas is not None and not any(self._allows(schema, "") for schema in schemas)
 
-    def _steps(self, query: Query) -> list[_Step]:
-        steps = []
-        for part in self._split(query):
-            self._refuse_online_ddl(part)
-            targets = tuple(dict.fromkeys(self._route(*name) for name in part.tables))
-            text = ddl.rewrite(part, self._route, target_flavor=self._target_flavor)
-            steps.append(_Step(part, text, targets))
-        return steps
+    def _step(self, part: ddl.Statement) -> _Step:
+        self._refuse_online_ddl(part)
+        targets = tuple(dict.fromkeys(self._route(*name) for name in part.tables))
+        text = ddl.rewrite(part, self._route, target_flavor=self._target_flavor)
+        return _Step(part, text, targets)
 
     def _is_migrated(self, part: ddl.Statement) -> bool:
         allowed = [self._allows(*name) for name in part.tables]
