@@ -23,7 +23,7 @@ from dm_worker.syncer.statements import SQL, Form
 from pkg import errors
 from pkg.config.model import DBConfig
 from pkg.errors import DMError
-from pkg.mysql.connection import classify, connect, is_lost
+from pkg.mysql.connection import classify, connect, error_number, is_lost
 from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified
 from pkg.mysql.retry import retrying
@@ -36,6 +36,13 @@ SESSION = {
 }
 #: A restarting server is away for a minute or so: about two minutes of attempts.
 ATTEMPTS, BASE, CAP = 60, 0.05, 3.0
+_TRUNCATED = 1265
+_ENUM_WORKAROUND = (
+    "The target's strict session takes no ENUM value that is not among the members. Where the upstream holds ENUM's "
+    "error value (e + 0 = 0), set it to a member there, or let the task take it: set target-database.session "
+    'sql_mode: "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO", which also cuts other values that do not fit, until the '
+    "task has passed this place. Otherwise add the member to the target's column."
+)
 #: Idle connections are checked before use when they rested this long (seconds).
 REST = 10.0
 
@@ -205,7 +212,10 @@ def _run(conn: Connection[Any], sql: SQL, plan: TablePlan) -> None:
         if is_lost(exc):
             raise classify(exc, scope="downstream", table=target) from exc
         text = sql.text.decode("utf-8", "backslashreplace")
-        raise classify(exc, scope="downstream", statement=text, table=target) from exc
+        error = classify(exc, scope="downstream", statement=text, table=target)
+        if error_number(exc) == _TRUNCATED and any(column.type_name == "enum" for column in plan.columns):
+            error.workaround = _ENUM_WORKAROUND
+        raise error from exc
     if sql.expect is not None and matched != sql.expect:
         text = sql.text[:2000].decode("utf-8", "backslashreplace")
         raise errors.new(

@@ -25,6 +25,8 @@ _DUMMY_TABLE = b"\xff\xff\xff\0\0\0"
 #: MariaDB's GTID event: where its flags are (after sequence number and domain), and the one for "no COMMIT follows".
 _MARIADB_FLAGS = c.HEADER_SIZE + 12
 _FL_STANDALONE = 1
+#: With binlog_alter_two_phase an ALTER is logged when it begins and when it ends; only its COMMIT has an effect.
+_FL_GROUP_COMMIT_ID, _FL_START_ALTER, _FL_ROLLBACK_ALTER = 2, 2, 8
 _GTID_EVENTS = frozenset({c.GTID_EVENT, c.ANONYMOUS_GTID_EVENT, c.MARIADB_GTID_EVENT})
 _QUERY_EVENTS = frozenset({c.QUERY_EVENT, c.MARIADB_QUERY_COMPRESSED_EVENT})
 
@@ -77,6 +79,11 @@ Instruction = Batch | Advance | Statement
 Resolve = Callable[[bytes, Position], tuple[TablePlan | None, bool]]
 
 
+def _is_void_alter(gtid: bytes) -> bool:
+    at = _MARIADB_FLAGS + (9 if gtid[_MARIADB_FLAGS] & _FL_GROUP_COMMIT_ID else 1)
+    return len(gtid) > at and bool(gtid[at] & (_FL_START_ALTER | _FL_ROLLBACK_ALTER))
+
+
 class Planner:
     """Feed it events; it appends to ``out``. ``until`` asks for one batch over exactly the range up to there."""
 
@@ -110,6 +117,8 @@ class Planner:
         self._pending_gtid: Event | None = None
         self._inside = False
         self._standalone = False
+        #: The statement that follows is a part of an ALTER that has no effect by itself.
+        self._void = False
         self._rows_in_transaction = 0
         # The batch that is being filled, and how much of it belongs to finished transactions (marked).
         self._events: list[bytes] = []
@@ -309,6 +318,7 @@ class Planner:
         self._inside = True
         # MariaDB writes no BEGIN, and says when a single statement follows. MySQL's BEGIN is an event of its own.
         self._standalone = event.type != c.MARIADB_GTID_EVENT or bool(event.data[_MARIADB_FLAGS] & _FL_STANDALONE)
+        self._void = event.type == c.MARIADB_GTID_EVENT and _is_void_alter(event.data)
         self._move(event, event.log_pos, event.size)
 
     def _on_query(self, event: Event) -> bool:
@@ -319,6 +329,9 @@ class Planner:
             return False
         if data.endswith(b"\0COMMIT"):
             self._end_transaction(event.timestamp)
+            return False
+        if self._void:
+            self._end_transaction(0)
             return False
         standalone = self._standalone or not self._inside
         if not standalone and self._in_transaction_word(event):
@@ -412,7 +425,7 @@ class Planner:
 
     def _leave_transaction(self, *, keep_skip: bool) -> None:
         self._pending_gtid = None
-        self._inside = self._standalone = False
+        self._inside = self._standalone = self._void = False
         self._rows_in_transaction = 0
         if not keep_skip:
             self._skip = 0

@@ -40,24 +40,24 @@ def test_statement_that_fails_at_the_target_is_passed_and_the_structure_read_aga
         each.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
     cfg = subtask(server, target, enable_gtid=gtid)
     with running(cfg, spark) as run:
-        server.execute("INSERT INTO d.t VALUES (1, 1)")
+        server.execute("INSERT INTO d.t VALUES (1, 1), (2, 2)")
         run.wait_synced(server)
-        target.execute("UPDATE d.t SET v = 1000")
-        server.execute("ALTER TABLE d.t MODIFY v TINYINT", "INSERT INTO d.t VALUES (2, 2)")
+        target.execute("UPDATE d.t SET v = 1")
+        server.execute("ALTER TABLE d.t MODIFY v TINYINT, ADD UNIQUE (v)", "INSERT INTO d.t VALUES (3, 3)")
         (error,) = run.wait_ended().errors
-        assert error.code == 36063
+        assert error.code == 36061
         time.sleep(1.1)
         assert run.unit.status().secondsBehindMaster > 0, "the lag counts the statement that blocks"
     assert "checkpoint table" in error.workaround
     pass_over(target, error.message)
     target.execute(
-        "UPDATE d.t SET v = 1",
-        "ALTER TABLE d.t MODIFY v TINYINT",
+        "UPDATE d.t SET v = id",
+        "ALTER TABLE d.t MODIFY v TINYINT, ADD UNIQUE (v)",
         f"DELETE FROM {CHECKPOINT} WHERE id = 'source-1' AND cp_schema = 'd' AND cp_table = 't'",
     )
     with running(cfg, spark) as run:
         run.wait_synced(server)
-        server.execute("INSERT INTO d.t VALUES (3, 3)", "UPDATE d.t SET v = 9 WHERE id = 1")
+        server.execute("INSERT INTO d.t VALUES (4, 4)", "UPDATE d.t SET v = 9 WHERE id = 1")
         run.wait_synced(server)
     assert_equal(server, target, "d.t")
 
