@@ -19,6 +19,7 @@ from pkg.binlog import constants as c
 from pkg.binlog import events as ev
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
+from pkg.errors.workarounds import PASS_STATEMENT
 
 #: The table id of rows events that only end a statement.
 _DUMMY_TABLE = b"\xff\xff\xff\0\0\0"
@@ -350,7 +351,8 @@ class Planner:
                 "SyncerUnsupportedStmt",
                 f"ROLLBACK TO SAVEPOINT in the binlog at ({self._file}, {self._offset}) is not supported: it undoes "
                 "rows events that went before",
-                workaround="Don't mix transactional and other tables in one transaction with savepoints.",
+                workaround="Don't mix transactional and other tables in one transaction with savepoints. "
+                f"{PASS_STATEMENT}",
             )
         return first in (b"SAVEPOINT", b"BEGIN", b"COMMIT")
 

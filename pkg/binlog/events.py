@@ -182,7 +182,7 @@ class Query:
 
 
 #: Length in bytes of the status variables that are passed over; the others are handled one by one.
-_FIXED_VARS = {3: 4, 7: 2, 9: 8, 10: 4, 17: 8, 18: 2, 19: 1, 20: 1, 129: 8, 130: 1}
+_FIXED_VARS = {3: 4, 7: 2, 9: 8, 10: 4, 17: 8, 18: 2, 19: 1, 20: 1, 129: 8}
 
 
 def parse_query(event: Event, file: str = "") -> Query:
@@ -243,6 +243,9 @@ def _skip_variable(key: int, cursor: Cursor) -> bool:
         # 254 stands for "too many databases to list".
         for _ in range(0 if count == 254 else count):
             cursor.zero_terminated()
+    elif key == 130:
+        # MariaDB's ALTER in two phases: COMMIT and ROLLBACK (4 and 8) name the sequence number that began it.
+        cursor.take(8 if cursor.uint(1) & 12 else 0)
     elif key == 131:
         cursor.take(4 * cursor.uint(1))
     else:
