@@ -181,7 +181,7 @@ class DDLBarrier:
             try:
                 attempt(step.text)
             except DMError as exc:
-                if not exc.retryable:
+                if not exc.retryable or self._should_stop():
                     raise
                 retrying(lambda: again(step.text), should_stop=self._should_stop)
         except StatementFailed as exc:

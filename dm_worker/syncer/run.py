@@ -123,6 +123,10 @@ class Run:
                 reader.resume()
         runner.flush()
 
+    def abort(self) -> None:
+        """Ends the statement that runs at the target, if one does; the intent tells the next run about it."""
+        self._ddl_session.abort()
+
     def close(self) -> None:
         """Gives everything back; the status keeps its last values."""
         if self._reader is not None:

@@ -71,3 +71,23 @@ def test_lag_grows_while_a_statement_runs_and_is_none_when_idle(
         run.wait_synced(mariadb_upstream, PATIENCE)
         time.sleep(1.5)
         assert run.unit.status().secondsBehindMaster == 0
+
+
+def test_stop_at_once_ends_a_statement_that_waits_and_the_next_run_does_it(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    for server in (mariadb_upstream, target):
+        server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
+    cfg = subtask(mariadb_upstream, target)
+    reader = target.connect(autocommit=False)
+    with running(cfg, spark) as run:
+        with reader.cursor() as cursor:
+            cursor.execute("SELECT * FROM d.t")
+        mariadb_upstream.execute("ALTER TABLE d.t ADD INDEX (v)")
+        wait_for(lambda: bool(target.execute(_WAITING)), PATIENCE)
+        assert run.stop(graceful=False).errors == []
+    assert target.execute(_WAITING) == []
+    reader.close()
+    with running(cfg, spark) as run:
+        run.wait_synced(mariadb_upstream, PATIENCE)
+    assert [row[2] for row in target.execute("SHOW INDEX FROM d.t")] == ["PRIMARY", "v"]
