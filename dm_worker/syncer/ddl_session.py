@@ -77,7 +77,8 @@ class DDLSession:
         try:
             conn = connect(self._cfg, scope="downstream", read_timeout=_ABORT_TIMEOUT)
             try:
-                query(conn, f"KILL {running.server_thread_id[0]}")
+                number = running.thread_id()  # type: ignore[no-untyped-call]
+                query(conn, f"KILL {number}")
             finally:
                 conn.close()
         except (pymysql.Error, OSError, DMError) as exc:
