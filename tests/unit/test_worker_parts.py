@@ -16,13 +16,13 @@ from dm_worker import units
 from dm_worker.service import fixed_changes
 from dm_worker.spark import SparkEngine
 from dm_worker.upstream_position import UpstreamPosition
-from dm_worker.work_folder import WorkFolder
 from dm_worker.worker_metrics import WorkerMetrics
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import DBConfig, SourceConfig, SubTaskConfig, SyncerConfig
 from pkg.metrics import Metrics
 from pkg.pb import dmworker_pb2 as pb
+from pkg.work_folder import WorkFolder
 
 SERVER = DBConfig(host="127.0.0.1", port=1)
 SOURCE = SourceConfig(source_id="s1", from_=SERVER)
@@ -31,13 +31,13 @@ TASK = SubTaskConfig(name="t1", source_id="s1", task_mode="all", from_=SERVER, t
 
 def test_a_killed_owners_folder_is_removed_by_the_next_process(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from pathlib import Path; from dm_worker.work_folder import WorkFolder\n"
-        f"WorkFolder(Path({str(tmp_path)!r})); os.kill(os.getpid(), 9)"
+        "import os, sys; from pathlib import Path; from pkg.work_folder import WorkFolder\n"
+        f"WorkFolder('w-', Path({str(tmp_path)!r})); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", script], check=False, cwd=Path(__file__).parents[2])
     assert len(list(tmp_path.iterdir())) == 1
-    living = WorkFolder(tmp_path)
-    other = WorkFolder(tmp_path)
+    living = WorkFolder("w-", tmp_path)
+    other = WorkFolder("w-", tmp_path)
     assert sorted(tmp_path.iterdir()) == sorted([living.path, other.path]), "the dead one's is gone, the living stay"
     living.remove()
     living.remove()
