@@ -32,7 +32,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if text:
         sys.stdout.write(text)
         return 0
-    logging.setup(level=config.log_level, file=config.log_file, fmt=config.log_format)
+    try:
+        logging.setup(level=config.log_level, file=config.log_file, fmt=config.log_format, rotate=config.log_rotate)
+    except OSError as exc:
+        sys.stderr.write(f"cannot write log-file {config.log_file}: {exc.strerror}\n")
+        return 2
     return _run(config)
 
 

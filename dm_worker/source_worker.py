@@ -198,6 +198,7 @@ class SourceWorker:
         except DMError as exc:
             log.error("cannot create the subtask", task=task, source=self.source.source_id, error=str(exc))
             self._metrics.operate_error("Create")
+            self._metrics.task_state(self.source.source_id, task, pb.Paused)
             slot = _Slot(wanted, None, exc)
         with self._lock:
             self._slots[task] = slot
