@@ -64,10 +64,13 @@ def _run(config: MasterConfig) -> int:
     # Imported here, so that flags and texts answer at once.
     from dm_master.server import MasterServer
 
-    server = MasterServer(config)
+    server = MasterServer(config, ended)
     try:
         server.start()
     except DMError as exc:
+        if ended.is_set():
+            log.info("dm-master exits before it was up", reason=exc)
+            return 0
         log.error("dm-master cannot start", error=exc)
         if config.log_file:
             sys.stderr.write(f"{exc}\n")
