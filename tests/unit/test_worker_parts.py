@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,21 +46,40 @@ def test_a_killed_owners_folder_is_removed_by_the_next_process(tmp_path: Path) -
     other.remove()
 
 
-def test_the_upstreams_position_is_asked_once_a_second() -> None:
-    now = [0.0]
-    asked: list[float] = []
+def test_the_upstreams_position_is_that_of_now() -> None:
+    """A second-old end would call a subtask synced although the upstream has gone on."""
+    asked: list[int] = []
 
     def query(source: SourceConfig) -> Location:
-        asked.append(now[0])
+        asked.append(1)
         return Location(Position("bin.000001", len(asked)))
 
-    position = UpstreamPosition(SOURCE, query=query, clock=lambda: now[0])
-    assert position.get() == Location(Position("bin.000001", 1))
-    now[0] = 0.9
-    position.get()
-    assert asked == [0.0]
-    now[0] = 1.1
-    assert position.get() == Location(Position("bin.000001", 2))
+    position = UpstreamPosition(SOURCE, query=query)
+    assert position.get() == (Location(Position("bin.000001", 1)), True)
+    assert position.get() == (Location(Position("bin.000001", 2)), True)
+
+
+def test_calls_at_the_same_time_share_a_question_asked_after_them() -> None:
+    begun, release = threading.Event(), threading.Event()
+    asked: list[int] = []
+
+    def query(source: SourceConfig) -> Location:
+        asked.append(1)
+        if len(asked) == 1:
+            begun.set()
+            assert release.wait(10)
+        return Location(Position("bin.000001", len(asked)))
+
+    position = UpstreamPosition(SOURCE, query=query)
+    with ThreadPoolExecutor(5) as pool:
+        first = pool.submit(position.get)
+        assert begun.wait(10)
+        later = [pool.submit(position.get) for _ in range(4)]
+        time.sleep(0.1)
+        release.set()
+        assert first.result()[1]
+        assert {one.result() for one in later} == {(Location(Position("bin.000001", 2)), True)}
+    assert len(asked) == 2
 
 
 def test_a_hanging_upstream_does_not_hold_up_a_status() -> None:
@@ -72,8 +92,8 @@ def test_a_hanging_upstream_does_not_hold_up_a_status() -> None:
 
     position = UpstreamPosition(SOURCE, query=query)
     began = time.monotonic()
-    assert position.get() is None
-    assert position.get() is None
+    assert position.get() == (None, False)
+    assert position.get() == (None, False)
     assert time.monotonic() - began < 3
     assert len(asked) == 1, "one question at a time"
     release.set()
@@ -83,7 +103,7 @@ def test_an_upstream_that_refuses_has_no_position() -> None:
     def query(source: SourceConfig) -> Location:
         raise errors.new("DBDriverError", "connect: connection refused")
 
-    assert UpstreamPosition(SOURCE, query=query).get() is None
+    assert UpstreamPosition(SOURCE, query=query).get() == (None, True)
 
 
 def test_series_of_a_removed_subtask_end() -> None:
