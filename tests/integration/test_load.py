@@ -36,7 +36,7 @@ def _keyless(server: SQLServer, rows: int = 3000) -> None:
         server.execute(f"CREATE TABLE l.{name} (v INT, t VARCHAR(100))", f"INSERT INTO l.{name} VALUES {values}")
 
 
-def _slow_target(server: SQLServer, seconds: float = 0.001) -> None:
+def _slow_target(server: SQLServer, seconds: float = 0.0007) -> None:
     """The same tables, where each row takes a while, so that a load can be met in its middle."""
     server.execute("CREATE DATABASE l")
     for name in ("a", "b", "c"):
