@@ -6,6 +6,8 @@ so a row that appears, vanishes or was misjudged by statistics still belongs to 
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +25,7 @@ from pkg.mysql.schema import Column, TableInfo
 MIN_PIECE = 4 << 20
 #: Pieces per task that let the tasks end together.
 PIECES_PER_TASK = 4
+_COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 #: Types whose order in an index is their order under ``<`` against a literal: not ENUM's, and FLOAT has no exact one.
 _PAGEABLE = _INTEGERS | {"decimal", "char", "varchar", "binary", "varbinary", "date", "datetime", "timestamp"}
@@ -41,13 +44,17 @@ class TableStat:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A part of a table: the rows for which ``condition`` holds ('' = all). ``number`` counts within the table."""
+    """A part of a table: the rows for which ``condition`` holds ('' = all). ``number`` counts within the table.
+
+    ``shape`` is the table's structure as it was when the dump was planned.
+    """
 
     schema: str
     table: str
     number: int
     condition: str
     weight: int
+    shape: str
 
 
 def list_dump_tables(conn: Connection[Any], options: DumpOptions) -> list[TableStat]:
@@ -86,8 +93,18 @@ def plan_chunks(conn: Connection[Any], stats: Sequence[TableStat], options: Dump
     for stat in stats:
         conditions = _conditions(conn, stat, budget, options)
         weight = stat.data_bytes // len(conditions)
-        chunks += [Chunk(stat.schema, stat.table, i, text, weight) for i, text in enumerate(conditions)]
+        shape = shape_of(show_create(conn, stat.schema, stat.table))
+        chunks += [Chunk(stat.schema, stat.table, i, text, weight, shape) for i, text in enumerate(conditions)]
     return sorted(chunks, key=lambda chunk: -chunk.weight)
+
+
+def show_create(conn: Connection[Any], schema: str, table: str) -> str:
+    return str(query(conn, f"SHOW CREATE TABLE {qualified(schema, table)}")[0][1])
+
+
+def shape_of(created: str) -> str:
+    """Tells structures apart: a digest of the CREATE statement without what mere inserts change."""
+    return hashlib.sha256(_COUNTER.sub("", created).encode()).hexdigest()[:32]
 
 
 def _conditions(conn: Connection[Any], stat: TableStat, budget: int, options: DumpOptions) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from dm_worker.dumper.files import MANIFEST, METADATA
 from dm_worker.dumper.metadata import DumpMetadata, write_metadata
+from dm_worker.dumper.owner import OWNER_FILE
 from dm_worker.dumper.tasks import DONE, PROGRESS, STOP_FILE
 from pkg.config.model import SubTaskConfig
 
@@ -56,10 +57,16 @@ class WorkFolder:
         self.path = folder / f".work-{token}"
 
     def create(self) -> None:
-        """Empties the dump's folder: a dump never continues an older one, whose snapshot is gone."""
-        if self._folder.exists():
-            shutil.rmtree(self._folder)
-        self.path.mkdir(parents=True)
+        """Empties the dump's folder: a dump never continues an older one, whose snapshot is gone.
+
+        The folder must have been claimed before; the claim stays.
+        """
+        for path in self._folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name != OWNER_FILE:
+                path.unlink()
+        self.path.mkdir()
 
     def request_stop(self) -> None:
         if self.path.exists():

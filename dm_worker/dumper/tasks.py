@@ -16,7 +16,7 @@ import pymysql
 from pymysql.connections import Connection
 from pyspark import BarrierTaskContext
 
-from dm_worker.dumper.chunks import Chunk, list_dump_tables
+from dm_worker.dumper.chunks import Chunk, list_dump_tables, shape_of, show_create
 from dm_worker.dumper.files import table_file
 from dm_worker.dumper.literals import RowRenderer, kind_of, select_expression
 from dm_worker.dumper.options import DumpOptions
@@ -37,7 +37,8 @@ DONE = struct.Struct("<i")
 STOP_FILE = "stop"
 #: A scan with a filter may take long to find its first row.
 _READ_TIMEOUT = 3600.0
-_TABLE_CHANGED = 1412
+#: A table changed or vanished behind the snapshot.
+_TABLE_CHANGED = frozenset({1412, 1146})
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,26 +186,22 @@ class DumpTask:
         conn.query("ROLLBACK TO SAVEPOINT dm_dump")
 
     def _explain(self, exc: pymysql.Error, name: str) -> DMError:
-        if error_number(exc) != _TABLE_CHANGED:
-            return classify(exc, scope="upstream", table=name)
-        return errors.new(
-            "DumpUnitRuntime",
-            f"the structure of {name} changed while it was dumped",
-            raw=exc,
-            scope="upstream",
-            workaround="Resume the task to dump again; hold DDL on the upstream until the dump has finished.",
-            retryable=True,
+        return (
+            _changed(name, exc) if error_number(exc) in _TABLE_CHANGED else classify(exc, scope="upstream", table=name)
         )
 
     def _table(self, conn: Connection[Any], chunk: Chunk) -> TableInfo:
         """The structure that the snapshot's rows have; the first chunk of a table also writes its schema file."""
         known = self._tables.get((chunk.schema, chunk.table))
-        # Reading a row first pins the structure: the server refuses tables that changed since the snapshot.
+        # Reading a row first pins the structure. Most changes since the snapshot are refused here by the server, but
+        # not those that rewrite no rows (instant ADD or DROP COLUMN): replication would meet them a second time.
         query(conn, f"SELECT 1 FROM {qualified(chunk.schema, chunk.table)} LIMIT 1")
+        created = show_create(conn, chunk.schema, chunk.table)
+        if shape_of(created) != chunk.shape:
+            raise _changed(qualified(chunk.schema, chunk.table))
         if chunk.number == 0:
-            created = query(conn, f"SHOW CREATE TABLE {qualified(chunk.schema, chunk.table)}")[0][1]
             file_name = table_file(chunk.schema, chunk.table)
-            text = HEADER.splitlines(keepends=True)[0] + str(created).encode() + b";\n"
+            text = HEADER.splitlines(keepends=True)[0] + created.encode() + b";\n"
             (self._folder / file_name).write_bytes(text)
             self._report.sizes[file_name] = len(text)
         info = known or fetch_table_info(conn, chunk.schema, chunk.table)
@@ -243,3 +240,14 @@ class DumpTask:
         finally:
             writer.abandon()
         report.sizes |= writer.sizes
+
+
+def _changed(name: str, exc: pymysql.Error | None = None) -> DMError:
+    return errors.new(
+        "DumpUnitRuntime",
+        f"the structure of {name} changed while it was dumped",
+        raw=exc,
+        scope="upstream",
+        workaround="Resume the task to dump again; hold DDL on the upstream until the dump has finished.",
+        retryable=True,
+    )

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 
 import pymysql
 
+from dm_worker.dumper import owner
 from dm_worker.dumper.chunks import Chunk, TableStat, list_dump_tables, list_skipped, plan_chunks
 from dm_worker.dumper.files import database_file
 from dm_worker.dumper.folder import Manifest, WorkFolder, fingerprint, read_manifest
 from dm_worker.dumper.metadata import DumpMetadata, dump_dir, now_text
 from dm_worker.dumper.options import DumpOptions, parse_options
-from dm_worker.dumper.snapshot import Meeting, Snapshot
+from dm_worker.dumper.snapshot import Meeting
 from dm_worker.dumper.tasks import DumpSpec, TaskReport, open_session, run_dump_task
 from dm_worker.dumper.writer import HEADER
 from dm_worker.loader.progress import stored_state
@@ -29,7 +30,7 @@ from pkg.config.model import DBConfig, SubTaskConfig
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.connection import classify
-from pkg.mysql.introspect import list_schemas, query, server_info
+from pkg.mysql.introspect import list_schemas, master_status, query, server_info
 from pkg.mysql.names import quote
 from pkg.mysql.retry import retrying
 from pkg.pb import dmworker_pb2 as pb
@@ -80,6 +81,7 @@ class DumpUnit:
         a load has begun (whatever the configuration says now) or has ended. An older dump without a load is what an
         earlier life of the task left behind, before --remove-meta. False when the target cannot tell: ``run`` then
         names the reason."""
+        owner.hold(self._dir, self._cfg.source_id)
         manifest = read_manifest(self._dir)
         ours = manifest is not None and manifest.fingerprint == fingerprint(self._cfg)
         if ours and (self._manifest is not None or self._cfg.task_mode not in _LOADING):
@@ -172,6 +174,7 @@ class DumpUnit:
         attempt = _Attempt(WorkFolder(self._dir, token))
         started = now_text()
         try:
+            owner.claim(self._dir, self._cfg.source_id, self._may_replace)
             attempt.work.create()
         except OSError as exc:
             raise errors.new(
@@ -192,11 +195,17 @@ class DumpUnit:
             return
         self._finish(attempt, reports, databases, started)
 
+    def _may_replace(self, source_id: str) -> bool:
+        """Whether the dump of another source, left behind by a worker that is gone, is not waited for any more."""
+        state = stored_state(replace(self._cfg, source_id=source_id))
+        return state is None or state.finished
+
     def _plan(self, attempt: _Attempt, options: DumpOptions, upstream: DBConfig) -> tuple[str, dict[str, int]]:
         """Lists tables and chunks, writes the databases' files; the upstream's flavor and those files' sizes."""
         conn = open_session(upstream)
         try:
             flavor = server_info(conn).flavor
+            self._check_binlog(conn, flavor)
             attempt.stats = list_dump_tables(conn, options)
             skipped = list_skipped(conn, options)
             attempt.chunks = plan_chunks(conn, attempt.stats, options)
@@ -298,7 +307,6 @@ class DumpUnit:
 
     def _finish(self, attempt: _Attempt, reports: list[TaskReport], databases: dict[str, int], started: str) -> None:
         snapshot = next(report.snapshot for report in reports if report.snapshot is not None)
-        self._check_position(snapshot)
         files = dict(databases)
         for report in reports:
             files |= report.sizes
@@ -322,8 +330,9 @@ class DumpUnit:
         if snapshot.consistency == "none":
             log.warning("dumped without a lock; replication starts in safe mode", until=snapshot.exit_location)
 
-    def _check_position(self, snapshot: Snapshot) -> None:
-        if snapshot.location is None and self._cfg.task_mode == "all":
+    def _check_binlog(self, conn: pymysql.connections.Connection[pymysql.cursors.Cursor], flavor: str) -> None:
+        """Asked before the first row is read: a copy that nothing can follow would be found out hours later."""
+        if self._cfg.task_mode == "all" and master_status(conn, flavor) is None:
             raise errors.new(
                 "NoMasterStatus",
                 f"the upstream of {self._cfg.source_id} writes no binlog, so that replication has nowhere to start",

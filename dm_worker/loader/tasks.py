@@ -24,17 +24,19 @@ from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.retry import retrying
 
-#: Tries without any progress before a file is given up: with their pauses about three minutes.
-_ATTEMPTS = 80
+#: What bounds the tries is their time.
+ATTEMPTS = 1000
 _DUPLICATE_KEY = 1062
 _PACKET_TOO_LARGE = 1153
+_TRUNCATED = 1265
 
 
 @dataclass(frozen=True, slots=True)
 class LoadSpec:
     """All that a task needs. ``table`` is the progress table, ``on_duplicate`` '' for an error.
 
-    ``transaction_bytes`` of statements make a transaction.
+    ``transaction_bytes`` of statements make a transaction. A file is given up after ``retry_seconds`` of failures
+    without any progress.
     """
 
     target: DBConfig
@@ -45,6 +47,7 @@ class LoadSpec:
     on_duplicate: str
     folder: str
     transaction_bytes: int
+    retry_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,7 @@ class FileLoader:
         while True:
             before = self._committed
             try:
-                retrying(self._load_rest, attempts=_ATTEMPTS)
+                retrying(self._load_rest, attempts=ATTEMPTS, budget=self._spec.retry_seconds)
                 return
             except DMError as exc:
                 if not exc.retryable or self._committed == before:
@@ -241,9 +244,9 @@ class FileLoader:
     def _explain(self, exc: pymysql.Error) -> DMError:
         number = error_number(exc)
         cause = classify(exc, scope="downstream", table=self._file.target)
-        if number not in (_DUPLICATE_KEY, _PACKET_TOO_LARGE):
+        if number not in _HINTS:
             return cause if cause.retryable else self._failed(exc, cause.workaround or _FIX_AND_RESUME)
-        return self._failed(exc, _DUPLICATE_HINT if number == _DUPLICATE_KEY else _PACKET_HINT)
+        return self._failed(exc, _HINTS[number])
 
     def _failed(self, exc: pymysql.Error, workaround: str) -> DMError:
         file = self._file
@@ -269,6 +272,13 @@ _PACKET_HINT = (
     "Raise max_allowed_packet of the target above the statement's size, then resume the task; or dump anew with a"
     " smaller statement-size."
 )
+_TRUNCATED_HINT = (
+    "The value is none that the column holds under a strict sql_mode, such as the empty error value of an ENUM (index"
+    " 0) that a non-strict upstream once stored. Correct the rows on the upstream, then copy anew (stop the task, empty"
+    " the target table, start it with --remove-meta); or let the target take such values unchecked: set `session:"
+    ' {sql_mode: "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"}` of target-database, then start the task again.'
+)
+_HINTS = {_DUPLICATE_KEY: _DUPLICATE_HINT, _PACKET_TOO_LARGE: _PACKET_HINT, _TRUNCATED: _TRUNCATED_HINT}
 
 
 def load_fenced_error(spec: LoadSpec, reports: list[FileReport]) -> DMError:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pymysql
 
+from dm_worker.dumper import owner
 from dm_worker.dumper.files import METADATA
 from dm_worker.dumper.folder import read_manifest
 from dm_worker.dumper.metadata import DumpMetadata, dump_dir, read_dump_metadata
@@ -28,7 +29,7 @@ from dm_worker.loader.progress import (
     unfinished_files,
 )
 from dm_worker.loader.schema import create_schema, schema_statements, target_schemas
-from dm_worker.loader.tasks import FileReport, FileSpec, LoadSpec, load_fenced_error, run_load_task
+from dm_worker.loader.tasks import ATTEMPTS, FileReport, FileSpec, LoadSpec, load_fenced_error, run_load_task
 from dm_worker.periodic import Periodic
 from dm_worker.rate import Rate, percent
 from dm_worker.spark import SparkEngine
@@ -48,8 +49,6 @@ log = get_logger("loader")
 
 _WATCH_SECONDS = 1.0
 _LOG_SECONDS = 5.0
-#: Tries of the whole load, beside those of its tasks, while the target is away.
-_ATTEMPTS = 40
 #: Every value that an upstream holds must be taken, and a value that does not fit must be refused, not bent.
 SESSION = {
     "foreign_key_checks": "0",
@@ -76,6 +75,8 @@ class LoadUnit:
     unit_type = pb.Load
     #: Bytes of statements per transaction: enough to make its cost vanish, little enough to be undone quickly.
     transaction_bytes = 8 << 20
+    #: How long errors that may pass are retried without progress, before an operator is shown them.
+    retry_seconds = 120.0
 
     def __init__(self, cfg: SubTaskConfig, engine: SparkEngine) -> None:
         self._cfg = cfg
@@ -91,6 +92,7 @@ class LoadUnit:
 
     def is_finished(self) -> bool:
         """Whether the target notes the load as finished; False when it cannot be asked: ``run`` names the reason."""
+        owner.hold(self._dir, self._cfg.source_id)
         try:
             state = stored_state(self._cfg)
         except DMError as exc:
@@ -105,12 +107,17 @@ class LoadUnit:
     def run(self) -> UnitOutcome:
         self._stopping.clear()
         try:
-            finished = retrying(self._load, should_stop=self._stopping.is_set, attempts=_ATTEMPTS)
+            return retrying(
+                self._load,
+                should_stop=self._stopping.is_set,
+                attempts=ATTEMPTS,
+                budget=self.retry_seconds,
+                on_retry=self._note_retry,
+            )
         except DMError as exc:
             if self._stopping.is_set():
                 return UnitOutcome(canceled=True)
             return UnitOutcome(errors=[exc])
-        return UnitOutcome(finished=finished, canceled=not finished)
 
     def stop(self, *, graceful: bool) -> None:
         self._stopping.set()
@@ -139,23 +146,38 @@ class LoadUnit:
         remove_progress(self._cfg)
         self._progress = _Progress()
 
-    def _load(self) -> bool:
-        """One try at everything that is left. True when all is loaded, False when stopped; raises DMError."""
+    def _note_retry(self, exc: DMError, attempt: int) -> None:
+        log.warning(
+            "load starts again", task=self._cfg.name, source=self._cfg.source_id, attempt=attempt, error=str(exc)
+        )
+
+    def _load(self) -> UnitOutcome:
+        """One try at everything that is left. Raises DMError for what happens outside of the tasks.
+
+        A task's error is part of the outcome: the task has tried for as long as it is worth, so nobody tries again.
+        """
         if self.is_finished():
-            return True
+            return UnitOutcome(finished=True)
         listing = self._listing()
         metadata = self._metadata()
         route = self._route
         statements = schema_statements(self._dir, listing, route, self._cfg.flavor)
         files = file_specs(listing, route)
         self._progress.metadata = metadata
+        self._progress.rate = Rate()  # what was loaded before a pause says nothing of the speed now
         self._progress.total = sum(file.size for file in files)
         left = self._prepare(listing, files, metadata, statements)
-        if self._stopping.is_set() or not self._run_job(files, left):
-            return False
+        self._progress.finished = self._progress.total - sum(left.values())
+        if self._stopping.is_set():
+            return UnitOutcome(canceled=True)
+        failure = self._run_job(files, left)
+        if self._stopping.is_set():
+            return UnitOutcome(canceled=True)
+        if failure is not None:
+            return UnitOutcome(errors=[failure])
         self._finish()
         self._clean_up(listing)
-        return True
+        return UnitOutcome(finished=True)
 
     def _listing(self) -> DumpListing:
         """The dump's files of the tables that the block-allow-list lets through."""
@@ -200,8 +222,8 @@ class LoadUnit:
         finally:
             conn.close()
 
-    def _run_job(self, files: list[FileSpec], left: Mapping[str, int]) -> bool:
-        """Loads what is left; False when it was stopped. Raises the tasks' first error."""
+    def _run_job(self, files: list[FileSpec], left: Mapping[str, int]) -> DMError | None:
+        """Loads what is left, or until it is stopped; the error of the tasks that counts."""
         shares = share_out(files, left, min(self._cfg.loader.pool_size, self._engine.slots))
         log.info(
             "load begins",
@@ -214,7 +236,7 @@ class LoadUnit:
             epoch=self._epoch,
         )
         if not shares:
-            return True
+            return None
         spec = LoadSpec(
             self._cfg.to,
             self._session,
@@ -224,16 +246,13 @@ class LoadUnit:
             self._cfg.loader.on_duplicate_logical,
             str(self._dir.resolve()),
             self.transaction_bytes,
+            self.retry_seconds,
         )
         reports = self._collect(spec, shares)
         failures = [report.error for report in reports if report.error is not None]
-        if self._stopping.is_set():
-            return False
-        if failures:
-            raise min(failures, key=lambda error: error.retryable)
-        if any(report.fenced for report in reports):
-            raise load_fenced_error(spec, reports)
-        return True
+        if not failures and any(report.fenced for report in reports):
+            failures = [load_fenced_error(spec, reports)]
+        return min(failures, key=lambda error: error.retryable, default=None)
 
     def _collect(self, spec: LoadSpec, shares: list[list[FileSpec]]) -> list[FileReport]:
         work = functools.partial(run_load_task, spec)
@@ -248,6 +267,7 @@ class LoadUnit:
                     "LoadLightningRuntime",
                     "Spark could not run the load's tasks",
                     raw=str(exc)[:2000],
+                    retryable=True,
                     workaround="See the worker's log; check that the worker has memory and free slots. Then resume.",
                 ) from exc
 
@@ -301,6 +321,7 @@ class LoadUnit:
             return
         try:
             if self._cfg.task_mode == "full":
+                owner.release(self._dir)
                 shutil.rmtree(self._dir)
             elif self._cfg.task_mode == "all":
                 for file in listing.data:

@@ -19,17 +19,23 @@ def retrying(
     attempts: int = 100,
     base: float = 0.1,
     cap: float = 3.0,
+    budget: float | None = None,
     on_retry: Callable[[DMError, int], None] | None = None,
 ) -> T:
     """Runs ``action`` until it succeeds, its error is not retryable, attempts run out, or a stop is asked for.
 
-    Waits ``base`` × 2^n seconds up to ``cap``, half of it random. The last :class:`DMError` is raised as it came.
+    Waits ``base`` × 2^n seconds up to ``cap``, half of it random. No try begins more than ``budget`` seconds after the
+    first failure: a try may itself wait long. The last :class:`DMError` is raised as it came.
     """
+    failed_at: float | None = None
     for attempt in range(1, attempts + 1):
         try:
             return action()
         except DMError as exc:
             if not exc.retryable or attempt == attempts or (should_stop is not None and should_stop()):
+                raise
+            failed_at = time.monotonic() if failed_at is None else failed_at
+            if budget is not None and time.monotonic() - failed_at >= budget:
                 raise
             if on_retry is not None:
                 on_retry(exc, attempt)

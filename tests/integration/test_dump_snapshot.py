@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pymysql
@@ -13,6 +13,7 @@ import pytest
 
 from dm_worker.dumper import DumpUnit
 from dm_worker.dumper.metadata import dump_dir, read_dump_metadata, read_metadata
+from dm_worker.loader.progress import begin_load, remove_progress
 from dm_worker.spark import SparkEngine
 from pkg.config.model import DBConfig
 from tests.harness.mysql import MariaDBServer, SQLServer
@@ -254,3 +255,73 @@ def test_a_stopped_dump_starts_anew_and_completes(
     dump(cfg, spark)
     load(cfg, spark)
     assert contents(target, "s.t") == contents(mariadb_upstream, "s.t")
+
+
+_CHANGES = {
+    "an instant change, which the server reads through": "ALTER TABLE s.z ADD COLUMN v INT NOT NULL DEFAULT 7",
+    "a change that rewrites the rows": "ALTER TABLE s.z MODIFY w INT",
+    "a table that vanishes": "DROP TABLE s.z",
+}
+
+
+@pytest.mark.parametrize("change", list(_CHANGES))
+def test_a_table_that_changes_behind_the_snapshot_is_dumped_in_its_new_form(
+    upstream: SQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path, change: str
+) -> None:
+    # The slow table keeps the only session busy while the other one, not read yet, changes.
+    rows = ",".join(f"({n},'{'x' * 100}')" for n in range(6000))
+    upstream.execute(
+        "CREATE DATABASE s", "CREATE TABLE s.slow (id INT, t CHAR(100))", "CREATE TABLE s.z (id INT, w VARCHAR(9))",
+        f"INSERT INTO s.slow VALUES {rows}", "INSERT INTO s.z VALUES (1,1),(2,2)", "ANALYZE TABLE s.slow, s.z",
+    )  # fmt: skip
+    cfg = config(upstream, target, tmp_path, threads=1, extra_args="--where 'SLEEP(0.0005) = 0'")
+    unit = DumpUnit(cfg, spark)
+    outcomes = []
+    thread = threading.Thread(target=lambda: outcomes.append(unit.run()))
+    thread.start()
+    while unit.status().finishedRows == 0:
+        assert thread.is_alive(), outcomes
+    upstream.execute(_CHANGES[change])
+    changed = upstream.execute("SHOW MASTER STATUS")[0][1]
+    thread.join()
+    assert outcomes[0].finished, [str(error) for error in outcomes[0].errors]
+    assert read_metadata(dump_dir(cfg)).position.pos >= changed
+    load(cfg, spark)
+    for (table,) in upstream.execute("SHOW TABLES FROM s"):
+        assert contents(target, f"s.{table}") == contents(upstream, f"s.{table}")
+    assert target.execute("SHOW TABLES FROM s") == upstream.execute("SHOW TABLES FROM s")
+
+
+def test_an_upstream_without_binlog_is_refused_before_its_rows_are_read(
+    new_mariadb: Callable[..., MariaDBServer], target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    upstream = new_mariadb(binlog=False)
+    upstream.execute("CREATE DATABASE s", "CREATE TABLE s.t (id INT)", "INSERT INTO s.t VALUES (1)")
+    unit = DumpUnit(config(upstream, target, tmp_path), spark)
+    assert [error.code for error in unit.run().errors] == [11125]
+    assert unit.status().totalTables == 0
+    full = config(upstream, target, tmp_path, mode="full")
+    dump(full, spark)
+    load(full, spark)
+    assert contents(target, "s.t") == [(1,)]
+
+
+def test_two_sources_of_a_task_never_share_a_folder(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    mariadb_upstream.execute("CREATE DATABASE s", "CREATE TABLE s.t (id INT)", "INSERT INTO s.t VALUES (1)")
+    first = config(mariadb_upstream, target, tmp_path)
+    second = config(mariadb_upstream, target, tmp_path, source_id="source-2")
+    dump(first, spark)
+    conn = target.connect()
+    begin_load(conn, first, "a dump", {}, None, None)
+    files = sorted(path.name for path in dump_dir(first).iterdir())
+    outcome = DumpUnit(second, spark).run()
+    assert [error.code for error in outcome.errors] == [32001]
+    assert "source-1" in str(outcome.errors[0])
+    assert sorted(path.name for path in dump_dir(first).iterdir()) == files
+    # A load that is done, or was never begun, waits for nothing in the folder of a worker that is gone.
+    remove_progress(first)
+    dump(second, spark)
+    load(second, spark)
+    assert contents(target, "s.t") == [(1,)]

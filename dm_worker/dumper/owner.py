@@ -1,0 +1,109 @@
+"""Whose dump a folder holds: two sources of one task never write into one folder, whoever started where.
+
+A file in the folder names the source, and stays locked while its worker lives. The lock ends with the process, so that
+a folder left behind by a dead worker can be told from one in use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pkg import errors
+
+OWNER_FILE = ".dm-owner"
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    descriptor: int
+    inode: int
+
+
+#: What this process holds: a second lock on the same file would wait for the first one, even within one process.
+_held: dict[Path, _Held] = {}
+_guard = threading.Lock()
+
+
+def hold(folder: Path, source_id: str) -> None:
+    """Keeps a folder that already is ``source_id``'s from other workers, as far as that can be had."""
+    with _guard, contextlib.suppress(OSError):
+        if owner_of(folder) == source_id:
+            _lock(folder)
+
+
+def claim(folder: Path, source_id: str, may_replace: Callable[[str], bool]) -> None:
+    """Makes ``folder`` (created when missing) the dump folder of ``source_id``.
+
+    ``may_replace`` tells of another source whether its dump, left behind there, may go. Raises DMError 32001 when it
+    may not, or when a living worker uses the folder; ``OSError`` when the folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with _guard:
+        locked = _lock(folder)
+        owner = owner_of(folder)
+        if owner == source_id:
+            return  # perhaps locked by a worker that had the source before: the masters see to it that it is done
+        if not locked:
+            raise _taken(folder, source_id, owner)
+        if owner and not may_replace(owner):
+            _release(folder)
+            raise _taken(folder, source_id, owner)
+        (folder / OWNER_FILE).write_text(source_id, encoding="utf-8")
+
+
+def release(folder: Path) -> None:
+    """Gives the folder up. Idempotent."""
+    with _guard:
+        _release(folder)
+
+
+def owner_of(folder: Path) -> str:
+    """The source whose dump ``folder`` holds; '' when nobody says."""
+    try:
+        return (folder / OWNER_FILE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+
+
+def _lock(folder: Path) -> bool:
+    """Whether the folder is this process's now; False when another one has it."""
+    path = folder / OWNER_FILE
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
+    inode = os.fstat(descriptor).st_ino
+    held = _held.get(folder.resolve())
+    if held is not None and held.inode == inode:
+        os.close(descriptor)
+        return True
+    _release(folder)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as exc:
+        os.close(descriptor)
+        if isinstance(exc, BlockingIOError):
+            return False
+        raise
+    _held[folder.resolve()] = _Held(descriptor, inode)
+    return True
+
+
+def _release(folder: Path) -> None:
+    held = _held.pop(folder.resolve(), None)
+    if held is not None:
+        os.close(held.descriptor)
+
+
+def _taken(folder: Path, source_id: str, owner: str) -> errors.DMError:
+    return errors.new(
+        "DumpUnitRuntime",
+        f"the folder {folder.resolve()} holds the dump of source {owner or 'another worker'},"
+        f" so that {source_id} cannot dump into it",
+        workaround="Give each worker a working directory of its own (or an absolute `dir` of loaders that other"
+        " sources' workers do not share), then resume the task. Should the other dump no longer be needed, remove"
+        " the folder.",
+    )

@@ -1,0 +1,101 @@
+"""A dump folder belongs to one source: two workers started in one directory must not mix their files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dm_worker.dumper import owner
+from dm_worker.dumper.folder import WorkFolder
+from pkg.errors import DMError
+
+
+def _never(source_id: str) -> bool:
+    return False
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "dump.task"
+    yield path
+    owner.release(path)
+
+
+@pytest.fixture
+def elsewhere(folder: Path) -> Iterator[None]:
+    """Another process that has the folder for source-1."""
+    program = (
+        "import sys; from pathlib import Path; from dm_worker.dumper import owner;"
+        "owner.claim(Path(sys.argv[1]), 'source-1', lambda source: False); print('held', flush=True); sys.stdin.read()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[3],
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"held\n"
+    yield
+    process.communicate()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_folder_in_use_by_another_worker_is_refused(folder: Path) -> None:
+    (folder / "rows.sql").touch()
+    with pytest.raises(DMError) as caught:
+        owner.claim(folder, "source-2", lambda source: True)
+    assert caught.value.code == 32001
+    assert "source-1" in str(caught.value)
+    assert "working directory of its own" in str(caught.value)
+    assert owner.owner_of(folder) == "source-1"
+    assert (folder / "rows.sql").exists()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_source_that_moves_to_a_worker_in_the_same_directory_keeps_its_folder(folder: Path) -> None:
+    owner.claim(folder, "source-1", _never)
+    assert owner.owner_of(folder) == "source-1"
+
+
+def test_a_dump_left_behind_goes_only_when_nobody_waits_for_it(folder: Path) -> None:
+    folder.mkdir()
+    (folder / owner.OWNER_FILE).write_text("source-1")
+    with pytest.raises(DMError):
+        owner.claim(folder, "source-2", _never)
+    assert owner.owner_of(folder) == "source-1"
+    owner.claim(folder, "source-2", lambda source: source == "source-1")
+    assert owner.owner_of(folder) == "source-2"
+
+
+def test_a_restarted_worker_holds_its_own_folder_only(folder: Path) -> None:
+    folder.mkdir()
+    (folder / owner.OWNER_FILE).write_text("source-1")
+    for source_id, held in (("source-2", False), ("source-1", True)):
+        owner.hold(folder, source_id)
+        program = "import fcntl, sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+        tried = subprocess.run(
+            [sys.executable, "-c", program, str(folder / owner.OWNER_FILE)], capture_output=True, check=False
+        )
+        assert (b"BlockingIOError" in tried.stderr) is held
+
+
+def test_emptying_a_folder_keeps_the_claim(folder: Path) -> None:
+    owner.claim(folder, "source-1", _never)
+    (folder / "old").mkdir()
+    (folder / "old.sql").touch()
+    work = WorkFolder(folder, "token")
+    work.create()
+    assert sorted(path.name for path in folder.iterdir()) == [owner.OWNER_FILE, work.path.name]
+
+
+def test_a_removed_folder_can_be_claimed_again(folder: Path) -> None:
+    owner.claim(folder, "source-1", _never)
+    (folder / owner.OWNER_FILE).unlink()
+    folder.rmdir()
+    owner.claim(folder, "source-2", _never)
+    assert owner.owner_of(folder) == "source-2"
