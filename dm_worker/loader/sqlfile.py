@@ -15,14 +15,20 @@ _PIECE = 1 << 20
 #: A statement larger than this is taken for a broken file.
 _MAX_STATEMENT = 1 << 30
 
-# A statement up to its semicolon. Every alternative is possessive, so that a piece that stops within a string or
+# A statement up to its semicolon. Each alternative matches in one way only, and the lookahead keeps what it matched
+# (Python 3.11.2, Debian's, has possessive quantifiers that match wrongly): a piece that stops within a string or a
 # comment fails at once. A comment's or string's start alone never matches: its end may lie in the next piece.
+_PLAIN = rb"""[^'"`;/\#-]*"""
+_COMMENT = rb"/\*[^*]*(?:\*(?!/)[^*]*)*\*/"
+_SPECIAL = rb"""(?:'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'(?!') | "[^"\\]*(?:(?:\\.|"")[^"\\]*)*"(?!") | `[^`]*`
+       | --(?=[\s\x00])[^\n]*\n | \#[^\n]*\n | %(comment)s | -(?=[^-]) | --(?=[^\s\x00]) | /(?=[^*]))"""
 _STATEMENT = re.compile(
-    rb"""(?:[^'"`;/\#-]++ | '(?:[^'\\]++|\\.|'')*+' | "(?:[^"\\]++|\\.|"")*+" | `[^`]*+`
-       | --(?=[\s\x00])[^\n]*+\n | \#[^\n]*+\n | /\*.*?\*/ | -(?=[^-]) | --(?=[^\s\x00]) | /(?=[^*]))*+;""",
+    rb"(?=(%(plain)s(?:%(special)s%(plain)s)*))\1;" % {b"plain": _PLAIN, b"special": _SPECIAL % {b"comment": _COMMENT}},
     re.DOTALL | re.VERBOSE,
 )
-_BLANK = re.compile(rb"(?:\s++|--(?:[\s\x00][^\n]*+)?(?:\n|\Z)|\#[^\n]*+(?:\n|\Z)|/\*(?!M?!).*?\*/)*+", re.DOTALL)
+_BLANK = re.compile(
+    rb"(?:\s+|--(?:[\s\x00][^\n]*)?(?:\n|\Z)|\#[^\n]*(?:\n|\Z)|(?!/\*M?!)" + _COMMENT + rb")*", re.DOTALL
+)
 _NAME = rb"(?:`((?:[^`]|``)+)`|([\w$\x80-\xff]+))"
 _INSERT = re.compile(
     rb"(INSERT|REPLACE)\s+(?:IGNORE\s+)?(?:INTO\s+)?(?:" + _NAME + rb"\s*\.\s*)?" + _NAME, re.IGNORECASE
