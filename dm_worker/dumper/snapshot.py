@@ -40,7 +40,8 @@ _OPEN_TIMEOUT = 10.0
 _LOCK_WAIT = 2
 _LOCK_TRIES = 5
 _LOCK_PAUSE = 0.3
-_TIMEOUT = 1205
+#: Lock wait timeout, deadlock: writers were in the way.
+_BUSY = frozenset({1205, 1213})
 _DENIED = frozenset({1044, 1045, 1142, 1227, 1289, 1290})
 _SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 
@@ -123,7 +124,7 @@ def lead_snapshot(
 
 def _lock(conn: Connection[Any], meeting: Meeting) -> str:
     """Takes the lock that ``consistency`` asks for; which one it became."""
-    _execute(conn, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT}")
+    _execute(conn, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT}, innodb_lock_wait_timeout = {_LOCK_WAIT}")
     wanted = ["flush", "lock"] if meeting.consistency == "auto" else [meeting.consistency]
     statements = {
         "flush": "FLUSH TABLES WITH READ LOCK",
@@ -134,10 +135,14 @@ def _lock(conn: Connection[Any], meeting: Meeting) -> str:
         statement = statements[choice]
         if choice == "none" or (choice == "lock" and not meeting.tables):
             return choice
+        if choice == "lock":
+            # Up to MySQL 5.6 only InnoDB's own table lock, which autocommit would do without, waits for transactions
+            # that wrote already: otherwise one could still commit behind the recorded position.
+            _execute(conn, "SET SESSION autocommit = 0, innodb_table_locks = 1")
         try:
             _try_lock(conn, statement)
         except pymysql.Error as exc:
-            if choice != wanted[-1] and error_number(exc) in {*_DENIED, _TIMEOUT}:
+            if choice != wanted[-1] and error_number(exc) in _DENIED | _BUSY:
                 log.warning("no lock by this statement; trying the next way", statement=statement[:60], error=str(exc))
                 continue
             raise _no_lock(exc, statement) from exc
@@ -151,7 +156,7 @@ def _try_lock(conn: Connection[Any], statement: str) -> None:
             conn.query(statement)
             return
         except pymysql.Error as exc:
-            if error_number(exc) != _TIMEOUT or attempt == _LOCK_TRIES:
+            if error_number(exc) not in _BUSY or attempt == _LOCK_TRIES:
                 raise
         time.sleep(_LOCK_PAUSE)
 
