@@ -50,7 +50,7 @@ def serve(argv: Sequence[str], *, units: UnitFactory = make_unit) -> int:
     if text:
         print(text, end="" if text.endswith("\n") else "\n")
         return 0
-    logs.setup(level=config.log_level, file=config.log_file, fmt=config.log_format)
+    logs.setup(level=config.log_level, file=config.log_file, fmt=config.log_format, redact=config.redact_info_log)
     return _run(config, units)
 
 

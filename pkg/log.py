@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import logging.handlers
+import re
 import sys
 import time
 from typing import Any
@@ -21,6 +22,25 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "warning": logging.WARNING}
 _LEVELS |= {"error": logging.ERROR, "fatal": logging.CRITICAL}
 _NAMES = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
+
+#: Fields that may quote a statement with the values of rows, or what a server said of one.
+_QUOTING = frozenset({"error", "trace", "statement"})
+#: To the last place where a server's answer may begin: a value can look like one.
+_STATEMENT = re.compile(
+    r"\b(INSERT|REPLACE|UPDATE|DELETE)\b.*(?=: Error \d+ \(\w+\): )|\b(INSERT|REPLACE|UPDATE|DELETE)\b.*$", re.S
+)
+#: From the first quote to the last: servers quote values without escaping the quotes in them.
+_LITERAL = re.compile(r"'.*'|'.*$", re.S)
+_PLACE = " (startLocation: "
+
+
+def hide_values(text: str) -> str:
+    """``text`` without the values of rows: what follows a statement's verb, and what stands in quotes, become ``?``."""
+    begin = text.rfind(_PLACE)
+    end = text.find("])", begin) if begin >= 0 else -1
+    place = text[begin : end + 2] if end >= 0 else ""
+    hidden = _STATEMENT.sub(lambda match: f"{match[1] or match[2]} ?", text)
+    return _LITERAL.sub("?", hidden) + (place if place not in hidden else "")
 
 
 class Logger:
@@ -59,14 +79,27 @@ def parse_level(text: str) -> int:
         raise ValueError(f"log level {text!r} is none of debug, info, warn, error, fatal") from None
 
 
-def setup(*, level: str = "info", file: str = "", fmt: str = "text") -> None:
-    """Directs all of the project's logging to ``file`` (standard error when empty). Call once per process."""
+class _HidesValues(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        fields = {**getattr(record, "fields", {})}
+        fields |= {key: hide_values(str(fields[key])) for key in _QUOTING & fields.keys()}
+        record.fields = fields
+        return True
+
+
+def setup(*, level: str = "info", file: str = "", fmt: str = "text", redact: bool = False) -> None:
+    """Directs all of the project's logging to ``file`` (standard error when empty). Call once per process.
+
+    With ``redact`` no line shows the values of rows.
+    """
     handler: logging.Handler
     if file:
         handler = logging.handlers.WatchedFileHandler(file, encoding="utf-8")
     else:
         handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JSONFormatter() if fmt == "json" else TextFormatter())
+    if redact:
+        handler.addFilter(_HidesValues())
     root = logging.getLogger("dm")
     root.handlers[:] = [handler]
     root.setLevel(parse_level(level))
