@@ -22,7 +22,7 @@ def create(server: SQLServer, rows: int) -> None:
         end = min(rows, start + step - 1)
         server.execute(
             f"INSERT INTO {TABLE} SELECT seq, 1 + FLOOR(RAND(seq) * {rows}), {_C.format('seq')}, {_PAD.format('seq')}"
-            f" FROM seq_{start}_to_{end}"
+            f" FROM sb.seq_{start}_to_{end}"
         )
 
 
