@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests.harness.cluster import Cluster, program
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import HarnessError
+from tests.harness.process import HarnessError, Process
 from tests.harness.workload import COMPARED, Shard, Writer, create_shard, fetch
 
 ROWS = 20_000
@@ -227,6 +227,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="leave servers and cluster running at the end")
     keep = parser.parse_args().keep
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    Process.outlives = keep
     started = time.monotonic()
     demo = Demo()
     kept = False

@@ -32,7 +32,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if text:
         sys.stdout.write(text)
         return 0
-    logging.setup(level=config.log_level, file=config.log_file, fmt=config.log_format)
+    try:
+        logging.setup(level=config.log_level, file=config.log_file, fmt=config.log_format, rotate=config.log_rotate)
+    except OSError as exc:
+        sys.stderr.write(f"cannot write log-file {config.log_file}: {exc.strerror}\n")
+        return 2
     return _run(config)
 
 
@@ -60,10 +64,13 @@ def _run(config: MasterConfig) -> int:
     # Imported here, so that flags and texts answer at once.
     from dm_master.server import MasterServer
 
-    server = MasterServer(config)
+    server = MasterServer(config, ended)
     try:
         server.start()
     except DMError as exc:
+        if ended.is_set():
+            log.info("dm-master exits before it was up", reason=exc)
+            return 0
         log.error("dm-master cannot start", error=exc)
         if config.log_file:
             sys.stderr.write(f"{exc}\n")

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dm_master.etcd_arguments import etcd_arguments, initial_cluster_of
@@ -65,10 +65,11 @@ class EmbeddedEtcd:
         with self._lock:
             return self._process.pid if self._process and self._process.poll() is None else None
 
-    def start(self, timeout: float = START_TIMEOUT) -> None:
+    def start(self, timeout: float = START_TIMEOUT, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Starts the member and waits until it has a leader.
 
-        Raises 38040 if it cannot join the cluster, 38038 if it ends or is not ready within ``timeout`` seconds.
+        Raises 38040 if it cannot join the cluster, 38038 if it ends, is not ready within ``timeout`` seconds, or
+        ``should_stop`` says that it is not wanted any more.
         """
         security = self._config.security
         if security and security.cert_allowed_cn:
@@ -81,7 +82,7 @@ class EmbeddedEtcd:
         )
         self._supervisor.start()
         try:
-            self._wait_ready(timeout)
+            self._wait_ready(timeout, should_stop)
         except DMError:
             self.stop()
             raise
@@ -159,7 +160,7 @@ class EmbeddedEtcd:
             (self._head if len(self._head) < _HEAD_LINES else self._tail).append(line.rstrip())
             _log_line(line)
 
-    def _wait_ready(self, timeout: float) -> None:
+    def _wait_ready(self, timeout: float, should_stop: Callable[[], bool]) -> None:
         deadline = time.monotonic() + timeout
         with EtcdClient(self.client_endpoints, tls=self._config.security, timeout=2.0) as client:
             while True:
@@ -171,6 +172,8 @@ class EmbeddedEtcd:
                     problem = "it has no leader yet"
                 except DMError as exc:
                     problem = exc.raw_cause
+                if should_stop():
+                    raise self._start_error(f"asked to end while etcd was starting: {problem}")
                 if time.monotonic() > deadline:
                     raise self._start_error(f"etcd is not ready after {timeout:.0f} s: {problem}")
                 time.sleep(_READY_POLL)

@@ -16,6 +16,7 @@ LONGEST_WAIT = 10.0
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 1.0
 #: A failure seen earlier than this (seconds) may be that of the past: the worker has not read the request yet.
+#: Once the subtask was seen without one, the next failure is new and needs no patience.
 PATIENCE = 2.0
 
 #: (is it settled, the failure's text if it settled badly)
@@ -37,15 +38,16 @@ def wait_for_all(
 
 def _wait_for(cluster: Cluster, source: str, task: str, judge: Judge, expected: str) -> pb.CommonWorkerResponse:
     began = time.monotonic()
-    pause = FIRST_PAUSE
+    pause, moved = FIRST_PAUSE, False
     while True:
         remaining = began + LONGEST_WAIT - time.monotonic()
         worker, answer, seen = _ask(cluster, source, task, max(remaining, FIRST_PAUSE))
         settled, problem = judge(source, answer) if answer is not None or not worker else (False, "")
         if settled and not problem:
             return success(source, worker)
-        if settled and time.monotonic() - began > PATIENCE:
+        if settled and (moved or time.monotonic() - began > PATIENCE):
             return failure(source, problem, worker)
+        moved = moved or (answer is not None and not settled)
         if remaining < pause:
             break
         time.sleep(pause)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
 
 import grpc
@@ -38,10 +39,14 @@ GRACE = 5.0
 
 
 class MasterServer:
-    """One dm-master. ``start`` returns when it campaigns and answers; ``stop`` ends everything it started."""
+    """One dm-master. ``start`` returns when it campaigns and answers; ``stop`` ends everything it started.
 
-    def __init__(self, config: MasterConfig) -> None:
+    ``ending`` tells a ``start`` that waits for the other masters of a new cluster to give up.
+    """
+
+    def __init__(self, config: MasterConfig, ending: threading.Event | None = None) -> None:
         self._config = config
+        self._ending = ending or threading.Event()
         self._cluster: Cluster | None = None
         self._dispatcher: Dispatcher | None = None
         self._embedded: EmbeddedEtcd | None = None
@@ -133,7 +138,7 @@ class MasterServer:
             return list(self._config.etcd_endpoints)
         embedded = EmbeddedEtcd(self._config)
         self._cleanup.callback(embedded.stop)
-        embedded.start()
+        embedded.start(should_stop=self._ending.is_set)
         self._embedded = embedded
         return embedded.client_endpoints
 

@@ -50,7 +50,17 @@ def serve(argv: Sequence[str], *, units: UnitFactory = make_unit) -> int:
     if text:
         print(text, end="" if text.endswith("\n") else "\n")
         return 0
-    logs.setup(level=config.log_level, file=config.log_file, fmt=config.log_format, redact=config.redact_info_log)
+    try:
+        logs.setup(
+            level=config.log_level,
+            file=config.log_file,
+            fmt=config.log_format,
+            rotate=config.log_rotate,
+            redact_values=config.redact_info_log,
+        )
+    except OSError as exc:
+        print(f"cannot write log-file {config.log_file}: {exc.strerror}", file=sys.stderr)
+        return _BAD_USAGE
     return _run(config, units)
 
 

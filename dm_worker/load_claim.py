@@ -43,6 +43,7 @@ class LoadClaim:
                 "LoadTaskWorkerNotMatch",
                 f"task {self._task} is being loaded by worker {owner}, which has the dumped files; "
                 f"this is worker {self._worker}",
-                workaround=f"Start worker {owner} again or give it the source with `dmctl transfer-source`. If it is "
-                "lost for good: stop the task, drop what it loaded from the target, and start it with --remove-meta.",
+                workaround=f"Start worker {owner} again: once it is free the source goes back to it by itself, and "
+                f"the load goes on. If {owner} or its disk is lost for good: `stop-task`, drop what it loaded from the "
+                "target, and `start-task --remove-meta`.",
             )

@@ -136,11 +136,12 @@ class SourceWorker:
             return [pb.SubTaskStatus(name=task, msg=f"no sub task with name {task} has started")]
         chosen = [task] if task else sorted(slots)
         statuses = [_slot_status(name, slots[name]) for name in chosen]
-        if any(_lacks_position(status) for status in statuses):
-            location = self._position.get()
-            for status in statuses:
-                if location is not None and _lacks_position(status):
-                    _set_position(status.sync, location, by_gtid=self.source.enable_gtid)
+        # After the checkpoints: when they have reached an end that is asked for now, everything is applied.
+        syncs = [status.sync for status in statuses if status.WhichOneof("status") == "sync"]
+        if syncs:
+            location, current = self._position.get()
+            for sync in syncs:
+                _set_position(sync, location, current=current, by_gtid=self.source.enable_gtid)
         return statuses
 
     # ---- reconciling ------------------------------------------------------------------------------------------------
@@ -198,6 +199,7 @@ class SourceWorker:
         except DMError as exc:
             log.error("cannot create the subtask", task=task, source=self.source.source_id, error=str(exc))
             self._metrics.operate_error("Create")
+            self._metrics.task_state(self.source.source_id, task, pb.Paused)
             slot = _Slot(wanted, None, exc)
         with self._lock:
             self._slots[task] = slot
@@ -313,15 +315,14 @@ def _slot_status(task: str, slot: _Slot) -> pb.SubTaskStatus:
     return pb.SubTaskStatus(name=task, stage=pb.Paused, result=process_result(False, errs))
 
 
-def _lacks_position(status: pb.SubTaskStatus) -> bool:
-    """A sync unit that does not run does not follow the upstream's position."""
-    return status.WhichOneof("status") == "sync" and (status.stage != pb.Running or not status.sync.masterBinlog)
-
-
-def _set_position(sync: pb.SyncStatus, location: Location, *, by_gtid: bool) -> None:
-    sync.masterBinlog = str(location.position)
-    sync.masterBinlogGtid = location.gtid_set
-    if by_gtid:
+def _set_position(sync: pb.SyncStatus, location: Location | None, *, current: bool, by_gtid: bool) -> None:
+    """Adds the upstream's end. ``synced`` is a promise to whoever switches over, so it rests on a ``current`` end."""
+    if location is not None:
+        sync.masterBinlog = str(location.position)
+        sync.masterBinlogGtid = location.gtid_set
+    if location is None or not current:
+        sync.synced = False
+    elif by_gtid:
         sync.synced = sync.masterBinlogGtid == sync.syncerBinlogGtid
     else:
         sync.synced = sync.masterBinlog == sync.syncerBinlog

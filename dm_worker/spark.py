@@ -15,8 +15,8 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext
 
 from dm_worker.jvm import SparkJvm
-from dm_worker.work_folder import WorkFolder
 from pkg.log import get_logger
+from pkg.work_folder import WorkFolder
 
 log = get_logger(__name__)
 
@@ -110,7 +110,7 @@ class SparkEngine:
         if self.is_local:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         if self._folder is None:
-            self._folder = WorkFolder(self._base)
+            self._folder = WorkFolder("dm-worker-", self._base)
         settings = self._settings(self._folder.path)
         self._jvm = SparkJvm(settings, self._folder.path)
         context = SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=self._jvm.gateway)

@@ -1,25 +1,19 @@
-"""Where an upstream's binlog ends, for status answers: fresh to a second, and never waited for."""
+"""Where an upstream's binlog ends, for status answers: asked anew for each, and never waited for long."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
-
-import pymysql
 
 from pkg.binlog.position import Location
 from pkg.config.model import SourceConfig
-from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import master_status
 
 log = get_logger(__name__)
 
-#: Seconds that an answer counts as fresh.
-FRESH = 1.0
-#: Seconds that a status waits for a fresh answer before it takes the last one.
+#: Seconds that a status waits for an answer before it takes the last one.
 PATIENCE = 0.5
 _READ_TIMEOUT = 5.0
 
@@ -34,44 +28,44 @@ def query_upstream(source: SourceConfig) -> Location | None:
 
 
 class UpstreamPosition:
-    """Remembers the last answer; :meth:`get` refreshes it in the background."""
+    """Asks the upstream when asked. Calls at the same time share a query; there is never more than one under way."""
 
     def __init__(
-        self,
-        source: SourceConfig,
-        *,
-        query: Callable[[SourceConfig], Location | None] = query_upstream,
-        clock: Callable[[], float] = time.monotonic,
+        self, source: SourceConfig, *, query: Callable[[SourceConfig], Location | None] = query_upstream
     ) -> None:
         self._source = source
         self._query = query
-        self._clock = clock
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._location: Location | None = None
-        self._asked_at: float | None = None
-        self._done = threading.Event()
+        self._begun = self._ended = self._wanted = 0
 
-    def get(self) -> Location | None:
-        """The upstream's end, at most :data:`FRESH` s old unless it is slow to answer; None when it refused."""
-        with self._lock:
-            busy = self._asked_at is not None and not self._done.is_set()
-            stale = self._asked_at is None or self._clock() - self._asked_at > FRESH
-            if stale and not busy:
-                self._asked_at = self._clock()
-                self._done.clear()
+    def get(self) -> tuple[Location | None, bool]:
+        """The upstream's end (None when it refused to tell), and whether it was asked after this call began.
+
+        Only such an answer can prove that everything the upstream had is applied.
+        """
+        with self._changed:
+            # The query under way may have been answered before what the caller wants to know about.
+            number = self._wanted = self._begun + 1
+            if self._begun == self._ended:
+                self._begun += 1
                 threading.Thread(target=self._refresh, name="upstream-position", daemon=True).start()
-        if stale:
-            self._done.wait(PATIENCE)
-        with self._lock:
-            return self._location
+            current = self._changed.wait_for(lambda: self._ended >= number, PATIENCE)
+            return self._location, current
 
     def _refresh(self) -> None:
-        location: Location | None = None
+        while True:
+            location = self._ask()
+            with self._changed:
+                self._location, self._ended = location, self._begun
+                self._changed.notify_all()
+                if self._wanted == self._begun:
+                    return
+                self._begun += 1
+
+    def _ask(self) -> Location | None:
         try:
-            location = self._query(self._source)
-        except (DMError, pymysql.Error) as exc:
+            return self._query(self._source)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the status goes on without the position
             log.warning("cannot ask the upstream for its position", source=self._source.source_id, error=str(exc))
-        finally:
-            with self._lock:
-                self._location = location
-                self._done.set()
+            return None

@@ -35,7 +35,7 @@ def run_command(options: Options, arguments: Sequence[str]) -> int:
     """Runs one command; what goes wrong is told on standard error."""
     session = Session(options)
     try:
-        commands.main(args=list(arguments), prog_name="dmctl", standalone_mode=False, obj=session)
+        commands.main(args=_plain_flags(arguments), prog_name="dmctl", standalone_mode=False, obj=session)
     except click.ClickException as exc:
         context = getattr(exc, "ctx", None)
         usage = f"{context.get_usage()}\n" if context is not None else ""
@@ -51,6 +51,33 @@ def run_command(options: Options, arguments: Sequence[str]) -> int:
     finally:
         session.close()
     return 0
+
+
+def _plain_flags(arguments: Sequence[str]) -> list[str]:
+    """``--flag=true`` as ``--flag``, and ``--flag=false`` left out: Go's spellings, which scripts use."""
+    flags = _flags_of(arguments)
+    plain: list[str] = []
+    for position, argument in enumerate(arguments):
+        if argument == "--":
+            return [*plain, *arguments[position:]]
+        name, _, value = argument.partition("=")
+        if name not in flags or value not in ("true", "false"):
+            plain.append(argument)
+        elif value == "true":
+            plain.append(name)
+    return plain
+
+
+def _flags_of(arguments: Sequence[str]) -> set[str]:
+    """The flags without a value of the command that ``arguments`` call."""
+    command: click.Command | None = commands
+    for argument in arguments:
+        if not isinstance(command, click.Group):
+            break
+        if not argument.startswith("-"):
+            command = command.get_command(click.Context(command), argument)
+    options = command.params if command is not None else ()
+    return {name for one in options if isinstance(one, click.Option) and one.is_flag for name in one.opts}
 
 
 def fail(text: str) -> int:

@@ -11,10 +11,14 @@ from __future__ import annotations
 import json
 import logging
 import logging.handlers
-import re
 import sys
+import threading
 import time
+import traceback
+from pathlib import Path
 from typing import Any
+
+from pkg.log_redaction import redact_field
 
 _SECRET_KEYS = frozenset({"password", "passwd", "secret", "secret_key", "token"})
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:/+@%()`,")
@@ -22,25 +26,6 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "warning": logging.WARNING}
 _LEVELS |= {"error": logging.ERROR, "fatal": logging.CRITICAL}
 _NAMES = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
-
-#: Fields that may quote a statement with the values of rows, or what a server said of one.
-_QUOTING = frozenset({"error", "trace", "statement"})
-#: To the last place where a server's answer may begin: a value can look like one.
-_STATEMENT = re.compile(
-    r"\b(INSERT|REPLACE|UPDATE|DELETE)\b.*(?=: Error \d+ \(\w+\): )|\b(INSERT|REPLACE|UPDATE|DELETE)\b.*$", re.S
-)
-#: From the first quote to the last: servers quote values without escaping the quotes in them.
-_LITERAL = re.compile(r"'.*'|'.*$", re.S)
-_PLACE = " (startLocation: "
-
-
-def hide_values(text: str) -> str:
-    """``text`` without the values of rows: what follows a statement's verb, and what stands in quotes, become ``?``."""
-    begin = text.rfind(_PLACE)
-    end = text.find("])", begin) if begin >= 0 else -1
-    place = text[begin : end + 2] if end >= 0 else ""
-    hidden = _STATEMENT.sub(lambda match: f"{match[1] or match[2]} ?", text)
-    return _LITERAL.sub("?", hidden) + (place if place not in hidden else "")
 
 
 class Logger:
@@ -79,39 +64,39 @@ def parse_level(text: str) -> int:
         raise ValueError(f"log level {text!r} is none of debug, info, warn, error, fatal") from None
 
 
-class _HidesValues(logging.Filter):
-    def filter(self, record: logging.LogRecord) -> bool:
-        fields = {**getattr(record, "fields", {})}
-        fields |= {key: hide_values(str(fields[key])) for key in _QUOTING & fields.keys()}
-        record.fields = fields
-        return True
-
-
-def setup(*, level: str = "info", file: str = "", fmt: str = "text", redact: bool = False) -> None:
+def setup(
+    *, level: str = "info", file: str = "", fmt: str = "text", rotate: str = "", redact_values: bool = False
+) -> None:
     """Directs all of the project's logging to ``file`` (standard error when empty). Call once per process.
 
-    With ``redact`` no line shows the values of rows.
+    ``redact_values`` hides the values of rows. ``rotate`` is DM's old setting: the log says that it does nothing.
+    Raises ``OSError`` for a file that cannot be written; its folder is made when missing.
     """
     handler: logging.Handler
     if file:
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
         handler = logging.handlers.WatchedFileHandler(file, encoding="utf-8")
     else:
         handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JSONFormatter() if fmt == "json" else TextFormatter())
-    if redact:
-        handler.addFilter(_HidesValues())
+    handler.setFormatter(JSONFormatter(redact_values) if fmt == "json" else TextFormatter(redact_values))
     root = logging.getLogger("dm")
     root.handlers[:] = [handler]
     root.setLevel(parse_level(level))
     root.propagate = False
+    threading.excepthook = _thread_died
+    if rotate:
+        get_logger("log").warning(
+            "log-rotate has no effect: rotate with your system's logrotate, the file may be moved away at any time",
+            value=rotate,
+        )
 
 
-def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    fields: dict[str, Any] = getattr(record, "fields", {})
-    shown = {key: "******" if key.lower() in _SECRET_KEYS else value for key, value in fields.items()}
-    if record.exc_info and record.exc_info[1] is not None:
-        shown["error"] = repr(record.exc_info[1])
-    return shown
+def _thread_died(args: threading.ExceptHookArgs) -> None:
+    """A thread's unforeseen end belongs into the log, not only on a standard error that nobody may keep."""
+    if args.exc_type is SystemExit:
+        return
+    trace = "".join(traceback.format_exception(args.exc_type, args.exc_value, args.exc_traceback))
+    get_logger("log").error("a thread ended by an error", thread=args.thread.name if args.thread else "", trace=trace)
 
 
 def _timestamp(record: logging.LogRecord) -> str:
@@ -124,7 +109,22 @@ def _level_name(record: logging.LogRecord) -> str:
     return _NAMES.get(record.levelno, record.levelname)
 
 
-class TextFormatter(logging.Formatter):
+class _FieldsFormatter(logging.Formatter):
+    """Has the fields of a line, without secrets, and without the values of rows if asked so."""
+
+    def __init__(self, redact_values: bool = False) -> None:
+        super().__init__()
+        self._redact_values = redact_values
+
+    def _fields(self, record: logging.LogRecord) -> dict[str, Any]:
+        fields: dict[str, Any] = getattr(record, "fields", {})
+        shown = {key: "******" if key.lower() in _SECRET_KEYS else value for key, value in fields.items()}
+        if record.exc_info and record.exc_info[1] is not None:
+            shown["error"] = repr(record.exc_info[1])
+        return {key: redact_field(value) for key, value in shown.items()} if self._redact_values else shown
+
+
+class TextFormatter(_FieldsFormatter):
     """DM's bracketed text form."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -134,13 +134,13 @@ class TextFormatter(logging.Formatter):
             f"{record.filename}:{record.lineno}",
             json.dumps(record.getMessage(), ensure_ascii=False),
         ]
-        for key, value in _fields(record).items():
+        for key, value in self._fields(record).items():
             text = value if isinstance(value, str) else str(value)
             parts.append(f"{key}={text if text and _PLAIN.issuperset(text) else json.dumps(text, ensure_ascii=False)}")
         return " ".join(f"[{part}]" for part in parts)
 
 
-class JSONFormatter(logging.Formatter):
+class JSONFormatter(_FieldsFormatter):
     """One JSON object a line, keys as DM's JSON logs have them."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -150,4 +150,4 @@ class JSONFormatter(logging.Formatter):
             "caller": f"{record.filename}:{record.lineno}",
             "message": record.getMessage(),
         }
-        return json.dumps(line | _fields(record), ensure_ascii=False, default=str)
+        return json.dumps(line | self._fields(record), ensure_ascii=False, default=str)

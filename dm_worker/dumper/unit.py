@@ -76,16 +76,21 @@ class DumpUnit:
         self._group = f"dump/{cfg.name}/{cfg.source_id}/{secrets.token_hex(4)}"
 
     def is_finished(self) -> bool:
-        """True for a complete dump of this configuration, and once the load has begun with a dump (whatever the
-        configuration says now) or has ended. False when the target cannot tell: ``run`` then names the reason."""
+        """True for a complete dump of this configuration that was made here or that a load has begun with, and once
+        a load has begun (whatever the configuration says now) or has ended. An older dump without a load is what an
+        earlier life of the task left behind, before --remove-meta. False when the target cannot tell: ``run`` then
+        names the reason."""
         manifest = read_manifest(self._dir)
-        if manifest is not None and manifest.fingerprint == fingerprint(self._cfg):
+        ours = manifest is not None and manifest.fingerprint == fingerprint(self._cfg)
+        if ours and (self._manifest is not None or self._cfg.task_mode not in _LOADING):
             self._manifest = manifest
             return True
         if self._cfg.task_mode not in _LOADING:
             return False
         try:
             state = stored_state(self._cfg)
+            if state is not None and ours:
+                self._manifest = manifest
             return state is not None and (state.finished or manifest is not None)
         except DMError as exc:
             log.warning("cannot read the load's progress", task=self._cfg.name, error=str(exc))

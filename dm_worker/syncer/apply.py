@@ -51,6 +51,13 @@ REPAIRS = {
     1452: "Bring the row that the foreign key refers to, or drop the foreign key; then resume the task.",
 }
 REPAIR = "Mend what the message tells of the target, then resume the task: it goes on where it stopped."
+_TRUNCATED = 1265
+_ENUM_WORKAROUND = (
+    "The target's strict session takes no ENUM value that is not among the members. Where the upstream holds ENUM's "
+    "error value (e + 0 = 0), set it to a member there, or let the task take it: set target-database.session "
+    'sql_mode: "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO", which also cuts other values that do not fit, until the '
+    "task has passed this place. Otherwise add the member to the target's column."
+)
 #: Idle connections are checked before use when they rested this long (seconds).
 REST = 10.0
 
@@ -221,6 +228,8 @@ def _run(conn: Connection[Any], sql: SQL, plan: TablePlan) -> None:
             raise classify(exc, scope="downstream", table=target) from exc
         text = sql.text.decode("utf-8", "backslashreplace")
         error = classify(exc, scope="downstream", statement=text, table=target)
+        if error_number(exc) == _TRUNCATED and any(column.type_name == "enum" for column in plan.columns):
+            raise error.with_workaround(_ENUM_WORKAROUND) from exc
         repair = "" if error.retryable else REPAIRS.get(error_number(exc), REPAIR)
         raise error.with_workaround(repair) from exc
     if sql.expect is not None and matched != sql.expect:

@@ -21,6 +21,7 @@ from pkg import ddl, errors
 from pkg.binlog.events import Query, parse_query
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
+from pkg.errors.workarounds import PASS_STATEMENT
 from pkg.log import get_logger
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.retry import retrying
@@ -29,6 +30,9 @@ log = get_logger("syncer.ddl")
 
 #: Writes progress in state ``ddl`` (or ``idle`` behind the statement) together with the statement's record.
 WriteIntent = Callable[[DDLRecord], None]
+
+
+_NOT_UNDERSTOOD = 36067
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,35 +78,49 @@ class DDLBarrier:
         """
         query = parse_query(statement.event, statement.place.name)
         try:
-            steps = self._steps(query)
+            parts = self._parts(query)
+            steps = [self._step(part) for part in parts]
             for index, step in enumerate(steps):
                 self._once(statement, query, index, step, intent)
-            for parsed in self._split(query):
-                self._source.apply(parsed)
+            for part in parts:
+                self._source.apply(part)
         except DMError as exc:
-            raise located(exc, between(statement.start, statement.end)) from exc
+            raise located(exc, between(statement.start, statement.behind)) from exc
         return bool(steps)
 
     # -- what to execute ----------------------------------------------------------------------------------------
 
-    def _split(self, query: Query) -> list[ddl.Statement]:
+    def _parts(self, query: Query) -> list[ddl.Statement]:
         """The statement's parts whose tables are migrated."""
-        parsed = ddl.parse(
+        try:
+            parsed = ddl.parse(
+                query.sql,
+                sql_mode=sql_mode_text(query.sql_mode),
+                default_schema=query.schema,
+                flavor=self._cfg.flavor,
+            )
+        except DMError as exc:
+            if exc.code != _NOT_UNDERSTOOD or not self._is_elsewhere(query):
+                raise
+            log.warning("passed over a statement that can't be about a migrated table", error=exc.message)
+            return []
+        return [] if parsed.kind == "skip" else [part for part in ddl.split(parsed) if self._is_migrated(part)]
+
+    def _is_elsewhere(self, query: Query) -> bool:
+        """Whether a statement that is not understood provably names no schema that has migrated tables."""
+        schemas = ddl.named_schemas(
             query.sql,
             sql_mode=sql_mode_text(query.sql_mode),
             default_schema=query.schema,
             flavor=self._cfg.flavor,
         )
-        return [] if parsed.kind == "skip" else [part for part in ddl.split(parsed) if self._is_migrated(part)]
+        return schemas is not None and not any(self._allows(schema, "") for schema in schemas)
 
-    def _steps(self, query: Query) -> list[_Step]:
-        steps = []
-        for part in self._split(query):
-            self._refuse_online_ddl(part)
-            targets = tuple(dict.fromkeys(self._route(*name) for name in part.tables))
-            text = ddl.rewrite(part, self._route, target_flavor=self._target_flavor)
-            steps.append(_Step(part, text, targets))
-        return steps
+    def _step(self, part: ddl.Statement) -> _Step:
+        self._refuse_online_ddl(part)
+        targets = tuple(dict.fromkeys(self._route(*name) for name in part.tables))
+        text = ddl.rewrite(part, self._route, target_flavor=self._target_flavor)
+        return _Step(part, text, targets)
 
     def _is_migrated(self, part: ddl.Statement) -> bool:
         allowed = [self._allows(*name) for name in part.tables]
@@ -163,7 +181,7 @@ class DDLBarrier:
             try:
                 attempt(step.text)
             except DMError as exc:
-                if not exc.retryable:
+                if not exc.retryable or self._should_stop():
                     raise
                 retrying(lambda: again(step.text), should_stop=self._should_stop)
         except StatementFailed as exc:
@@ -194,6 +212,5 @@ class DDLBarrier:
             raw=failed.error.raw_cause,
             scope="downstream",
             workaround=failed.error.workaround
-            or "Make the target's table as the statement needs it, or skip or replace the statement with "
-            "`binlog skip|replace`; then resume the task.",
+            or f"Make the target's table as the statement needs it, then resume the task. {PASS_STATEMENT}",
         )

@@ -14,12 +14,16 @@ from pkg.binlog.charsets import collation_charset
 from pkg.binlog.events import Query
 from pkg.config.model import DBConfig
 from pkg.errors import DMError
+from pkg.log import get_logger
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified, quote
 
+log = get_logger("syncer.ddl")
+
 #: A statement may rebuild a large table.
 TIMEOUT = 24 * 3600.0
+_ABORT_TIMEOUT = 5.0
 _AUTO_INCREMENT = re.compile(r"\sAUTO_INCREMENT=\d+")
 _MISSING = frozenset({1049, 1146, 1051, 1008})
 #: The bits of sql_mode in QUERY events that every kind of target knows.
@@ -61,6 +65,24 @@ class DDLSession:
         if self._conn is not None:
             self._conn.close()
             self._conn = None
+
+    def abort(self) -> None:
+        """Ends a statement that runs, from another thread: it may take hours, or wait for a lock.
+
+        The server is asked to end it. A mere disconnection would leave it waiting there, to run after the next try.
+        """
+        running = self._conn
+        if running is None:
+            return
+        try:
+            conn = connect(self._cfg, scope="downstream", read_timeout=_ABORT_TIMEOUT)
+            try:
+                number = running.thread_id()  # type: ignore[no-untyped-call]
+                query(conn, f"KILL {number}")
+            finally:
+                conn.close()
+        except (pymysql.Error, OSError, DMError) as exc:
+            log.warning("could not end the statement that runs at the target", error=str(exc))
 
     def execute(self, sql: str, event: Query, timestamp: int, explicit_timestamp: bool) -> None:
         """Runs the statement in the session of its event.

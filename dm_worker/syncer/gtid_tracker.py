@@ -14,6 +14,7 @@ class ExecutedGtids:
 
     def __init__(self, flavor: str, text: str) -> None:
         """Raises 11093 or its like for text that is no GTID set of this flavor."""
+        self._flavor = flavor
         self._set = gtid.parse_gtid_set(text, flavor)
         self._pending: list[Event] = []
         self._text = str(self._set)
@@ -29,6 +30,12 @@ class ExecutedGtids:
         if self._pending:
             self._merge()
         return self._text
+
+    def text_with(self, event: Event) -> str:
+        """The set's text as if the transaction that ``event`` began had ended."""
+        more = gtid.parse_gtid_set(self.text(), self._flavor)
+        more.add(parse_gtid(event).text)
+        return str(more)
 
     def _merge(self) -> None:
         for event in self._pending:

@@ -19,12 +19,15 @@ from pkg.binlog import constants as c
 from pkg.binlog import events as ev
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
+from pkg.errors.workarounds import PASS_STATEMENT
 
 #: The table id of rows events that only end a statement.
 _DUMMY_TABLE = b"\xff\xff\xff\0\0\0"
 #: MariaDB's GTID event: where its flags are (after sequence number and domain), and the one for "no COMMIT follows".
 _MARIADB_FLAGS = c.HEADER_SIZE + 12
 _FL_STANDALONE = 1
+#: With binlog_alter_two_phase an ALTER is logged when it begins and when it ends; only its COMMIT has an effect.
+_FL_GROUP_COMMIT_ID, _FL_START_ALTER, _FL_ROLLBACK_ALTER = 2, 2, 8
 _GTID_EVENTS = frozenset({c.GTID_EVENT, c.ANONYMOUS_GTID_EVENT, c.MARIADB_GTID_EVENT})
 _QUERY_EVENTS = frozenset({c.QUERY_EVENT, c.MARIADB_QUERY_COMPRESSED_EVENT})
 
@@ -35,6 +38,8 @@ class GtidTracker(Protocol):
     def add(self, event: Event) -> None: ...
 
     def text(self) -> str: ...
+
+    def text_with(self, event: Event) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +63,26 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement in a QUERY event: a barrier. ``place`` is where the event ends, its name across restarts."""
+    """A statement in a QUERY event: a barrier. ``place`` is where the event ends, its name across restarts.
+
+    ``behind`` is where to go on without it; ``end`` is the same unless the statement is a part of a transaction.
+    """
 
     event: Event
     place: Position
     start: Location
     end: Location
+    behind: Location
 
 
 Instruction = Batch | Advance | Statement
 #: The plan of a TABLE_MAP's table, None when the table is not migrated. The second value asks to end the batch before.
 Resolve = Callable[[bytes, Position], tuple[TablePlan | None, bool]]
+
+
+def _is_void_alter(gtid: bytes) -> bool:
+    at = _MARIADB_FLAGS + (9 if gtid[_MARIADB_FLAGS] & _FL_GROUP_COMMIT_ID else 1)
+    return len(gtid) > at and bool(gtid[at] & (_FL_START_ALTER | _FL_ROLLBACK_ALTER))
 
 
 class Planner:
@@ -104,6 +118,8 @@ class Planner:
         self._pending_gtid: Event | None = None
         self._inside = False
         self._standalone = False
+        #: The statement that follows is a part of an ALTER that has no effect by itself.
+        self._void = False
         self._rows_in_transaction = 0
         # The batch that is being filled, and how much of it belongs to finished transactions (marked).
         self._events: list[bytes] = []
@@ -130,6 +146,11 @@ class Planner:
         """Where to read on after the stream broke: the running transaction's start and its rows events so far."""
         gone = max(self._rows_in_transaction, self._skip) if self._inside else self._skip
         return Location(self._boundary.position, self._gtid_text(), gone)
+
+    @property
+    def read_to(self) -> Location:
+        """Behind the newest event seen, its transaction counted as executed: for errors that name the event."""
+        return Location(Position(self._file, self._offset), self._gtid_text_behind())
 
     @property
     def oldest_commit(self) -> int:
@@ -278,8 +299,8 @@ class Planner:
             return False
         if kind in _QUERY_EVENTS:
             return self._on_query(event)
-        ev.ensure_supported(event, self._file)
         self._move(event, event.log_pos, event.size)
+        ev.ensure_supported(event, self._file)
         if not self._inside:
             self._set_boundary()
         return False
@@ -298,6 +319,7 @@ class Planner:
         self._inside = True
         # MariaDB writes no BEGIN, and says when a single statement follows. MySQL's BEGIN is an event of its own.
         self._standalone = event.type != c.MARIADB_GTID_EVENT or bool(event.data[_MARIADB_FLAGS] & _FL_STANDALONE)
+        self._void = event.type == c.MARIADB_GTID_EVENT and _is_void_alter(event.data)
         self._move(event, event.log_pos, event.size)
 
     def _on_query(self, event: Event) -> bool:
@@ -308,6 +330,9 @@ class Planner:
             return False
         if data.endswith(b"\0COMMIT"):
             self._end_transaction(event.timestamp)
+            return False
+        if self._void:
+            self._end_transaction(0)
             return False
         standalone = self._standalone or not self._inside
         if not standalone and self._in_transaction_word(event):
@@ -326,7 +351,8 @@ class Planner:
                 "SyncerUnsupportedStmt",
                 f"ROLLBACK TO SAVEPOINT in the binlog at ({self._file}, {self._offset}) is not supported: it undoes "
                 "rows events that went before",
-                workaround="Don't mix transactional and other tables in one transaction with savepoints.",
+                workaround="Don't mix transactional and other tables in one transaction with savepoints. "
+                f"{PASS_STATEMENT}",
             )
         return first in (b"SAVEPOINT", b"BEGIN", b"COMMIT")
 
@@ -350,8 +376,11 @@ class Planner:
         place = Position(self._file, self._offset)
         if not standalone and self._rows_in_transaction < self._skip:
             return False
-        if self._until is not None and (standalone or self._events or self._rows_in_transaction > self._skip):
-            # Statements end batches, so none can be inside one; only the one right before it may show up again.
+        if self._until is not None and not (standalone or self._events or self._rows_in_transaction > self._skip):
+            # The one right before the unfinished batch shows up again: it was done before that batch began.
+            return False
+        if self._until is not None:
+            # Statements end batches, so none can be inside one.
             raise errors.new(
                 "SyncerEvent",
                 f"the statement at {place} lies inside the unfinished batch up to {self._until}",
@@ -361,6 +390,7 @@ class Planner:
         start = self._end_inside() if self._inside and not standalone else self._end_at_boundary()
         if self._start.position != start.position:
             self.out.append(Advance(start))
+        behind = self.read_to
         if standalone:
             self._end_transaction(0)
             end = self._end_at_boundary()
@@ -368,7 +398,7 @@ class Planner:
             end = start
         self._start = end
         self._clear()
-        self.out.append(Statement(event, place, start, end))
+        self.out.append(Statement(event, place, start, end, behind))
         return True
 
     # -- bookkeeping --------------------------------------------------------------------------------------------
@@ -397,7 +427,7 @@ class Planner:
 
     def _leave_transaction(self, *, keep_skip: bool) -> None:
         self._pending_gtid = None
-        self._inside = self._standalone = False
+        self._inside = self._standalone = self._void = False
         self._rows_in_transaction = 0
         if not keep_skip:
             self._skip = 0
@@ -407,6 +437,11 @@ class Planner:
 
     def _gtid_text(self) -> str:
         return self._gtids.text() if self._gtids is not None else ""
+
+    def _gtid_text_behind(self) -> str:
+        if self._gtids is None or self._pending_gtid is None:
+            return self._gtid_text()
+        return self._gtids.text_with(self._pending_gtid)
 
     def _end_at_boundary(self) -> Location:
         return Location(self._boundary.position, self._gtid_text())

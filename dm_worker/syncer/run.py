@@ -63,7 +63,8 @@ class Run:
         self._queue = Instructions()
         self._reader: Reader | None = None
         self._runner: BatchRunner | None = None
-        self._applying: Batch | None = None
+        #: Upstream commit time of what is being applied, or was when the run ended in an error; 0 for nothing.
+        self._applying = 0
         self._exit_safe: Location | None = None
         self.monitor = Monitor(
             Server(cfg.from_, "upstream", should_stop, attempts=1), cfg.flavor, self._look, by_gtid=cfg.enable_gtid
@@ -80,7 +81,7 @@ class Run:
             "taking over", task=self._cfg.name, source=self._cfg.source_id, epoch=durable.epoch,
             location=str(recovery.location), unfinished=recovery.redo is not None, safe_mode=recovery.safe,
         )  # fmt: skip
-        source = self._schema_source(durable)
+        source = self._schema_source(durable, trust_dump=not recovery.safe)
         registry = self._registry(source)
         sequencer = Sequencer(durable.epoch, durable.progress, recovery.location)
         self._runner = self._batch_runner(sequencer, source, recovery)
@@ -101,11 +102,13 @@ class Run:
                 runner.flush()
             elif isinstance(item, DMError):
                 runner.flush()
-                raise located(item, between(runner.flushed, reader.planner.location))
+                # Lost connections tell nothing about what waits behind them; an event that can't be applied does.
+                self._applying = 0 if item.retryable else reader.planner.newest
+                raise located(item, between(runner.flushed, reader.planner.read_to))
             elif isinstance(item, Batch):
-                self._applying = item
+                self._applying = item.commit_time
                 runner.apply(item, redo)
-                self._applying, redo = None, None
+                self._applying, redo = 0, None
             elif isinstance(item, Advance):
                 if redo is not None:
                     # Tables were filtered out since: nothing is left to finish.
@@ -113,10 +116,16 @@ class Run:
                     redo = None
                 runner.advance(item.location)
             else:
+                self._applying = item.event.timestamp
                 runner.statement(item, barrier)
+                self._applying = 0
                 registry.forget()
                 reader.resume()
         runner.flush()
+
+    def abort(self) -> None:
+        """Ends the statement that runs at the target, if one does; the intent tells the next run about it."""
+        self._ddl_session.abort()
 
     def close(self) -> None:
         """Gives everything back; the status keeps its last values."""
@@ -130,7 +139,7 @@ class Run:
         runner, reader, applying = self._runner, self._reader, self._applying
         if runner is None or reader is None:
             return Snapshot()
-        oldest = applying.commit_time if applying else self._queue.oldest_commit() or reader.planner.oldest_commit
+        oldest = applying or self._queue.oldest_commit() or reader.planner.oldest_commit
         return Snapshot(runner.total_rows, runner.flushed, oldest, reader.planner.bytes_read)
 
     # -- the parts ----------------------------------------------------------------------------------------------
@@ -191,13 +200,14 @@ class Run:
             use_gtid=self._cfg.enable_gtid,
         )
 
-    def _schema_source(self, durable: Durable) -> SchemaSource:
+    def _schema_source(self, durable: Durable, *, trust_dump: bool) -> SchemaSource:
         source = SchemaSource(
             server=self._upstream.ask(fetch_server_defaults),
             dump_files=dump_schema_files(self._cfg),
             upstream=self._upstream.table,
             target=lambda schema, table: self._target.table(*self._router.route(schema, table)),
             schema_charset=self._upstream.schema_charset,
+            trust_dump=trust_dump,
         )
         source.restore(durable.tables)
         return source

@@ -37,6 +37,16 @@ JOB_ATTEMPTS = 5
 IsUnsafe = Callable[[Location], bool]
 
 
+def _warn_of_other_plan(batch: Batch) -> None:
+    keyless = sorted({".".join(plan.target) for plan in batch.plans.values() if not plan.key})
+    log.warning(
+        "the unfinished batch is planned otherwise than before: doing it again in safe mode"
+        + (", check the tables without a key for doubled rows" if keyless else ""),
+        range=between(batch.start, batch.end),
+        without_key=", ".join(keyless),
+    )
+
+
 class BatchRunner:
     """The main loop's hands: one batch, statement or checkpoint at a time."""
 
@@ -82,6 +92,8 @@ class BatchRunner:
             intent = self._sequencer.open(batch.start, batch.end, buckets=buckets, fingerprint=fingerprint, safe=unsafe)
         else:
             intent = self._sequencer.redo(redo, fingerprint)
+            if intent.number != redo.number:
+                _warn_of_other_plan(batch)
         self._write(intent)
         try:
             results = self._run(batch, intent, small=small)

@@ -1,8 +1,9 @@
 """Where the structures of upstream tables come from, and which of them must be stored with the checkpoint.
 
 In this order: the tracker (what the checkpoint stored, brought forward by the DDLs since), the dump's schema files,
-the upstream's present structure, the target's. The last two are guesses about the past: they only count when they
-agree with the TABLE_MAP at hand.
+the upstream's present structure, the target's. All but the first are guesses: they only count when they agree with the
+TABLE_MAP at hand. After a checkpoint that was set by hand the dump's files come after the upstream: what happened to
+the tables since the dump was not followed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pkg import ddl, errors
 from pkg.binlog.table_check import check_table_map, fits
 from pkg.binlog.table_map import TableMap
 from pkg.errors import DMError
+from pkg.errors.workarounds import RENEW_STRUCTURE
 from pkg.log import get_logger
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
@@ -41,12 +43,14 @@ class SchemaSource:
         upstream: Fetch,
         target: Fetch,
         schema_charset: SchemaCharset,
+        trust_dump: bool = True,
     ) -> None:
         self.tracker = SchemaTracker(server)
         self._server = server
         self._schema_charset = schema_charset
         self._schemas: set[str] = set()
         self._dump_files = dump_files
+        self._trust_dump = trust_dump
         self._upstream = upstream
         self._target = target
         self._changed: dict[tuple[str, str], TableInfo | None] = {}
@@ -83,11 +87,11 @@ class SchemaSource:
     def structure(self, table_map: TableMap) -> TableInfo:
         """The structure that the rows after ``table_map`` have. Raises DMError when none agrees with it."""
         name = (table_map.schema, table_map.table)
-        known = self.tracker.table(*name) or self._from_dump(*name)
+        known = self.tracker.table(*name)
         if known is not None:
             check_table_map(table_map, known.columns)
             return known
-        for origin, fetch in (("upstream", self._upstream), ("target", self._target)):
+        for origin, fetch in self._origins():
             info = fetch(*name)
             if info is not None and fits(table_map, info.columns):
                 log.info("took a table's structure", table=qualified(*name), origin=origin)
@@ -96,15 +100,20 @@ class SchemaSource:
             "SchemaTrackerCannotFetchDownstreamCreateTableStmt",
             f"no structure of the upstream table {qualified(*name)} fits its rows in the binlog: there is neither a "
             "stored one nor one of the dump, and the present ones of upstream and target differ from the binlog's",
-            workaround="Give the structure that the table had at this position with `binlog-schema update`, then "
-            "resume the task.",
+            workaround=f"Bring the target's table to the structure of these rows, or: {RENEW_STRUCTURE}",
         )
+
+    def _origins(self) -> list[tuple[str, Fetch]]:
+        dump, upstream = ("dump", self._dumped), ("upstream", self._upstream)
+        return [*((dump, upstream) if self._trust_dump else (upstream, dump)), ("target", self._target)]
 
     def apply(self, statement: ddl.Statement) -> None:
         """Brings the structures forward. A table that is not known yet is asked for at its next rows."""
         for ref in statement.refs:
-            if ref.table and self.tracker.table(ref.schema, ref.table) is None:
-                self._from_dump(ref.schema, ref.table)
+            if self._trust_dump and ref.table and self.tracker.table(ref.schema, ref.table) is None:
+                dumped = self._dumped(ref.schema, ref.table)
+                if dumped is not None:
+                    self._set(dumped)
         self._learn_schema(statement)
         before = {name: self.tracker.table(*name) for name in statement.tables if name[1]}
         dropped = self._in_schema(statement)
@@ -139,14 +148,14 @@ class SchemaSource:
         schemas = {schema for schema, _ in statement.tables}
         return [(info.schema, info.name) for info in self.tracker.tables() if info.schema in schemas]
 
-    def _from_dump(self, schema: str, table: str) -> TableInfo | None:
+    def _dumped(self, schema: str, table: str) -> TableInfo | None:
         if (schema, table) in self._dropped:
             return None
         path = self._dump_files(schema, table)
         if path is None:
             return None
         sql = _create_statement(path.read_text(encoding="utf-8"))
-        return self._set(parse_create_table(sql, schema, self._server, inherited=None).renamed(schema, table))
+        return parse_create_table(sql, schema, self._server, inherited=None).renamed(schema, table)
 
     def _set(self, info: TableInfo) -> TableInfo:
         self.tracker.set_table(info)

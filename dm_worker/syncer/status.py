@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from dm_worker.rate import Rate
 from dm_worker.syncer.lookup import Server
+from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.position import Location
 from pkg.errors import DMError
 from pkg.log import get_logger
@@ -119,5 +120,7 @@ class Monitor:
         if master is None or flushed is None:
             return False
         if self._by_gtid:
-            return master.gtid_set == flushed.gtid_set
+            # Servers list domains and sources in an order of their own.
+            wanted = parse_gtid_set(master.gtid_set, self._flavor)
+            return parse_gtid_set(flushed.gtid_set, self._flavor).contains(wanted)  # type: ignore[arg-type]
         return master.position == flushed.position

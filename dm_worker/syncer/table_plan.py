@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dm_worker.syncer.batch import COMPACT, ORDERED, TablePlan
 from pkg import errors
+from pkg.binlog.literals import MembersByName
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, Index, TableInfo
 
@@ -57,7 +58,7 @@ def build(
         source=(upstream.schema, upstream.name),
         target=(target.schema, target.name),
         table_map=table_map,
-        columns=upstream.columns,
+        columns=tuple(_as_written(column, target) for column in upstream.columns),
         mode=ORDERED if ordered else COMPACT,
         key=key_indexes,
         key_names=key.columns if key else (),
@@ -85,6 +86,16 @@ def _written(upstream: TableInfo, target: TableInfo) -> tuple[int, ...]:
         if there is not None and not there.generated and not column.generated:
             written.append(i)
     return tuple(written)
+
+
+def _as_written(column: Column, target: TableInfo) -> Column:
+    """ENUM and SET go by the numbers of their members, which is exact, wherever the target gives the same ones."""
+    there = target.column(column.name)
+    members = column.elements
+    if not members or there is None:
+        return column
+    same = there.type_name == column.type_name and there.elements[: len(members)] == members
+    return column if same else MembersByName.of(column)
 
 
 def common_key(upstream: TableInfo, target: TableInfo) -> Index | None:

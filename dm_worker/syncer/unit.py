@@ -58,6 +58,10 @@ class SyncUnit:
         self._stop.set()
         if not graceful:
             self._engine.cancel(self._group)
+            with self._lock:
+                run = self._run
+            if run is not None:
+                run.abort()
 
     def status(self) -> pb.SyncStatus:
         with self._lock:

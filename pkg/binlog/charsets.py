@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pkg import errors
+from pkg.errors.workarounds import PASS_STATEMENT
 
 #: Charset → its collation ids, as inclusive ranges. Both servers agree on ids below 512; the rest is MariaDB's.
 _RANGES: Final[dict[str, tuple[tuple[int, int], ...]]] = {
@@ -137,5 +138,5 @@ def _undecodable(data: bytes, charset: str, cause: str) -> errors.DMError:
         "BinlogEventDecode",
         f"bytes {data[:40].hex()}… ({len(data)} in all) are no text in {charset}",
         raw=cause,
-        workaround="If this is a DDL statement, give its text with `binlog replace` or skip it with `binlog skip`.",
+        workaround=PASS_STATEMENT,
     )

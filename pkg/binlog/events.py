@@ -17,6 +17,7 @@ from pkg.binlog import constants as c
 from pkg.binlog.charsets import collation_charset, decode_text
 from pkg.binlog.cursor import Cursor, parsing
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
+from pkg.errors.workarounds import PASS_STATEMENT
 
 HEADER = struct.Struct("<IBIIIH")
 
@@ -181,7 +182,7 @@ class Query:
 
 
 #: Length in bytes of the status variables that are passed over; the others are handled one by one.
-_FIXED_VARS = {3: 4, 7: 2, 9: 8, 10: 4, 17: 8, 18: 2, 19: 1, 20: 1, 129: 8, 130: 1}
+_FIXED_VARS = {3: 4, 7: 2, 9: 8, 10: 4, 17: 8, 18: 2, 19: 1, 20: 1, 129: 8}
 
 
 def parse_query(event: Event, file: str = "") -> Query:
@@ -242,6 +243,9 @@ def _skip_variable(key: int, cursor: Cursor) -> bool:
         # 254 stands for "too many databases to list".
         for _ in range(0 if count == 254 else count):
             cursor.zero_terminated()
+    elif key == 130:
+        # MariaDB's ALTER in two phases: COMMIT and ROLLBACK (4 and 8) name the sequence number that began it.
+        cursor.take(8 if cursor.uint(1) & 12 else 0)
     elif key == 131:
         cursor.take(4 * cursor.uint(1))
     else:
@@ -336,7 +340,7 @@ _REFUSED: dict[int, tuple[str, str]] = {
     ),
     c.XA_PREPARE_EVENT: (
         "XA PREPARE",
-        "Finish the XA transaction on the upstream, skip it with `binlog skip` and bring its rows over by hand.",
+        f"Finish the XA transaction on the upstream. {PASS_STATEMENT}",
     ),
     c.PARTIAL_UPDATE_ROWS_EVENT: (
         "partial JSON update",
@@ -397,7 +401,7 @@ def ensure_supported(event: Event, file: str = "") -> None:
     kind = event.type
     if kind in _HANDLED or kind in _HARMLESS or (kind not in _REFUSED and event.flags & c.FLAG_IGNORABLE):
         return
-    what, workaround = _REFUSED.get(kind, ("unknown event", "Skip it with `binlog skip` if it changes no data."))
+    what, workaround = _REFUSED.get(kind, ("unknown event", PASS_STATEMENT))
     raise errors.new(
         "BinlogUnexpectedEv",
         f"{what} (binlog event type {kind}) that ends at ({file or 'unknown file'}, {event.log_pos}) is not supported",

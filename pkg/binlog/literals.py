@@ -11,7 +11,7 @@ import math
 import zlib
 from binascii import hexlify
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from pkg import errors
@@ -19,6 +19,7 @@ from pkg.binlog import constants as c
 from pkg.binlog import jsonb, temporal
 from pkg.binlog.charsets import ASCII_COMPATIBLE, UTF8, collation_charset
 from pkg.binlog.decimals import decimal_decoder, decimal_size
+from pkg.errors.workarounds import RENEW_STRUCTURE
 from pkg.mysql.schema import Column
 
 #: From a raw value (int, float or bytes, as ``Codec.fixed`` unpacks it) to bytes, or to an int for the form ``%d``.
@@ -43,6 +44,16 @@ class Codec:
     form: bytes = b"%b"
     render: Render | None = None
     escape: bool = False
+
+
+class MembersByName(Column):
+    """An ENUM or SET column whose values are written by their members' names: the target numbers them otherwise."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, column: Column) -> MembersByName:
+        return cls(**{field.name: getattr(column, field.name) for field in fields(column)})
 
 
 def escape(text: bytes) -> bytes:
@@ -102,13 +113,27 @@ def _bit(meta: int, _: Column, __: int) -> Codec:
     return Codec(fixed=f"{size}s", form=b"%d", render=lambda raw: int.from_bytes(raw, "big"))
 
 
-def _enum(meta: int, _: Column, __: int) -> Codec:
-    return Codec(fixed=_UNSIGNED[meta & 0xFF], form=b"%d")
+def _enum(meta: int, column: Column, _: int) -> Codec:
+    fixed = _UNSIGNED[meta & 0xFF]
+    if not isinstance(column, MembersByName):
+        return Codec(fixed=fixed, form=b"%d")
+    # Number 0 is the error value, which reads as an empty string.
+    names = [b"'%b'" % escape(name.encode()) for name in ("", *column.elements)]
+    return Codec(fixed=fixed, render=lambda number: _member(names, number))
+
+
+def _member(names: list[bytes], number: int) -> bytes:
+    if number >= len(names):
+        raise ValueError(f"ENUM value {number} is more than the column has members")
+    return names[number]
 
 
 def _set(meta: int, column: Column, __: int) -> Codec:
     """SET by its bits."""
     size = meta & 0xFF
+    if isinstance(column, MembersByName):
+        by_name = _set_by_name(column.elements)
+        return Codec(fixed=f"{size}s", render=lambda raw: by_name(int.from_bytes(raw, "little")))
     if size == 8:
         return Codec(fixed="Q", render=_wide_set(column.elements))
     if size in _UNSIGNED:
@@ -117,10 +142,13 @@ def _set(meta: int, column: Column, __: int) -> Codec:
 
 
 def _wide_set(members: tuple[str, ...]) -> Render:
+    by_name = _set_by_name(members)
+    # Servers compare a SET as a signed number: with its 64th member it equals no literal but its names.
+    return lambda bits: b"%d" % bits if bits < 1 << 63 else by_name(bits)
+
+
+def _set_by_name(members: tuple[str, ...]) -> Render:
     def render(bits: int) -> bytes:
-        if bits < 1 << 63:
-            return b"%d" % bits
-        # Servers compare a SET as a signed number: with its 64th member it equals no literal but its names.
         names = [name for i, name in enumerate(members) if bits >> i & 1]
         if len(names) != bits.bit_count():
             raise ValueError(f"SET value {bits} has more members than the column")
@@ -196,7 +224,7 @@ def _charset(column: Column, collation: int) -> str:
     raise errors.new(
         "SyncerUnitDMLColumnNotMatch",
         f"the character set of column `{column.name}` ({column.column_type}) is not known",
-        workaround="Give the table's structure with its character sets by `binlog-schema update`.",
+        workaround=RENEW_STRUCTURE,
     )
 
 

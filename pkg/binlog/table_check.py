@@ -9,6 +9,7 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.charsets import collation_charset, same_charset
 from pkg.binlog.table_map import TableMap
+from pkg.errors.workarounds import RENEW_STRUCTURE
 from pkg.mysql.schema import Column
 
 _CHARS = frozenset({c.TYPE_STRING})
@@ -73,8 +74,7 @@ def _mismatch(table_map: TableMap, message: str) -> errors.DMError:
     return errors.new(
         "SyncerUnitDMLColumnNotMatch",
         message,
-        workaround=f"Give the structure that {table_map} had at this position with `binlog-schema update`, "
-        "then resume the task.",
+        workaround=RENEW_STRUCTURE,
     )
 
 

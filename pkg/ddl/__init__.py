@@ -3,6 +3,7 @@
 A statement that is not understood is an error with a way out; it is never passed on by guessing.
 """
 
+from pkg.ddl.named_schemas import named_schemas
 from pkg.ddl.parser import classify, parse
 from pkg.ddl.rewrite import IGNORABLE_ERRORS, Route, ignorable_errors, rewrite, split, split_alter
 from pkg.ddl.skipped import StatementClass
@@ -17,6 +18,7 @@ __all__ = [
     "StatementClass",
     "classify",
     "ignorable_errors",
+    "named_schemas",
     "parse",
     "rewrite",
     "split",

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pkg import errors
+from pkg.errors.workarounds import PASS_STATEMENT
 
 _SHOWN = 2000
-_WORKAROUND = (
-    "Execute the fitting statement on the target by hand if its table has to change, then leave this one out or "
-    "put another in its place with `dmctl binlog skip` or `dmctl binlog replace`."
-)
 
 
 def parse_error(sql: str, offset: int, what: str) -> errors.DMError:
@@ -18,13 +15,13 @@ def parse_error(sql: str, offset: int, what: str) -> errors.DMError:
     return errors.new(
         "SyncerParseDDL",
         f"the statement is not understood {place}: {what}; statement: {shorten(sql)}",
-        workaround=_WORKAROUND,
+        workaround=PASS_STATEMENT,
     )
 
 
 def unsupported(sql: str, what: str) -> errors.DMError:
     """36067 for a statement that is understood, but that can't be carried over as it is."""
-    return errors.new("SyncerParseDDL", f"{what}; statement: {shorten(sql)}", workaround=_WORKAROUND)
+    return errors.new("SyncerParseDDL", f"{what}; statement: {shorten(sql)}", workaround=PASS_STATEMENT)
 
 
 def dml_found(sql: str) -> errors.DMError:

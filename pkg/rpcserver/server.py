@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
+import os
 import tempfile
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -22,6 +24,7 @@ from pkg.config.model import SecurityConfig
 from pkg.log import get_logger
 from pkg.rpcserver.http import READ_SIZE, REQUEST_TIMEOUT, HttpRoutes, converse
 from pkg.rpcserver.tls import name_allowed, server_context
+from pkg.work_folder import WorkFolder
 
 log = get_logger("rpcserver")
 
@@ -30,6 +33,8 @@ HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 MAX_MESSAGE = 256 * 1024 * 1024
 START_TIMEOUT = 20.0
 SHUTDOWN_TIMEOUT = 2.0
+#: Most bytes of a folder's name, so that the socket in the private folder inside it fits the 107 bytes of an address.
+MAX_FOLDER = 80
 
 T = TypeVar("T")
 
@@ -66,7 +71,8 @@ class PortServer:
         self._allowed_names = tls.cert_allowed_cn if tls else ()
         self._tls = server_context(tls) if tls and (tls.ssl_cert or tls.ssl_cert_bytes) else None
         self._workers = workers
-        self._folder = ""
+        self._folder: WorkFolder | None = None
+        self._socket = ""
         self._health = health.HealthServicer()
         self._grpc: grpc.Server | None = None
         self._loop = asyncio.new_event_loop()
@@ -109,22 +115,20 @@ class PortServer:
         thread.join()
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            self._folder.remove()
 
     def _start_grpc(self) -> None:
         # Only this user may enter the folder: the unix socket must not be a way around TLS.
-        self._folder = tempfile.mkdtemp(prefix="dm-port-")
+        self._folder = WorkFolder("dm-port-", _socket_base())
+        self._socket = str(self._folder.path / "grpc.sock")
         server = grpc.server(ThreadPoolExecutor(self._workers, thread_name_prefix="rpc"), options=_GRPC_OPTIONS)
         self._registrar(server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        server.add_insecure_port(f"unix:{self._socket}")
+        server.add_insecure_port(f"unix:{quote(self._socket)}")
         server.start()
         self._grpc = server
         self.set_serving(True)
-
-    @property
-    def _socket(self) -> str:
-        return f"{self._folder}/grpc.sock"
 
     def _in_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(START_TIMEOUT)
@@ -190,6 +194,12 @@ class PortServer:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
             backend_writer.close()
+
+
+def _socket_base() -> Path:
+    """Where the private folder goes: the system's temporary folder, or ``/tmp`` when its name is too long."""
+    base = tempfile.gettempdir()
+    return Path(base if len(os.fsencode(base)) <= MAX_FOLDER else "/tmp")
 
 
 async def _first_bytes(reader: asyncio.StreamReader) -> bytes:

@@ -8,6 +8,7 @@ from pkg import errors
 from pkg.ddl import Statement, parse
 from pkg.ddl.failure import shorten
 from pkg.ddl.statement import IndexDef, Options, TableBody
+from pkg.errors.workarounds import RENEW_STRUCTURE
 from pkg.mysql.schema import Index, TableInfo
 from pkg.schema_tracker.indexes import add_index, in_order, without_nulls
 from pkg.schema_tracker.server import Charset, ServerDefaults
@@ -47,7 +48,7 @@ def table_of(statement: Statement, body: TableBody, inherited: Charset, server: 
         raise errors.new(
             "SchemaTrackerCannotCreateTable",
             f"the structure of `{ref.schema}`.`{ref.table}` is not clear: {exc}; statement: {shorten(statement.sql)}",
-            workaround="Set the table's structure with `dmctl binlog-schema update`.",
+            workaround=RENEW_STRUCTURE,
         ) from exc
     return TableInfo(
         schema=ref.schema,

@@ -9,6 +9,7 @@ from pkg import errors
 from pkg.ddl import Statement
 from pkg.ddl.failure import shorten
 from pkg.ddl.statement import Ref, RenameTable
+from pkg.errors.workarounds import PASS_STATEMENT, RENEW_STRUCTURE
 from pkg.mysql.schema import TableInfo
 from pkg.schema_tracker.alter import altered, changes_structure
 from pkg.schema_tracker.server import Charset, ServerDefaults
@@ -71,7 +72,7 @@ class SchemaTracker:
                     "SchemaTrackerInvalidJSON",
                     f"the saved structure of `{schema}`.`{name}` can't be read",
                     raw=exc,
-                    workaround="Set the table's structure with `dmctl binlog-schema update`.",
+                    workaround=RENEW_STRUCTURE,
                 ) from exc
 
     # -- statements -------------------------------------------------------------------------------------------------
@@ -172,7 +173,7 @@ class SchemaTracker:
             raise errors.new(
                 "SchemaTrackerCannotGetTable",
                 f"the structure of `{ref.schema}`.`{ref.table}` is not known; statement: {shorten(statement.sql)}",
-                workaround="Set the table's structure before this statement with `dmctl binlog-schema update`.",
+                workaround=f"{PASS_STATEMENT} {RENEW_STRUCTURE}",
             )
         return table
 
@@ -195,5 +196,5 @@ def _cannot_apply(statement: Statement, why: str) -> errors.DMError:
     return errors.new(
         "SchemaTrackerCannotExecDDL",
         f"the statement does not fit the known structure of {tables}: {why}; statement: {shorten(statement.sql)}",
-        workaround="Set the table's structure before this statement with `dmctl binlog-schema update`.",
+        workaround=f"{PASS_STATEMENT} {RENEW_STRUCTURE}",
     )

@@ -102,13 +102,30 @@ class DMWorker(Process):
 
 
 class Cluster:
-    """One master and some workers in a folder of their own; ``close`` leaves nothing behind."""
+    """One master and some workers in a folder of their own; ``close`` leaves nothing behind.
 
-    def __init__(self, workers: int = 2, *, base: Path | None = None, keepalive_ttl: int = 5) -> None:
+    ``master_extra`` and ``worker_extra`` are more lines of their configuration files.
+    """
+
+    def __init__(
+        self,
+        workers: int = 2,
+        *,
+        base: Path | None = None,
+        keepalive_ttl: int = 5,
+        master_extra: str = "",
+        worker_extra: str = "",
+    ) -> None:
         self.dir = Path(tempfile.mkdtemp(prefix="dm-cluster-", dir=base))
-        self.master = DMMaster(self.dir)
+        self.master = DMMaster(self.dir, extra=master_extra)
         self.workers = [
-            DMWorker(self.dir, member=f"worker{i + 1}", join=self.master.address, keepalive_ttl=keepalive_ttl)
+            DMWorker(
+                self.dir,
+                member=f"worker{i + 1}",
+                join=self.master.address,
+                keepalive_ttl=keepalive_ttl,
+                extra=worker_extra,
+            )
             for i in range(workers)
         ]
 

@@ -10,7 +10,11 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
+
+from pkg.dies_with_parent import dying_with_parent
 
 
 class HarnessError(RuntimeError):
@@ -49,10 +53,21 @@ def wait_until(ready: Callable[[], bool], what: str, seconds: float = 60.0, step
         time.sleep(step)
 
 
+@cache
+def _starter() -> ThreadPoolExecutor:
+    """The thread that starts all processes: the kernel ends them with it, and it lives as long as we do."""
+    return ThreadPoolExecutor(1, thread_name_prefix="starter")
+
+
 class Process:
-    """One child process with a log file; subclasses say how to start it and when it is ready."""
+    """One child process with a log file; subclasses say how to start it and when it is ready.
+
+    It ends with this process, even if that is killed with -9, unless :attr:`outlives` is set before it starts.
+    """
 
     name = "process"
+    #: Whether processes started from now on stay when this one ends (a cluster left to play with).
+    outlives = False
 
     def __init__(self, base: Path | None = None) -> None:
         self.dir = Path(tempfile.mkdtemp(prefix=f"dm-{self.name}-", dir=base))
@@ -79,9 +94,18 @@ class Process:
         return self._process is not None and self._process.poll() is None
 
     def start(self, *, wait: bool = True) -> None:
+        command = list(self.command())
+        self._process = self._spawn(command) if self.outlives else self._spawn_dying(command)
+        if wait:
+            self.wait_ready()
+
+    def _spawn_dying(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        return _starter().submit(self._spawn, dying_with_parent(command)).result()
+
+    def _spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                list(self.command()),
+            return subprocess.Popen(
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -89,8 +113,6 @@ class Process:
                 env=dict(self.environment()),
                 start_new_session=True,
             )
-        if wait:
-            self.wait_ready()
 
     def wait_ready(self, seconds: float = 60.0) -> None:
         def up() -> bool:

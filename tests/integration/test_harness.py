@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import fetch_table_info, list_tables, master_status, server_info
 from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from tests.harness.process import HarnessError, wait_until
+from tests.harness.proctree import command_of, kill_hard
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def _check_upstream(server: SQLServer, flavor: str) -> None:
@@ -44,3 +54,50 @@ def test_etcd_keeps_running_over_a_kill(etcd: EtcdServer) -> None:
     assert not etcd.running()
     etcd.start()
     assert etcd.ready()
+
+
+_TESTS_THAT_HANG = """\
+import sys, threading, time
+from pathlib import Path
+from tests.harness.process import Process
+
+class Sleeper(Process):
+    name = "sleeper"
+    outlives = sys.argv[2] == "outlives"
+    def command(self):
+        return ["sleep", "600"]
+    def ready(self):
+        return Path(f"/proc/{self.pid}/comm").read_text() == "sleep\\n"
+
+sleeper = Sleeper(Path(sys.argv[1]))
+# A thread that ends must not take what it started with it.
+starter = threading.Thread(target=sleeper.start)
+starter.start()
+starter.join()
+time.sleep(0.3)
+print(sleeper.pid, sleeper.running(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("outlives", [False, True])
+def test_servers_die_with_killed_tests_unless_they_shall_stay(tmp_path: Path, outlives: bool) -> None:
+    arguments = [sys.executable, "-c", _TESTS_THAT_HANG, str(tmp_path), "outlives" if outlives else "dies"]
+    tests = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert tests.stdout is not None
+    pid_text, running = tests.stdout.readline().split()
+    pid = int(pid_text)
+    try:
+        assert running == "True"
+        tests.kill()
+        tests.wait()
+        if outlives:
+            with pytest.raises(HarnessError):
+                wait_until(lambda: not command_of(pid), "the kept process ended", 1)
+        else:
+            wait_until(lambda: not command_of(pid), "the server died with the tests", 5)
+    finally:
+        tests.kill()
+        tests.stdout.close()
+        if outlives:
+            assert kill_hard(pid)

@@ -23,7 +23,7 @@ from tests.harness.cluster import DMMaster, environment, program
 from tests.harness.etcd import EtcdServer
 from tests.harness.fake_worker import FakeWorker
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import wait_until
+from tests.harness.process import free_port, wait_until
 
 KEY = "0123456789abcdef" * 4
 PASSWORD = "S3cret-of-the-upstream"
@@ -416,6 +416,23 @@ def test_signals_end_it_in_order(own_master: DMMaster, number: signal.Signals) -
     assert time.monotonic() - began < 10
     assert own_master.stop() == 0
     wait_until(lambda: _refused(own_master.etcd_port), "its etcd ended", 5)
+
+
+def test_a_master_that_waits_for_the_others_of_a_new_cluster_can_be_ended(tmp_path: Path) -> None:
+    nobody = free_port()
+    waiting = DMMaster(tmp_path)
+    own = f"http://127.0.0.1:{waiting.peer_port}"
+    with waiting.config.open("a") as config:
+        config.write(f'initial-cluster = "master1={own},master2=http://127.0.0.1:{nobody}"\n')
+    waiting.start(wait=False)
+    try:
+        wait_until(lambda: not _refused(waiting.etcd_port) or not _refused(waiting.peer_port), "its etcd runs", 20)
+        began = time.monotonic()
+        assert waiting.stop(seconds=30) == 0
+        assert time.monotonic() - began < 15
+        assert _refused(waiting.peer_port)
+    finally:
+        waiting.kill()
 
 
 def _refused(port: int) -> bool:

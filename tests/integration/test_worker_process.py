@@ -35,7 +35,7 @@ class FakeUnitWorker(Process):
 
     name = "dm-worker"
 
-    def __init__(self, master: str, *, member: str = "worker1", spark: bool = False) -> None:
+    def __init__(self, master: str, *, member: str = "worker1", spark: bool = False, settings: str = "") -> None:
         super().__init__()
         self.member = member
         self.port = free_port()
@@ -44,6 +44,7 @@ class FakeUnitWorker(Process):
         self.config = self.dir / "dm-worker.toml"
         self.config.write_text(
             f'name = "{member}"\nworker-addr = "127.0.0.1:{self.port}"\njoin = "{master}"\nkeepalive-ttl = {TTL}\n'
+            + settings
             # Without a Java to start, the tests that need no Spark are quick.
             + ("[spark]\nslots = 2\n" if spark else "")
         )
@@ -226,6 +227,7 @@ def test_an_unreadable_config_is_an_error_in_the_status(master: FakeMaster, work
     worker.wait_stage(pb.Paused, task="t2")
     status = worker.query("t2").subTaskStatus[0]
     assert status.result.errors[0].ErrCode == 20035
+    assert 'dm_worker_task_state{source_id="mysql-01",task="t2",worker="worker1"} 3\n' in worker.get("/metrics")
     assert worker.stage("t1") == pb.Running, "another task must not suffer"
     master.start_task(other)
     worker.wait_stage(pb.Running, task="t2")
@@ -354,6 +356,21 @@ def test_no_master_to_join_is_an_error_that_names_it(new_worker: Callable[..., F
     assert done.returncode == 1
     assert "code=40077" in done.stderr
     assert nowhere in done.stderr
+
+
+def test_rows_are_hidden_from_the_log_but_not_from_the_status(
+    master: FakeMaster, new_worker: Callable[..., FakeUnitWorker]
+) -> None:
+    worker = new_worker(settings="redact-info-log = true\n")
+    worker.start()
+    master.bind("worker1", SOURCE)
+    worker.tell("dump.fail", "Error 1062 (23000): Duplicate entry 'the-customers-name' for key 'PRIMARY'")
+    master.start_task(TASK)
+    worker.wait_stage(pb.Paused)
+    assert "the-customers-name" in worker.query().subTaskStatus[0].result.errors[0].Message
+    log = worker.log.read_text()
+    assert "Duplicate entry ? for key 'PRIMARY'" in log
+    assert "the-customers-name" not in log
 
 
 def test_secrets_reach_no_log(master: FakeMaster, worker: FakeUnitWorker) -> None:

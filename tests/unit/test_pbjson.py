@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 from google.protobuf.message import Message
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pkg.pb import dmmaster_pb2 as master
@@ -191,6 +191,7 @@ _statuses = st.one_of(
 )
 
 
+@example(worker.SubTaskStatus(name="t", dump=worker.DumpStatus(finishedRows=64986925461792192.0)))
 @given(_statuses)
 def test_any_message_prints_what_protobufs_own_encoder_says(message: Message) -> None:
     """Values against an independent encoder; it differs in what stands for an absent message or empty bytes."""
@@ -205,7 +206,8 @@ def _normal(value: Any) -> Any:
         return {key: _normal(one) for key, one in value.items() if one is not None and (key, one) != ("detail", "")}
     if isinstance(value, list):
         return [_normal(one) for one in value]
-    return value
+    # A large double has several right spellings: it is the number that counts, not its digits.
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
 @given(_statuses)

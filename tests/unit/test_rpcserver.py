@@ -7,6 +7,9 @@ import json
 import os
 import socket
 import ssl
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -170,6 +173,36 @@ def test_a_port_in_use_is_an_error_at_start(server: PortServer) -> None:
     second = PortServer("127.0.0.1", server.port, _register, _routes())
     with pytest.raises(OSError, match="address already in use"):
         second.start()
+
+
+@pytest.mark.parametrize("folder", ["x" * 120, "a folder at 100%41"])
+def test_any_temporary_folder_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    (tmp_path / folder).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / folder))
+    port = PortServer("127.0.0.1", 0, _register, _routes())
+    port.start()
+    try:
+        with open_channel(f"127.0.0.1:{port.port}") as channel:
+            assert _echo(channel, "hello") == "hello"
+    finally:
+        port.stop(0)
+
+
+def test_a_killed_servers_socket_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = (
+        "import os; from pkg.metrics import Metrics; from pkg.rpcserver import HttpRoutes, PortServer\n"
+        "routes = HttpRoutes(status=str, metrics=Metrics(), ready=bool)\n"
+        "PortServer('127.0.0.1', 0, lambda _: None, routes).start(); os.kill(os.getpid(), 9)"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", script], check=False, cwd=Path(__file__).parents[2], env=environment)
+    [left] = tmp_path.iterdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    port = PortServer("127.0.0.1", 0, _register, _routes())
+    port.start()
+    assert not left.exists()
+    port.stop(0)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

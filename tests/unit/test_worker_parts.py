@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,13 +17,13 @@ from dm_worker import units
 from dm_worker.service import fixed_changes
 from dm_worker.spark import SparkEngine
 from dm_worker.upstream_position import UpstreamPosition
-from dm_worker.work_folder import WorkFolder
 from dm_worker.worker_metrics import WorkerMetrics
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import DBConfig, SourceConfig, SubTaskConfig, SyncerConfig
 from pkg.metrics import Metrics
 from pkg.pb import dmworker_pb2 as pb
+from pkg.work_folder import WorkFolder
 
 SERVER = DBConfig(host="127.0.0.1", port=1)
 SOURCE = SourceConfig(source_id="s1", from_=SERVER)
@@ -31,13 +32,13 @@ TASK = SubTaskConfig(name="t1", source_id="s1", task_mode="all", from_=SERVER, t
 
 def test_a_killed_owners_folder_is_removed_by_the_next_process(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from pathlib import Path; from dm_worker.work_folder import WorkFolder\n"
-        f"WorkFolder(Path({str(tmp_path)!r})); os.kill(os.getpid(), 9)"
+        "import os, sys; from pathlib import Path; from pkg.work_folder import WorkFolder\n"
+        f"WorkFolder('w-', Path({str(tmp_path)!r})); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", script], check=False, cwd=Path(__file__).parents[2])
     assert len(list(tmp_path.iterdir())) == 1
-    living = WorkFolder(tmp_path)
-    other = WorkFolder(tmp_path)
+    living = WorkFolder("w-", tmp_path)
+    other = WorkFolder("w-", tmp_path)
     assert sorted(tmp_path.iterdir()) == sorted([living.path, other.path]), "the dead one's is gone, the living stay"
     living.remove()
     living.remove()
@@ -45,21 +46,40 @@ def test_a_killed_owners_folder_is_removed_by_the_next_process(tmp_path: Path) -
     other.remove()
 
 
-def test_the_upstreams_position_is_asked_once_a_second() -> None:
-    now = [0.0]
-    asked: list[float] = []
+def test_the_upstreams_position_is_that_of_now() -> None:
+    """A second-old end would call a subtask synced although the upstream has gone on."""
+    asked: list[int] = []
 
     def query(source: SourceConfig) -> Location:
-        asked.append(now[0])
+        asked.append(1)
         return Location(Position("bin.000001", len(asked)))
 
-    position = UpstreamPosition(SOURCE, query=query, clock=lambda: now[0])
-    assert position.get() == Location(Position("bin.000001", 1))
-    now[0] = 0.9
-    position.get()
-    assert asked == [0.0]
-    now[0] = 1.1
-    assert position.get() == Location(Position("bin.000001", 2))
+    position = UpstreamPosition(SOURCE, query=query)
+    assert position.get() == (Location(Position("bin.000001", 1)), True)
+    assert position.get() == (Location(Position("bin.000001", 2)), True)
+
+
+def test_calls_at_the_same_time_share_a_question_asked_after_them() -> None:
+    begun, release = threading.Event(), threading.Event()
+    asked: list[int] = []
+
+    def query(source: SourceConfig) -> Location:
+        asked.append(1)
+        if len(asked) == 1:
+            begun.set()
+            assert release.wait(10)
+        return Location(Position("bin.000001", len(asked)))
+
+    position = UpstreamPosition(SOURCE, query=query)
+    with ThreadPoolExecutor(5) as pool:
+        first = pool.submit(position.get)
+        assert begun.wait(10)
+        later = [pool.submit(position.get) for _ in range(4)]
+        time.sleep(0.1)
+        release.set()
+        assert first.result()[1]
+        assert {one.result() for one in later} == {(Location(Position("bin.000001", 2)), True)}
+    assert len(asked) == 2
 
 
 def test_a_hanging_upstream_does_not_hold_up_a_status() -> None:
@@ -72,8 +92,8 @@ def test_a_hanging_upstream_does_not_hold_up_a_status() -> None:
 
     position = UpstreamPosition(SOURCE, query=query)
     began = time.monotonic()
-    assert position.get() is None
-    assert position.get() is None
+    assert position.get() == (None, False)
+    assert position.get() == (None, False)
     assert time.monotonic() - began < 3
     assert len(asked) == 1, "one question at a time"
     release.set()
@@ -83,7 +103,7 @@ def test_an_upstream_that_refuses_has_no_position() -> None:
     def query(source: SourceConfig) -> Location:
         raise errors.new("DBDriverError", "connect: connection refused")
 
-    assert UpstreamPosition(SOURCE, query=query).get() is None
+    assert UpstreamPosition(SOURCE, query=query).get() == (None, True)
 
 
 def test_series_of_a_removed_subtask_end() -> None:

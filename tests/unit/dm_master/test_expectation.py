@@ -101,6 +101,13 @@ def test_an_error_that_stays_is_the_result() -> None:
     assert answer.msg.startswith("[code=10001:")
 
 
+@pytest.mark.parametrize("before", [_ABSENT, _subtask(pb.New), _subtask(pb.Resuming)])
+def test_a_new_error_is_told_at_once(before: pb.SubTaskStatus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dm_master.expectation.PATIENCE", 60.0)
+    script = _Scripted(_answer(before), _answer(_subtask(pb.Paused, failed=True)))
+    assert _wait(script, reaches("t", pb.Running)).msg.startswith("[code=10001:")
+
+
 def test_a_worker_that_answers_late_is_waited_for() -> None:
     gone = errors.new("MasterGRPCRequestError", "not there yet")
     assert _wait(_Scripted(gone, gone, _answer(_subtask(pb.Running))), reaches("t", pb.Running)).result

@@ -209,6 +209,21 @@ def test_details_on_demand(dmctl: Run, fake: FakeMaster, argv: list[str]) -> Non
     assert len(re.findall(r'^ *"result": true,$', out, re.MULTILINE)) == 2
 
 
+@pytest.mark.parametrize(
+    ("argv", "key"), [(["--more=true"], "sources"), (["--more=false"], "tasks"), (["--", "--more=true"], "sources")]
+)
+def test_flags_take_gos_booleans(dmctl: Run, fake: FakeMaster, argv: list[str], key: str) -> None:
+    fake.answers["QueryStatus"] = _status(("s1", _subtask(worker.Running)))
+    assert key in json.loads(dmctl("query-status", *argv)[1])
+
+
+def test_a_value_that_looks_like_a_boolean_stays_a_value(dmctl: Run, fake: FakeMaster, task_file: Path) -> None:
+    dmctl("operate-source", "create", str(task_file), "--worker=true")
+    assert fake.requests[0][1].workerName == "true"
+    dmctl("start-task", str(task_file), "--remove-meta=true")
+    assert fake.requests[1][1].removeMeta
+
+
 def test_an_unanswering_source_turns_the_summary_into_details(dmctl: Run, fake: FakeMaster) -> None:
     answer = _status(("s1", _subtask(worker.Running)))
     answer.sources[0].result = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ from dm_worker.syncer.block import OrderedRow
 from dm_worker.syncer.compact import DELETE, DELETED, GONE, INSERT, INSERTED, REPLACED, UPDATE, UPDATED
 from dm_worker.syncer.statements import Form
 from dm_worker.syncer.table_plan import PlanOptions, build
+from pkg.binlog.literals import MembersByName
 from pkg.binlog.position import Location, Position
 from pkg.errors import DMError
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
@@ -186,3 +188,26 @@ def test_what_spark_workers_import_does_not_load_grpc() -> None:
     # grpc and fork do not go together.
     code = "import sys, dm_worker.syncer.tasks; sys.exit('grpc' in sys.modules or 'google.protobuf' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("there", "named"),
+    [
+        ("enum('a','b')", False),
+        ("enum('a','b','c')", False),
+        ("enum('b','a')", True),
+        ("enum('a')", True),
+        ("varchar(9)", True),
+        ("set('a','b')", True),
+    ],
+)
+def test_members_that_the_target_numbers_otherwise_go_by_name(there: str, named: bool) -> None:
+    def of(column_type: str) -> TableInfo:
+        return table(ID, Column("e", column_type.split("(")[0], column_type), keys=(index("id"),))
+
+    made = plan(of("enum('a','b')"), of(there))
+    assert isinstance(made.columns[1], MembersByName) is named
+    assert pickle.loads(pickle.dumps(made)) == made
+    same = plan(of("enum('a','b')"))
+    # A redo under the other form must not pass for the same plan.
+    assert (made.fingerprint() == same.fingerprint()) is not named

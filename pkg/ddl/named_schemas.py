@@ -1,0 +1,34 @@
+"""Which schemas a statement that is not understood can be about."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from pkg.ddl.tokens import Dialect, name_value, tokenize
+from pkg.errors import DMError
+
+#: Other verbs may change rows anywhere, through triggers or functions.
+_VERBS = frozenset({"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"})
+#: After these a schema is named without a dot behind it.
+_BARE = frozenset({"DATABASE", "DATABASES", "SCHEMA", "SCHEMAS"})
+
+
+def named_schemas(sql: str, *, sql_mode: str = "", default_schema: str = "", flavor: str = "") -> frozenset[str] | None:
+    """All schemas whose tables the statement may define, change or drop; None when that can't be told.
+
+    A table is either qualified, its schema before a dot, or in the session's default schema. Names of tables before
+    their columns look the same: the answer may have more names than there are schemas, never fewer.
+    """
+    try:
+        tokens = tokenize(sql, Dialect.of(sql_mode, flavor))
+    except DMError:
+        return None
+    if tokens[0].word not in _VERBS or any(token.word in _BARE for token in tokens):
+        return None
+    found = {default_schema} if default_schema else set()
+    for before, token in pairwise(tokens):
+        if token.kind == "op" and token.text == ".":
+            if before.kind not in ("word", "name"):
+                return None
+            found.add(name_value(before))
+    return frozenset(found)

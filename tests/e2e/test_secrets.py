@@ -1,0 +1,100 @@
+"""Passwords are encrypted once and then used by everybody who must, and seen by nobody who need not."""
+
+from __future__ import annotations
+
+import urllib.request
+from pathlib import Path
+
+from tests.harness.cluster import Cluster
+from tests.harness.mysql import MariaDBServer
+from tests.harness.process import wait_until
+
+KEY = "00112233445566778899aabbccddeeff" * 2
+UPSTREAM_PASSWORD = "Upstr3am-'quoted\"-password"
+TARGET_PASSWORD = "T4rget-password-%s"
+TASK = """\
+name: quiet
+task-mode: all
+target-database: {{host: 127.0.0.1, port: {port}, user: dm, password: "{password}"}}
+mysql-instances:
+  - {{source-id: s1, block-allow-list: mine}}
+block-allow-list:
+  mine: {{do-dbs: [quiet]}}
+"""
+SOURCE = """\
+source-id: s1
+from: {{host: 127.0.0.1, port: {port}, user: dm, password: "{password}"}}
+"""
+
+
+def _account(server: MariaDBServer, password: str) -> None:
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE OR REPLACE USER dm@'%%' IDENTIFIED BY %s", (password,))
+        cursor.execute("GRANT ALL ON *.* TO dm@'%'")
+
+
+def _http(port: int, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        return str(answer.read().decode())
+
+
+def test_an_encrypted_password_works_and_shows_nowhere(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, tmp_path: Path
+) -> None:
+    _account(mariadb_upstream, UPSTREAM_PASSWORD)
+    _account(target, TARGET_PASSWORD)
+    mariadb_upstream.execute(
+        "CREATE DATABASE quiet", "CREATE TABLE quiet.t (id INT PRIMARY KEY)", "INSERT INTO quiet.t VALUES (1),(2)"
+    )
+    key = tmp_path / "key"
+    key.write_text(KEY)
+    debug = 'log-level = "debug"\n'
+    with Cluster(1, base=tmp_path, master_extra=f'{debug}secret-key-path = "{key}"', worker_extra=debug) as cluster:
+        encrypted = [cluster.dmctl_text("encrypt", text).strip() for text in (UPSTREAM_PASSWORD, TARGET_PASSWORD)]
+        source, task = tmp_path / "source.yaml", tmp_path / "task.yaml"
+        source.write_text(SOURCE.format(port=mariadb_upstream.port, password=encrypted[0]))
+        task.write_text(TASK.format(port=target.port, password=encrypted[1]))
+        cluster.ok("operate-source", "create", str(source))
+        cluster.ok("check-task", str(task))
+        cluster.ok("start-task", str(task))
+        cluster.wait_stage("quiet", "Running", unit="Sync")
+        mariadb_upstream.execute("INSERT INTO quiet.t VALUES (3)")
+        cluster.wait_synced("quiet")
+        assert target.execute("SELECT id FROM quiet.t ORDER BY id") == [(1,), (2,), (3,)]
+        # The passwords change under a running task: what is said about that must be silent too.
+        for server in (mariadb_upstream, target):
+            server.execute("ALTER USER dm@'%' IDENTIFIED BY 'another'")
+        cluster.ok("pause-task", "quiet")
+        cluster.dmctl("resume-task", "quiet")
+        wait_until(lambda: "Error 1045 (28000)" in cluster.dmctl_text("query-status", "quiet"), "refused", 60)
+        said = [
+            cluster.dmctl_text(*words)
+            for words in (
+                ("query-status", "--more"),
+                ("config", "task", "quiet"),
+                ("config", "source", "s1"),
+                ("config", "master", "master1"),
+                ("config", "worker", "worker1"),
+                ("operate-source", "show"),
+                ("list-member",),
+            )
+        ]
+        said.append(_http(cluster.master.port, "/apis/v1alpha1/subtasks/quiet"))
+        said += [_http(port, "/metrics") for port in (cluster.master.port, cluster.workers[0].port)]
+        said += [process.log.read_text() for process in (cluster.master, cluster.workers[0])]
+        said += [_command_lines()]
+        for secret in (UPSTREAM_PASSWORD, TARGET_PASSWORD, KEY, *encrypted):
+            for text in said:
+                assert secret not in text
+                assert repr(secret)[1:-1] not in text
+
+
+def _command_lines() -> str:
+    """What anybody on the machine may read of every process."""
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(path.read_text(errors="replace"))
+        except OSError:
+            continue
+    return "\n".join(lines)

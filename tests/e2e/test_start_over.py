@@ -1,0 +1,46 @@
+"""--remove-meta begins a task from nothing, also where a worker still has the files of its earlier life."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cluster import Cluster
+from tests.harness.mysql import MariaDBServer
+
+TASK = """\
+name: again
+task-mode: all
+clean-dump-file: {clean}
+target-database: {{host: 127.0.0.1, port: {port}, user: root, password: ''}}
+mysql-instances:
+  - {{source-id: s1, block-allow-list: mine}}
+block-allow-list:
+  mine: {{do-dbs: [again]}}
+"""
+
+
+@pytest.mark.parametrize("clean", ["true", "false"])
+def test_a_task_started_over_copies_anew(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, tmp_path: Path, clean: str
+) -> None:
+    mariadb_upstream.execute(
+        "CREATE DATABASE again", "CREATE TABLE again.t (id INT PRIMARY KEY)", "INSERT INTO again.t VALUES (1)"
+    )
+    with Cluster(1, base=tmp_path) as cluster:
+        cluster.add_source(mariadb_upstream, "s1")
+        task = cluster.write_task(TASK.format(port=target.port, clean=clean))
+        cluster.ok("start-task", task)
+        cluster.wait_stage("again", "Running", unit="Sync")
+        cluster.ok("stop-task", "again")
+        target.execute("DROP DATABASE again")
+        # The old dump cannot lead here: its binlog is gone.
+        mariadb_upstream.execute("INSERT INTO again.t VALUES (2)", "FLUSH BINARY LOGS")
+        newest = mariadb_upstream.execute("SHOW BINARY LOGS")[-1][0]
+        mariadb_upstream.execute(f"PURGE BINARY LOGS TO '{newest}'")
+        cluster.ok("start-task", task, "--remove-meta")
+        cluster.wait_stage("again", "Running", unit="Sync")
+        mariadb_upstream.execute("INSERT INTO again.t VALUES (3)")
+        cluster.wait_synced("again")
+        assert target.execute("SELECT id FROM again.t ORDER BY id") == [(1,), (2,), (3,)]

@@ -1,0 +1,57 @@
+"""Hazards: what upstreams log besides plain transactions of InnoDB tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pymysql
+import pytest
+
+from dm_worker.spark import SparkEngine
+from pkg.config.model import BlockAllowList
+from tests.harness.mysql import MariaDBServer
+from tests.integration.syncer.support import assert_equal, running, subtask
+
+
+def test_several_domains_two_phase_alters_other_engines_and_foreign_statements(
+    new_mariadb: Callable[..., MariaDBServer], target: MariaDBServer, spark: SparkEngine
+) -> None:
+    upstream = new_mariadb(gtid=True, extra=["--binlog-alter-two-phase=1"])
+    upstream.execute("SET gtid_domain_id = 9", "CREATE DATABASE other")
+    cfg = subtask(upstream, target, enable_gtid=True, block_allow_list=BlockAllowList(do_dbs=("d",)))
+    with running(cfg, spark) as run:
+        upstream.execute(
+            "CREATE DATABASE d",
+            "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)",
+            "CREATE TABLE d.m (id INT PRIMARY KEY, v INT) ENGINE=MyISAM",
+            "CREATE SEQUENCE other.s",
+            "SELECT NEXTVAL(other.s)",
+        )
+        upstream.execute("SET gtid_domain_id = 7", "INSERT INTO d.m VALUES (1, 1), (2, 2)", "UPDATE d.m SET v = v + 1")
+        upstream.execute(
+            "BEGIN",
+            "INSERT INTO d.t VALUES (1, 1)",
+            "SAVEPOINT a",
+            "INSERT INTO d.t VALUES (2, 1)",
+            "ROLLBACK TO a",
+            "SAVEPOINT b",
+            "INSERT INTO d.m VALUES (3, 3)",
+            "INSERT INTO d.t VALUES (3, 1)",
+            "COMMIT",
+            "BEGIN",
+            "INSERT INTO d.t VALUES (4, 1)",
+            "INSERT INTO d.m VALUES (4, 4)",
+            "ROLLBACK",
+        )
+        upstream.execute("ALTER TABLE d.t ADD INDEX (v)")
+        with pytest.raises(pymysql.IntegrityError):
+            upstream.execute("ALTER TABLE d.t ADD UNIQUE KEY never (v)")
+        upstream.execute("SET gtid_domain_id = 3", "INSERT INTO d.t VALUES (5, 5)")
+        run.wait_synced(upstream)
+        run.stop()
+    upstream.execute("SET gtid_domain_id = 9", "INSERT INTO d.t VALUES (6, 6)")
+    with running(cfg, spark) as run:
+        run.wait_synced(upstream)
+        assert run.unit.status().synced
+    assert_equal(upstream, target, "d.t", "d.m")
+    assert [row[2] for row in target.execute("SHOW INDEX FROM d.t")] == ["PRIMARY", "v"]

@@ -1,0 +1,89 @@
+"""Hazards: the target is an old server, numbers ENUM members otherwise, or refuses a value that the upstream holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from dm_worker.spark import SparkEngine
+from pkg.config.model import RouteRule
+from tests.harness.mysql import MariaDBServer, MySQLServer
+from tests.integration.syncer.scramble import TABLES, make_tables, scramble
+from tests.integration.syncer.support import assert_equal, rows, running, subtask
+
+
+@pytest.fixture
+def mysql_target() -> Iterator[MySQLServer]:
+    server = MySQLServer(binlog=False)
+    server.start()
+    yield server
+    server.cleanup()
+
+
+def test_mysql_56_is_a_target(mariadb_upstream: MariaDBServer, mysql_target: MySQLServer, spark: SparkEngine) -> None:
+    make_tables(mariadb_upstream, mysql_target)
+    cfg = subtask(mariadb_upstream, mysql_target)
+    scramble(mariadb_upstream, 71, 40)
+    with running(cfg, spark) as run:
+        mariadb_upstream.execute(
+            "ALTER TABLE d.plain ADD COLUMN extra DATETIME(6) DEFAULT '2020-02-02', ADD INDEX (n)",
+            "CREATE TABLE d.made (id INT PRIMARY KEY, v VARCHAR(20))",
+            "INSERT INTO d.made VALUES (1, 'a')",
+            "RENAME TABLE d.made TO d.kept",
+        )
+        scramble(mariadb_upstream, 72, 40)
+        run.wait_synced(mariadb_upstream)
+    assert_equal(mariadb_upstream, mysql_target, "d.kept", *[f"d.{name}" for name in TABLES])
+
+
+def test_shards_that_number_members_otherwise_keep_their_names(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    wide = ",".join(f"'m{i}'" for i in range(63))
+    for shard, members in (("s1", "'a','b','it''s'"), ("s2", "'it''s','a','b'")):
+        mariadb_upstream.execute(
+            f"CREATE DATABASE {shard}",
+            f"CREATE TABLE {shard}.t (id INT PRIMARY KEY, e ENUM({members}), s SET({members}), w SET({wide}))",
+        )
+    moved = f"'zero',{wide[5:]},'m0'"
+    target.execute(
+        "CREATE DATABASE m",
+        f"CREATE TABLE m.t (id INT PRIMARY KEY, e ENUM('a','b','it''s'), s VARCHAR(40), w SET({moved}))",
+    )
+    cfg = subtask(mariadb_upstream, target, routes=(RouteRule("s*", "m"),))
+    with running(cfg, spark) as run:
+        for number, shard in enumerate(("s1", "s2")):
+            mariadb_upstream.execute(
+                f"INSERT INTO {shard}.t VALUES ({number * 10 + 1}, 'a', 'a,b', 'm0,m62'),"
+                f" ({number * 10 + 2}, 'it''s', 'it''s', ''), ({number * 10 + 3}, NULL, NULL, 'm7'),"
+                f" ({number * 10 + 4}, 'a', '', NULL)",
+                f"UPDATE {shard}.t SET e = 'b', w = 'm1,m0' WHERE e = 'a'",
+            )
+        run.wait_synced(mariadb_upstream)
+
+    def as_sets(found: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+        # Each server lists a SET's members in the order of its own definition.
+        return [(*row[:2], *(None if v is None else frozenset(str(v).split(",")) for v in row[2:])) for row in found]
+
+    want = sorted(as_sets(rows(mariadb_upstream, "s1.t") + rows(mariadb_upstream, "s2.t")), key=lambda row: str(row[0]))
+    assert sorted(as_sets(rows(target, "m.t")), key=lambda row: str(row[0])) == want
+
+
+def test_error_value_of_enum_is_refused_with_a_way_out_that_works(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    for server in (mariadb_upstream, target):
+        server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, e ENUM('a','b') NOT NULL)")
+    cfg = subtask(mariadb_upstream, target)
+    with running(cfg, spark) as run:
+        mariadb_upstream.execute("SET sql_mode = ''", "INSERT INTO d.t VALUES (1, 'neither'), (2, 'b')")
+        (error,) = run.wait_ended().errors
+    assert "1265" in error.message
+    assert "target-database.session" in error.workaround
+    lenient = replace(cfg, to=replace(cfg.to, session=(("sql_mode", "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"),)))
+    with running(lenient, spark) as run:
+        run.wait_synced(mariadb_upstream)
+    assert rows(target, "d.t") == rows(mariadb_upstream, "d.t")
+    assert target.execute("SELECT e + 0 FROM d.t WHERE id = 1") == [(0,)]

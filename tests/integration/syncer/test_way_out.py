@@ -1,0 +1,84 @@
+"""Hazard: the advice of an error leads nowhere: the procedure of docs/operations.md, 'Getting past a statement'."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from dm_worker.spark import SparkEngine
+from tests.harness.mysql import MariaDBServer, SQLServer
+from tests.integration.syncer.support import assert_equal, running, subtask
+
+_END = re.compile(r"endLocation: \[position: \((\S+), (\d+)\), gtid-set: (\S*)\]")
+CHECKPOINT = "dm_meta.t_syncer_checkpoint"
+
+
+@pytest.fixture(params=["mariadb-position", "mariadb-gtid", "mysql-gtid"])
+def upstream(request: pytest.FixtureRequest) -> tuple[SQLServer, bool]:
+    kind, way = request.param.split("-")
+    return request.getfixturevalue(f"{kind}_upstream"), way == "gtid"
+
+
+def pass_over(target: SQLServer, message: str) -> None:
+    """Sets the checkpoint to the end location that the error names."""
+    found = _END.search(message)
+    assert found, message
+    name, pos, gtid = found.groups()
+    target.execute(
+        f"UPDATE {CHECKPOINT} SET binlog_name = '{name}', binlog_pos = {pos}, binlog_gtid = '{gtid}'"
+        " WHERE id = 'source-1' AND is_global = 1"
+    )
+
+
+def test_statement_that_fails_at_the_target_is_passed_and_the_structure_read_again(
+    upstream: tuple[SQLServer, bool], target: MariaDBServer, spark: SparkEngine
+) -> None:
+    server, gtid = upstream
+    for each in (server, target):
+        each.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
+    cfg = subtask(server, target, enable_gtid=gtid)
+    with running(cfg, spark) as run:
+        server.execute("INSERT INTO d.t VALUES (1, 1), (2, 2)")
+        run.wait_synced(server)
+        target.execute("UPDATE d.t SET v = 1")
+        server.execute("ALTER TABLE d.t MODIFY v TINYINT, ADD UNIQUE (v)", "INSERT INTO d.t VALUES (3, 3)")
+        (error,) = run.wait_ended().errors
+        assert error.code == 36061
+        time.sleep(1.1)
+        assert run.unit.status().secondsBehindMaster > 0, "the lag counts the statement that blocks"
+    assert "checkpoint table" in error.workaround
+    pass_over(target, error.message)
+    target.execute(
+        "UPDATE d.t SET v = id",
+        "ALTER TABLE d.t MODIFY v TINYINT, ADD UNIQUE (v)",
+        f"DELETE FROM {CHECKPOINT} WHERE id = 'source-1' AND cp_schema = 'd' AND cp_table = 't'",
+    )
+    with running(cfg, spark) as run:
+        run.wait_synced(server)
+        server.execute("INSERT INTO d.t VALUES (4, 4)", "UPDATE d.t SET v = 9 WHERE id = 1")
+        run.wait_synced(server)
+    assert_equal(server, target, "d.t")
+
+
+def test_statement_that_is_not_understood_is_passed(
+    upstream: tuple[SQLServer, bool], target: MariaDBServer, spark: SparkEngine
+) -> None:
+    server, gtid = upstream
+    for each in (server, target):
+        each.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
+    cfg = subtask(server, target, enable_gtid=gtid)
+    with running(cfg, spark) as run:
+        server.execute("INSERT INTO d.t VALUES (1, 1)")
+        run.wait_synced(server)
+        # Changed by a statement: its rows are not in the binlog.
+        server.execute("SET binlog_format = STATEMENT", "INSERT INTO d.t VALUES (2, 2)")
+        server.execute("INSERT INTO d.t VALUES (3, 3)")
+        (error,) = run.wait_ended().errors
+        assert error.code == 36014
+    pass_over(target, error.message)
+    target.execute("INSERT INTO d.t VALUES (2, 2)")
+    with running(cfg, spark) as run:
+        run.wait_synced(server)
+    assert_equal(server, target, "d.t")
