@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 
 from dmctl.failure import CommandError
+from pkg import errors
 
 _TLS_KEYS = ("ssl-ca", "ssl-cert", "ssl-key")
 
@@ -23,7 +24,10 @@ def read_text(path: str) -> str:
 
 
 def read_task(path: str) -> str:
-    """A task file's text, ready to be sent. Raises :class:`CommandError` for what this side can tell is wrong."""
+    """A task file's text, ready to be sent.
+
+    Raises DMError 20003 for text that is no YAML and :class:`CommandError` for what else this side can tell is wrong.
+    """
     text = read_text(path)
     root = _root(text, path)
     if root is None:
@@ -39,7 +43,7 @@ def read_task(path: str) -> str:
 
 
 def read_source(path: str) -> str:
-    """A source file's text, ready to be sent. Raises :class:`CommandError` for a file that can't be read."""
+    """A source file's text, ready to be sent. Raises :class:`CommandError` or DMError 20003 for an unreadable file."""
     text = read_text(path)
     root = _root(text, path)
     return text if root is None else _inline_tls(text, root, "from", path)
@@ -72,7 +76,10 @@ def _root(text: str, path: str) -> yaml.MappingNode | None:
     except yaml.YAMLError as exc:
         mark = getattr(exc, "problem_mark", None)
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else path
-        raise CommandError(f"{place}: not YAML: {getattr(exc, 'problem', None) or exc}") from exc
+        problem = getattr(exc, "problem", None) or type(exc).__name__
+        raise errors.new(
+            "ConfigYamlTransform", f"{place}: not valid YAML: {problem}", workaround="Correct the file there."
+        ) from exc
     return root if isinstance(root, yaml.MappingNode) else None
 
 

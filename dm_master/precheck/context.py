@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import pymysql
@@ -14,7 +15,7 @@ from pkg.block_allow_list import BlockAllowListFilter
 from pkg.config.model import DBConfig, SubTaskConfig
 from pkg.errors import DMError
 from pkg.mysql.connection import Scope, classify, connect, error_number
-from pkg.mysql.introspect import ServerInfo, fetch_table_info, list_schemas, list_tables, query, server_info, variable
+from pkg.mysql.introspect import ServerInfo, fetch_table_infos, list_schemas, list_tables, query, server_info, variable
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 from pkg.table_router import TableRouter
@@ -34,7 +35,8 @@ def open_server(config: DBConfig, scope: Scope) -> Connection[Any]:
         raise errors.new(
             "TaskCheckFailedOpenDB",
             exc.message,
-            raw=f"code={exc.code}: {exc.raw_cause}" if exc.raw_cause else f"code={exc.code}",
+            # The cause is in the message; what is left of it is its code.
+            raw=f"code={exc.code}",
             workaround=exc.workaround or "Check host, port, user and password.",
             scope=scope,
         ) from exc
@@ -83,8 +85,16 @@ class Server:
         except pymysql.err.OperationalError:
             return []  # a role that the user may not look into gives nothing that could be counted on
 
-    def table_info(self, table: Table) -> TableInfo | None:
-        return fetch_table_info(self.conn, *table)
+    def table_infos(self, tables: Iterable[Table]) -> dict[Table, TableInfo]:
+        """The structures of those of ``tables`` that exist."""
+        by_schema: dict[str, set[str]] = {}
+        for schema, table in tables:
+            by_schema.setdefault(schema, set()).add(table)
+        return {
+            (schema, table): info
+            for schema, names in by_schema.items()
+            for table, info in fetch_table_infos(self.conn, schema, names).items()
+        }
 
     def has_progress(self, subtask: SubTaskConfig) -> bool:
         """Whether this target says that the subtask ran before. Raises the classified error of a failed query."""
@@ -129,5 +139,5 @@ class Upstream(Server):
 
     @functools.cached_property
     def structures(self) -> dict[Table, TableInfo]:
-        found = {table: self.table_info(table) for table in self.tables}
-        return {table: info for table, info in found.items() if info is not None}
+        found = self.table_infos(self.tables)
+        return {table: found[table] for table in self.tables if table in found}

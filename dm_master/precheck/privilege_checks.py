@@ -66,9 +66,13 @@ def check_replication_privilege(upstream: Upstream) -> list[Finding]:
             f"GRANT {privilege} ON *.* TO '{upstream.config.user}' on the upstream.",
         )
         for privilege in ("REPLICATION SLAVE", "REPLICATION CLIENT")
-        if not upstream.grants.allows(privilege)
-        and not (privilege.endswith("CLIENT") and upstream.grants.allows("SUPER"))
+        if not upstream.grants.allows(privilege) and not (privilege.endswith("CLIENT") and may_ask_binlog(upstream))
     ]
+
+
+def may_ask_binlog(upstream: Upstream) -> bool:
+    """Whether the user may ask which binlog files there are and where they end."""
+    return upstream.grants.allows("REPLICATION CLIENT") or upstream.grants.allows("SUPER")
 
 
 def check_target_privilege(target: Server, schemas: Iterable[str]) -> list[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dm_master.precheck.context import Upstream
+from dm_master.precheck.privilege_checks import may_ask_binlog
 from dm_master.precheck.result import Finding, fail, from_error, warn
 from pkg import errors
 from pkg.mysql.introspect import query
@@ -60,6 +61,8 @@ def check_binlog_row_image(upstream: Upstream) -> list[Finding]:
 
 
 def check_binlog_db(upstream: Upstream) -> list[Finding]:
+    if _told_elsewhere(upstream):
+        return []
     if upstream.info.version >= (8, 4, 0) and upstream.info.flavor == "mysql":
         rows = query(upstream.conn, "SHOW BINARY LOG STATUS")
     else:
@@ -77,6 +80,11 @@ def check_binlog_db(upstream: Upstream) -> list[Finding]:
             "Change binlog-do-db and binlog-ignore-db in the upstream's configuration and restart it.",
         )
     ]
+
+
+def _told_elsewhere(upstream: Upstream) -> bool:
+    """Whether the check of privileges tells why the binlog's place cannot be asked for."""
+    return "replication_privilege" not in upstream.subtask.ignore_checking_items and not may_ask_binlog(upstream)
 
 
 def check_gtid(upstream: Upstream) -> list[Finding]:

@@ -40,12 +40,13 @@ def check_table_schema(upstream: Upstream, target: Server | None) -> list[Findin
     # A stream that begins in the past may bring the very DDL that the target lacks: then nothing is certain.
     starts_now = subtask.meta is None and subtask.task_mode in ("full", "all", "dump", "incremental")
     certain = starts_now and target is not None and not target.has_progress(subtask)
+    present = {} if target is None else target.table_infos(upstream.routed[table] for table in upstream.structures)
     for table, info in upstream.structures.items():
         shard = Shard(upstream.subtask.source_id, info)
         findings += check_table(shard)
         if target is not None:
             name = upstream.routed[table]
-            there = target.table_info(name)
+            there = present.get(name)
             if there is not None:
                 findings += compare_with_target(shard, there, certain=certain)
             elif subtask.task_mode == "incremental":

@@ -63,7 +63,8 @@ def create_schema(conn: Connection[Any], statements: list[tuple[str, str]], shou
                 f"the target refused the structure in {name}: {cause.message}",
                 raw=cause.raw_cause,
                 scope="downstream",
-                workaround="Create the table on the target by hand in a form that it takes, then resume the task.",
+                workaround=cause.workaround
+                or "Create the table on the target by hand in a form that it takes, then resume the task.",
             ) from exc
 
 

@@ -36,6 +36,21 @@ SESSION = {
 }
 #: A restarting server is away for a minute or so: about two minutes of attempts.
 ATTEMPTS, BASE, CAP = 60, 0.05, 3.0
+#: What an operator does about a row that the target refuses, by the server's error number.
+REPAIRS = {
+    1048: "Let the target's column be NULL as the upstream's is, then resume the task.",
+    1054: "Add the column to the target table, with the values of the upstream's rows, then resume the task.",
+    1062: "Another row of the target has this key. Remove that row, or drop the unique key if only the target has it, "
+    "then resume the task.",
+    1146: "Bring the target table back with its rows, or leave the upstream table out with block-allow-list; then "
+    "resume the task.",
+    1264: "Give the target's column a type that the value fits, then resume the task.",
+    1364: "Give the target's column a default, then resume the task.",
+    1366: "Give the target's column a type and charset that the value fits, then resume the task.",
+    1406: "Give the target's column a type that the value fits, then resume the task.",
+    1452: "Bring the row that the foreign key refers to, or drop the foreign key; then resume the task.",
+}
+REPAIR = "Mend what the message tells of the target, then resume the task: it goes on where it stopped."
 _TRUNCATED = 1265
 _ENUM_WORKAROUND = (
     "The target's strict session takes no ENUM value that is not among the members. Where the upstream holds ENUM's "
@@ -214,8 +229,9 @@ def _run(conn: Connection[Any], sql: SQL, plan: TablePlan) -> None:
         text = sql.text.decode("utf-8", "backslashreplace")
         error = classify(exc, scope="downstream", statement=text, table=target)
         if error_number(exc) == _TRUNCATED and any(column.type_name == "enum" for column in plan.columns):
-            error.workaround = _ENUM_WORKAROUND
-        raise error from exc
+            raise error.with_workaround(_ENUM_WORKAROUND) from exc
+        repair = "" if error.retryable else REPAIRS.get(error_number(exc), REPAIR)
+        raise error.with_workaround(repair) from exc
     if sql.expect is not None and matched != sql.expect:
         text = sql.text[:2000].decode("utf-8", "backslashreplace")
         raise errors.new(

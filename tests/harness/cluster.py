@@ -236,7 +236,8 @@ class Cluster:
 def escape_check_text(text: str) -> str:
     """As DM, dmctl prints a precheck's details un-escaped inside the answer, for people; this makes it JSON again."""
     return re.sub(
-        r'(?s)"(msg|checkResult)": "(fail to check|pre-check is passed\.)(.*?)"(,?\n    "|\n}\s*$)',
+        r'(?s)"(msg|checkResult)": "((?:\[code=26005[^"]*?)?fail to check|pre-check is passed\.)'
+        r'(.*?)"(,?\n    "|\n}\s*$)',
         lambda m: f'"{m[1]}": {json.dumps(m[2] + m[3])}{m[4]}',
         text,
     )

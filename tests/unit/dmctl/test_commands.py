@@ -345,7 +345,7 @@ def test_wrong_calls_end_with_one_and_never_reach_the_master(dmctl: Run, fake: F
 
 @pytest.mark.parametrize(
     ("content", "place"),
-    [("name: [\n", "task.yaml:2:1"), ("is-sharding: true\nshard-mode: optimistic\n", "task.yaml:2")],
+    [("name: [\n", "task.yaml:2:1: not valid YAML"), ("is-sharding: true\nshard-mode: optimistic\n", "task.yaml:2")],
 )
 def test_a_task_file_with_a_visible_mistake_is_not_sent(
     dmctl: Run, fake: FakeMaster, tmp_path: Path, content: str, place: str
