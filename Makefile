@@ -14,7 +14,7 @@ demo: setup ## migrate two sharded upstreams into one table and compare (KEEP=1 
 	@$(VENV)/python -m deploy.demo $(if $(KEEP),--keep)
 
 test: setup ## unit, integration, end-to-end and fault tests (TESTS=path for some)
-	$(VENV)/python -m pytest $(TESTS)
+	$(VENV)/python -m pytest --durations=15 $(TESTS)
 
 lint: setup ## style and types
 	$(VENV)/ruff check .
