@@ -95,7 +95,9 @@ class Bench:
         with peers.replica_of(self.source) as replica:
             for server in (self.target, replica):
                 server.execute(f"SET GLOBAL innodb_flush_log_at_trx_commit = {1 if durable else 2}")
-            keep = [self.keep_copy(server) for server in (self.target, replica)]
+            self.empty_target()
+            peers.dump_pipe(self.source, self.target)
+            keep = [self.keep_copy(server) for server in (self.target, replica) if self.runs > 1]
             changes = data.MIXES[mix](self.source, self.rows, self.changes)
             ours: list[float] = []
             native: list[float] = []
@@ -133,11 +135,7 @@ class Bench:
 
     def keep_copy(self, server: MariaDBServer) -> Callable[[], None]:
         """Keeps the server's table as it is now; the answer puts it back."""
-        server.execute("CREATE DATABASE IF NOT EXISTS sb", "CREATE DATABASE IF NOT EXISTS keep")
-        if server is self.target:
-            server.execute("DROP TABLE IF EXISTS sb.sbtest1", "DROP DATABASE sb")
-            peers.dump_pipe(self.source, server)
-        server.execute("DROP TABLE IF EXISTS keep.t", f"CREATE TABLE keep.t LIKE {data.TABLE}")
+        server.execute("CREATE OR REPLACE DATABASE keep", f"CREATE TABLE keep.t LIKE {data.TABLE}")
         server.execute(f"INSERT INTO keep.t SELECT * FROM {data.TABLE}")
 
         def restore() -> None:
