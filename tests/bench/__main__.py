@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib
 import statistics
 import sys
 import tempfile
@@ -179,6 +180,12 @@ class Bench:
         self.target.cleanup()
 
 
+def warm(_: int) -> None:
+    """Has each of Spark's Python workers start and import what the units' tasks need."""
+    importlib.import_module("dm_worker.syncer.tasks")
+    time.sleep(2)
+
+
 def timed(unit: Unit) -> float:
     start = time.monotonic()
     outcome = unit.run()
@@ -200,8 +207,8 @@ def main() -> int:
         bench.source.start()
         bench.target.start()
         begin = time.monotonic()
-        bench.engine.context().parallelize(range(4), 4).map(str).collect()
-        print(f"cold start of Spark: {time.monotonic() - begin:.1f} s")
+        bench.engine.context().parallelize(range(bench.engine.slots), bench.engine.slots).foreach(warm)
+        print(f"cold start of Spark and its Python workers: {time.monotonic() - begin:.1f} s")
         if args.only in (None, "copy"):
             data.create(bench.source, args.rows)
             bench.full_copy()
