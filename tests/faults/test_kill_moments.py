@@ -16,7 +16,7 @@ from tests.harness.process import wait_until
 from tests.harness.proctree import command_of, descendants, kill_hard, spark_workers
 
 #: How many faults the sync test injects; a nightly run may ask for hundreds.
-SYNC_FAULTS = int(os.environ.get("DM_TEST_FAULTS", "10"))
+SYNC_FAULTS = int(os.environ.get("DM_TEST_FAULTS", "20"))
 SEED = int(os.environ.get("DM_TEST_SEED", "20261121"))
 
 
@@ -161,6 +161,7 @@ def check_never_ahead(target: MariaDBServer, task: str) -> None:
     assert not rows, rows
 
 
+@pytest.mark.timeout(60 + 45 * SYNC_FAULTS)
 def test_replication_survives_faults_at_seeded_moments(
     cluster: Cluster, servers: tuple[MariaDBServer, MySQLServer, MariaDBServer]
 ) -> None:
