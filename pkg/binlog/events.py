@@ -347,8 +347,8 @@ _REFUSED: dict[int, tuple[str, str]] = {
         "SET GLOBAL binlog_row_value_options='' on the upstream, then start again after this position.",
     ),
     c.TRANSACTION_PAYLOAD_EVENT: (
-        "compressed transaction",
-        "SET GLOBAL binlog_transaction_compression=OFF on the upstream, then start again after this position.",
+        "compressed transaction from an upstream that is no MySQL",
+        "Set the source's flavor to mysql if it is one.",
     ),
     c.GTID_TAGGED_EVENT: ("tagged GTID", "Don't set tags in gtid_next on the upstream."),
     c.MARIADB_START_ENCRYPTION_EVENT: (

@@ -13,6 +13,7 @@ from dm_worker.syncer.batch import COMPACT, Batch, TablePlan
 from dm_worker.syncer.planner import Advance, Instruction, Limits, Planner, Statement
 from pkg.binlog import constants as c
 from pkg.binlog.events import HEADER, Event
+from pkg.binlog.payload import Expanding
 from pkg.binlog.position import Location, Position
 from pkg.errors import DMError
 
@@ -50,6 +51,15 @@ class Log:
             self.table_map(table)
             self.rows(tag)
         self.add(c.XID_EVENT, bytes(8), timestamp=timestamp)
+
+    def compressed(self, tags: list[int]) -> None:
+        """The same as one event."""
+        inner = Log()
+        inner.transaction(tags)
+        # Sizes inside are without checksums, and positions are not set.
+        plain = b"".join(HEADER.pack(e.timestamp, e.type, 1, len(e.data), 0, 0) + e.data[19:] for e in inner.events)
+        self.add(c.ANONYMOUS_GTID_EVENT, bytes(25))
+        self.add(c.TRANSACTION_PAYLOAD_EVENT, b"\2\3\xfc\xff\0\0" + plain)
 
     def rotate(self, file: str) -> None:
         self.add(c.ROTATE_EVENT, (4).to_bytes(8, "little") + file.encode())
@@ -161,6 +171,46 @@ def test_broken_stream_is_read_again_without_loss_or_doubling(logged: tuple[Log,
     planner.feed(tail(log, location))
     planner.close()
     assert tags(planner.out) == wanted
+
+
+@given(st.lists(st.integers(0, 9), max_size=5), st.integers(1, 400))
+def test_compressed_transactions_are_cut_and_read_again_like_plain_ones(counts: list[int], max_bytes: int) -> None:
+    log, tag = Log(), 0
+    for count in counts:
+        log.compressed(list(range(tag, tag + count)))
+        tag += count
+    out = _plan(Planner(start(), resolve, limits=LIMITS), log, start(), max_bytes)
+    assert tags(out) == list(range(tag))
+    for index, instruction in enumerate(out):
+        assert isinstance(instruction, Batch | Advance)
+        place = instruction.end if isinstance(instruction, Batch) else instruction.location
+        again = _plan(Planner(place, resolve, limits=LIMITS), log, place, max_bytes)
+        assert tags(out[: index + 1]) + tags(again) == list(range(tag))
+
+
+def _plan(planner: Planner, log: Log, place: Location, max_bytes: int) -> list[Instruction]:
+    stream = Expanding(Prepared(tail(log, place)))
+    while events := stream.read(max_bytes, 0):
+        assert planner.feed(events) == len(events)
+    planner.close()
+    return planner.out
+
+
+class Prepared:
+    """A stream that gives out ``events`` at once."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self.file = "bin.000001"
+        self._events = list(events)
+
+    def read(self, max_bytes: int, timeout: float) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def close(self) -> None:
+        self._events = []
+
+    abort = close
 
 
 def test_small_transactions_wait_for_each_other_and_large_ones_are_cut() -> None:
