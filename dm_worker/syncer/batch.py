@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import struct
 import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
 from pkg.binlog.position import Location
 from pkg.mysql.schema import Column
 
+#: Number of the table plan, length of the event, offset in the binlog file behind it.
+RECORD = struct.Struct("<IIQ")
 #: Rows are compacted to their last image per key and written many per statement.
 COMPACT = "compact"
 #: Rows are written one by one in binlog order: tables without a usable key, or when the task asks for it.
@@ -56,16 +60,35 @@ class TablePlan:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A run of rows events, in binlog order. ``plans[i]`` is the number of the table plan of ``events[i]``.
+    """A run of rows events, in binlog order, as bytes: no object per event travels to the tasks.
 
-    ``positions[i]`` is the offset in ``file`` where it ends, for error messages.
+    ``data`` are the events one behind the other, each whole with its header and without its checksum. ``index`` has
+    one :data:`RECORD` per event. ``file`` is the binlog file that all of them are in.
     """
 
     order: int
-    events: list[bytes]
-    plans: list[int]
-    positions: list[int]
+    data: bytes
+    index: bytes
     file: str
+
+    @classmethod
+    def pack(
+        cls, order: int, events: Sequence[bytes], plans: Sequence[int], positions: Sequence[int], file: str
+    ) -> Slice:
+        """A slice of ``events``; ``plans[i]`` and ``positions[i]`` belong to ``events[i]``."""
+        index = b"".join(map(RECORD.pack, plans, map(len, events), positions))
+        return cls(order, b"".join(events), index, file)
+
+    def events(self) -> Iterator[tuple[bytes, int, int]]:
+        """Each event with the number of its table plan and the offset in ``file`` behind it."""
+        start = 0
+        for number, length, position in RECORD.iter_unpack(self.index):
+            yield self.data[start : start + length], number, position
+            start += length
+
+    def plan_numbers(self) -> set[int]:
+        """The numbers of the table plans that its events need."""
+        return {number for number, _, _ in RECORD.iter_unpack(self.index)}
 
 
 @dataclass(slots=True)

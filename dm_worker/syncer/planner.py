@@ -511,7 +511,9 @@ class Planner:
                     size += len(self._events[high])
                     high += 1
                 part = slice(low, high)
-                slices.append(Slice(len(slices), self._events[part], self._numbers[part], self._positions[part], file))
+                slices.append(
+                    Slice.pack(len(slices), self._events[part], self._numbers[part], self._positions[part], file)
+                )
                 low = high
         return slices
 

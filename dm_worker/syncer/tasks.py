@@ -136,7 +136,7 @@ def _decoder(table_map: bytes, columns: tuple[object, ...], key: tuple[int, ...]
 def decode(part: Slice, plans: Mapping[int, TablePlan], *, safe: bool) -> _Decoded:
     """The rows of a slice, compacted where the table allows it. Raises DMError naming table and position."""
     decoded = _Decoded()
-    used = {number: plans[number] for number in set(part.plans)}
+    used = {number: plans[number] for number in part.plan_numbers()}
     decoders = {n: _decoder(plan.table_map, plan.columns, plan.key, plan.write) for n, plan in used.items()}
     compacted = {
         n: (decoders[n].changes, decoded.states.setdefault(plan.target_number, {}))
@@ -151,7 +151,7 @@ def decode(part: Slice, plans: Mapping[int, TablePlan], *, safe: bool) -> _Decod
         return f"rows event that ends at {Position(part.file, position)}"
 
     try:
-        for data, number, position in zip(part.events, part.plans, part.positions, strict=True):
+        for data, number, position in part.events():
             entry = compacted.get(number)
             if entry is not None:
                 changes += absorb(entry[1], number, entry[0](data), safe=safe)

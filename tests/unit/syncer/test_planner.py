@@ -85,7 +85,7 @@ def tags(instructions: list[Instruction]) -> list[int]:
     for batch in instructions:
         if isinstance(batch, Batch):
             assert [part.order for part in batch.slices] == list(range(len(batch.slices)))
-            data = [event for part in batch.slices for event in part.events]
+            data = [event for part in batch.slices for event, _, _ in part.events()]
             assert len(data) == batch.rows_events
             found.extend(int(event[27:33]) for event in data)
     return found
@@ -271,7 +271,7 @@ def test_batch_spans_a_rotation_and_errors_can_name_the_file() -> None:
     planner.close()
     (batch,) = planner.out
     assert isinstance(batch, Batch)
-    assert [(part.file, len(part.events)) for part in batch.slices] == [("bin.000001", 1), ("bin.000002", 1)]
+    assert [(part.file, len(list(part.events()))) for part in batch.slices] == [("bin.000001", 1), ("bin.000002", 1)]
     assert batch.end == start(log.offset, file="bin.000002")
 
 

@@ -1,0 +1,29 @@
+"""The compiled parts, and the choice between them and the pure Python code that does the same work.
+
+``DM_KERNEL=python`` asks for the pure Python code; ``DM_KERNEL=native`` makes a missing compiled part an error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from types import ModuleType
+
+CHOICE = os.environ.get("DM_KERNEL", "")
+
+
+def load(name: str) -> ModuleType | None:
+    """The compiled module ``_<name>``, None when the pure Python code is to be used.
+
+    Raises ImportError when ``DM_KERNEL=native`` asks for a part that was not built, ValueError for another choice.
+    """
+    if CHOICE not in ("", "python", "native"):
+        raise ValueError(f"DM_KERNEL={CHOICE} is neither python nor native")
+    if CHOICE == "python":
+        return None
+    try:
+        return importlib.import_module(f"{__name__}._{name}")
+    except ImportError:
+        if CHOICE == "native":
+            raise
+        return None
