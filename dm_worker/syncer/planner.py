@@ -374,7 +374,7 @@ class Planner:
         return self._barrier(event, standalone)
 
     def _xa_word(self, event: Event) -> bool:
-        """Handles XA statements; False for others, and for XA COMMIT: its rows were not kept, and a barrier refuses it."""
+        """Handles XA statements; False for others, and for XA COMMIT, which is refused: its rows were not kept."""
         words = ev.parse_query(event, self._file).statement[:64].upper().split(None, 2)
         if len(words) < 2 or words[0] != b"XA":
             return False
