@@ -486,8 +486,7 @@ class Planner:
         if self._start.rows_events and self._start.position == self._boundary:
             raise errors.new(
                 "SyncerUnsupportedStmt",
-                f"the transaction that starts at {self._boundary} ends with ROLLBACK after a part of it was "
-                "applied",
+                f"the transaction that starts at {self._boundary} ends with ROLLBACK after a part of it was applied",
                 workaround="Migrate the tables of this transaction again.",
             )
         self._tape.truncate(self._tape.marked)
