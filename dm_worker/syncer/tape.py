@@ -28,8 +28,8 @@ class Tape(Protocol):
     finished transactions. ``commit_time`` (unix seconds): when the oldest of them was committed; 0 without events.
 
     The reading: ``offset`` in the current file and the ``boundary``, the offset where the current transaction began,
-    or the last one ended; ``bytes_read``; ``newest``, the last event's time. ``rows`` are the current transaction's rows
-    events so far, of which the first ``skip`` are passed over. ``inside`` a transaction; ``standalone``: one that
+    or the last one ended; ``bytes_read``; ``newest``, the last event's time. ``rows`` are the current transaction's
+    rows events so far, of which the first ``skip`` are passed over. ``inside`` a transaction; ``standalone``: one that
     is a single statement; ``is_void``: whose statement has no effect by itself. ``ended`` is set when one ends.
     """
 
