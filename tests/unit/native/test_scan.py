@@ -66,7 +66,7 @@ class Writer(Log):
             self.rows(tag, 3)
         elif what == "again":
             # The table id now stands for another table.
-            self.table_map(b"uu", 1)
+            self.table_map(b"tt", 1)
             self.rows(tag, 1)
         elif what == "dummy":
             self.rows(tag, 0xFFFFFF)
@@ -97,7 +97,7 @@ def writers(draw: st.DrawFn, form: str) -> Writer:
         elif kind == "rotate":
             log.rotate(f"bin.{len(log.events):06}")
         elif kind == "other":
-            log.add(draw(st.sampled_from([c.STOP_EVENT, c.MARIADB_BINLOG_CHECKPOINT_EVENT])), bytes(8))
+            log.add(draw(st.sampled_from([c.STOP_EVENT, c.MARIADB_ANNOTATE_ROWS_EVENT])), bytes(8))
         else:
             log.begin(form, flags=draw(st.sampled_from([0, 2, 8])) if form == "mariadb" else 0)
             words = draw(st.lists(st.sampled_from(WORDS), max_size=7))
