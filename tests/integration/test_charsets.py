@@ -16,6 +16,21 @@ _PER_ROW = 60
 #: The basic plane without surrogates, and some of the others: emoji, CJK extension B, the last one.
 _CODE_POINTS = [*range(0xD800), *range(0xE000, 0x10000), *range(0x1F300, 0x1F700), *range(0x20000, 0x20400), 0x10FFFF]
 
+#: What some character sets let in: surrogates, the limits of UTF-8, three and four bytes a character, zero bytes.
+_ODD = (
+    "eda080",
+    "edbfbf",
+    "efbfbf",
+    "f0908080",
+    "f48fbfbf",
+    "8fa1a1",
+    "8fedfe",
+    "d83ddc00",
+    "0010ffff",
+    "81308130",
+    "0000",
+)
+
 
 def _charsets(conn: Connection[Any]) -> dict[str, int]:
     """Names, and how many bytes a character may take."""
@@ -49,9 +64,11 @@ def _fill(conn: Connection[Any], charsets: dict[str, int]) -> None:
         _insert(cursor, "cs.src", len(charsets), list(range(len(rows))), rows)
         singles = (f"({10_000 + n}" + f",_binary x'{n:02x}'" * len(charsets) + ")" for n in range(256))
         cursor.execute("INSERT IGNORE INTO cs.src VALUES " + ",".join(singles))
+        odd = (f"({20_000 + n}" + f",_binary x'{text}'" * len(charsets) + ")" for n, text in enumerate(_ODD))
+        cursor.execute("INSERT IGNORE INTO cs.src VALUES " + ",".join(odd))
         if mariadb:
             pairs = ",".join("UNHEX(HEX(seq))" if charsets[name] > 1 else "NULL" for name in charsets)
-            cursor.execute(f"INSERT IGNORE INTO cs.src SELECT 100000 + seq, {pairs} FROM seq_32768_to_65535")
+            cursor.execute(f"INSERT IGNORE INTO cs.src SELECT 100000 + seq, {pairs} FROM cs.seq_32768_to_65535")
 
 
 def _round_trip(server: SQLServer) -> None:
