@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from tests.bench import catchup, fullcopy
+from tests.bench import catchup, cold, fullcopy, slow
 from tests.bench.rig import Rig
 from tests.bench.workloads import all_workloads
 from tests.harness.process import HarnessError
@@ -26,11 +26,11 @@ def parts(args: argparse.Namespace) -> dict[str, Part]:
     made: dict[str, Part] = {"copy": lambda rig: fullcopy.run(rig, args.copy_rows)}
     for name in all_workloads():
         made[name] = partial(catchup.run, name=name)
-    return made
+    return {**made, "slow": slow.run, "cold": cold.run}
 
 
 #: What runs when nothing is asked for: the parts with a target.
-DEFAULT = ("copy", *catchup.AIMS)
+DEFAULT = ("copy", *catchup.AIMS, "slow", "cold")
 
 
 def chosen(only: str, known: Sequence[str]) -> list[str]:

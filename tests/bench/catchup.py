@@ -42,7 +42,7 @@ def run(rig: Rig, name: str) -> None:
     with peers.replica_of(rig.source) as replica:
         copy_tables(rig.source, replica)
         kept = Copies(rig.target, workload.tables), Copies(replica, workload.tables)
-        changes = workload.write(rig.source, rig.changes)
+        changes = workload.write(rig.source, rig.rows, rig.changes)
         for aim in AIMS.get(name, _PLAIN):
             rig.durability(aim.durable, rig.target, replica)
             title = f"{name}, {'default' if aim.durable else 'relaxed'} durability"

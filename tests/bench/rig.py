@@ -121,7 +121,7 @@ class Rig:
         workload = workloads.all_workloads()["oltp"]
         start = self.fresh_source(workload, 20_000)
         copy_tables(self.source, self.target)
-        workload.write(self.source, WARM_CHANGES)
+        workload.write(self.source, 20_000, WARM_CHANGES)
         self.sync(start)
         self.check(workload.tables, "warm-up")
         print(f"warm-up: {time.monotonic() - began:.1f} s, not counted below", flush=True)
