@@ -6,6 +6,7 @@ Each test runs its drivers in processes of their own, because a process has one 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -69,27 +70,35 @@ def result(cluster: SparkCluster, process: subprocess.Popen[str]) -> Any:
     return json.loads(out)
 
 
-def test_executors_run_the_shipped_code_and_no_secret_is_shown(spark_cluster: SparkCluster, tmp_path: Path) -> None:
+def test_executors_run_the_shipped_code_also_for_a_new_driver_and_no_secret_is_shown(
+    spark_cluster: SparkCluster, tmp_path: Path
+) -> None:
     script = (
         "def look(_):\n"
         "    import dm_worker.syncer.tasks, pkg, os, sys, time\n"
         "    time.sleep(1)\n"
         "    yield os.path.realpath(pkg.__path__[0]), os.path.realpath('.'), 'grpc' in sys.modules\n"
+        "from dm_worker.executors import describe_executor\n"
+        "kernel = next(describe_executor([])).kernel or 'pure Python'\n"
         "engine_slots = engine.slots\n"
         "seen = engine.context().parallelize(range(4), 4).mapPartitions(look).collect()\n"
-        "commands = [Path(f'/proc/{engine.jvm_pid}/cmdline').read_text()]\n"
+        "command = Path(f'/proc/{engine.jvm_pid}/cmdline').read_text()\n"
+        "os.kill(engine.jvm_pid, signal.SIGKILL)\n"
+        "while engine.jvm_pid: time.sleep(0.01)\n"
+        "again = engine.context().parallelize(range(4), 4).mapPartitions(look).count()\n"
         "engine.close()\n"
-        "print(json.dumps([engine_slots, seen, commands]))\n"
+        "print(json.dumps([engine_slots, seen, command, again, kernel]))\n"
     )
-    slots, seen, commands = result(spark_cluster, driver(spark_cluster, tmp_path, script))
-    assert slots == 4
+    slots, seen, command, again, kernel = result(spark_cluster, driver(spark_cluster, tmp_path, script))
+    assert (slots, again) == (4, 4)
     assert all(place == f"{folder}/dm-code/pkg" for place, folder, _ in seen), seen
     assert len({folder for _, folder, _ in seen}) == 2, "both executors worked"
     assert not any(grpc for *_, grpc in seen)
     log = (tmp_path / "log").read_text()
     assert '["Spark executors"]' in log
-    assert "[kernel=" in log
-    assert spark_cluster.secret not in log + "".join(commands)
+    found = re.findall(r'"Spark executors".*\[kernel="?(.*?)"?\]', log)
+    assert found == [kernel, kernel], "executors use what was compiled for the driver, and say so"
+    assert spark_cluster.secret not in log + command
     assert [path.name for path in tmp_path.iterdir()] == ["log"], "nothing is left behind"
 
 
