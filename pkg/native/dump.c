@@ -91,7 +91,8 @@ static int append(Buffer *buffer, const void *data, size_t size)
 {
     if (reserve(buffer, size) < 0)
         return -1;
-    put(buffer, data, size);
+    if (size)
+        put(buffer, data, size);
     return 0;
 }
 

@@ -114,12 +114,11 @@ def test_statements_end_where_they_end_whatever_the_values_hold(
     values = [v if v is None else v.encode() if isinstance(v, str) else v for row in rows for v in row]
     insert = b"INSERT INTO `a;'b` VALUES\n" + renderer.render(values, len(rows))
     text = HEADER + insert + b";\n-- it's; a comment\n" + insert + b";\n"
-    statements = list(sqlfile.read_statements(io.BytesIO(text), 0, "f"))
-    assert [s.kind for s in statements] == ["session"] * 3 + ["rows"] * 2
-    assert statements[3].text == statements[4].text == insert
-    assert statements[3].table == "a;'b"
-    again = list(sqlfile.read_statements(io.BytesIO(text), statements[3].end, "f"))
-    assert [s.text for s in again] == [insert]
+    found = [(s.kind, bytes(s.text), s.table, s.end) for s in sqlfile.read_statements(io.BytesIO(text), 0, "f")]
+    assert [kind for kind, *_ in found] == ["session"] * 3 + ["rows"] * 2
+    assert [(data, table) for _, data, table, _ in found[3:]] == [(insert, "a;'b")] * 2
+    again = sqlfile.read_statements(io.BytesIO(text), found[3][3], "f")
+    assert [bytes(s.text) for s in again] == [insert]
 
 
 @pytest.mark.parametrize(

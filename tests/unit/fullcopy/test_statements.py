@@ -115,7 +115,7 @@ def test_statements_hold_every_row_once_within_their_bound(
 ) -> None:
     kinds, rows = table
     text = _text(_run(make(kinds, _HEAD, limit, backslash=backslash), _stream(rows), cuts))
-    statements = [s.text for s in sqlfile.read_statements(io.BytesIO(text), 0, "f")]
+    statements = [bytes(s.text) for s in sqlfile.read_statements(io.BytesIO(text), 0, "f")]
     renderer = RowRenderer(kinds, backslash=backslash)
     each = [renderer.render(list(row), 1) for row in rows]
     found = [row for s in statements for row in s[len(_HEAD) :].split(b",\n")]
@@ -306,7 +306,7 @@ def test_files_and_statements_stay_within_their_bounds(make: Make, tmp_path: Pat
     for name, size in writer.sizes.items():
         assert files.parse(name) is not None
         with (tmp_path / name).open("rb") as file:
-            texts = [s.text for s in sqlfile.read_statements(file, 0, name) if s.kind == "rows"]
+            texts = [bytes(s.text) for s in sqlfile.read_statements(file, 0, name) if s.kind == "rows"]
         over = [len(text) - 500 for text in texts if len(text) > 500]
         assert (tmp_path / name).stat().st_size == size <= 3000 + sum(over)
         assert len(over) <= 5
