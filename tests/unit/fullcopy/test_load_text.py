@@ -72,7 +72,9 @@ class _Wire:
         return 0
 
 
-@pytest.mark.parametrize("size", [0, 1, 100, (1 << 24) - 20, (1 << 24) - 19, (1 << 24) - 18, (1 << 25) - 20, (1 << 25) + 5])
+@pytest.mark.parametrize(
+    "size", [0, 1, 100, (1 << 24) - 20, (1 << 24) - 19, (1 << 24) - 18, (1 << 25) - 20, (1 << 25) + 5]
+)
 def test_a_statement_sent_in_parts_is_what_the_driver_would_send(size: int) -> None:
     head, body, tail = b"INSERT INTO t", b"v" * size, b" ON"
     ours, drivers = _Wire(), _Wire()

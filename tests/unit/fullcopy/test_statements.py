@@ -82,7 +82,9 @@ _BYTES = st.one_of(
     st.sampled_from([b"it's", b"\\", b"\0\n\r\x1a'", b"plain", b"''", b"NULL", b"\xfb\xfe\xff"]),
     st.tuples(_SIZES, st.sampled_from(["x", "'", "\\", "é", "\n"])).map(lambda pair: (pair[1] * pair[0]).encode()),
 )
-_DIGITS = st.one_of(st.none(), st.sampled_from([b"0", b"-0", b"-17", b"1.5", b"1e-7", b"18446744073709551615", b"2038-01-19"]))
+_DIGITS = st.one_of(
+    st.none(), st.sampled_from([b"0", b"-0", b"-17", b"1.5", b"1e-7", b"18446744073709551615", b"2038-01-19"])
+)
 _VALUES = {kind: _BYTES if kind in (Kind.TEXT, Kind.HEX) else _DIGITS for kind in Kind}
 
 
@@ -149,7 +151,11 @@ def test_a_row_above_the_statement_size_leaves_piece_by_piece() -> None:
     data = _stream([[b"a"], [b"z" * (64 << 20)], [b"b"]])
     pieces = _run(consumer, data, range(0, len(data), 256 * 1024))
     assert max(len(text) for _, text in pieces) <= (1 << 20) + (1 << 20)
-    assert [text[: len(_HEAD) + 4] for starts, text in pieces if starts] == [_HEAD + b"(x'6", _HEAD + b"(x'7", _HEAD + b"(x'6"]
+    assert [text[: len(_HEAD) + 4] for starts, text in pieces if starts] == [
+        _HEAD + b"(x'6",
+        _HEAD + b"(x'7",
+        _HEAD + b"(x'6",
+    ]
     assert len(_text(pieces)) == 3 * (len(_HEAD) + 7) + 2 * ((64 << 20) + 2)
 
 
