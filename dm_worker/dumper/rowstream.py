@@ -1,8 +1,8 @@
 """Reads a result set from the socket in large pieces.
 
 The driver's own reader takes two reads and several objects a packet. This one uses the driver's connection
-(authentication, TLS, compression-free framing) and keeps its framing whole: after the last row the connection serves the
-next statement.
+(authentication, TLS, compression-free framing) and keeps its framing whole: after the last row the connection serves
+the next statement.
 """
 
 from __future__ import annotations
