@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from tests.bench import catchup, cold, fullcopy, slow
+from tests.bench import bounded, catchup, cold, decode, fullcopy, lag, slow
 from tests.bench.rig import Rig
 from tests.bench.workloads import all_workloads
 from tests.harness.process import HarnessError
@@ -26,11 +26,13 @@ def parts(args: argparse.Namespace) -> dict[str, Part]:
     made: dict[str, Part] = {"copy": lambda rig: fullcopy.run(rig, args.copy_rows)}
     for name in all_workloads():
         made[name] = partial(catchup.run, name=name)
-    return {**made, "slow": slow.run, "cold": cold.run}
+    made["memory"] = lambda rig: bounded.run(rig, args.big_rows, args.budget)
+    made["lag"] = lambda rig: lag.run(rig, args.rate, args.lag_seconds)
+    return {**made, "slow": slow.run, "decode": decode.run, "cold": cold.run}
 
 
 #: What runs when nothing is asked for: the parts with a target.
-DEFAULT = ("copy", *catchup.AIMS, "slow", "cold")
+DEFAULT = ("copy", *catchup.AIMS, "lag", "slow", "decode", "memory", "cold")
 
 
 def chosen(only: str, known: Sequence[str]) -> list[str]:
@@ -51,6 +53,10 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=400_000, help="rows of the tables that are changed")
     parser.add_argument("--changes", type=int, default=400_000, help="row changes of a catch-up")
     parser.add_argument("--copy-rows", type=int, default=1_000_000, help="rows of the full copy's main table")
+    parser.add_argument("--big-rows", type=int, default=1_000_000, help="rows of the big transaction and backlog")
+    parser.add_argument("--budget", type=int, default=3072, help="MiB that all our processes together may hold")
+    parser.add_argument("--rate", type=float, default=0, help="maximum rows/s for the lag; default: by a catch-up")
+    parser.add_argument("--lag-seconds", type=float, default=30, help="how long lag is measured under load")
     parser.add_argument("--threads", type=int, default=4, help="worker-count, dump and load threads, peers' threads")
     parser.add_argument("--json", type=Path, help="write all measurements to this file")
     return parser.parse_args(argv)
