@@ -51,7 +51,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", default="", help="parts, separated by commas, or 'all'; default: those with a target")
     parser.add_argument("--runs", type=int, default=3, help="turns of each catch-up and copy")
     parser.add_argument("--rows", type=int, default=400_000, help="rows of the tables that are changed")
-    parser.add_argument("--changes", type=int, default=400_000, help="row changes of a catch-up")
+    parser.add_argument("--changes", type=int, default=300_000, help="row changes of a catch-up")
     parser.add_argument("--copy-rows", type=int, default=1_000_000, help="rows of the full copy's main table")
     parser.add_argument("--big-rows", type=int, default=1_000_000, help="rows of the big transaction and backlog")
     parser.add_argument("--budget", type=int, default=3072, help="MiB that all our processes together may hold")

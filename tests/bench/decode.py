@@ -14,7 +14,6 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 ROWS = 60_000
 #: Workload: row changes, and the ratio to reach.
 _AIMS = {"insert-only": (60_000, None), "oltp": (40_000, 10.0), "wide": (34_000, 20.0)}
-_PEER = "mysql-replication"
+PEER = "mysql-replication"
 #: The module that importing the decoder loads when it was built.
 KERNEL = "pkg.native._rows"
 #: Exit code of a child that was asked for the compiled kernel and has none.
@@ -45,8 +44,8 @@ def run(rig: Rig) -> None:
         start = rig.fresh_source(workload, ROWS)
         written = workload.write(rig.source, ROWS, changes)
         costs: dict[str, tuple[float, float]] = {}
-        for who in ("native", "python", _PEER):
-            found = _measure(rig.source, start, who)
+        for who in ("native", "python", PEER):
+            found = measure(rig.source, start, who)
             if found is None:
                 print(f"  {name:12} {who:18} not built")
                 continue
@@ -62,14 +61,14 @@ def run(rig: Rig) -> None:
 def _tell(rig: Rig, name: str, costs: dict[str, tuple[float, float]], reach: float | None) -> None:
     """The target counts for the kernel where there is one."""
     best = "native" if "native" in costs else "python"
-    for who in costs.keys() - {_PEER}:
-        ratios = [theirs / ours for ours, theirs in zip(costs[who], costs[_PEER], strict=True)]
+    for who in costs.keys() - {PEER}:
+        ratios = [theirs / ours for ours, theirs in zip(costs[who], costs[PEER], strict=True)]
         wanted = reach if who == best else None
-        rig.report.add(Figure("T11", f"decode, {name}, {who}", _PEER, ratios[0], "x", wanted))
-        rig.report.add(Figure("", f"fetch and decode, {name}, {who}", _PEER, ratios[1], "x"))
+        rig.report.add(Figure("T11", f"decode, {name}, {who}", PEER, ratios[0], "x", wanted))
+        rig.report.add(Figure("", f"fetch and decode, {name}, {who}", PEER, ratios[1], "x"))
 
 
-def _measure(source: MariaDBServer, start: Location, who: str) -> dict[str, float] | None:
+def measure(source: MariaDBServer, start: Location, who: str) -> dict[str, float] | None:
     """Rows and CPU seconds of one decoder; None when there is no compiled kernel."""
     end = end_of_binlog(source).position
     place = [str(source.port), start.position.name, str(start.position.pos), end.name, str(end.pos)]
@@ -152,7 +151,7 @@ def _their_fetch(stream: Any, end: Position) -> float:
 def main() -> None:
     """The child: decodes and prints what it cost."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("who", choices=["native", "python", _PEER])
+    parser.add_argument("who", choices=["native", "python", PEER])
     parser.add_argument("port", type=int)
     for name in ("file", "position", "end_file", "end_position"):
         parser.add_argument(name)
@@ -161,8 +160,8 @@ def main() -> None:
         sys.exit(_NOT_BUILT)
     start = Location(Position(args.file, int(args.position)), "")
     end = Position(args.end_file, int(args.end_position))
-    measure: Callable[[MariaDBServer, Location, Position], dict[str, float]] = _theirs if args.who == _PEER else _ours
-    found = measure(_Known(args.port), start, end)
+    decoder = _theirs if args.who == PEER else _ours
+    found = decoder(_Known(args.port), start, end)
     print(json.dumps({**found, "peak_kib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
 
 

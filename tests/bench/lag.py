@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +78,10 @@ def _measure(rig: Rig, title: str, rate: float, interval: float, seconds: float)
             raise HarnessError(f"measuring the lag failed:\n{done.stderr[-2000:]}")
         running.wait_synced()
     rig.check([*all_workloads()["oltp"].tables, PROBE], title)
-    found = json.loads(done.stdout)
-    lags = [lag * 1000 for lag in found["lags"]]
-    rig.report.measurements.append({"work": title, "asked": rate, **found})
-    _tell(title, rate, found["rate"], lags)
+    found = Lags(**json.loads(done.stdout))
+    lags = [lag * 1000 for lag in found.lags]
+    rig.report.measurements.append({"work": title, "asked": rate, **asdict(found)})
+    _tell(title, rate, found.rate, lags)
     return lags
 
 
@@ -94,8 +94,16 @@ def _tell(title: str, asked: float, reached: float, lags: list[float]) -> None:
     print("\n".join(f"  {line}" for line in histogram(lags, _CLASSES)), flush=True)
 
 
+@dataclass(frozen=True)
+class Lags:
+    """Seconds of every probe, and the load in row changes per second that was reached."""
+
+    lags: list[float]
+    rate: float
+
+
 @dataclass
-class _Session:
+class Session:
     """The child's three threads: load, probes, and the look at the target."""
 
     source: int
@@ -108,11 +116,10 @@ class _Session:
     written: int = 0
     failed: list[BaseException] = field(default_factory=list)
 
-    def run(self) -> dict[str, object]:
+    def run(self) -> Lags:
         """Raises what went wrong in a thread, HarnessError when a probe did not arrive."""
         work = [self._probe, self._look, *([self._load] if self.rate else [])]
         threads = [threading.Thread(target=self._guarded, args=(one,)) for one in work]
-        begin = time.monotonic()
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -120,7 +127,7 @@ class _Session:
         if self.failed:
             raise self.failed[0]
         lags = [seen - committed for committed, seen in zip(self.committed, self.seen, strict=True)]
-        return {"lags": lags, "rate": self.written / self.seconds, "took": time.monotonic() - begin}
+        return Lags(lags, self.written / self.seconds)
 
     def _guarded(self, work: Any) -> None:
         try:
@@ -177,7 +184,7 @@ def main() -> None:
     for name in ("rate", "interval", "seconds"):
         parser.add_argument(name, type=float)
     args = parser.parse_args()
-    print(json.dumps(_Session(**vars(args)).run()))
+    print(json.dumps(asdict(Session(**vars(args)).run())))
 
 
 if __name__ == "__main__":
