@@ -23,16 +23,19 @@ Part = Callable[[Rig], None]
 
 def parts(args: argparse.Namespace) -> dict[str, Part]:
     """Every part by its name, in the order in which they run."""
-    made: dict[str, Part] = {"copy": lambda rig: fullcopy.run(rig, args.copy_rows)}
+    # Memory comes first: what other parts leave on the driver's heap is not the syncer's.
+    made: dict[str, Part] = {
+        "memory": lambda rig: bounded.run(rig, args.big_rows, args.budget),
+        "copy": lambda rig: fullcopy.run(rig, args.copy_rows),
+    }
     for name in all_workloads():
         made[name] = partial(catchup.run, name=name)
-    made["memory"] = lambda rig: bounded.run(rig, args.big_rows, args.budget)
     made["lag"] = lambda rig: lag.run(rig, args.rate, args.lag_seconds)
     return {**made, "slow": slow.run, "decode": decode.run, "cold": cold.run}
 
 
 #: What runs when nothing is asked for: the parts with a target.
-DEFAULT = ("copy", *catchup.AIMS, "lag", "slow", "decode", "memory", "cold")
+DEFAULT = ("memory", "copy", *catchup.AIMS, "lag", "slow", "decode", "cold")
 
 
 def chosen(only: str, known: Sequence[str]) -> list[str]:

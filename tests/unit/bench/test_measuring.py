@@ -13,6 +13,7 @@ import pytest
 from tests.harness.cputime import cpu_by_kind, cpu_seconds, spent
 from tests.harness.memory import MemorySampler, Peak, resident
 from tests.harness.process import wait_until
+from tests.harness.proctree import by_kind, command_of
 
 _HOLD = "import sys; data = bytearray(b'x') * {size}; print('ready', flush=True); sys.stdin.read()"
 
@@ -65,3 +66,26 @@ def test_cpu_time_is_what_was_used_in_between() -> None:
     used = spent(before, cpu_by_kind({"driver": [os.getpid()], "new": [os.getpid()]}))
     assert 0.25 <= used["driver"] < 0.6
     assert used["new"] >= used["driver"]
+
+
+def test_processes_are_told_apart_by_what_they_run() -> None:
+    names = {
+        "jvm": ["java -cp x org.apache.spark.deploy.SparkSubmit pyspark-shell"],
+        "python workers": ["python -m pyspark.daemon pyspark.worker", "python -m our_daemon pyspark.worker"],
+        "": ["mariadbd --no-defaults"],
+    }
+    started: dict[str, list[subprocess.Popen[bytes]]] = {
+        kind: [subprocess.Popen(["bash", "-c", 'exec -a "$0" sleep 60', name]) for name in found]
+        for kind, found in names.items()
+    }
+    every = {process.pid: process for found in started.values() for process in found}
+    try:
+        wait_until(lambda: all("bash -c" not in command_of(pid) for pid in every), "the names are taken on")
+        kinds = by_kind(os.getpid())
+        assert kinds["driver"] == [os.getpid()]
+        for kind in ("jvm", "python workers"):
+            assert sorted(set(kinds[kind]) & every.keys()) == sorted(process.pid for process in started[kind])
+    finally:
+        for process in every.values():
+            process.kill()
+            process.wait()
