@@ -75,20 +75,24 @@ def main() -> int:
         return 2
     rig = Rig(args.rows, args.changes, args.runs, args.threads)
     begin = time.monotonic()
-    failed = False
+    failed: list[str] = []
     try:
         rig.start()
         for name in names:
-            known[name](rig)
-    except HarnessError as exc:
-        print(f"bench failed: {exc}", file=sys.stderr)
-        failed = True
+            try:
+                known[name](rig)
+            except HarnessError as exc:
+                # The other parts' figures stand for themselves.
+                failed.append(name)
+                print(f"{name} FAILED: {exc}", file=sys.stderr, flush=True)
     finally:
         rig.close()
-    print(f"\nSummary, after {(time.monotonic() - begin) / 60:.1f} minutes\n{rig.report.table()}")
-    if args.json:
-        args.json.write_text(rig.report.to_json())
-    return int(failed)
+        print(f"\nSummary, after {(time.monotonic() - begin) / 60:.1f} minutes\n{rig.report.table()}")
+        if args.json:
+            args.json.write_text(rig.report.to_json())
+    if failed:
+        print(f"FAILED: {', '.join(failed)}", file=sys.stderr)
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

@@ -145,7 +145,6 @@ class Rig:
         """Once: a whole catch-up of other rows, so that JVM and Python workers are warm when the clock starts."""
         if self._warm:
             return
-        self._warm = True
         began = time.monotonic()
         self.engine.context().parallelize(range(self.engine.slots), self.engine.slots).foreach(_import_tasks)
         workload = workloads.all_workloads()["oltp"]
@@ -154,6 +153,7 @@ class Rig:
         workload.write(self.source, 20_000, WARM_CHANGES)
         self.sync(start)
         self.check(workload.tables, "warm-up")
+        self._warm = True
         print(f"warm-up: {time.monotonic() - began:.1f} s, not counted below", flush=True)
 
     @contextmanager
