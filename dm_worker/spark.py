@@ -23,6 +23,8 @@ log = get_logger(__name__)
 #: Slots are not cores: writers and dumpers mostly wait for a server. An idle Python worker takes about 60 MB.
 DEFAULT_SLOTS = 16
 DEFAULT_DRIVER_MEMORY = "1g"
+#: Bytes that each subtask's replication may hold, beside what idle processes take.
+DEFAULT_MEMORY = 1 << 30
 #: A killed Python worker costs one attempt of its task; jobs are idempotent, so Spark may simply try again.
 TASK_ATTEMPTS = 4
 #: Seconds that an orderly stop of the context may take before the JVM is ended anyway.
@@ -39,7 +41,8 @@ class SparkEngine:
     """Starts the SparkContext lazily and hands it to the units.
 
     ``master`` is empty for the embedded engine (``local`` with ``slots`` slots), or a Spark master URL.
-    ``conf`` adds to or replaces our settings. ``folder`` is where the temporary folder is made.
+    ``conf`` adds to or replaces our settings. ``memory`` in bytes is the budget of each subtask's replication.
+    ``folder`` is where the temporary folder is made.
     A JVM that died is replaced at the next :meth:`context`; jobs that it ran fail and are tried again by their unit.
     """
 
@@ -50,10 +53,12 @@ class SparkEngine:
         slots: int = DEFAULT_SLOTS,
         conf: Mapping[str, str] | None = None,
         driver_memory: str = DEFAULT_DRIVER_MEMORY,
+        memory: int = DEFAULT_MEMORY,
         folder: Path | None = None,
     ) -> None:
         self._master = master or f"local[{slots},{TASK_ATTEMPTS}]"
         self.slots = slots
+        self.memory = memory
         self._conf = {"spark.driver.memory": driver_memory, **(conf or {})}
         self._base = folder
         self._lock = threading.Lock()
@@ -66,6 +71,11 @@ class SparkEngine:
     def is_local(self) -> bool:
         """Whether tasks run on this machine, so that driver and tasks share a file system."""
         return self._master.startswith("local[") or self._master == "local"
+
+    @property
+    def parallel(self) -> int:
+        """How many tasks make progress at a time: those that compute, not those that wait."""
+        return min(self.slots, os.cpu_count() or 1) if self.is_local else self.slots
 
     @property
     def jvm_pid(self) -> int:
