@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dm_worker.syncer.planner import Limits
+from pkg.config.worker import LEAST_MEMORY_BUDGET
 
 MIB = 1 << 20
 #: Finished transactions wait so long for company while more come in and nothing else is to be done (seconds).
@@ -19,8 +20,6 @@ LINGER = 0.02
 PATIENCE = 0.25
 #: A stream that gives nothing for so long has nothing at hand.
 QUIET = 0.005
-#: Less makes no sense: it holds a few events of common size only.
-LEAST_MEMORY = 32 * MIB
 #: The greatest batch for one task, which decodes on one core.
 SMALL_BYTES = 8 * MIB
 BATCH_EVENTS = 1_000_000
@@ -50,7 +49,7 @@ class Budget:
         At the peak a batch is held about eight times: it is being filled, waits, is applied, travels to the tasks, and
         is decoded, shuffled, joined and written; a task holds its slice about five times.
         """
-        batch = max(memory, LEAST_MEMORY) // 10
+        batch = max(memory, LEAST_MEMORY_BUDGET) // 10
         part = min(4 * MIB, batch // 16)
         return cls(batch=batch, queue=batch, slice=part, small=min(SMALL_BYTES, 2 * part))
 

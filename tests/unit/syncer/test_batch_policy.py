@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_worker.syncer.batch_policy import LEAST_MEMORY, MIB, QUIET, BatchPolicy, Budget, Cost
+from dm_worker.syncer.batch_policy import MIB, QUIET, BatchPolicy, Budget, Cost
+from pkg.config.worker import LEAST_MEMORY_BUDGET
 
 STEP = 0.001
 LINK = 300 * MIB
@@ -137,6 +138,6 @@ def test_costs_are_learned() -> None:
 @given(st.integers(0, 1 << 40))
 def test_shares_add_up_to_the_budget(memory: int) -> None:
     budget = Budget.of(memory)
-    assert 8 * budget.batch + budget.queue <= max(memory, LEAST_MEMORY)
+    assert 8 * budget.batch + budget.queue <= max(memory, LEAST_MEMORY_BUDGET)
     assert budget.slice <= budget.small <= budget.batch
     assert budget.limits(2).slice_bytes == budget.slice
