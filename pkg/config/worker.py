@@ -180,7 +180,7 @@ def _adjust(config: WorkerConfig) -> WorkerConfig:
 def _check_spark(spark: SparkSettings) -> None:
     if spark.slots < 0:
         raise errors.new("WorkerDecodeConfigFromFile", "spark.slots must not be negative", workaround="Remove it.")
-    _check_budget(config.spark.memory_budget)
+    _check_budget(spark.memory_budget)
     if spark.executor_timeout <= 0:
         raise errors.new(
             "WorkerDecodeConfigFromFile", "spark.executor-timeout must be positive", workaround="Remove it."
