@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
+
+#: Ours of the embedded engine, Spark's own elsewhere.
+_DAEMON = re.compile(r"-m (dm_worker\.python_daemon|pyspark\.daemon) ")
 
 
 def command_of(pid: int) -> str:
@@ -42,7 +46,7 @@ def descendants(pid: int) -> list[int]:
 def spark_workers(pid: int) -> list[int]:
     """The forked Python workers (not the daemon that forks them) of the Spark that ``pid`` drives."""
     parents = _parents()
-    daemons = {child for child in descendants(pid) if "pyspark.daemon" in command_of(child)}
+    daemons = {child for child in descendants(pid) if _DAEMON.search(command_of(child))}
     return [child for child in daemons if parents.get(child) in daemons]
 
 
