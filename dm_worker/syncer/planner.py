@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dm_worker.syncer.batch import Batch, Slice, TablePlan
+from dm_worker.syncer.savepoints import Savepoint, Savepoints, savepoint_word
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog import events as ev
@@ -29,6 +30,8 @@ _FL_STANDALONE = 1
 #: With binlog_alter_two_phase an ALTER is logged when it begins and when it ends; only its COMMIT has an effect.
 _FL_GROUP_COMMIT_ID, _FL_START_ALTER, _FL_ROLLBACK_ALTER = 2, 2, 8
 _GTID_EVENTS = frozenset({c.GTID_EVENT, c.ANONYMOUS_GTID_EVENT, c.MARIADB_GTID_EVENT})
+#: MariaDB marks a transaction that XA PREPARE ends.
+_FL_PREPARED_XA = 64
 _QUERY_EVENTS = frozenset({c.QUERY_EVENT, c.MARIADB_QUERY_COMPRESSED_EVENT})
 
 
@@ -120,7 +123,14 @@ class Planner:
         self._standalone = False
         #: The statement that follows is a part of an ALTER that has no effect by itself.
         self._void = False
+        #: Inside an XA transaction; inside one that is known to end with XA PREPARE.
+        self._xa = self._prepared = False
         self._rows_in_transaction = 0
+        self._savepoints = Savepoints()
+        #: Words about savepoints in this transaction: those read, and those that were obeyed before the stream broke.
+        self._words = self._words_obeyed = 0
+        #: Rows events of this transaction up to the last ROLLBACK TO SAVEPOINT, -1 for none, and up to the last cut.
+        self._rewound, self._cut_at = -1, start.rows_events
         # The batch that is being filled, and how much of it belongs to finished transactions (marked).
         self._events: list[bytes] = []
         self._numbers: list[int] = []
@@ -170,6 +180,7 @@ class Planner:
     def reopened(self) -> None:
         """The stream was opened again at :attr:`location`: pass over the rows events that are already planned."""
         self._skip = self.location.rows_events
+        self._words_obeyed = max(self._words, self._words_obeyed)
         self._file, self._offset = self._boundary.position.name, self._boundary.position.pos
         self._forget_maps()
         self._leave_transaction(keep_skip=True)
@@ -251,6 +262,18 @@ class Planner:
             self._emit(self._end_at_boundary(), self._marked_events, inside=False)
             if self._size < self._limits.batch_bytes and len(self._events) < self._limits.batch_events:
                 return
+        self._emit_inside()
+
+    def _emit_inside(self) -> None:
+        if self._xa:
+            raise self._unsupported(
+                f"the XA transaction that starts at {self._boundary.position} does not fit in a batch, and before its "
+                "end is known no part of it may be applied"
+            )
+        if self._rewound == self._rows_in_transaction:
+            # The place would be the same as before the rows that were undone.
+            raise self._unsupported(f"a statement or new table right behind ROLLBACK TO SAVEPOINT at {self.read_to}")
+        self._cut_at = self._rows_in_transaction
         self._emit(self._end_inside(), len(self._events), inside=True)
 
     def _on_table_map(self, event: Event) -> None:
@@ -260,6 +283,10 @@ class Planner:
         # Without the table id, which changes whenever the upstream opens the table again.
         shape = data[25:]
         table = data[19:25]
+        if self._prepared:
+            # Rows that wait for an XA COMMIT are not planned.
+            self._tables[table] = None
+            return
         self._maps[table] = data
         if shape not in self._known:
             self._known[shape], split = self._resolve(data, Position(self._file, self._offset))
@@ -280,7 +307,7 @@ class Planner:
         if self._marked_events:
             self._emit(self._end_at_boundary(), self._marked_events, inside=False)
         if self._events:
-            self._emit(self._end_inside(), len(self._events), inside=True)
+            self._emit_inside()
 
     def _on_other(self, event: Event) -> bool:
         """True when feeding must pause after this event."""
@@ -299,6 +326,9 @@ class Planner:
             return False
         if kind in _QUERY_EVENTS:
             return self._on_query(event)
+        if kind == c.XA_PREPARE_EVENT:
+            self._on_xa_prepare(event)
+            return False
         self._move(event, event.log_pos, event.size)
         ev.ensure_supported(event, self._file)
         if not self._inside:
@@ -319,7 +349,9 @@ class Planner:
         self._inside = True
         # MariaDB writes no BEGIN, and says when a single statement follows. MySQL's BEGIN is an event of its own.
         self._standalone = event.type != c.MARIADB_GTID_EVENT or bool(event.data[_MARIADB_FLAGS] & _FL_STANDALONE)
-        self._void = event.type == c.MARIADB_GTID_EVENT and _is_void_alter(event.data)
+        if event.type == c.MARIADB_GTID_EVENT:
+            self._void = _is_void_alter(event.data)
+            self._prepared = bool(event.data[_MARIADB_FLAGS] & _FL_PREPARED_XA)
         self._move(event, event.log_pos, event.size)
 
     def _on_query(self, event: Event) -> bool:
@@ -334,27 +366,85 @@ class Planner:
         if self._void:
             self._end_transaction(0)
             return False
+        if self._xa_word(event):
+            return False
         standalone = self._standalone or not self._inside
         if not standalone and self._in_transaction_word(event):
             return False
         return self._barrier(event, standalone)
 
+    def _xa_word(self, event: Event) -> bool:
+        """Handles XA statements; False for others, and for XA COMMIT, which is refused: its rows were not kept."""
+        words = ev.parse_query(event, self._file).statement[:64].upper().split(None, 2)
+        if len(words) < 2 or words[0] != b"XA":
+            return False
+        if words[1] in (b"START", b"BEGIN", b"END"):
+            self._inside, self._standalone, self._xa = True, False, True
+            return True
+        if words[1] == b"ROLLBACK":
+            self._end_transaction(0)
+            return True
+        return False
+
+    def _on_xa_prepare(self, event: Event) -> None:
+        """One phase is a commit. In two phases the rows do not come to be before XA COMMIT, so they are dropped."""
+        self._move(event, event.log_pos, event.size)
+        if ev.parse_xa_prepare(event, self._file):
+            self._end_transaction(event.timestamp)
+        else:
+            self._roll_back()
+
     def _in_transaction_word(self, event: Event) -> bool:
         """Handles what controls a transaction from within; False for any other statement."""
-        words = ev.parse_query(event, self._file).statement.split(None, 2)
-        first = words[0].upper().rstrip(b";") if words else b""
-        if first == b"ROLLBACK" and len(words) == 1:
+        statement = ev.parse_query(event, self._file).statement
+        if statement.strip().rstrip(b";").upper() == b"ROLLBACK":
             self._roll_back()
             return True
-        if first == b"ROLLBACK":
-            raise errors.new(
-                "SyncerUnsupportedStmt",
-                f"ROLLBACK TO SAVEPOINT in the binlog at ({self._file}, {self._offset}) is not supported: it undoes "
-                "rows events that went before",
-                workaround="Don't mix transactional and other tables in one transaction with savepoints. "
-                f"{PASS_STATEMENT}",
+        word = savepoint_word(statement)
+        if word is None:
+            return False
+        self._words += 1
+        if self._words <= self._words_obeyed:
+            return True
+        if word.kind == "set":
+            held = len(self._events) - self._marked_events
+            self._savepoints.add(Savepoint(word.name, self._rows_in_transaction, held))
+        elif word.kind == "release":
+            self._savepoints.release(word.name)
+        else:
+            self._roll_back_to(self._savepoints.back_to(word.name))
+        return True
+
+    def _roll_back_to(self, savepoint: Savepoint | None) -> None:
+        """The rows since ``savepoint`` never came to be."""
+        if self._rows_in_transaction < self._cut_at:
+            # Undone before the transaction was cut.
+            return
+        if savepoint is None or savepoint.rows_events < self._cut_at:
+            raise self._unsupported(
+                f"ROLLBACK TO SAVEPOINT in the binlog at ({self._file}, {self._offset}) undoes rows of a transaction "
+                "that was too large for one batch, and a part of them was applied"
             )
-        return first in (b"SAVEPOINT", b"BEGIN", b"COMMIT")
+        self._keep(self._marked_events + savepoint.held)
+        self._rewound = self._rows_in_transaction
+
+    def _keep(self, count: int) -> None:
+        """Forgets all but the first ``count`` events of the batch."""
+        for event in self._events[count:]:
+            # As stored: without checksum, which only makes batches end a little later.
+            self._size = max(self._marked_size, self._size - len(event))
+        del self._events[count:]
+        del self._numbers[count:]
+        del self._positions[count:]
+        self._files = [entry for entry in self._files if entry[0] <= count]
+
+    def _unsupported(self, what: str) -> errors.DMError:
+        return errors.new(
+            "SyncerUnsupportedStmt",
+            f"{what}: this is not supported",
+            workaround=f"Copy the tables of this transaction again. {PASS_STATEMENT}",
+            scope="upstream",
+        )
 
     def _roll_back(self) -> None:
         """The upstream logged the transaction and its undoing: its rows never came to be."""
@@ -365,10 +455,7 @@ class Planner:
                 "applied",
                 workaround="Migrate the tables of this transaction again.",
             )
-        del self._events[self._marked_events :]
-        del self._numbers[self._marked_events :]
-        del self._positions[self._marked_events :]
-        self._files = [entry for entry in self._files if entry[0] <= len(self._events)]
+        self._keep(self._marked_events)
         self._size = self._marked_size
         self._end_transaction(0)
 
@@ -428,9 +515,12 @@ class Planner:
     def _leave_transaction(self, *, keep_skip: bool) -> None:
         self._pending_gtid = None
         self._inside = self._standalone = self._void = False
-        self._rows_in_transaction = 0
+        self._xa = self._prepared = False
+        self._rows_in_transaction = self._words = 0
         if not keep_skip:
-            self._skip = 0
+            self._skip = self._words_obeyed = 0
+            self._rewound, self._cut_at = -1, 0
+            self._savepoints.clear()
 
     def _set_boundary(self) -> None:
         self._boundary = Location(Position(self._file, self._offset))

@@ -274,6 +274,11 @@ def parse_xid(event: Event, file: str = "") -> int:
     return parsing(event, file, lambda: Cursor(event.data, c.HEADER_SIZE).uint(8))
 
 
+def parse_xa_prepare(event: Event, file: str = "") -> bool:
+    """Whether XA_PREPARE commits at once (XA COMMIT … ONE PHASE) instead of waiting for its XA COMMIT."""
+    return parsing(event, file, lambda: Cursor(event.data, c.HEADER_SIZE).uint(1) != 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Gtid:
     """The start of a transaction. ``text`` is its GTID, '' for MySQL's anonymous ones.
@@ -338,17 +343,13 @@ _REFUSED: dict[int, tuple[str, str]] = {
         "INCIDENT (the upstream says that its binlog lacks changes)",
         "Migrate this upstream again from a full copy.",
     ),
-    c.XA_PREPARE_EVENT: (
-        "XA PREPARE",
-        f"Finish the XA transaction on the upstream. {PASS_STATEMENT}",
-    ),
     c.PARTIAL_UPDATE_ROWS_EVENT: (
         "partial JSON update",
         "SET GLOBAL binlog_row_value_options='' on the upstream, then start again after this position.",
     ),
     c.TRANSACTION_PAYLOAD_EVENT: (
-        "compressed transaction",
-        "SET GLOBAL binlog_transaction_compression=OFF on the upstream, then start again after this position.",
+        "compressed transaction from an upstream that is no MySQL",
+        "Set the source's flavor to mysql if it is one.",
     ),
     c.GTID_TAGGED_EVENT: ("tagged GTID", "Don't set tags in gtid_next on the upstream."),
     c.MARIADB_START_ENCRYPTION_EVENT: (
@@ -384,6 +385,7 @@ _HANDLED = frozenset(
         c.FORMAT_DESCRIPTION_EVENT,
         c.XID_EVENT,
         c.TABLE_MAP_EVENT,
+        c.XA_PREPARE_EVENT,
         c.GTID_EVENT,
         c.ANONYMOUS_GTID_EVENT,
         c.MARIADB_GTID_EVENT,

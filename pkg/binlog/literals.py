@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import re
 import zlib
 from binascii import hexlify
 from collections.abc import Callable
@@ -25,8 +26,9 @@ from pkg.mysql.schema import Column
 #: From a raw value (int, float or bytes, as ``Codec.fixed`` unpacks it) to bytes, or to an int for the form ``%d``.
 Render = Callable[[Any], Any]
 
-_BINARY_TYPES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_BINARY_TYPES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector"})
 _INTEGERS = {c.TYPE_TINY: "b", c.TYPE_SHORT: "h", c.TYPE_LONG: "i", c.TYPE_LONGLONG: "q"}
+_DIGITS = re.compile(r"\((\d+)\)")
 _UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
@@ -178,9 +180,12 @@ _TEMPORAL_OPS = {
 
 def _temporal(kind: int) -> Callable[[int, Column, int], Codec]:
     def make(meta: int, column: Column, _: int) -> Codec:
-        if kind in (c.TYPE_TIME, c.TYPE_DATETIME, c.TYPE_TIMESTAMP) and "(" in column.column_type:
-            # MariaDB's own format for fractions: its width is not in the binlog.
-            raise _unsupported(column, "was created with mysql56_temporal_format=OFF")
+        if kind in (c.TYPE_TIME, c.TYPE_DATETIME, c.TYPE_TIMESTAMP):
+            # The binlog does not say how many digits the old forms have.
+            digits = _DIGITS.search(column.column_type)
+            meta = int(digits[1]) if digits else 0
+        if meta > 6:
+            raise _unsupported(column, f"has {meta} fractional digits")
         size, render = temporal.decoder(kind, meta)
         native = (_TEMPORAL_OPS[kind], meta, 0, b"") if meta <= 6 else None
         return Codec(fixed=f"{size}s", render=render, native=native)
@@ -323,6 +328,7 @@ _MAKERS: dict[int, Callable[[int, Column, int], Codec]] = {
     c.TYPE_VARCHAR_COMPRESSED: _compressed(_varchar),
     **dict.fromkeys((c.TYPE_BLOB, c.TYPE_TINY_BLOB, c.TYPE_MEDIUM_BLOB, c.TYPE_LONG_BLOB), _blob),
     c.TYPE_BLOB_COMPRESSED: _compressed(_blob),
+    c.TYPE_VECTOR: _blob,
     c.TYPE_GEOMETRY: _geometry,
     c.TYPE_JSON: _json,
 }

@@ -15,6 +15,7 @@ from pymysql.connections import Connection
 from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
+from pkg.binlog.payload import Expanding
 from pkg.binlog.position import Location
 from pkg.binlog.stream import BinlogStream, PacketFramer, ServerEnd, ServerError, aborted
 from pkg.config.model import DBConfig
@@ -62,7 +63,9 @@ def open_upstream(
             scope="upstream",
             retryable=known.retryable,
         ) from exc
-    return UpstreamStream(conn, checksummed=checksummed, file=location.position.name, heartbeat=heartbeat)
+    stream = UpstreamStream(conn, checksummed=checksummed, file=location.position.name, heartbeat=heartbeat)
+    # Only MySQL compresses whole transactions; MariaDB compresses single events.
+    return Expanding(stream) if flavor == "mysql" else stream
 
 
 def _dump_request(location: Location, flavor: str, server_id: int, use_gtid: bool) -> bytes:

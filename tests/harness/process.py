@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -21,18 +21,34 @@ class HarnessError(RuntimeError):
     """A real component is missing or does not start: an error of the set-up, never a reason to skip."""
 
 
-_handed_out: set[int] = set()
+#: Below the range from which outgoing connections take theirs, and the part of it that a parallel test process owns.
+_PORTS, _SHARE = range(16_000, 32_000), 2_000
+
+
+def _own_ports() -> Iterator[int]:
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+    share = _PORTS[worker % (len(_PORTS) // _SHARE) * _SHARE :][:_SHARE]
+    # Another checkout's tests may run beside these ones.
+    first = os.getpid() * 37 % _SHARE
+    while True:
+        yield from share[first:]
+        yield from share[:first]
+
+
+_own = _own_ports()
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on, not handed out before in this process."""
-    while True:
+    """A loopback port nobody listens on, not handed out lately to this or another process of the same test run."""
+    for port in _own:
         with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            port = int(sock.getsockname()[1])
-        if port not in _handed_out:
-            _handed_out.add(port)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                sock.bind(("127.0.0.1", port))
+            except OSError:
+                continue
             return port
+    raise HarnessError("no free port")
 
 
 def binary(*names: str) -> str:

@@ -281,3 +281,21 @@ def test_compressed_columns_that_lie() -> None:
     for bad in (b"\x81\x04" + good[2:], b"\x31" + good[1:], good[:-4]):
         with pytest.raises(ValueError):
             inflate_column(bad)
+
+
+@pytest.mark.parametrize("kind", [242, 15])
+def test_vectors_of_both_servers_are_their_bytes(kind: int) -> None:
+    """MySQL has a type for them, MariaDB logs them as VARBINARY."""
+    table_map = parse_table_map(build.table_map(bytes([kind]), b"\4" if kind == 242 else struct.pack("<H", 12)))
+    value = struct.pack("<3f", 1.5, -0.0, 3e38)
+    length = struct.pack("<I", 12) if kind == 242 else b"\x0c"
+    decoder = RowDecoder(table_map, [Column("v", "vector", "vector(3)")], key=[], write=[0])
+    found = decoder.changes(build.rows(30, 1, b"\xfe" + length + value))
+    assert found == [(0, b"", b"(x'%b')" % value.hex().encode(), b"")]
+
+
+def test_fractional_digits_that_no_server_has_are_refused() -> None:
+    table_map = parse_table_map(build.table_map(bytes([11]), b""))
+    with pytest.raises(errors.DMError) as caught:
+        RowDecoder(table_map, [Column("t", "time", "time(7)")], key=[], write=[0])
+    assert caught.value.code == 11076
