@@ -166,6 +166,7 @@ def _set_by_name(members: tuple[str, ...]) -> Render:
     return render
 
 
+_OLD_TIMES = (c.TYPE_TIME, c.TYPE_DATETIME, c.TYPE_TIMESTAMP)
 _TEMPORAL_OPS = {
     c.TYPE_DATE: "DATE",
     c.TYPE_NEWDATE: "DATE",
@@ -180,14 +181,14 @@ _TEMPORAL_OPS = {
 
 def _temporal(kind: int) -> Callable[[int, Column, int], Codec]:
     def make(meta: int, column: Column, _: int) -> Codec:
-        if kind in (c.TYPE_TIME, c.TYPE_DATETIME, c.TYPE_TIMESTAMP):
+        if kind in _OLD_TIMES:
             # The binlog does not say how many digits the old forms have.
             digits = _DIGITS.search(column.column_type)
             meta = int(digits[1]) if digits else 0
         if meta > 6:
             raise _unsupported(column, f"has {meta} fractional digits")
         size, render = temporal.decoder(kind, meta)
-        native = (_TEMPORAL_OPS[kind], meta, 0, b"") if meta <= 6 else None
+        native = None if meta and kind in _OLD_TIMES else (_TEMPORAL_OPS[kind], meta, 0, b"")
         return Codec(fixed=f"{size}s", render=render, native=native)
 
     return make

@@ -105,6 +105,9 @@ def _kinds() -> list[Kind]:
             Kind(18, meta, "datetime", f"datetime{text}", sized(5 + more).map(lambda raw: b"\x99" + raw[1:])),
             Kind(19, meta, "time", f"time{text}", sized(3 + more)),
         ]
+    for digits, sizes in ((1, (4, 6, 5)), (4, (5, 7, 6)), (6, (6, 8, 7))):
+        for number, name, size in zip((11, 12, 7), ("time", "datetime", "timestamp"), sizes, strict=True):
+            kinds.append(Kind(number, b"", name, f"{name}({digits})", sized(size)))
     for bits in (1, 8, 13, 64):
         kinds.append(Kind(16, bytes([bits % 8, bits // 8]), "bit", f"bit({bits})", sized((bits + 7) // 8)))
     kinds.append(Kind(254, bytes([247, 1]), "enum", "enum('a','b')", sized(1)))
@@ -124,6 +127,7 @@ def _kinds() -> list[Kind]:
         Kind(254, bytes([254, 16]), "uuid", "uuid", prefixed(1, st.binary(max_size=16))),
         Kind(254, bytes([254, 16]), "inet6", "inet6", prefixed(1, st.binary(max_size=16))),
         Kind(254, bytes([254, 4]), "inet4", "inet4", prefixed(1, st.binary(max_size=4))),
+        Kind(242, b"\2", "vector", "vector(3)", prefixed(2, texts)),
         Kind(255, b"\4", "geometry", "geometry", prefixed(4, texts)),
         Kind(245, b"\4", "json", "json", prefixed(4, st.sampled_from([b"\4\0", b"\4\1", b"\5\7\0", b"\x0c\2it"]))),
         Kind(252, b"\4", "json", "json", prefixed(4, texts), "utf8mb4"),
