@@ -259,13 +259,22 @@ def inflate(data: bytes) -> bytes:
     head = cursor.uint(1)
     if head & 0x80 == 0 or head & 0x70 != 0:
         raise ValueError(f"0x{head:02x} is no compression header of zlib")
-    length = int.from_bytes(cursor.take(head & 0x07), "big")
+    return unzip(cursor.take(head & 0x07), cursor.rest())
+
+
+def unzip(length: bytes, data: bytes, wbits: int = zlib.MAX_WBITS) -> bytes:
+    """What unpacks to exactly ``length`` bytes (a big-endian number). Raises ``ValueError`` when it does not.
+
+    No more than that is ever unpacked, whatever the data would become.
+    """
+    wanted = int.from_bytes(length, "big")
+    unpacker = zlib.decompressobj(wbits)
     try:
-        plain = zlib.decompress(cursor.rest())
+        plain = unpacker.decompress(data, wanted + 1)
     except zlib.error as exc:
         raise ValueError(f"compressed block: {exc}") from exc
-    if len(plain) != length:
-        raise ValueError(f"compressed block holds {len(plain)} bytes and announces {length}")
+    if len(plain) != wanted or not unpacker.eof:
+        raise ValueError(f"compressed block does not hold the {wanted} bytes that it announces")
     return plain
 
 

@@ -20,6 +20,7 @@ from pkg.binlog import constants as c
 from pkg.binlog import jsonb, temporal
 from pkg.binlog.charsets import ASCII_COMPATIBLE, UTF8, collation_charset
 from pkg.binlog.decimals import decimal_decoder, decimal_size
+from pkg.binlog.events import unzip
 from pkg.errors.workarounds import RENEW_STRUCTURE
 from pkg.mysql.schema import Column
 
@@ -205,12 +206,18 @@ def _string(meta: int, column: Column, collation: int) -> Codec:
     prefix = 2 if length > 255 else 1
     special = _FIXED_BINARY.get(column.type_name)
     if special is not None:
-        return Codec(prefix=prefix, form=b"'%b'", render=lambda raw: special(raw.ljust(length, b"\0")))
+        return Codec(prefix=prefix, form=b"'%b'", render=lambda raw: special(_padded(raw, length)))
     if column.type_name == "binary":
         # The image lacks trailing zero bytes; comparisons with the column don't supply them.
         native = ("PADDED_HEX", length, 0, b"")
-        return Codec(prefix=prefix, form=b"x'%b'", render=lambda raw: hexlify(raw.ljust(length, b"\0")), native=native)
+        return Codec(prefix=prefix, form=b"x'%b'", render=lambda raw: hexlify(_padded(raw, length)), native=native)
     return _characters(prefix, column, collation)
+
+
+def _padded(raw: bytes, length: int) -> bytes:
+    if len(raw) > length:
+        raise ValueError(f"{len(raw)} bytes in a column of {length}")
+    return raw.ljust(length, b"\0")
 
 
 def _varchar(meta: int, column: Column, collation: int) -> Codec:
@@ -227,7 +234,7 @@ def _geometry(meta: int, _: Column, __: int) -> Codec:
 
 
 def _json(meta: int, _: Column, __: int) -> Codec:
-    return Codec(prefix=meta, form=b"'%b'", render=lambda raw: escape(jsonb.to_text(raw).encode()))
+    return Codec(prefix=meta, render=jsonb.to_sql)
 
 
 def _characters(prefix: int, column: Column, collation: int) -> Codec:
@@ -290,16 +297,12 @@ def inflate_column(raw: bytes) -> bytes:
     if head >> 4 != 8:
         raise ValueError(f"0x{head:02x} is no known column compression")
     width = head & 0x07
-    try:
-        plain = zlib.decompress(raw[1 + width :], wbits=-15 if head & 0x08 else 15)
-    except zlib.error as exc:
-        raise ValueError(f"compressed column: {exc}") from exc
-    if len(plain) != int.from_bytes(raw[1 : 1 + width], "big"):
-        raise ValueError("compressed column has another length than it announces")
-    return plain
+    return unzip(raw[1 : 1 + width], raw[1 + width :], -zlib.MAX_WBITS if head & 0x08 else zlib.MAX_WBITS)
 
 
 def _uuid(raw: bytes) -> bytes:
+    if len(raw) != 16:
+        raise ValueError(f"a UUID of {len(raw)} bytes")
     # Tables made before MariaDB 10.11.5 keep UUIDs with their parts reversed, so that they sort by time. Values whose
     # plain form looks like that are refused by the server, so the two can't be mistaken for each other.
     if raw[6] & 0x80 and 0 < raw[8] <= 0x80:

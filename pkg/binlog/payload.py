@@ -19,7 +19,7 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.cursor import MALFORMED, Cursor, Torn, malformed, parsing
 from pkg.binlog.events import HEADER, Event, parse_rotate
-from pkg.binlog.stream import BinlogStream, aborted
+from pkg.binlog.stream import BinlogStream, Scan, aborted
 from pkg.errors.workarounds import PASS_STATEMENT
 
 _END, _BODY_SIZE, _ALGORITHM, _PLAIN_SIZE = 0, 1, 2, 3
@@ -140,7 +140,7 @@ class Expanding:
     def file(self) -> str:
         return self._file if self._behind or self._payload else self._stream.file
 
-    def read(self, max_bytes: int, timeout: float) -> list[Event]:
+    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
         """See :meth:`BinlogStream.read`."""
         while self._open:
             if self._payload is not None:
@@ -155,7 +155,7 @@ class Expanding:
                 self._behind.clear()
             else:
                 self._file = self._stream.file
-                events = self._stream.read(max_bytes, timeout)
+                events = self._stream.read(max_bytes, timeout, scan)
             events = self._up_to_payload(events)
             if events or not self._behind:
                 return events

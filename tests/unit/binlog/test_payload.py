@@ -15,6 +15,7 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, event_from_bytes
 from pkg.binlog.payload import Expanding, Payload
+from pkg.binlog.stream import Scan
 from tests.unit.binlog import build
 
 inner_events = st.lists(st.tuples(st.sampled_from([2, 16, 19, 29, 30, 31]), st.binary(max_size=60)), max_size=6)
@@ -48,7 +49,7 @@ class Given:
         self.closed = False
         self._reads = iter(reads)
 
-    def read(self, max_bytes: int, timeout: float) -> list[Event]:
+    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
         events = next(self._reads, [])
         if any(event.type == 4 for event in events):
             self.file = "b.000002"

@@ -16,6 +16,7 @@ from pkg.binlog import constants as c
 from pkg.binlog.events import HEADER, Event
 from pkg.binlog.payload import Expanding
 from pkg.binlog.position import Location, Position
+from pkg.binlog.stream import Scan
 from pkg.errors import DMError
 
 ROWS = b"rows"
@@ -204,7 +205,7 @@ class Prepared:
         self.file = "bin.000001"
         self._events = list(events)
 
-    def read(self, max_bytes: int, timeout: float) -> list[Event]:
+    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
         events, self._events = self._events, []
         return events
 
