@@ -154,13 +154,19 @@ class _BucketWriter:
     def _loadable(self, content: Content) -> frozenset[tuple[int, int]]:
         """The plans and kinds of groups whose rows may be loaded."""
         form, address = self._spec.form, self._spec.address
+        counts: dict[tuple[int, int], int] = {}
+        for group in content.groups:
+            counts[group.plan, group.kind] = counts.get((group.plan, group.kind), 0) + group.count
         found = set()
-        for plan, kind in {(self._plans[group.plan], group.kind) for group in content.groups if group.count > 1}:
-            if not statements.loadable(plan, kind, form) or not _POOL.may_load(address, plan.target):
+        for (number, kind), count in counts.items():
+            plan = self._plans[number]
+            if count < bulk_load.LEAST_ROWS or not statements.loadable(plan, kind, form):
+                continue
+            if not _POOL.may_load(address, plan.target):
                 continue
             # An upsert is loaded as a replacement. Where a trigger would tell them apart, it stays an upsert.
             if kind == INSERT_ROWS or statements.replaces(plan, kind, form) or not self._has_triggers(plan):
-                found.add((plan.number, kind))
+                found.add((number, kind))
         return frozenset(found)
 
     def _has_triggers(self, plan: TablePlan) -> bool:

@@ -88,7 +88,7 @@ def for_content(
         groups = tuple(run)
         count = sum(group.count for group in groups)
         plan = plans[number]
-        if may_load(plan, kind) and count >= bulk_load.LEAST_ROWS:
+        if may_load(plan, kind):
             text = bulk_load.statement(plan, replace=kind == UPSERT_ROWS)
             yield Load(text, number, count, groups)
             continue

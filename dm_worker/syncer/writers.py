@@ -29,6 +29,8 @@ REST = 10.0
 ALONE = 60.0
 #: For so long (seconds) a process trusts what it knows of a table's triggers.
 TRUST = 60.0
+#: For so long (seconds) no rows are loaded into a table that did not take them exactly.
+UNLOADABLE = 600.0
 _VARIABLES = ("log_bin", "binlog_format", "max_allowed_packet", "local_infile", "wsrep_on", "version")
 
 Address = tuple[DBConfig, tuple[tuple[str, str], ...]]
@@ -52,7 +54,7 @@ class Pool:
         self._idle: dict[Address, list[tuple[Writer, float]]] = {}
         self._alone: dict[Address, float] = {}
         self._triggers: dict[tuple[Address, tuple[str, str]], tuple[bool, float]] = {}
-        self._unloadable: set[tuple[Address, tuple[str, str]]] = set()
+        self._unloadable: dict[tuple[Address, tuple[str, str]], float] = {}
 
     @contextmanager
     def writer(self, address: Address) -> Iterator[Writer]:
@@ -86,11 +88,11 @@ class Pool:
         return time.monotonic() >= self._alone.get(address, 0.0)
 
     def refuse_loads(self, address: Address, table: tuple[str, str]) -> None:
-        """Rows of this table did not load exactly: from now on they are inserted."""
-        self._unloadable.add((address, table))
+        """Rows of this table did not load exactly: for a while they are inserted."""
+        self._unloadable[address, table] = time.monotonic() + UNLOADABLE
 
     def may_load(self, address: Address, table: tuple[str, str]) -> bool:
-        return (address, table) not in self._unloadable
+        return time.monotonic() >= self._unloadable.get((address, table), 0.0)
 
     def has_triggers(self, address: Address, conn: Connection[Any], table: tuple[str, str]) -> bool:
         """Raises pymysql.Error. Nothing may be on its way on ``conn``."""
