@@ -21,7 +21,7 @@ from dm_worker.syncer.reader import Instructions, Reader
 from dm_worker.syncer.runner import BatchRunner
 from dm_worker.syncer.schema_source import SchemaSource
 from dm_worker.syncer.start import dump_schema_files, start_location
-from dm_worker.syncer.statements import Form
+from dm_worker.syncer.statements import Form, wants_alias
 from dm_worker.syncer.status import Monitor, Snapshot
 from dm_worker.syncer.table_plan import PlanOptions
 from dm_worker.syncer.tables import TableRegistry
@@ -240,16 +240,18 @@ class Run:
 
     def _batch_runner(self, sequencer: Sequencer, source: SchemaSource, recovery: Recovery) -> BatchRunner:
         limit = min(STATEMENT_BYTES, max(16 * 1024, self._cfg.to.max_allowed_packet // 2))
-        multiple = self._cfg.syncer.multiple_rows is not False
+        form = Form(
+            multiple=self._cfg.syncer.multiple_rows is not False,
+            limit=limit,
+            alias=wants_alias(self._target.ask(server_info)),
+        )
         return BatchRunner(
             engine=self._engine,
             group=self._group,
             store=self._store,
             sequencer=sequencer,
             source=source,
-            target=TargetSpec(
-                self._cfg.to, self._cfg.to.session, self._store.markers, Form(multiple=multiple, limit=limit)
-            ),
+            target=TargetSpec(self._cfg.to, self._cfg.to.session, self._store.markers, form),
             workers=self._cfg.syncer.worker_count,
             settings=self._settings(),
             is_unsafe=self._is_unsafe,

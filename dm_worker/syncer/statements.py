@@ -23,6 +23,7 @@ from dm_worker.syncer.combine import (
     Rule,
     cut,
 )
+from pkg.mysql.introspect import ServerInfo
 from pkg.mysql.names import qualified, quote
 
 #: Rates hardly grow beyond a thousand rows a statement, and longer IN lists make MariaDB build a temporary table.
@@ -64,6 +65,11 @@ class Form:
     @property
     def rows(self) -> int:
         return ROWS_PER_STATEMENT if self.multiple else 1
+
+
+def wants_alias(server: ServerInfo) -> bool:
+    """Whether VALUES() in ON DUPLICATE KEY UPDATE is deprecated there. MariaDB and TiDB know nothing else."""
+    return server.flavor == "mysql" and server.version >= (8, 0, 20)
 
 
 @dataclass(frozen=True, slots=True)
