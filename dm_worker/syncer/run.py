@@ -31,7 +31,7 @@ from pkg.binlog.position import Location
 from pkg.binlog.stream import BinlogStream
 from pkg.binlog.upstream import open_upstream
 from pkg.block_allow_list import BlockAllowListFilter
-from pkg.config.model import SubTaskConfig
+from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.introspect import server_info
@@ -81,6 +81,8 @@ class Run:
             "taking over", task=self._cfg.name, source=self._cfg.source_id, epoch=durable.epoch,
             location=str(recovery.location), unfinished=recovery.redo is not None, safe_mode=recovery.safe,
         )  # fmt: skip
+        if self._cfg.syncer.batch != SyncerConfig().batch:
+            log.info("syncers.batch has no effect: a transaction holds a writer's rows of one batch of the binlog")
         source = self._schema_source(durable, trust_dump=not recovery.safe)
         registry = self._registry(source)
         sequencer = Sequencer(durable.epoch, durable.progress, recovery.location)
