@@ -22,7 +22,7 @@ from dm_worker.syncer.reader import Instructions, Reader
 from dm_worker.syncer.runner import BatchRunner
 from dm_worker.syncer.schema_source import SchemaSource
 from dm_worker.syncer.start import dump_schema_files, start_location
-from dm_worker.syncer.statements import Form
+from dm_worker.syncer.statements import Form, wants_alias
 from dm_worker.syncer.status import Monitor, Snapshot
 from dm_worker.syncer.table_plan import PlanOptions
 from dm_worker.syncer.tables import TableRegistry
@@ -32,7 +32,7 @@ from pkg.binlog.position import Location
 from pkg.binlog.stream import BinlogStream
 from pkg.binlog.upstream import open_upstream
 from pkg.block_allow_list import BlockAllowListFilter
-from pkg.config.model import SubTaskConfig
+from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.introspect import server_info
@@ -83,6 +83,8 @@ class Run:
             "taking over", task=self._cfg.name, source=self._cfg.source_id, epoch=durable.epoch,
             location=str(recovery.location), unfinished=recovery.redo is not None, safe_mode=recovery.safe,
         )  # fmt: skip
+        if self._cfg.syncer.batch != SyncerConfig().batch:
+            log.info("syncers.batch has no effect: a transaction holds a writer's rows of one batch of the binlog")
         source = self._schema_source(durable, trust_dump=not recovery.safe)
         registry = self._registry(source)
         sequencer = Sequencer(durable.epoch, durable.progress, recovery.location)
@@ -243,16 +245,18 @@ class Run:
 
     def _batch_runner(self, sequencer: Sequencer, source: SchemaSource, recovery: Recovery) -> BatchRunner:
         limit = min(STATEMENT_BYTES, max(16 * 1024, self._cfg.to.max_allowed_packet // 2))
-        multiple = self._cfg.syncer.multiple_rows is not False
+        form = Form(
+            multiple=self._cfg.syncer.multiple_rows is not False,
+            limit=limit,
+            alias=wants_alias(self._target.ask(server_info)),
+        )
         return BatchRunner(
             engine=self._engine,
             group=self._group,
             store=self._store,
             sequencer=sequencer,
             source=source,
-            target=TargetSpec(
-                self._cfg.to, self._cfg.to.session, self._store.markers, Form(multiple=multiple, limit=limit)
-            ),
+            target=TargetSpec(self._cfg.to, self._cfg.to.session, self._store.markers, form),
             workers=self._cfg.syncer.worker_count,
             policy=self._policy,
             settings=self._settings(),
