@@ -71,7 +71,10 @@ def test_cpu_time_is_what_was_used_in_between() -> None:
 def test_processes_are_told_apart_by_what_they_run() -> None:
     names = {
         "jvm": ["java -cp x org.apache.spark.deploy.SparkSubmit pyspark-shell"],
-        "python workers": ["python -m pyspark.daemon pyspark.worker", "python -m dm_worker.python_daemon pyspark.worker"],
+        "python workers": [
+            "python -m pyspark.daemon pyspark.worker",
+            "python -m dm_worker.python_daemon pyspark.worker",
+        ],
         "": ["mariadbd --no-defaults"],
     }
     started: dict[str, list[subprocess.Popen[bytes]]] = {
