@@ -50,13 +50,25 @@ class GtidTracker(Protocol):
     def text_with(self, text: str) -> str: ...
 
 
+#: A slice costs a task or a round through the decoder; less is not worth it.
+_LEAST_SLICE = 256 * 1024
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a batch is big enough: bytes of rows events, or their number. ``slice_bytes``: what one task decodes."""
+    """When a batch is big enough: bytes of rows events, or their number.
+
+    It is cut into about ``slices`` pieces, of ``slice_bytes`` and an event at most; small ones are not cut.
+    """
 
     batch_bytes: int = 64 * 1024 * 1024
     batch_events: int = 400_000
     slice_bytes: int = 4 * 1024 * 1024
+    slices: int = 4
+
+    def piece(self, batch: int) -> int:
+        """Bytes of each slice of a batch of ``batch`` bytes."""
+        return min(self.slice_bytes, max(-(-batch // self.slices), _LEAST_SLICE))
 
 
 DEFAULT_LIMITS = Limits()
@@ -626,7 +638,7 @@ class Planner:
         )
 
     def _slices(self, count: int) -> list[Slice]:
-        parts = self._tape.slices(count, self.limits.slice_bytes, [first for first, _ in self._files])
+        parts = self._tape.slices(count, self.limits.piece(self._tape.size), [first for first, _ in self._files])
         slices, files = [], deque(self._files)
         for order, (first, data, index) in enumerate(parts):
             while len(files) > 1 and files[1][0] <= first:

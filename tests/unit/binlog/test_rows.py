@@ -17,6 +17,7 @@ from pkg.binlog.literals import escape, float_literal, inflate_column
 from pkg.binlog.rows import RowDecoder
 from pkg.binlog.table_map import TableMap, parse_table_map
 from pkg.mysql.schema import Column
+from tests.both_decoders import BothDecoders
 from tests.unit.binlog import build
 
 ID = Column("id", "int", "int(11)", nullable=False)
@@ -34,8 +35,8 @@ def _image(number: int, name: str | None, note: str | None) -> bytes:
     return bytes([nulls]) + struct.pack("<i", number) + texts
 
 
-def _decoder(key: tuple[int, ...] = (0,), write: tuple[int, ...] = (0, 1, 2)) -> RowDecoder:
-    return RowDecoder(_map(), [ID, NAME, NOTE], key=key, write=write)
+def _decoder(key: tuple[int, ...] = (0,), write: tuple[int, ...] = (0, 1, 2)) -> BothDecoders:
+    return BothDecoders(_map(), [ID, NAME, NOTE], key=key, write=write)
 
 
 def _lit(text: str | None) -> bytes:
@@ -212,7 +213,7 @@ def test_packed_column_counts_and_long_null_bitmaps(count: int) -> None:
     body = struct.pack("<IHH", 42, 0, 1) + b"\x01s\0\x01t\0" + packed + b"\3" * count
     table_map = parse_table_map(build.event(19, body + b"\0" + b"\xff" * size))
     columns = [Column(f"c{n}", "int", "int(11)") for n in range(count)]
-    decoder = RowDecoder(table_map, columns, key=[count - 1], write=[0, count - 2, count - 1])
+    decoder = BothDecoders(table_map, columns, key=[count - 1], write=[0, count - 2, count - 1])
     head = struct.pack("<IHH", 42, 0, 1) + packed + b"\xff" * size
     last = count - 1
     everything = bytes(size) + struct.pack(f"<{count}i", *range(count))
