@@ -28,6 +28,7 @@ class TablePlan:
     ``spread`` tells that rows are placed by their key; otherwise the whole target table is one bucket.
     ``rewrite_existing`` asks for DELETE + INSERT instead of INSERT … ON DUPLICATE KEY UPDATE, because the target has
     further unique keys whose values rows may swap. ``extra_columns``: the target has columns that the upstream lacks.
+    ``loadable``: LOAD DATA reads the rows' literals as an INSERT does.
     ``matchers`` are SQL templates, one per written column, that compare the target's column with a literal exactly.
     """
 
@@ -46,6 +47,7 @@ class TablePlan:
     spread: bool
     rewrite_existing: bool = False
     extra_columns: bool = False
+    loadable: bool = False
 
     @property
     def seed(self) -> int:

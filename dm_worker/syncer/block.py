@@ -37,7 +37,8 @@ def state_record(plan: int, state: int, row_hash: int, key: bytes, values: bytes
 def row_record(row: OrderedRow, row_hash: int) -> bytes:
     """One row for a section of kind ``ROWS``."""
     sequence, op, plan, position, before, after = row
-    body = marshal.dumps((position, before, after))
+    # Later versions write how often an object is referred to: the bytes would not depend on the row alone.
+    body = marshal.dumps((position, before, after), 2)
     return ROW.pack(sequence, plan, op, row_hash, len(body)) + body
 
 
@@ -58,7 +59,7 @@ def sections(data: bytes) -> Iterator[tuple[int, list[PackedState], list[Ordered
                 states, at = _states(data, at, count)
                 yield target, states, []
             elif kind == ROWS:
-                rows, at = _rows(data, at, count)
+                rows, at = rows_at(data, at, count)
                 yield target, [], rows
             else:
                 raise ValueError(f"a block has no sections of kind {kind}")
@@ -90,7 +91,8 @@ def _states(data: bytes, at: int, count: int) -> tuple[list[PackedState], int]:
     return states, at
 
 
-def _rows(data: bytes, at: int, count: int) -> tuple[list[OrderedRow], int]:
+def rows_at(data: bytes, at: int, count: int) -> tuple[list[OrderedRow], int]:
+    """``count`` rows from ``at`` on, and where they end."""
     rows: list[OrderedRow] = []
     for _ in range(count):
         sequence, plan, op, _hash, length = ROW.unpack_from(data, at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dm_worker.syncer.batch import COMPACT, ORDERED, TablePlan
+from dm_worker.syncer.bulk_load import can_load
 from pkg import errors
 from pkg.binlog.literals import MembersByName
 from pkg.mysql.names import qualified, quote
@@ -40,7 +41,7 @@ def build(
 ) -> TablePlan:
     """The plan of one table. Raises 36027 when the target lacks a column of the upstream."""
     write = _written(upstream, target)
-    names = tuple(target.columns[target.index_of(upstream.columns[i].name)].name for i in write)
+    names = tuple(_target_column(target, upstream, i).name for i in write)
     key = common_key(upstream, target)
     key_indexes = tuple(upstream.index_of(name) for name in key.columns) if key else ()
     extra = any(not c.generated and upstream.index_of(c.name) < 0 for c in target.columns)
@@ -68,7 +69,12 @@ def build(
         spread=spread,
         rewrite_existing=several,
         extra_columns=extra,
+        loadable=not extra and can_load((upstream.columns[i], _target_column(target, upstream, i)) for i in write),
     )
+
+
+def _target_column(target: TableInfo, upstream: TableInfo, i: int) -> Column:
+    return target.columns[target.index_of(upstream.columns[i].name)]
 
 
 def _written(upstream: TableInfo, target: TableInfo) -> tuple[int, ...]:
