@@ -9,6 +9,7 @@ from hashlib import blake2b
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer.apply import TargetSpec
 from dm_worker.syncer.batch import Batch
+from dm_worker.syncer.batch_policy import BatchPolicy, Budget
 from dm_worker.syncer.checkpoint import Durable, MetaStore
 from dm_worker.syncer.ddl_barrier import DDLBarrier
 from dm_worker.syncer.ddl_session import DDLSession
@@ -60,7 +61,8 @@ class Run:
         self._ddl_session = DDLSession(cfg.to, self._foreign_keys)
         self._filter = BlockAllowListFilter(cfg.block_allow_list, cfg.case_sensitive)
         self._router = TableRouter(cfg.routes, cfg.case_sensitive)
-        self._queue = Instructions()
+        self._policy = BatchPolicy(Budget.of(engine.memory))
+        self._queue = Instructions(self._policy.budget.queue)
         self._reader: Reader | None = None
         self._runner: BatchRunner | None = None
         #: Upstream commit time of what is being applied, or was when the run ended in an error; 0 for nothing.
@@ -88,7 +90,7 @@ class Run:
         sequencer = Sequencer(durable.epoch, durable.progress, recovery.location)
         self._runner = self._batch_runner(sequencer, source, recovery)
         barrier = self._barrier(source)
-        self._reader = Reader(self._planners(recovery, registry), self._open_stream, self._queue)
+        self._reader = Reader(self._planners(recovery, registry), self._open_stream, self._queue, self._policy)
         self._reader.start()
         self.monitor.start()
         self._loop(self._runner, self._reader, barrier, registry, recovery)
@@ -188,6 +190,7 @@ class Run:
             registry.resolve,
             gtids=ExecutedGtids(self._cfg.flavor, start.gtid_set) if track else None,
             by_gtid=self._cfg.enable_gtid,
+            limits=self._policy.budget.limits(self._engine.parallel),
             until=until,
         )
 
@@ -255,6 +258,7 @@ class Run:
             source=source,
             target=TargetSpec(self._cfg.to, self._cfg.to.session, self._store.markers, form),
             workers=self._cfg.syncer.worker_count,
+            policy=self._policy,
             settings=self._settings(),
             is_unsafe=self._is_unsafe,
             exit_safe=self._exit_safe,
