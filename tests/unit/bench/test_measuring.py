@@ -71,7 +71,10 @@ def test_cpu_time_is_what_was_used_in_between() -> None:
 def test_processes_are_told_apart_by_what_they_run() -> None:
     names = {
         "jvm": ["java -cp x org.apache.spark.deploy.SparkSubmit pyspark-shell"],
-        "python workers": ["python -m pyspark.daemon pyspark.worker", "python -m our_daemon pyspark.worker"],
+        "python workers": [
+            "python -m pyspark.daemon pyspark.worker",
+            "python -m dm_worker.python_daemon pyspark.worker",
+        ],
         "": ["mariadbd --no-defaults"],
     }
     started: dict[str, list[subprocess.Popen[bytes]]] = {
@@ -80,7 +83,8 @@ def test_processes_are_told_apart_by_what_they_run() -> None:
     }
     every = {process.pid: process for found in started.values() for process in found}
     try:
-        wait_until(lambda: all("bash -c" not in command_of(pid) for pid in every), "the names are taken on")
+        wait_until(lambda: all(command_of(pid).endswith(" 60") for pid in every), "the names are taken on")
+        assert not any("bash" in command_of(pid) for pid in every)
         kinds = by_kind(os.getpid())
         assert kinds["driver"] == [os.getpid()]
         for kind in ("jvm", "python workers"):
