@@ -13,7 +13,7 @@ import pytest
 from dm_worker.syncer import apply
 from dm_worker.syncer.apply import apply_bucket
 from dm_worker.syncer.compact import DELETED, INSERTED, UPDATED
-from dm_worker.syncer.statements import Form
+from dm_worker.syncer.statements import SQL, Form
 from pkg.errors import DMError
 from pkg.mysql.connection import connect
 from pkg.mysql.pipeline import Refused, send_ahead
@@ -129,7 +129,7 @@ def test_connection_lost_while_statements_are_on_their_way_is_tried_again_one_by
     def breaking(conn: object, run: object, text: object, *, ahead: int) -> object:
         tried.append(ahead)
         if ahead > 1:
-            raise Refused(apply.SQL(b"", -1), pymysql.err.OperationalError(2013, "Lost connection"))
+            raise Refused(SQL(b"", -1), pymysql.err.OperationalError(2013, "Lost connection"))
         return send_ahead(conn, run, text, ahead=ahead)  # type: ignore[arg-type]
 
     monkeypatch.setattr(apply, "send_ahead", breaking)
