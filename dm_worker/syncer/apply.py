@@ -17,7 +17,7 @@ from pymysql.connections import Connection
 
 from dm_worker.syncer import statements
 from dm_worker.syncer.batch import BucketResult, TablePlan, Ticket
-from dm_worker.syncer.block import Content
+from dm_worker.syncer.combine import Content
 from dm_worker.syncer.protocol import Marker, Verdict, judge
 from dm_worker.syncer.statements import SQL, Form
 from pkg import errors
@@ -211,8 +211,8 @@ def fenced(table: str, ticket: Ticket, marker: Marker | None) -> DMError:
 
 
 def _all_statements(content: Content, plans: Mapping[int, TablePlan], form: Form) -> Iterator[SQL]:
-    for states in content.states.values():
-        yield from statements.for_states(plans, states, form)
+    for group in content.groups:
+        yield statements.for_group(plans[group.plan], group, form)
     for rows in content.ordered.values():
         yield from statements.for_ordered(plans, rows, form)
 

@@ -1,4 +1,7 @@
-"""Packed blocks: all rows of one bucket from one slice in one bytes object, so that a shuffle moves no rows.
+"""Blocks: all rows of one bucket from one slice as bytes, so that a shuffle moves no rows. Little-endian.
+
+A block is a header, the number of row changes that it stands for, and sections. A section is one target table's
+compacted states, or its rows that keep their order. There may be several sections of one table.
 
 ``marshal`` packs lists of bytes several times faster than pickle; driver and executors run the same Python.
 """
@@ -6,68 +9,92 @@
 from __future__ import annotations
 
 import marshal
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import struct
+from collections.abc import Iterable, Iterator
 
-from dm_worker.syncer import compact
+#: Row changes that the block stands for.
+HEADER = struct.Struct("<I")
+#: Target number, kind, number of records.
+SECTION = struct.Struct("<IBI")
+#: Plan number, state, row hash, length of the key, length of the values; key and values follow.
+STATE = struct.Struct("<IBIII")
+#: Sequence, plan number, operation, row hash, length; ``marshal`` of (position, before, after) follows.
+ROW = struct.Struct("<QIBII")
+#: Kinds of sections.
+STATES, ROWS = 0, 1
 
-#: (operation, plan number, position in the binlog, before image, after image): rows that keep their order.
-OrderedRow = tuple[int, int, int, list[bytes] | None, list[bytes] | None]
-
-
-@dataclass(slots=True)
-class Content:
-    """The rows of one bucket: compacted states and ordered rows, both per target table number."""
-
-    states: dict[int, compact.States] = field(default_factory=dict)
-    ordered: dict[int, list[OrderedRow]] = field(default_factory=dict)
-    changes: int = 0
-
-
-def scatter(
-    states: dict[int, compact.States], seeds: dict[int, tuple[int, bool]], buckets: int
-) -> dict[int, dict[int, list[tuple[bytes, int, int, bytes]]]]:
-    """Places compacted states: bucket → target number → (key, state, plan, values).
-
-    ``seeds`` gives for each target its hash seed and whether its rows spread over the buckets by their key.
-    """
-    placed: dict[int, dict[int, list[tuple[bytes, int, int, bytes]]]] = {}
-    for target, entries in states.items():
-        seed, spread = seeds[target]
-        if not spread:
-            rows = [(key, *entry) for key, entry in entries.items()]
-            placed.setdefault(whole_table_bucket(seed, buckets), {})[target] = rows
-            continue
-        lists: list[list[tuple[bytes, int, int, bytes]]] = [[] for _ in range(buckets)]
-        bucket_of = compact.bucket_of
-        for key, entry in entries.items():
-            lists[bucket_of(key, seed, buckets)].append((key, *entry))
-        for bucket, rows in enumerate(lists):
-            if rows:
-                placed.setdefault(bucket, {})[target] = rows
-    return placed
+#: (sequence, operation, plan number, position in the binlog, before image, after image): a row that keeps its order.
+OrderedRow = tuple[int, int, int, int, list[bytes] | None, list[bytes] | None]
+#: (key, state, plan number, values).
+PackedState = tuple[bytes, int, int, bytes]
 
 
-def whole_table_bucket(seed: int, buckets: int) -> int:
-    """The one bucket of a table whose rows must not be spread."""
-    return seed % buckets
+def state_record(plan: int, state: int, row_hash: int, key: bytes, values: bytes) -> bytes:
+    """One key's state for a section of kind ``STATES``."""
+    return STATE.pack(plan, state, row_hash, len(key), len(values)) + key + values
 
 
-def pack(
-    states: dict[int, list[tuple[bytes, int, int, bytes]]], ordered: dict[int, list[OrderedRow]], changes: int
-) -> bytes:
-    """One bucket's rows of one slice as bytes; ``changes`` is the number of row changes they stand for."""
-    return marshal.dumps((states, ordered, changes))
+def row_record(row: OrderedRow, row_hash: int) -> bytes:
+    """One row for a section of kind ``ROWS``."""
+    sequence, op, plan, position, before, after = row
+    body = marshal.dumps((position, before, after))
+    return ROW.pack(sequence, plan, op, row_hash, len(body)) + body
 
 
-def combine(blocks: Iterable[tuple[int, bytes]], *, safe: bool) -> Content:
-    """Merges the blocks (slice order, bytes) of one bucket in slice order. Raises ``ImpossibleChange``."""
-    content = Content()
-    for _, data in sorted(blocks):
-        states, ordered, changes = marshal.loads(data)
-        for target, rows in states.items():
-            compact.merge(content.states.setdefault(target, {}), rows, safe=safe)
-        for target, rows in ordered.items():
-            content.ordered.setdefault(target, []).extend(rows)
-        content.changes += changes
-    return content
+def section(target: int, kind: int, records: Iterable[bytes]) -> bytes:
+    """The records of one target table behind their head."""
+    whole = list(records)
+    return SECTION.pack(target, kind, len(whole)) + b"".join(whole)
+
+
+def sections(data: bytes) -> Iterator[tuple[int, list[PackedState], list[OrderedRow]]]:
+    """(target number, states, rows) of every section, of which one is empty. Raises ``ValueError`` for torn bytes."""
+    at, end = HEADER.size, len(data)
+    try:
+        while at < end:
+            target, kind, count = SECTION.unpack_from(data, at)
+            at += SECTION.size
+            if kind == STATES:
+                states, at = _states(data, at, count)
+                yield target, states, []
+            elif kind == ROWS:
+                rows, at = _rows(data, at, count)
+                yield target, [], rows
+            else:
+                raise ValueError(f"a block has no sections of kind {kind}")
+    except (struct.error, EOFError, TypeError) as exc:
+        raise ValueError(f"torn block: {exc}") from exc
+    if at != end:
+        raise ValueError(f"torn block: it ends at byte {end} of {at}")
+
+
+def changes_of(data: bytes) -> int:
+    """The number of row changes that the block stands for."""
+    if len(data) < HEADER.size:
+        raise ValueError("torn block: no header")
+    count: int = HEADER.unpack_from(data)[0]
+    return count
+
+
+def _states(data: bytes, at: int, count: int) -> tuple[list[PackedState], int]:
+    states: list[PackedState] = []
+    unpack, size = STATE.unpack_from, STATE.size
+    for _ in range(count):
+        plan, state, _hash, key_size, values_size = unpack(data, at)
+        if state > 4:
+            raise ValueError(f"torn block: state {state}")
+        at += size
+        middle = at + key_size
+        states.append((data[at:middle], state, plan, data[middle : middle + values_size]))
+        at = middle + values_size
+    return states, at
+
+
+def _rows(data: bytes, at: int, count: int) -> tuple[list[OrderedRow], int]:
+    rows: list[OrderedRow] = []
+    for _ in range(count):
+        sequence, plan, op, _hash, length = ROW.unpack_from(data, at)
+        at += ROW.size
+        rows.append((sequence, op, plan, *marshal.loads(data[at : at + length])))
+        at += length
+    return rows, at

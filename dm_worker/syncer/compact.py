@@ -14,7 +14,6 @@ or deleted, one that was not is inserted, and a duplicate key is then an error i
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable
 
 from pkg import errors
@@ -118,8 +117,3 @@ def merge(states: States, later: Iterable[tuple[bytes, int, int, bytes]], *, saf
             continue
         for op in _REPLAY[state]:
             _step(states, table, key, op, plan, values)
-
-
-def bucket_of(key: bytes, seed: int, buckets: int) -> int:
-    """The bucket of a key: stable across processes and machines (``hash`` is not)."""
-    return zlib.crc32(key, seed) % buckets

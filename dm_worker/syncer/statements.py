@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from dm_worker.syncer import compact
 from dm_worker.syncer.batch import TablePlan
 from dm_worker.syncer.block import OrderedRow
-from dm_worker.syncer.compact import DELETED, GONE, INSERTED, REPLACED, UPDATED
+from dm_worker.syncer.combine import (
+    AS_DELETE,
+    AS_INSERT,
+    AS_UPSERT,
+    DELETE_KEYS,
+    INSERT_ROWS,
+    UPSERT_ROWS,
+    Group,
+    Rule,
+    cut,
+)
 from pkg.mysql.names import qualified, quote
 
 #: Rates hardly grow beyond a thousand rows a statement, and longer IN lists make MariaDB build a temporary table.
@@ -42,87 +52,65 @@ class Form:
         return ROWS_PER_STATEMENT if self.multiple else 1
 
 
-def for_states(plans: Mapping[int, TablePlan], states: compact.States, form: Form) -> Iterator[SQL]:
-    """The statements for the compacted rows of one target table.
+def rule_of(plan: TablePlan, form: Form) -> Rule:
+    """What the compacted states of a plan's rows become, and how many fit in one statement.
 
     All rows that go are deleted before any comes: within the transaction, keys and values of unique keys that rows
     swap, and keys that the collation calls equal, are thus free when they are needed.
     """
-    deletes: dict[int, list[bytes]] = {}
-    inserts: dict[int, list[bytes]] = {}
-    upserts: dict[int, list[bytes]] = {}
-    for key, (state, number, values) in states.items():
-        plan = plans[number]
-        if state == GONE:
-            continue
-        if state == DELETED:
-            deletes.setdefault(number, []).append(key)
-        elif form.safe:
-            upserts.setdefault(number, []).append(values)
-        elif state == INSERTED:
-            inserts.setdefault(number, []).append(values)
-        elif plan.rewrite_existing or (state == REPLACED and plan.extra_columns):
-            deletes.setdefault(number, []).append(key)
-            inserts.setdefault(number, []).append(values)
-        else:
-            assert state in (UPDATED, REPLACED)
-            upserts.setdefault(number, []).append(values)
-    for number, keys in deletes.items():
-        yield from _delete(plans[number], keys, form)
-    for number, rows in upserts.items():
-        yield from _upsert(plans[number], rows, form)
-    for number, rows in inserts.items():
-        yield from _values(plans[number], b"INSERT", rows, b"", form)
+    renew = AS_DELETE | AS_INSERT
+    if form.safe:
+        kinds = (AS_UPSERT, AS_UPSERT, AS_DELETE, AS_UPSERT, 0)
+    elif plan.rewrite_existing:
+        kinds = (AS_INSERT, renew, AS_DELETE, renew, 0)
+    else:
+        kinds = (AS_INSERT, AS_UPSERT, AS_DELETE, renew if plan.extra_columns else AS_UPSERT, 0)
+    bytes_ = [_room(plan, kind, form) for kind in (DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS)]
+    in_list = max(1, min(form.rows, MAX_IN_LIST // max(1, len(plan.key_names))))
+    rows = (in_list, form.rows, form.rows)
+    return Rule(bytes(kinds), len(plan.key_names) > 1, (bytes_[0], bytes_[1], bytes_[2]), rows)
 
 
-def _upsert(plan: TablePlan, rows: Sequence[bytes], form: Form) -> Iterator[SQL]:
-    if form.safe and not plan.extra_columns:
-        # What stands in the way may be from beyond this range, and comes again later.
-        yield from _values(plan, b"REPLACE", rows, b"", form)
-        return
-    keys = {name.lower() for name in plan.key_names}
-    changed = [name for name in plan.write_names if name.lower() not in keys] or list(plan.write_names)
-    update = ",".join(f"{quote(name)}=VALUES({quote(name)})" for name in changed)
-    yield from _values(plan, b"INSERT", rows, f" ON DUPLICATE KEY UPDATE {update}".encode(), form)
+def _room(plan: TablePlan, kind: int, form: Form) -> int:
+    """Bytes for the rows of a statement."""
+    return form.limit - sum(map(len, _frame(plan, kind, form)))
 
 
-def _values(plan: TablePlan, verb: bytes, rows: Sequence[bytes], tail: bytes, form: Form) -> Iterator[SQL]:
+def for_group(plan: TablePlan, group: Group, form: Form) -> SQL:
+    """The statement that writes a group."""
+    head, tail = _frame(plan, group.kind, form)
+    return SQL(head + group.body + tail, plan.number)
+
+
+def _frame(plan: TablePlan, kind: int, form: Form) -> tuple[bytes, bytes]:
+    """What stands before and after the rows."""
+    if kind == DELETE_KEYS:
+        keys = ",".join(quote(name) for name in plan.key_names)
+        keys = f"({keys})" if len(plan.key_names) > 1 else keys
+        return f"DELETE FROM {qualified(*plan.target)} WHERE {keys} IN (".encode(), b")"
+    # What stands in the way in safe mode may be from beyond this range, and comes again later.
+    replace = kind == UPSERT_ROWS and form.safe and not plan.extra_columns
     columns = ",".join(quote(name) for name in plan.write_names)
-    head = verb + f" INTO {qualified(*plan.target)} ({columns}) VALUES ".encode()
-    for group in _groups(rows, form.limit - len(head) - len(tail), form.rows):
-        yield SQL(head + b",".join(group) + tail, plan.number)
+    head = f"{'REPLACE' if replace else 'INSERT'} INTO {qualified(*plan.target)} ({columns}) VALUES ".encode()
+    if kind == INSERT_ROWS or replace:
+        return head, b""
+    known = {name.lower() for name in plan.key_names}
+    changed = [name for name in plan.write_names if name.lower() not in known] or list(plan.write_names)
+    update = ",".join(f"{quote(name)}=VALUES({quote(name)})" for name in changed)
+    return head, f" ON DUPLICATE KEY UPDATE {update}".encode()
 
 
-def _delete(plan: TablePlan, keys: Sequence[bytes], form: Form) -> Iterator[SQL]:
-    columns = ",".join(quote(name) for name in plan.key_names)
-    if len(plan.key_names) > 1:
-        columns = f"({columns})"
-        keys = [b"(" + key + b")" for key in keys]
-    head = f"DELETE FROM {qualified(*plan.target)} WHERE {columns} IN (".encode()
-    most = max(1, min(form.rows, MAX_IN_LIST // len(plan.key_names)))
-    for group in _groups(keys, form.limit - len(head), most):
-        yield SQL(head + b",".join(group) + b")", plan.number)
-
-
-def _groups(items: Sequence[bytes], limit: int, most: int) -> Iterator[list[bytes]]:
-    """Cuts into groups of at most ``most`` items and about ``limit`` bytes; an item beyond the limit goes alone."""
-    group: list[bytes] = []
-    size = 0
-    for item in items:
-        if group and (size + len(item) > limit or len(group) >= most):
-            yield group
-            group, size = [], 0
-        group.append(item)
-        size += len(item) + 1
-    if group:
-        yield group
+def _of_kind(plan: TablePlan, kind: int, rows: Sequence[bytes], form: Form) -> Iterator[SQL]:
+    """The statements for whole rows, ``UPSERT_ROWS`` or ``INSERT_ROWS``."""
+    for group in cut(plan.number, kind, rows, _room(plan, kind, form), form.rows):
+        yield for_group(plan, group, form)
 
 
 def for_ordered(plans: Mapping[int, TablePlan], rows: Iterable[OrderedRow], form: Form) -> Iterator[SQL]:
     """The statements for the rows of one target table in their order; inserts that follow each other are joined."""
     waiting: list[bytes] = []
     plan: TablePlan | None = None
-    for op, number, position, before, after in rows:
+    for _, op, number, position, before, after in rows:
         if waiting and plan is not None and (op != compact.INSERT or number != plan.number):
             yield from _insert_ordered(plan, waiting, form)
             waiting = []
@@ -143,9 +131,9 @@ def for_ordered(plans: Mapping[int, TablePlan], rows: Iterable[OrderedRow], form
 
 def _insert_ordered(plan: TablePlan, rows: Sequence[bytes], form: Form) -> Iterator[SQL]:
     if form.safe and plan.key:
-        yield from _upsert(plan, rows, form)
+        yield from _of_kind(plan, UPSERT_ROWS, rows, form)
     else:
-        yield from _values(plan, b"INSERT", rows, b"", form)
+        yield from _of_kind(plan, INSERT_ROWS, rows, form)
 
 
 def _tuple(plan: TablePlan, image: Sequence[bytes]) -> bytes:
@@ -179,7 +167,7 @@ def _update_one(
 ) -> Iterator[SQL]:
     if form.safe and plan.key:
         yield _delete_one(plan, before, position, form)
-        yield from _upsert(plan, [_tuple(plan, after)], form)
+        yield from _of_kind(plan, UPSERT_ROWS, [_tuple(plan, after)], form)
         return
     assignments = b",".join(
         quote(name).encode() + b"=" + after[i] for name, i in zip(plan.write_names, plan.write, strict=True)

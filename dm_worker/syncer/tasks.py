@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import partial
 
 from pyspark import SparkContext
 
-from dm_worker.syncer import block, compact
 from dm_worker.syncer.apply import TargetSpec, apply_bucket
-from dm_worker.syncer.batch import COMPACT, Batch, BucketResult, Slice, TablePlan, Ticket
-from dm_worker.syncer.compact import DELETE, INSERT, UPDATE, ImpossibleChange
-from dm_worker.syncer.located import located
+from dm_worker.syncer.batch import Batch, BucketResult, Slice, TablePlan, Ticket
+from dm_worker.syncer.combine import Rule, combine
+from dm_worker.syncer.compact import ImpossibleChange
+from dm_worker.syncer.scatter import scatter
+from dm_worker.syncer.statements import rule_of
 from pkg import errors
-from pkg.binlog.events import event_from_bytes
-from pkg.binlog.position import Position
-from pkg.binlog.rows import RowDecoder
-from pkg.binlog.table_map import parse_table_map
 from pkg.errors import DMError
 
 #: Buckets of a small batch that are written at the same time by one task.
@@ -45,15 +42,6 @@ class Job:
     @property
     def safe(self) -> bool:
         return self.target.form.safe
-
-
-@dataclass(slots=True)
-class _Decoded:
-    """The rows of some slices, by target table."""
-
-    states: dict[int, compact.States] = field(default_factory=dict)
-    ordered: dict[int, list[block.OrderedRow]] = field(default_factory=dict)
-    changes: int = 0
 
 
 def run(context: SparkContext, batch: Batch, job: Job, *, small: bool, partitions: int) -> list[Outcome]:
@@ -79,93 +67,20 @@ def _small(job: Job, groups: Iterable[list[Slice]]) -> Iterator[Outcome]:
                 yield content
                 return
             blocks.setdefault(bucket, []).append(content)
+    rules = _rules(job)
     with ThreadPoolExecutor(SMALL_WRITERS) as pool:
-        yield from pool.map(lambda entry: _apply(job, *entry), blocks.items())
+        yield from pool.map(lambda entry: _apply(job, rules, *entry), blocks.items())
 
 
 def _scatter(job: Job, slices: Iterable[Slice]) -> Iterator[Block]:
     """Decodes slices and packs the rows of each bucket."""
     for part in slices:
         try:
-            yield from _packed(job, part)
+            for bucket, data in scatter(part, job.plans, job.buckets, safe=job.safe):
+                yield bucket, (part.order, data)
         except DMError as exc:
             # No bucket may write a batch that is not whole.
             yield from ((bucket, exc) for bucket in range(job.buckets))
-
-
-def _packed(job: Job, part: Slice) -> list[Block]:
-    decoded = decode(part, job.plans, safe=job.safe)
-    by_target = {plan.target_number: plan for plan in job.plans.values()}
-    seeds = {number: (plan.seed, plan.spread) for number, plan in by_target.items()}
-    states = block.scatter(decoded.states, seeds, job.buckets)
-    ordered: dict[int, dict[int, list[block.OrderedRow]]] = {}
-    for target, rows in decoded.ordered.items():
-        for row in rows:
-            for bucket, placed in _place(row, job.plans[row[1]], job.buckets):
-                ordered.setdefault(bucket, {}).setdefault(target, []).append(placed)
-    packed: list[Block] = []
-    for bucket in sorted(states.keys() | ordered.keys()):
-        # The changes of a slice are counted once, whatever buckets its rows fall into.
-        changes, decoded.changes = decoded.changes, 0
-        data = block.pack(states.get(bucket, {}), ordered.get(bucket, {}), changes)
-        packed.append((bucket, (part.order, data)))
-    return packed
-
-
-def _place(row: block.OrderedRow, plan: TablePlan, buckets: int) -> list[tuple[int, block.OrderedRow]]:
-    """The bucket of an ordered row; an update that moves a row to another bucket becomes a delete and an insert."""
-    if not plan.spread:
-        return [(block.whole_table_bucket(plan.seed, buckets), row)]
-    op, number, position, before, after = row
-    old, new = (
-        None if image is None else compact.bucket_of(b",".join([image[i] for i in plan.key]), plan.seed, buckets)
-        for image in (before, after)
-    )
-    if op == UPDATE and old is not None and new is not None and old != new:
-        return [(old, (DELETE, number, position, before, None)), (new, (INSERT, number, position, None, after))]
-    bucket = new if old is None else old
-    assert bucket is not None
-    return [(bucket, row)]
-
-
-@lru_cache(maxsize=4096)
-def _decoder(table_map: bytes, columns: tuple[object, ...], key: tuple[int, ...], write: tuple[int, ...]) -> RowDecoder:
-    return RowDecoder(parse_table_map(event_from_bytes(table_map)), columns, key=key, write=write)  # type: ignore[arg-type]
-
-
-def decode(part: Slice, plans: Mapping[int, TablePlan], *, safe: bool) -> _Decoded:
-    """The rows of a slice, compacted where the table allows it. Raises DMError naming table and position."""
-    decoded = _Decoded()
-    used = {number: plans[number] for number in part.plan_numbers()}
-    decoders = {n: _decoder(plan.table_map, plan.columns, plan.key, plan.write) for n, plan in used.items()}
-    compacted = {
-        n: (decoders[n].changes, decoded.states.setdefault(plan.target_number, {}))
-        for n, plan in used.items()
-        if plan.mode == COMPACT
-    }
-    changes = 0
-    absorb = compact.absorb
-    number, position = 0, 0
-
-    def where() -> str:
-        return f"rows event that ends at {Position(part.file, position)}"
-
-    try:
-        for data, number, position in part.events():
-            entry = compacted.get(number)
-            if entry is not None:
-                changes += absorb(entry[1], number, entry[0](data), safe=safe)
-                continue
-            rows = decoded.ordered.setdefault(used[number].target_number, [])
-            for op, before, after in decoders[number].images(data):
-                rows.append((op, number, position, before, after))
-                changes += 1
-    except ImpossibleChange as exc:
-        raise located(exc.to_error(used[number].target, used[number].source), where()) from exc
-    except DMError as exc:
-        raise located(exc, where()) from exc
-    decoded.changes = changes
-    return decoded
 
 
 def _gather(job: Job, blocks: Iterable[Block]) -> Iterator[Outcome]:
@@ -176,13 +91,18 @@ def _gather(job: Job, blocks: Iterable[Block]) -> Iterator[Outcome]:
             yield content
             return
         buckets.setdefault(bucket, []).append(content)
+    rules = _rules(job)
     for bucket, packed in buckets.items():
-        yield _apply(job, bucket, packed)
+        yield _apply(job, rules, bucket, packed)
 
 
-def _apply(job: Job, bucket: int, packed: list[tuple[int, bytes]]) -> Outcome:
+def _rules(job: Job) -> dict[int, Rule]:
+    return {number: rule_of(plan, job.target.form) for number, plan in job.plans.items()}
+
+
+def _apply(job: Job, rules: Mapping[int, Rule], bucket: int, packed: list[tuple[int, bytes]]) -> Outcome:
     try:
-        content = block.combine(packed, safe=job.safe)
+        content = combine(packed, rules, safe=job.safe)
         return apply_bucket(job.target, job.ticket, bucket, content, job.plans)
     except ImpossibleChange as exc:
         plan = job.plans[exc.plan]

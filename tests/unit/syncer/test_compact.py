@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import zlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_worker.syncer import block, compact
+from dm_worker.syncer import compact
 from dm_worker.syncer.compact import DELETE, DELETED, GONE, INSERT, INSERTED, REPLACED, UPDATE, UPDATED
 
 Rows = dict[bytes, bytes]
@@ -73,16 +74,15 @@ def test_compacted_slices_leave_the_rows_that_single_changes_leave(
 ) -> None:
     start, changes = history
     edges = [0, *sorted(min(cut, len(changes)) for cut in cuts), len(changes)]
-    blocks: dict[int, list[tuple[int, bytes]]] = {}
-    for order, (low, high) in enumerate(itertools.pairwise(edges)):
+    merged: dict[int, compact.States] = {}
+    for low, high in itertools.pairwise(edges):
         states: compact.States = {}
         assert compact.absorb(states, 7, changes[low:high]) == high - low
-        for bucket, tables in block.scatter({1: states}, {1: (99, True)}, buckets).items():
-            blocks.setdefault(bucket, []).append((order, block.pack(tables, {}, 1)))
+        for key, entry in states.items():
+            compact.merge(merged.setdefault(zlib.crc32(key, 99) % buckets, {}), [(key, *entry)])
     rows = dict(start)
-    for packed in blocks.values():
-        for states in block.combine(reversed(packed), safe=False).states.values():
-            write(rows, states, safe=False)
+    for states in merged.values():
+        write(rows, states, safe=False)
     assert rows == serial(start, changes)
 
 
@@ -142,8 +142,3 @@ def test_contradicting_changes_of_merged_shards_are_an_error(
     error = caught.value.to_error(("d", "t"), ("s", "t2"))
     assert error.workaround
     assert "`t`" in error.message
-
-
-def test_bucket_hash_is_stable_across_processes() -> None:
-    # An intent that is done again by another process must find every row in its old bucket.
-    assert [compact.bucket_of(b"%d" % i, 12345, 16) for i in range(6)] == [9, 15, 5, 3, 0, 6]

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from dm_worker.syncer import statements
+from dm_worker.syncer import combine, compact, statements
 from dm_worker.syncer.batch import COMPACT, ORDERED, Batch, TablePlan
 from dm_worker.syncer.block import OrderedRow
 from dm_worker.syncer.compact import DELETE, DELETED, GONE, INSERT, INSERTED, REPLACED, UPDATE, UPDATED
@@ -121,7 +121,12 @@ HEAD = "INTO `d`.`t` (`id`,`v`,`n`) VALUES "
 
 
 def texts(made: TablePlan, form: Form) -> list[str]:
-    return [sql.text.decode() for sql in statements.for_states({1: made}, STATES, form)]
+    return [sql.text.decode() for sql in _statements(made, STATES, form)]
+
+
+def _statements(made: TablePlan, states: compact.States, form: Form) -> list[statements.SQL]:
+    groups = combine.groups_of(states, {1: statements.rule_of(made, form)})
+    return [statements.for_group(made, group, form) for group in groups]
 
 
 def test_forms_of_a_table_with_one_key() -> None:
@@ -159,7 +164,7 @@ def test_extra_columns_of_the_target_keep_their_values_unless_the_row_was_replac
 def test_statements_are_cut_by_bytes_and_single_rows_when_asked() -> None:
     states = {b"%d" % i: (INSERTED, 1, b"(%d,'%b',0)" % (i, b"x" * 50)) for i in range(10)}
     for form, count in ((Form(limit=200), 5), (Form(multiple=False), 10), (Form(), 1)):
-        made = list(statements.for_states({1: plan(KEYED)}, states, form))
+        made = _statements(plan(KEYED), states, form)
         assert len(made) == count
         assert sum(sql.text.count(b"xxx,") + sql.text.count(b"x'") for sql in made) == 10
 
@@ -167,10 +172,10 @@ def test_statements_are_cut_by_bytes_and_single_rows_when_asked() -> None:
 def test_rows_without_key_are_matched_byte_by_byte_and_must_be_there() -> None:
     made = plan(table(ID, V))
     rows: list[OrderedRow] = [
-        (INSERT, 1, 10, None, [b"1", b"'a'"]),
-        (INSERT, 1, 20, None, [b"2", b"NULL"]),
-        (UPDATE, 1, 30, [b"1", b"'a'"], [b"1", b"'{}'"]),
-        (DELETE, 1, 40, [b"2", b"NULL"], None),
+        (0, INSERT, 1, 10, None, [b"1", b"'a'"]),
+        (1, INSERT, 1, 20, None, [b"2", b"NULL"]),
+        (2, UPDATE, 1, 30, [b"1", b"'a'"], [b"1", b"'{}'"]),
+        (3, DELETE, 1, 40, [b"2", b"NULL"], None),
     ]
     found = list(statements.for_ordered({1: made}, rows, Form()))
     text = "CAST(CONVERT(`v` USING utf8mb4) AS BINARY) <=> CAST(CONVERT({} USING utf8mb4) AS BINARY)"

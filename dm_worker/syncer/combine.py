@@ -1,0 +1,133 @@
+"""From the blocks of one bucket to groups of SQL rows: what each statement will write. Pure."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dm_worker.syncer import block, compact
+from dm_worker.syncer.block import OrderedRow
+
+#: Kinds of groups, in the order in which they run.
+DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS = 0, 1, 2
+#: What a state becomes: flags to be combined, one per kind.
+AS_DELETE, AS_UPSERT, AS_INSERT = 1 << DELETE_KEYS, 1 << UPSERT_ROWS, 1 << INSERT_ROWS
+
+
+class Rule(NamedTuple):
+    """How the states of one plan become groups.
+
+    ``kinds`` has the flags ``AS_…`` of each state (INSERTED, UPDATED, DELETED, REPLACED, GONE). ``wrap``: keys are put
+    in parentheses. ``most_bytes`` and ``most_rows`` limit a group of each kind; a row beyond the limit goes alone.
+    """
+
+    kinds: bytes
+    wrap: bool
+    most_bytes: tuple[int, int, int]
+    most_rows: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The rows of one statement: SQL tuples or keys joined by commas, without the statement's head and tail.
+
+    ``cuts`` holds where each row ends in ``body``, as unsigned 32-bit little-endian numbers; the next row begins one
+    byte later.
+    """
+
+    plan: int
+    kind: int
+    body: bytes
+    cuts: bytes
+    count: int
+
+    def rows(self) -> list[bytes]:
+        """The single rows."""
+        start, found = 0, []
+        for cut in memoryview(self.cuts).cast("I"):
+            found.append(self.body[start:cut])
+            start = cut + 1
+        return found
+
+
+@dataclass(slots=True)
+class Content:
+    """What one bucket is to write: groups in the order to run them, then the rows that keep their order, per target
+    table. ``changes`` is the number of row changes that they stand for. A row's sequence is unique within the bucket
+    and follows the binlog across tables."""
+
+    groups: list[Group] = field(default_factory=list)
+    ordered: dict[int, list[OrderedRow]] = field(default_factory=dict)
+    changes: int = 0
+
+
+def combine(blocks: Iterable[tuple[int, bytes]], rules: Mapping[int, Rule], *, safe: bool = False) -> Content:
+    """Merges the blocks (slice order, bytes) of one bucket in slice order.
+
+    Within a target table all DELETE groups come before UPSERT groups, and these before INSERT groups: keys and values
+    that rows give up are free when other rows need them. Raises ``ImpossibleChange``, and ``ValueError`` for bytes
+    that are no block.
+    """
+    content = Content()
+    states: dict[int, compact.States] = {}
+    for order, data in sorted(blocks):
+        content.changes += block.changes_of(data)
+        for target, packed, rows in block.sections(data):
+            if packed:
+                compact.merge(states.setdefault(target, {}), packed, safe=safe)
+            if rows:
+                content.ordered.setdefault(target, []).extend(_in_bucket(order, rows))
+    for target in sorted(states):
+        content.groups += groups_of(states[target], rules)
+    return content
+
+
+def _in_bucket(order: int, rows: Iterable[OrderedRow]) -> Iterator[OrderedRow]:
+    """The rows of one slice with sequences that go on over slices."""
+    for row in rows:
+        yield (order << 64 | row[0], *row[1:])
+
+
+def groups_of(states: compact.States, rules: Mapping[int, Rule]) -> list[Group]:
+    """The groups of one target table, by kind, then by plan."""
+    rows: tuple[dict[int, list[bytes]], ...] = ({}, {}, {})
+    for key, (state, number, values) in states.items():
+        rule = rules[number]
+        flags = rule.kinds[state]
+        if flags & AS_DELETE:
+            rows[DELETE_KEYS].setdefault(number, []).append(b"(%b)" % key if rule.wrap else key)
+        if flags & AS_UPSERT:
+            rows[UPSERT_ROWS].setdefault(number, []).append(values)
+        if flags & AS_INSERT:
+            rows[INSERT_ROWS].setdefault(number, []).append(values)
+    return [
+        group
+        for kind, by_plan in enumerate(rows)
+        for number in sorted(by_plan)
+        for group in cut(number, kind, by_plan[number], rules[number].most_bytes[kind], rules[number].most_rows[kind])
+    ]
+
+
+def cut(plan: int, kind: int, rows: Sequence[bytes], most_bytes: int, most_rows: int) -> Iterator[Group]:
+    """Cuts rows into groups of at most ``most_rows`` and about ``most_bytes``; a row beyond that goes alone."""
+    group: list[bytes] = []
+    size = 0
+    for row in rows:
+        if group and (size + len(row) > most_bytes or len(group) >= most_rows):
+            yield _group(plan, kind, group)
+            group, size = [], 0
+        group.append(row)
+        size += len(row) + 1
+    if group:
+        yield _group(plan, kind, group)
+
+
+def _group(plan: int, kind: int, rows: Sequence[bytes]) -> Group:
+    cuts = array("I")
+    end = -1
+    for row in rows:
+        end += len(row) + 1
+        cuts.append(end)
+    return Group(plan, kind, b",".join(rows), cuts.tobytes(), len(rows))

@@ -1,0 +1,175 @@
+"""From the events of a slice to one block per bucket: decoding, compaction, placement. Pure."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+
+from dm_worker.syncer import block, compact
+from dm_worker.syncer.batch import COMPACT, Slice, TablePlan
+from dm_worker.syncer.block import OrderedRow
+from dm_worker.syncer.compact import DELETE, INSERT, UPDATE, ImpossibleChange
+from dm_worker.syncer.located import located
+from pkg.binlog.events import event_from_bytes
+from pkg.binlog.position import Position
+from pkg.binlog.rows import RowDecoder
+from pkg.binlog.table_map import parse_table_map
+from pkg.errors import DMError
+
+#: Bucket → its sections.
+Sections = dict[int, list[bytes]]
+
+
+def scatter(
+    part: Slice, plans: Mapping[int, TablePlan], buckets: int, *, safe: bool = False
+) -> list[tuple[int, bytes]]:
+    """The rows of a slice as (bucket, block), by ascending bucket. Raises DMError naming table and position."""
+    used = {number: plans[number] for number in part.plan_numbers()}
+    decoders = {number: decoder_of(plan) for number, plan in used.items()}
+    placed: Sections = {}
+    changes = _compacted(part, used, decoders, buckets, placed, safe=safe)
+    changes += _ordered(part, used, decoders, buckets, placed)
+    blocks = []
+    for bucket in sorted(placed):
+        # The changes of a slice are counted once, whatever buckets its rows fall into.
+        blocks.append((bucket, block.HEADER.pack(changes) + b"".join(placed[bucket])))
+        changes = 0
+    return blocks
+
+
+def decoder_of(plan: TablePlan) -> RowDecoder:
+    """The decoder of a plan's rows, kept by the process. Raises DMError when structure and table map differ."""
+    return _decoder(plan.table_map, plan.columns, plan.key, plan.write)
+
+
+@lru_cache(maxsize=4096)
+def _decoder(table_map: bytes, columns: tuple[object, ...], key: tuple[int, ...], write: tuple[int, ...]) -> RowDecoder:
+    return RowDecoder(parse_table_map(event_from_bytes(table_map)), columns, key=key, write=write)  # type: ignore[arg-type]
+
+
+def row_hash(plan: TablePlan, key: bytes) -> int:
+    """Where a row belongs: ``row hash % buckets`` is its bucket, on every machine and after every start."""
+    return zlib.crc32(key, plan.seed) if plan.spread else plan.seed
+
+
+class _Place:
+    """Where in the binlog the work is, for error messages."""
+
+    def __init__(self, part: Slice, plans: Mapping[int, TablePlan]) -> None:
+        self._file = part.file
+        self._plans = plans
+        self.plan = 0
+        self.position = 0
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """Errors come out as DMError with the place in their message."""
+        try:
+            yield
+        except ImpossibleChange as exc:
+            plan = self._plans[self.plan]
+            raise located(exc.to_error(plan.target, plan.source), str(self)) from exc
+        except DMError as exc:
+            raise located(exc, str(self)) from exc
+
+    def __str__(self) -> str:
+        return f"rows event that ends at {Position(self._file, self.position)}"
+
+
+def _compacted(
+    part: Slice,
+    plans: Mapping[int, TablePlan],
+    decoders: Mapping[int, RowDecoder],
+    buckets: int,
+    placed: Sections,
+    *,
+    safe: bool,
+) -> int:
+    """Folds the rows of compacted tables and places them; returns how many changes there were."""
+    states: dict[int, compact.States] = {}
+    wanted = {
+        number: (decoders[number].changes, states.setdefault(plan.target_number, {}))
+        for number, plan in plans.items()
+        if plan.mode == COMPACT
+    }
+    if not wanted:
+        return 0
+    changes = 0
+    place = _Place(part, plans)
+    absorb = compact.absorb
+    with place.located():
+        for data, place.plan, place.position in part.events():
+            entry = wanted.get(place.plan)
+            if entry is not None:
+                changes += absorb(entry[1], place.plan, entry[0](data), safe=safe)
+    by_target = {plan.target_number: plan for plan in plans.values()}
+    for target in sorted(states):
+        _place_states(by_target[target], states[target], buckets, placed)
+    return changes
+
+
+def _place_states(plan: TablePlan, states: compact.States, buckets: int, placed: Sections) -> None:
+    records: dict[int, list[bytes]] = {}
+    record = block.state_record
+    for key, (state, number, values) in states.items():
+        place = row_hash(plan, key)
+        records.setdefault(place % buckets, []).append(record(number, state, place, key, values))
+    for bucket, found in records.items():
+        placed.setdefault(bucket, []).append(block.section(plan.target_number, block.STATES, found))
+
+
+def _ordered(
+    part: Slice,
+    plans: Mapping[int, TablePlan],
+    decoders: Mapping[int, RowDecoder],
+    buckets: int,
+    placed: Sections,
+) -> int:
+    """Places the rows of tables that keep their order; returns how many changes there were.
+
+    A row's sequence is ``event number << 32 | row number in the event``: rows of several tables in one bucket can be
+    brought into binlog order again.
+    """
+    wanted = {number: plan for number, plan in plans.items() if plan.mode != COMPACT}
+    if not wanted:
+        return 0
+    changes = 0
+    place = _Place(part, plans)
+    records: dict[tuple[int, int], list[bytes]] = {}
+    with place.located():
+        for event, (data, place.plan, place.position) in enumerate(part.events()):
+            plan = wanted.get(place.plan)
+            if plan is None:
+                continue
+            images = decoders[plan.number].images(data)
+            changes += len(images)
+            for n, (op, before, after) in enumerate(images):
+                row = (event << 32 | n, op, plan.number, place.position, before, after)
+                for where, moved in _moves(row, plan, buckets):
+                    kept = records.setdefault((where % buckets, plan.target_number), [])
+                    kept.append(block.row_record(moved, where))
+    for (bucket, target), kept in sorted(records.items()):
+        placed.setdefault(bucket, []).append(block.section(target, block.ROWS, kept))
+    return changes
+
+
+def _moves(row: OrderedRow, plan: TablePlan, buckets: int) -> list[tuple[int, OrderedRow]]:
+    """(row hash, row); an update that moves a row to another bucket becomes a delete and an insert."""
+    if not plan.spread:
+        return [(plan.seed, row)]
+    sequence, op, number, position, before, after = row
+    old, new = (None if image is None else row_hash(plan, _key(plan, image)) for image in (before, after))
+    if op == UPDATE and old is not None and new is not None and old % buckets != new % buckets:
+        return [
+            (old, (sequence, DELETE, number, position, before, None)),
+            (new, (sequence, INSERT, number, position, None, after)),
+        ]
+    where = new if old is None else old
+    assert where is not None
+    return [(where, row)]
+
+
+def _key(plan: TablePlan, image: list[bytes]) -> bytes:
+    return b",".join([image[i] for i in plan.key])
