@@ -61,10 +61,11 @@ def rule_of(plan: TablePlan, form: Form) -> Rule:
     renew = AS_DELETE | AS_INSERT
     if form.safe:
         kinds = (AS_UPSERT, AS_UPSERT, AS_DELETE, AS_UPSERT, 0)
-    elif plan.rewrite_existing:
-        kinds = (AS_INSERT, renew, AS_DELETE, renew, 0)
     else:
-        kinds = (AS_INSERT, AS_UPSERT, AS_DELETE, renew if plan.extra_columns else AS_UPSERT, 0)
+        # With ties, an update that changes a value of a further unique key comes as a replacement.
+        updated = renew if plan.rewrite_existing and not plan.ties else AS_UPSERT
+        replaced = renew if plan.rewrite_existing or plan.extra_columns else AS_UPSERT
+        kinds = (AS_INSERT, updated, AS_DELETE, replaced, 0)
     bytes_ = [_room(plan, kind, form) for kind in (DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS)]
     in_list = max(1, min(form.rows, MAX_IN_LIST // max(1, len(plan.key_names))))
     rows = (in_list, form.rows, form.rows)
