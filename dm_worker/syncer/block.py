@@ -58,7 +58,7 @@ def sections(data: bytes) -> Iterator[tuple[int, list[PackedState], list[Ordered
                 states, at = _states(data, at, count)
                 yield target, states, []
             elif kind == ROWS:
-                rows, at = _rows(data, at, count)
+                rows, at = rows_at(data, at, count)
                 yield target, [], rows
             else:
                 raise ValueError(f"a block has no sections of kind {kind}")
@@ -90,7 +90,8 @@ def _states(data: bytes, at: int, count: int) -> tuple[list[PackedState], int]:
     return states, at
 
 
-def _rows(data: bytes, at: int, count: int) -> tuple[list[OrderedRow], int]:
+def rows_at(data: bytes, at: int, count: int) -> tuple[list[OrderedRow], int]:
+    """``count`` rows from ``at`` on, and where they end."""
     rows: list[OrderedRow] = []
     for _ in range(count):
         sequence, plan, op, _hash, length = ROW.unpack_from(data, at)

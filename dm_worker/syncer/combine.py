@@ -5,10 +5,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import NamedTuple
 
 from dm_worker.syncer import block, compact
 from dm_worker.syncer.block import OrderedRow
+from dm_worker.syncer.compact import ImpossibleChange
+from pkg.binlog.rows import KERNEL
 
 #: Kinds of groups, in the order in which they run.
 DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS = 0, 1, 2
@@ -63,13 +66,21 @@ class Content:
     changes: int = 0
 
 
-def combine(blocks: Iterable[tuple[int, bytes]], rules: Mapping[int, Rule], *, safe: bool = False) -> Content:
+def combine(
+    blocks: Iterable[tuple[int, bytes]],
+    rules: Mapping[int, Rule],
+    *,
+    safe: bool = False,
+    kernel: ModuleType | None = KERNEL,
+) -> Content:
     """Merges the blocks (slice order, bytes) of one bucket in slice order.
 
     Within a target table all DELETE groups come before UPSERT groups, and these before INSERT groups: keys and values
-    that rows give up are free when other rows need them. Raises ``ImpossibleChange``, and ``ValueError`` for bytes
-    that are no block.
+    that rows give up are free when other rows need them. ``kernel``: the compiled row kernel, None for Python.
+    Raises ``ImpossibleChange``, and ``ValueError`` for bytes that are no block.
     """
+    if kernel is not None:
+        return _combine_natively(kernel, sorted(blocks), rules, safe=safe)
     content = Content()
     states: dict[int, compact.States] = {}
     for order, data in sorted(blocks):
@@ -81,6 +92,21 @@ def combine(blocks: Iterable[tuple[int, bytes]], rules: Mapping[int, Rule], *, s
                 content.ordered.setdefault(target, []).extend(_in_bucket(order, rows))
     for target in sorted(states):
         content.groups += groups_of(states[target], rules)
+    return content
+
+
+def _combine_natively(
+    kernel: ModuleType, blocks: Sequence[tuple[int, bytes]], rules: Mapping[int, Rule], *, safe: bool
+) -> Content:
+    try:
+        changes, groups, places = kernel.combine(tuple(data for _, data in blocks), dict(rules), safe)
+    except kernel.Impossible as exc:
+        raise ImpossibleChange(*exc.args) from None
+    content = Content([Group(*group) for group in groups], changes=changes)
+    for number, target, count, at in places:
+        order, data = blocks[number]
+        rows, _ = block.rows_at(data, at, count)
+        content.ordered.setdefault(target, []).extend(_in_bucket(order, rows))
     return content
 
 

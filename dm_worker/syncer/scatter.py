@@ -2,34 +2,49 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
+from types import ModuleType
 
 from dm_worker.syncer import block, compact
 from dm_worker.syncer.batch import COMPACT, Slice, TablePlan
 from dm_worker.syncer.block import OrderedRow
 from dm_worker.syncer.compact import DELETE, INSERT, UPDATE, ImpossibleChange
 from dm_worker.syncer.located import located
+from pkg.binlog.cursor import MALFORMED
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.position import Position
-from pkg.binlog.rows import RowDecoder
+from pkg.binlog.rows import KERNEL, RowDecoder
 from pkg.binlog.table_map import parse_table_map
 from pkg.errors import DMError
+from pkg.mysql.schema import Column
 
 #: Bucket → its sections.
 Sections = dict[int, list[bytes]]
 
 
 def scatter(
-    part: Slice, plans: Mapping[int, TablePlan], buckets: int, *, safe: bool = False
+    part: Slice,
+    plans: Mapping[int, TablePlan],
+    buckets: int,
+    *,
+    safe: bool = False,
+    kernel: ModuleType | None = KERNEL,
 ) -> list[tuple[int, bytes]]:
-    """The rows of a slice as (bucket, block), by ascending bucket. Raises DMError naming table and position."""
+    """The rows of a slice as (bucket, block), by ascending bucket. Raises DMError naming table and position.
+
+    ``kernel``: the compiled row kernel, None for the Python code.
+    """
     used = {number: plans[number] for number in part.plan_numbers()}
-    decoders = {number: decoder_of(plan) for number, plan in used.items()}
+    decoders = {number: decoder_of(plan, kernel) for number, plan in used.items()}
     placed: Sections = {}
-    changes = _compacted(part, used, decoders, buckets, placed, safe=safe)
+    if kernel is None:
+        changes = _compacted(part, used, decoders, buckets, placed, safe=safe)
+    else:
+        changes = _compacted_natively(kernel, part, used, decoders, buckets, placed, safe=safe)
     changes += _ordered(part, used, decoders, buckets, placed)
     blocks = []
     for bucket in sorted(placed):
@@ -39,14 +54,20 @@ def scatter(
     return blocks
 
 
-def decoder_of(plan: TablePlan) -> RowDecoder:
+def decoder_of(plan: TablePlan, kernel: ModuleType | None = KERNEL) -> RowDecoder:
     """The decoder of a plan's rows, kept by the process. Raises DMError when structure and table map differ."""
-    return _decoder(plan.table_map, plan.columns, plan.key, plan.write)
+    return _decoder(plan.table_map, plan.columns, plan.key, plan.write, kernel)
 
 
 @lru_cache(maxsize=4096)
-def _decoder(table_map: bytes, columns: tuple[object, ...], key: tuple[int, ...], write: tuple[int, ...]) -> RowDecoder:
-    return RowDecoder(parse_table_map(event_from_bytes(table_map)), columns, key=key, write=write)  # type: ignore[arg-type]
+def _decoder(
+    table_map: bytes,
+    columns: tuple[Column, ...],
+    key: tuple[int, ...],
+    write: tuple[int, ...],
+    kernel: ModuleType | None,
+) -> RowDecoder:
+    return RowDecoder(parse_table_map(event_from_bytes(table_map)), columns, key=key, write=write, kernel=kernel)
 
 
 def row_hash(plan: TablePlan, key: bytes) -> int:
@@ -104,20 +125,57 @@ def _compacted(
             entry = wanted.get(place.plan)
             if entry is not None:
                 changes += absorb(entry[1], place.plan, entry[0](data), safe=safe)
-    by_target = {plan.target_number: plan for plan in plans.values()}
     for target in sorted(states):
-        _place_states(by_target[target], states[target], buckets, placed)
+        _place_states(target, states[target], plans, buckets, placed)
     return changes
 
 
-def _place_states(plan: TablePlan, states: compact.States, buckets: int, placed: Sections) -> None:
+def _place_states(
+    target: int, states: compact.States, plans: Mapping[int, TablePlan], buckets: int, placed: Sections
+) -> None:
     records: dict[int, list[bytes]] = {}
     record = block.state_record
     for key, (state, number, values) in states.items():
-        place = row_hash(plan, key)
+        place = row_hash(plans[number], key)
         records.setdefault(place % buckets, []).append(record(number, state, place, key, values))
     for bucket, found in records.items():
-        placed.setdefault(bucket, []).append(block.section(plan.target_number, block.STATES, found))
+        placed.setdefault(bucket, []).append(block.section(target, block.STATES, found))
+
+
+def _compacted_natively(
+    kernel: ModuleType,
+    part: Slice,
+    plans: Mapping[int, TablePlan],
+    decoders: Mapping[int, RowDecoder],
+    buckets: int,
+    placed: Sections,
+    *,
+    safe: bool,
+) -> int:
+    """The same as :func:`_compacted` by the compiled kernel."""
+    specs = {
+        number: (decoders[number].readers, decoders[number].prepare, plan.target_number, plan.seed, plan.spread, None)
+        for number, plan in plans.items()
+        if plan.mode == COMPACT
+    }
+    if not specs:
+        return 0
+    try:
+        changes, sections = kernel.scatter(part.data, part.index, specs, buckets, safe)
+    except kernel.EventError as exc:
+        event, cause = exc.args
+        place = _Place(part, plans)
+        data, place.plan, place.position = next(itertools.islice(part.events(), event, None))
+        with place.located():
+            if isinstance(cause, kernel.Impossible):
+                raise ImpossibleChange(*cause.args) from None
+            if isinstance(cause, MALFORMED):
+                raise decoders[place.plan].malformed(data, "", cause) from cause
+            raise cause from None
+    for bucket, found in sections.items():
+        placed.setdefault(bucket, []).append(found)
+    count: int = changes
+    return count
 
 
 def _ordered(
