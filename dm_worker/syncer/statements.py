@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from dm_worker.syncer import compact
 from dm_worker.syncer.batch import TablePlan
@@ -107,8 +108,22 @@ def _of_kind(plan: TablePlan, kind: int, rows: Sequence[bytes], form: Form) -> I
         yield for_group(plan, group, form)
 
 
+def in_order(
+    plans: Mapping[int, TablePlan], ordered: Mapping[int, Sequence[OrderedRow]]
+) -> Iterator[Sequence[OrderedRow]]:
+    """The rows that keep their order, put together where they keep it among each other: those of one target table,
+    or of the tables of one family."""
+    runs: dict[int | str, list[Sequence[OrderedRow]]] = {}
+    for target, rows in ordered.items():
+        family = plans[rows[0][2]].family
+        runs.setdefault(family or target, []).append(rows)
+    for parts in runs.values():
+        # Several blocks of one slice may hold rows of one bucket.
+        yield sorted((row for rows in parts for row in rows), key=itemgetter(0))
+
+
 def for_ordered(plans: Mapping[int, TablePlan], rows: Iterable[OrderedRow], form: Form) -> Iterator[SQL]:
-    """The statements for the rows of one target table in their order; inserts that follow each other are joined."""
+    """The statements for rows in their order; inserts into one table that follow each other are joined."""
     waiting: list[bytes] = []
     plan: TablePlan | None = None
     for _, op, number, position, before, after in rows:

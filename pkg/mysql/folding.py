@@ -130,9 +130,7 @@ def _first_level(charset: str, collation: str, *, single: bool) -> str:
 
 def _bytes_per_character(conn: Connection[Any], charset: str) -> int:
     """The most that a character takes; 0 for a charset that the server does not have."""
-    rows = query(
-        conn, "SELECT MAXLEN FROM information_schema.CHARACTER_SETS WHERE CHARACTER_SET_NAME = %s", (charset,)
-    )
+    rows = query(conn, "SELECT MAXLEN FROM information_schema.CHARACTER_SETS WHERE CHARACTER_SET_NAME = %s", (charset,))
     return int(rows[0][0]) if rows else 0
 
 
