@@ -37,7 +37,8 @@ def state_record(plan: int, state: int, row_hash: int, key: bytes, values: bytes
 def row_record(row: OrderedRow, row_hash: int) -> bytes:
     """One row for a section of kind ``ROWS``."""
     sequence, op, plan, position, before, after = row
-    body = marshal.dumps((position, before, after))
+    # Later versions write how often an object is referred to: the bytes would not depend on the row alone.
+    body = marshal.dumps((position, before, after), 2)
     return ROW.pack(sequence, plan, op, row_hash, len(body)) + body
 
 

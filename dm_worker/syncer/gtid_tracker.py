@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from pkg.binlog import gtid
-from pkg.binlog.events import Event, parse_gtid
-
-#: Transactions are merged into the set in groups: most are the next of their source, and nobody asks for every text.
-_PENDING = 10_000
 
 
 class ExecutedGtids:
@@ -16,29 +12,21 @@ class ExecutedGtids:
         """Raises 11093 or its like for text that is no GTID set of this flavor."""
         self._flavor = flavor
         self._set = gtid.parse_gtid_set(text, flavor)
-        self._pending: list[Event] = []
-        self._text = str(self._set)
+        self._text: str | None = None
 
-    def add(self, event: Event) -> None:
-        """The transaction that ``event`` began has ended."""
-        self._pending.append(event)
-        if len(self._pending) >= _PENDING:
-            self._merge()
+    def add(self, text: str) -> None:
+        """Transactions that have ended: one GTID, or a MySQL source's run of them."""
+        self._set.add(text)
+        self._text = None
 
     def text(self) -> str:
         """The set's canonical text."""
-        if self._pending:
-            self._merge()
+        if self._text is None:
+            self._text = str(self._set)
         return self._text
 
-    def text_with(self, event: Event) -> str:
-        """The set's text as if the transaction that ``event`` began had ended."""
+    def text_with(self, text: str) -> str:
+        """The set's text as if the transaction ``text`` had ended."""
         more = gtid.parse_gtid_set(self.text(), self._flavor)
-        more.add(parse_gtid(event).text)
+        more.add(text)
         return str(more)
-
-    def _merge(self) -> None:
-        for event in self._pending:
-            self._set.add(parse_gtid(event).text)
-        self._pending.clear()
-        self._text = str(self._set)

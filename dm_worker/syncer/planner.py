@@ -3,17 +3,23 @@
 Rows events are passed on as bytes; what is looked at are the events that matter to order: GTID, BEGIN, TABLE_MAP,
 XID, QUERY, ROTATE. The structure of a table is asked for once per distinct TABLE_MAP, through ``resolve``.
 
+All that is read and not yet given out is on the tape (:mod:`tape`). The compiled tape takes ordinary events out of raw
+bytes by itself (:meth:`Planner.scan`); :meth:`Planner.feed` handles every event, and both lead to the same batches.
+
 A batch ends at the end of a transaction whenever it can. A transaction beyond the budget is cut inside, and the cut
 is part of the location: reading again from the transaction's start, that many rows events are passed over.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 from dm_worker.syncer.batch import Batch, Slice, TablePlan
+from dm_worker.syncer.savepoints import Savepoint, Savepoints, savepoint_word
+from dm_worker.syncer.tape import CLOSE, CUT, FILTERED, ScanningTape, Tape, gtid_text, new_tape
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog import events as ev
@@ -29,17 +35,19 @@ _FL_STANDALONE = 1
 #: With binlog_alter_two_phase an ALTER is logged when it begins and when it ends; only its COMMIT has an effect.
 _FL_GROUP_COMMIT_ID, _FL_START_ALTER, _FL_ROLLBACK_ALTER = 2, 2, 8
 _GTID_EVENTS = frozenset({c.GTID_EVENT, c.ANONYMOUS_GTID_EVENT, c.MARIADB_GTID_EVENT})
+#: MariaDB marks a transaction that XA PREPARE ends.
+_FL_PREPARED_XA = 64
 _QUERY_EVENTS = frozenset({c.QUERY_EVENT, c.MARIADB_QUERY_COMPRESSED_EVENT})
 
 
 class GtidTracker(Protocol):
-    """The executed GTID set, fed with the GTID events of finished transactions."""
+    """The executed GTID set, fed with the GTIDs of finished transactions, or runs of them, as servers write them."""
 
-    def add(self, event: Event) -> None: ...
+    def add(self, text: str) -> None: ...
 
     def text(self) -> str: ...
 
-    def text_with(self, event: Event) -> str: ...
+    def text_with(self, text: str) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,9 @@ class Statement:
     behind: Location
 
 
+#: Where the rest of a TABLE_MAP begins, behind the table id: that changes whenever the upstream opens the table again.
+_SHAPE = c.HEADER_SIZE + 6
+
 Instruction = Batch | Advance | Statement
 #: The plan of a TABLE_MAP's table, None when the table is not migrated. The second value asks to end the batch before.
 Resolve = Callable[[bytes, Position], tuple[TablePlan | None, bool]]
@@ -83,6 +94,17 @@ Resolve = Callable[[bytes, Position], tuple[TablePlan | None, bool]]
 def _is_void_alter(gtid: bytes) -> bool:
     at = _MARIADB_FLAGS + (9 if gtid[_MARIADB_FLAGS] & _FL_GROUP_COMMIT_ID else 1)
     return len(gtid) > at and bool(gtid[at] & (_FL_START_ALTER | _FL_ROLLBACK_ALTER))
+
+
+def _gtid_of(event: Event, file: str) -> tuple[bytes, int]:
+    """Source and number of a GTID event, see :meth:`Tape.begin_gtid`. Raises 11071 when it is torn."""
+    if event.type == c.ANONYMOUS_GTID_EVENT:
+        return b"", 0
+    ev.parse_gtid(event, file)
+    data = event.data
+    if event.type == c.MARIADB_GTID_EVENT:
+        return data[27:31] + event.server_id.to_bytes(4, "little"), int.from_bytes(data[19:27], "little")
+    return data[20:36], int.from_bytes(data[36:44], "little")
 
 
 class Planner:
@@ -97,42 +119,32 @@ class Planner:
         by_gtid: bool = False,
         limits: Limits | None = None,
         until: Location | None = None,
+        tape: Tape | None = None,
     ) -> None:
         self.out: list[Instruction] = []
-        #: Upstream time (unix seconds) of the newest event seen, for the lag.
-        self.newest = 0
-        self.bytes_read = 0
+        self.limits = limits or DEFAULT_LIMITS
         self._resolve = resolve
         self._gtids = gtids
         self._by_gtid = by_gtid
-        self._limits = limits or DEFAULT_LIMITS
         self._until = until
         self._file = start.position.name
-        self._offset = start.position.pos
-        self._boundary = start.at_transaction_start()
         self._start = start
-        self._skip = start.rows_events
+        self._tape = new_tape() if tape is None else tape
+        self._tape.offset = self._tape.boundary = start.position.pos
+        self._tape.skip = start.rows_events
+        #: Plans by TABLE_MAP (without the table id), and by number.
         self._known: dict[bytes, TablePlan | None] = {}
-        self._tables: dict[bytes, TablePlan | None] = {}
-        self._maps: dict[bytes, bytes] = {}
-        self._pending_gtid: Event | None = None
-        self._inside = False
-        self._standalone = False
-        #: The statement that follows is a part of an ALTER that has no effect by itself.
-        self._void = False
-        self._rows_in_transaction = 0
-        # The batch that is being filled, and how much of it belongs to finished transactions (marked).
-        self._events: list[bytes] = []
-        self._numbers: list[int] = []
-        self._positions: list[int] = []
         self._plans: dict[int, TablePlan] = {}
+        self._maps: dict[bytes, bytes] = {}
+        #: Inside an XA transaction; inside one that is known to end with XA PREPARE.
+        self._xa = self._prepared = False
+        self._savepoints = Savepoints()
+        #: Words about savepoints in this transaction: those read, and those that were obeyed before the stream broke.
+        self._words = self._words_obeyed = 0
+        #: Rows events of this transaction up to the last ROLLBACK TO SAVEPOINT, -1 for none, and up to the last cut.
+        self._rewound, self._cut_at = -1, start.rows_events
         #: (index of the first event, file): a batch may span files, and errors name them.
         self._files: list[tuple[int, str]] = [(0, self._file)]
-        self._size = 0
-        self._commit_time = 0
-        self._marked_events = 0
-        self._marked_size = 0
-        self._marked_transactions = 0
 
     # -- what the shell asks ------------------------------------------------------------------------------------
 
@@ -144,44 +156,85 @@ class Planner:
     @property
     def location(self) -> Location:
         """Where to read on after the stream broke: the running transaction's start and its rows events so far."""
-        gone = max(self._rows_in_transaction, self._skip) if self._inside else self._skip
-        return Location(self._boundary.position, self._gtid_text(), gone)
+        return Location(self._boundary, self._gtid_text(), self._rows_gone if self._tape.inside else self._tape.skip)
 
     @property
     def read_to(self) -> Location:
         """Behind the newest event seen, its transaction counted as executed: for errors that name the event."""
-        return Location(Position(self._file, self._offset), self._gtid_text_behind())
+        return Location(self._place, self._gtid_text_behind())
+
+    @property
+    def newest(self) -> int:
+        """Upstream time (unix seconds) of the newest event seen, for the lag."""
+        return self._tape.newest
+
+    @property
+    def bytes_read(self) -> int:
+        return self._tape.bytes_read
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of rows events that are read and not given out."""
+        return self._tape.size
 
     @property
     def oldest_commit(self) -> int:
         """Upstream time of the oldest transaction whose rows wait here; 0 when there is none."""
-        return self._commit_time
+        return self._tape.commit_time
 
     @property
     def has_pending(self) -> bool:
         """Whether :meth:`close` would give out something: finished transactions, or moved past filtered events."""
-        return self._marked_transactions > 0 or self._boundary.position != self._start.position
+        return self._tape.transactions > 0 or self._boundary != self._start.position
 
     @property
     def has_rows(self) -> bool:
         """Whether finished transactions wait that changed migrated tables."""
-        return self._marked_events > 0
+        return self._tape.marked > 0
 
     def reopened(self) -> None:
         """The stream was opened again at :attr:`location`: pass over the rows events that are already planned."""
-        self._skip = self.location.rows_events
-        self._file, self._offset = self._boundary.position.name, self._boundary.position.pos
+        tape = self._tape
+        tape.skip = self.location.rows_events
+        self._words_obeyed = max(self._words, self._words_obeyed)
+        tape.offset = tape.boundary
         self._forget_maps()
-        self._leave_transaction(keep_skip=True)
+        tape.begin_gtid(b"", 0)
+        tape.inside = tape.standalone = tape.is_void = False
+        self._xa = self._prepared = False
+        tape.rows = self._words = 0
 
     def forget_tables(self) -> None:
         """Structures, routes or targets changed: ask for every table again."""
         self._known.clear()
         self._forget_maps()
+        # Events may wait that need theirs.
+        self._plans = {number: self._plans[number] for number in self._tape.numbers(self._tape.count)}
 
     def _forget_maps(self) -> None:
-        self._tables.clear()
+        self._tape.forget_tables()
         self._maps.clear()
+
+    @property
+    def can_scan(self) -> bool:
+        """Whether :meth:`scan` may be used now. Everything rare is left to :meth:`feed`."""
+        odd = self._xa or self._prepared or self._words or self._words_obeyed or self._until is not None
+        return hasattr(self._tape, "scan") and not odd
+
+    def scan(self, raw: bytes, pos: int, packets: bool, checksummed: bool) -> int:
+        """Plans the ordinary events in ``raw`` from ``pos`` on, up to the first other one or to a full batch.
+
+        Returns the position behind them; see :meth:`ScanningTape.scan`. Raises as :meth:`feed` does.
+        """
+        tape = cast(ScanningTape, self._tape)
+        limits = self.limits
+        pos, why = tape.scan(raw, pos, packets, checksummed, limits.batch_bytes, limits.batch_events)
+        self._note_end()
+        if why == CUT:
+            self._cut()
+        elif why == CLOSE:
+            self.close()
+        return pos
 
     def feed(self, events: Sequence[Event]) -> int:
         """Plans events; returns how many were taken.
@@ -203,20 +256,20 @@ class Planner:
     def close(self) -> None:
         """Gives out what is finished: all up to the last transaction end."""
         if self._until is None and self.has_pending:
-            self._emit(self._end_at_boundary(), self._marked_events, inside=False)
+            self._emit(self._end_at_boundary(), self._tape.marked, inside=False)
 
     # -- events -------------------------------------------------------------------------------------------------
 
     def _on_rows(self, event: Event) -> None:
-        timestamp, _, _, size, log_pos, _, data = event
-        self._move(event, log_pos, size)
-        self._rows_in_transaction += 1
-        if self._rows_in_transaction <= self._skip:
+        timestamp, _, _, _, log_pos, _, data = event
+        tape = self._tape
+        self._move(event)
+        tape.rows += 1
+        if tape.rows <= tape.skip:
             return
         table = data[19:25]
-        try:
-            plan = self._tables[table]
-        except KeyError:
+        number = tape.table(table)
+        if number is None:
             if table == _DUMMY_TABLE:
                 return
             raise errors.new(
@@ -225,47 +278,61 @@ class Planner:
                 "which no TABLE_MAP before it explains",
                 scope="upstream",
                 workaround="Start again from an earlier position, at the start of a transaction.",
-            ) from None
-        if plan is None:
+            )
+        if number == FILTERED:
             return
-        if not self._commit_time:
-            self._commit_time = timestamp
-        self._add(plan, event, size)
-
-    def _add(self, plan: TablePlan, event: Event, size: int) -> None:
-        if self._file != self._files[-1][1]:
-            self._files.append((len(self._events), self._file))
-        self._events.append(event.data)
-        self._numbers.append(plan.number)
-        self._positions.append(self._offset)
-        self._plans[plan.number] = plan
-        self._size += size
-        if self._until is None and (
-            self._size >= self._limits.batch_bytes or len(self._events) >= self._limits.batch_events
-        ):
+        tape.append(number, data, timestamp)
+        if self._until is None and self._is_full:
             self._cut()
+
+    @property
+    def _is_full(self) -> bool:
+        return self._tape.size >= self.limits.batch_bytes or self._tape.count >= self.limits.batch_events
 
     def _cut(self) -> None:
         """The batch is full inside a transaction: give out the finished ones, or cut the transaction itself."""
-        if self._marked_events:
-            self._emit(self._end_at_boundary(), self._marked_events, inside=False)
-            if self._size < self._limits.batch_bytes and len(self._events) < self._limits.batch_events:
+        if self._tape.marked:
+            self._emit(self._end_at_boundary(), self._tape.marked, inside=False)
+            if not self._is_full:
                 return
-        self._emit(self._end_inside(), len(self._events), inside=True)
+        self._emit_inside()
+
+    def _emit_inside(self) -> None:
+        if self._xa:
+            raise self._unsupported(
+                f"the XA transaction that starts at {self._boundary} does not fit in a batch, and before its "
+                "end is known no part of it may be applied"
+            )
+        if self._rewound == self._tape.rows:
+            # The place would be the same as before the rows that were undone.
+            raise self._unsupported(f"a statement or new table right behind ROLLBACK TO SAVEPOINT at {self.read_to}")
+        self._cut_at = self._tape.rows
+        self._emit(self._end_inside(), self._tape.count, inside=True)
 
     def _on_table_map(self, event: Event) -> None:
         data = event.data
-        self._move(event, event.log_pos, event.size)
-        self._inside = True
-        # Without the table id, which changes whenever the upstream opens the table again.
-        shape = data[25:]
-        table = data[19:25]
+        self._move(event)
+        self._tape.inside = True
+        table, shape = data[19:25], data[_SHAPE:]
+        if self._prepared:
+            # Rows that wait for an XA COMMIT are not planned. No later TABLE_MAP has an empty shape.
+            self._tape.set_table(table, b"", FILTERED)
+            return
         self._maps[table] = data
-        if shape not in self._known:
-            self._known[shape], split = self._resolve(data, Position(self._file, self._offset))
-            if split:
-                self._plan_anew()
-        self._tables[table] = self._known[shape]
+        if shape not in self._known and self._ask(data):
+            self._plan_anew()
+        self._set_table(table, shape)
+
+    def _ask(self, data: bytes) -> bool:
+        plan, split = self._resolve(data, self._place)
+        self._known[data[_SHAPE:]] = plan
+        if plan is not None:
+            self._plans[plan.number] = plan
+        return split
+
+    def _set_table(self, table: bytes, shape: bytes) -> None:
+        plan = self._known[shape]
+        self._tape.set_table(table, shape, FILTERED if plan is None else plan.number)
 
     def _plan_anew(self) -> None:
         """A new table changed the rule for others of its target: they need new plans, and a batch of their own."""
@@ -273,14 +340,14 @@ class Planner:
             self._cut_before_statement()
         self._known.clear()
         for table, data in self._maps.items():
-            self._known[data[25:]], _ = self._resolve(data, Position(self._file, self._offset))
-            self._tables[table] = self._known[data[25:]]
+            self._ask(data)
+            self._set_table(table, data[_SHAPE:])
 
     def _cut_before_statement(self) -> None:
-        if self._marked_events:
-            self._emit(self._end_at_boundary(), self._marked_events, inside=False)
-        if self._events:
-            self._emit(self._end_inside(), len(self._events), inside=True)
+        if self._tape.marked:
+            self._emit(self._end_at_boundary(), self._tape.marked, inside=False)
+        if self._tape.count:
+            self._emit_inside()
 
     def _on_other(self, event: Event) -> bool:
         """True when feeding must pause after this event."""
@@ -291,7 +358,7 @@ class Planner:
         if event.artificial or kind in (c.HEARTBEAT_EVENT, c.HEARTBEAT_EVENT_V2):
             return False
         if kind == c.XID_EVENT:
-            self._move(event, event.log_pos, event.size)
+            self._move(event)
             self._end_transaction(event.timestamp)
             return False
         if kind in _GTID_EVENTS:
@@ -299,84 +366,137 @@ class Planner:
             return False
         if kind in _QUERY_EVENTS:
             return self._on_query(event)
-        self._move(event, event.log_pos, event.size)
+        if kind == c.XA_PREPARE_EVENT:
+            self._on_xa_prepare(event)
+            return False
+        self._move(event)
         ev.ensure_supported(event, self._file)
-        if not self._inside:
-            self._set_boundary()
+        if not self._tape.inside:
+            self._tape.boundary = self._tape.offset
         return False
 
     def _on_rotate(self, event: Event) -> None:
         position, name = ev.parse_rotate(event, self._file)
         # The ROTATE that a server makes up when a dump starts names the place where it starts.
-        if self._inside or (event.artificial and name == self._file):
+        tape = self._tape
+        if tape.inside or (event.artificial and name == self._file):
             return
-        self._file, self._offset = name, position
+        self._file = name
+        tape.offset = tape.boundary = position
+        if self._files[-1][0] == tape.count:
+            self._files.pop()
+        self._files.append((tape.count, name))
         self._forget_maps()
-        self._set_boundary()
 
     def _on_gtid(self, event: Event) -> None:
-        self._pending_gtid = event if event.type != c.ANONYMOUS_GTID_EVENT else None
-        self._inside = True
+        tape = self._tape
+        tape.begin_gtid(*_gtid_of(event, self._file))
+        tape.inside = True
         # MariaDB writes no BEGIN, and says when a single statement follows. MySQL's BEGIN is an event of its own.
-        self._standalone = event.type != c.MARIADB_GTID_EVENT or bool(event.data[_MARIADB_FLAGS] & _FL_STANDALONE)
-        self._void = event.type == c.MARIADB_GTID_EVENT and _is_void_alter(event.data)
-        self._move(event, event.log_pos, event.size)
+        tape.standalone = event.type != c.MARIADB_GTID_EVENT or bool(event.data[_MARIADB_FLAGS] & _FL_STANDALONE)
+        if event.type == c.MARIADB_GTID_EVENT:
+            tape.is_void = _is_void_alter(event.data)
+            self._prepared = bool(event.data[_MARIADB_FLAGS] & _FL_PREPARED_XA)
+        self._move(event)
 
     def _on_query(self, event: Event) -> bool:
-        self._move(event, event.log_pos, event.size)
+        self._move(event)
         data = event.data
         if data.endswith(b"\0BEGIN"):
-            self._inside, self._standalone = True, False
+            self._tape.inside, self._tape.standalone = True, False
             return False
         if data.endswith(b"\0COMMIT"):
             self._end_transaction(event.timestamp)
             return False
-        if self._void:
+        if self._tape.is_void:
             self._end_transaction(0)
             return False
-        standalone = self._standalone or not self._inside
+        if self._xa_word(event):
+            return False
+        standalone = self._tape.standalone or not self._tape.inside
         if not standalone and self._in_transaction_word(event):
             return False
         return self._barrier(event, standalone)
 
+    def _xa_word(self, event: Event) -> bool:
+        """Handles XA statements; False for others, and for XA COMMIT, which is refused: its rows were not kept."""
+        words = ev.parse_query(event, self._file).statement[:64].upper().split(None, 2)
+        if len(words) < 2 or words[0] != b"XA":
+            return False
+        if words[1] in (b"START", b"BEGIN", b"END"):
+            self._tape.inside, self._tape.standalone, self._xa = True, False, True
+            return True
+        if words[1] == b"ROLLBACK":
+            self._end_transaction(0)
+            return True
+        return False
+
+    def _on_xa_prepare(self, event: Event) -> None:
+        """One phase is a commit. In two phases the rows do not come to be before XA COMMIT, so they are dropped."""
+        self._move(event)
+        if ev.parse_xa_prepare(event, self._file):
+            self._end_transaction(event.timestamp)
+        else:
+            self._roll_back()
+
     def _in_transaction_word(self, event: Event) -> bool:
         """Handles what controls a transaction from within; False for any other statement."""
-        words = ev.parse_query(event, self._file).statement.split(None, 2)
-        first = words[0].upper().rstrip(b";") if words else b""
-        if first == b"ROLLBACK" and len(words) == 1:
+        statement = ev.parse_query(event, self._file).statement
+        if statement.strip().rstrip(b";").upper() == b"ROLLBACK":
             self._roll_back()
             return True
-        if first == b"ROLLBACK":
-            raise errors.new(
-                "SyncerUnsupportedStmt",
-                f"ROLLBACK TO SAVEPOINT in the binlog at ({self._file}, {self._offset}) is not supported: it undoes "
-                "rows events that went before",
-                workaround="Don't mix transactional and other tables in one transaction with savepoints. "
-                f"{PASS_STATEMENT}",
+        word = savepoint_word(statement)
+        if word is None:
+            return False
+        self._words += 1
+        if self._words <= self._words_obeyed:
+            return True
+        if word.kind == "set":
+            held = self._tape.count - self._tape.marked
+            self._savepoints.add(Savepoint(word.name, self._tape.rows, held))
+        elif word.kind == "release":
+            self._savepoints.release(word.name)
+        else:
+            self._roll_back_to(self._savepoints.back_to(word.name))
+        return True
+
+    def _roll_back_to(self, savepoint: Savepoint | None) -> None:
+        """The rows since ``savepoint`` never came to be."""
+        if self._tape.rows < self._cut_at:
+            # Undone before the transaction was cut.
+            return
+        if savepoint is None or savepoint.rows_events < self._cut_at:
+            raise self._unsupported(
+                f"ROLLBACK TO SAVEPOINT in the binlog at {self._place} undoes rows of a transaction "
+                "that was too large for one batch, and a part of them was applied"
             )
-        return first in (b"SAVEPOINT", b"BEGIN", b"COMMIT")
+        self._tape.truncate(self._tape.marked + savepoint.held)
+        self._rewound = self._tape.rows
+
+    def _unsupported(self, what: str) -> errors.DMError:
+        return errors.new(
+            "SyncerUnsupportedStmt",
+            f"{what}: this is not supported",
+            workaround=f"Copy the tables of this transaction again. {PASS_STATEMENT}",
+            scope="upstream",
+        )
 
     def _roll_back(self) -> None:
         """The upstream logged the transaction and its undoing: its rows never came to be."""
-        if self._start.rows_events and self._start.position == self._boundary.position:
+        if self._start.rows_events and self._start.position == self._boundary:
             raise errors.new(
                 "SyncerUnsupportedStmt",
-                f"the transaction that starts at {self._boundary.position} ends with ROLLBACK after a part of it was "
-                "applied",
+                f"the transaction that starts at {self._boundary} ends with ROLLBACK after a part of it was applied",
                 workaround="Migrate the tables of this transaction again.",
             )
-        del self._events[self._marked_events :]
-        del self._numbers[self._marked_events :]
-        del self._positions[self._marked_events :]
-        self._files = [entry for entry in self._files if entry[0] <= len(self._events)]
-        self._size = self._marked_size
+        self._tape.truncate(self._tape.marked)
         self._end_transaction(0)
 
     def _barrier(self, event: Event, standalone: bool) -> bool:
-        place = Position(self._file, self._offset)
-        if not standalone and self._rows_in_transaction < self._skip:
+        tape, place = self._tape, self._place
+        if not standalone and tape.rows < tape.skip:
             return False
-        if self._until is not None and not (standalone or self._events or self._rows_in_transaction > self._skip):
+        if self._until is not None and not (standalone or tape.count or tape.rows > tape.skip):
             # The one right before the unfinished batch shows up again: it was done before that batch began.
             return False
         if self._until is not None:
@@ -387,7 +507,7 @@ class Planner:
                 workaround="Check that the upstream's binlog files were not replaced; migrate again if they were.",
             )
         self._cut_before_statement()
-        start = self._end_inside() if self._inside and not standalone else self._end_at_boundary()
+        start = self._end_inside() if tape.inside and not standalone else self._end_at_boundary()
         if self._start.position != start.position:
             self.out.append(Advance(start))
         behind = self.read_to
@@ -396,67 +516,75 @@ class Planner:
             end = self._end_at_boundary()
         else:
             end = start
-        self._start = end
-        self._clear()
+        self._begin_batch(end, tape.count)
         self.out.append(Statement(event, place, start, end, behind))
         return True
 
     # -- bookkeeping --------------------------------------------------------------------------------------------
 
-    def _move(self, event: Event, log_pos: int, size: int) -> None:
-        offset = self._offset
-        self._offset = log_pos if log_pos >= offset else ev.end_position(offset, event)
-        self.bytes_read += size
-        self.newest = event.timestamp or self.newest
+    @property
+    def _place(self) -> Position:
+        return Position(self._file, self._tape.offset)
+
+    @property
+    def _boundary(self) -> Position:
+        """Where the current transaction began, or the last one ended."""
+        return Position(self._file, self._tape.boundary)
+
+    @property
+    def _rows_gone(self) -> int:
+        """Rows events of the current transaction that are read, now or before the stream was opened."""
+        return max(self._tape.rows, self._tape.skip)
+
+    def _move(self, event: Event) -> None:
+        tape = self._tape
+        offset = tape.offset
+        tape.offset = event.log_pos if event.log_pos >= offset else ev.end_position(offset, event)
+        tape.bytes_read += event.size
+        tape.newest = event.timestamp or tape.newest
 
     def _end_transaction(self, timestamp: int) -> None:
-        if self._pending_gtid is not None and self._gtids is not None:
-            self._gtids.add(self._pending_gtid)
-        if len(self._events) > self._marked_events and not self._marked_events and timestamp:
-            # A rows event has the time its statement began; what counts is when it was committed.
-            self._commit_time = timestamp
-        self._leave_transaction(keep_skip=False)
-        self._set_boundary()
-        self._marked_events = len(self._events)
-        self._marked_size = self._size
-        self._marked_transactions += 1
-        if self._until is None and (
-            self._size >= self._limits.batch_bytes or len(self._events) >= self._limits.batch_events
-        ):
+        self._tape.end_transaction(timestamp)
+        self._note_end()
+        if self._until is None and self._is_full:
             self.close()
 
-    def _leave_transaction(self, *, keep_skip: bool) -> None:
-        self._pending_gtid = None
-        self._inside = self._standalone = self._void = False
-        self._rows_in_transaction = 0
-        if not keep_skip:
-            self._skip = 0
-
-    def _set_boundary(self) -> None:
-        self._boundary = Location(Position(self._file, self._offset))
+    def _note_end(self) -> None:
+        """What is to be done once transactions have ended on the tape."""
+        if not self._tape.ended:
+            return
+        self._tape.ended = False
+        self._xa = self._prepared = False
+        self._words = self._words_obeyed = 0
+        self._rewound, self._cut_at = -1, 0
+        self._savepoints.clear()
+        for run in self._tape.take_gtids():
+            if self._gtids is not None:
+                self._gtids.add(gtid_text(run))
 
     def _gtid_text(self) -> str:
         return self._gtids.text() if self._gtids is not None else ""
 
     def _gtid_text_behind(self) -> str:
-        if self._gtids is None or self._pending_gtid is None:
+        run = self._tape.gtid
+        if self._gtids is None or run is None:
             return self._gtid_text()
-        return self._gtids.text_with(self._pending_gtid)
+        return self._gtids.text_with(gtid_text(run))
 
     def _end_at_boundary(self) -> Location:
-        return Location(self._boundary.position, self._gtid_text())
+        return Location(self._boundary, self._gtid_text())
 
     def _end_inside(self) -> Location:
-        return Location(self._boundary.position, self._gtid_text(), max(self._rows_in_transaction, self._skip))
+        return Location(self._boundary, self._gtid_text(), self._rows_gone)
 
     def _at_until(self) -> bool:
         until = self._until
         assert until is not None
-        gone = max(self._rows_in_transaction, self._skip) if self._inside else 0
+        gone = self._rows_gone if self._tape.inside else 0
         if gone == until.rows_events and self._same_place(until):
-            self._emit(until, len(self._events), inside=self._inside)
+            self._emit(until, self._tape.count, inside=self._tape.inside)
             return True
-        if not self._by_gtid and until.position < self._boundary.position:
+        if not self._by_gtid and until.position < self._boundary:
             raise errors.new(
                 "SyncerEvent",
                 f"the binlog holds no event that ends at {until}, where the unfinished batch ends",
@@ -467,64 +595,38 @@ class Planner:
 
     def _same_place(self, until: Location) -> bool:
         # After a switch of the upstream by GTID, file names and offsets mean something else.
-        return self._gtid_text() == until.gtid_set if self._by_gtid else self._boundary.position == until.position
+        return self._gtid_text() == until.gtid_set if self._by_gtid else self._boundary == until.position
 
     def _emit(self, end: Location, count: int, *, inside: bool) -> None:
         """Gives out the first ``count`` events as a batch that ends at ``end``, and keeps the others."""
-        if count:
-            self.out.append(self._batch(end, count, inside))
-        else:
-            self.out.append(Advance(end))
-        events, numbers, positions = self._events[count:], self._numbers[count:], self._positions[count:]
-        size, plans = self._size - self._marked_size, self._plans
-        self._start = end
-        self._clear()
-        if events:
-            # The transaction that is still open: all of it is in one file.
-            self._events, self._numbers, self._positions = events, numbers, positions
-            self._size = size
-            self._plans = {number: plans[number] for number in set(numbers)}
-            self._commit_time = self.newest
+        self.out.append(self._batch(end, count, inside) if count else Advance(end))
+        self._begin_batch(end, count)
+
+    def _begin_batch(self, start: Location, given: int) -> None:
+        """The first ``given`` events are given out. What is left is the transaction that is still open, in one file."""
+        self._start = start
+        self._tape.cut(given)
+        self._files = [(0, self._file)]
 
     def _batch(self, end: Location, count: int, inside: bool) -> Batch:
-        used = set(self._numbers[:count])
+        tape = self._tape
         return Batch(
             start=self._start,
             end=end,
             slices=self._slices(count),
-            plans={number: plan for number, plan in self._plans.items() if number in used},
+            plans={number: self._plans[number] for number in tape.numbers(count)},
             rows_events=count,
-            size=self._size if inside else self._marked_size,
-            commit_time=self._commit_time,
-            transactions=self._marked_transactions,
+            size=tape.size if inside else tape.marked_size,
+            commit_time=tape.commit_time,
+            transactions=tape.transactions,
             inside_transaction=inside,
         )
 
     def _slices(self, count: int) -> list[Slice]:
-        slices: list[Slice] = []
-        edges = [first for first, _ in self._files] + [count]
-        for (first, file), limit in zip(self._files, edges[1:], strict=True):
-            low = first
-            while low < min(limit, count):
-                high, size = low, 0
-                while high < min(limit, count) and size < self._limits.slice_bytes:
-                    size += len(self._events[high])
-                    high += 1
-                part = slice(low, high)
-                slices.append(
-                    Slice.pack(len(slices), self._events[part], self._numbers[part], self._positions[part], file)
-                )
-                low = high
+        parts = self._tape.slices(count, self.limits.slice_bytes, [first for first, _ in self._files])
+        slices, files = [], deque(self._files)
+        for order, (first, data, index) in enumerate(parts):
+            while len(files) > 1 and files[1][0] <= first:
+                files.popleft()
+            slices.append(Slice(order, data, index, files[0][1]))
         return slices
-
-    def _clear(self) -> None:
-        self._events = []
-        self._numbers = []
-        self._positions = []
-        self._plans = {}
-        self._files = [(0, self._file)]
-        self._size = 0
-        self._commit_time = 0
-        self._marked_events = 0
-        self._marked_size = 0
-        self._marked_transactions = 0

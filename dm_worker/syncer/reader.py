@@ -137,7 +137,8 @@ class Reader:
         while not (self._stop.is_set() or planner.reached):
             try:
                 stream = self._connected(planner)
-                events = stream.read(READ_BYTES, LINGER)
+                before = planner.bytes_read
+                events = stream.read(READ_BYTES, LINGER, planner.scan if planner.can_scan else None)
                 failures = 0
             except DMError as exc:
                 failures += 1
@@ -148,13 +149,13 @@ class Reader:
                 planner.reopened()
                 self._stop.wait(min(CAP, 0.1 * 2 ** min(failures, 10)))
                 continue
-            self._feed(planner, events)
+            self._feed(planner, events, scanned=planner.bytes_read > before)
 
-    def _feed(self, planner: Planner, events: list[Event]) -> None:
+    def _feed(self, planner: Planner, events: list[Event], *, scanned: bool) -> None:
         taken = 0
         while True:
             taken += planner.feed(events[taken:] if taken else events)
-            if self._due(planner, bool(events)):
+            if self._due(planner, scanned or bool(events)):
                 planner.close()
             self._give_out()
             if taken >= len(events) or planner.reached or self._stop.is_set():

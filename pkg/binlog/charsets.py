@@ -91,10 +91,10 @@ _CODECS: Final = {
 #: long as they hold nothing else.
 ASCII_COMPATIBLE: Final = frozenset(
     {"latin1", "latin2", "latin5", "latin7", "gbk", "gb2312", "gb18030", "big5", "cp1250", "cp1251", "cp1256"}
-    | {"cp1257", "greek", "hebrew", "koi8r", "koi8u", "euckr", "ujis", "eucjpms", "cp850", "cp852", "cp866"}
+    | {"ascii", "cp1257", "greek", "hebrew", "koi8r", "koi8u", "euckr", "ujis", "eucjpms", "cp850", "cp852", "cp866"}
 )
-#: Charsets whose bytes are UTF-8.
-UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "utf8", "ascii"})
+#: Charsets whose bytes are UTF-8. Not ascii: servers before MySQL 5.7 keep any byte there.
+UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "utf8"})
 
 
 def collation_charset(collation_id: int) -> str:

@@ -259,19 +259,33 @@ def inflate(data: bytes) -> bytes:
     head = cursor.uint(1)
     if head & 0x80 == 0 or head & 0x70 != 0:
         raise ValueError(f"0x{head:02x} is no compression header of zlib")
-    length = int.from_bytes(cursor.take(head & 0x07), "big")
+    return unzip(cursor.take(head & 0x07), cursor.rest())
+
+
+def unzip(length: bytes, data: bytes, wbits: int = zlib.MAX_WBITS) -> bytes:
+    """What unpacks to exactly ``length`` bytes (a big-endian number). Raises ``ValueError`` when it does not.
+
+    No more than that is ever unpacked, whatever the data would become.
+    """
+    wanted = int.from_bytes(length, "big")
+    unpacker = zlib.decompressobj(wbits)
     try:
-        plain = zlib.decompress(cursor.rest())
+        plain = unpacker.decompress(data, wanted + 1)
     except zlib.error as exc:
         raise ValueError(f"compressed block: {exc}") from exc
-    if len(plain) != length:
-        raise ValueError(f"compressed block holds {len(plain)} bytes and announces {length}")
+    if len(plain) != wanted or not unpacker.eof:
+        raise ValueError(f"compressed block does not hold the {wanted} bytes that it announces")
     return plain
 
 
 def parse_xid(event: Event, file: str = "") -> int:
     """The number of the transaction that XID commits."""
     return parsing(event, file, lambda: Cursor(event.data, c.HEADER_SIZE).uint(8))
+
+
+def parse_xa_prepare(event: Event, file: str = "") -> bool:
+    """Whether XA_PREPARE commits at once (XA COMMIT … ONE PHASE) instead of waiting for its XA COMMIT."""
+    return parsing(event, file, lambda: Cursor(event.data, c.HEADER_SIZE).uint(1) != 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,17 +352,13 @@ _REFUSED: dict[int, tuple[str, str]] = {
         "INCIDENT (the upstream says that its binlog lacks changes)",
         "Migrate this upstream again from a full copy.",
     ),
-    c.XA_PREPARE_EVENT: (
-        "XA PREPARE",
-        f"Finish the XA transaction on the upstream. {PASS_STATEMENT}",
-    ),
     c.PARTIAL_UPDATE_ROWS_EVENT: (
         "partial JSON update",
         "SET GLOBAL binlog_row_value_options='' on the upstream, then start again after this position.",
     ),
     c.TRANSACTION_PAYLOAD_EVENT: (
-        "compressed transaction",
-        "SET GLOBAL binlog_transaction_compression=OFF on the upstream, then start again after this position.",
+        "compressed transaction from an upstream that is no MySQL",
+        "Set the source's flavor to mysql if it is one.",
     ),
     c.GTID_TAGGED_EVENT: ("tagged GTID", "Don't set tags in gtid_next on the upstream."),
     c.MARIADB_START_ENCRYPTION_EVENT: (
@@ -384,6 +394,7 @@ _HANDLED = frozenset(
         c.FORMAT_DESCRIPTION_EVENT,
         c.XID_EVENT,
         c.TABLE_MAP_EVENT,
+        c.XA_PREPARE_EVENT,
         c.GTID_EVENT,
         c.ANONYMOUS_GTID_EVENT,
         c.MARIADB_GTID_EVENT,

@@ -8,7 +8,7 @@ from typing import IO
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
-from pkg.binlog.stream import FileFramer, aborted
+from pkg.binlog.stream import FileFramer, Scan, aborted
 
 _PIECE = 1 << 20
 
@@ -28,6 +28,8 @@ class FileStream:
         self._file = self._opened(path)
         self._framer = FileFramer(file=path.name)
         self._positioned = offset <= 4
+        #: The FORMAT_DESCRIPTION is read.
+        self._described = False
 
     def _opened(self, path: Path) -> IO[bytes]:
         try:
@@ -45,15 +47,21 @@ class FileStream:
     def file(self) -> str:
         return self._framer.file
 
-    def read(self, max_bytes: int, timeout: float) -> list[Event]:
+    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
         """See :meth:`BinlogStream.read`; a file never makes it wait, so ``timeout`` does not matter."""
         while self._open:
+            if scan is not None and self._positioned and self._described:
+                if self._framer.scan(scan):
+                    return []
+                # One at a time: behind it the scan may go on.
+                max_bytes = 1
             if not self._positioned:
                 events = self._framer.split(1)
                 if events:
                     self._seek()
                     return events
             elif events := self._framer.split(max_bytes):
+                self._described = True
                 return events
             piece = self._file.read(max(_PIECE if self._positioned else 1, self._framer.needed))
             if not piece:
@@ -62,7 +70,7 @@ class FileStream:
         raise aborted()
 
     def _seek(self) -> None:
-        self._positioned = True
+        self._positioned = self._described = True
         self._file.seek(self._start)
         checksummed = self._framer.checksummed
         self._framer = FileFramer(file=self._framer.file, offset=self._start)

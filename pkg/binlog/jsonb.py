@@ -1,6 +1,6 @@
-"""MySQL's binary JSON as JSON text, with the numbers exact. Pure.
+"""MySQL's binary JSON as JSON text and as an SQL literal, with the numbers exact. Pure.
 
-Types that JSON text lacks are written the way the server prints them: decimals as numbers, dates and times as
+In text, types that JSON lacks are written the way the server prints them: decimals as numbers, dates and times as
 strings, other values as ``"base64:type<n>:…"``.
 
 Malformed bytes raise ``ValueError``, ``IndexError`` or ``struct.error``.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import struct
 from collections.abc import Callable
 
@@ -33,62 +34,161 @@ _MAX_DEPTH = 128
 
 def to_text(data: bytes) -> str:
     """The document as text. No bytes at all (what INSERT IGNORE may store) are ``null``."""
-    return _value(data[0], data, 1, 0) if data else "null"
+    return _Text(data).document()
 
 
-def _value(kind: int, data: bytes, at: int, depth: int) -> str:
-    if depth > _MAX_DEPTH:
-        raise ValueError("JSON document is nested too deeply")
-    if kind <= _LARGE_ARRAY:
-        return _container(kind, data, at, depth)
-    if kind == _LITERAL:
-        return _literal(data[at])
-    if kind in _NUMBERS:
-        return str(struct.unpack_from(_NUMBERS[kind], data, at)[0])
-    if kind == _DOUBLE:
-        return repr(struct.unpack_from("<d", data, at)[0])
-    if kind == _STRING:
-        length, start = _length(data, at)
-        return _quoted(_slice(data, start, length).decode())
-    if kind == _OPAQUE:
-        length, start = _length(data, at + 1)
-        return _opaque(data[at], _slice(data, start, length))
-    raise ValueError(f"0x{kind:02x} is no JSON type")
+def to_sql(data: bytes) -> bytes:
+    """An SQL expression for the document, for a session with charset utf8mb4.
+
+    It is the quoted text, unless that would lose types: decimals, dates and times, which MySQL keeps as such inside
+    documents, come only out of JSON_OBJECT and JSON_ARRAY. MariaDB, where JSON is text, makes the same text of both.
+    """
+    plain = _Text(data)
+    text = plain.document()
+    return _Sql(data).document().encode() if plain.typed else b"'%b'" % _escaped(text).encode()
+
+
+class _Text:
+    """Walks through one document and prints it."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        #: Bytes that values may still take. Damaged offsets can make a small document endless, or nearly so.
+        self._left = len(data)
+        #: Whether there was a value of a type that text can't express.
+        self.typed = False
+
+    def document(self) -> str:
+        return self._value(self._data[0], 1, 0) if self._data else "null"
+
+    def _value(self, kind: int, at: int, depth: int) -> str:
+        if depth > _MAX_DEPTH:
+            raise ValueError("JSON document is nested too deeply")
+        self._spend(1)
+        if kind <= _LARGE_ARRAY:
+            return self._container(kind, at, depth)
+        if kind == _LITERAL:
+            return _literal(self._data[at])
+        if kind in _NUMBERS:
+            return str(struct.unpack_from(_NUMBERS[kind], self._data, at)[0])
+        if kind == _DOUBLE:
+            (number,) = struct.unpack_from("<d", self._data, at)
+            if not math.isfinite(number):
+                raise ValueError(f"{number} is no JSON number")
+            return self._double(number)
+        if kind == _STRING:
+            length, start = _length(self._data, at)
+            return self._string(self._take(start, length).decode())
+        if kind == _OPAQUE:
+            length, start = _length(self._data, at + 1)
+            return self._opaque(self._data[at], self._take(start, length))
+        raise ValueError(f"0x{kind:02x} is no JSON type")
+
+    def _container(self, kind: int, at: int, depth: int) -> str:
+        data = self._data
+        width = 4 if kind in (_LARGE_OBJECT, _LARGE_ARRAY) else 2
+        is_object = kind in (_SMALL_OBJECT, _LARGE_OBJECT)
+        count = _uint(data, at, width)
+        entry = at + 2 * width
+        keys = []
+        if is_object:
+            for _ in range(count):
+                start, length = at + _uint(data, entry, width), _uint(data, entry + width, 2)
+                keys.append(self._string(self._take(start, length).decode()))
+                entry += width + 2
+        values = []
+        for _ in range(count):
+            values.append(self._entry(at, entry, width, depth))
+            entry += 1 + width
+        return self._object(keys, values) if is_object else self._array(values)
+
+    def _entry(self, base: int, entry: int, width: int, depth: int) -> str:
+        """A value of a container: in the entry itself when it is small enough, otherwise at the offset it gives."""
+        kind = self._data[entry]
+        inlined = kind in (_LITERAL, _INT16, _UINT16) or (width == 4 and kind in (_INT32, _UINT32))
+        at = entry + 1 if inlined else base + _uint(self._data, entry + 1, width)
+        return self._value(kind, at, depth + 1)
+
+    def _opaque(self, kind: int, value: bytes) -> str:
+        if kind == TYPE_NEWDECIMAL:
+            self.typed = True
+            precision, scale = value[0], value[1]
+            if scale > precision or len(value) - 2 != decimal_size(precision, scale):
+                raise ValueError("JSON decimal is cut off")
+            return self._decimal(decimal_decoder(precision, scale)(value[2:]).decode(), precision, scale)
+        if kind in _TEMPORAL:
+            self.typed = True
+            printer, sql_type = _TEMPORAL[kind]
+            return self._moment(printer(int.from_bytes(_slice(value, 0, 8), "little", signed=True)), sql_type)
+        return self._string(f"base64:type{kind}:{base64.b64encode(value).decode()}")
+
+    def _take(self, at: int, size: int) -> bytes:
+        self._spend(size)
+        return _slice(self._data, at, size)
+
+    def _spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise ValueError("parts of the JSON document overlap")
+
+    # -- how things are written ---------------------------------------------------------------------------------
+
+    def _object(self, keys: list[str], values: list[str]) -> str:
+        return "{" + ", ".join(f"{key}: {value}" for key, value in zip(keys, values, strict=True)) + "}"
+
+    def _array(self, values: list[str]) -> str:
+        return "[" + ", ".join(values) + "]"
+
+    def _double(self, value: float) -> str:
+        return repr(value)
+
+    def _string(self, text: str) -> str:
+        return json.dumps(text, ensure_ascii=False)
+
+    def _decimal(self, text: str, precision: int, scale: int) -> str:
+        return text
+
+    def _moment(self, text: str, sql_type: str) -> str:
+        return self._string(text)
+
+
+class _Sql(_Text):
+    """The same walk, printed as calls of SQL functions."""
+
+    def document(self) -> str:
+        if self._data[0] <= _LARGE_ARRAY:
+            return super().document()
+        # The same for a single value; CAST(… AS JSON) is not everywhere.
+        return f"JSON_EXTRACT(JSON_ARRAY({super().document()}), '$[0]')"
+
+    def _object(self, keys: list[str], values: list[str]) -> str:
+        return f"JSON_OBJECT({','.join(f'{key},{value}' for key, value in zip(keys, values, strict=True))})"
+
+    def _array(self, values: list[str]) -> str:
+        return f"JSON_ARRAY({','.join(values)})"
+
+    def _double(self, value: float) -> str:
+        text = repr(value)
+        return text if "e" in text else text + "e0"
+
+    def _string(self, text: str) -> str:
+        return f"'{_escaped(text)}'"
+
+    def _decimal(self, text: str, precision: int, scale: int) -> str:
+        return f"CAST({text} AS DECIMAL({precision},{scale}))"
+
+    def _moment(self, text: str, sql_type: str) -> str:
+        return f"CAST('{text}' AS {sql_type})"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def _literal(code: int) -> str:
     if code not in _LITERALS:
         raise ValueError(f"0x{code:02x} is no JSON literal")
     return _LITERALS[code]
-
-
-def _container(kind: int, data: bytes, at: int, depth: int) -> str:
-    large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
-    is_object = kind in (_SMALL_OBJECT, _LARGE_OBJECT)
-    width = 4 if large else 2
-    count = _uint(data, at, width)
-    entry = at + 2 * width
-    keys = []
-    if is_object:
-        for _ in range(count):
-            start, length = at + _uint(data, entry, width), _uint(data, entry + width, 2)
-            keys.append(_quoted(_slice(data, start, length).decode()))
-            entry += width + 2
-    values = []
-    for _ in range(count):
-        values.append(_entry(data, at, entry, width, depth))
-        entry += 1 + width
-    if is_object:
-        return "{" + ", ".join(f"{key}: {value}" for key, value in zip(keys, values, strict=True)) + "}"
-    return "[" + ", ".join(values) + "]"
-
-
-def _entry(data: bytes, base: int, entry: int, width: int, depth: int) -> str:
-    """A value of a container: in the entry itself when it is small enough, otherwise at the offset it gives."""
-    kind = data[entry]
-    inlined = kind in (_LITERAL, _INT16, _UINT16) or (width == 4 and kind in (_INT32, _UINT32))
-    at = entry + 1 if inlined else base + _uint(data, entry + 1, width)
-    return _value(kind, data, at, depth + 1)
 
 
 def _uint(data: bytes, at: int, size: int) -> int:
@@ -116,23 +216,6 @@ def _length(data: bytes, at: int) -> tuple[int, int]:
             raise ValueError("JSON length has no end")
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _opaque(kind: int, value: bytes) -> str:
-    if kind == TYPE_NEWDECIMAL:
-        precision, scale = value[0], value[1]
-        body = value[2:]
-        if len(body) != decimal_size(precision, scale):
-            raise ValueError("JSON decimal is cut off")
-        return decimal_decoder(precision, scale)(body).decode()
-    printer = _TEMPORAL.get(kind)
-    if printer is not None:
-        return _quoted(printer(int.from_bytes(_slice(value, 0, 8), "little", signed=True)))
-    return _quoted(f"base64:type{kind}:{base64.b64encode(value).decode()}")
-
-
 def _clock(packed: int) -> str:
     seconds, micros = packed >> 24, packed & 0xFFFFFF
     return f"{seconds >> 12 & 0x3FF:02d}:{seconds >> 6 & 0x3F:02d}:{seconds & 0x3F:02d}.{micros:06d}"
@@ -152,9 +235,10 @@ def _datetime(packed: int) -> str:
     return f"{_date(packed)} {_clock(packed & ((1 << 41) - 1))}"
 
 
-_TEMPORAL: dict[int, Callable[[int], str]] = {
-    TYPE_TIME: _time,
-    TYPE_DATE: _date,
-    TYPE_DATETIME: _datetime,
-    TYPE_TIMESTAMP: _datetime,
+#: How a packed moment is printed, and its type in SQL.
+_TEMPORAL: dict[int, tuple[Callable[[int], str], str]] = {
+    TYPE_TIME: (_time, "TIME(6)"),
+    TYPE_DATE: (_date, "DATE"),
+    TYPE_DATETIME: (_datetime, "DATETIME(6)"),
+    TYPE_TIMESTAMP: (_datetime, "DATETIME(6)"),
 }

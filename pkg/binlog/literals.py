@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import re
 import zlib
 from binascii import hexlify
 from collections.abc import Callable
@@ -19,14 +20,16 @@ from pkg.binlog import constants as c
 from pkg.binlog import jsonb, temporal
 from pkg.binlog.charsets import ASCII_COMPATIBLE, UTF8, collation_charset
 from pkg.binlog.decimals import decimal_decoder, decimal_size
+from pkg.binlog.events import unzip
 from pkg.errors.workarounds import RENEW_STRUCTURE
 from pkg.mysql.schema import Column
 
 #: From a raw value (int, float or bytes, as ``Codec.fixed`` unpacks it) to bytes, or to an int for the form ``%d``.
 Render = Callable[[Any], Any]
 
-_BINARY_TYPES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_BINARY_TYPES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector"})
 _INTEGERS = {c.TYPE_TINY: "b", c.TYPE_SHORT: "h", c.TYPE_LONG: "i", c.TYPE_LONGLONG: "q"}
+_DIGITS = re.compile(r"\((\d+)\)")
 _UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
@@ -164,6 +167,7 @@ def _set_by_name(members: tuple[str, ...]) -> Render:
     return render
 
 
+_OLD_TIMES = (c.TYPE_TIME, c.TYPE_DATETIME, c.TYPE_TIMESTAMP)
 _TEMPORAL_OPS = {
     c.TYPE_DATE: "DATE",
     c.TYPE_NEWDATE: "DATE",
@@ -178,11 +182,14 @@ _TEMPORAL_OPS = {
 
 def _temporal(kind: int) -> Callable[[int, Column, int], Codec]:
     def make(meta: int, column: Column, _: int) -> Codec:
-        if kind in (c.TYPE_TIME, c.TYPE_DATETIME, c.TYPE_TIMESTAMP) and "(" in column.column_type:
-            # MariaDB's own format for fractions: its width is not in the binlog.
-            raise _unsupported(column, "was created with mysql56_temporal_format=OFF")
+        if kind in _OLD_TIMES:
+            # The binlog does not say how many digits the old forms have.
+            digits = _DIGITS.search(column.column_type)
+            meta = int(digits[1]) if digits else 0
+        if meta > 6:
+            raise _unsupported(column, f"has {meta} fractional digits")
         size, render = temporal.decoder(kind, meta)
-        native = (_TEMPORAL_OPS[kind], meta, 0, b"") if meta <= 6 else None
+        native = None if meta and kind in _OLD_TIMES else (_TEMPORAL_OPS[kind], meta, 0, b"")
         return Codec(fixed=f"{size}s", render=render, native=native)
 
     return make
@@ -199,12 +206,18 @@ def _string(meta: int, column: Column, collation: int) -> Codec:
     prefix = 2 if length > 255 else 1
     special = _FIXED_BINARY.get(column.type_name)
     if special is not None:
-        return Codec(prefix=prefix, form=b"'%b'", render=lambda raw: special(raw.ljust(length, b"\0")))
+        return Codec(prefix=prefix, form=b"'%b'", render=lambda raw: special(_padded(raw, length)))
     if column.type_name == "binary":
         # The image lacks trailing zero bytes; comparisons with the column don't supply them.
         native = ("PADDED_HEX", length, 0, b"")
-        return Codec(prefix=prefix, form=b"x'%b'", render=lambda raw: hexlify(raw.ljust(length, b"\0")), native=native)
+        return Codec(prefix=prefix, form=b"x'%b'", render=lambda raw: hexlify(_padded(raw, length)), native=native)
     return _characters(prefix, column, collation)
+
+
+def _padded(raw: bytes, length: int) -> bytes:
+    if len(raw) > length:
+        raise ValueError(f"{len(raw)} bytes in a column of {length}")
+    return raw.ljust(length, b"\0")
 
 
 def _varchar(meta: int, column: Column, collation: int) -> Codec:
@@ -221,7 +234,7 @@ def _geometry(meta: int, _: Column, __: int) -> Codec:
 
 
 def _json(meta: int, _: Column, __: int) -> Codec:
-    return Codec(prefix=meta, form=b"'%b'", render=lambda raw: escape(jsonb.to_text(raw).encode()))
+    return Codec(prefix=meta, render=jsonb.to_sql)
 
 
 def _characters(prefix: int, column: Column, collation: int) -> Codec:
@@ -284,16 +297,12 @@ def inflate_column(raw: bytes) -> bytes:
     if head >> 4 != 8:
         raise ValueError(f"0x{head:02x} is no known column compression")
     width = head & 0x07
-    try:
-        plain = zlib.decompress(raw[1 + width :], wbits=-15 if head & 0x08 else 15)
-    except zlib.error as exc:
-        raise ValueError(f"compressed column: {exc}") from exc
-    if len(plain) != int.from_bytes(raw[1 : 1 + width], "big"):
-        raise ValueError("compressed column has another length than it announces")
-    return plain
+    return unzip(raw[1 : 1 + width], raw[1 + width :], -zlib.MAX_WBITS if head & 0x08 else zlib.MAX_WBITS)
 
 
 def _uuid(raw: bytes) -> bytes:
+    if len(raw) != 16:
+        raise ValueError(f"a UUID of {len(raw)} bytes")
     # Tables made before MariaDB 10.11.5 keep UUIDs with their parts reversed, so that they sort by time. Values whose
     # plain form looks like that are refused by the server, so the two can't be mistaken for each other.
     if raw[6] & 0x80 and 0 < raw[8] <= 0x80:
@@ -323,6 +332,7 @@ _MAKERS: dict[int, Callable[[int, Column, int], Codec]] = {
     c.TYPE_VARCHAR_COMPRESSED: _compressed(_varchar),
     **dict.fromkeys((c.TYPE_BLOB, c.TYPE_TINY_BLOB, c.TYPE_MEDIUM_BLOB, c.TYPE_LONG_BLOB), _blob),
     c.TYPE_BLOB_COMPRESSED: _compressed(_blob),
+    c.TYPE_VECTOR: _blob,
     c.TYPE_GEOMETRY: _geometry,
     c.TYPE_JSON: _json,
 }

@@ -23,6 +23,16 @@ _MAX_PACKET = 0xFFFFFF
 _OK, _EOF, _ERROR = 0x00, 0xFE, 0xFF
 
 
+class Scan(Protocol):
+    """Takes whole events out of ``raw`` from ``pos`` on and returns the position behind those that it took.
+
+    With ``packets`` each event follows a packet's header and status byte; with ``checksummed`` a CRC32 ends it, which
+    the scan verifies. It takes no event that spans packets, no ROTATE and no FORMAT_DESCRIPTION.
+    """
+
+    def __call__(self, raw: bytes, pos: int, packets: bool, checksummed: bool, /) -> int: ...
+
+
 class BinlogStream(Protocol):
     """Events in order, from a server or from files."""
 
@@ -30,8 +40,11 @@ class BinlogStream(Protocol):
     def file(self) -> str:
         """The binlog file of the last event that :meth:`read` returned; before the first, where it was opened."""
 
-    def read(self, max_bytes: int, timeout: float) -> list[Event]:
+    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
         """At least one event and about ``max_bytes`` at most, or none when ``timeout`` seconds pass first.
+
+        ``scan`` may be given the raw bytes instead: when it takes any, the call returns no event. What it leaves comes
+        as an event of the next call. A stream that has no raw bytes does not use it.
 
         Raises a :class:`pkg.errors.DMError` at the end of the stream and for every failure; ``retryable`` says
         whether opening a new stream at the last location may help.
@@ -124,6 +137,21 @@ class PacketFramer(Framer):
         """Adds received bytes. They are joined only once they complete a packet, so big packets stay cheap."""
         self._chunks.append(chunk)
         self._waiting += len(chunk)
+
+    def scan(self, scan: Scan) -> bool:
+        """Lets ``scan`` take what is at hand; returns whether it took anything."""
+        if self._failure is not None or self._parts:
+            return False
+        self._join()
+        pos = self._pos
+        if len(self._buffer) - pos < _PACKET.size:
+            return False
+        self._pos = scan(self._buffer, pos, True, self.checksummed)
+        if self._pos == pos:
+            return False
+        # What was waited for may be taken.
+        self._needed = 4
+        return True
 
     def split(self, max_bytes: int) -> list[Event]:
         """The whole events at hand, about ``max_bytes`` of them; [] when there is none.
@@ -245,6 +273,15 @@ class FileFramer(Framer):
             return c.HEADER_SIZE - have
         size: int = HEADER.unpack_from(self._buffer, self._pos)[3]
         return max(size - have, 1)
+
+    def scan(self, scan: Scan) -> bool:
+        """Lets ``scan`` take what is at hand; returns whether it took anything."""
+        pos = self._pos
+        if self.pending < c.HEADER_SIZE:
+            return False
+        self._pos = scan(self._buffer, pos, False, self.checksummed)
+        self.offset += self._pos - pos
+        return self._pos > pos
 
     def split(self, max_bytes: int) -> list[Event]:
         """The whole events at hand, about ``max_bytes`` of them. Raises 11071 for damaged ones."""

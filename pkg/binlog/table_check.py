@@ -40,6 +40,8 @@ _ALLOWED: dict[str, frozenset[int]] = {
     **dict.fromkeys(("tinytext", "text", "mediumtext", "longtext"), _BLOBS),
     **dict.fromkeys(("tinyblob", "blob", "mediumblob", "longblob"), _BLOBS),
     "json": _BLOBS | {c.TYPE_JSON},
+    # MySQL logs it as a type of its own, MariaDB as VARBINARY.
+    "vector": frozenset({c.TYPE_VECTOR, c.TYPE_VARCHAR}),
     "enum": frozenset({c.TYPE_ENUM}),
     "set": frozenset({c.TYPE_SET}),
     **dict.fromkeys(_GEOMETRIES, frozenset({c.TYPE_GEOMETRY})),

@@ -20,6 +20,7 @@ _META_SIZES = {
     c.TYPE_TIME2: 1,
     c.TYPE_BLOB_COMPRESSED: 1,
     c.TYPE_VARCHAR_COMPRESSED: 2,
+    c.TYPE_VECTOR: 1,
     c.TYPE_JSON: 1,
     c.TYPE_NEWDECIMAL: 2,
     c.TYPE_ENUM: 2,
@@ -34,6 +35,11 @@ _META_SIZES = {
 }
 #: Types whose two bytes of metadata are to be read one by one, first byte high.
 _BIG_ENDIAN_META = frozenset({c.TYPE_NEWDECIMAL, c.TYPE_STRING, c.TYPE_VAR_STRING, c.TYPE_ENUM, c.TYPE_SET})
+#: Types whose metadata is the number of bytes of a value's length.
+_LENGTH_FIRST = frozenset(
+    {c.TYPE_BLOB, c.TYPE_TINY_BLOB, c.TYPE_MEDIUM_BLOB, c.TYPE_LONG_BLOB, c.TYPE_BLOB_COMPRESSED}
+    | {c.TYPE_JSON, c.TYPE_GEOMETRY, c.TYPE_VECTOR}
+)
 _NUMERIC = frozenset(
     {c.TYPE_TINY, c.TYPE_SHORT, c.TYPE_INT24, c.TYPE_LONG, c.TYPE_LONGLONG}
     | {c.TYPE_FLOAT, c.TYPE_DOUBLE, c.TYPE_NEWDECIMAL, c.TYPE_YEAR}
@@ -108,6 +114,9 @@ def _table_map(event: Event) -> TableMap:
     raw_types = cursor.take(cursor.packed_int())
     metas = _metas(raw_types, cursor.take(cursor.packed_int()))
     types = bytes(_real_type(kind, meta) for kind, meta in zip(raw_types, metas, strict=True))
+    for kind, meta in zip(types, metas, strict=True):
+        if not _plausible(kind, meta):
+            raise ValueError(f"metadata {meta} of column type {kind}")
     nullable = _bits(cursor.take((len(types) + 7) // 8), len(types))
     return TableMap(table_id, schema, table, types, metas, nullable, **_optional(cursor, types))
 
@@ -121,6 +130,20 @@ def _metas(types: bytes, data: bytes) -> tuple[int, ...]:
     if cursor.left:
         raise Torn(f"{cursor.left} bytes of metadata belong to no column")
     return tuple(metas)
+
+
+def _plausible(kind: int, meta: int) -> bool:
+    """Whether a column of this type may have this metadata, where a wrong one would misread values."""
+    high, low = meta >> 8, meta & 0xFF
+    if kind in _LENGTH_FIRST:
+        return 1 <= meta <= 4
+    if kind == c.TYPE_NEWDECIMAL:
+        return 1 <= high <= 65 and low <= high
+    if kind == c.TYPE_BIT:
+        return 1 <= high * 8 + low <= 64 and low < 8
+    if kind in (c.TYPE_ENUM, c.TYPE_SET):
+        return low in (1, 2) if kind == c.TYPE_ENUM else 1 <= low <= 8
+    return meta <= 6 if kind in (c.TYPE_TIME2, c.TYPE_DATETIME2, c.TYPE_TIMESTAMP2) else True
 
 
 def _real_type(kind: int, meta: int) -> int:

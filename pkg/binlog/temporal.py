@@ -1,4 +1,7 @@
-"""Dates and times of row images as quoted literals: today's forms with fractions and those before MySQL 5.6. Pure.
+"""Dates and times of row images as quoted literals. Pure.
+
+There are three forms of times, datetimes and timestamps: today's (since MySQL 5.6), the one before it, which knows no
+fractions, and MariaDB's own for fractions in tables that were made with ``mysql56_temporal_format=OFF``.
 
 The same moments come again and again, so literals are remembered by their bytes.
 """
@@ -31,6 +34,9 @@ _HOURS = [b"%02d:" % hour for hour in range(1024)]
 
 def decoder(kind: int, meta: int) -> tuple[int, Callable[[bytes], bytes]]:
     """The value's size in bytes and a function from them to the literal; ``meta`` is the number of fraction digits."""
+    if kind in _FRACTIONAL and meta:
+        sizes, print_number = _FRACTIONAL[kind]
+        return sizes[meta], _quoted(lambda raw: print_number(int.from_bytes(raw, "big"), meta))
     if kind in _OLD:
         size, convert = _OLD[kind]
         return size, Remembered(_quoted(convert))
@@ -140,6 +146,43 @@ def _time(raw: bytes, digits: int) -> bytes:
     return b"%b.%0*d" % (whole, digits, fraction // (10 if digits & 1 else 1)) if digits else whole
 
 
+def _split(value: int, digits: int) -> tuple[int, bytes]:
+    """Whole seconds, and the fraction with its point."""
+    whole, fraction = divmod(value, 10**digits)
+    return whole, b".%0*d" % (digits, fraction)
+
+
+def _clock(seconds: int) -> bytes:
+    minutes, rest = divmod(seconds, 60)
+    return b"%02d:%02d:%02d" % (*divmod(minutes, 60), rest)
+
+
+def _fractional_time(value: int, digits: int) -> bytes:
+    # Moved up by one second more than the longest time.
+    value -= _LONGEST_TIME * 10**digits
+    seconds, fraction = _split(abs(value), digits)
+    return (b"-" if value < 0 else b"") + _clock(seconds) + fraction
+
+
+def _fractional_datetime(value: int, digits: int) -> bytes:
+    seconds, fraction = _split(value, digits)
+    days, seconds = divmod(seconds, 86400)
+    return _packed_day(days) + _clock(seconds) + fraction
+
+
+def _fractional_timestamp(value: int, digits: int) -> bytes:
+    # The fraction has bytes of its own.
+    bits = 8 * ((digits + 1) // 2)
+    return _seconds(value >> bits) + b".%0*d" % (digits, value & ((1 << bits) - 1))
+
+
+_LONGEST_TIME = 838 * 3600 + 59 * 60 + 59 + 1
+#: Sizes in bytes by number of digits, and conversion of the big-endian number.
+_FRACTIONAL: dict[int, tuple[tuple[int, ...], Callable[[int, int], bytes]]] = {
+    c.TYPE_TIME: ((0, 4, 4, 5, 5, 5, 6), _fractional_time),
+    c.TYPE_DATETIME: ((0, 6, 6, 7, 7, 7, 8), _fractional_datetime),
+    c.TYPE_TIMESTAMP: ((0, 5, 5, 6, 6, 7, 7), _fractional_timestamp),
+}
 #: Size in bytes and conversion.
 _OLD: dict[int, tuple[int, Callable[[bytes], bytes]]] = {
     c.TYPE_DATE: (3, _date),

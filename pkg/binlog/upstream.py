@@ -15,8 +15,9 @@ from pymysql.connections import Connection
 from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
+from pkg.binlog.payload import Expanding
 from pkg.binlog.position import Location
-from pkg.binlog.stream import BinlogStream, PacketFramer, ServerEnd, ServerError, aborted
+from pkg.binlog.stream import BinlogStream, PacketFramer, Scan, ServerEnd, ServerError, aborted
 from pkg.config.model import DBConfig
 from pkg.mysql.connection import classify, connect, error_number
 
@@ -62,7 +63,9 @@ def open_upstream(
             scope="upstream",
             retryable=known.retryable,
         ) from exc
-    return UpstreamStream(conn, checksummed=checksummed, file=location.position.name, heartbeat=heartbeat)
+    stream = UpstreamStream(conn, checksummed=checksummed, file=location.position.name, heartbeat=heartbeat)
+    # Only MySQL compresses whole transactions; MariaDB compresses single events.
+    return Expanding(stream) if flavor == "mysql" else stream
 
 
 def _dump_request(location: Location, flavor: str, server_id: int, use_gtid: bool) -> bytes:
@@ -146,14 +149,17 @@ class UpstreamStream:
     def file(self) -> str:
         return self._framer.file
 
-    def read(self, max_bytes: int, timeout: float) -> list[Event]:
+    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
         """See :meth:`BinlogStream.read`. A lost connection is retryable (36069); 1236 and the like say what to do."""
         deadline = time.monotonic() + timeout
         while True:
             if not self._open:
                 raise aborted()
+            if scan is not None and self._framer.scan(scan):
+                return []
             try:
-                events = self._framer.split(max_bytes)
+                # Behind an event that the scan left, it may go on.
+                events = self._framer.split(max_bytes if scan is None else 1)
             except ServerEnd:
                 raise self._lost("the upstream ended the stream (it may be shutting down)") from None
             except ServerError as exc:

@@ -498,6 +498,8 @@ static int append_literal(const Column *column, const Value *value, Buffer *out)
     case OP_HEX:
         return append_hex(column->head, value, 0, out);
     case OP_PADDED_HEX:
+        if (value->size > column->a)
+            return append_by_python(column, value, out);
         return append_hex(column->head, value, column->a, out);
     case OP_FOREIGN:
         if (value->size == 0 || (column->a && is_ascii(value->data, value->size)))

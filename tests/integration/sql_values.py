@@ -142,7 +142,7 @@ def value_for(kind: str, rnd: random.Random) -> str:
     if word in sizes:
         return _integer(sizes[word], "UNSIGNED" in kind, rnd)
     if word == "DECIMAL":
-        return _decimal(number, int(rest.split(",")[1].rstrip(")")), rnd)
+        return _decimal(number, int(rest.split(",")[1].split(")")[0]), rnd)
     if word == "FLOAT":
         scale = 1.0 if number else 10.0 ** rnd.randint(-30, 30)
         return rnd.choice(("-0e0", repr(rnd.uniform(-9999, 9999) * scale), repr(rnd.uniform(-1, 1) * scale)))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from pkg.binlog.jsonb import to_sql, to_text
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.binlog_replay import SESSION, apply_changes, checksum, decode, events_between, here
 from tests.integration.sql_values import COMMON_COLUMNS, MARIADB_COLUMNS, binary, value_for
+from tests.unit.binlog.test_jsonb import TYPED, TYPED_SCALAR
 
 
 def _make_tables(server: SQLServer, columns: dict[str, str]) -> None:
@@ -103,3 +107,13 @@ def test_every_mariadb_type_survives(mariadb_upstream: MariaDBServer, seed: int)
 @pytest.mark.parametrize("seed", [3, 4])
 def test_every_mysql_type_survives(mysql_upstream: MySQLServer, seed: int) -> None:
     _round_trip(mysql_upstream, COMMON_COLUMNS, seed)
+
+
+def test_sql_types_inside_binary_json_are_expressions_that_the_server_understands(
+    mariadb_upstream: MariaDBServer,
+) -> None:
+    """MariaDB keeps JSON as text, so its functions must make the text that the document stands for."""
+    for document in (TYPED, TYPED_SCALAR):
+        expression = to_sql(document).decode()
+        ((made,),) = mariadb_upstream.execute(f"SELECT {expression}".replace("%", "%%"))
+        assert json.loads(made, parse_float=Decimal) == json.loads(to_text(document), parse_float=Decimal)

@@ -55,3 +55,45 @@ def test_several_domains_two_phase_alters_other_engines_and_foreign_statements(
         assert run.unit.status().synced
     assert_equal(upstream, target, "d.t", "d.m")
     assert [row[2] for row in target.execute("SHOW INDEX FROM d.t")] == ["PRIMARY", "v"]
+
+
+def test_rows_undone_by_savepoints_and_xa_do_not_come_to_be_and_xa_commit_is_refused_by_place(
+    new_mariadb: Callable[..., MariaDBServer], target: MariaDBServer, spark: SparkEngine
+) -> None:
+    upstream = new_mariadb(gtid=True)
+    upstream.execute(
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)",
+        "CREATE TABLE d.m (id INT PRIMARY KEY, v INT) ENGINE=MyISAM",
+    )
+    target.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)", "CREATE TABLE d.m LIKE d.t")
+    cfg = subtask(upstream, target, enable_gtid=True)
+    with running(cfg, spark) as run:
+        upstream.execute(
+            "BEGIN",
+            "INSERT INTO d.t VALUES (1, 1)",
+            "SAVEPOINT `ä``B`",
+            "INSERT INTO d.t VALUES (2, 2)",
+            "INSERT INTO d.m VALUES (1, 1)",
+            "SAVEPOINT c",
+            "UPDATE d.t SET v = 9",
+            "ROLLBACK WORK TO SAVEPOINT `Ä``b`",
+            "INSERT INTO d.t VALUES (3, 3)",
+            "COMMIT",
+        )
+        upstream.execute("XA START 'one'", "INSERT INTO d.t VALUES (4, 4)", "XA END 'one'", "XA COMMIT 'one' ONE PHASE")
+        upstream.execute("XA START 'no'", "INSERT INTO d.t VALUES (5, 5)", "XA END 'no'", "XA PREPARE 'no'")
+        upstream.execute("INSERT INTO d.t VALUES (6, 6)")
+        upstream.execute("XA ROLLBACK 'no'")
+        run.wait_synced(upstream)
+        assert_equal(upstream, target, "d.t", "d.m")
+        upstream.execute("XA START 'yes'", "INSERT INTO d.t VALUES (7, 7)", "XA END 'yes'", "XA PREPARE 'yes'")
+        upstream.execute("INSERT INTO d.t VALUES (8, 8)")
+        upstream.execute("XA COMMIT 'yes'", "INSERT INTO d.t VALUES (9, 9)")
+        failed = run.wait_ended()
+    (error,) = failed.errors
+    assert error.code == 36068
+    assert "XA COMMIT X'796573'" in error.message
+    assert "mysql-bin.0" in error.message
+    assert error.workaround
+    assert [row[0] for row in target.execute("SELECT id FROM d.t ORDER BY id")] == [1, 3, 4, 6, 8]

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg.binlog.jsonb import to_text
+from pkg.binlog.jsonb import to_sql, to_text
+from pkg.binlog.literals import escape
 from tests.unit.binlog.test_rows import _pack
 
 _INLINE_SMALL, _INLINE_LARGE = (4, 5, 6), (4, 5, 6, 7, 8)
@@ -137,7 +138,63 @@ def test_types_that_json_lacks_are_written_as_the_server_does(document: bytes, t
     assert to_text(document) == text
 
 
-def test_endless_nesting_is_refused() -> None:
-    # An array whose only element is itself.
+def test_deep_nesting_is_refused() -> None:
+    document: Any = 1
+    for _ in range(100):
+        document = [document]
+    assert to_text(_document(document, False)).count("[") == 100
+    for _ in range(40):
+        document = [document]
     with pytest.raises(ValueError, match="deep"):
-        to_text(bytes([2]) + struct.pack("<HH", 1, 7) + bytes([2]) + struct.pack("<H", 0))
+        to_text(_document(document, False))
+
+
+def test_offsets_that_meet_do_not_make_a_small_document_huge() -> None:
+    # An array whose only element is itself; then arrays whose two elements are both the next array.
+    itself = bytes([2]) + struct.pack("<HH", 1, 7) + bytes([2]) + struct.pack("<H", 0)
+    twice = bytes([2]) + struct.pack("<HHBHBH", 2, 10, 2, 10, 2, 10) * 60 + struct.pack("<HH", 0, 4)
+    for document in (itself, twice):
+        with pytest.raises(ValueError, match="overlap"):
+            to_text(document)
+
+
+@given(documents, st.booleans())
+def test_documents_without_sql_types_are_quoted_text(value: Any, large: bool) -> None:
+    document = _document(value, large)
+    assert to_sql(document) == b"'%b'" % escape(to_text(document).encode())
+
+
+def _array_of(values: list[bytes]) -> bytes:
+    """Values that are kept behind the entries."""
+    at, entries, heap = 4 + 3 * len(values), b"", b""
+    for value in values:
+        entries += value[:1] + struct.pack("<H", at + len(heap))
+        heap += value[1:]
+    return bytes([2]) + struct.pack("<HH", len(values), at + len(heap)) + entries + heap
+
+
+TYPED = _array_of(
+    [
+        _opaque(246, bytes([10, 2]) + _pack("-00000123.40", 10, 2)),
+        _opaque(246, bytes([3, 0]) + _pack("007", 3, 0)),
+        _opaque(12, struct.pack("<q", ((2024 * 13 + 2) << 5 | 29) << 41 | (23 << 12 | 59 << 6 | 58) << 24 | 5)),
+        _opaque(10, struct.pack("<q", ((2024 * 13 + 12) << 5 | 31) << 41)),
+        _opaque(11, struct.pack("<q", -((8 << 12 | 7 << 6 | 6) << 24 | 500000))),
+        bytes([12, 7]) + b"it's \\\"",
+        bytes([11]) + struct.pack("<d", 2.0),
+        _document({"ä'": None, "t": True}, False),
+    ]
+)
+TYPED_SCALAR = _opaque(246, bytes([3, 1]) + _pack("01.5", 3, 1))
+
+
+def test_sql_types_inside_documents_are_kept() -> None:
+    assert to_sql(TYPED).decode() == (
+        "JSON_ARRAY(CAST(-123.40 AS DECIMAL(10,2)),CAST(7 AS DECIMAL(3,0)),"
+        "CAST('2024-02-29 23:59:58.000005' AS DATETIME(6)),CAST('2024-12-31' AS DATE),"
+        "CAST('-08:07:06.500000' AS TIME(6)),'it\\'s \\\\\"',2.0e0,JSON_OBJECT('t',true,'ä\\'',null))"
+    )
+    assert to_sql(TYPED_SCALAR) == b"JSON_EXTRACT(JSON_ARRAY(CAST(1.5 AS DECIMAL(3,1))), '$[0]')"
+    for value in (float("nan"), float("inf")):
+        with pytest.raises(ValueError):
+            to_text(bytes([11]) + struct.pack("<d", value))

@@ -17,6 +17,7 @@ from pkg.binlog.literals import escape, float_literal, inflate_column
 from pkg.binlog.rows import RowDecoder
 from pkg.binlog.table_map import TableMap, parse_table_map
 from pkg.mysql.schema import Column
+from tests.both_decoders import BothDecoders
 from tests.unit.binlog import build
 
 ID = Column("id", "int", "int(11)", nullable=False)
@@ -34,8 +35,8 @@ def _image(number: int, name: str | None, note: str | None) -> bytes:
     return bytes([nulls]) + struct.pack("<i", number) + texts
 
 
-def _decoder(key: tuple[int, ...] = (0,), write: tuple[int, ...] = (0, 1, 2)) -> RowDecoder:
-    return RowDecoder(_map(), [ID, NAME, NOTE], key=key, write=write)
+def _decoder(key: tuple[int, ...] = (0,), write: tuple[int, ...] = (0, 1, 2)) -> BothDecoders:
+    return BothDecoders(_map(), [ID, NAME, NOTE], key=key, write=write)
 
 
 def _lit(text: str | None) -> bytes:
@@ -205,16 +206,28 @@ def test_table_map_and_columns_travel_to_executors() -> None:
     assert pickle.loads(pickle.dumps(table_map)) == table_map
 
 
-def test_more_than_250_columns() -> None:
-    count = 300
-    body = struct.pack("<IHH", 42, 0, 1) + b"\x01s\0\x01t\0" + b"\xfc" + struct.pack("<H", count) + b"\3" * count
-    table_map = parse_table_map(build.event(19, body + b"\0" + bytes(38)))
+@pytest.mark.parametrize("count", [250, 251, 255, 256, 257, 4096])
+def test_packed_column_counts_and_long_null_bitmaps(count: int) -> None:
+    size = (count + 7) // 8
+    packed = bytes([count]) if count < 251 else b"\xfc" + struct.pack("<H", count)
+    body = struct.pack("<IHH", 42, 0, 1) + b"\x01s\0\x01t\0" + packed + b"\3" * count
+    table_map = parse_table_map(build.event(19, body + b"\0" + b"\xff" * size))
     columns = [Column(f"c{n}", "int", "int(11)") for n in range(count)]
-    decoder = RowDecoder(table_map, columns, key=[299], write=[0, 299])
-    head = struct.pack("<IHH", 42, 0, 1) + b"\xfc" + struct.pack("<H", count) + b"\xff" * 38
-    image = bytes(38) + struct.pack("<300i", *range(count))
+    decoder = BothDecoders(table_map, columns, key=[count - 1], write=[0, count - 2, count - 1])
+    head = struct.pack("<IHH", 42, 0, 1) + packed + b"\xff" * size
+    last = count - 1
+    everything = bytes(size) + struct.pack(f"<{count}i", *range(count))
+    nulls = [n for n in range(last) if n % 3]
+    bitmap = sum(1 << n for n in nulls).to_bytes(size, "little")
+    some = bitmap + b"".join(struct.pack("<i", n) for n in range(count) if n not in set(nulls))
+    second = b"NULL" if (count - 2) % 3 else b"%d" % (count - 2)
     for _ in range(2):
-        assert decoder.changes(build.raw(23, head + image)) == [(0, b"299", b"(0,299)", b"")]
+        assert decoder.changes(build.raw(23, head + everything + some)) == [
+            (0, b"%d" % last, b"(0,%d,%d)" % (last - 1, last), b""),
+            (0, b"%d" % last, b"(0,%b,%d)" % (second, last), b""),
+        ]
+    ((_, _, image),) = decoder.images(build.raw(23, head + some))
+    assert image == [b"NULL" if n in set(nulls) else b"%d" % n for n in range(count)]
 
 
 _PACKED = {0: 0, 1: 1, 2: 1, 3: 2, 4: 2, 5: 3, 6: 3, 7: 4, 8: 4, 9: 4}
@@ -281,3 +294,21 @@ def test_compressed_columns_that_lie() -> None:
     for bad in (b"\x81\x04" + good[2:], b"\x31" + good[1:], good[:-4]):
         with pytest.raises(ValueError):
             inflate_column(bad)
+
+
+@pytest.mark.parametrize("kind", [242, 15])
+def test_vectors_of_both_servers_are_their_bytes(kind: int) -> None:
+    """MySQL has a type for them, MariaDB logs them as VARBINARY."""
+    table_map = parse_table_map(build.table_map(bytes([kind]), b"\4" if kind == 242 else struct.pack("<H", 12)))
+    value = struct.pack("<3f", 1.5, -0.0, 3e38)
+    length = struct.pack("<I", 12) if kind == 242 else b"\x0c"
+    decoder = RowDecoder(table_map, [Column("v", "vector", "vector(3)")], key=[], write=[0])
+    found = decoder.changes(build.rows(30, 1, b"\xfe" + length + value))
+    assert found == [(0, b"", b"(x'%b')" % value.hex().encode(), b"")]
+
+
+def test_fractional_digits_that_no_server_has_are_refused() -> None:
+    table_map = parse_table_map(build.table_map(bytes([11]), b""))
+    with pytest.raises(errors.DMError) as caught:
+        RowDecoder(table_map, [Column("t", "time", "time(7)")], key=[], write=[0])
+    assert caught.value.code == 11076

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,9 @@ from dm_worker.syncer.batch import COMPACT, Batch, TablePlan
 from dm_worker.syncer.planner import Advance, Instruction, Limits, Planner, Statement
 from pkg.binlog import constants as c
 from pkg.binlog.events import HEADER, Event
+from pkg.binlog.payload import Expanding
 from pkg.binlog.position import Location, Position
+from pkg.binlog.stream import Scan
 from pkg.errors import DMError
 
 ROWS = b"rows"
@@ -50,6 +53,15 @@ class Log:
             self.table_map(table)
             self.rows(tag)
         self.add(c.XID_EVENT, bytes(8), timestamp=timestamp)
+
+    def compressed(self, tags: list[int]) -> None:
+        """The same as one event."""
+        inner = Log()
+        inner.transaction(tags)
+        # Sizes inside are without checksums, and positions are not set.
+        plain = b"".join(HEADER.pack(e.timestamp, e.type, 1, len(e.data), 0, 0) + e.data[19:] for e in inner.events)
+        self.add(c.ANONYMOUS_GTID_EVENT, bytes(25))
+        self.add(c.TRANSACTION_PAYLOAD_EVENT, b"\2\3\xfc\xff\0\0" + plain)
 
     def rotate(self, file: str) -> None:
         self.add(c.ROTATE_EVENT, (4).to_bytes(8, "little") + file.encode())
@@ -161,6 +173,46 @@ def test_broken_stream_is_read_again_without_loss_or_doubling(logged: tuple[Log,
     planner.feed(tail(log, location))
     planner.close()
     assert tags(planner.out) == wanted
+
+
+@given(st.lists(st.integers(0, 9), max_size=5), st.integers(1, 400))
+def test_compressed_transactions_are_cut_and_read_again_like_plain_ones(counts: list[int], max_bytes: int) -> None:
+    log, tag = Log(), 0
+    for count in counts:
+        log.compressed(list(range(tag, tag + count)))
+        tag += count
+    out = _plan(Planner(start(), resolve, limits=LIMITS), log, start(), max_bytes)
+    assert tags(out) == list(range(tag))
+    for index, instruction in enumerate(out):
+        assert isinstance(instruction, Batch | Advance)
+        place = instruction.end if isinstance(instruction, Batch) else instruction.location
+        again = _plan(Planner(place, resolve, limits=LIMITS), log, place, max_bytes)
+        assert tags(out[: index + 1]) + tags(again) == list(range(tag))
+
+
+def _plan(planner: Planner, log: Log, place: Location, max_bytes: int) -> list[Instruction]:
+    stream = Expanding(Prepared(tail(log, place)))
+    while events := stream.read(max_bytes, 0):
+        assert planner.feed(events) == len(events)
+    planner.close()
+    return planner.out
+
+
+class Prepared:
+    """A stream that gives out ``events`` at once."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self.file = "bin.000001"
+        self._events = list(events)
+
+    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def close(self) -> None:
+        self._events = []
+
+    abort = close
 
 
 def test_small_transactions_wait_for_each_other_and_large_ones_are_cut() -> None:
@@ -348,3 +400,142 @@ def test_alter_in_two_phases_is_one_statement(group_commit: bool) -> None:
     assert isinstance(statement, Statement)
     assert statement.place == Position(log.file, log.offset)
     assert statement.start == start(log.events[5].log_pos)
+
+
+def _undone() -> Log:
+    """Rows 1, 2, 6, 7 are left of a transaction with savepoints, between two others."""
+    log = Log()
+    log.transaction([0])
+    log.query(b"BEGIN")
+    log.table_map(b"t")
+    log.rows(1)
+    log.query(b"SAVEPOINT `A``b`")
+    log.rows(2)
+    log.query(b"SAVEPOINT `c`")
+    log.rows(3)
+    log.query(b"SAVEPOINT `d`")
+    log.rows(4)
+    log.query(b"ROLLBACK TO `C`")
+    log.rows(5)
+    log.query(b"ROLLBACK WORK TO SAVEPOINT c;")
+    log.query(b"RELEASE SAVEPOINT c")
+    log.rows(6)
+    log.rows(7)
+    log.add(c.XID_EVENT, bytes(8))
+    log.transaction([8])
+    return log
+
+
+KEPT = [0, 1, 2, 6, 7, 8]
+
+
+def test_rows_after_a_savepoint_are_undone_and_only_they() -> None:
+    log = _undone()
+    for broken in range(len(log.events) + 1):
+        planner = Planner(start(), resolve)
+        planner.feed(log.events[:broken])
+        for _ in range(2):
+            location = planner.location
+            planner.reopened()
+            planner.feed(tail(log, location)[: broken // 2])
+        location = planner.location
+        planner.reopened()
+        planner.feed(tail(log, location))
+        planner.close()
+        assert tags(planner.out) == KEPT, broken
+
+
+@pytest.mark.parametrize("batch_events", range(1, 9))
+def test_undone_rows_that_were_given_out_are_an_error_also_after_a_restart(batch_events: int) -> None:
+    """Small batches cut the transaction; what is given out in the end is right, or the planner stopped."""
+    log = _undone()
+    limits = Limits(batch_events=batch_events)
+    planner = Planner(start(), resolve, limits=limits)
+    refused = batch_events < 5
+    stop = pytest.raises(DMError, match="ROLLBACK TO SAVEPOINT") if refused else nullcontext()
+    with stop as caught:
+        planner.feed(log.events)
+    assert caught is None or caught.value.code == 36068
+    planner.close()
+    got = tags(planner.out)
+    assert (got == KEPT) != refused
+    for index, batch in enumerate(planner.out):
+        assert isinstance(batch, Batch)
+        redo = Planner(batch.start, resolve, limits=limits, until=batch.end)
+        redo.feed(tail(log, batch.start))
+        assert tags(redo.out) == tags([batch])
+        again = Planner(batch.end, resolve)
+        if not set(tags(planner.out[: index + 1])) <= set(KEPT):
+            with pytest.raises(DMError, match="a part of them was applied"):
+                again.feed(tail(log, batch.end))
+        else:
+            again.feed(tail(log, batch.end))
+            again.close()
+            assert tags(planner.out[: index + 1]) + tags(again.out) == KEPT
+
+
+def test_unknown_savepoint_is_an_error() -> None:
+    log = Log()
+    log.query(b"BEGIN")
+    log.query(b"ROLLBACK TO `never`")
+    with pytest.raises(DMError) as caught:
+        Planner(start(), resolve).feed(log.events)
+    assert caught.value.code == 36068
+
+
+def _xa(log: Log, tags: list[int], *, one_phase: bool, mariadb: bool) -> None:
+    if mariadb:
+        log.add(c.MARIADB_GTID_EVENT, struct.pack("<QIB", 9, 0, 0x48) + bytes(10))
+    else:
+        log.add(c.ANONYMOUS_GTID_EVENT, bytes(25))
+        log.query(b"XA START X'78',X'',1")
+    for tag in tags:
+        log.table_map(b"t")
+        log.rows(tag)
+    log.query(b"XA END X'78',X'',1")
+    log.add(c.XA_PREPARE_EVENT, bytes([one_phase]) + struct.pack("<III", 1, 1, 0) + b"x")
+
+
+@pytest.mark.parametrize("mariadb", [False, True])
+def test_prepared_rows_are_applied_by_nobody_and_their_xa_commit_is_refused(mariadb: bool) -> None:
+    log = Log()
+    log.transaction([0])
+    _xa(log, [1, 2], one_phase=False, mariadb=mariadb)
+    log.transaction([3])
+    log.query(b"XA ROLLBACK X'78',X'',1")
+    log.transaction([4])
+    log.query(b"XA COMMIT X'78',X'',1")
+    for end in range(len(log.events) + 1):
+        planner = Planner(start(), resolve)
+        planner.feed(log.events[:end])
+        planner.close()
+        assert tags(planner.out) == [tag for tag in (0, 3, 4) if tag in tags(planner.out)]
+    statement = planner.out[-1]
+    assert isinstance(statement, Statement)
+    assert b"XA COMMIT" in statement.event.data
+    assert tags(planner.out) == [0, 3, 4]
+
+
+def test_xa_in_one_phase_is_a_commit() -> None:
+    log = Log()
+    _xa(log, [1, 2], one_phase=True, mariadb=False)
+    log.transaction([3])
+    planner = Planner(start(), resolve)
+    planner.feed(log.events)
+    planner.close()
+    assert tags(planner.out) == [1, 2, 3]
+
+
+def test_xa_transaction_is_never_applied_in_parts_before_its_end() -> None:
+    log = Log()
+    log.transaction([0])
+    _xa(log, [1, 2, 3, 4, 5], one_phase=True, mariadb=False)
+    planner = Planner(start(), resolve, limits=LIMITS)
+    with pytest.raises(DMError, match="XA transaction") as caught:
+        planner.feed(log.events)
+    assert caught.value.code == 36068
+    planner.close()
+    assert tags(planner.out) == [0]
+    log = Log()
+    _xa(log, [1, 2, 3, 4, 5], one_phase=False, mariadb=True)
+    Planner(start(), resolve, limits=LIMITS).feed(log.events)

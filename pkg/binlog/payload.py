@@ -1,0 +1,184 @@
+"""Compressed transactions of MySQL (TRANSACTION_PAYLOAD): read as the events that they hold.
+
+The event carries a whole transaction without its GTID, compressed with zstd or not at all. :class:`Expanding` puts the
+inner events in its place, so that whoever reads the stream never knows. They are unpacked piece by piece: a
+transaction that is small in the binlog may be huge.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import deque
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Protocol
+
+import zstandard
+
+from pkg import errors
+from pkg.binlog import constants as c
+from pkg.binlog.cursor import MALFORMED, Cursor, Torn, malformed, parsing
+from pkg.binlog.events import HEADER, Event, parse_rotate
+from pkg.binlog.stream import BinlogStream, Scan, aborted
+from pkg.errors.workarounds import PASS_STATEMENT
+
+_END, _BODY_SIZE, _ALGORITHM, _PLAIN_SIZE = 0, 1, 2, 3
+_ZSTD, _NONE = 0, 255
+#: Bytes that are unpacked at a time.
+_PIECE = 1 << 18
+#: The largest window that MySQL's compression levels use; a frame that asks for more memory is refused.
+_WINDOW = 1 << 27
+#: What no payload holds: what begins or ends files, GTIDs, and other payloads.
+_NEVER_INSIDE = frozenset(
+    {c.ROTATE_EVENT, c.FORMAT_DESCRIPTION_EVENT, c.STOP_EVENT, c.PREVIOUS_GTIDS_EVENT, c.TRANSACTION_PAYLOAD_EVENT}
+    | {c.GTID_EVENT, c.ANONYMOUS_GTID_EVENT, c.GTID_TAGGED_EVENT, c.MARIADB_GTID_EVENT}
+)
+_type = itemgetter(1)
+
+
+class _Source(Protocol):
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+class Payload:
+    """The events inside one TRANSACTION_PAYLOAD. Pure: bytes in, events out.
+
+    They get the ``log_pos`` of the payload, the only place of theirs that the file knows. Raises 11071 for bytes that
+    are torn or invalid and 11070 for an unknown compression.
+    """
+
+    def __init__(self, event: Event, file: str = "") -> None:
+        self._event = event
+        self._file = file
+        self._source, self._left = parsing(event, file, self._open)
+        self._buffer = b""
+        self._pos = 0
+
+    def _open(self) -> tuple[_Source, int]:
+        """Where the plain bytes come from, and how many are announced."""
+        cursor = Cursor(self._event.data, c.HEADER_SIZE)
+        fields = {_ALGORITHM: _NONE}
+        while (field := cursor.packed_int()) != _END:
+            value = Cursor(cursor.take(cursor.packed_int()))
+            if field in (_BODY_SIZE, _ALGORITHM, _PLAIN_SIZE):
+                fields[field] = value.packed_int()
+        body = cursor.take(fields.get(_BODY_SIZE, cursor.left))
+        if cursor.left:
+            raise Torn(f"{cursor.left} bytes follow the transaction")
+        if fields[_ALGORITHM] == _NONE:
+            return io.BytesIO(body), len(body)
+        if fields[_ALGORITHM] != _ZSTD:
+            raise self._refused(f"compression algorithm {fields[_ALGORITHM]}")
+        if _PLAIN_SIZE not in fields:
+            raise Torn("the size of the transaction is missing")
+        zstd = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
+        return zstd.stream_reader(body, read_across_frames=True), fields[_PLAIN_SIZE]
+
+    def read(self, max_bytes: int) -> list[Event]:
+        """The next events, about ``max_bytes`` of them and at least one; [] at the end."""
+        events: list[Event] = []
+        taken = 0
+        try:
+            while taken < max_bytes and self._available(1):
+                event = self._next()
+                events.append(event)
+                taken += event.size
+        except (zstandard.ZstdError, *MALFORMED) as exc:
+            raise malformed(self._event.type, self._event.log_pos, self._event.size, self._file, exc) from exc
+        return events
+
+    def _next(self) -> Event:
+        if not self._available(c.HEADER_SIZE):
+            raise Torn("an inner event has no whole header")
+        timestamp, kind, server_id, size, _, flags = HEADER.unpack_from(self._buffer, self._pos)
+        if size < c.HEADER_SIZE or not self._available(size):
+            raise Torn(f"an inner event of type {kind} announces {size} bytes")
+        if kind in _NEVER_INSIDE:
+            raise self._refused(f"event type {kind} inside")
+        data = self._buffer[self._pos : self._pos + size]
+        self._pos += size
+        return Event(timestamp, kind, server_id, size, self._event.log_pos, flags, data)
+
+    def _available(self, size: int) -> bool:
+        """Whether so many plain bytes are at hand, after reading on if need be. Raises when the end is not as told."""
+        have = len(self._buffer) - self._pos
+        if have >= size:
+            return True
+        if size - have > self._left:
+            if self._left == 0 and not have and self._source.read(1):
+                raise Torn("the transaction is longer than it announces")
+            return False
+        piece = self._source.read(min(max(size - have, _PIECE), self._left))
+        self._left -= len(piece)
+        self._buffer = self._buffer[self._pos :] + piece
+        self._pos = 0
+        if len(self._buffer) < size:
+            raise Torn("the transaction is shorter than it announces")
+        return True
+
+    def _refused(self, what: str) -> errors.DMError:
+        return errors.new(
+            "BinlogUnexpectedEv",
+            f"compressed transaction that ends at ({self._file or 'unknown file'}, {self._event.log_pos}): {what} is "
+            "not supported",
+            workaround="SET GLOBAL binlog_transaction_compression=OFF on the upstream. " + PASS_STATEMENT,
+            scope="upstream",
+        )
+
+
+class Expanding:
+    """A stream whose compressed transactions are read as the events that they hold; see :class:`BinlogStream`."""
+
+    def __init__(self, stream: BinlogStream) -> None:
+        self._stream = stream
+        self._file = stream.file
+        self._payload: Payload | None = None
+        self._behind: deque[Event] = deque()
+        self._open = True
+
+    @property
+    def file(self) -> str:
+        return self._file if self._behind or self._payload else self._stream.file
+
+    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
+        """See :meth:`BinlogStream.read`."""
+        while self._open:
+            if self._payload is not None:
+                if events := self._payload.read(max_bytes):
+                    return events
+                self._payload = None
+            if self._behind and self._behind[0].type == c.TRANSACTION_PAYLOAD_EVENT:
+                self._payload = Payload(self._behind.popleft(), self._file)
+                continue
+            if self._behind:
+                events = list(self._behind)
+                self._behind.clear()
+            else:
+                self._file = self._stream.file
+                events = self._stream.read(max_bytes, timeout, scan)
+            events = self._up_to_payload(events)
+            if events or not self._behind:
+                return events
+        raise aborted()
+
+    def _up_to_payload(self, events: list[Event]) -> list[Event]:
+        """The events before the first payload; it and those behind it are kept for the next read."""
+        if c.TRANSACTION_PAYLOAD_EVENT not in map(_type, events):
+            return events
+        at = next(i for i, event in enumerate(events) if event.type == c.TRANSACTION_PAYLOAD_EVENT)
+        self._follow(events[:at])
+        self._behind.extend(events[at:])
+        return events[:at]
+
+    def _follow(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type == c.ROTATE_EVENT:
+                self._file = parse_rotate(event, self._file).file
+
+    def close(self) -> None:
+        self._open = False
+        self._stream.close()
+
+    def abort(self) -> None:
+        self._open = False
+        self._stream.abort()

@@ -1,0 +1,276 @@
+"""The compiled scan gives other batches, places or GTID sets than the planner in Python; damage is read or passed."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import zlib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dm_worker.syncer.batch import Batch
+from dm_worker.syncer.gtid_tracker import ExecutedGtids
+from dm_worker.syncer.planner import Advance, Limits, Planner, Statement
+from dm_worker.syncer.tape import PythonTape
+from pkg import native
+from pkg.binlog import constants as c
+from pkg.binlog.stream import FileFramer, PacketFramer, ServerEnd, ServerError
+from pkg.errors import DMError
+from tests.unit.binlog import build
+from tests.unit.syncer.test_planner import Log, resolve, start
+
+scan: Any = native.load("scan")
+pytestmark = pytest.mark.skipif(scan is None, reason="the kernel is switched off")
+
+MYSQL_SOURCE = bytes(range(16))
+
+
+class Writer(Log):
+    """A log in raw bytes, in the forms of both servers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number = 0
+
+    def raws(self, checksum: bool) -> list[bytes]:
+        if not checksum:
+            sizes = [struct.pack("<I", len(event.data)) for event in self.events]
+            return [event.data[:9] + size + event.data[13:] for event, size in zip(self.events, sizes, strict=True)]
+        return [event.data + struct.pack("<I", zlib.crc32(event.data)) for event in self.events]
+
+    def begin(self, form: str, *, flags: int = 0, extra: int = 0) -> None:
+        self.number += 1
+        if form == "mariadb":
+            body = struct.pack("<QIB", self.number, self.number % 2, flags) + bytes([extra]) * 10
+            self.add(c.MARIADB_GTID_EVENT, body)
+            return
+        if form == "mysql":
+            self.add(c.GTID_EVENT, b"\1" + MYSQL_SOURCE + struct.pack("<Q", self.number) + bytes(18))
+        elif form == "anonymous":
+            self.add(c.ANONYMOUS_GTID_EVENT, bytes(43))
+        self.query(b"BEGIN")
+
+    def word(self, what: str, tag: int) -> None:
+        """One event of a transaction, or what may stand between them."""
+        if what == "rows":
+            self.table_map(b"t", 1)
+            self.rows(tag, 1)
+        elif what == "other":
+            self.table_map(b"uu", 2)
+            self.rows(tag, 2)
+        elif what == "filtered":
+            self.table_map(b"x", 3)
+            self.rows(tag, 3)
+        elif what == "again":
+            # The table id now stands for another table.
+            self.table_map(b"tt", 1)
+            self.rows(tag, 1)
+        elif what == "dummy":
+            self.rows(tag, 0xFFFFFF)
+        elif what == "note":
+            self.add(c.MARIADB_ANNOTATE_ROWS_EVENT, b"UPDATE t")
+        elif what == "heartbeat":
+            self.add(c.HEARTBEAT_EVENT, b"bin.000001")
+        elif what == "savepoint":
+            self.query(b"SAVEPOINT a")
+        else:
+            self.query(b"ROLLBACK TO a")
+
+
+WORDS = ["rows", "rows", "rows", "other", "filtered", "again", "dummy", "note", "heartbeat", "savepoint"]
+
+
+@st.composite
+def writers(draw: st.DrawFn, form: str) -> Writer:
+    log = Writer()
+    tags = itertools.count()
+    for _ in range(draw(st.integers(0, 8))):
+        kind = draw(st.sampled_from(["rows", "rows", "rows", "rows", "ddl", "rotate", "other", "standalone"]))
+        if kind == "ddl":
+            log.query(b"ALTER TABLE t ADD c INT")
+        elif kind == "standalone" and form == "mariadb":
+            log.begin(form, flags=1, extra=draw(st.sampled_from([0, 2])))
+            log.query(b"DROP TABLE t")
+        elif kind == "rotate":
+            log.rotate(f"bin.{len(log.events):06}")
+        elif kind == "other":
+            log.add(draw(st.sampled_from([c.STOP_EVENT, c.MARIADB_ANNOTATE_ROWS_EVENT])), bytes(8))
+        else:
+            log.begin(form, flags=draw(st.sampled_from([0, 2, 8])) if form == "mariadb" else 0)
+            words = draw(st.lists(st.sampled_from(WORDS), max_size=7))
+            for word in words:
+                log.word(word, next(tags))
+            if "savepoint" in words and draw(st.booleans()):
+                log.word("back", 0)
+            end = draw(st.sampled_from(["xid", "xid", "xid", "commit", "rollback"]))
+            when = draw(st.integers(0, 200))
+            if end == "xid":
+                log.add(c.XID_EVENT, bytes(8), timestamp=when)
+            else:
+                log.query(end.upper().encode())
+    return log
+
+
+forms = st.shared(st.sampled_from(["mysql", "anonymous", "mariadb", "none"]), key="form")
+
+
+class Side:
+    """A planner with its framer, fed with the same bytes as the other."""
+
+    def __init__(self, framer: PacketFramer | FileFramer, form: str, limits: Limits, *, compiled: bool) -> None:
+        self.framer = framer
+        self.error: DMError | None = None
+        flavor = "mariadb" if form == "mariadb" else "mysql"
+        self.planner = Planner(
+            start(),
+            resolve,
+            gtids=ExecutedGtids(flavor, "") if form != "none" else None,
+            limits=limits,
+            tape=scan.Tape() if compiled else PythonTape(),
+        )
+        self.scanned = 0
+
+    def feed(self, chunk: bytes) -> None:
+        self.framer.feed(chunk)
+        try:
+            while self.error is None and (self._scan() or self._split()):
+                pass
+        except DMError as exc:
+            self.error = exc
+
+    def _scan(self) -> bool:
+        before = self.planner.bytes_read
+        found = self.planner.can_scan and self.framer.scan(self.planner.scan)
+        self.scanned += self.planner.bytes_read - before
+        return found
+
+    def _split(self) -> bool:
+        events = self.framer.split(1)
+        assert self.planner.feed(events) == len(events)
+        if self.planner.out and isinstance(self.planner.out[-1], Statement):
+            self.planner.forget_tables()
+        return bool(events)
+
+    def look(self) -> object:
+        planner = self.planner
+        return (
+            planner.location, planner.read_to, planner.newest, planner.bytes_read, planner.has_rows,
+            planner.has_pending, planner.oldest_commit, planner.waiting_bytes, planner.out,
+            self.error and self.error.message,
+        )  # fmt: skip
+
+
+def _sides(log: Writer, form: str, limits: Limits, packets: bool, checksum: bool) -> tuple[bytes, Side, Side]:
+    if packets:
+        raw = build.packets(log.raws(checksum))
+        framers: list[Any] = [PacketFramer(checksummed=checksum), PacketFramer(checksummed=checksum)]
+    else:
+        raw = b"".join(log.raws(checksum))
+        framers = [FileFramer(file="bin.000001"), FileFramer(file="bin.000001")]
+        for framer in framers:
+            framer.checksummed = checksum
+    return raw, Side(framers[0], form, limits, compiled=True), Side(framers[1], form, limits, compiled=False)
+
+
+@given(
+    forms.flatmap(writers), forms, st.lists(st.integers(0, 5000), max_size=6), st.booleans(), st.booleans(),
+    st.sampled_from([Limits(), Limits(200, 4, 80), Limits(120, 3, 1), Limits(10**9, 2, 10**9)]), st.integers(0, 7),
+)  # fmt: skip
+@settings(deadline=None, max_examples=300)
+def test_compiled_scan_plans_as_the_planner_in_python(
+    log: Writer, form: str, cuts: list[int], packets: bool, checksum: bool, limits: Limits, close: int
+) -> None:
+    raw, fast, slow = _sides(log, form, limits, packets, checksum)
+    points = sorted({0, len(raw), *(cut % (len(raw) + 1) for cut in cuts)})
+    for number, (low, high) in enumerate(itertools.pairwise(points)):
+        for side in (fast, slow):
+            side.feed(raw[low:high])
+            if number % 8 == close:
+                side.planner.close()
+        assert fast.look() == slow.look()
+    for side in (fast, slow):
+        side.planner.close()
+    assert fast.look() == slow.look()
+
+
+def test_ordinary_stretches_never_reach_the_planner() -> None:
+    """All is scanned but the first TABLE_MAP of each table and file: the speed rests on that."""
+    log = Writer()
+    for _ in range(50):
+        log.begin("mariadb")
+        log.word("note", 0)
+        log.word("rows", 1)
+        log.word("filtered", 2)
+        log.add(c.XID_EVENT, bytes(8))
+    raw, fast, slow = _sides(log, "mariadb", Limits(), True, True)
+    fast.feed(raw)
+    slow.feed(raw)
+    first = [event.size for event in log.events if event.type == c.TABLE_MAP_EVENT][:2]
+    assert fast.scanned == len(b"".join(log.raws(True))) - sum(first)
+    fast.planner.close()
+    slow.planner.close()
+    assert fast.look() == slow.look()
+    assert [type(item) for item in fast.planner.out] == [Batch]
+
+
+@given(st.integers(0, 10_000), st.integers(1, 255))
+def test_a_flipped_byte_is_no_event(at: int, flip: int) -> None:
+    log = Writer()
+    for tag in range(3):
+        log.begin("mariadb")
+        log.word("rows", tag)
+        log.add(c.XID_EVENT, bytes(8))
+    raw = bytearray(build.packets(log.raws(True)))
+    raw[at % len(raw)] ^= flip
+    _, fast, slow = _sides(log, "mariadb", Limits(), True, True)
+    for side in (fast, slow):
+        try:
+            side.feed(bytes(raw))
+        except (ServerEnd, ServerError):
+            side.planner.close()
+        side.planner.close()
+    assert fast.look() == slow.look()
+    assert all(isinstance(item, Batch | Advance) for item in fast.planner.out)
+
+
+@given(st.binary(max_size=400), st.booleans(), st.booleans())
+@settings(max_examples=300)
+def test_no_bytes_are_read_out_of_bounds(raw: bytes, packets: bool, checksum: bool) -> None:
+    tape = scan.Tape()
+    pos, why = tape.scan(raw, 0, packets, checksum, 1 << 20, 1 << 20)
+    assert 0 <= pos <= len(raw)
+    assert why in (0, 1, 2)
+
+
+@given(st.binary(max_size=300), st.integers(0, 0xFFFFFFFF))
+def test_checksum_is_zlib_s(data: bytes, first: int) -> None:
+    assert scan.crc32(data, first) == zlib.crc32(data, first)
+
+
+def test_thousands_of_gtid_runs_are_fetched_in_time() -> None:
+    """Several sources in turn make a run each; the room for them is bounded."""
+    log = Writer()
+    for number in range(9000):
+        source = struct.pack(">QQ", 1, number % 20)
+        log.add(c.GTID_EVENT, b"\1" + source + struct.pack("<Q", 1 + number // 20) + bytes(18))
+        log.query(b"BEGIN")
+        log.add(c.XID_EVENT, bytes(8))
+    raw, fast, slow = _sides(log, "mysql", Limits(), True, True)
+    fast.feed(raw)
+    slow.feed(raw)
+    assert fast.look() == slow.look()
+    assert fast.planner.location.gtid_set.count("1-450") == 20
+
+
+def test_misuse_is_an_error_and_no_crash() -> None:
+    tape = scan.Tape()
+    calls: list[tuple[str, tuple[Any, ...]]] = [
+        ("scan", (b"", 1, True, True, 1, 1)), ("truncate", (1,)), ("cut", (-1,)), ("table", (b"short",)),
+        ("set_table", (b"short", b"", 1)), ("begin_gtid", (b"123", 1)),
+    ]  # fmt: skip
+    for name, args in calls:
+        with pytest.raises(ValueError, match=r"scan|events|table id|source"):
+            getattr(tape, name)(*args)
