@@ -9,10 +9,11 @@ from dm_worker.binder import Binder
 from dm_worker.keepalive import FIRST_JOIN_TRIES, JOIN_PAUSE, Identity, Membership
 from dm_worker.master_client import register
 from dm_worker.service import WorkerService
-from dm_worker.spark import DEFAULT_DRIVER_MEMORY, DEFAULT_SLOTS, SparkEngine
+from dm_worker.spark import DEFAULT_DRIVER_MEMORY, DEFAULT_MEMORY, DEFAULT_SLOTS, SparkEngine
 from dm_worker.units import UnitFactory, make_unit
 from dm_worker.worker_metrics import WorkerMetrics
 from pkg import errors, native
+from pkg.config.units import parse_size
 from pkg.config.worker import WorkerConfig
 from pkg.log import get_logger
 from pkg.metrics import Metrics
@@ -48,6 +49,7 @@ class WorkerServer:
             slots=config.spark.slots or DEFAULT_SLOTS,
             conf=config.spark.conf,
             driver_memory=config.spark.driver_memory or DEFAULT_DRIVER_MEMORY,
+            memory=parse_size(config.spark.memory_budget) if config.spark.memory_budget else DEFAULT_MEMORY,
             executor_timeout=config.spark.executor_timeout,
         )
         self._metrics = WorkerMetrics(Metrics(), config.name)

@@ -26,6 +26,8 @@ log = get_logger(__name__)
 #: Slots are not cores: writers and dumpers mostly wait for a server. An idle Python worker takes about 60 MB.
 DEFAULT_SLOTS = 16
 DEFAULT_DRIVER_MEMORY = "1g"
+#: Bytes that each subtask's replication may hold, beside what idle processes take.
+DEFAULT_MEMORY = 1 << 30
 #: Seconds that a cluster may take to give a worker executors, also to replace all of them.
 EXECUTOR_TIMEOUT = 120.0
 #: Seconds that an orderly stop of the context may take before the JVM is ended anyway.
@@ -37,6 +39,7 @@ class SparkEngine:
 
     ``master`` is empty for the embedded engine (``local`` with ``slots`` slots), or a Spark master URL.
     ``conf`` adds to or replaces our settings. ``folder`` is where the temporary folder is made.
+    ``memory`` in bytes is the budget of each subtask's replication.
     ``executor_timeout`` seconds are given to a cluster to come up with executors.
     A JVM that died, a context that Spark ended and one that lost all executors for good are replaced at the next
     :meth:`context`; jobs that they ran fail and are tried again by their unit.
@@ -49,10 +52,12 @@ class SparkEngine:
         slots: int = DEFAULT_SLOTS,
         conf: Mapping[str, str] | None = None,
         driver_memory: str = DEFAULT_DRIVER_MEMORY,
+        memory: int = DEFAULT_MEMORY,
         folder: Path | None = None,
         executor_timeout: float = EXECUTOR_TIMEOUT,
     ) -> None:
         self._master = master or f"local[{slots},{TASK_ATTEMPTS}]"
+        self.memory = memory
         self._slots = slots
         self._executor_timeout = executor_timeout
         self._conf = {"spark.driver.memory": driver_memory, **(conf or {})}
@@ -76,6 +81,11 @@ class SparkEngine:
         Starts Spark on a cluster; raises what :meth:`context` raises.
         """
         return self._slots if self.is_local else max(1, executors.slots(self.context()))
+
+    @property
+    def parallel(self) -> int:
+        """How many tasks make progress at a time: those that compute, not those that wait."""
+        return min(self.slots, os.cpu_count() or 1) if self.is_local else self.slots
 
     @property
     def jvm_pid(self) -> int:

@@ -16,7 +16,10 @@ _FULL_PACKET = 0xFFFFFF
 
 
 def send(conn: Connection[Any], head: bytes, body: memoryview, tail: bytes) -> None:
-    """Executes ``head + body + tail``, a statement without a result set. Raises ``pymysql.Error`` as the driver does."""
+    """Executes ``head + body + tail``, a statement without a result set; ``body`` is released.
+
+    Raises ``pymysql.Error`` as the driver does.
+    """
     raw: Any = conn
     if raw._sock is None:
         raise pymysql.err.InterfaceError(0, "the connection is closed")

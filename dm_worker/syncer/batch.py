@@ -33,8 +33,9 @@ class TablePlan:
     their order among each other. ``rewrite_existing`` asks for DELETE + INSERT instead of INSERT … ON DUPLICATE KEY
     UPDATE, because the target has further unique keys whose values rows may swap; with ``ties``, only for rows whose
     values in them changed.
-    ``extra_columns``: the target has columns that the upstream lacks. ``matchers`` are SQL templates, one per written
-    column, that compare the target's column with a literal exactly.
+    ``extra_columns``: the target has columns that the upstream lacks.
+    ``loadable``: LOAD DATA reads the rows' literals as an INSERT does.
+    ``matchers`` are SQL templates, one per written column, that compare the target's column with a literal exactly.
     """
 
     number: int
@@ -52,6 +53,7 @@ class TablePlan:
     spread: bool
     rewrite_existing: bool = False
     extra_columns: bool = False
+    loadable: bool = False
     canons: tuple[Canon, ...] = ()
     ties: tuple[Tie, ...] = ()
     family: str = ""

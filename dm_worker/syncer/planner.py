@@ -35,8 +35,8 @@ _FL_STANDALONE = 1
 #: With binlog_alter_two_phase an ALTER is logged when it begins and when it ends; only its COMMIT has an effect.
 _FL_GROUP_COMMIT_ID, _FL_START_ALTER, _FL_ROLLBACK_ALTER = 2, 2, 8
 _GTID_EVENTS = frozenset({c.GTID_EVENT, c.ANONYMOUS_GTID_EVENT, c.MARIADB_GTID_EVENT})
-#: MariaDB marks a transaction that XA PREPARE ends.
-_FL_PREPARED_XA = 64
+#: MariaDB marks a transaction that XA PREPARE ends, and the statement that ends it later.
+_FL_PREPARED_XA, _FL_COMPLETED_XA = 64, 128
 _QUERY_EVENTS = frozenset({c.QUERY_EVENT, c.MARIADB_QUERY_COMPRESSED_EVENT})
 
 
@@ -50,13 +50,25 @@ class GtidTracker(Protocol):
     def text_with(self, text: str) -> str: ...
 
 
+#: A slice costs a task or a round through the decoder; less is not worth it.
+_LEAST_SLICE = 256 * 1024
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a batch is big enough: bytes of rows events, or their number. ``slice_bytes``: what one task decodes."""
+    """When a batch is big enough: bytes of rows events, or their number.
+
+    It is cut into about ``slices`` pieces, of ``slice_bytes`` and an event at most; small ones are not cut.
+    """
 
     batch_bytes: int = 64 * 1024 * 1024
     batch_events: int = 400_000
     slice_bytes: int = 4 * 1024 * 1024
+    slices: int = 4
+
+    def piece(self, batch: int) -> int:
+        """Bytes of each slice of a batch of ``batch`` bytes."""
+        return min(self.slice_bytes, max(-(-batch // self.slices), _LEAST_SLICE))
 
 
 DEFAULT_LIMITS = Limits()
@@ -92,6 +104,9 @@ Resolve = Callable[[bytes, Position], tuple[TablePlan | None, bool]]
 
 
 def _is_void_alter(gtid: bytes) -> bool:
+    if gtid[_MARIADB_FLAGS] & (_FL_PREPARED_XA | _FL_COMPLETED_XA):
+        # An XA transaction's id is where other events have the flags of an ALTER.
+        return False
     at = _MARIADB_FLAGS + (9 if gtid[_MARIADB_FLAGS] & _FL_GROUP_COMMIT_ID else 1)
     return len(gtid) > at and bool(gtid[at] & (_FL_START_ALTER | _FL_ROLLBACK_ALTER))
 
@@ -623,7 +638,7 @@ class Planner:
         )
 
     def _slices(self, count: int) -> list[Slice]:
-        parts = self._tape.slices(count, self.limits.slice_bytes, [first for first, _ in self._files])
+        parts = self._tape.slices(count, self.limits.piece(self._tape.size), [first for first, _ in self._files])
         slices, files = [], deque(self._files)
         for order, (first, data, index) in enumerate(parts):
             while len(files) > 1 and files[1][0] <= first:

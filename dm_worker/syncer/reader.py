@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 from dm_worker.syncer.batch import Batch
+from dm_worker.syncer.batch_policy import QUIET, BatchPolicy
 from dm_worker.syncer.planner import Advance, Instruction, Planner, Statement
 from pkg import errors
 from pkg.binlog.events import Event
@@ -18,12 +19,10 @@ from pkg.log import get_logger
 
 log = get_logger("syncer.reader")
 
-#: How long finished transactions wait for company while nothing else is to be done (seconds).
-LINGER = 0.05
-#: Nor is the checkpoint moved past filtered events more often than this.
+#: The checkpoint is not moved past filtered events more often than this (seconds).
 IDLE_ADVANCE = 1.0
-#: Bytes of planned batches that may wait; one batch more may be under way on either side.
-QUEUE_BYTES = 64 * 1024 * 1024
+#: How long a read waits while nothing that was read waits to be given out (seconds).
+IDLE_READ = 0.05
 READ_BYTES = 4 * 1024 * 1024
 #: A broken stream is opened again so often in a row; the pauses grow from 0.2 s to CAP.
 REOPENINGS, CAP = 60, 5.0
@@ -34,7 +33,8 @@ Open = Callable[[Location], BinlogStream]
 class Instructions:
     """A queue bounded by bytes, from the reader to the run's main loop."""
 
-    def __init__(self, limit: int = QUEUE_BYTES) -> None:
+    def __init__(self, limit: int) -> None:
+        """``limit`` in bytes of planned batches that wait; one more may be under way on either side."""
         self._limit = limit
         self._items: deque[Instruction | DMError] = deque()
         self._bytes = 0
@@ -82,8 +82,9 @@ def _size(item: Instruction | DMError) -> int:
 class Reader:
     """Reads through one or more planners in turn; what goes wrong is the last item of the queue."""
 
-    def __init__(self, planners: list[Planner], open_stream: Open, queue: Instructions) -> None:
+    def __init__(self, planners: list[Planner], open_stream: Open, queue: Instructions, policy: BatchPolicy) -> None:
         self._planners = planners
+        self._policy = policy
         self._open = open_stream
         self._queue = queue
         self._stop = threading.Event()
@@ -93,6 +94,8 @@ class Reader:
         self._thread = threading.Thread(target=self._main, name="syncer-reader", daemon=True)
         self.planner = planners[0]
         self._last_emit = time.monotonic()
+        #: Since when rows wait in the planner; 0 while there are none.
+        self._waiting_since = 0.0
 
     def start(self) -> None:
         self._thread.start()
@@ -138,7 +141,8 @@ class Reader:
             try:
                 stream = self._connected(planner)
                 before = planner.bytes_read
-                events = stream.read(READ_BYTES, LINGER, planner.scan if planner.can_scan else None)
+                patience = QUIET if planner.has_rows else IDLE_READ
+                events = stream.read(READ_BYTES, patience, planner.scan if planner.can_scan else None)
                 failures = 0
             except DMError as exc:
                 failures += 1
@@ -163,10 +167,19 @@ class Reader:
 
     def _due(self, planner: Planner, busy: bool) -> bool:
         """Whether the main loop should get what there is, though the batch is not full."""
-        waited = time.monotonic() - self._last_emit
-        if planner.has_rows:
-            return self._queue.hungry and (waited >= LINGER or not busy)
-        return planner.has_pending and waited >= IDLE_ADVANCE
+        now = time.monotonic()
+        if not planner.waiting_bytes:
+            self._waiting_since = 0.0
+        elif not self._waiting_since:
+            self._waiting_since = now
+        if not planner.has_rows:
+            return planner.has_pending and now - self._last_emit >= IDLE_ADVANCE
+        return self._policy.due(
+            hungry=self._queue.hungry,
+            quiet=not busy,
+            size=planner.waiting_bytes,
+            waited=now - self._waiting_since,
+        )
 
     def _give_out(self) -> None:
         planner = self.planner

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer.apply import TargetSpec
 from dm_worker.syncer.batch import Batch
+from dm_worker.syncer.batch_policy import BatchPolicy, Budget
 from dm_worker.syncer.canon import Charsets
 from dm_worker.syncer.checkpoint import Durable, MetaStore
 from dm_worker.syncer.ddl_barrier import DDLBarrier
@@ -22,7 +23,7 @@ from dm_worker.syncer.reader import Instructions, Reader
 from dm_worker.syncer.runner import BatchRunner
 from dm_worker.syncer.schema_source import SchemaSource
 from dm_worker.syncer.start import dump_schema_files, start_location
-from dm_worker.syncer.statements import Form
+from dm_worker.syncer.statements import Form, wants_alias
 from dm_worker.syncer.status import Monitor, Snapshot
 from dm_worker.syncer.table_plan import PlanOptions
 from dm_worker.syncer.tables import TableRegistry
@@ -32,7 +33,7 @@ from pkg.binlog.position import Location
 from pkg.binlog.stream import BinlogStream
 from pkg.binlog.upstream import open_upstream
 from pkg.block_allow_list import BlockAllowListFilter
-from pkg.config.model import SubTaskConfig
+from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.folding import Folding, fetch_characters, fetch_folding
@@ -64,7 +65,8 @@ class Run:
         self._router = TableRouter(cfg.routes, cfg.case_sensitive)
         self._foldings: dict[str, Folding | None] = {}
         self._charsets: dict[str, str | None] = {}
-        self._queue = Instructions()
+        self._policy = BatchPolicy(Budget.of(engine.memory))
+        self._queue = Instructions(self._policy.budget.queue)
         self._reader: Reader | None = None
         self._runner: BatchRunner | None = None
         #: Upstream commit time of what is being applied, or was when the run ended in an error; 0 for nothing.
@@ -85,12 +87,14 @@ class Run:
             "taking over", task=self._cfg.name, source=self._cfg.source_id, epoch=durable.epoch,
             location=str(recovery.location), unfinished=recovery.redo is not None, safe_mode=recovery.safe,
         )  # fmt: skip
+        if self._cfg.syncer.batch != SyncerConfig().batch:
+            log.info("syncers.batch has no effect: a transaction holds a writer's rows of one batch of the binlog")
         source = self._schema_source(durable, trust_dump=not recovery.safe)
         registry = self._registry(source)
         sequencer = Sequencer(durable.epoch, durable.progress, recovery.location)
         self._runner = self._batch_runner(sequencer, source, recovery)
         barrier = self._barrier(source)
-        self._reader = Reader(self._planners(recovery, registry), self._open_stream, self._queue)
+        self._reader = Reader(self._planners(recovery, registry), self._open_stream, self._queue, self._policy)
         self._reader.start()
         self.monitor.start()
         self._loop(self._runner, self._reader, barrier, registry, recovery)
@@ -190,6 +194,7 @@ class Run:
             registry.resolve,
             gtids=ExecutedGtids(self._cfg.flavor, start.gtid_set) if track else None,
             by_gtid=self._cfg.enable_gtid,
+            limits=self._policy.budget.limits(self._engine.parallel),
             until=until,
         )
 
@@ -257,17 +262,20 @@ class Run:
 
     def _batch_runner(self, sequencer: Sequencer, source: SchemaSource, recovery: Recovery) -> BatchRunner:
         limit = min(STATEMENT_BYTES, max(16 * 1024, self._cfg.to.max_allowed_packet // 2))
-        multiple = self._cfg.syncer.multiple_rows is not False
+        form = Form(
+            multiple=self._cfg.syncer.multiple_rows is not False,
+            limit=limit,
+            alias=wants_alias(self._target.ask(server_info)),
+        )
         return BatchRunner(
             engine=self._engine,
             group=self._group,
             store=self._store,
             sequencer=sequencer,
             source=source,
-            target=TargetSpec(
-                self._cfg.to, self._cfg.to.session, self._store.markers, Form(multiple=multiple, limit=limit)
-            ),
+            target=TargetSpec(self._cfg.to, self._cfg.to.session, self._store.markers, form),
             workers=self._cfg.syncer.worker_count,
+            policy=self._policy,
             settings=self._settings(),
             is_unsafe=self._is_unsafe,
             exit_safe=self._exit_safe,

@@ -13,6 +13,7 @@ from dm_worker.spark import SparkEngine
 from dm_worker.syncer import tasks
 from dm_worker.syncer.apply import TargetSpec
 from dm_worker.syncer.batch import Batch, BucketResult, Ticket
+from dm_worker.syncer.batch_policy import BatchPolicy
 from dm_worker.syncer.checkpoint import MetaStore
 from dm_worker.syncer.ddl_barrier import DDLBarrier
 from dm_worker.syncer.located import between, located
@@ -26,8 +27,6 @@ from pkg.mysql.retry import retrying
 
 log = get_logger("syncer.runner")
 
-#: Below this a batch is one task without a shuffle, which starts twice as fast.
-SMALL_BYTES = 512 * 1024
 #: Writers of a small batch: each costs a transaction.
 SMALL_BUCKETS = 4
 #: A job whose tasks died (not: failed) is tried again so often.
@@ -60,6 +59,7 @@ class BatchRunner:
         source: SchemaSource,
         target: TargetSpec,
         workers: int,
+        policy: BatchPolicy,
         settings: bytes,
         is_unsafe: IsUnsafe,
         exit_safe: Location | None,
@@ -72,6 +72,7 @@ class BatchRunner:
         self._source = source
         self._target = target
         self._workers = max(1, workers)
+        self._policy = policy
         self._settings = settings
         self._is_unsafe = is_unsafe
         self._exit_safe = exit_safe
@@ -84,7 +85,8 @@ class BatchRunner:
 
     def apply(self, batch: Batch, redo: Progress | None = None) -> None:
         """One batch: intent, buckets. ``redo`` is the open intent that this batch is the range of."""
-        small = batch.size < SMALL_BYTES
+        began = time.monotonic()
+        small = self._policy.is_small(batch.size)
         buckets = redo.buckets if redo else min(SMALL_BUCKETS, self._workers) if small else self._workers
         fingerprint = batch.fingerprint(buckets, self._settings)
         if redo is None:
@@ -100,6 +102,17 @@ class BatchRunner:
         except DMError as exc:
             raise located(exc, between(batch.start, batch.end)) from exc
         self._sequencer.done()
+        seconds = time.monotonic() - began
+        self._policy.observe(batch.size, small=small, seconds=seconds)
+        log.debug(
+            "applied a batch",
+            number=intent.number,
+            events=batch.rows_events,
+            bytes=batch.size,
+            small=small,
+            seconds=f"{seconds:.3f}",
+            end=str(batch.end),
+        )
         self.behind = True
         self.total_rows += sum(result.changes for result in results)
         self.statements += sum(result.statements for result in results)
@@ -143,19 +156,9 @@ class BatchRunner:
             buckets=intent.buckets,
             plans=batch.plans,
         )
-        began = time.monotonic()
-        results = retrying(
+        return retrying(
             lambda: self._job(batch, job, small=small), should_stop=self._should_stop, attempts=JOB_ATTEMPTS, base=0.5
         )
-        log.debug(
-            "applied a batch",
-            number=intent.number,
-            events=batch.rows_events,
-            bytes=batch.size,
-            seconds=f"{time.monotonic() - began:.3f}",
-            end=str(batch.end),
-        )
-        return results
 
     @property
     def _target_id(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dm_worker.syncer.batch import COMPACT, ORDERED, TablePlan
+from dm_worker.syncer.bulk_load import can_load
 from dm_worker.syncer.canon import ANY, SILENT, Canon, Charsets, canon_of
 from dm_worker.syncer.ties import Family, Tie, folded
 from pkg import errors
@@ -50,7 +51,7 @@ def build(
     to the target, when it checks them.
     """
     write = _written(upstream, target)
-    names = tuple(target.columns[target.index_of(upstream.columns[i].name)].name for i in write)
+    names = tuple(_target_column(target, upstream, i).name for i in write)
     columns = tuple(_as_written(column, target) for column in upstream.columns)
     key = common_key(upstream, target)
     extra = any(not c.generated and upstream.index_of(c.name) < 0 for c in target.columns)
@@ -73,6 +74,7 @@ def build(
         rewrite_existing=bool(further),
         extra_columns=extra,
         family=family.name if family is not None else "",
+        loadable=not extra and can_load((upstream.columns[i], _target_column(target, upstream, i)) for i in write),
     )
     return _placed(plan, upstream, target, key, further, options.charsets, weak, family)
 
@@ -169,6 +171,10 @@ def _canon(
     if at < 0 or there is None:
         return Canon(ANY)
     return canon_of(columns[at], there, part.length, charsets)
+
+
+def _target_column(target: TableInfo, upstream: TableInfo, i: int) -> Column:
+    return target.columns[target.index_of(upstream.columns[i].name)]
 
 
 def _written(upstream: TableInfo, target: TableInfo) -> tuple[int, ...]:

@@ -28,8 +28,8 @@ from dm_worker.syncer.ties import Pairs, components
 from pkg import errors
 from pkg.errors import DMError
 
-#: Buckets of a small batch that are written at the same time by one task.
-SMALL_WRITERS = 4
+#: Buckets that are written at the same time by one task.
+WRITERS = 4
 
 Outcome = BucketResult | DMError
 #: (bucket, (slice order, block)), or (bucket, error) for every bucket when a slice can't be decoded. What ties the
@@ -121,9 +121,7 @@ def _small(job: Job, groups: Iterable[list[Slice]]) -> Iterator[Outcome]:
                 yield content
                 return
             blocks.setdefault(bucket, []).append(content)
-    rules = _rules(job)
-    with ThreadPoolExecutor(SMALL_WRITERS) as pool:
-        yield from pool.map(lambda entry: _apply(job, rules, *entry), blocks.items())
+    yield from _apply_all(job, blocks)
 
 
 def _scatter(job: Job, slices: Iterable[Slice]) -> Iterator[Block]:
@@ -148,9 +146,14 @@ def _gather(job: Job, blocks: Iterable[Block]) -> Iterator[Outcome]:
             yield content
             return
         buckets.setdefault(bucket, []).append(content)
+    yield from _apply_all(job, buckets)
+
+
+def _apply_all(job: Job, buckets: Mapping[int, list[tuple[int, bytes]]]) -> Iterator[Outcome]:
+    """Several buckets of one task at the same time: most of a writer's time is waiting for the server."""
     rules = _rules(job)
-    for bucket, packed in buckets.items():
-        yield _apply(job, rules, bucket, packed)
+    with ThreadPoolExecutor(WRITERS) as pool:
+        yield from pool.map(lambda entry: _apply(job, rules, *entry), buckets.items())
 
 
 def _rules(job: Job) -> dict[int, Rule]:

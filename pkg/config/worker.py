@@ -21,7 +21,7 @@ from pkg.config.program import (
     to_toml,
     usage,
 )
-from pkg.config.units import is_unspecified, join_address, split_address
+from pkg.config.units import is_unspecified, join_address, parse_size, split_address
 
 CODES = Codes(
     flags="WorkerParseFlagSet",
@@ -43,11 +43,14 @@ OPTIONS = (
     Option("spark.master", flag=False),
     Option("spark.slots", "int", flag=False),
     Option("spark.driver-memory", flag=False),
+    Option("spark.memory-budget", flag=False),
     Option("spark.executor-timeout", "int", flag=False),
     Option("spark.conf", "map", flag=False),
 )
 
 
+#: With less, batches would hold a few events only.
+LEAST_MEMORY_BUDGET = 32 << 20
 #: The default of Spark's own spark.redaction.regex, and passwords of key stores.
 _SECRET = re.compile(r"(?i)secret|password|token|access[.]?key|credential")
 
@@ -56,12 +59,14 @@ _SECRET = re.compile(r"(?i)secret|password|token|access[.]?key|credential")
 class SparkSettings:
     """The engine: ``master`` empty for the embedded one, ``slots`` 0 for its default, ``conf`` Spark's own settings.
 
-    ``executor_timeout`` is how many seconds a cluster may take to start executors.
+    ``executor_timeout`` is how many seconds a cluster may take to start executors. ``memory_budget`` is what each
+    subtask's replication may hold, such as ``1g``; empty for its default.
     """
 
     master: str = ""
     slots: int = 0
     driver_memory: str = ""
+    memory_budget: str = ""
     executor_timeout: int = 120
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -69,6 +74,7 @@ class SparkSettings:
         """The settings as TOML's values; what may be a secret is starred out, by the rule that Spark itself has."""
         conf = {key: "******" if _SECRET.search(key) else value for key, value in self.conf.items()}
         plain = {"master": self.master, "slots": self.slots, "driver-memory": self.driver_memory}
+        plain["memory-budget"] = self.memory_budget
         return {**plain, "executor-timeout": self.executor_timeout, "conf": conf}
 
 
@@ -134,6 +140,19 @@ def load_worker_config(argv: Sequence[str]) -> WorkerConfig:
     return _adjust(config)
 
 
+def _check_budget(text: str) -> None:
+    try:
+        enough = not text or parse_size(text) >= LEAST_MEMORY_BUDGET
+    except ValueError:
+        enough = False
+    if not enough:
+        raise errors.new(
+            "WorkerDecodeConfigFromFile",
+            f"spark.memory-budget {text!r} is no size of at least {LEAST_MEMORY_BUDGET >> 20}m",
+            workaround='Write it like "1g" or "512m".',
+        )
+
+
 def _adjust(config: WorkerConfig) -> WorkerConfig:
     check_logging(config.log_level, config.log_format, CODES)
     for key in ("keepalive-ttl", "relay-keepalive-ttl"):
@@ -161,6 +180,7 @@ def _adjust(config: WorkerConfig) -> WorkerConfig:
 def _check_spark(spark: SparkSettings) -> None:
     if spark.slots < 0:
         raise errors.new("WorkerDecodeConfigFromFile", "spark.slots must not be negative", workaround="Remove it.")
+    _check_budget(spark.memory_budget)
     if spark.executor_timeout <= 0:
         raise errors.new(
             "WorkerDecodeConfigFromFile", "spark.executor-timeout must be positive", workaround="Remove it."

@@ -31,6 +31,7 @@ def test_a_worker_takes_no_more_of_a_standalone_cluster_than_its_slots() -> None
 
 def test_a_cluster_is_not_told_to_use_loopback_or_paths_of_this_machine() -> None:
     local = {"spark.driver.host", "spark.driver.bindAddress", "spark.executorEnv.PYTHONPATH"}
+    local |= {"spark.python.daemon.module"}
     assert local <= settings("local[2,4]").keys()
     for master in ("spark://h:7077", "local-cluster[2,1,1024]", "yarn"):
         assert not is_local(master)

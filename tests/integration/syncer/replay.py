@@ -12,7 +12,6 @@ from typing import Any
 import pymysql
 
 from dm_worker.syncer import block, statements
-from dm_worker.syncer.apply import open_connection
 from dm_worker.syncer.batch import Batch
 from dm_worker.syncer.canon import Charsets
 from dm_worker.syncer.combine import Content, combine
@@ -22,6 +21,7 @@ from dm_worker.syncer.statements import Form
 from dm_worker.syncer.table_plan import PlanOptions
 from dm_worker.syncer.tables import TableRegistry
 from dm_worker.syncer.ties import Pairs, components
+from dm_worker.syncer.writers import open_writer
 from pkg.binlog.rows import KERNEL
 from pkg.binlog.table_map import TableMap
 from pkg.mysql.connection import error_number
@@ -114,10 +114,9 @@ class Replay:
                 pass
 
     def _write(self, batch: Batch, content: Content) -> None:
-        found = [statements.for_group(batch.plans[group.plan], group, Form()) for group in content.groups]
-        for rows in statements.in_order(batch.plans, content.ordered):
-            found += statements.for_ordered(batch.plans, rows, Form())
-        conn = open_connection(self._target.db_config, self._session)
+        made = statements.for_content(batch.plans, content, Form(), lambda *_: False, 1 << 24)
+        found = [sql for sql in made if isinstance(sql, statements.SQL)]
+        conn = open_writer(self._target.db_config, self._session).conn
         try:
             while not self._transaction(conn, found):
                 conn.rollback()

@@ -312,3 +312,26 @@ def test_fractional_digits_that_no_server_has_are_refused() -> None:
     with pytest.raises(errors.DMError) as caught:
         RowDecoder(table_map, [Column("t", "time", "time(7)")], key=[], write=[0])
     assert caught.value.code == 11076
+
+
+@pytest.mark.parametrize(
+    ("extra", "collations"),
+    [
+        # char, geometry, varchar, char: as MySQL counts, as MariaDB does, and what both agree on.
+        (_optional(3, bytes([8, 28, 33])), (8, 0, 28, 33)),
+        (_optional(3, bytes([8, 63, 28, 33])), (8, 63, 28, 33)),
+        (_optional(2, bytes([33, 2, 8])), (33, 0, 0, 0)),
+        (_optional(2, bytes([33, 0, 8])), (8, 0, 33, 33)),
+        (_optional(2, bytes([33])), (33, 0, 33, 33)),
+    ],
+)
+def test_geometry_does_not_shift_the_collations_of_others(extra: bytes, collations: tuple[int, ...]) -> None:
+    meta = b"\xfe\x50\4\x50\0\xfe\x50"
+    table_map = parse_table_map(build.table_map(bytes([254, 255, 15, 254]), meta, optional=extra))
+    assert table_map.collations == collations
+
+
+def test_torn_collations_are_errors() -> None:
+    for extra in (_optional(3, bytes([8, 8])), _optional(2, b""), _optional(2, bytes([8, 1])), _optional(11, b"")):
+        event = build.table_map(bytes([254, 254]), b"\xf7\1\xfe\x50", optional=extra)
+        assert build.error_code(lambda event=event: parse_table_map(event)) == 11071  # type: ignore[misc]

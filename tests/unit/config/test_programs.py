@@ -181,6 +181,18 @@ def test_spark_secrets_stay_out_of_what_is_shown(tmp_path: Path) -> None:
     assert "hush" not in config.to_toml() + repr(config)
 
 
+@pytest.mark.parametrize("budget", ["much", "-1", "31m", "0"])
+def test_memory_budget_that_is_no_size_or_too_small_is_refused(tmp_path: Path, budget: str) -> None:
+    with pytest.raises(DMError, match="memory-budget") as caught:
+        load_worker_config([*W, *_file(tmp_path, f'[spark]\nmemory-budget = "{budget}"\n')])
+    assert caught.value.code == 40003
+
+
+def test_memory_budget_is_shown(tmp_path: Path) -> None:
+    config = load_worker_config([*W, *_file(tmp_path, '[spark]\nmemory-budget = "512m"\n')])
+    assert 'memory-budget = "512m"' in config.to_toml()
+
+
 def test_join_takes_every_address_form() -> None:
     argv = ["-worker-addr", "a:1", "-join", ":8261, http://b:8261/,https://[::1]:5"]
     assert load_worker_config(argv).master_addresses == ("127.0.0.1:8261", "b:8261", "[::1]:5")

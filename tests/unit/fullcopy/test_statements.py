@@ -282,6 +282,9 @@ class _Connection:
     def read_length_encoded_integer(self) -> int:
         return self._width
 
+    def read1(self, size: int) -> bytes:
+        return self._stream.read(min(size, self._piece))
+
     def readinto1(self, view: memoryview) -> int:
         return self._stream.readinto(view[: self._piece])
 
