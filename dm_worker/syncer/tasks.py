@@ -73,8 +73,11 @@ def run(context: SparkContext, batch: Batch, job: Job, *, small: bool, partition
         if failed:
             return list(failed)
         moved = components(content[1] for content in found if not isinstance(content, DMError))
-        settled = blocks.mapPartitions(partial(_settle, job, context.broadcast(moved)))
-        return list(settled.partitionBy(partitions, _by_bucket).mapPartitions(partial(_gather, job)).collect())
+        shared = context.broadcast(moved)
+        settled = blocks.mapPartitions(partial(_settle, job, shared))
+        outcomes = list(settled.partitionBy(partitions, _by_bucket).mapPartitions(partial(_gather, job)).collect())
+        shared.destroy()
+        return outcomes
     finally:
         blocks.unpersist()
 
