@@ -24,7 +24,7 @@ lint: setup ## style and types
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy pkg dm_master dm_worker dmctl deploy tests
 
-bench: ## full copy and catch-up, side by side with the native ways
+bench: ## every target side by side with the native ways (BENCH="--only oltp,copy --runs 1")
 	@deploy/setup.sh bench
 	$(VENV)/python -m tests.bench $(BENCH)
 

@@ -28,7 +28,7 @@ SETTLE = 1.5
 _POLL = 0.1
 _WATCH = 1.0
 #: What tasks consist of.
-_TASK_MODULES = ("dm_worker.dumper.tasks", "dm_worker.loader.tasks", "dm_worker.syncer.tasks")
+TASK_MODULES = ("dm_worker.dumper.tasks", "dm_worker.loader.tasks", "dm_worker.syncer.tasks")
 _COMPILED = "pkg.native._"
 
 
@@ -124,7 +124,7 @@ def describe_executor(_partition: Iterable[int]) -> Iterator[Executor]:
     """Runs in a task."""
     problem = ""
     try:
-        for name in _TASK_MODULES:
+        for name in TASK_MODULES:
             importlib.import_module(name)
     except Exception as exc:  # noqa: BLE001 - whatever an import raises, the driver is to know
         problem = f"{type(exc).__name__}: {exc}"

@@ -12,7 +12,7 @@ from dm_worker.service import WorkerService
 from dm_worker.spark import DEFAULT_DRIVER_MEMORY, DEFAULT_MEMORY, DEFAULT_SLOTS, SparkEngine
 from dm_worker.units import UnitFactory, make_unit
 from dm_worker.worker_metrics import WorkerMetrics
-from pkg import errors
+from pkg import errors, native
 from pkg.config.units import parse_size
 from pkg.config.worker import WorkerConfig
 from pkg.log import get_logger
@@ -103,7 +103,8 @@ class WorkerServer:
                 raw=exc,
                 workaround="Is another process using the port? Set another worker-addr.",
             ) from exc
-        log.info("worker listens", worker=self._config.name, address=self._config.worker_addr)
+        address = self._config.worker_addr
+        log.info("worker listens", worker=self._config.name, address=address, kernel=native.in_use())
 
     def _on_stuck(self) -> None:
         self._stuck.set()

@@ -30,6 +30,7 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
 }
 PYTHON = "spark.pyspark.python"
+DAEMON = "dm_worker.python_daemon"
 
 
 def is_local(master: str) -> bool:
@@ -44,7 +45,8 @@ def spark_settings(
     ``kernel`` the choice of compiled or Python code ('' for none); ``conf`` wins over everything."""
     ours = {**_COMMON, "spark.master": master, "spark.local.dir": str(folder)}
     if is_local(master):
-        ours |= {**_LOCAL, "spark.executorEnv.PYTHONPATH": paths}
+        # Executors elsewhere get our code only when their daemon runs already, so theirs is Spark's own.
+        ours |= {**_LOCAL, "spark.executorEnv.PYTHONPATH": paths, "spark.python.daemon.module": DAEMON}
     elif master.startswith("spark://"):
         # Without a limit the first application takes every core of a standalone cluster, and all others wait.
         ours["spark.cores.max"] = str(slots)

@@ -1,8 +1,8 @@
 """Reads a result set from the socket in large pieces.
 
 The driver's own reader takes two reads and several objects a packet. This one uses the driver's connection
-(authentication, TLS, compression-free framing) and keeps its framing whole: after the last row the connection serves the
-next statement.
+(authentication, TLS, compression-free framing) and keeps its framing whole: after the last row the connection serves
+the next statement.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from dm_worker.dumper.rowsplit import RowSplitter
 #: How much is asked of the socket at once, in bytes.
 PIECE = 256 * 1024
 R = TypeVar("R", covariant=True)
+A = TypeVar("A")
+D = TypeVar("D", bytes, int)
 
 
 class Consumer(Protocol[R]):
@@ -45,16 +47,21 @@ def stream(conn: Connection[Any], sql: str, begin: Callable[[int], Consumer[R]])
     consumer = begin(_send(conn, sql))
     rfile: Any = conn._rfile  # type: ignore[attr-defined]
     view = memoryview(bytearray(PIECE))
-    while not consumer.done:
-        size = _read(conn, rfile, view)
+    # What the driver's buffer holds comes by itself: readinto1 would wait for more behind it.
+    data = memoryview(_read(conn, rfile.read1, PIECE))
+    while True:
+        size = len(data)
         try:
-            result = consumer.feed(view[:size])
+            result = consumer.feed(data)
         except ValueError as exc:
             conn._force_close()  # type: ignore[attr-defined]
             raise pymysql.err.InternalError(CR.CR_MALFORMED_PACKET, f"{exc}; statement: {sql[:80]}") from exc
         if consumer.error is not None:
             pymysql.err.raise_mysql_exception(consumer.error)
         yield result, size
+        if consumer.done:
+            return
+        data = view[: _read(conn, rfile.readinto1, view)]
 
 
 def read_values(conn: Connection[Any], sql: str) -> list[Value]:
@@ -75,15 +82,16 @@ def _send(conn: Connection[Any], sql: str) -> int:
     return width
 
 
-def _read(conn: Connection[Any], rfile: Any, view: memoryview) -> int:
+def _read(conn: Connection[Any], read: Callable[[A], D], argument: A) -> D:
+    """``read(argument)``, an empty answer being the connection's end."""
     try:
-        size: int = rfile.readinto1(view)
+        data = read(argument)
     except OSError as exc:
         conn._force_close()  # type: ignore[attr-defined]
         raise pymysql.err.OperationalError(
             CR.CR_SERVER_LOST, f"Lost connection to server during query ({exc})"
         ) from exc
-    if not size:
+    if not data:
         conn._force_close()  # type: ignore[attr-defined]
         raise pymysql.err.OperationalError(CR.CR_SERVER_LOST, "Lost connection to server during query")
-    return size
+    return data

@@ -14,8 +14,6 @@ from dm_worker.dumper.rowsplit import RowSplitter
 from pkg.native import load
 
 _NATIVE = load("dump")
-#: Which code runs: ``native`` or ``python``.
-KERNEL = "python" if _NATIVE is None else "native"
 #: Literals take more bytes than their text (hex: twice), so batches are a fraction of a statement.
 _FRACTION = 4
 

@@ -1,65 +1,37 @@
 """Executor side: writes the rows of one bucket and its marker in one transaction, exactly once.
 
-Runs inside Spark's Python workers: plain functions, connections kept per process, no driver state.
+Runs inside Spark's Python workers: plain functions, connections kept per process, no driver state. A bucket takes two
+round trips: the marker and the statements, sent one behind the other; then COMMIT, when every answer is as it must be.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain, groupby, islice
 
 import pymysql
-from pymysql.connections import Connection
 
-from dm_worker.syncer import statements
+from dm_worker.syncer import bulk_load, fault, statements
 from dm_worker.syncer.batch import BucketResult, TablePlan, Ticket
-from dm_worker.syncer.combine import Content
+from dm_worker.syncer.combine import INSERT_ROWS, Content, Group
 from dm_worker.syncer.protocol import Marker, Verdict, judge
-from dm_worker.syncer.statements import SQL, Form
+from dm_worker.syncer.statements import SQL, Form, Load
+from dm_worker.syncer.writers import Address, Pool, Writer
 from pkg import errors
 from pkg.config.model import DBConfig
 from pkg.errors import DMError
-from pkg.mysql.connection import classify, connect, error_number, is_lost
+from pkg.mysql.connection import classify, is_lost, is_retryable
 from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified
+from pkg.mysql.pipeline import AHEAD, Refused, send_ahead
 from pkg.mysql.retry import retrying
 
-#: What all data needs to arrive as it is; the task's own session settings come on top.
-SESSION = {
-    "time_zone": "+00:00",
-    "sql_mode": "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION",
-    "foreign_key_checks": "0",
-}
 #: A restarting server is away for a minute or so: about two minutes of attempts.
 ATTEMPTS, BASE, CAP = 60, 0.05, 3.0
-#: What an operator does about a row that the target refuses, by the server's error number.
-REPAIRS = {
-    1048: "Let the target's column be NULL as the upstream's is, then resume the task.",
-    1054: "Add the column to the target table, with the values of the upstream's rows, then resume the task.",
-    1062: "Another row of the target has this key. Remove that row, or drop the unique key if only the target has it, "
-    "then resume the task.",
-    1146: "Bring the target table back with its rows, or leave the upstream table out with block-allow-list; then "
-    "resume the task.",
-    1264: "Give the target's column a type that the value fits, then resume the task.",
-    1364: "Give the target's column a default, then resume the task.",
-    1366: "Give the target's column a type and charset that the value fits, then resume the task.",
-    1406: "Give the target's column a type that the value fits, then resume the task.",
-    1452: "Bring the row that the foreign key refers to, or drop the foreign key; then resume the task.",
-}
-REPAIR = "Mend what the message tells of the target, then resume the task: it goes on where it stopped."
-_TRUNCATED = 1265
-_ENUM_WORKAROUND = (
-    "The target's strict session takes no ENUM value that is not among the members. Where the upstream holds ENUM's "
-    "error value (e + 0 = 0), set it to a member there, or let the task take it: set target-database.session "
-    'sql_mode: "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO", which also cuts other values that do not fit, until the '
-    "task has passed this place. Otherwise add the member to the target's column."
-)
-#: Idle connections are checked before use when they rested this long (seconds).
-REST = 10.0
+#: The plan number of the marker's statement.
+_MARKER = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,64 +43,20 @@ class TargetSpec:
     markers: str
     form: Form
 
-
-_Address = tuple[DBConfig, tuple[tuple[str, str], ...]]
-
-
-class _Pool:
-    """The idle connections of this process, by target."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._idle: dict[_Address, list[tuple[Connection[Any], float]]] = {}
-
-    @contextmanager
-    def connection(self, spec: TargetSpec) -> Iterator[Connection[Any]]:
-        conn = self._take(spec)
-        try:
-            yield conn
-        except BaseException:
-            # In an unknown state, or lost: the server rolls back what was open.
-            conn.close() if conn.open else None
-            raise
-        with self._lock:
-            self._idle.setdefault((spec.config, spec.session), []).append((conn, time.monotonic()))
-
-    def _take(self, spec: TargetSpec) -> Connection[Any]:
-        while True:
-            with self._lock:
-                idle = self._idle.get((spec.config, spec.session))
-                found = idle.pop() if idle else None
-            if found is None:
-                return open_connection(spec.config, dict(spec.session))
-            conn, since = found
-            if time.monotonic() - since < REST or _alive(conn):
-                return conn
+    @property
+    def address(self) -> Address:
+        return self.config, self.session
 
 
-def _alive(conn: Connection[Any]) -> bool:
-    try:
-        conn.ping(reconnect=False)
-    except (pymysql.Error, OSError):
-        return False
-    return True
+_POOL = Pool()
 
 
-_POOL = _Pool()
+class _NotExact(Exception):
+    """Rows did not load as they are, or something was refused while rows were loaded: INSERT tells more."""
 
 
-def open_connection(config: DBConfig, session: Mapping[str, str]) -> Connection[Any]:
-    """A writer's connection. Raises DMError."""
-    conn = connect(config, scope="downstream", autocommit=False, session={**SESSION, **session})
-    try:
-        log_bin, log_format = query(conn, "SELECT @@log_bin, @@binlog_format")[0]
-        if not int(log_bin) or str(log_format).upper() != "STATEMENT":
-            # Without gap locks, writers of neighbouring keys don't deadlock.
-            query(conn, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        conn.commit()
-    except pymysql.Error as exc:
-        raise classify(exc, scope="downstream", statement="SET SESSION TRANSACTION …") from exc
-    return conn
+class _NotClaimed(Exception):
+    """The marker did not let the batch in."""
 
 
 def apply_bucket(
@@ -142,59 +70,243 @@ def apply_bucket(
     """Writes the bucket's rows unless an earlier attempt did; tries again what is worth it. Raises DMError."""
 
     def attempt() -> BucketResult:
-        with _POOL.connection(spec) as conn:
-            return _transaction(conn, spec, ticket, bucket, content, plans)
+        ahead = AHEAD if _POOL.may_send_ahead(spec.address) else 1
+        try:
+            with _POOL.writer(spec.address) as writer:
+                bucket_writer = _BucketWriter(writer, spec, ticket, bucket, plans, ahead)
+                try:
+                    return bucket_writer.run(content, load=writer.loads)
+                except _NotExact:
+                    writer.conn.rollback()
+                    return bucket_writer.run(content, load=False)
+        except (pymysql.Error, OSError) as exc:
+            raise classify(exc, scope="downstream", statement="ROLLBACK") from exc
+        except DMError as exc:
+            if ahead > 1 and exc.kind.name == "DBBadConn":
+                _POOL.lost_ahead(spec.address)
+            raise
 
     return retrying(attempt, should_stop=should_stop, attempts=ATTEMPTS, base=BASE, cap=CAP)
 
 
-def _transaction(
-    conn: Connection[Any],
-    spec: TargetSpec,
-    ticket: Ticket,
-    bucket: int,
-    content: Content,
-    plans: Mapping[int, TablePlan],
-) -> BucketResult:
-    result = BucketResult(bucket, content.changes)
-    try:
-        if not _take_marker(conn, spec, ticket, bucket):
-            conn.rollback()
-            result.skipped = True
-            return result
-    except (pymysql.Error, OSError) as exc:
-        raise classify(exc, scope="downstream", table=spec.markers) from exc
-    for sql in _all_statements(content, plans, spec.form):
-        _run(conn, sql, plans[sql.plan])
-        result.statements += 1
-    try:
-        # When the answer to this is lost, the next attempt finds the marker either way.
-        conn.commit()
-    except (pymysql.Error, OSError) as exc:
-        raise classify(exc, scope="downstream", statement="COMMIT") from exc
-    return result
+class _BucketWriter:
+    """One bucket's transaction on one connection."""
 
+    def __init__(
+        self,
+        writer: Writer,
+        spec: TargetSpec,
+        ticket: Ticket,
+        bucket: int,
+        plans: Mapping[int, TablePlan],
+        ahead: int,
+    ) -> None:
+        self._writer = writer
+        self._conn = writer.conn
+        self._spec = spec
+        self._ticket = ticket
+        self._bucket = bucket
+        self._plans = plans
+        self._ahead = ahead
+        self._statements = 0
 
-def _take_marker(conn: Connection[Any], spec: TargetSpec, ticket: Ticket, bucket: int) -> bool:
-    """Claims the bucket for the batch; False when its rows are in already. Raises DMError when fenced."""
-    with conn.cursor() as cursor:
-        changed = cursor.execute(
-            f"UPDATE {spec.markers} SET batch = %s WHERE id = %s AND bucket = %s AND epoch = %s AND batch < %s",
-            (ticket.number, ticket.source_id, bucket, ticket.epoch, ticket.number),
+    def run(self, content: Content, *, load: bool) -> BucketResult:
+        """The whole transaction. Raises DMError, and ``_NotExact`` when ``load`` must not be."""
+        self._statements = 0
+        steps = self._steps(content, self._loadable(content) if load else frozenset())
+        try:
+            loaded = self._write(chain([self._marker()], steps))
+        except _NotClaimed:
+            return self._left_out(content)
+        except Refused as exc:
+            raise self._refusal(content, exc.statement, exc.cause, load=load) from exc.cause
+        assert load or not loaded
+        try:
+            # When the answer to this is lost, the next attempt finds the marker either way.
+            self._conn.commit()
+        except (pymysql.Error, OSError) as exc:
+            raise classify(exc, scope="downstream", statement="COMMIT") from exc
+        return BucketResult(self._bucket, content.changes, self._statements)
+
+    # -- what is written --------------------------------------------------------------------------------------------
+
+    def _marker(self) -> SQL:
+        """Claims the bucket for the batch; matches no row when its rows are in already, or when fenced."""
+        ticket = self._ticket
+        with self._conn.cursor() as cursor:
+            text = cursor.mogrify(
+                f"UPDATE {self._spec.markers} SET batch = %s WHERE id = %s AND bucket = %s AND epoch = %s"
+                " AND batch < %s",
+                (ticket.number, ticket.source_id, self._bucket, ticket.epoch, ticket.number),
+            )
+        return SQL(text.encode(), _MARKER, expect=1)
+
+    def _steps(self, content: Content, loadable: frozenset[tuple[int, int]]) -> Iterator[SQL | Load]:
+        most = self._writer.most_bytes - 1
+        for step in statements.for_content(
+            self._plans, content, self._spec.form, lambda plan, kind: (plan.number, kind) in loadable, most
+        ):
+            if isinstance(step, SQL) and len(step.text) > most:
+                plan = self._plans[step.plan]
+                raise fault.too_long(plan, statements.row_name(plan, step), len(step.text) + 1, self._writer.most_bytes)
+            yield step
+
+    def _loadable(self, content: Content) -> frozenset[tuple[int, int]]:
+        """The plans and kinds of groups whose rows may be loaded."""
+        form, address = self._spec.form, self._spec.address
+        counts: dict[tuple[int, int], int] = {}
+        for group in content.groups:
+            counts[group.plan, group.kind] = counts.get((group.plan, group.kind), 0) + group.count
+        found = set()
+        for (number, kind), count in counts.items():
+            plan = self._plans[number]
+            if count < bulk_load.LEAST_ROWS or not statements.loadable(plan, kind, form):
+                continue
+            if not _POOL.may_load(address, plan.target):
+                continue
+            # An upsert is loaded as a replacement. Where a trigger would tell them apart, it stays an upsert.
+            if kind == INSERT_ROWS or statements.replaces(plan, kind, form) or not self._has_triggers(plan):
+                found.add((number, kind))
+        return frozenset(found)
+
+    def _has_triggers(self, plan: TablePlan) -> bool:
+        try:
+            return _POOL.has_triggers(self._spec.address, self._conn, plan.target)
+        except (pymysql.Error, OSError) as exc:
+            raise classify(exc, scope="downstream", statement="SELECT … FROM information_schema.TRIGGERS") from exc
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def _write(self, steps: Iterator[SQL | Load]) -> int:
+        """Runs the steps in order; returns how many loads there were. Raises Refused, DMError, ``_NotExact``."""
+        loaded = 0
+        for is_load, run in groupby(steps, lambda step: isinstance(step, Load)):
+            if is_load:
+                for step in run:
+                    assert isinstance(step, Load)
+                    self._load(step)
+                    loaded += 1
+            else:
+                self._send(step for step in run if isinstance(step, SQL))
+        return loaded
+
+    def _send(self, run: Iterator[SQL]) -> None:
+        with closing(send_ahead(self._conn, run, lambda sql: sql.text, ahead=self._ahead)) as answers:
+            for sql, answer in answers:
+                if sql.expect is None or answer.matched == sql.expect:
+                    self._statements += sql.plan != _MARKER
+                elif sql.plan == _MARKER:
+                    raise _NotClaimed
+                else:
+                    raise self._mismatch(sql)
+
+    def _load(self, step: Load) -> None:
+        target = self._plans[step.plan].target
+        try:
+            answer = bulk_load.load(self._conn, step.text, (group.body for group in step.groups))
+        except (pymysql.Error, OSError) as exc:
+            if is_retryable(exc):
+                raise classify(exc, scope="downstream", table=qualified(*target)) from exc
+            raise self._not_exact(target) from exc
+        if not bulk_load.exact(answer, step.count):
+            raise self._not_exact(target)
+        self._statements += 1
+
+    def _not_exact(self, target: tuple[str, str]) -> _NotExact:
+        _POOL.refuse_loads(self._spec.address, target)
+        return _NotExact(target)
+
+    def _left_out(self, content: Content) -> BucketResult:
+        """The marker did not match: the rows are in already, or this writer may write no more. Raises DMError."""
+        ticket, markers = self._ticket, self._spec.markers
+        try:
+            rows = query(
+                self._conn,
+                f"SELECT batch, epoch FROM {markers} WHERE id = %s AND bucket = %s",
+                (ticket.source_id, self._bucket),
+            )
+            self._conn.rollback()
+        except (pymysql.Error, OSError) as exc:
+            raise classify(exc, scope="downstream", table=markers) from exc
+        marker = Marker(int(rows[0][0]), int(rows[0][1])) if rows else None
+        verdict = judge(marker, ticket.number, ticket.epoch)
+        if verdict is Verdict.APPLIED:
+            return BucketResult(self._bucket, content.changes, skipped=True)
+        if verdict is Verdict.APPLY:
+            # Another attempt of this very bucket rolled back between the two statements.
+            raise errors.new(
+                "DBExecuteFailed", f"the marker of bucket {self._bucket} changed meanwhile", retryable=True
+            )
+        raise fenced(markers, ticket, marker)
+
+    # -- what went wrong --------------------------------------------------------------------------------------------
+
+    def _mismatch(self, sql: SQL) -> DMError:
+        plan = self._plans[sql.plan]
+        text = sql.text[:2000].decode("utf-8", "backslashreplace")
+        return errors.new(
+            "SyncerUnitDMLOldNewValueMismatch",
+            f"the target table {qualified(*plan.target)} has no row that equals the old row of the change of "
+            f"{qualified(*plan.source)} that ends at binlog offset {sql.position}: {text}",
+            scope="downstream",
+            workaround="Something else changed the target. Bring the row back as the upstream has it and resume the "
+            "task, or migrate the table again. A primary key would identify rows for good.",
         )
-    if changed == 1:
-        return True
-    rows = query(
-        conn, f"SELECT batch, epoch FROM {spec.markers} WHERE id = %s AND bucket = %s", (ticket.source_id, bucket)
-    )
-    marker = Marker(int(rows[0][0]), int(rows[0][1])) if rows else None
-    verdict = judge(marker, ticket.number, ticket.epoch)
-    if verdict is Verdict.APPLIED:
-        return False
-    if verdict is Verdict.APPLY:
-        # Another attempt of this very bucket rolled back between the two statements.
-        raise errors.new("DBExecuteFailed", f"the marker of bucket {bucket} changed meanwhile", retryable=True)
-    raise fenced(spec.markers, ticket, marker)
+
+    def _refusal(self, content: Content, sql: SQL, exc: Exception, *, load: bool) -> Exception:
+        """What to raise for a refused statement."""
+        if sql.plan == _MARKER:
+            return classify(exc, scope="downstream", table=self._spec.markers)
+        plan = self._plans[sql.plan]
+        if is_retryable(exc):
+            return classify(exc, scope="downstream", table=qualified(*plan.target))
+        if not fault.is_of_a_row(exc):
+            return fault.statement_refusal(exc, plan)
+        if load:
+            # Without loads, the statements before this one can be told by their number.
+            return _NotExact()
+        if sql.group is not None and sql.group.count > 1:
+            try:
+                sql, exc = self._hunt(content, sql, sql.group, exc)
+            except Refused as other:
+                # The rows changed meanwhile: now it is another one.
+                sql, exc, plan = other.statement, other.cause, self._plans[other.statement.plan]
+            except (pymysql.Error, OSError) as lost:
+                return classify(lost, scope="downstream", table=qualified(*plan.target))
+        return fault.refusal(exc, plan, statements.row_name(plan, sql), sql.position, self._plans.values())
+
+    def _hunt(self, content: Content, failed: SQL, group: Group, exc: Exception) -> tuple[SQL, Exception]:
+        """The statement of the one row at fault, and the server's error for it. The transaction is rolled back and
+        replayed up to the failed statement; nothing of it is committed."""
+        form, plan = self._spec.form, self._plans[failed.plan]
+        self._conn.rollback()
+        before = islice(self._steps(content, frozenset()), self._statements)
+        self._replay(step for step in before if isinstance(step, SQL))
+        last = exc
+
+        def of(first: int, end: int) -> SQL:
+            return statements.for_group(plan, statements.part(group, first, end), form)
+
+        def refused(first: int, end: int) -> bool:
+            nonlocal last
+            try:
+                self._replay(iter([of(first, end)]))
+            except Refused as error:
+                if is_lost(error.cause) or is_retryable(error.cause):
+                    raise error.cause from error
+                last = error.cause
+                return True
+            return False
+
+        bad = fault.first_bad(group.count, refused)
+        refused(bad, bad + 1)
+        self._conn.rollback()
+        return of(bad, bad + 1), last
+
+    def _replay(self, run: Iterator[SQL]) -> None:
+        with closing(send_ahead(self._conn, run, lambda sql: sql.text, ahead=self._ahead)) as answers:
+            for _ in answers:
+                pass
 
 
 def fenced(table: str, ticket: Ticket, marker: Marker | None) -> DMError:
@@ -208,37 +320,3 @@ def fenced(table: str, ticket: Ticket, marker: Marker | None) -> DMError:
         workaround="Another worker took over this subtask, or its meta tables were changed. Check with query-status "
         "which worker runs it; resume the task to take over.",
     )
-
-
-def _all_statements(content: Content, plans: Mapping[int, TablePlan], form: Form) -> Iterator[SQL]:
-    for group in content.groups:
-        yield statements.for_group(plans[group.plan], group, form)
-    for rows in content.ordered.values():
-        yield from statements.for_ordered(plans, rows, form)
-
-
-def _run(conn: Connection[Any], sql: SQL, plan: TablePlan) -> None:
-    target = qualified(*plan.target)
-    try:
-        with conn.cursor() as cursor:
-            cursor.execute(sql.text)
-            matched = cursor.rowcount
-    except (pymysql.Error, OSError) as exc:
-        if is_lost(exc):
-            raise classify(exc, scope="downstream", table=target) from exc
-        text = sql.text.decode("utf-8", "backslashreplace")
-        error = classify(exc, scope="downstream", statement=text, table=target)
-        if error_number(exc) == _TRUNCATED and any(column.type_name == "enum" for column in plan.columns):
-            raise error.with_workaround(_ENUM_WORKAROUND) from exc
-        repair = "" if error.retryable else REPAIRS.get(error_number(exc), REPAIR)
-        raise error.with_workaround(repair) from exc
-    if sql.expect is not None and matched != sql.expect:
-        text = sql.text[:2000].decode("utf-8", "backslashreplace")
-        raise errors.new(
-            "SyncerUnitDMLOldNewValueMismatch",
-            f"the target table {target} has no row that equals the old row of the change of {qualified(*plan.source)} "
-            f"that ends at binlog offset {sql.position}: {text}",
-            scope="downstream",
-            workaround="Something else changed the target. Bring the row back as the upstream has it and resume the "
-            "task, or migrate the table again. A primary key would identify rows for good.",
-        )

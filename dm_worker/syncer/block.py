@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import marshal
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 #: Row changes that the block stands for.
 HEADER = struct.Struct("<I")
@@ -37,7 +37,8 @@ def state_record(plan: int, state: int, row_hash: int, key: bytes, values: bytes
 def row_record(row: OrderedRow, row_hash: int) -> bytes:
     """One row for a section of kind ``ROWS``."""
     sequence, op, plan, position, before, after = row
-    body = marshal.dumps((position, before, after))
+    # Later versions write how often an object is referred to: the bytes would not depend on the row alone.
+    body = marshal.dumps((position, before, after), 2)
     return ROW.pack(sequence, plan, op, row_hash, len(body)) + body
 
 
@@ -58,7 +59,7 @@ def sections(data: bytes) -> Iterator[tuple[int, list[PackedState], list[Ordered
                 states, at = _states(data, at, count)
                 yield target, states, []
             elif kind == ROWS:
-                rows, at = _rows(data, at, count)
+                rows, at = rows_at(data, at, count)
                 yield target, [], rows
             else:
                 raise ValueError(f"a block has no sections of kind {kind}")
@@ -90,7 +91,8 @@ def _states(data: bytes, at: int, count: int) -> tuple[list[PackedState], int]:
     return states, at
 
 
-def _rows(data: bytes, at: int, count: int) -> tuple[list[OrderedRow], int]:
+def rows_at(data: bytes, at: int, count: int) -> tuple[list[OrderedRow], int]:
+    """``count`` rows from ``at`` on, and where they end."""
     rows: list[OrderedRow] = []
     for _ in range(count):
         sequence, plan, op, _hash, length = ROW.unpack_from(data, at)
@@ -98,3 +100,33 @@ def _rows(data: bytes, at: int, count: int) -> tuple[list[OrderedRow], int]:
         rows.append((sequence, op, plan, *marshal.loads(data[at : at + length])))
         at += length
     return rows, at
+
+
+def resettle(data: bytes, home: int, moved: Mapping[int, int], buckets: int) -> list[tuple[int, bytes]]:
+    """The block of bucket ``home`` again, as (bucket, block), with its records where ``moved`` puts them.
+
+    ``moved`` maps row hashes to those that place their rows instead; other rows stay.
+    """
+    found: dict[int, list[bytes]] = {}
+    at, end = HEADER.size, len(data)
+    while at < end:
+        target, kind, count = SECTION.unpack_from(data, at)
+        at += SECTION.size
+        records: dict[int, list[bytes]] = {}
+        for _ in range(count):
+            start = at
+            if kind == STATES:
+                _, _, place, key_size, values_size = STATE.unpack_from(data, at)
+                at += STATE.size + key_size + values_size
+            else:
+                _, _, _, place, length = ROW.unpack_from(data, at)
+                at += ROW.size + length
+            bucket = moved[place] % buckets if place in moved else home
+            records.setdefault(bucket, []).append(data[start:at])
+        for bucket, kept in records.items():
+            found.setdefault(bucket, []).append(section(target, kind, kept))
+    # The changes are counted once, wherever their rows are now.
+    heads = [data[: HEADER.size], *[HEADER.pack(0)] * len(found)]
+    return [
+        (bucket, head + b"".join(parts)) for head, (bucket, parts) in zip(heads, sorted(found.items()), strict=False)
+    ]

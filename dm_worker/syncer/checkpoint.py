@@ -23,6 +23,7 @@ from pkg.errors import DMError
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified, quote
+from pkg.mysql.pipeline import Refused, send_ahead
 from pkg.mysql.retry import retrying
 from pkg.mysql.schema import TableInfo
 
@@ -61,6 +62,10 @@ class DDLRecord:
     statement: str
     fingerprint: str
     done: bool = False
+
+
+#: An SQL template and its values.
+_Statement = tuple[str, tuple[Any, ...]]
 
 
 class MetaStore:
@@ -156,18 +161,14 @@ class MetaStore:
         tables, gone = list(changed), list(dropped)
 
         def put(conn: Conn) -> None:
-            self._update_batch(conn, progress)
-            self._write_checkpoint(conn, location, exit_safe)
+            update = self._update_batch(progress)
+            rest = [self._write_checkpoint(location, exit_safe)]
             for name in gone:
-                query(
-                    conn,
-                    f"DELETE FROM {self.checkpoints} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
-                    (self._id, *name),
-                )
-            for info in tables:
-                self._write_table(conn, info, location)
-            if ddl is not None:
-                self._write_ddl(conn, ddl)
+                sql = f"DELETE FROM {self.checkpoints} WHERE id = %s AND cp_schema = %s AND cp_table = %s"
+                rest.append((sql, (self._id, *name)))
+            rest += [self._write_table(info, location) for info in tables]
+            rest += self._write_ddl(ddl) if ddl is not None else []
+            self._send(conn, update, rest, progress.epoch)
 
         self._transaction(put)
 
@@ -259,18 +260,24 @@ class MetaStore:
             (self._id, progress.epoch, *values.values()),
         )
 
-    def _update_batch(self, conn: Conn, progress: Progress) -> None:
+    def _update_batch(self, progress: Progress) -> _Statement:
         values = _batch_values(progress)
         assignments = ", ".join(f"{name} = %s" for name in values)
+        sql = f"UPDATE {self.batches} SET {assignments} WHERE id = %s AND epoch = %s"
+        return sql, (*values.values(), self._id, progress.epoch)
+
+    def _send(self, conn: Conn, update: _Statement, rest: Iterable[_Statement], epoch: int) -> None:
+        """Runs the statements in one round trip. Raises DMError when the first, of the batch row, matches none."""
         with conn.cursor() as cursor:
-            matched = cursor.execute(
-                f"UPDATE {self.batches} SET {assignments} WHERE id = %s AND epoch = %s",
-                (*values.values(), self._id, progress.epoch),
-            )
-        if matched != 1:
+            texts = [cursor.mogrify(sql, args).encode("utf-8", "surrogateescape") for sql, args in (update, *rest)]
+        try:
+            answers = [answer for _, answer in send_ahead(conn, texts, bytes)]
+        except Refused as exc:
+            raise exc.cause from exc
+        if answers[0].matched != 1:
             raise errors.new(
                 "SyncerEvent",
-                f"epoch {progress.epoch} of source {self._id} may not write any more: {self.batches} has a newer one",
+                f"epoch {epoch} of source {self._id} may not write any more: {self.batches} has a newer one",
                 scope="downstream",
                 workaround="Another worker took over this subtask. See with query-status which one runs it; resume "
                 "the task to take over.",
@@ -289,9 +296,9 @@ class MetaStore:
         exit_safe = _location(exit_name, exit_pos, exit_gtid) if exit_name or exit_gtid else None
         return _location(name, pos, gtid), exit_safe
 
-    def _write_checkpoint(self, conn: Conn, location: Location, exit_safe: Location | None) -> None:
+    def _write_checkpoint(self, location: Location, exit_safe: Location | None) -> _Statement:
         leave = exit_safe or Location(Position("", 0))
-        self._upsert(conn, "", "", location, leave, "null", is_global=True)
+        return self._upsert("", "", location, leave, "null", is_global=True)
 
     def _read_tables(self, conn: Conn) -> list[TableInfo]:
         rows = query(conn, f"SELECT table_info FROM {self.checkpoints} WHERE id = %s AND is_global = 0", (self._id,))
@@ -303,17 +310,16 @@ class MetaStore:
                 found.append(TableInfo.from_json(json.dumps(data["table"])))
         return found
 
-    def _write_table(self, conn: Conn, info: TableInfo, location: Location) -> None:
+    def _write_table(self, info: TableInfo, location: Location) -> _Statement:
         text = f'{{"format":"{_FORMAT}","table":{info.to_json()}}}'
-        self._upsert(conn, info.schema, info.name, location, Location(Position("", 0)), text, is_global=False)
+        return self._upsert(info.schema, info.name, location, Location(Position("", 0)), text, is_global=False)
 
     def _upsert(
-        self, conn: Conn, schema: str, table: str, place: Location, leave: Location, text: str, *, is_global: bool
-    ) -> None:
+        self, schema: str, table: str, place: Location, leave: Location, text: str, *, is_global: bool
+    ) -> _Statement:
         values = (place.position.name, place.position.pos, place.gtid_set)
         safe = (leave.position.name, leave.position.pos, leave.gtid_set)
-        query(
-            conn,
+        sql = (
             f"INSERT INTO {self.checkpoints} (id, cp_schema, cp_table, binlog_name, binlog_pos, binlog_gtid,"
             " exit_safe_binlog_name, exit_safe_binlog_pos, exit_safe_binlog_gtid, table_info, is_global)"
             " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON DUPLICATE KEY UPDATE"
@@ -321,27 +327,23 @@ class MetaStore:
             " exit_safe_binlog_name = VALUES(exit_safe_binlog_name),"
             " exit_safe_binlog_pos = VALUES(exit_safe_binlog_pos),"
             " exit_safe_binlog_gtid = VALUES(exit_safe_binlog_gtid), table_info = VALUES(table_info),"
-            " is_global = VALUES(is_global)",
-            (self._id, schema, table, *values, *safe, text, int(is_global)),
+            " is_global = VALUES(is_global)"
         )
+        return sql, (self._id, schema, table, *values, *safe, text, int(is_global))
 
-    def _write_ddl(self, conn: Conn, record: DDLRecord) -> None:
+    def _write_ddl(self, record: DDLRecord) -> list[_Statement]:
+        place = (self._id, record.place.name, record.place.pos)
+        state = "done" if record.done else "intent"
+        written: list[_Statement] = []
         if record.index == 0 and not record.done:
             # Older statements are behind the checkpoint.
-            query(
-                conn,
-                f"DELETE FROM {self.ddls} WHERE id = %s AND NOT (binlog_name = %s AND binlog_pos = %s)",
-                (self._id, record.place.name, record.place.pos),
-            )
-        query(
-            conn,
+            sql = f"DELETE FROM {self.ddls} WHERE id = %s AND NOT (binlog_name = %s AND binlog_pos = %s)"
+            written.append((sql, place))
+        sql = (
             f"REPLACE INTO {self.ddls} (id, binlog_name, binlog_pos, ddl_index, statement, fingerprint, state)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s)",
-            (
-                *(self._id, record.place.name, record.place.pos, record.index, record.statement, record.fingerprint),
-                "done" if record.done else "intent",
-            ),
+            " VALUES (%s, %s, %s, %s, %s, %s, %s)"
         )
+        return [*written, (sql, (*place, record.index, record.statement, record.fingerprint, state))]
 
     # -- connection ---------------------------------------------------------------------------------------------
 

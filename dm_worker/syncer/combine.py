@@ -5,10 +5,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import NamedTuple
 
 from dm_worker.syncer import block, compact
 from dm_worker.syncer.block import OrderedRow
+from dm_worker.syncer.compact import ImpossibleChange
+from pkg.binlog.rows import KERNEL
 
 #: Kinds of groups, in the order in which they run.
 DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS = 0, 1, 2
@@ -63,13 +66,21 @@ class Content:
     changes: int = 0
 
 
-def combine(blocks: Iterable[tuple[int, bytes]], rules: Mapping[int, Rule], *, safe: bool = False) -> Content:
+def combine(
+    blocks: Iterable[tuple[int, bytes]],
+    rules: Mapping[int, Rule],
+    *,
+    safe: bool = False,
+    kernel: ModuleType | None = KERNEL,
+) -> Content:
     """Merges the blocks (slice order, bytes) of one bucket in slice order.
 
     Within a target table all DELETE groups come before UPSERT groups, and these before INSERT groups: keys and values
-    that rows give up are free when other rows need them. Raises ``ImpossibleChange``, and ``ValueError`` for bytes
-    that are no block.
+    that rows give up are free when other rows need them. ``kernel``: the compiled row kernel, None for Python.
+    Raises ``ImpossibleChange``, and ``ValueError`` for bytes that are no block.
     """
+    if kernel is not None:
+        return _combine_natively(kernel, sorted(blocks), rules, safe=safe)
     content = Content()
     states: dict[int, compact.States] = {}
     for order, data in sorted(blocks):
@@ -84,6 +95,21 @@ def combine(blocks: Iterable[tuple[int, bytes]], rules: Mapping[int, Rule], *, s
     return content
 
 
+def _combine_natively(
+    kernel: ModuleType, blocks: Sequence[tuple[int, bytes]], rules: Mapping[int, Rule], *, safe: bool
+) -> Content:
+    try:
+        changes, groups, places = kernel.combine(tuple(data for _, data in blocks), dict(rules), safe)
+    except kernel.Impossible as exc:
+        raise ImpossibleChange(*exc.args) from None
+    content = Content([Group(*group) for group in groups], changes=changes)
+    for number, target, count, at in places:
+        order, data = blocks[number]
+        rows, _ = block.rows_at(data, at, count)
+        content.ordered.setdefault(target, []).extend(_in_bucket(order, rows))
+    return content
+
+
 def _in_bucket(order: int, rows: Iterable[OrderedRow]) -> Iterator[OrderedRow]:
     """The rows of one slice with sequences that go on over slices."""
     for row in rows:
@@ -91,9 +117,10 @@ def _in_bucket(order: int, rows: Iterable[OrderedRow]) -> Iterator[OrderedRow]:
 
 
 def groups_of(states: compact.States, rules: Mapping[int, Rule]) -> list[Group]:
-    """The groups of one target table, by kind, then by plan."""
+    """The groups of one target table, by kind, then by plan, rows in the order of their keys."""
     rows: tuple[dict[int, list[bytes]], ...] = ({}, {}, {})
-    for key, (state, number, values) in states.items():
+    for key in sorted(states, key=_place):
+        state, number, values = states[key]
         rule = rules[number]
         flags = rule.kinds[state]
         if flags & AS_DELETE:
@@ -108,6 +135,12 @@ def groups_of(states: compact.States, rules: Mapping[int, Rule]) -> list[Group]:
         for number in sorted(by_plan)
         for group in cut(number, kind, by_plan[number], rules[number].most_bytes[kind], rules[number].most_rows[kind])
     ]
+
+
+def _place(key: bytes) -> tuple[bool, int, bytes]:
+    """About the order that the server keeps rows in, which it writes with a fifth less work: numbers by their size."""
+    number = b"0" <= key[:1] <= b"9"
+    return not number, len(key) if number else 0, key
 
 
 def cut(plan: int, kind: int, rows: Sequence[bytes], most_bytes: int, most_rows: int) -> Iterator[Group]:

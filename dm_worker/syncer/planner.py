@@ -35,8 +35,8 @@ _FL_STANDALONE = 1
 #: With binlog_alter_two_phase an ALTER is logged when it begins and when it ends; only its COMMIT has an effect.
 _FL_GROUP_COMMIT_ID, _FL_START_ALTER, _FL_ROLLBACK_ALTER = 2, 2, 8
 _GTID_EVENTS = frozenset({c.GTID_EVENT, c.ANONYMOUS_GTID_EVENT, c.MARIADB_GTID_EVENT})
-#: MariaDB marks a transaction that XA PREPARE ends.
-_FL_PREPARED_XA = 64
+#: MariaDB marks a transaction that XA PREPARE ends, and the statement that ends it later.
+_FL_PREPARED_XA, _FL_COMPLETED_XA = 64, 128
 _QUERY_EVENTS = frozenset({c.QUERY_EVENT, c.MARIADB_QUERY_COMPRESSED_EVENT})
 
 
@@ -104,6 +104,9 @@ Resolve = Callable[[bytes, Position], tuple[TablePlan | None, bool]]
 
 
 def _is_void_alter(gtid: bytes) -> bool:
+    if gtid[_MARIADB_FLAGS] & (_FL_PREPARED_XA | _FL_COMPLETED_XA):
+        # An XA transaction's id is where other events have the flags of an ALTER.
+        return False
     at = _MARIADB_FLAGS + (9 if gtid[_MARIADB_FLAGS] & _FL_GROUP_COMMIT_ID else 1)
     return len(gtid) > at and bool(gtid[at] & (_FL_START_ALTER | _FL_ROLLBACK_ALTER))
 

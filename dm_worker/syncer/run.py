@@ -10,6 +10,7 @@ from dm_worker.spark import SparkEngine
 from dm_worker.syncer.apply import TargetSpec
 from dm_worker.syncer.batch import Batch
 from dm_worker.syncer.batch_policy import BatchPolicy, Budget
+from dm_worker.syncer.canon import Charsets
 from dm_worker.syncer.checkpoint import Durable, MetaStore
 from dm_worker.syncer.ddl_barrier import DDLBarrier
 from dm_worker.syncer.ddl_session import DDLSession
@@ -22,7 +23,7 @@ from dm_worker.syncer.reader import Instructions, Reader
 from dm_worker.syncer.runner import BatchRunner
 from dm_worker.syncer.schema_source import SchemaSource
 from dm_worker.syncer.start import dump_schema_files, start_location
-from dm_worker.syncer.statements import Form
+from dm_worker.syncer.statements import Form, wants_alias
 from dm_worker.syncer.status import Monitor, Snapshot
 from dm_worker.syncer.table_plan import PlanOptions
 from dm_worker.syncer.tables import TableRegistry
@@ -32,10 +33,11 @@ from pkg.binlog.position import Location
 from pkg.binlog.stream import BinlogStream
 from pkg.binlog.upstream import open_upstream
 from pkg.block_allow_list import BlockAllowListFilter
-from pkg.config.model import SubTaskConfig
+from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.errors import DMError
 from pkg.log import get_logger
-from pkg.mysql.introspect import server_info
+from pkg.mysql.folding import Folding, fetch_characters, fetch_folding
+from pkg.mysql.introspect import fetch_foreign_keys, server_info
 from pkg.schema_tracker import fetch_server_defaults
 from pkg.table_router import TableRouter
 
@@ -61,6 +63,8 @@ class Run:
         self._ddl_session = DDLSession(cfg.to, self._foreign_keys)
         self._filter = BlockAllowListFilter(cfg.block_allow_list, cfg.case_sensitive)
         self._router = TableRouter(cfg.routes, cfg.case_sensitive)
+        self._foldings: dict[str, Folding | None] = {}
+        self._charsets: dict[str, str | None] = {}
         self._policy = BatchPolicy(Budget.of(engine.memory))
         self._queue = Instructions(self._policy.budget.queue)
         self._reader: Reader | None = None
@@ -83,6 +87,8 @@ class Run:
             "taking over", task=self._cfg.name, source=self._cfg.source_id, epoch=durable.epoch,
             location=str(recovery.location), unfinished=recovery.redo is not None, safe_mode=recovery.safe,
         )  # fmt: skip
+        if self._cfg.syncer.batch != SyncerConfig().batch:
+            log.info("syncers.batch has no effect: a transaction holds a writer's rows of one batch of the binlog")
         source = self._schema_source(durable, trust_dump=not recovery.safe)
         registry = self._registry(source)
         sequencer = Sequencer(durable.epoch, durable.progress, recovery.location)
@@ -225,8 +231,21 @@ class Run:
             route=self._router.route,
             source=source,
             target=self._target.table,
-            options=PlanOptions(compact=compact, foreign_keys=self._foreign_keys),
+            options=PlanOptions(compact=compact, charsets=Charsets(self._folding, self._characters)),
+            foreign_keys=lambda: self._target.ask(fetch_foreign_keys) if self._foreign_keys else [],
         )
+
+    def _folding(self, charset: str, collation: str) -> Folding | None:
+        """Asked once per run: a server's collations don't change under it."""
+        if collation not in self._foldings:
+            self._foldings[collation] = self._target.ask(lambda conn: fetch_folding(conn, charset, collation))
+            log.info("asked the target for a collation", collation=collation, known=bool(self._foldings[collation]))
+        return self._foldings[collation]
+
+    def _characters(self, charset: str) -> str | None:
+        if charset not in self._charsets:
+            self._charsets[charset] = self._target.ask(lambda conn: fetch_characters(conn, charset))
+        return self._charsets[charset]
 
     def _barrier(self, source: SchemaSource) -> DDLBarrier:
         return DDLBarrier(
@@ -243,16 +262,18 @@ class Run:
 
     def _batch_runner(self, sequencer: Sequencer, source: SchemaSource, recovery: Recovery) -> BatchRunner:
         limit = min(STATEMENT_BYTES, max(16 * 1024, self._cfg.to.max_allowed_packet // 2))
-        multiple = self._cfg.syncer.multiple_rows is not False
+        form = Form(
+            multiple=self._cfg.syncer.multiple_rows is not False,
+            limit=limit,
+            alias=wants_alias(self._target.ask(server_info)),
+        )
         return BatchRunner(
             engine=self._engine,
             group=self._group,
             store=self._store,
             sequencer=sequencer,
             source=source,
-            target=TargetSpec(
-                self._cfg.to, self._cfg.to.session, self._store.markers, Form(multiple=multiple, limit=limit)
-            ),
+            target=TargetSpec(self._cfg.to, self._cfg.to.session, self._store.markers, form),
             workers=self._cfg.syncer.worker_count,
             policy=self._policy,
             settings=self._settings(),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
-from dm_worker.syncer import compact
+from dm_worker.syncer import bulk_load, compact
 from dm_worker.syncer.batch import TablePlan
 from dm_worker.syncer.block import OrderedRow
 from dm_worker.syncer.combine import (
@@ -15,41 +19,100 @@ from dm_worker.syncer.combine import (
     DELETE_KEYS,
     INSERT_ROWS,
     UPSERT_ROWS,
+    Content,
     Group,
     Rule,
     cut,
 )
+from pkg.mysql.introspect import ServerInfo
 from pkg.mysql.names import qualified, quote
 
 #: Rates hardly grow beyond a thousand rows a statement, and longer IN lists make MariaDB build a temporary table.
 ROWS_PER_STATEMENT = 1000
 MAX_IN_LIST = 999
+#: The name of the new row where VALUES() is deprecated.
+_ALIAS = "`dm_new`"
 
 
 @dataclass(frozen=True, slots=True)
 class SQL:
     """One statement. ``expect`` is the number of rows that it must match, None when any will do.
 
-    ``plan`` and ``position`` tell an error message which table and which place in the binlog it belongs to.
+    ``plan`` and ``position`` tell an error message which table and which place in the binlog it belongs to. ``group``
+    holds the rows of a statement that may have several; ``row`` is the key of the one row otherwise, or all of its
+    values, as literals joined by commas.
     """
 
     text: bytes
     plan: int
     position: int = 0
     expect: int | None = None
+    group: Group | None = None
+    row: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How statements are made: ``limit`` in bytes; ``multiple`` rows in one statement, or one each."""
+    """How statements are made: ``limit`` in bytes; ``multiple`` rows in one statement, or one each.
+
+    ``alias``: the server wants the new row of ON DUPLICATE KEY UPDATE by an alias (MySQL from 8.0.20 on).
+    """
 
     safe: bool = False
     multiple: bool = True
     limit: int = 1024 * 1024
+    alias: bool = False
 
     @property
     def rows(self) -> int:
         return ROWS_PER_STATEMENT if self.multiple else 1
+
+
+def wants_alias(server: ServerInfo) -> bool:
+    """Whether VALUES() in ON DUPLICATE KEY UPDATE is deprecated there. MariaDB and TiDB know nothing else."""
+    return server.flavor == "mysql" and server.version >= (8, 0, 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Groups of one plan and kind, ``count`` rows, to be written by one LOAD DATA statement."""
+
+    text: bytes
+    plan: int
+    count: int
+    groups: tuple[Group, ...]
+
+
+#: Whether rows of a plan and kind may be loaded.
+MayLoad = Callable[[TablePlan, int], bool]
+
+
+def for_content(
+    plans: Mapping[int, TablePlan], content: Content, form: Form, may_load: MayLoad, most: int
+) -> Iterator[SQL | Load]:
+    """All statements of a bucket, in the order to run them; ``most``: bytes that the server takes as one."""
+    for (number, kind), run in groupby(content.groups, lambda group: (group.plan, group.kind)):
+        groups = tuple(run)
+        count = sum(group.count for group in groups)
+        plan = plans[number]
+        if may_load(plan, kind):
+            text = bulk_load.statement(plan, replace=kind == UPSERT_ROWS)
+            yield Load(text, number, count, groups)
+            continue
+        for group in groups:
+            yield from fitting(plan, for_group(plan, group, form), form, most)
+    for rows in in_order(plans, content.ordered):
+        for sql in for_ordered(plans, rows, form):
+            yield from fitting(plans[sql.plan], sql, form, most)
+
+
+def loadable(plan: TablePlan, kind: int, form: Form) -> bool:
+    """Whether rows of this kind may be loaded as far as the plan tells.
+
+    LOAD DATA REPLACE would remove what collides by a further unique key, which must be an error instead.
+    """
+    overwrites = kind == UPSERT_ROWS and plan.rewrite_existing and not form.safe
+    return plan.loadable and form.multiple and kind != DELETE_KEYS and not overwrites
 
 
 def rule_of(plan: TablePlan, form: Form) -> Rule:
@@ -61,10 +124,11 @@ def rule_of(plan: TablePlan, form: Form) -> Rule:
     renew = AS_DELETE | AS_INSERT
     if form.safe:
         kinds = (AS_UPSERT, AS_UPSERT, AS_DELETE, AS_UPSERT, 0)
-    elif plan.rewrite_existing:
-        kinds = (AS_INSERT, renew, AS_DELETE, renew, 0)
     else:
-        kinds = (AS_INSERT, AS_UPSERT, AS_DELETE, renew if plan.extra_columns else AS_UPSERT, 0)
+        # With ties, an update that changes a value of a further unique key comes as a replacement.
+        updated = renew if plan.rewrite_existing and not plan.ties else AS_UPSERT
+        replaced = renew if plan.rewrite_existing or plan.extra_columns else AS_UPSERT
+        kinds = (AS_INSERT, updated, AS_DELETE, replaced, 0)
     bytes_ = [_room(plan, kind, form) for kind in (DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS)]
     in_list = max(1, min(form.rows, MAX_IN_LIST // max(1, len(plan.key_names))))
     rows = (in_list, form.rows, form.rows)
@@ -79,7 +143,53 @@ def _room(plan: TablePlan, kind: int, form: Form) -> int:
 def for_group(plan: TablePlan, group: Group, form: Form) -> SQL:
     """The statement that writes a group."""
     head, tail = _frame(plan, group.kind, form)
-    return SQL(head + group.body + tail, plan.number)
+    return SQL(head + group.body + tail, plan.number, group=group)
+
+
+def part(group: Group, first: int, last: int) -> Group:
+    """The rows ``first`` to ``last`` (not included) of a group, as a group."""
+    ends = memoryview(group.cuts).cast("I")
+    start = ends[first - 1] + 1 if first else 0
+    cuts = array("I", (end - start for end in ends[first:last]))
+    return Group(group.plan, group.kind, group.body[start : ends[last - 1]], cuts.tobytes(), last - first)
+
+
+def fitting(plan: TablePlan, sql: SQL, form: Form, most: int) -> Iterator[SQL]:
+    """The statement, or several with its rows, each of at most ``most`` bytes as far as rows can be parted."""
+    group = sql.group
+    if len(sql.text) <= most or group is None or group.count == 1:
+        yield sql
+        return
+    middle = group.count // 2
+    for first, last in ((0, middle), (middle, group.count)):
+        yield from fitting(plan, for_group(plan, part(group, first, last), form), form, most)
+
+
+def replaces(plan: TablePlan, kind: int, form: Form) -> bool:
+    """Whether rows of this kind are written by REPLACE."""
+    # What stands in the way in safe mode may be from beyond this range, and comes again later.
+    return kind == UPSERT_ROWS and form.safe and not plan.extra_columns
+
+
+def row_name(plan: TablePlan, sql: SQL) -> bytes:
+    """The key of the one row of a statement, or all of its values when the table has none, as literals."""
+    group = sql.group
+    if group is None:
+        return sql.row
+    if group.kind == DELETE_KEYS:
+        return group.body.removeprefix(b"(").removesuffix(b")")
+    literals = split_tuple(group.body)
+    if not plan.key or len(literals) != len(plan.write):
+        return group.body[1:-1]
+    return b",".join([literals[plan.write.index(i)] for i in plan.key if i in plan.write])
+
+
+_LITERAL = re.compile(rb"(?:'(?:[^'\\]|\\.)*'|\([^()']*\)|[^,'()])+", re.DOTALL)
+
+
+def split_tuple(row: bytes) -> list[bytes]:
+    """The literals of an SQL tuple such as ``(1,'a,b',NULL)``."""
+    return _LITERAL.findall(row[1:-1])
 
 
 def _frame(plan: TablePlan, kind: int, form: Form) -> tuple[bytes, bytes]:
@@ -88,14 +198,16 @@ def _frame(plan: TablePlan, kind: int, form: Form) -> tuple[bytes, bytes]:
         keys = ",".join(quote(name) for name in plan.key_names)
         keys = f"({keys})" if len(plan.key_names) > 1 else keys
         return f"DELETE FROM {qualified(*plan.target)} WHERE {keys} IN (".encode(), b")"
-    # What stands in the way in safe mode may be from beyond this range, and comes again later.
-    replace = kind == UPSERT_ROWS and form.safe and not plan.extra_columns
+    replace = replaces(plan, kind, form)
     columns = ",".join(quote(name) for name in plan.write_names)
     head = f"{'REPLACE' if replace else 'INSERT'} INTO {qualified(*plan.target)} ({columns}) VALUES ".encode()
     if kind == INSERT_ROWS or replace:
         return head, b""
     known = {name.lower() for name in plan.key_names}
     changed = [name for name in plan.write_names if name.lower() not in known] or list(plan.write_names)
+    if form.alias:
+        update = ",".join(f"{quote(name)}={_ALIAS}.{quote(name)}" for name in changed)
+        return head, f" AS {_ALIAS} ON DUPLICATE KEY UPDATE {update}".encode()
     update = ",".join(f"{quote(name)}=VALUES({quote(name)})" for name in changed)
     return head, f" ON DUPLICATE KEY UPDATE {update}".encode()
 
@@ -106,8 +218,22 @@ def _of_kind(plan: TablePlan, kind: int, rows: Sequence[bytes], form: Form) -> I
         yield for_group(plan, group, form)
 
 
+def in_order(
+    plans: Mapping[int, TablePlan], ordered: Mapping[int, Sequence[OrderedRow]]
+) -> Iterator[Sequence[OrderedRow]]:
+    """The rows that keep their order, put together where they keep it among each other: those of one target table,
+    or of the tables of one family."""
+    runs: dict[int | str, list[Sequence[OrderedRow]]] = {}
+    for target, rows in ordered.items():
+        family = plans[rows[0][2]].family
+        runs.setdefault(family or target, []).append(rows)
+    for parts in runs.values():
+        # Several blocks of one slice may hold rows of one bucket.
+        yield sorted((row for rows in parts for row in rows), key=itemgetter(0))
+
+
 def for_ordered(plans: Mapping[int, TablePlan], rows: Iterable[OrderedRow], form: Form) -> Iterator[SQL]:
-    """The statements for the rows of one target table in their order; inserts that follow each other are joined."""
+    """The statements for rows in their order; inserts into one table that follow each other are joined."""
     waiting: list[bytes] = []
     plan: TablePlan | None = None
     for _, op, number, position, before, after in rows:
@@ -159,18 +285,24 @@ def _split_matchers(plan: TablePlan) -> list[tuple[bytes, bytes]]:
 
 def _delete_one(plan: TablePlan, before: Sequence[bytes], position: int, form: Form) -> SQL:
     head = f"DELETE FROM {qualified(*plan.target)}".encode()
-    return SQL(head + _where(plan, before), plan.number, position, None if form.safe else 1)
+    return _one_row(plan, head + _where(plan, before), before, position, form)
+
+
+def _one_row(plan: TablePlan, text: bytes, image: Sequence[bytes], position: int, form: Form) -> SQL:
+    name = b",".join([image[i] for i in plan.key or plan.write])
+    return SQL(text, plan.number, position, None if form.safe else 1, row=name)
 
 
 def _update_one(
     plan: TablePlan, before: Sequence[bytes], after: Sequence[bytes], position: int, form: Form
 ) -> Iterator[SQL]:
     if form.safe and plan.key:
-        yield _delete_one(plan, before, position, form)
+        if not plan.extra_columns or any(before[i] != after[i] for i in plan.key):
+            yield _delete_one(plan, before, position, form)
         yield from _of_kind(plan, UPSERT_ROWS, [_tuple(plan, after)], form)
         return
     assignments = b",".join(
         quote(name).encode() + b"=" + after[i] for name, i in zip(plan.write_names, plan.write, strict=True)
     )
     head = f"UPDATE {qualified(*plan.target)} SET ".encode()
-    yield SQL(head + assignments + _where(plan, before), plan.number, position, None if form.safe else 1)
+    yield _one_row(plan, head + assignments + _where(plan, before), before, position, form)

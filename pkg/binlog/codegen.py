@@ -84,7 +84,10 @@ class _Source:
 
     def update(self) -> str:
         # A key that can't be NULL is compared raw, and its old literal made only when it changed.
-        compare_raw = bool(self._key) and not any(self._nullable[i] for i in self._key)
+        # Floats are not: -0 and 0 are equal, and their literals are not.
+        compare_raw = bool(self._key) and not any(
+            self._nullable[i] or self._codecs[i].fixed in ("f", "d") for i in self._key
+        )
         same = " and ".join(f"o{i} == v{i}" for i in self._key)
 
         def finish_before(nulls: bool) -> list[str]:

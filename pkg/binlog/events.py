@@ -361,10 +361,6 @@ _REFUSED: dict[int, tuple[str, str]] = {
         "Set the source's flavor to mysql if it is one.",
     ),
     c.GTID_TAGGED_EVENT: ("tagged GTID", "Don't set tags in gtid_next on the upstream."),
-    c.MARIADB_START_ENCRYPTION_EVENT: (
-        "encrypted binlog file",
-        "Read it through the server, which decrypts it, instead of from the file.",
-    ),
 }
 #: Events that say nothing about rows or order and may be passed over.
 _HARMLESS = frozenset(
@@ -381,6 +377,8 @@ _HARMLESS = frozenset(
         c.MARIADB_BINLOG_CHECKPOINT_EVENT,
         c.PREVIOUS_GTIDS_EVENT,
         c.MARIADB_GTID_LIST_EVENT,
+        # Only files are encrypted: a server announces it and sends plain events.
+        c.MARIADB_START_ENCRYPTION_EVENT,
         # Variables of a statement-based statement: the statement itself is what is refused.
         c.INTVAR_EVENT,
         c.RAND_EVENT,

@@ -8,7 +8,7 @@ from typing import IO
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
-from pkg.binlog.stream import FileFramer, Scan, aborted
+from pkg.binlog.stream import FileFramer, Scan, aborted, encrypted
 
 _PIECE = 1 << 20
 
@@ -39,8 +39,9 @@ class FileStream:
             raise errors.new("BinlogFileNotValid", f"binlog file {path} can't be read", raw=exc) from exc
         if magic != c.MAGIC:
             file.close()
-            what = "is encrypted" if magic == c.ENCRYPTED_MAGIC else "does not begin as a binlog file"
-            raise errors.new("BinlogFileNotValid", f"{path} {what}", workaround="Read it through its server instead.")
+            if magic == c.ENCRYPTED_MAGIC:
+                raise encrypted(str(path))
+            raise errors.new("BinlogFileNotValid", f"{path} does not begin as a binlog file")
         return file
 
     @property

@@ -40,6 +40,7 @@ class Codec:
     ``fixed``: the value's struct format; '' when a length of ``prefix`` bytes precedes it.
     ``form``: the literal as a bytes format with one placeholder. ``render``: from the raw value to what fills the
     placeholder; None when the raw value does. ``escape``: the raw bytes are text that may need escapes.
+    ``native`` names what the compiled kernel does instead of calling ``render``: op, two parameters, a text.
     """
 
     fixed: str = ""
@@ -47,6 +48,7 @@ class Codec:
     form: bytes = b"%b"
     render: Render | None = None
     escape: bool = False
+    native: tuple[str, int, int, bytes] | None = None
 
 
 class MembersByName(Column):
@@ -99,21 +101,25 @@ def float_literal(value: float) -> bytes:
 
 def _int24(_: int, column: Column, __: int) -> Codec:
     signed = not column.unsigned
-    return Codec(fixed="3s", form=b"%d", render=lambda raw: int.from_bytes(raw, "little", signed=signed))
+    native = ("INT" if signed else "UINT", 0, 0, b"")
+    return Codec(fixed="3s", form=b"%d", render=lambda raw: int.from_bytes(raw, "little", signed=signed), native=native)
 
 
 def _year(_: int, __: Column, ___: int) -> Codec:
-    return Codec(fixed="B", form=b"%d", render=lambda year: year + 1900 if year else 0)
+    return Codec(fixed="B", form=b"%d", render=lambda year: year + 1900 if year else 0, native=("YEAR", 0, 0, b""))
 
 
 def _decimal(meta: int, _: Column, __: int) -> Codec:
     precision, scale = meta >> 8, meta & 0xFF
-    return Codec(fixed=f"{decimal_size(precision, scale)}s", render=decimal_decoder(precision, scale))
+    native = ("DECIMAL", precision, scale, b"") if scale <= precision <= 65 else None
+    size = decimal_size(precision, scale)
+    return Codec(fixed=f"{size}s", render=decimal_decoder(precision, scale), native=native)
 
 
 def _bit(meta: int, _: Column, __: int) -> Codec:
     size = ((meta >> 8) * 8 + (meta & 0xFF) + 7) // 8
-    return Codec(fixed=f"{size}s", form=b"%d", render=lambda raw: int.from_bytes(raw, "big"))
+    native = ("UINT_BE", 0, 0, b"") if size <= 8 else None
+    return Codec(fixed=f"{size}s", form=b"%d", render=lambda raw: int.from_bytes(raw, "big"), native=native)
 
 
 def _enum(meta: int, column: Column, _: int) -> Codec:
@@ -138,10 +144,11 @@ def _set(meta: int, column: Column, __: int) -> Codec:
         by_name = _set_by_name(column.elements)
         return Codec(fixed=f"{size}s", render=lambda raw: by_name(int.from_bytes(raw, "little")))
     if size == 8:
-        return Codec(fixed="Q", render=_wide_set(column.elements))
+        return Codec(fixed="Q", render=_wide_set(column.elements), native=("WIDE_SET", 0, 0, b""))
     if size in _UNSIGNED:
         return Codec(fixed=_UNSIGNED[size], form=b"%d")
-    return Codec(fixed=f"{size}s", form=b"%d", render=lambda raw: int.from_bytes(raw, "little"))
+    native = ("UINT", 0, 0, b"") if size <= 8 else None
+    return Codec(fixed=f"{size}s", form=b"%d", render=lambda raw: int.from_bytes(raw, "little"), native=native)
 
 
 def _wide_set(members: tuple[str, ...]) -> Render:
@@ -160,16 +167,30 @@ def _set_by_name(members: tuple[str, ...]) -> Render:
     return render
 
 
+_OLD_TIMES = (c.TYPE_TIME, c.TYPE_DATETIME, c.TYPE_TIMESTAMP)
+_TEMPORAL_OPS = {
+    c.TYPE_DATE: "DATE",
+    c.TYPE_NEWDATE: "DATE",
+    c.TYPE_TIME: "OLD_TIME",
+    c.TYPE_DATETIME: "OLD_DATETIME",
+    c.TYPE_TIMESTAMP: "OLD_TIMESTAMP",
+    c.TYPE_TIME2: "TIME",
+    c.TYPE_DATETIME2: "DATETIME",
+    c.TYPE_TIMESTAMP2: "TIMESTAMP",
+}
+
+
 def _temporal(kind: int) -> Callable[[int, Column, int], Codec]:
     def make(meta: int, column: Column, _: int) -> Codec:
-        if kind in (c.TYPE_TIME, c.TYPE_DATETIME, c.TYPE_TIMESTAMP):
+        if kind in _OLD_TIMES:
             # The binlog does not say how many digits the old forms have.
             digits = _DIGITS.search(column.column_type)
             meta = int(digits[1]) if digits else 0
         if meta > 6:
             raise _unsupported(column, f"has {meta} fractional digits")
         size, render = temporal.decoder(kind, meta)
-        return Codec(fixed=f"{size}s", render=render)
+        native = None if meta and kind in _OLD_TIMES else (_TEMPORAL_OPS[kind], meta, 0, b"")
+        return Codec(fixed=f"{size}s", render=render, native=native)
 
     return make
 
@@ -188,7 +209,8 @@ def _string(meta: int, column: Column, collation: int) -> Codec:
         return Codec(prefix=prefix, form=b"'%b'", render=lambda raw: special(_padded(raw, length)))
     if column.type_name == "binary":
         # The image lacks trailing zero bytes; comparisons with the column don't supply them.
-        return Codec(prefix=prefix, form=b"x'%b'", render=lambda raw: hexlify(_padded(raw, length)))
+        native = ("PADDED_HEX", length, 0, b"")
+        return Codec(prefix=prefix, form=b"x'%b'", render=lambda raw: hexlify(_padded(raw, length)), native=native)
     return _characters(prefix, column, collation)
 
 
@@ -221,7 +243,8 @@ def _characters(prefix: int, column: Column, collation: int) -> Codec:
         return Codec(prefix=prefix, form=b"x'%b'", render=hexlify)
     if charset in UTF8:
         return Codec(prefix=prefix, form=b"'%b'", escape=True)
-    return Codec(prefix=prefix, render=_foreign(charset))
+    native = ("FOREIGN", int(charset in ASCII_COMPATIBLE), 0, f"_{charset} x'".encode())
+    return Codec(prefix=prefix, render=_foreign(charset), native=native)
 
 
 def _charset(column: Column, collation: int) -> str:

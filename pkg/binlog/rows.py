@@ -1,21 +1,23 @@
 """Row images as SQL: decoders per table shape. Runs inside Spark tasks; pure.
 
 A decoder belongs to one TABLE_MAP and one tracked structure. Making one is cheap when the shape was seen before in the
-process: the generated functions are kept.
+process: its readers are kept, be they the compiled kernel's or generated functions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
-from pkg import errors
+from pkg import errors, native
 from pkg.binlog import constants as c
 from pkg.binlog.codegen import Reader, Readers, compile_readers
 from pkg.binlog.cursor import MALFORMED, malformed
 from pkg.binlog.events import event_from_bytes, inflate
 from pkg.binlog.literals import codec_for
+from pkg.binlog.programs import programs
 from pkg.binlog.table_check import check_table_map
 from pkg.binlog.table_map import TableMap, parse_rows_header
 from pkg.mysql.schema import Column
@@ -25,6 +27,8 @@ Change = tuple[int, bytes, bytes, bytes]
 #: op, literals before, literals after.
 Image = tuple[int, list[bytes] | None, list[bytes] | None]
 
+#: The compiled row kernel, None when the Python code does its work.
+KERNEL: ModuleType | None = native.load("rows")
 _HEADERS_KEPT = 64
 
 
@@ -37,27 +41,38 @@ def _readers(
     columns: tuple[Column, ...],
     key: tuple[int, ...],
     write: tuple[int, ...],
+    kernel: ModuleType | None,
 ) -> Readers:
     codecs = [codec_for(*shape) for shape in zip(types, metas, columns, collations, strict=True)]
-    return compile_readers(codecs, nullable, key, write)
+    if kernel is None:
+        return compile_readers(codecs, nullable, key, write)
+    readers: Readers = kernel.Readers(programs(codecs, nullable), key, write)
+    return readers
 
 
 class RowDecoder:
     """Turns the rows events of one table map into SQL literals.
 
     ``columns`` is the upstream's structure at this place; ``key`` and ``write`` are numbers of columns in it.
+    ``kernel``: the compiled row kernel, or None for the Python code. ``readers`` are theirs.
     Raises 36027 when it does not fit the table map (see :func:`check_table_map`), 11076 for types without literals.
     """
 
     def __init__(
-        self, table_map: TableMap, columns: Sequence[Column], *, key: Sequence[int], write: Sequence[int]
+        self,
+        table_map: TableMap,
+        columns: Sequence[Column],
+        *,
+        key: Sequence[int],
+        write: Sequence[int],
+        kernel: ModuleType | None = KERNEL,
     ) -> None:
         check_table_map(table_map, columns)
         self.table_map = table_map
         collations = table_map.collations or (0,) * table_map.column_count
-        self._readers = _readers(
+        self.readers = _readers(
             *(table_map.types, table_map.metas, table_map.nullable, collations),
-            *(tuple(columns), tuple(key), tuple(write)),
+            *(tuple(columns), tuple(key), tuple(write), kernel),
         )
         bitmap = (table_map.column_count + 7) // 8
         count = 1 if table_map.column_count < 251 else 3
@@ -72,14 +87,14 @@ class RowDecoder:
         an update (equal when it did not change), b'' for the others. Raises 11126 for an image without all columns,
         36027 for one with another number of columns, 11071 for bytes that are torn or invalid.
         """
-        readers = self._readers
+        readers = self.readers
         out: list[Change] = []
         self._run((readers.insert, readers.update, readers.delete), data, file, out.append)
         return out
 
     def images(self, data: bytes, file: str = "") -> list[Image]:
         """Every row with all columns' literals before and after; the slow and complete form of :meth:`changes`."""
-        readers = self._readers
+        readers = self.readers
         rows: list[Any] = []
         op = self._run((readers.image, readers.image_pair, readers.image), data, file, rows.append)
         if op == c.OP_INSERT:
@@ -88,9 +103,8 @@ class RowDecoder:
             return [(op, row, None) for row in rows]
         return [(op, before, after) for before, after in rows]
 
-    def _run(
-        self, readers: tuple[Reader, Reader, Reader], data: bytes, file: str, append: Callable[[Any], None]
-    ) -> int:
+    def prepare(self, data: bytes, file: str = "") -> tuple[bytes, int, int]:
+        """The event with its images inflated, its operation, and where the images begin. Raises as :meth:`changes`."""
         if len(data) < c.HEADER_SIZE:
             event_from_bytes(data)
         kind = data[4]
@@ -100,16 +114,24 @@ class RowDecoder:
         body = start + self._sizes[op == c.OP_UPDATE]
         if data[27:body] + data[4:5] not in self._known:
             body = self._check_header(data, body, file)
+        if kind in c.ROWS_EVENTS_COMPRESSED:
+            try:
+                data = data[:body] + inflate(data[body:])
+            except MALFORMED as exc:
+                raise self.malformed(data, file, exc) from exc
+        return data, op, body
+
+    def _run(
+        self, readers: tuple[Reader, Reader, Reader], data: bytes, file: str, append: Callable[[Any], None]
+    ) -> int:
+        data, op, body = self.prepare(data, file)
         end = len(data)
         try:
-            if kind in c.ROWS_EVENTS_COMPRESSED:
-                data = data[:body] + inflate(data[body:])
-                end = len(data)
             stopped = readers[op](data, body, end, append)
         except MALFORMED as exc:
-            raise self._malformed(data, file, exc) from exc
+            raise self.malformed(data, file, exc) from exc
         if stopped != end:
-            raise self._malformed(data, file, f"the last row ends at byte {stopped} of {end}")
+            raise self.malformed(data, file, f"the last row ends at byte {stopped} of {end}")
         return op
 
     def _check_header(self, data: bytes, usual_body: int, file: str) -> int:
@@ -138,7 +160,8 @@ class RowDecoder:
             self._known.add(data[27:usual_body] + data[4:5])
         return header.body
 
-    def _malformed(self, data: bytes, file: str, cause: BaseException | str) -> errors.DMError:
+    def malformed(self, data: bytes, file: str, cause: BaseException | str) -> errors.DMError:
+        """11071 for an event of this table whose images make no sense."""
         event = event_from_bytes(data)
         error = malformed(event.type, event.log_pos, event.size, file, cause)
         error.message += f" (rows of {self.table_map})"

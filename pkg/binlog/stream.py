@@ -76,6 +76,13 @@ def aborted() -> errors.DMError:
     return errors.new("SyncClosed", "the binlog stream was closed")
 
 
+def encrypted(file: str) -> errors.DMError:
+    """What reading an encrypted file raises. Servers decrypt what they send."""
+    return errors.new(
+        "BinlogFileNotValid", f"{file} is encrypted", workaround="Read it through its server, which decrypts it."
+    )
+
+
 class Framer:
     """What packets and files have in common: checksums and the name of the current file."""
 
@@ -284,7 +291,7 @@ class FileFramer(Framer):
         return self._pos > pos
 
     def split(self, max_bytes: int) -> list[Event]:
-        """The whole events at hand, about ``max_bytes`` of them. Raises 11071 for damaged ones."""
+        """The whole events at hand, about ``max_bytes`` of them. Raises 11071 for damaged, 11027 for encrypted ones."""
         events: list[Event] = []
         taken = 0
         buffer, stop = self._buffer, len(self._buffer)
@@ -297,6 +304,8 @@ class FileFramer(Framer):
             if stop - self._pos < size:
                 break
             event = self.finish(buffer[self._pos : self._pos + size])
+            if event.type == c.MARIADB_START_ENCRYPTION_EVENT:
+                raise encrypted(self.file)
             events.append(event)
             self._pos += size
             self.offset += size

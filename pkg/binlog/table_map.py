@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,7 +159,6 @@ def _bits(data: bytes, count: int) -> tuple[bool, ...]:
 def _optional(cursor: Cursor, types: bytes) -> dict[str, Any]:
     found: dict[str, Any] = {}
     numeric = [i for i, kind in enumerate(types) if kind in _NUMERIC]
-    textual = [i for i, kind in enumerate(types) if kind in _TEXTUAL]
     enumerated = [i for i, kind in enumerate(types) if kind in (c.TYPE_ENUM, c.TYPE_SET)]
     collations: dict[int, int] = {}
     members: dict[int, list[tuple[bytes, ...]]] = {}
@@ -169,11 +169,10 @@ def _optional(cursor: Cursor, types: bytes) -> dict[str, Any]:
             flags = part.rest()
             signs = {column: bool(flags[n >> 3] << (n & 7) & 0x80) for n, column in enumerate(numeric)}
             found["unsigned"] = tuple(signs.get(i, False) for i in range(len(types)))
-        elif kind in (2, 10):
-            collations.update(_default_collations(part, textual if kind == 2 else enumerated))
-        elif kind in (3, 11):
-            for column in textual if kind == 3 else enumerated:
-                collations[column] = part.packed_int()
+        elif kind in (2, 3):
+            collations.update(_collations(part, types, each=kind == 3))
+        elif kind in (10, 11):
+            collations.update(_numbered(part, enumerated, each=kind == 11))
         elif kind == 4:
             found["names"] = tuple(part.take(part.packed_int()).decode() for _ in types)
         elif kind in (5, 6):
@@ -187,13 +186,44 @@ def _optional(cursor: Cursor, types: bytes) -> dict[str, Any]:
     return found
 
 
-def _default_collations(part: Cursor, columns: list[int]) -> dict[int, int]:
-    default = part.packed_int()
-    exceptions = {}
+def _collations(part: Cursor, types: bytes, *, each: bool) -> dict[int, int]:
+    """The collations of text columns; MariaDB counts GEOMETRY among them and MySQL does not.
+
+    Who wrote the event is not in it, so what the possible readings give differently is left out.
+    """
+    numbers = _packed_ints(part)
+    counted = {
+        tuple(i for i, kind in enumerate(types) if kind in _TEXTUAL or kind in also)
+        for also in ((), (c.TYPE_GEOMETRY,), (c.TYPE_VECTOR,), (c.TYPE_GEOMETRY, c.TYPE_VECTOR))
+    }
+    if each:
+        readings = [dict(zip(columns, numbers, strict=True)) for columns in counted if len(columns) == len(numbers)]
+    else:
+        readings = [_exceptions(numbers, columns) for columns in counted]
+    if not readings:
+        raise Torn(f"{len(numbers)} collations for {min(map(len, counted))} text columns")
+    first, *others = readings
+    return {column: n for column, n in first.items() if all(other.get(column) == n for other in others)}
+
+
+def _packed_ints(part: Cursor) -> list[int]:
+    numbers = []
     while part.left:
-        n = part.packed_int()
-        exceptions[n] = part.packed_int()
-    return {column: exceptions.get(n, default) for n, column in enumerate(columns)}
+        numbers.append(part.packed_int())
+    return numbers
+
+
+def _numbered(part: Cursor, columns: Sequence[int], *, each: bool) -> dict[int, int]:
+    numbers = _packed_ints(part)
+    return dict(zip(columns, numbers, strict=True)) if each else _exceptions(numbers, columns)
+
+
+def _exceptions(numbers: list[int], columns: Sequence[int]) -> dict[int, int]:
+    """A default, then pairs of a column's place among ``columns`` and its collation."""
+    if len(numbers) % 2 == 0:
+        raise Torn("a default collation or that of an exception is missing")
+    others = dict(zip(numbers[1::2], numbers[2::2], strict=True))
+    return {column: others.get(n, numbers[0]) for n, column in enumerate(columns)}
 
 
 def _members(part: Cursor) -> list[tuple[bytes, ...]]:

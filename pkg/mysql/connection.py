@@ -25,39 +25,69 @@ Scope = Literal["upstream", "downstream"]
 #: The server said no for now: the same statement may well pass when tried again.
 RETRYABLE_NUMBERS = frozenset(
     {
+        1020,  # record has changed since last read (MariaDB with innodb_snapshot_isolation)
         1040,  # too many connections
+        1047,  # Galera: the node is not ready
         1053,  # server shutdown in progress
         1158,  # network read error
         1159,
         1160,
         1161,
+        1180,  # error during COMMIT (Galera certification)
+        1203,  # too many connections of this user
         1205,  # lock wait timeout
         1213,  # deadlock
-        1290,  # --read-only during a switch-over
         1317,  # query interrupted
+        1412,  # table definition has changed, please retry transaction
+        1637,  # too many active concurrent transactions
+        1792,  # read-only transaction, after a switch-over
         1836,  # read-only mode
         1927,  # connection was killed (MariaDB)
+        1969,  # max_statement_time exceeded (MariaDB)
         2002,
         2003,
         2006,
         2013,
         2014,
+        3024,  # max_execution_time exceeded
+        3100,  # group replication: a member's vote failed
+        3101,  # group replication: rolled back in favour of another member
         3159,
+        3169,  # session was killed
+        4031,  # disconnected by the server because of inactivity
+        8002,  # TiDB: SELECT … FOR UPDATE met a write conflict
+        8005,  # TiDB: write conflict
         8022,  # TiDB: commit conflict, can retry
+        8027,  # TiDB: schema is out of date
         8028,  # TiDB: schema changed meanwhile
         9001,  # TiDB: PD timeout
         9002,  # TiKV timeout
-        9003,
-        9004,
-        9005,
-        9007,
+        9003,  # TiKV busy
+        9004,  # resolving locks timed out
+        9005,  # region unavailable
+        9006,  # GC life time is shorter than the transaction
+        9007,  # write conflict
+        9010,  # TiKV's store token limit
+        9012,  # TiFlash timeout
+        9013,  # TiFlash busy
     }
 )
-_LOST = frozenset({2006, 2013, 2014, 1053, 1927, 1158, 1159, 1160, 1161})
+_LOST = frozenset({2006, 2013, 2014, 1053, 1927, 1158, 1159, 1160, 1161, 3169, 4031})
+#: Numbers that stand for several things, one of which passes by itself.
+_RETRYABLE_TEXTS = {
+    1290: re.compile(r"read.only", re.IGNORECASE),  # --read-only during a switch-over; not --skip-grant-tables
+    1105: re.compile(  # TiDB's number for whatever has none
+        r"information schema is (?:changed|out of date)|region is unavailable|tikv|pd server timeout|"
+        r"backoff|try again later|please retry",
+        re.IGNORECASE,
+    ),
+}
 #: SQLSTATEs of numbers whose state the driver drops.
 _SQLSTATES = {
+    1040: "08004",
     1044: "42000",
     1045: "28000",
+    1048: "23000",
     1049: "42000",
     1050: "42S01",
     1051: "42S02",
@@ -69,14 +99,21 @@ _SQLSTATES = {
     1091: "42000",
     1142: "42000",
     1146: "42S02",
+    1153: "08S01",
+    1203: "42000",
     1205: "HY000",
     1213: "40001",
     1227: "42000",
     1264: "22003",
+    1265: "01000",
+    1292: "22007",
     1366: "22007",
     1406: "22001",
     1451: "23000",
     1452: "23000",
+    1690: "22003",
+    3140: "22032",
+    4025: "23000",
 }
 _HINTS = {
     1045: "Check user and password of this connection, and from which hosts the server lets that user in.",
@@ -97,8 +134,12 @@ def connect(
     read_timeout: float = 300.0,
     database: str | None = None,
     cursorclass: type[Any] = pymysql.cursors.Cursor,
+    local_data: bool = False,
 ) -> Connection[Any]:
     """Opens a connection and sets its session variables (``session`` over those of ``cfg``).
+
+    ``local_data`` tells the server that LOAD DATA LOCAL may be used. The driver still opens no file for a server that
+    asks for one: who runs such a statement sends the data itself.
 
     Raises DMError 10001 when the server refuses or is not reachable (retryable when it may come back),
     11112 for unusable TLS files.
@@ -116,7 +157,7 @@ def connect(
             connect_timeout=10,
             read_timeout=read_timeout,
             write_timeout=read_timeout,
-            client_flag=CLIENT.FOUND_ROWS,
+            client_flag=CLIENT.FOUND_ROWS | (CLIENT.LOCAL_FILES if local_data else 0),
             cursorclass=cursorclass,
             max_allowed_packet=max(cfg.max_allowed_packet, 1024),
             local_infile=False,
@@ -134,12 +175,15 @@ def connect(
 
 def set_session(conn: Connection[Any], session: Mapping[str, str]) -> None:
     """Sets session variables; numbers and booleans are passed bare, all else as strings."""
-    with conn.cursor() as cursor:
-        for name, value in session.items():
-            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name):
-                raise errors.new("ConfigYamlTransform", f"session variable name {name!r} is not valid")
-            bare = re.fullmatch(r"-?\d+(\.\d+)?|ON|OFF|TRUE|FALSE", str(value), re.IGNORECASE) is not None
-            cursor.execute(f"SET SESSION {name} = {value if bare else conn.escape(str(value))}")
+    assignments = []
+    for name, value in session.items():
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name):
+            raise errors.new("ConfigYamlTransform", f"session variable name {name!r} is not valid")
+        bare = re.fullmatch(r"-?\d+(\.\d+)?|ON|OFF|TRUE|FALSE", str(value), re.IGNORECASE) is not None
+        assignments.append(f"SESSION {name} = {value if bare else conn.escape(str(value))}")
+    if assignments:
+        with conn.cursor() as cursor:
+            cursor.execute("SET " + ", ".join(assignments))
 
 
 def tls_context(security: SecurityConfig) -> ssl.SSLContext:
@@ -181,7 +225,12 @@ def is_lost(exc: BaseException) -> bool:
 
 
 def is_retryable(exc: BaseException) -> bool:
-    return is_lost(exc) or error_number(exc) in RETRYABLE_NUMBERS
+    """Whether the same may pass when it is tried again, perhaps on a new connection."""
+    number = error_number(exc)
+    if is_lost(exc) or number in RETRYABLE_NUMBERS:
+        return True
+    text = _RETRYABLE_TEXTS.get(number)
+    return text is not None and text.search(str(exc.args[1:])) is not None
 
 
 def error_text(exc: BaseException) -> str:

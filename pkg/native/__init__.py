@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pkgutil
 from types import ModuleType
 
 CHOICE = os.environ.get("DM_KERNEL", "")
@@ -27,3 +28,10 @@ def load(name: str) -> ModuleType | None:
         if CHOICE == "native":
             raise
         return None
+
+
+def in_use() -> str:
+    """What this process works with, for the log: ``native (rows, …)`` or ``python``."""
+    found = sorted(module.name[1:] for module in pkgutil.iter_modules(__path__) if module.name.startswith("_"))
+    loaded = [name for name in found if load(name) is not None]
+    return f"native ({', '.join(loaded)})" if loaded else "python"

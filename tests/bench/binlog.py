@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pkg.binlog import constants as c
-from pkg.binlog.events import Event, parse_rotate
+from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
 from pkg.binlog.rows import RowDecoder
 from pkg.binlog.table_map import TableMap, parse_table_map, table_map_id
@@ -33,18 +33,13 @@ def events(server: SQLServer, start: Location, end: Position) -> Iterator[list[E
     stream = open_upstream(
         server.db_config, start, flavor=server.flavor, server_id=4_000_000_000 + server.port, use_gtid=False
     )
-    file = start.position.name
     try:
         while True:
             piece = stream.read(_PIECE, 20.0)
             if not piece:
                 raise HarnessError(f"the server sent nothing before {end}")
             yield piece
-            for event in piece:
-                if event.type == c.ROTATE_EVENT:
-                    file = parse_rotate(event).file
-            last = piece[-1]
-            if file == end.name and last.log_pos >= end.pos:
+            if stream.file == end.name and piece[-1].log_pos >= end.pos:
                 return
     finally:
         stream.close()

@@ -92,7 +92,7 @@ class Report:
 
     def table(self) -> str:
         """The summary: targets in their order, the rest behind them."""
-        head = f"{'':4} {'work':44} {'peer':34} {'ratio':>10} {'reach':>10}"
+        head = f"{'':4} {'work':44} {'peer':34} {'value':>10} {'reach':>10}"
         ranked = sorted(self.figures, key=lambda one: (not one.target, int(one.target[1:] or 0) if one.target else 0))
         return "\n".join([head, *(one.line() for one in ranked)])
 

@@ -6,9 +6,10 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from pkg.binlog.position import Location
 from tests.harness.mysql import MariaDBServer
@@ -19,13 +20,19 @@ def client(server: MariaDBServer) -> list[str]:
     return ["--host=127.0.0.1", f"--port={server.port}", "--user=root"]
 
 
+def _run(command: Sequence[str], stdin: IO[bytes] | None = None) -> None:
+    done = subprocess.run(command, stdin=stdin, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise HarnessError(f"{command[0]} exited with code {done.returncode}: {done.stderr[-1000:]}")
+
+
 def dump_pipe(source: MariaDBServer, target: MariaDBServer) -> float:
     """``mariadb-dump | mariadb``; seconds."""
     start = time.monotonic()
     target.execute("CREATE DATABASE sb")
     dump = [binary("mariadb-dump"), *client(source), "--single-transaction", "--skip-triggers", "sb"]
     with subprocess.Popen(dump, stdout=subprocess.PIPE) as producer:
-        subprocess.run([binary("mariadb"), *client(target), "sb"], stdin=producer.stdout, check=True)
+        _run([binary("mariadb"), *client(target), "sb"], stdin=producer.stdout)
     if producer.returncode:
         raise HarnessError("mariadb-dump failed")
     return time.monotonic() - start
@@ -37,12 +44,12 @@ def mydumper(source: MariaDBServer, target: MariaDBServer, threads: int) -> tupl
     try:
         start = time.monotonic()
         dump = [binary("mydumper"), *client(source), "-B", "sb", "-t", str(threads), "-r", "50000", "-o", str(folder)]
-        subprocess.run(dump, check=True, capture_output=True)
+        _run(dump)
         dumped = time.monotonic()
         if not list(folder.glob("sb.sbtest1*.sql")):
             raise HarnessError("mydumper dumped nothing")
         load = [binary("myloader"), *client(target), "-t", str(threads), "-d", str(folder)]
-        subprocess.run(load, check=True, capture_output=True)
+        _run(load)
         return dumped - start, time.monotonic() - dumped
     finally:
         shutil.rmtree(folder)

@@ -36,8 +36,8 @@ from tests.harness.proctree import by_kind
 
 #: Row changes of the catch-up that warms the JVM and the Python workers up.
 WARM_CHANGES = 100_000
-#: A catch-up that takes longer has gone wrong (seconds).
-_PATIENCE = 1800.0
+#: A catch-up that takes longer, or applies nothing for so long, has gone wrong (seconds).
+_PATIENCE, _STANDSTILL = 1800.0, 180.0
 
 
 def subtask(
@@ -66,6 +66,36 @@ class CatchUp:
 
     seconds: float
     cpu: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Running:
+    """A syncer at work; ``outcome`` gets an entry when it ends."""
+
+    unit: SyncUnit
+    outcome: list[UnitOutcome]
+    source: SQLServer
+
+    def wait_synced(self) -> None:
+        """Until the checkpoint is where the source's binlog ends now.
+
+        Raises HarnessError when the syncer ended or makes no progress.
+        """
+        end = str(end_of_binlog(self.source).position)
+        rows, since = -1, time.monotonic()
+
+        def synced() -> bool:
+            nonlocal rows, since
+            status = self.unit.status()
+            if status.totalRows != rows:
+                rows, since = status.totalRows, time.monotonic()
+            if self.outcome:
+                raise HarnessError(f"the syncer ended: {self.outcome}")
+            if time.monotonic() - since > _STANDSTILL:
+                raise HarnessError(f"the syncer has applied nothing for {_STANDSTILL:.0f} s: {status}")
+            return status.syncerBinlog == end
+
+        wait_until(synced, "the syncer catches up", _PATIENCE, step=0.02)
 
 
 @dataclass
@@ -115,7 +145,6 @@ class Rig:
         """Once: a whole catch-up of other rows, so that JVM and Python workers are warm when the clock starts."""
         if self._warm:
             return
-        self._warm = True
         began = time.monotonic()
         self.engine.context().parallelize(range(self.engine.slots), self.engine.slots).foreach(_import_tasks)
         workload = workloads.all_workloads()["oltp"]
@@ -124,10 +153,11 @@ class Rig:
         workload.write(self.source, 20_000, WARM_CHANGES)
         self.sync(start)
         self.check(workload.tables, "warm-up")
+        self._warm = True
         print(f"warm-up: {time.monotonic() - began:.1f} s, not counted below", flush=True)
 
     @contextmanager
-    def syncing(self, start: Location, cfg: SubTaskConfig | None = None) -> Iterator[SyncUnit]:
+    def syncing(self, start: Location, cfg: SubTaskConfig | None = None) -> Iterator[Running]:
         """A syncer that runs from ``start``; it is stopped in order at the end. Raises HarnessError when it failed."""
         meta = Meta(start.position.name, start.position.pos)
         unit = SyncUnit(replace(cfg or self.config("incremental"), meta=meta), self.engine)
@@ -135,19 +165,19 @@ class Rig:
         thread = threading.Thread(target=lambda: outcome.append(unit.run()), name="bench-sync")
         thread.start()
         try:
-            yield unit
+            yield Running(unit, outcome, self.source)
         finally:
             unit.stop(graceful=True)
             thread.join()
-        if outcome[0].errors:
-            raise HarnessError(f"the syncer ended: {outcome[0].errors}")
+        if not outcome or outcome[0].errors:
+            raise HarnessError(f"the syncer ended: {outcome}")
 
     def sync(self, start: Location, cfg: SubTaskConfig | None = None) -> CatchUp:
         """From the unit's start (warm engine) to the checkpoint at the upstream's end."""
         before = cpu_by_kind(self.stages())
         begin = time.monotonic()
-        with self.syncing(start, cfg) as unit:
-            wait_synced(unit)
+        with self.syncing(start, cfg) as running:
+            running.wait_synced()
             seconds = time.monotonic() - begin
             cpu = spent(before, cpu_by_kind(self.stages()))
         return CatchUp(seconds, cpu)
@@ -162,21 +192,6 @@ class Rig:
             sums = [checksum(server, table) for server in (self.source, other or self.target)]
             if sums[0] != sums[1]:
                 raise HarnessError(f"{what}: {table} differs between source and target: checksums {sums}")
-
-
-def wait_synced(unit: SyncUnit) -> None:
-    """Until the checkpoint is at the upstream's end. Raises HarnessError when it stops making progress."""
-    last = [0, time.monotonic()]
-
-    def synced() -> bool:
-        status = unit.status()
-        if status.totalRows != last[0]:
-            last[:] = [status.totalRows, time.monotonic()]
-        if time.monotonic() - last[1] > 120:
-            raise HarnessError(f"the syncer has applied nothing for two minutes: {status}")
-        return bool(status.synced)
-
-    wait_until(synced, "the syncer catches up", _PATIENCE, step=0.02)
 
 
 def checksum(server: SQLServer, table: str) -> int:

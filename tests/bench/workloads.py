@@ -116,9 +116,18 @@ def fill(server: SQLServer, table: str, rows: int, columns: str) -> None:
         server.execute(f"INSERT INTO {table} SELECT {columns} FROM {SCHEMA}.seq_{start}_to_{end}")
 
 
+def big_transaction(server: SQLServer, first: int, last: int) -> None:
+    """Rows ``first``..``last`` of the sysbench table in one transaction."""
+    server.execute(f"INSERT INTO {TABLE} SELECT {_columns(last)} FROM {SCHEMA}.seq_{first}_to_{last}")
+
+
+def _columns(rows: int) -> str:
+    return f"seq, 1 + FLOOR(RAND(seq) * {rows}), {_C.format('seq')}, {_PAD.format('seq')}"
+
+
 def _sysbench(server: SQLServer, rows: int, table: str = TABLE) -> None:
     server.execute(f"CREATE TABLE {table} {_SHAPE}")
-    fill(server, table, rows, f"seq, 1 + FLOOR(RAND(seq) * {rows}), {_C.format('seq')}, {_PAD.format('seq')}")
+    fill(server, table, rows, _columns(rows))
 
 
 def _random(rows: int) -> str:

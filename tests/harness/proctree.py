@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
+
+#: Ours of the embedded engine, Spark's own elsewhere.
+_DAEMON = re.compile(r"-m (dm_worker\.python_daemon|pyspark\.daemon) ")
 
 
 def command_of(pid: int) -> str:
@@ -39,11 +43,16 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def spark_pythons(pid: int) -> list[int]:
+    """The Python processes of the Spark that ``pid`` drives: daemons, and the workers forked by them."""
+    return [child for child in descendants(pid) if _DAEMON.search(command_of(child))]
+
+
 def spark_workers(pid: int) -> list[int]:
     """The forked Python workers (not the daemon that forks them) of the Spark that ``pid`` drives."""
     parents = _parents()
-    daemons = {child for child in descendants(pid) if "pyspark.daemon" in command_of(child)}
-    return [child for child in daemons if parents.get(child) in daemons]
+    pythons = set(spark_pythons(pid))
+    return [child for child in pythons if parents.get(child) in pythons]
 
 
 def by_kind(pid: int) -> dict[str, list[int]]:
@@ -54,7 +63,7 @@ def by_kind(pid: int) -> dict[str, list[int]]:
     kinds: dict[str, list[int]] = {"driver": [pid], "jvm": [], "python workers": []}
     for child in descendants(pid):
         command = command_of(child)
-        if "pyspark.daemon" in command or "pyspark/daemon" in command or "pyspark.worker" in command:
+        if _DAEMON.search(command):
             kinds["python workers"].append(child)
         elif "org.apache.spark" in command:
             kinds["jvm"].append(child)

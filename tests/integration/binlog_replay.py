@@ -11,11 +11,12 @@ from pymysql.connections import Connection
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported, parse_rotate
 from pkg.binlog.position import Location, Position
-from pkg.binlog.rows import Change, Image, RowDecoder
+from pkg.binlog.rows import Change, Image
 from pkg.binlog.stream import BinlogStream
 from pkg.binlog.table_map import TableMap, parse_table_map, table_map_id
 from pkg.binlog.upstream import open_upstream
 from pkg.mysql.introspect import fetch_table_info, master_status
+from tests.both_decoders import BothDecoders
 from tests.harness.mysql import SQLServer
 
 SESSION = (
@@ -82,7 +83,7 @@ def decode(server: SQLServer, events: list[Event], schema: str, table: str, key:
     assert info is not None
     write = [i for i, column in enumerate(info.columns) if not column.generated]
     current: Decoded | None = None
-    decoder: RowDecoder | None = None
+    decoder: BothDecoders | None = None
     for event in events:
         if event.type == c.TABLE_MAP_EVENT:
             table_map = parse_table_map(event)
@@ -90,7 +91,7 @@ def decode(server: SQLServer, events: list[Event], schema: str, table: str, key:
                 continue
             current = current or Decoded(table_map)
             current.table_map = table_map
-            decoder = RowDecoder(table_map, info.columns, key=key, write=write)
+            decoder = BothDecoders(table_map, info.columns, key=key, write=write)
         elif event.is_rows and current and decoder and table_map_id(event.data) == current.table_map.table_id:
             current.changes += decoder.changes(event.data)
             current.images += decoder.images(event.data)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.bench import one_statement
+from tests.bench import decode, lag, one_statement
 from tests.bench.binlog import end_of_binlog
+from tests.bench.lag import PROBE, Session
 from tests.bench.rig import Copies, checksum, copy_tables
 from tests.bench.workloads import SCHEMA, TOOLS, all_workloads
 from tests.harness.mysql import MariaDBServer
@@ -75,3 +76,45 @@ def test_a_statement_that_fails_ends_the_peers_run(servers: tuple[MariaDBServer,
 
 def test_procedures_are_in_no_migrated_schema() -> None:
     assert TOOLS != SCHEMA
+
+
+def test_lag_of_a_table_that_is_its_own_target_is_next_to_nothing(servers: tuple[MariaDBServer, MariaDBServer]) -> None:
+    source, _ = servers
+    _with_probes(source)
+    found = Session(source.port, source.port, rate=400, interval=0.02, seconds=1.0).run()
+    assert len(found.lags) == 50
+    assert sorted(found.lags)[25] < 0.1
+    assert 300 <= found.rate <= 400
+    assert source.execute(f"SELECT COUNT(*) FROM {PROBE}")[0][0] == 50
+
+
+def test_probes_that_do_not_arrive_are_an_error(
+    servers: tuple[MariaDBServer, MariaDBServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = servers
+    for server in servers:
+        _with_probes(server)
+    monkeypatch.setattr(lag, "_PATIENCE", 0.2)
+    with pytest.raises(HarnessError, match="5 of 5 probes did not arrive"):
+        Session(source.port, target.port, rate=0, interval=0.02, seconds=0.1).run()
+
+
+def _with_probes(server: MariaDBServer) -> None:
+    server.wipe()
+    all_workloads()["oltp"].prepare(server, 1000)
+    server.execute(f"CREATE TABLE {PROBE} (id BIGINT PRIMARY KEY)")
+
+
+@pytest.mark.parametrize("who", ["python", decode.PEER])
+def test_both_decoders_are_seen_to_decode_every_row(servers: tuple[MariaDBServer, MariaDBServer], who: str) -> None:
+    source, _ = servers
+    source.wipe()
+    workload = all_workloads()["oltp"]
+    workload.prepare(source, 1000)
+    start = end_of_binlog(source)
+    written = workload.write(source, 1000, 2000)
+    found = decode.measure(source, start, who)
+    assert found is not None
+    assert found["rows"] == written
+    assert found["cpu"] > 0
+    assert found["fetch"] > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,8 +29,15 @@ def upstream(request: pytest.FixtureRequest) -> SQLServer:
     return server
 
 
+#: Seconds between a client's transactions: hundreds a second go on, and leave the processors to the dump.
+_PAUSE = 0.002
+
+
 class Writers:
-    """Clients that move money between tables; every transaction also counts itself, in one row or one a client."""
+    """Clients that move money between tables; every transaction also counts itself, in one row or one a client.
+
+    Clients of one row make no pauses, so that they queue for it.
+    """
 
     def __init__(self, server: SQLServer, count: int = 3, *, one_row: bool = False) -> None:
         self._server = server
@@ -65,6 +73,8 @@ class Writers:
                     conn.commit()
                 except pymysql.OperationalError:
                     conn.rollback()  # a deadlock between writers
+                if not self._one_row:
+                    time.sleep(_PAUSE)
         conn.close()
 
 
@@ -257,6 +267,9 @@ def test_a_stopped_dump_starts_anew_and_completes(
     assert contents(target, "s.t") == contents(mariadb_upstream, "s.t")
 
 
+_READS_SLOWLY = (
+    "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE '%`slow`%SLEEP%' AND ID <> CONNECTION_ID()"
+)
 _CHANGES = {
     "an instant change, which the server reads through": "ALTER TABLE s.z ADD COLUMN v INT NOT NULL DEFAULT 7",
     "a change that rewrites the rows": "ALTER TABLE s.z MODIFY w INT",
@@ -269,7 +282,7 @@ def test_a_table_that_changes_behind_the_snapshot_is_dumped_in_its_new_form(
     upstream: SQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path, change: str
 ) -> None:
     # The slow table keeps the only session busy while the other one, not read yet, changes.
-    rows = ",".join(f"({n},'{'x' * 100}')" for n in range(6000))
+    rows = ",".join(f"({n},'{'x' * 100}')" for n in range(2000))
     upstream.execute(
         "CREATE DATABASE s", "CREATE TABLE s.slow (id INT, t CHAR(100))", "CREATE TABLE s.z (id INT, w VARCHAR(9))",
         f"INSERT INTO s.slow VALUES {rows}", "INSERT INTO s.z VALUES (1,1),(2,2)", "ANALYZE TABLE s.slow, s.z",
@@ -279,9 +292,10 @@ def test_a_table_that_changes_behind_the_snapshot_is_dumped_in_its_new_form(
     outcomes = []
     thread = threading.Thread(target=lambda: outcomes.append(unit.run()))
     thread.start()
-    while unit.status().finishedRows == 0:
+    while not upstream.execute(_READS_SLOWLY):
         assert thread.is_alive(), outcomes
     upstream.execute(_CHANGES[change])
+    assert upstream.execute(_READS_SLOWLY), "the dump was faster than the change"
     changed = upstream.execute("SHOW MASTER STATUS")[0][1]
     thread.join()
     assert outcomes[0].finished, [str(error) for error in outcomes[0].errors]

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -176,3 +180,23 @@ def test_a_row_larger_than_a_packet_arrives(
     load(cfg, spark)
     check = "SELECT id, LENGTH(b), MD5(b), c FROM big.b ORDER BY id"
     assert target.execute(check) == mariadb_upstream.execute(check)
+
+
+def test_a_row_of_64_mib_takes_bounded_memory(new_mariadb: Callable[..., MariaDBServer], tmp_path: Path) -> None:
+    server = new_mariadb(extra=["--max-allowed-packet=1G"])
+    # In the dump a byte takes two: the statement has 128 MiB.
+    server.execute(
+        "CREATE DATABASE big", "CREATE TABLE big.b (id INT PRIMARY KEY, b LONGBLOB)", "CREATE DATABASE copy",
+        "CREATE TABLE copy.b LIKE big.b", "INSERT INTO big.b VALUES (1, REPEAT('ab', 32 << 20)), (2, 'x')",
+    )  # fmt: skip
+    script = Path(__file__).with_name("copy_memory.py")
+    root = script.parents[2]
+    command = [sys.executable, str(script), str(server.port), str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(root), "DM_KERNEL": "native"}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    dumped, both = map(int, done.stdout.split())
+    assert dumped <= 16  # statement-size, and what is read at once
+    assert both <= 16 + 1.5 * 128  # one statement, and what is read of the file beyond it
+    check = "SELECT id, LENGTH(b), MD5(b) FROM {}.b ORDER BY id"
+    assert server.execute(check.format("copy")) == server.execute(check.format("big"))

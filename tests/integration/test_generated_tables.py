@@ -127,6 +127,7 @@ _FEW = settings(
 @pytest.fixture(scope="module")
 def maria(_mariadb_upstream: MariaDBServer) -> Iterator[MariaDBServer]:
     yield _with_schema(_mariadb_upstream)
+    _mariadb_upstream.execute("SET GLOBAL binlog_row_metadata=DEFAULT")
     _mariadb_upstream.wipe()
 
 
@@ -144,9 +145,10 @@ def _with_schema(server: S) -> S:
     return server
 
 
-@given(st.lists(tables("mariadb"), min_size=3, max_size=6))
+@given(st.lists(tables("mariadb"), min_size=3, max_size=6), st.sampled_from(("NO_LOG", "MINIMAL", "FULL")))
 @_FEW
-def test_any_table_of_mariadb(maria: MariaDBServer, made: list[Table]) -> None:
+def test_any_table_of_mariadb(maria: MariaDBServer, made: list[Table], metadata: str) -> None:
+    maria.execute(f"SET GLOBAL binlog_row_metadata={metadata}")
     _round_trip(maria, made)
 
 

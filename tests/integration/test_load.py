@@ -23,6 +23,7 @@ from dm_worker.loader.progress import begin_load, load_finished, progress_table,
 from dm_worker.spark import SparkEngine
 from pkg.config.model import RouteRule, SubTaskConfig
 from tests.harness.mysql import MariaDBServer, SQLServer
+from tests.harness.proctree import spark_workers
 from tests.integration.full_copy import config, contents, dump, load
 
 _ROOT = Path(__file__).parents[2]
@@ -126,33 +127,13 @@ def test_kill_9_of_a_python_worker_is_healed_within_the_load(
     thread = threading.Thread(target=lambda: outcomes.append(unit.run()))
     thread.start()
     _wait(lambda: _counted(target) > 500)
-    victims = _python_workers(os.getpid())
+    victims = spark_workers(os.getpid())
     assert victims
     for pid in victims:
         os.kill(pid, signal.SIGKILL)
     thread.join()
     assert outcomes[0].finished, [str(error) for error in outcomes[0].errors]
     _assert_equal(mariadb_upstream, target)
-
-
-def _python_workers(root: int) -> list[int]:
-    """The Spark Python workers below process ``root``: they are forks of a daemon, of which they keep the name."""
-    parents: dict[int, int] = {}
-    daemons: set[int] = set()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if b"pyspark.daemon" in (folder / "cmdline").read_bytes():
-                daemons.add(int(folder.name))
-        except OSError:
-            continue  # ended meanwhile
-
-    def below(pid: int) -> bool:
-        while pid in parents and pid != root:
-            pid = parents[pid]
-        return pid == root
-
-    return [pid for pid in daemons if parents[pid] in daemons and below(pid)]
 
 
 def test_a_restart_of_the_target_is_survived(

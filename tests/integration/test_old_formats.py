@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from pkg import errors
+from pkg.binlog import constants as c
+from pkg.binlog.file import FileStream
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.binlog_replay import apply_changes, decode, events_between, here
 
@@ -52,3 +56,23 @@ def test_temporals_of_mariadb_5_3_and_mysql_5_5_survive(
             assert cursor.fetchall() == (), name
     conn.close()
     assert server.execute("SELECT COUNT(*) FROM d.dst") == server.execute("SELECT COUNT(*) FROM d.src")
+
+
+def test_encrypted_binlog_is_read_through_the_server_and_its_file_is_refused(
+    new_mariadb: Callable[..., MariaDBServer], tmp_path: Path
+) -> None:
+    """The server announces the encryption at the start of every file that it sends in the clear."""
+    keys = tmp_path / "keys"
+    keys.write_text("1;" + "5a" * 32 + "\n")
+    plugin = ["--plugin-load-add=file_key_management", "--file-key-management"]
+    server = new_mariadb(extra=[*plugin, f"--file-key-management-filename={keys}", "--encrypt-binlog=1"])
+    start = here(server)
+    server.execute("CREATE DATABASE d", "CREATE TABLE d.src (id INT PRIMARY KEY)", "INSERT INTO d.src VALUES (1)")
+    server.execute("FLUSH LOGS", "INSERT INTO d.src VALUES (2)")
+    events = events_between(server, start, here(server).position)
+    assert {event.log_pos > 0 for event in events if event.type == c.MARIADB_START_ENCRYPTION_EVENT} == {True, False}
+    assert [key for _, key, *_ in decode(server, events, "d", "src", key=[0]).changes] == [b"1", b"2"]
+    stream = FileStream(server.data / start.position.name)
+    with pytest.raises(errors.DMError, match="encrypted") as caught:
+        list(iter(lambda: stream.read(1 << 20, 0), None))
+    assert caught.value.code == 11027

@@ -20,11 +20,11 @@ from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported, parse_previous_gtids, parse_query
 from pkg.binlog.file import FileStream
 from pkg.binlog.payload import Expanding
-from pkg.binlog.rows import RowDecoder
 from pkg.binlog.stream import BinlogStream
 from pkg.binlog.table_map import TableMap, parse_table_map, table_map_id
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import Column
+from tests.both_decoders import BothDecoders
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import binary
 from tests.integration.binlog_replay import SESSION, checksum
@@ -81,13 +81,13 @@ def _guess(table_map: TableMap) -> list[Column]:
 
 def _ours(path: Path) -> list[tuple[str, str, list[str]]]:
     """Table, operation and values, in the form of mariadb-binlog."""
-    decoders: dict[int, RowDecoder] = {}
+    decoders: dict[int, BothDecoders] = {}
     found = []
     for event in _events(path):
         ensure_supported(event, path.name)
         if event.type == c.TABLE_MAP_EVENT:
             table_map = parse_table_map(event)
-            decoders[table_map.table_id] = RowDecoder(table_map, _guess(table_map), key=[], write=[0])
+            decoders[table_map.table_id] = BothDecoders(table_map, _guess(table_map), key=[], write=[0])
         elif event.is_rows:
             decoder = decoders[table_map_id(event.data)]
             for op, before, after in decoder.images(event.data):
@@ -138,7 +138,7 @@ def test_sakila_equals_what_the_servers_own_applier_makes_of_it(target: MariaDBS
     subprocess.run(client, input=dump, check=True)
     target.execute("CREATE DATABASE ours")
     conn = target.connect()
-    decoders: dict[int, RowDecoder] = {}
+    decoders: dict[int, BothDecoders] = {}
     rows: Counter[str] = Counter()
     with conn.cursor() as cursor:
         cursor.execute(SESSION)
@@ -148,7 +148,7 @@ def test_sakila_equals_what_the_servers_own_applier_makes_of_it(target: MariaDBS
                 info = fetch_table_info(conn, "sakila", table_map.table)
                 assert info is not None
                 everything = range(len(info.columns))
-                decoders[table_map.table_id] = RowDecoder(table_map, info.columns, key=[0], write=everything)
+                decoders[table_map.table_id] = BothDecoders(table_map, info.columns, key=[0], write=everything)
                 cursor.execute(f"CREATE TABLE IF NOT EXISTS ours.{info.name} LIKE sakila.{info.name}")
             elif event.is_rows:
                 table = decoders[table_map_id(event.data)].table_map.table

@@ -117,3 +117,38 @@ def test_sql_types_inside_binary_json_are_expressions_that_the_server_understand
         expression = to_sql(document).decode()
         ((made,),) = mariadb_upstream.execute(f"SELECT {expression}".replace("%", "%%"))
         assert json.loads(made, parse_float=Decimal) == json.loads(to_text(document), parse_float=Decimal)
+
+
+@pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
+def test_values_of_every_length_survive(
+    flavor: str, mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer
+) -> None:
+    """Around every size at which lengths take another byte, and events another packet."""
+    server: SQLServer = mariadb_upstream if flavor == "mariadb" else mysql_upstream
+    columns = {
+        "varchar255": "VARCHAR(255) CHARACTER SET latin1",
+        "varchar256": "VARCHAR(256) CHARACTER SET latin1",
+        "varchar85": "VARCHAR(85) CHARACTER SET utf8",
+        "varchar86": "VARCHAR(86) CHARACTER SET utf8",
+        "varbinary255": "VARBINARY(255)",
+        "varbinary256": "VARBINARY(256)",
+        **{kind: kind for kind in ("tinyblob", "blob", "mediumblob", "longblob", "tinytext", "text", "mediumtext")},
+        "longtext": "LONGTEXT CHARACTER SET latin1",
+    }
+    body = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+    server.execute(
+        "CREATE DATABASE types", f"CREATE TABLE types.src (id INT PRIMARY KEY, {body}) ENGINE=MyISAM",
+        "CREATE TABLE types.dst LIKE types.src",
+    )  # fmt: skip
+    start = here(server)
+    inserts = [
+        f"INSERT INTO types.src VALUES ({size}{f', REPEAT(0x41, {size})' * len(columns)})"
+        for size in (0, 85, 86, 254, 255, 256, 257, 65535, 65536)
+    ]
+    huge = "INSERT INTO types.src (id, `longblob`) VALUES (1, REPEAT(x'ff', 16777300))"
+    server.execute("SET SESSION sql_mode=''", *inserts, huge)
+    decoded = decode(server, events_between(server, start, here(server).position), "types", "src", key=[0])
+    conn = server.connect()
+    apply_changes(conn, "types.dst", ["id", *columns], ["id"], decoded.changes)
+    assert checksum(conn, "types.src") == checksum(conn, "types.dst")
+    conn.close()

@@ -59,6 +59,26 @@ def test_python_workers_import_our_modules_but_never_grpc(tmp_path: Path) -> Non
     )
 
 
+def test_python_workers_are_forked_with_the_task_code_loaded(tmp_path: Path) -> None:
+    run(
+        "def parent(_):\n"
+        "    import os, sys, random\n"
+        "    command = open(f'/proc/{os.getppid()}/cmdline').read()\n"
+        "    import threading; time.sleep(1)\n"
+        "    return [('dm_worker.python_daemon' in command, threading.active_count(), random.random())]\n"
+        "found = engine.context().parallelize([0, 1], 2).mapPartitions(parent).collect()\n"
+        "assert [(ours, threads) for ours, threads, _ in found] == [(True, 1)] * 2, found\n"
+        "assert found[0][2] != found[1][2], 'forked workers draw random numbers of their own'\n"
+        "def loaded(_):\n"
+        "    import sys\n"
+        "    return [name in sys.modules for name in ('dm_worker.syncer.tasks', 'dm_worker.dumper.tasks', 'grpc')]\n"
+        "found = engine.context().parallelize([0], 1).mapPartitions(loaded).collect()\n"
+        "assert found == [True, True, False], found\n"
+        "engine.close()\n",
+        tmp_path,
+    )
+
+
 def test_a_dead_jvm_is_replaced_without_a_word_on_stderr(tmp_path: Path) -> None:
     done = run(
         "context = engine.context()\n"

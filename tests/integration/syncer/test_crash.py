@@ -21,6 +21,7 @@ from dm_worker.syncer.batch_policy import BatchPolicy, Budget
 from dm_worker.syncer.planner import Limits
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from tests.harness.mysql import MariaDBServer
+from tests.harness.proctree import kill_hard, spark_pythons
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask
 
@@ -125,29 +126,6 @@ def test_transaction_beyond_the_budget_is_cut_and_killed_inside(
     assert_equal(mariadb_upstream, target, "d.plain", "d.keyless")
 
 
-def python_workers() -> list[int]:
-    """The Spark Python workers that belong to this process, by what they run and from whom they descend."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and b"pyspark.daemon" in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return [pid for pid in found if is_descendant(pid)]
-
-
-def is_descendant(pid: int) -> bool:
-    while pid > 1:
-        if pid == os.getpid():
-            return True
-        try:
-            pid = int((Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[1])
-        except (OSError, IndexError):
-            return False
-    return False
-
-
 def test_killed_python_workers_change_nothing(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
@@ -159,8 +137,8 @@ def test_killed_python_workers_change_nothing(
             wait_for(lambda: batch(target)[0] >= 2)
             for _ in range(4):
                 time.sleep(0.7)
-                for pid in python_workers():
-                    os.kill(pid, signal.SIGKILL)
+                for pid in spark_pythons(os.getpid()):
+                    kill_hard(pid)
             writer.stop()
             run.wait_synced(mariadb_upstream, PATIENCE)
     finally:

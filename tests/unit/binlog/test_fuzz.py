@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pkg.binlog.events import event_from_bytes
-from pkg.binlog.rows import RowDecoder
 from pkg.binlog.table_map import parse_table_map, table_map_name
 from pkg.mysql.schema import Column
+from tests.both_decoders import BothDecoders
 from tests.unit.binlog import build
 from tests.unit.binlog.test_jsonb import TYPED
 
@@ -94,7 +94,7 @@ def _outcome(action: Callable[[], object], *codes: int) -> int:
     return code
 
 
-def _decode(data: bytes, decoder: RowDecoder) -> None:
+def _decode(data: bytes, decoder: BothDecoders) -> None:
     """Both forms give rows, or both the same error; the short form does not look at old values but of the key."""
     short = _outcome(lambda: decoder.changes(data, "b.000004"), 11070, 11071, 11126, 36027)
     whole = _outcome(lambda: decoder.images(data, "b.000004"), 11070, 11071, 11126, 36027)
@@ -102,21 +102,21 @@ def _decode(data: bytes, decoder: RowDecoder) -> None:
 
 
 def test_the_seeds_are_sound() -> None:
-    decoder = RowDecoder(parse_table_map(_MAP), _DEFINITIONS, key=[0, 18], write=_WRITE)
+    decoder = BothDecoders(parse_table_map(_MAP), _DEFINITIONS, key=[0, 18], write=_WRITE)
     for event in _EVENTS:
         assert len(decoder.changes(event)) == (1 if event[4] in (24, 31, 170) else 2)
         _decode(event, decoder)
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_damaged_rows_events_are_rows_or_errors(data: st.DataObject) -> None:
-    decoder = RowDecoder(parse_table_map(_MAP), _DEFINITIONS, key=[0, 18], write=_WRITE)
+    decoder = BothDecoders(parse_table_map(_MAP), _DEFINITIONS, key=[0, 18], write=_WRITE)
     _decode(data.draw(mutations(data.draw(st.sampled_from(_EVENTS)), 19)), decoder)
 
 
 @given(st.data())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_damaged_table_maps_are_tables_or_errors(data: st.DataObject) -> None:
     extra = b"\1\2\xff\xff\2\1\x21\4" + bytes([3, 1]) + b"a\5\6\1\1a\6\3\1\1b\7\2\1\3\x08\1\0"
     whole = _MAP.data + data.draw(st.sampled_from((b"", extra)))
@@ -125,6 +125,6 @@ def test_damaged_table_maps_are_tables_or_errors(data: st.DataObject) -> None:
 
     def decode() -> None:
         table_map_name(event, "b.000004")
-        _decode(rows, RowDecoder(parse_table_map(event, "b.000004"), _DEFINITIONS, key=[0, 18], write=_WRITE))
+        _decode(rows, BothDecoders(parse_table_map(event, "b.000004"), _DEFINITIONS, key=[0, 18], write=_WRITE))
 
     _outcome(decode, 11054, 11071, 11076, 36027)

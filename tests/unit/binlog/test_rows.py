@@ -17,6 +17,7 @@ from pkg.binlog.literals import escape, float_literal, inflate_column
 from pkg.binlog.rows import RowDecoder
 from pkg.binlog.table_map import TableMap, parse_table_map
 from pkg.mysql.schema import Column
+from tests.both_decoders import BothDecoders
 from tests.unit.binlog import build
 
 ID = Column("id", "int", "int(11)", nullable=False)
@@ -34,8 +35,8 @@ def _image(number: int, name: str | None, note: str | None) -> bytes:
     return bytes([nulls]) + struct.pack("<i", number) + texts
 
 
-def _decoder(key: tuple[int, ...] = (0,), write: tuple[int, ...] = (0, 1, 2)) -> RowDecoder:
-    return RowDecoder(_map(), [ID, NAME, NOTE], key=key, write=write)
+def _decoder(key: tuple[int, ...] = (0,), write: tuple[int, ...] = (0, 1, 2)) -> BothDecoders:
+    return BothDecoders(_map(), [ID, NAME, NOTE], key=key, write=write)
 
 
 def _lit(text: str | None) -> bytes:
@@ -212,7 +213,7 @@ def test_packed_column_counts_and_long_null_bitmaps(count: int) -> None:
     body = struct.pack("<IHH", 42, 0, 1) + b"\x01s\0\x01t\0" + packed + b"\3" * count
     table_map = parse_table_map(build.event(19, body + b"\0" + b"\xff" * size))
     columns = [Column(f"c{n}", "int", "int(11)") for n in range(count)]
-    decoder = RowDecoder(table_map, columns, key=[count - 1], write=[0, count - 2, count - 1])
+    decoder = BothDecoders(table_map, columns, key=[count - 1], write=[0, count - 2, count - 1])
     head = struct.pack("<IHH", 42, 0, 1) + packed + b"\xff" * size
     last = count - 1
     everything = bytes(size) + struct.pack(f"<{count}i", *range(count))
@@ -311,3 +312,26 @@ def test_fractional_digits_that_no_server_has_are_refused() -> None:
     with pytest.raises(errors.DMError) as caught:
         RowDecoder(table_map, [Column("t", "time", "time(7)")], key=[], write=[0])
     assert caught.value.code == 11076
+
+
+@pytest.mark.parametrize(
+    ("extra", "collations"),
+    [
+        # char, geometry, varchar, char: as MySQL counts, as MariaDB does, and what both agree on.
+        (_optional(3, bytes([8, 28, 33])), (8, 0, 28, 33)),
+        (_optional(3, bytes([8, 63, 28, 33])), (8, 63, 28, 33)),
+        (_optional(2, bytes([33, 2, 8])), (33, 0, 0, 0)),
+        (_optional(2, bytes([33, 0, 8])), (8, 0, 33, 33)),
+        (_optional(2, bytes([33])), (33, 0, 33, 33)),
+    ],
+)
+def test_geometry_does_not_shift_the_collations_of_others(extra: bytes, collations: tuple[int, ...]) -> None:
+    meta = b"\xfe\x50\4\x50\0\xfe\x50"
+    table_map = parse_table_map(build.table_map(bytes([254, 255, 15, 254]), meta, optional=extra))
+    assert table_map.collations == collations
+
+
+def test_torn_collations_are_errors() -> None:
+    for extra in (_optional(3, bytes([8, 8])), _optional(2, b""), _optional(2, bytes([8, 1])), _optional(11, b"")):
+        event = build.table_map(bytes([254, 254]), b"\xf7\1\xfe\x50", optional=extra)
+        assert build.error_code(lambda event=event: parse_table_map(event)) == 11071  # type: ignore[misc]

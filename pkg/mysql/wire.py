@@ -16,13 +16,16 @@ _FULL_PACKET = 0xFFFFFF
 
 
 def send(conn: Connection[Any], head: bytes, body: memoryview, tail: bytes) -> None:
-    """Executes ``head + body + tail``, a statement without a result set. Raises ``pymysql.Error`` as the driver does."""
+    """Executes ``head + body + tail``, a statement without a result set; ``body`` is released.
+
+    Raises ``pymysql.Error`` as the driver does.
+    """
     raw: Any = conn
     if raw._sock is None:
         raise pymysql.err.InterfaceError(0, "the connection is closed")
     for piece in packets([bytes([COMMAND.COM_QUERY]) + head, body, tail]):
         raw._write_bytes(piece)
-    raw._next_seq_id = _answer_number(1 + len(head) + len(body) + len(tail))
+    raw._next_seq_id = answer_number(1 + len(head) + len(body) + len(tail))
     body.release()
     raw._affected_rows = raw._read_query_result(unbuffered=False)
 
@@ -46,6 +49,6 @@ def packets(parts: list[bytes | memoryview]) -> Iterator[bytes | memoryview]:
                 del views[0]
 
 
-def _answer_number(size: int) -> int:
+def answer_number(size: int) -> int:
     """The number of the server's first packet in answer to a payload of ``size`` bytes."""
     return (size // _FULL_PACKET + 1) % 256

@@ -1,0 +1,146 @@
+"""The connections that write to the target, kept by each process, and what their servers can do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from pkg.config.model import DBConfig
+from pkg.mysql.connection import classify, connect
+from pkg.mysql.introspect import query
+
+#: What all data needs to arrive as it is; the task's own session settings come on top.
+SESSION = {
+    "time_zone": "+00:00",
+    "sql_mode": "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION",
+    "foreign_key_checks": "0",
+}
+#: Idle connections are checked before use when they rested this long (seconds).
+REST = 10.0
+#: For so long (seconds) an address gets one statement at a time after it lost a connection that had several on their
+#: way: some proxies can't take that.
+ALONE = 60.0
+#: For so long (seconds) a process trusts what it knows of a table's triggers.
+TRUST = 60.0
+#: For so long (seconds) no rows are loaded into a table that did not take them exactly.
+UNLOADABLE = 600.0
+_VARIABLES = ("log_bin", "binlog_format", "max_allowed_packet", "local_infile", "wsrep_on", "version")
+
+Address = tuple[DBConfig, tuple[tuple[str, str], ...]]
+
+
+@dataclass(slots=True)
+class Writer:
+    """A connection. ``most_bytes``: what the server takes as one statement. ``loads``: LOAD DATA LOCAL is possible and
+    keeps to the transaction."""
+
+    conn: Connection[Any]
+    most_bytes: int
+    loads: bool
+
+
+class Pool:
+    """The idle writers of this process, by target, and what it learned about targets and tables."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: dict[Address, list[tuple[Writer, float]]] = {}
+        self._alone: dict[Address, float] = {}
+        self._triggers: dict[tuple[Address, tuple[str, str]], tuple[bool, float]] = {}
+        self._unloadable: dict[tuple[Address, tuple[str, str]], float] = {}
+
+    @contextmanager
+    def writer(self, address: Address) -> Iterator[Writer]:
+        """A writer for one transaction; closed when that raises. Raises DMError."""
+        writer = self._take(address)
+        try:
+            yield writer
+        except BaseException:
+            # In an unknown state, or lost: the server rolls back what was open.
+            writer.conn.close() if writer.conn.open else None
+            raise
+        with self._lock:
+            self._idle.setdefault(address, []).append((writer, time.monotonic()))
+
+    def _take(self, address: Address) -> Writer:
+        while True:
+            with self._lock:
+                idle = self._idle.get(address)
+                found = idle.pop() if idle else None
+            if found is None:
+                return open_writer(address[0], dict(address[1]))
+            writer, since = found
+            if time.monotonic() - since < REST or _alive(writer.conn):
+                return writer
+
+    def lost_ahead(self, address: Address) -> None:
+        """A connection was lost while several statements were on their way."""
+        self._alone[address] = time.monotonic() + ALONE
+
+    def may_send_ahead(self, address: Address) -> bool:
+        return time.monotonic() >= self._alone.get(address, 0.0)
+
+    def refuse_loads(self, address: Address, table: tuple[str, str]) -> None:
+        """Rows of this table did not load exactly: for a while they are inserted."""
+        self._unloadable[address, table] = time.monotonic() + UNLOADABLE
+
+    def may_load(self, address: Address, table: tuple[str, str]) -> bool:
+        return time.monotonic() >= self._unloadable.get((address, table), 0.0)
+
+    def has_triggers(self, address: Address, conn: Connection[Any], table: tuple[str, str]) -> bool:
+        """Raises pymysql.Error. Nothing may be on its way on ``conn``."""
+        known, until = self._triggers.get((address, table), (True, 0.0))
+        if time.monotonic() < until:
+            return known
+        found = query(
+            conn,
+            "SELECT 1 FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s"
+            " LIMIT 1",
+            table,
+        )
+        self._triggers[address, table] = bool(found), time.monotonic() + TRUST
+        return bool(found)
+
+
+def _alive(conn: Connection[Any]) -> bool:
+    try:
+        conn.ping(reconnect=False)
+    except (pymysql.Error, OSError):
+        return False
+    return True
+
+
+def open_writer(config: DBConfig, session: Mapping[str, str]) -> Writer:
+    """Opens a writer's connection. Raises DMError."""
+    conn = connect(config, scope="downstream", autocommit=False, session={**SESSION, **session}, local_data=True)
+    try:
+        names = ", ".join(f"'{name}'" for name in _VARIABLES)
+        rows = query(conn, f"SHOW VARIABLES WHERE Variable_name IN ({names})")
+        found = {str(name).lower(): str(value) for name, value in rows}
+        if found.get("log_bin") != "ON" or found.get("binlog_format", "").upper() != "STATEMENT":
+            # Without gap locks, writers of neighbouring keys don't deadlock.
+            query(conn, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        conn.commit()
+    except (pymysql.Error, OSError) as exc:
+        raise classify(exc, scope="downstream", statement="SET SESSION TRANSACTION …") from exc
+    return Writer(conn, int(found.get("max_allowed_packet", 0)) or config.max_allowed_packet, loads(found))
+
+
+def loads(variables: Mapping[str, str]) -> bool:
+    """Whether a server with these variables takes LOAD DATA LOCAL as a part of the transaction, exactly.
+
+    A Galera node may commit a load in pieces, and TiDB did; a binlog of statements would hold it as a file.
+    """
+    return (
+        variables.get("local_infile") == "ON"
+        and "tidb" not in variables.get("version", "").lower()
+        and variables.get("wsrep_on", "OFF") != "ON"
+        and (variables.get("log_bin") != "ON" or variables.get("binlog_format", "").upper() == "ROW")
+    )

@@ -1,0 +1,134 @@
+"""Statements sent ahead of their answers: many of them in one round trip to a distant server.
+
+A server reads the next command when it has answered the one before, so the answers come in order. All statements that
+were sent run, also those behind one that fails: only the statements of an open transaction belong here, and its COMMIT
+only when every answer is in.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import pymysql
+from pymysql.connections import Connection
+from pymysql.constants import COMMAND, CR
+from pymysql.protocol import OKPacketWrapper
+
+from pkg.mysql.connection import is_lost, is_retryable
+from pkg.mysql.wire import answer_number, packets
+
+T = TypeVar("T")
+
+#: Statements, and bytes of statements, that may be on their way without an answer. What runs for nothing behind a
+#: statement that fails is bounded by them.
+AHEAD = 16
+BYTES_AHEAD = 4 * 1024 * 1024
+#: One packet of the protocol holds less than this; longer commands need several.
+_PACKET = (1 << 24) - 1
+
+
+class Refused(Exception, Generic[T]):
+    """The server refused ``statement``; ``cause`` is the driver's exception."""
+
+    def __init__(self, statement: T, cause: Exception) -> None:
+        super().__init__(statement, cause)
+        self.statement = statement
+        self.cause = cause
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent(Generic[T]):
+    statement: T
+    size: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``matched`` rows (with FOUND_ROWS), the number of ``warnings``, and the server's text behind its length."""
+
+    matched: int
+    warnings: int
+    info: str
+
+
+def send_ahead(
+    conn: Connection[Any], statements: Iterable[T], text: Callable[[T], bytes], *, ahead: int = AHEAD
+) -> Generator[tuple[T, Answer], None, None]:
+    """Runs statements that return no rows; yields each with its answer, in order. ``ahead`` 1 waits for each answer.
+
+    Raises :class:`Refused` with the first statement that fails. The connection can be used afterwards unless the
+    failure is one to try again on a new connection. Closing the iterator early reads what is still to come.
+    """
+    waiting: deque[_Sent[T]] = deque()
+    size = 0
+    usable = True
+    try:
+        for statement in statements:
+            data = text(statement)
+            while waiting and (len(waiting) >= ahead or size + len(data) > BYTES_AHEAD):
+                size -= waiting[0].size
+                yield _next(conn, waiting)
+            try:
+                waiting.append(_Sent(statement, len(data), send(conn, data)))
+            except (pymysql.Error, OSError) as exc:
+                raise Refused(statement, exc) from exc
+            size += len(data)
+        while waiting:
+            yield _next(conn, waiting)
+    except Refused as exc:
+        usable = not is_retryable(exc.cause)
+        raise
+    finally:
+        if usable:
+            _drain(conn, waiting)
+
+
+def _next(conn: Connection[Any], waiting: deque[_Sent[T]]) -> tuple[T, Answer]:
+    sent = waiting.popleft()
+    try:
+        return sent.statement, receive(conn, sent.sequence)
+    except (pymysql.Error, OSError) as exc:
+        raise Refused(sent.statement, exc) from exc
+
+
+def _drain(conn: Connection[Any], waiting: Iterable[_Sent[T]]) -> None:
+    """Reads the answers that nobody waits for any more: whatever they say, the transaction is rolled back."""
+    for sent in waiting:
+        try:
+            receive(conn, sent.sequence)
+        except (pymysql.Error, OSError) as exc:
+            if is_lost(exc):
+                return
+
+
+def send(conn: Connection[Any], data: bytes) -> int:
+    """Sends a statement; returns the sequence number of its answer's first packet. Raises the driver's exceptions."""
+    raw: Any = conn  # the driver has no public way to send without waiting
+    if not conn.open:
+        raise pymysql.err.InterfaceError(0, "the connection is closed")
+    if len(data) + 1 < _PACKET:
+        raw._write_bytes(struct.pack("<iB", len(data) + 1, COMMAND.COM_QUERY) + data)
+        return 1
+    for piece in packets([bytes([COMMAND.COM_QUERY]), data]):
+        raw._write_bytes(piece)
+    return answer_number(1 + len(data))
+
+
+def receive(conn: Connection[Any], sequence: int) -> Answer:
+    """The answer to the oldest statement that has none yet. Raises the driver's exceptions."""
+    raw: Any = conn
+    raw._next_seq_id = sequence
+    return answer_of(raw._read_packet())
+
+
+def answer_of(packet: Any) -> Answer:
+    """What an OK packet says. Raises pymysql.Error for one that begins a result set."""
+    if not packet.is_ok_packet():
+        raise pymysql.err.InternalError(CR.CR_COMMANDS_OUT_OF_SYNC, "a statement that returns rows was sent ahead")
+    ok = OKPacketWrapper(packet)
+    return Answer(ok.affected_rows, ok.warning_count, ok.message.decode("utf-8", "replace"))

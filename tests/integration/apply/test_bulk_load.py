@@ -1,0 +1,211 @@
+"""Hazards: LOAD DATA turns errors into warnings, skips duplicates, and reads some literals otherwise than INSERT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dm_worker.syncer import apply, bulk_load
+from dm_worker.syncer.apply import apply_bucket
+from dm_worker.syncer.batch import BucketResult
+from dm_worker.syncer.compact import INSERTED, UPDATED
+from dm_worker.syncer.statements import Form
+from dm_worker.syncer.writers import Pool, loads
+from pkg.errors import DMError
+from pkg.mysql.pipeline import Answer
+from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from tests.integration.apply.support import (
+    TICKET,
+    content_of,
+    marker,
+    next_batch,
+    plan_of,
+    prepare,
+    spec_of,
+    states_of,
+)
+
+COUNT = 2500
+COLUMNS = (
+    "i INT, u BIGINT UNSIGNED, n DECIMAL(30,10), f FLOAT, r DOUBLE, d DATE, t TIME(3), dt DATETIME(6), ts TIMESTAMP(2)"
+    " NULL, s VARCHAR(60) CHARACTER SET utf8mb4, c CHAR(40) CHARACTER SET utf8mb4, x LONGTEXT CHARACTER SET utf8mb4"
+)
+#: Literals as the row decoder writes them, with all that could be taken for a delimiter.
+VALUES = [
+    (
+        b"-2147483648,18446744073709551615,-12345678901234567890.0123456789,-1.5e-30,1.7976931348623157e+308,"
+        b"'0000-00-00','-838:59:59.000','9999-12-31 23:59:59.999999','1970-01-01 00:00:01.25',"
+        b"'a\\'b\\\\N),(''x','NULL','\\\\'"
+    ),
+    b"NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL",
+    "0,0,0,-0e0,3.4e0,'2020-02-31','00:00:00.001','2020-00-00 00:00:00','2038-01-19 03:14:07','','\U0001f600\0\n\r\t',"
+    "'),(1,\n)'".encode(),
+    b"7,7,0.1,344.221435e0,0.1e0,'2024-02-29','838:59:59','0001-01-01 00:00:00','2020-06-01 12:00:00',"
+    b"'\\\\\\\\','tail  ','%\\\\_\"`'",
+]
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each load of the test proved to be exact."""
+    monkeypatch.setattr(apply, "_POOL", Pool())
+    seen: list[bool] = []
+    exact: Callable[[Answer, int], bool] = bulk_load.exact
+
+    def spy(answer: Answer, count: int) -> bool:
+        seen.append(exact(answer, count))
+        return seen[-1]
+
+    monkeypatch.setattr(bulk_load, "exact", spy)
+    return seen
+
+
+def _write(server: SQLServer, rows: list[tuple[int, bytes, bytes]], form: Form | None = None) -> BucketResult:
+    plans = {1: plan_of(server, "t")}
+    next_batch(server)
+    return apply_bucket(spec_of(server, form), TICKET, 0, content_of(plans, states_of(rows), form), plans)
+
+
+def _check_every_type(server: SQLServer, loaded: list[bool]) -> None:
+    prepare(server, f"CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, {COLUMNS})")
+    rows = [(n, VALUES[n % 4]) for n in range(COUNT)]
+    for state, shift in ((INSERTED, 0), (UPDATED, 1)):
+        rows = [(n, VALUES[(n + shift) % 4]) for n in range(COUNT)]
+        result = _write(server, [(state, b"%d" % n, b"(%d,%b)" % (n, values)) for n, values in rows])
+        assert result.statements == 1
+        assert loaded.pop()
+        mode = "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
+        server.execute(
+            "CREATE TABLE IF NOT EXISTS d.want LIKE d.t",
+            f"SET sql_mode = '{mode}', time_zone = '+00:00'",
+            "DELETE FROM d.want",
+            "INSERT INTO d.want VALUES " + ",".join(f"({n},{values.decode()})" for n, values in rows),
+        )
+        # As bytes, and floats by their bits: collations call more values equal than are.
+        names = [column.strip().split()[0] for column in COLUMNS.split(", ")]
+        same = " AND ".join(f"CAST(a.{name} AS BINARY) <=> CAST(b.{name} AS BINARY)" for name in names)
+        assert server.execute(f"SELECT COUNT(*) FROM d.t a JOIN d.want b USING (id) WHERE {same}") == [(COUNT,)]
+        assert server.execute("CHECKSUM TABLE d.t")[0][1] == server.execute("CHECKSUM TABLE d.want")[0][1]
+
+
+def test_loaded_rows_are_those_that_an_insert_writes(target: MariaDBServer, loaded: list[bool]) -> None:
+    _check_every_type(target, loaded)
+
+
+def test_loaded_rows_are_those_that_an_insert_writes_on_mysql(loaded: list[bool]) -> None:
+    server = MySQLServer(binlog=False)
+    try:
+        server.start()
+        _check_every_type(server, loaded)
+    finally:
+        server.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("column", "bad", "number"),
+    [
+        ("v SMALLINT", b"99999", 1264),
+        ("v SMALLINT UNSIGNED", b"-1", 1264),
+        ("v INT UNIQUE", b"3", 1062),
+        ("v INT CHECK (v < 10000)", b"10000", 4025),
+    ],
+)
+def test_what_a_load_would_alter_or_skip_is_an_error(
+    target: MariaDBServer, loaded: list[bool], column: str, bad: bytes, number: int
+) -> None:
+    prepare(
+        target,
+        f"CREATE TABLE d.t (id INT PRIMARY KEY, {column})",
+        f"CREATE TABLE d.up (id INT PRIMARY KEY, v INT{' UNIQUE' if 'UNIQUE' in column else ''})",
+        "INSERT INTO d.t VALUES (-1, 3)",
+    )
+    plans = {1: plan_of(target, "t", source="up")}
+    values = {n: b"%d" % n for n in range(100, COUNT)} | {1777: bad}
+    rows = [(INSERTED, b"%d" % n, b"(%d,%b)" % (n, value)) for n, value in values.items()]
+    with pytest.raises(DMError, match=rf"the row \(1777\) of `up`.`up`.*Error {number} "):
+        apply_bucket(spec_of(target), TICKET, 0, content_of(plans, states_of(rows)), plans)
+    assert loaded == [False]
+    assert target.execute("SELECT COUNT(*) FROM d.t WHERE id BETWEEN 100 AND 1776") == [(0,)]
+    assert marker(target) == 0
+    # From now on this table's rows are inserted.
+    with pytest.raises(DMError):
+        apply_bucket(spec_of(target), TICKET, 0, content_of(plans, states_of(rows)), plans)
+    assert loaded == [False]
+
+
+def test_rows_that_only_load_with_a_note_are_inserted(target: MariaDBServer, loaded: list[bool]) -> None:
+    # A fraction that the target cuts is a note for INSERT as well.
+    prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, v DECIMAL(4,1))")
+    rows = [(INSERTED, b"%d" % n, b"(%d,1.26)" % n) for n in range(COUNT)]
+    assert _write(target, rows).statements == 3
+    assert loaded == [False]
+    assert target.execute("SELECT COUNT(*), MIN(v), MAX(v) FROM d.t")[0][0] == COUNT
+
+
+def test_triggers_see_an_upsert_and_safe_mode_a_replacement(target: MariaDBServer, loaded: list[bool]) -> None:
+    prepare(
+        target,
+        "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)",
+        "CREATE TABLE d.log (what CHAR(3), id INT)",
+        "CREATE TRIGGER d.u AFTER UPDATE ON d.t FOR EACH ROW INSERT INTO d.log VALUES ('upd', NEW.id)",
+        "CREATE TRIGGER d.r AFTER DELETE ON d.t FOR EACH ROW INSERT INTO d.log VALUES ('del', OLD.id)",
+    )
+    _write(target, [(INSERTED, b"%d" % n, b"(%d,0)" % n) for n in range(COUNT)])
+    assert loaded == [True]
+    _write(target, [(UPDATED, b"%d" % n, b"(%d,1)" % n) for n in range(COUNT)])
+    assert loaded == [True]
+    assert target.execute("SELECT what, COUNT(*) FROM d.log GROUP BY what") == [("upd", COUNT)]
+    _write(target, [(UPDATED, b"%d" % n, b"(%d,2)" % n) for n in range(COUNT)], Form(safe=True))
+    assert loaded == [True, True]
+    assert target.execute("SELECT what, COUNT(*) FROM d.log GROUP BY what ORDER BY what") == [
+        ("del", COUNT),
+        ("upd", COUNT),
+    ]
+
+
+def test_one_row_per_statement_is_never_loaded(target: MariaDBServer, loaded: list[bool]) -> None:
+    prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
+    form = Form(multiple=False)
+    rows = [(INSERTED, b"%d" % n, b"(%d,0)" % n) for n in range(bulk_load.LEAST_ROWS)]
+    assert _write(target, rows, form).statements == bulk_load.LEAST_ROWS
+    assert loaded == []
+
+
+def test_server_without_local_infile_gets_inserts(target: MariaDBServer, loaded: list[bool]) -> None:
+    prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
+    plans = {1: plan_of(target, "t")}
+    rows = [(INSERTED, b"%d" % n, b"(%d,0)" % n) for n in range(COUNT)]
+    target.execute("SET GLOBAL local_infile = OFF")
+    try:
+        spec = spec_of(target, group_concat_max_len="4444")  # its connections are new
+        assert apply_bucket(spec, TICKET, 0, content_of(plans, states_of(rows)), plans).statements == 3
+    finally:
+        target.execute("SET GLOBAL local_infile = ON")
+    assert loaded == []
+
+
+def test_server_that_asks_for_a_file_gets_none(target: MariaDBServer) -> None:
+    # Only a load that we began is answered, and with our rows.
+    conn = apply._POOL
+    with conn.writer(spec_of(target, group_concat_max_len="4445").address) as writer, writer.conn.cursor() as cursor:
+        prepare(target, "CREATE TABLE d.t (v TEXT)")
+        with pytest.raises(RuntimeError, match="LOAD_LOCAL"):
+            cursor.execute("LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE d.t")
+        writer.conn.close()
+    assert target.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"local_infile": "ON", "log_bin": "OFF", "binlog_format": "STATEMENT", "version": "10.11.6-MariaDB"}, True),
+        ({"local_infile": "ON", "log_bin": "ON", "binlog_format": "ROW", "version": "8.0.36"}, True),
+        ({"local_infile": "OFF", "log_bin": "OFF", "version": "8.0.36"}, False),
+        ({"local_infile": "ON", "log_bin": "ON", "binlog_format": "MIXED", "version": "10.11.6-MariaDB"}, False),
+        ({"local_infile": "ON", "log_bin": "OFF", "wsrep_on": "ON", "version": "10.11.6-MariaDB"}, False),
+        ({"local_infile": "ON", "log_bin": "OFF", "version": "8.0.11-TiDB-v7.5.0"}, False),
+    ],
+)
+def test_servers_that_would_commit_a_load_in_pieces_get_none(variables: dict[str, str], expected: bool) -> None:
+    assert loads(variables) is expected

@@ -1,0 +1,161 @@
+"""Hazards: a distant target that waits once per statement; statements sent ahead of one that fails."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pymysql
+import pytest
+
+from dm_worker.syncer import apply
+from dm_worker.syncer.apply import apply_bucket
+from dm_worker.syncer.compact import DELETED, INSERTED, UPDATED
+from dm_worker.syncer.statements import SQL, Form
+from pkg.errors import DMError
+from pkg.mysql.connection import connect
+from pkg.mysql.pipeline import Refused, send_ahead
+from tests.harness.mysql import MariaDBServer
+from tests.harness.proxy import CountingProxy
+from tests.integration.apply.support import (
+    MARKERS,
+    TICKET,
+    content_of,
+    marker,
+    next_batch,
+    plan_of,
+    prepare,
+    spec_of,
+    states_of,
+)
+
+
+@pytest.fixture
+def proxy(target: MariaDBServer) -> Iterator[CountingProxy]:
+    made = CountingProxy(target.port)
+    yield made
+    made.close()
+
+
+def test_a_bucket_takes_two_round_trips_however_many_statements_it_has(
+    target: MariaDBServer, proxy: CountingProxy
+) -> None:
+    prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, v VARBINARY(9))")
+    target.execute("INSERT INTO d.t VALUES (1, 'a'), (2, 'b')")
+    plans = {1: plan_of(target, "t")}
+    spec = spec_of(target, port=proxy.port)
+    apply_bucket(spec, TICKET, 0, content_of(plans, states_of([(UPDATED, b"1", b"(1,'c')")])), plans)
+    next_batch(target)
+    rows = [(DELETED, b"1", b""), (UPDATED, b"2", b"(2,x'64')")]
+    rows += [(INSERTED, b"%d" % i, b"(%d,x'65')" % i) for i in range(10, 900)]
+    proxy.delay = 0.2
+    before = proxy.round_trips
+    result = apply_bucket(spec, TICKET, 0, content_of(plans, states_of(rows)), plans)
+    assert result.statements == 3
+    # Marker and statements, then COMMIT.
+    assert proxy.round_trips - before == 2
+    assert target.execute("SELECT COUNT(*) FROM d.t") == [(891,)]
+    next_batch(target)
+    states = states_of([(UPDATED, b"%d" % i, b"(%d,x'66')" % i) for i in range(10, 24)])
+    form = Form(multiple=False)
+    before = proxy.round_trips
+    result = apply_bucket(spec_of(target, form, port=proxy.port), TICKET, 0, content_of(plans, states, form), plans)
+    assert result.statements == 14
+    assert proxy.round_trips - before == 2
+
+
+def test_fenced_writer_leaves_nothing_though_its_rows_were_sent_ahead(target: MariaDBServer) -> None:
+    prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY)")
+    plans = {1: plan_of(target, "t")}
+    content = content_of(plans, states_of([(INSERTED, b"1", b"(1)")]))
+    target.execute(f"UPDATE {MARKERS} SET epoch = 2")
+    with pytest.raises(DMError, match="may not write"):
+        apply_bucket(spec_of(target), TICKET, 0, content, plans)
+    target.execute(f"UPDATE {MARKERS} SET epoch = 1, batch = 1")
+    assert apply_bucket(spec_of(target), TICKET, 0, content, plans).skipped
+    assert target.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
+    next_batch(target)
+    assert not apply_bucket(spec_of(target), TICKET, 0, content, plans).skipped
+    assert target.execute("SELECT COUNT(*) FROM d.t") == [(1,)]
+
+
+def test_deadlock_in_the_middle_is_tried_again_as_a_whole(target: MariaDBServer) -> None:
+    prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)", "INSERT INTO d.t VALUES (1, 0), (2, 0)")
+    plans = {1: plan_of(target, "t")}
+    form = Form(multiple=False)
+    rows = [(UPDATED, b"1", b"(1,7)"), (UPDATED, b"2", b"(2,7)"), (INSERTED, b"3", b"(3,7)")]
+    content = content_of(plans, states_of(rows), form)
+    outcome: list[object] = []
+
+    def write() -> None:
+        outcome.append(apply_bucket(spec_of(target, form), TICKET, 0, content, plans))
+
+    other = target.connect(autocommit=False, database="d")
+    with closing(other), other.cursor() as cursor:
+        # A big transaction, so that the server picks the writer as the victim.
+        cursor.execute("INSERT INTO d.t SELECT seq, 0 FROM seq_1000_to_3000")
+        cursor.execute("UPDATE d.t SET v = 1 WHERE id = 2")
+        thread = threading.Thread(target=write)
+        thread.start()
+        _wait_for_lock(target)
+        cursor.execute("UPDATE d.t SET v = v + 100 WHERE id = 1")
+        other.commit()
+    thread.join(30)
+    assert getattr(outcome[0], "statements", 0) == 3
+    assert target.execute("SELECT * FROM d.t WHERE id < 4 ORDER BY id") == [(1, 7), (2, 7), (3, 7)]
+    assert marker(target) == 1
+
+
+def _wait_for_lock(server: MariaDBServer) -> None:
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        if server.execute("SELECT COUNT(*) FROM information_schema.INNODB_LOCK_WAITS")[0][0]:
+            return
+        time.sleep(0.02)
+    raise AssertionError("nobody waits for a lock")
+
+
+def test_connection_lost_while_statements_are_on_their_way_is_tried_again_one_by_one(
+    target: MariaDBServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As behind a proxy that ends connections with more than one command on its way.
+    prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY)")
+    plans = {1: plan_of(target, "t")}
+    content = content_of(plans, states_of([(INSERTED, b"1", b"(1)")]))
+    tried: list[int] = []
+
+    def breaking(conn: object, run: object, text: object, *, ahead: int) -> object:
+        tried.append(ahead)
+        if ahead > 1:
+            raise Refused(SQL(b"", -1), pymysql.err.OperationalError(2013, "Lost connection"))
+        return send_ahead(conn, run, text, ahead=ahead)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(apply, "send_ahead", breaking)
+    spec = spec_of(target, sql_notes="0")  # an address of its own
+    apply_bucket(spec, TICKET, 0, content, plans)
+    next_batch(target)
+    target.execute("DELETE FROM d.t")
+    apply_bucket(spec, TICKET, 0, content, plans)
+    assert tried == [16, 1, 1]
+
+
+def test_answers_stay_in_step_with_statements_of_every_size(target: MariaDBServer) -> None:
+    prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, v LONGTEXT)")
+    sizes = [1, 20 << 20, 5, (1 << 24) - 60, 3 << 20, 2 << 20, 9]
+    texts = [b"INSERT INTO d.t VALUES (%d, '%b')" % (n, b"x" * size) for n, size in enumerate(sizes)]
+    conn = connect(target.db_config, scope="downstream", autocommit=False)
+    with closing(conn):
+        answers = list(send_ahead(conn, texts, bytes))
+        assert [text for text, _ in answers] == texts
+        assert [answer.matched for _, answer in answers] == [1] * len(sizes)
+        conn.commit()
+        assert target.execute("SELECT LENGTH(v) FROM d.t ORDER BY id") == [(size,) for size in sizes]
+        again = [b"INSERT INTO d.t VALUES (100, '')", b"INSERT INTO d.t VALUES (0, '')", b"DELETE FROM d.t"]
+        with pytest.raises(Refused) as caught:
+            list(send_ahead(conn, again, bytes))
+        assert caught.value.statement == again[1]
+        # What was sent behind it ran as well, and goes with the transaction.
+        conn.rollback()
+    assert target.execute("SELECT COUNT(*) FROM d.t") == [(len(sizes),)]

@@ -1,0 +1,53 @@
+"""Dumps and loads a table by the tasks' own code, without Spark: ``copy_memory.py <port> <folder>``.
+
+Prints how far the peak of resident memory rose, in MiB, for the dump and for dump and load together.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from dm_worker.dumper.chunks import list_dump_tables, plan_chunks
+from dm_worker.dumper.files import parse
+from dm_worker.dumper.options import parse_options
+from dm_worker.dumper.snapshot import Meeting
+from dm_worker.dumper.tasks import DumpSpec, DumpTask, open_session
+from dm_worker.loader.progress import begin_load, progress_table
+from dm_worker.loader.tasks import FileLoader, FileSpec, LoadSpec
+from pkg.config.model import BlockAllowList, DBConfig, SubTaskConfig
+from pkg.mysql.connection import connect
+
+
+def main() -> None:
+    server, folder = DBConfig("127.0.0.1", int(sys.argv[1]), "root"), Path(sys.argv[2])
+    cfg = SubTaskConfig("memory", "source", "full", server, server, block_allow_list=BlockAllowList(do_dbs=("big",)))
+    conn = open_session(server)
+    options = parse_options(cfg)
+    stats = list_dump_tables(conn, options)
+    tables = tuple((stat.schema, stat.table) for stat in stats)
+    meeting = Meeting("memory", 1, "flush", "mariadb", tables)
+    spec = DumpSpec(server, options, meeting, tuple(plan_chunks(conn, stats, options)), str(folder))
+    before = _peak()
+    report = DumpTask(spec, 0).run()
+    assert report.error is None, report.error
+    dumped = _peak()
+    files = {name: size for name, size in report.sizes.items() if (parsed := parse(name)) and parsed.kind == "data"}
+    target = connect(server, scope="downstream")
+    epoch = begin_load(target, cfg, "dump", files, None, None)
+    load = LoadSpec(
+        server, {"foreign_key_checks": "0"}, progress_table(cfg), "source", epoch, "", str(folder), 8 << 20, 9
+    )
+    for name, size in files.items():
+        FileLoader(load, FileSpec(name, size, "big", "b", "copy", "b")).run()
+    print(dumped - before, _peak() - before)
+
+
+def _peak() -> int:
+    # Not getrusage: its figure may be that of the process that started this one.
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) // 1024
+
+
+if __name__ == "__main__":
+    main()

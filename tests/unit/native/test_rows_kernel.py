@@ -1,0 +1,212 @@
+"""Hazard: the compiled row kernel gives other bytes, other buckets or other errors than the Python code."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import replace
+from types import ModuleType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dm_worker.syncer import combine, scatter, statements
+from dm_worker.syncer.batch import Slice, TablePlan
+from dm_worker.syncer.compact import ImpossibleChange
+from dm_worker.syncer.statements import Form
+from pkg.binlog.events import event_from_bytes
+from pkg.binlog.rows import KERNEL, RowDecoder
+from pkg.binlog.table_map import parse_table_map
+from pkg.errors import DMError
+from tests.unit.binlog import build
+from tests.unit.native.shapes import KINDS, Kind, Shape, rows, shapes
+
+pytestmark = pytest.mark.skipif(KERNEL is None, reason="the compiled kernel is not in use")
+
+#: Insert, update, delete: versions 1 and 2.
+EVENTS = ((23, 30), (24, 31), (25, 32))
+
+
+def decoder(shape: Shape, write: tuple[int, ...], kernel: ModuleType | None) -> RowDecoder:
+    table_map = parse_table_map(event_from_bytes(shape.table_map))
+    return RowDecoder(table_map, shape.columns, key=shape.key, write=write, kernel=kernel)
+
+
+def outcome(read: object, *args: object, **kw: object) -> object:
+    """What a call gives: its result, or what tells its error."""
+    try:
+        return read(*args, **kw)  # type: ignore[operator]
+    except DMError as exc:
+        return exc.code, exc.message
+    except ImpossibleChange as exc:
+        return exc.args
+
+
+def event(op: int, version: int, shape: Shape, images: bytes) -> bytes:
+    return build.rows(EVENTS[op][version], len(shape.kinds), images)
+
+
+@settings(deadline=None)
+@given(st.data(), st.integers(0, 2), st.integers(0, 1))
+def test_rows_of_any_table_have_the_same_literals(data: st.DataObject, op: int, version: int) -> None:
+    shape = data.draw(shapes())
+    write = tuple(data.draw(st.lists(st.integers(0, len(shape.kinds) - 1), unique=True)))
+    images = [data.draw(rows(shape)) for _ in range(data.draw(st.integers(0, 3)) * (2 if op == 1 else 1))]
+    raw = event(op, version, shape, b"".join(map(shape.image, images)))
+    one, other = (decoder(shape, write, kernel) for kernel in (KERNEL, None))
+    for name in ("changes", "images"):
+        assert outcome(getattr(one, name), raw, "b.1") == outcome(getattr(other, name), raw, "b.1")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.column_type}-{kind.charset}"[:30])
+@settings(deadline=None, max_examples=25)
+@given(st.data())
+def test_every_type_alone(kind: Kind, data: st.DataObject) -> None:
+    shape = Shape((kind,), (False,), (0,))
+    values = data.draw(st.lists(kind.values, min_size=1, max_size=3))
+    for value in values:
+        raw = event(0, 0, shape, shape.image([value]))
+        one, other = (outcome(decoder(shape, (0,), kernel).changes, raw) for kernel in (KERNEL, None))
+        assert one == other
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_torn_and_mutated_events_have_the_same_outcome(data: st.DataObject) -> None:
+    shape = data.draw(shapes(most=5))
+    op = data.draw(st.integers(0, 2))
+    images = [shape.image(data.draw(rows(shape))) for _ in range(2)]
+    raw = bytearray(event(op, data.draw(st.integers(0, 1)), shape, b"".join(images)))
+    for _ in range(data.draw(st.integers(0, 2))):
+        raw[data.draw(st.integers(19, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    whole = bytes(raw[: data.draw(st.integers(20, len(raw)))])
+    one, other = (decoder(shape, (0,), kernel) for kernel in (KERNEL, None))
+    for name in ("changes", "images"):
+        found, expected = (outcome(getattr(of, name), whole) for of in (one, other))
+        # Python knows how far a torn row went; what counts is that both refuse it.
+        if isinstance(expected, tuple) and expected[0] == 11071:
+            assert isinstance(found, tuple)
+            assert found[0] == 11071
+        else:
+            assert found == expected
+
+
+# -- slices and blocks ---------------------------------------------------------------------------------------------
+
+SMALL = Shape(tuple(kind for kind in KINDS if kind.type_name in ("int", "varchar"))[:3], (False, False, True), (0,))
+
+
+@st.composite
+def slices(draw: st.DrawFn) -> tuple[list[Slice], dict[int, TablePlan]]:
+    """Slices of a few tables with few keys, so that changes meet; two plans share a target. One may keep its order."""
+    wide = Shape((KINDS[0], KINDS[6], KINDS[20]), (False, True, False), tuple(draw(st.sampled_from([(0,), (0, 1)]))))
+    tables = {
+        3: (wide, wide.plan(3, 2, spread=draw(st.booleans()))),
+        9: (SMALL, SMALL.plan(9, 5)),
+        4: (SMALL, SMALL.plan(4, 5)),
+        7: (SMALL, SMALL.plan(7, 1, spread=draw(st.booleans()))),
+    }
+    if draw(st.booleans()):
+        tables[7] = (SMALL, replace(tables[7][1], mode="ordered"))
+    parts = []
+    for order in range(draw(st.integers(1, 3))):
+        events = []
+        for _ in range(draw(st.integers(0, 8))):
+            number = draw(st.sampled_from(sorted(tables)))
+            shape = tables[number][0]
+            op = draw(st.integers(0, 2))
+            images = [
+                shape.image(_few_keys(draw, shape)) for _ in range(draw(st.integers(1, 3)) * (2 if op == 1 else 1))
+            ]
+            events.append((number, event(op, draw(st.integers(0, 1)), shape, b"".join(images))))
+        positions = [1000 * order + n for n in range(len(events))]
+        parts.append(Slice.pack(order, [raw for _, raw in events], [n for n, _ in events], positions, "b.000001"))
+    return parts, {number: plan for number, (_, plan) in tables.items()}
+
+
+def _few_keys(draw: st.DrawFn, shape: Shape) -> list[bytes | None]:
+    row = draw(rows(shape))
+    first = row[0] or b""
+    return [bytes([draw(st.integers(0, 9))]) + bytes(len(first) - 1), *row[1:]]
+
+
+@settings(deadline=None)
+@given(slices(), st.integers(1, 5), st.booleans(), st.sampled_from([Form(), Form(limit=150), Form(multiple=False)]))
+def test_blocks_and_groups_are_the_same_byte_for_byte(
+    made: tuple[list[Slice], dict[int, TablePlan]], buckets: int, safe: bool, form: Form
+) -> None:
+    parts, plans = made
+    form = replace(form, safe=safe)
+    packed: dict[int, list[tuple[int, bytes]]] = {}
+    for part in parts:
+        one, other = (
+            outcome(scatter.scatter, part, plans, buckets, safe=safe, kernel=kernel) for kernel in (KERNEL, None)
+        )
+        assert one == other
+        if isinstance(other, list):
+            for bucket, data in other:
+                packed.setdefault(bucket, []).append((part.order, data))
+    rules = {number: statements.rule_of(plan, form) for number, plan in plans.items()}
+    for blocks in packed.values():
+        one, other = (outcome(combine.combine, blocks, rules, safe=safe, kernel=kernel) for kernel in (KERNEL, None))
+        assert one == other
+
+
+def test_an_event_is_named_when_it_is_torn_or_contradicts() -> None:
+    plan = SMALL.plan(1, 1)
+    good = event(0, 0, SMALL, SMALL.image([struct.pack("<i", 1), struct.pack("<i", 2), None]))
+    for bad, code in ((good[:-1], 11071), (good, 10006)):
+        part = Slice.pack(0, [good, bad], [1, 1], [100, 200], "b.000009")
+        for kernel in (KERNEL, None):
+            with pytest.raises(DMError, match=r"b.000009, 200") as caught:
+                scatter.scatter(part, {1: plan}, 2, kernel=kernel)
+            assert caught.value.code == code
+
+
+def test_compressed_events_and_extra_data_take_the_long_way_to_the_same_rows() -> None:
+    plan = SMALL.plan(1, 1)
+    images = SMALL.image([struct.pack("<i", 1), struct.pack("<i", 2), None])
+    plain = build.rows(23, 3, images)
+    others = [
+        build.rows(166, 3, bytes([0x81, len(images)]) + zlib.compress(images)),
+        build.rows(30, 3, images, extra=b"\0\5abc"),
+    ]
+    expected = scatter.scatter(Slice.pack(0, [plain], [1], [1], "b"), {1: plan}, 2)
+    for other in others:
+        for kernel in (KERNEL, None):
+            assert scatter.scatter(Slice.pack(0, [other], [1], [1], "b"), {1: plan}, 2, kernel=kernel) == expected
+
+
+def test_images_without_all_columns_are_refused_in_slices() -> None:
+    plan = SMALL.plan(1, 1)
+    part = Slice.pack(0, [build.rows(31, 3, b"", present=0b011)], [1], [1], "b")
+    for kernel in (KERNEL, None):
+        with pytest.raises(DMError) as caught:
+            scatter.scatter(part, {1: plan}, 2, kernel=kernel)
+        assert caught.value.code == 11126
+
+
+@pytest.mark.parametrize("count", [249, 250, 251, 256, 4096])
+def test_wide_tables(count: int) -> None:
+    shape = Shape((KINDS[6],) * count, (False, True) * (count // 2) + (True,) * (count % 2), (count - 2,))
+    columns, key, write = shape.columns, shape.key, tuple(range(count))
+    size = b"\xfc" + struct.pack("<H", count)
+    packed = bytes([count]) if count < 251 else size
+    head = struct.pack("<IHH", 42, 0, 1)
+    types, nulls = bytes([3]) * count, sum(1 << i for i in range(count) if shape.nullable[i])
+    bitmap = (count + 7) // 8
+    table_map = build.event(19, head + b"\1s\0\1t\0" + packed + types + b"\0" + nulls.to_bytes(bitmap, "little"))
+    values: list[bytes | None] = [struct.pack("<i", -i) if i % 3 else None for i in range(count)]
+    values = [value or b"\1\0\0\0" if not null else value for value, null in zip(values, shape.nullable, strict=True)]
+    raw = build.raw(23, head + packed + b"\xff" * bitmap + shape.image(values))
+    found = [
+        RowDecoder(parse_table_map(table_map), columns, key=key, write=write, kernel=kernel).changes(raw)
+        for kernel in (KERNEL, None)
+    ]
+    assert found[0] == found[1]
+    assert found[0][0][2].count(b",") == count - 1
+    plan = replace(shape.plan(1, 1), table_map=table_map.data) if count < 251 else None
+    if plan is not None:
+        part = Slice.pack(0, [raw], [1], [1], "b")
+        assert scatter.scatter(part, {1: plan}, 3) == scatter.scatter(part, {1: plan}, 3, kernel=None)
