@@ -213,7 +213,7 @@ def fenced(table: str, ticket: Ticket, marker: Marker | None) -> DMError:
 def _all_statements(content: Content, plans: Mapping[int, TablePlan], form: Form) -> Iterator[SQL]:
     for group in content.groups:
         yield statements.for_group(plans[group.plan], group, form)
-    for rows in content.ordered.values():
+    for rows in statements.in_order(plans, content.ordered):
         yield from statements.for_ordered(plans, rows, form)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from dm_worker.syncer import compact
 from dm_worker.syncer.batch import TablePlan
@@ -61,10 +62,11 @@ def rule_of(plan: TablePlan, form: Form) -> Rule:
     renew = AS_DELETE | AS_INSERT
     if form.safe:
         kinds = (AS_UPSERT, AS_UPSERT, AS_DELETE, AS_UPSERT, 0)
-    elif plan.rewrite_existing:
-        kinds = (AS_INSERT, renew, AS_DELETE, renew, 0)
     else:
-        kinds = (AS_INSERT, AS_UPSERT, AS_DELETE, renew if plan.extra_columns else AS_UPSERT, 0)
+        # With ties, an update that changes a value of a further unique key comes as a replacement.
+        updated = renew if plan.rewrite_existing and not plan.ties else AS_UPSERT
+        replaced = renew if plan.rewrite_existing or plan.extra_columns else AS_UPSERT
+        kinds = (AS_INSERT, updated, AS_DELETE, replaced, 0)
     bytes_ = [_room(plan, kind, form) for kind in (DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS)]
     in_list = max(1, min(form.rows, MAX_IN_LIST // max(1, len(plan.key_names))))
     rows = (in_list, form.rows, form.rows)
@@ -106,8 +108,22 @@ def _of_kind(plan: TablePlan, kind: int, rows: Sequence[bytes], form: Form) -> I
         yield for_group(plan, group, form)
 
 
+def in_order(
+    plans: Mapping[int, TablePlan], ordered: Mapping[int, Sequence[OrderedRow]]
+) -> Iterator[Sequence[OrderedRow]]:
+    """The rows that keep their order, put together where they keep it among each other: those of one target table,
+    or of the tables of one family."""
+    runs: dict[int | str, list[Sequence[OrderedRow]]] = {}
+    for target, rows in ordered.items():
+        family = plans[rows[0][2]].family
+        runs.setdefault(family or target, []).append(rows)
+    for parts in runs.values():
+        # Several blocks of one slice may hold rows of one bucket.
+        yield sorted((row for rows in parts for row in rows), key=itemgetter(0))
+
+
 def for_ordered(plans: Mapping[int, TablePlan], rows: Iterable[OrderedRow], form: Form) -> Iterator[SQL]:
-    """The statements for the rows of one target table in their order; inserts that follow each other are joined."""
+    """The statements for rows in their order; inserts into one table that follow each other are joined."""
     waiting: list[bytes] = []
     plan: TablePlan | None = None
     for _, op, number, position, before, after in rows:
