@@ -105,8 +105,7 @@ class Replay:
         form = Form()
         rules = {number: statements.rule_of(plan, form) for number, plan in batch.plans.items()}
         work = [
-            combine(parts, rules, kernel=self._kernel)
-            for parts in placed(batch, self._buckets, self._kernel).values()
+            combine(parts, rules, kernel=self._kernel) for parts in placed(batch, self._buckets, self._kernel).values()
         ]
         self._chance.shuffle(work)
         with ThreadPoolExecutor(self._buckets) as pool:

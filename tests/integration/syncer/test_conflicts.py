@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from dm_worker.syncer.batch import COMPACT
 from pkg.binlog.rows import KERNEL
 from tests.harness.mysql import SQLServer
-from tests.integration.syncer.replay import Replay, attempt, placed
+from tests.integration.syncer.replay import Replay, attempt
 from tests.integration.syncer.support import assert_equal
 
 SEED = int(os.environ.get("DM_TEST_SEED", "1"))
@@ -43,7 +42,11 @@ KEYS: list[tuple[str, Value, str]] = [
     ("k BIGINT UNSIGNED", number, "k"),
     (f"k VARCHAR(20) {CI}", word, "k"),
     (f"k CHAR(9) {UCA}", word, "k"),
-    ("k VARCHAR(20) CHARACTER SET latin1 COLLATE latin1_swedish_ci", lambda c: f"'{c.choice('aAäÄéEß')}{c.randint(1, 3)}'", "k"),
+    (
+        "k VARCHAR(20) CHARACTER SET latin1 COLLATE latin1_swedish_ci",
+        lambda c: f"'{c.choice('aAäÄéEß')}{c.randint(1, 3)}'",
+        "k",
+    ),
     ("k VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", word, "k"),
     (f"k VARCHAR(20) {CI}", word, "k(2)"),
     ("k VARBINARY(20)", lambda c: f"'{c.randint(1, 40):03d}'", "k(2)"),
