@@ -20,6 +20,7 @@ from typing import Any
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
+from dm_worker.spark_settings import as_properties
 from pkg import errors
 from pkg.log import get_logger
 
@@ -106,13 +107,16 @@ class SparkJvm:
 
 
 def _spawn(settings: Mapping[str, str], info: Path) -> subprocess.Popen[bytes]:
-    command = [os.path.join(_find_spark_home(), "bin", "spark-submit")]
-    for key, value in settings.items():
-        command += ["--conf", f"{key}={value}"]
+    # In a file, because everybody on the machine may read command lines, and a setting may be a secret.
+    properties = info.with_name("spark.properties")
+    properties.unlink(missing_ok=True)
+    with open(os.open(properties, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+        file.write(as_properties(settings))
+    command = [os.path.join(_find_spark_home(), "bin", "spark-submit"), "--properties-file", str(properties)]
     env = {**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)}
     try:
         return subprocess.Popen(
-            [*command, "pyspark-shell"],
+            [*command, "--load-spark-defaults", "pyspark-shell"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

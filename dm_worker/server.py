@@ -48,6 +48,7 @@ class WorkerServer:
             slots=config.spark.slots or DEFAULT_SLOTS,
             conf=config.spark.conf,
             driver_memory=config.spark.driver_memory or DEFAULT_DRIVER_MEMORY,
+            executor_timeout=config.spark.executor_timeout,
         )
         self._metrics = WorkerMetrics(Metrics(), config.name)
         self._binder = Binder(config.name, self._engine, units, self._metrics, on_stuck=self._on_stuck)

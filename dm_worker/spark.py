@@ -8,14 +8,17 @@ import os
 import sys
 import threading
 import time
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
 
+from dm_worker import executors
 from dm_worker.jvm import SparkJvm
+from dm_worker.spark_code import ship_code, source_paths
+from dm_worker.spark_settings import PYTHON, TASK_ATTEMPTS, is_local, spark_settings
 from pkg.log import get_logger
+from pkg.native import CHOICE
 from pkg.work_folder import WorkFolder
 
 log = get_logger(__name__)
@@ -23,16 +26,10 @@ log = get_logger(__name__)
 #: Slots are not cores: writers and dumpers mostly wait for a server. An idle Python worker takes about 60 MB.
 DEFAULT_SLOTS = 16
 DEFAULT_DRIVER_MEMORY = "1g"
-#: A killed Python worker costs one attempt of its task; jobs are idempotent, so Spark may simply try again.
-TASK_ATTEMPTS = 4
+#: Seconds that a cluster may take to give a worker executors, also to replace all of them.
+EXECUTOR_TIMEOUT = 120.0
 #: Seconds that an orderly stop of the context may take before the JVM is ended anyway.
 STOP_TIMEOUT = 5.0
-
-_ROOT = Path(__file__).resolve().parent.parent
-_LOCAL = {
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-}
 
 
 class SparkEngine:
@@ -40,7 +37,9 @@ class SparkEngine:
 
     ``master`` is empty for the embedded engine (``local`` with ``slots`` slots), or a Spark master URL.
     ``conf`` adds to or replaces our settings. ``folder`` is where the temporary folder is made.
-    A JVM that died is replaced at the next :meth:`context`; jobs that it ran fail and are tried again by their unit.
+    ``executor_timeout`` seconds are given to a cluster to come up with executors.
+    A JVM that died, a context that Spark ended and one that lost all executors for good are replaced at the next
+    :meth:`context`; jobs that they ran fail and are tried again by their unit.
     """
 
     def __init__(
@@ -51,21 +50,32 @@ class SparkEngine:
         conf: Mapping[str, str] | None = None,
         driver_memory: str = DEFAULT_DRIVER_MEMORY,
         folder: Path | None = None,
+        executor_timeout: float = EXECUTOR_TIMEOUT,
     ) -> None:
         self._master = master or f"local[{slots},{TASK_ATTEMPTS}]"
-        self.slots = slots
+        self._slots = slots
+        self._executor_timeout = executor_timeout
         self._conf = {"spark.driver.memory": driver_memory, **(conf or {})}
         self._base = folder
         self._lock = threading.Lock()
         self._folder: WorkFolder | None = None
         self._jvm: SparkJvm | None = None
         self._context: SparkContext | None = None
+        self._watch: executors.ExecutorWatch | None = None
         self._closed = False
 
     @property
     def is_local(self) -> bool:
         """Whether tasks run on this machine, so that driver and tasks share a file system."""
-        return self._master.startswith("local[") or self._master == "local"
+        return is_local(self._master)
+
+    @property
+    def slots(self) -> int:
+        """How many tasks can run at once, at least 1: as configured when embedded, as executors offer on a cluster.
+
+        Starts Spark on a cluster; raises what :meth:`context` raises.
+        """
+        return self._slots if self.is_local else max(1, executors.slots(self.context()))
 
     @property
     def jvm_pid(self) -> int:
@@ -76,7 +86,7 @@ class SparkEngine:
     def context(self) -> SparkContext:
         """The SparkContext; the first call starts the JVM (about 5 s), later ones return at once.
 
-        Raises 50000 when the JVM does not start.
+        Raises 50000 when the JVM does not start, or when a cluster has no executors, or none that can run our code.
         """
         with self._lock:
             if self._closed:
@@ -84,8 +94,13 @@ class SparkEngine:
             if self._jvm is not None and not self._jvm.alive:
                 log.error("Spark's JVM died and is started again", pid=self._jvm.pid, output=self._jvm.last_words)
                 self._discard()
+            if self._context is not None and executors.is_stopped(self._context):
+                assert self._jvm is not None
+                log.error("Spark ended its context, which is made anew", output=self._jvm.last_words)
+                self._discard()
             if self._context is None:
-                self._context = self._start()
+                self._start()
+            assert self._context is not None
             return self._context
 
     def warm_up(self) -> None:
@@ -103,55 +118,57 @@ class SparkEngine:
             if not self._closed:
                 log.error("cannot start Spark", error=str(exc))
 
-    def _start(self) -> SparkContext:
+    def _start(self) -> None:
         # py4j logs each failed call besides raising it.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        if PYTHON in self._conf:
+            # PySpark itself looks at the environment only.
+            os.environ["PYSPARK_PYTHON"] = self._conf[PYTHON]
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if self.is_local:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         if self._folder is None:
             self._folder = WorkFolder("dm-worker-", self._base)
-        settings = self._settings(self._folder.path)
+        settings = spark_settings(
+            master=self._master,
+            slots=self._slots,
+            folder=self._folder.path,
+            paths=os.pathsep.join(source_paths(os.environ.get("PYTHONPATH", ""))),
+            kernel=CHOICE,
+            conf=self._conf,
+        )
         self._jvm = SparkJvm(settings, self._folder.path)
-        context = SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=self._jvm.gateway)
-        # Its default prints a stack trace to stderr when the JVM closes the connection.
-        context._accumulatorServer.handle_error = _accumulators_cut  # type: ignore[method-assign, assignment]
-        if not self.is_local:
-            context.addPyFile(str(_pack_code(self._folder.path)))
-        return context
+        try:
+            context = SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=self._jvm.gateway)
+            self._context = context
+            # Its default prints a stack trace to stderr when the JVM closes the connection.
+            context._accumulatorServer.handle_error = _accumulators_cut  # type: ignore[method-assign, assignment]
+            if not self.is_local:
+                self._join_cluster(context, self._jvm, self._folder.path)
+        except BaseException:
+            self._discard()
+            raise
 
-    def _settings(self, folder: Path) -> dict[str, str]:
-        # Python workers import our packages from where the driver found them.
-        paths = [str(_ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-        return {
-            "spark.master": self._master,
-            "spark.app.name": "dm-worker",
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.scheduler.mode": "FAIR",
-            "spark.locality.wait": "0",
-            "spark.shuffle.compress": "false",
-            "spark.python.worker.reuse": "true",
-            "spark.task.maxFailures": str(TASK_ATTEMPTS),
-            "spark.local.dir": str(folder),
-            "spark.log.level": "ERROR",
-            **(
-                {"spark.executorEnv.PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), **_LOCAL}
-                if self.is_local
-                else {}
-            ),
-            **self._conf,
-        }
+    def _join_cluster(self, context: SparkContext, jvm: SparkJvm, folder: Path) -> None:
+        executors.await_executors(
+            context, self._master, self._executor_timeout, lambda: self._closed, lambda: jvm.last_words
+        )
+        ship_code(context, folder)
+        executors.prove_executors(context, self._master)
+        # Without its JVM the jobs of the context end, and the next one gets a new pair.
+        self._watch = executors.ExecutorWatch(context, self._executor_timeout, jvm.close)
 
     @contextlib.contextmanager
     def job_group(self, group: str, description: str = "") -> Iterator[SparkContext]:
         """Runs the jobs of this thread under ``group``, so that :meth:`cancel` can end them."""
         context = self.context()
+        jvm = self._jvm
         context.setJobGroup(group, description or group, interruptOnCancel=True)
         try:
             yield context
         finally:
-            if self._jvm is not None and self._jvm.alive:
+            # Not a word to a JVM that is gone; its successor knows nothing of this context.
+            if jvm is not None and jvm is self._jvm and jvm.alive:
                 context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
     def cancel(self, group: str) -> None:
@@ -163,8 +180,10 @@ class SparkEngine:
 
     def close(self) -> None:
         """Stops Spark and removes its files. Idempotent; Spark does not start again afterwards."""
+        self._closed = True  # before the lock: a start that waits for executors holds it, and gives up now
         with self._lock:
-            self._closed = True
+            if self._watch is not None:
+                self._watch.close()
             if self._context is not None and self._jvm is not None and self._jvm.alive:
                 # A context that hangs in its stop must not keep the process from ending.
                 stopper = threading.Thread(target=self._context.stop, name="spark-stop", daemon=True)
@@ -177,6 +196,9 @@ class SparkEngine:
 
     def _discard(self) -> None:
         """Forgets context and JVM, so that a new pair can be made."""
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
         if self._jvm is not None:
             self._jvm.close()
         if self._context is not None and self._context._accumulatorServer is not None:
@@ -190,13 +212,3 @@ class SparkEngine:
 
 def _accumulators_cut(request: object, client: object) -> None:
     log.debug("the connection for accumulator updates ended")
-
-
-def _pack_code(folder: Path) -> Path:
-    """Our packages as one file that executors on other machines fetch from the driver."""
-    archive = folder / "dm-code.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
-        for package in ("dm_worker", "pkg"):
-            for source in sorted((_ROOT / package).rglob("*.py")):
-                out.write(source, source.relative_to(_ROOT))
-    return archive

@@ -1,5 +1,17 @@
 """The dump unit: one consistent snapshot of an upstream, written as SQL files by a Spark barrier stage."""
 
-from dm_worker.dumper.unit import DumpUnit
+from __future__ import annotations
 
-__all__ = ["DumpUnit"]
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dm_worker.dumper.unit import DumpUnit as DumpUnit
+
+
+def __getattr__(name: str) -> object:
+    # Spark's Python workers import modules of this package, and must not load what the unit needs (protobuf, Spark).
+    if name == "DumpUnit":
+        from dm_worker.dumper.unit import DumpUnit
+
+        return DumpUnit
+    raise AttributeError(name)

@@ -16,7 +16,7 @@ from pymysql.connections import Connection
 
 from dm_worker.dumper.literals import RowRenderer, kind_of
 from dm_worker.dumper.options import DumpOptions
-from dm_worker.dumper.rowstream import stream_rows
+from dm_worker.dumper.rowstream import read_values
 from pkg.mysql.introspect import fetch_table_info, list_schemas, query
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, TableInfo
@@ -190,10 +190,10 @@ def _walked_points(conn: Connection[Any], info: TableInfo, key: Sequence[Column]
     while True:
         after = f" WHERE {_at_or_above(names, points[-1])}" if points else ""
         sql = f"SELECT {order} FROM {source}{after} ORDER BY {order} LIMIT 1 OFFSET {step}"
-        found = [values for values, _, _ in stream_rows(conn, sql)]
+        found = read_values(conn, sql)
         if not found:
             return points
-        literals = [render.render([value], 1)[1:-1] for render, value in zip(renderers, found[0], strict=True)]
+        literals = [render.render([value], 1)[1:-1] for render, value in zip(renderers, found, strict=True)]
         points.append(tuple(literals))
 
 

@@ -18,13 +18,13 @@ Value = bytes | None
 
 
 class Kind(Enum):
-    """How a column's text becomes a literal."""
+    """How a column's text becomes a literal; the letters are what the compiled code knows them by."""
 
-    VERBATIM = "verbatim"
-    FLOATING = "floating"
-    QUOTED = "quoted"
-    TEXT = "text"
-    HEX = "hex"
+    VERBATIM = "v"
+    FLOATING = "f"
+    QUOTED = "q"
+    TEXT = "t"
+    HEX = "x"
 
 
 _VERBATIM = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "year"})

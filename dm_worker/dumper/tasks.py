@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +19,11 @@ from pyspark import BarrierTaskContext
 
 from dm_worker.dumper.chunks import Chunk, list_dump_tables, shape_of, show_create
 from dm_worker.dumper.files import table_file
-from dm_worker.dumper.literals import RowRenderer, kind_of, select_expression
+from dm_worker.dumper.literals import kind_of, select_expression
 from dm_worker.dumper.options import DumpOptions
-from dm_worker.dumper.rowstream import stream_rows
+from dm_worker.dumper.rowstream import stream
 from dm_worker.dumper.snapshot import Meeting, Snapshot, join_snapshot, lead_snapshot
+from dm_worker.dumper.statements import statements
 from dm_worker.dumper.writer import HEADER, ChunkWriter
 from pkg import errors
 from pkg.config.model import DBConfig
@@ -35,6 +37,8 @@ from pkg.mysql.schema import TableInfo
 PROGRESS = struct.Struct("<qq")
 DONE = struct.Struct("<i")
 STOP_FILE = "stop"
+#: Seconds between two looks at the stop file.
+_LOOK_SECONDS = 0.05
 #: A scan with a filter may take long to find its first row.
 _READ_TIMEOUT = 3600.0
 #: A table changed or vanished behind the snapshot.
@@ -112,6 +116,7 @@ class DumpTask:
         self._stop_file = self._folder / STOP_FILE
         self._report = TaskReport(index)
         self._tables: dict[tuple[str, str], TableInfo] = {}
+        self._looked = 0.0
 
     def run(self) -> TaskReport:
         report = self._report
@@ -211,35 +216,50 @@ class DumpTask:
         return info
 
     def _copy_rows(self, conn: Connection[Any], chunk: Chunk, info: TableInfo, progress: int) -> None:
-        options, report = self._spec.options, self._report
+        options = self._spec.options
         columns = [column for column in info.columns if not column.generated]
         names = ",".join(quote(column.name) for column in columns)
+        fields = ",".join(select_expression(column) for column in columns)
+        wheres = [f"({text})" for text in (chunk.condition, options.where) if text]
+        where = " WHERE " + " AND ".join(wheres) if wheres else ""
+        rendered = statements(
+            [kind_of(column) for column in columns],
+            f"INSERT INTO {quote(chunk.table)} ({names}) VALUES\n".encode(),
+            options.statement_size,
+            backslash=options.escape_backslash,
+        )
         writer = ChunkWriter(
             self._folder,
             chunk.schema,
             chunk.table,
             chunk.number,
-            f"INSERT INTO {quote(chunk.table)} ({names}) VALUES\n".encode(),
-            RowRenderer([kind_of(column) for column in columns], backslash=options.escape_backslash),
-            limits=(options.statement_size, options.chunk_filesize),
+            statement_size=options.statement_size,
+            file_size=options.chunk_filesize,
         )
-        wheres = [f"({text})" for text in (chunk.condition, options.where) if text]
-        where = " WHERE " + " AND ".join(wheres) if wheres else ""
-        fields = ",".join(select_expression(column) for column in columns)
+        sql = f"SELECT {fields} FROM {qualified(info.schema, info.name)}{where}"
+        before = self._report.rows
         try:
-            for values, rows, size in stream_rows(
-                conn, f"SELECT {fields} FROM {qualified(info.schema, info.name)}{where}"
-            ):
-                writer.add(values, rows, size)
-                report.rows += rows
-                report.size += size
-                os.pwrite(progress, PROGRESS.pack(report.rows, report.size), 0)
-                if self._should_stop():
-                    raise _Stopped
-            writer.close()
+            for pieces, size in stream(conn, sql, lambda _: rendered):
+                for starts, text in pieces:
+                    writer.write(starts, text)
+                self._report.rows = before + rendered.rows
+                self._report.size += size
+                self._look_around(progress)
+            for starts, text in rendered.finish():
+                writer.write(starts, text)
         finally:
-            writer.abandon()
-        report.sizes |= writer.sizes
+            writer.close()
+        self._report.sizes |= writer.sizes
+
+    def _look_around(self, progress: int) -> None:
+        """Notes the progress and heeds a stop, from time to time: each look takes system calls."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK_SECONDS:
+            return
+        self._looked = now
+        os.pwrite(progress, PROGRESS.pack(self._report.rows, self._report.size), 0)
+        if self._should_stop():
+            raise _Stopped
 
 
 def _changed(name: str, exc: pymysql.Error | None = None) -> DMError:

@@ -23,6 +23,7 @@ from dm_worker.dumper.writer import HEADER
 from dm_worker.loader.progress import stored_state
 from dm_worker.periodic import Periodic
 from dm_worker.rate import Rate, percent
+from dm_worker.shared_folder import check_writable
 from dm_worker.spark import SparkEngine
 from dm_worker.unit import UnitOutcome
 from pkg import errors
@@ -189,7 +190,7 @@ class DumpUnit:
             return
         tables = tuple((stat.schema, stat.table) for stat in attempt.stats)
         meeting = Meeting(token, min(options.threads, max(1, len(attempt.chunks))), options.consistency, flavor, tables)
-        spec = DumpSpec(upstream, options, meeting, tuple(attempt.chunks), str(attempt.work.path.resolve()))
+        spec = DumpSpec(upstream, options, meeting, tuple(attempt.chunks), str(attempt.work.path.absolute()))
         reports = self._run_job(attempt, spec)
         if reports is None:
             return
@@ -254,7 +255,11 @@ class DumpUnit:
         with Periodic(_WATCH_SECONDS, functools.partial(self._watch, attempt)):
             try:
                 with self._engine.job_group(self._group, f"dump of {self._cfg.source_id}") as context:
+                    if not self._engine.is_local:
+                        check_writable(context, attempt.work.path, self._engine.slots)
                     reports = context.parallelize(range(tasks), tasks).barrier().mapPartitions(work).collect()
+            except DMError:
+                raise  # says what is wrong with Spark or with the folder better than we could
             except Exception as exc:
                 if self._stopping.is_set():
                     return None

@@ -1,4 +1,4 @@
-"""Writes the SQL files of one chunk: INSERT statements and files bounded in bytes."""
+"""Writes the SQL files of one chunk, bounded in bytes."""
 
 from __future__ import annotations
 
@@ -6,83 +6,46 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dm_worker.dumper.files import FILES_PER_CHUNK, data_file
-from dm_worker.dumper.literals import RowRenderer, Value
 from pkg import errors
 
 HEADER = b"/*!40101 SET NAMES utf8mb4*/;\n/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n/*!40103 SET TIME_ZONE='+00:00' */;\n"
-#: Literals take more bytes than their text (hex: twice), so batches are a fraction of a statement.
-_FRACTION = 4
 
 
 class ChunkWriter:
-    """Collects rendered rows into statements and statements into files.
+    """Puts statements into files. ``sizes`` maps the names of the written files to their bytes.
 
-    ``sizes`` maps the names of the written files to their bytes. A single row above the bounds is written whole.
+    A file ends before the statement that would make it longer than ``file_size``. A statement above ``statement_size``
+    (a single row) counts with that much only: its length is not known when its first piece is written.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        schema: str,
-        table: str,
-        chunk: int,
-        head: bytes,
-        renderer: RowRenderer,
-        *,
-        limits: tuple[int, int],
+        self, folder: Path, schema: str, table: str, chunk: int, *, statement_size: int, file_size: int
     ) -> None:
         self.sizes: dict[str, int] = {}
         self._folder, self._schema, self._table = folder, schema, table
         self._number = chunk * FILES_PER_CHUNK
         self._last_number = self._number + FILES_PER_CHUNK - 1
-        self._head = head
-        self._renderer = renderer
-        self._statement_size, self._file_size = limits
-        self._rows: list[bytes] = []
-        self._pending = 0
+        self._statement_size, self._file_size = statement_size, file_size
         self._file: BinaryIO | None = None
         self._name = ""
 
-    def add(self, values: list[Value], rows: int, size: int) -> None:
-        """Adds ``rows`` rows of ``size`` bytes of text, lying one after the other in ``values``."""
-        step = max(1, rows * self._statement_size // (_FRACTION * max(size, 1)))
-        if step >= rows:
-            self._add(self._renderer.render(values, rows))
-            return
-        width = len(values) // rows
-        for start in range(0, rows, step):
-            part = values[start * width : (start + step) * width]
-            self._add(self._renderer.render(part, len(part) // width))
+    def write(self, starts: bool, text: bytes) -> None:
+        """Appends a piece of a statement; ``starts`` when it is the first."""
+        if starts and self._file is not None:
+            size = self.sizes[self._name] + min(len(text), self._statement_size)
+            if size > self._file_size:
+                self.close()
+        if self._file is None:
+            self._file = self._begin_file()
+        self._file.write(text)
+        self.sizes[self._name] += len(text)
 
     def close(self) -> None:
-        """Ends the last statement and file."""
-        self._end_statement()
-        self._end_file()
-
-    def abandon(self) -> None:
         if self._file is not None:
             self._file.close()
+            self._file = None
 
-    def _add(self, text: bytes) -> None:
-        if self._rows and len(self._head) + self._pending + len(text) + 2 > self._statement_size:
-            self._end_statement()
-        self._rows.append(text)
-        self._pending += len(text) + 2
-
-    def _end_statement(self) -> None:
-        if not self._rows:
-            return
-        statement = self._head + b",\n".join(self._rows) + b";\n"
-        self._rows, self._pending = [], 0
-        if self._file is not None and self.sizes[self._name] + len(statement) > self._file_size:
-            self._end_file()
-        if self._file is None:
-            self._begin_file()
-        assert self._file is not None
-        self._file.write(statement)
-        self.sizes[self._name] += len(statement)
-
-    def _begin_file(self) -> None:
+    def _begin_file(self) -> BinaryIO:
         if self._number > self._last_number:
             raise errors.new(
                 "DumpUnitRuntime",
@@ -91,11 +54,7 @@ class ChunkWriter:
             )
         self._name = data_file(self._schema, self._table, self._number)
         self._number += 1
-        self._file = (self._folder / self._name).open("wb", buffering=0)
-        self._file.write(HEADER)
+        file = (self._folder / self._name).open("wb")
+        file.write(HEADER)
         self.sizes[self._name] = len(HEADER)
-
-    def _end_file(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        return file

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
 from pkg import errors
+from pkg.native import load
 
 StatementKind = Literal["rows", "session", "skip"]
-#: First read, in bytes; doubled while a statement does not end.
+#: Bytes per read; a quarter of what there is of a statement when that is more.
 _PIECE = 1 << 20
 #: A statement larger than this is taken for a broken file.
 _MAX_STATEMENT = 1 << 30
@@ -40,63 +41,80 @@ _HINT = re.compile(
 )
 
 
+def _python_statement_end(text: bytes | bytearray, start: int) -> int:
+    """The index of the semicolon that ends the statement at ``start``, -1 without one."""
+    match = _STATEMENT.match(text, start)
+    return match.end() - 1 if match else -1
+
+
+_NATIVE = load("sqlscan")
+_statement_end = _python_statement_end if _NATIVE is None else _NATIVE.statement_end
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """``text`` without its semicolon; ``end`` is the offset behind it, ``head`` the length of INSERT INTO <table>."""
+    """``text`` without its semicolon; ``end`` is the offset behind it, ``head`` the length of INSERT INTO <table>.
+
+    The text is a view of the reader's memory: it holds until the next statement is asked for.
+    """
 
     kind: StatementKind
-    text: bytes
+    text: memoryview
     end: int
     head: int = 0
     table: str = ""
 
 
 def read_statements(file: BinaryIO, offset: int, name: str) -> Iterator[Statement]:
-    """The statements from ``offset`` (0 or an earlier ``end``) on, holding about one of them in memory.
+    """The statements from ``offset`` (0 or an earlier ``end``) on, holding at most 1.5 times one of them in memory.
 
     Raises DMError 34006 for a statement that is none of a data file's, or that the file breaks off.
     """
     file.seek(offset)
-    buffer = b""
-    pos, ask = 0, _PIECE
+    buffer = bytearray()
+    pos = 0
     while True:
-        match = _STATEMENT.match(buffer, pos)
-        if match is not None:
-            ask = _PIECE
-            yield _classify(buffer[pos : match.end() - 1], offset + match.end(), name)
-            pos = match.end()
+        stop = _statement_end(buffer, pos)
+        if stop >= 0:
+            statement = _classify(buffer, pos, stop, offset, name)
+            yield statement
+            statement.text.release()
+            pos = stop + 1
             continue
-        data = file.read(ask)
+        offset += pos
+        del buffer[:pos]
+        pos = 0
+        data = file.read(max(_PIECE, len(buffer) // 4))
         if not data:
             break
-        offset += pos
-        buffer = buffer[pos:] + data
-        pos, ask = 0, min(2 * ask, _MAX_STATEMENT)
+        buffer += data
+        del data
         if len(buffer) > _MAX_STATEMENT:
             raise _broken(name, offset, "a statement is larger than 1 GiB")
-    rest = buffer[pos:]
-    if _blank(rest) < len(rest):
-        raise _broken(name, offset + pos, "the file ends within a statement")
+    if _blank(buffer, 0, len(buffer)) < len(buffer):
+        raise _broken(name, offset, "the file ends within a statement")
 
 
-def _blank(text: bytes) -> int:
-    """How many bytes of white space and plain comments ``text`` begins with."""
-    match = _BLANK.match(text)
-    return match.end() if match else 0
+def _blank(text: bytes | bytearray, start: int, stop: int) -> int:
+    """Where the white space and plain comments end that ``text`` has from ``start`` on."""
+    match = _BLANK.match(text, start, stop)
+    return match.end() if match else start
 
 
-def _classify(text: bytes, end: int, name: str) -> Statement:
-    text = text[_blank(text) :]
-    match = _INSERT.match(text)
+def _classify(buffer: bytearray, start: int, stop: int, offset: int, name: str) -> Statement:
+    """The statement that lies in the buffer, which begins at ``offset`` of the file, from ``start`` to ``stop``."""
+    start, end = _blank(buffer, start, stop), offset + stop + 1
+    text = memoryview(buffer)[start:stop]
+    match = _INSERT.match(buffer, start, stop)
     if match is not None:
         quoted, plain = match[4], match[5]
         table = quoted.replace(b"``", b"`") if quoted is not None else plain
-        return Statement("rows", text, end, match.end(), table.decode())
-    if _SESSION.match(text):
+        return Statement("rows", text, end, match.end() - start, table.decode())
+    if _SESSION.match(buffer, start, stop):
         return Statement("session", text, end)
-    if not text or _HINT.match(text):
+    if start == stop or _HINT.match(buffer, start, stop):
         return Statement("skip", text, end)
-    raise _broken(name, end, f"{text[:60].decode(errors='replace')!r} is neither INSERT, REPLACE nor SET")
+    raise _broken(name, end, f"{bytes(text[:60]).decode(errors='replace')!r} is neither INSERT, REPLACE nor SET")
 
 
 def first_statement(text: str) -> str:
@@ -104,10 +122,9 @@ def first_statement(text: str) -> str:
     data = text.encode()
     pos = 0
     while pos < len(data):
-        match = _STATEMENT.match(data, pos)
-        end = match.end() - 1 if match else len(data)
-        statement = data[pos:end]
-        statement = statement[_blank(statement) :]
+        found = _statement_end(data, pos)
+        end = found if found >= 0 else len(data)
+        statement = data[_blank(data, pos, end) : end]
         if statement and not _SESSION.match(statement):
             return statement.decode().strip()
         pos = end + 1

@@ -16,6 +16,7 @@ from pymysql.connections import Connection
 
 from dm_worker.loader.progress import fence_off, fenced
 from dm_worker.loader.sqlfile import Statement, read_statements
+from dm_worker.loader.wire import send
 from pkg import errors
 from pkg.config.model import DBConfig
 from pkg.errors import DMError
@@ -161,20 +162,21 @@ class FileLoader:
             if statement.kind == "rows":
                 return
             if statement.kind == "session":
-                conn.query(statement.text)
+                conn.query(bytes(statement.text))
 
     def _load_from(self, conn: Connection[Any], data: BinaryIO, offset: int) -> None:
         size, begun = 0, False
         position = offset
         for statement in read_statements(data, offset, self._file.name):
             if statement.kind == "session":
-                conn.query(statement.text)
+                conn.query(bytes(statement.text))
             elif statement.kind == "rows":
                 if not begun:
                     self._begin(conn, offset)
                     begun = True
-                conn.query(self._rewritten(conn, statement))
+                head, tail = self._rewritten(conn, statement)
                 size += len(statement.text)
+                send(conn, head, statement.text[statement.head :], tail)
             position = statement.end
             if size >= self._spec.transaction_bytes:
                 self._commit(conn, position, finished=False)
@@ -217,8 +219,8 @@ class FileLoader:
     def _key(self) -> tuple[str, str, int]:
         return self._spec.source_id, self._file.name, self._spec.epoch
 
-    def _rewritten(self, conn: Connection[Any], statement: Statement) -> bytes:
-        """The statement with the target's name and the meaning of ``on-duplicate-logical``."""
+    def _rewritten(self, conn: Connection[Any], statement: Statement) -> tuple[bytes, bytes]:
+        """What goes before and behind the rows: the target's name and the meaning of ``on-duplicate-logical``."""
         if statement.table.lower() != self._file.table.lower():
             raise errors.new(
                 "LoadUnitInvalidInsertSQL",
@@ -227,7 +229,7 @@ class FileLoader:
             )
         if not self._head:
             self._head, self._tail = self._template(conn)
-        return self._head + statement.text[statement.head :] + self._tail
+        return self._head, self._tail
 
     def _template(self, conn: Connection[Any]) -> tuple[bytes, bytes]:
         if self._spec.on_duplicate == "replace":

@@ -32,6 +32,7 @@ from dm_worker.loader.schema import create_schema, schema_statements, target_sch
 from dm_worker.loader.tasks import ATTEMPTS, FileReport, FileSpec, LoadSpec, load_fenced_error, run_load_task
 from dm_worker.periodic import Periodic
 from dm_worker.rate import Rate, percent
+from dm_worker.shared_folder import check_readable
 from dm_worker.spark import SparkEngine
 from dm_worker.unit import UnitOutcome
 from pkg import errors
@@ -244,7 +245,7 @@ class LoadUnit:
             self._cfg.source_id,
             self._epoch,
             self._cfg.loader.on_duplicate_logical,
-            str(self._dir.resolve()),
+            str(self._dir.absolute()),
             self.transaction_bytes,
             self.retry_seconds,
         )
@@ -259,7 +260,12 @@ class LoadUnit:
         with Periodic(_WATCH_SECONDS, self._watch):
             try:
                 with self._engine.job_group(self._group, f"load of {self._cfg.source_id}") as context:
+                    if not self._engine.is_local:
+                        sizes = {file.name: file.size for share in shares for file in share}
+                        check_readable(context, self._dir, sizes, self._engine.slots)
                     return list(context.parallelize(shares, len(shares)).mapPartitions(work).collect())
+            except DMError:
+                raise  # says what is wrong with Spark or with the folder better than we could
             except Exception as exc:
                 if self._stopping.is_set():
                     return []

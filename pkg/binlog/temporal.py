@@ -35,8 +35,8 @@ _HOURS = [b"%02d:" % hour for hour in range(1024)]
 def decoder(kind: int, meta: int) -> tuple[int, Callable[[bytes], bytes]]:
     """The value's size in bytes and a function from them to the literal; ``meta`` is the number of fraction digits."""
     if kind in _FRACTIONAL and meta:
-        sizes, print_number = _FRACTIONAL[kind]
-        return sizes[meta], _quoted(lambda raw: print_number(int.from_bytes(raw, "big"), meta))
+        sizes, of_ticks = _FRACTIONAL[kind]
+        return sizes[meta], _quoted(lambda raw: of_ticks(int.from_bytes(raw, "big"), meta))
     if kind in _OLD:
         size, convert = _OLD[kind]
         return size, Remembered(_quoted(convert))

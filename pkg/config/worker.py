@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib import resources
@@ -42,18 +43,33 @@ OPTIONS = (
     Option("spark.master", flag=False),
     Option("spark.slots", "int", flag=False),
     Option("spark.driver-memory", flag=False),
+    Option("spark.executor-timeout", "int", flag=False),
     Option("spark.conf", "map", flag=False),
 )
 
 
+#: The default of Spark's own spark.redaction.regex, and passwords of key stores.
+_SECRET = re.compile(r"(?i)secret|password|token|access[.]?key|credential")
+
+
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """The engine: ``master`` empty for the embedded one, ``slots`` 0 for its default, ``conf`` Spark's own settings."""
+    """The engine: ``master`` empty for the embedded one, ``slots`` 0 for its default, ``conf`` Spark's own settings.
+
+    ``executor_timeout`` is how many seconds a cluster may take to start executors.
+    """
 
     master: str = ""
     slots: int = 0
     driver_memory: str = ""
-    conf: Mapping[str, str] = field(default_factory=dict)
+    executor_timeout: int = 120
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def shown(self) -> dict[str, Any]:
+        """The settings as TOML's values; what may be a secret is starred out, by the rule that Spark itself has."""
+        conf = {key: "******" if _SECRET.search(key) else value for key, value in self.conf.items()}
+        plain = {"master": self.master, "slots": self.slots, "driver-memory": self.driver_memory}
+        return {**plain, "executor-timeout": self.executor_timeout, "conf": conf}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +114,7 @@ class WorkerConfig:
         shown: dict[str, Any] = {
             f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self) if f.name not in hidden
         }
-        spark = {"master": self.spark.master, "slots": self.spark.slots, "driver-memory": self.spark.driver_memory}
-        return to_toml({**shown, **security_settings(self.security), "spark": {**spark, "conf": self.spark.conf}})
+        return to_toml({**shown, **security_settings(self.security), "spark": self.spark.shown()})
 
 
 def load_worker_config(argv: Sequence[str]) -> WorkerConfig:
@@ -124,8 +139,7 @@ def _adjust(config: WorkerConfig) -> WorkerConfig:
     for key in ("keepalive-ttl", "relay-keepalive-ttl"):
         if getattr(config, key.replace("-", "_")) <= 0:
             raise errors.new("WorkerDecodeConfigFromFile", f"{key} must be positive", workaround="Remove it.")
-    if config.spark.slots < 0:
-        raise errors.new("WorkerDecodeConfigFromFile", "spark.slots must not be negative", workaround="Remove it.")
+    _check_spark(config.spark)
     host = _checked_host("worker-addr", config.worker_addr)
     if config.advertise_addr:
         advertise = config.advertise_addr
@@ -142,6 +156,22 @@ def _adjust(config: WorkerConfig) -> WorkerConfig:
         )
     _check_join(config)
     return replace(config, advertise_addr=advertise, name=config.name or advertise)
+
+
+def _check_spark(spark: SparkSettings) -> None:
+    if spark.slots < 0:
+        raise errors.new("WorkerDecodeConfigFromFile", "spark.slots must not be negative", workaround="Remove it.")
+    if spark.executor_timeout <= 0:
+        raise errors.new(
+            "WorkerDecodeConfigFromFile", "spark.executor-timeout must be positive", workaround="Remove it."
+        )
+    if spark.conf.get("spark.dynamicAllocation.enabled", "false").strip().lower() == "true":
+        raise errors.new(
+            "WorkerDecodeConfigFromFile",
+            "spark.dynamicAllocation.enabled is not supported: a consistent dump starts all of its tasks at once",
+            workaround="Remove it, and give the worker a fixed share: `slots` on a standalone cluster,"
+            " spark.executor.instances and spark.executor.cores on YARN and Kubernetes.",
+        )
 
 
 def _checked_host(key: str, address: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pkg.binlog.position import Location
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import HarnessError, binary, wait_until
 
@@ -49,19 +50,23 @@ def mydumper(source: MariaDBServer, target: MariaDBServer, threads: int) -> tupl
 
 @contextmanager
 def replica_of(source: MariaDBServer) -> Iterator[MariaDBServer]:
-    """A MariaDB replica of ``source``, not started, holding what the source has now."""
+    """A MariaDB replica of ``source``, empty and not started; :func:`rewind` says where it begins."""
     replica = MariaDBServer(binlog=False)
     replica.start()
     try:
-        status = source.execute("SHOW MASTER STATUS")[0]
-        dump_pipe(source, replica)
         replica.execute(
             f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={source.port}, MASTER_USER='root',"
-            f" MASTER_LOG_FILE='{status[0]}', MASTER_LOG_POS={status[1]}"
+            " MASTER_USE_GTID=no"
         )
         yield replica
     finally:
         replica.cleanup()
+
+
+def rewind(replica: MariaDBServer, start: Location) -> None:
+    """Lets the replica begin at ``start``, whatever it did before."""
+    place = f"MASTER_LOG_FILE='{start.position.name}', MASTER_LOG_POS={start.position.pos}"
+    replica.execute("STOP SLAVE", f"CHANGE MASTER TO {place}")
 
 
 def replica_catches_up(source: MariaDBServer, replica: MariaDBServer, threads: int) -> float:

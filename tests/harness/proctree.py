@@ -46,6 +46,21 @@ def spark_workers(pid: int) -> list[int]:
     return [child for child in daemons if parents.get(child) in daemons]
 
 
+def by_kind(pid: int) -> dict[str, list[int]]:
+    """The processes of one dm-worker (or of a test with an engine of its own): driver, JVM, Python workers.
+
+    The daemon that forks the Python workers counts as one of them. Other children are left out.
+    """
+    kinds: dict[str, list[int]] = {"driver": [pid], "jvm": [], "python workers": []}
+    for child in descendants(pid):
+        command = command_of(child)
+        if "pyspark.daemon" in command or "pyspark/daemon" in command or "pyspark.worker" in command:
+            kinds["python workers"].append(child)
+        elif "org.apache.spark" in command:
+            kinds["jvm"].append(child)
+    return kinds
+
+
 def kill_hard(pid: int) -> bool:
     """kill -9; False when it is already gone."""
     try:

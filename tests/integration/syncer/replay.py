@@ -32,6 +32,8 @@ from tests.harness.mysql import SQLServer
 from tests.integration.binlog_replay import events_between, here
 
 _AGAIN = (1205, 1213)
+#: What the servers of this test run told of their collations.
+_FOLDINGS: dict[tuple[int, str], Folding | None] = {}
 
 
 class Structures:
@@ -69,12 +71,11 @@ class Replay:
         self._kernel = kernel
         self._session = {"foreign_key_checks": str(int(foreign_keys))}
         conn = target.connect()
-        foldings: dict[str, Folding | None] = {}
 
         def folding(charset: str, collation: str) -> Folding | None:
-            if collation not in foldings:
-                foldings[collation] = fetch_folding(conn, charset, collation)
-            return foldings[collation]
+            if (target.port, collation) not in _FOLDINGS:
+                _FOLDINGS[target.port, collation] = fetch_folding(conn, charset, collation)
+            return _FOLDINGS[target.port, collation]
 
         self._registry = TableRegistry(
             allows=lambda *_: True,

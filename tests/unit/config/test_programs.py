@@ -93,6 +93,9 @@ def test_bad_master_file_names_the_place(tmp_path: Path, text: str, code: int, p
         ('[spark]\nslot = 3\n', 40004, "c.toml:2: unknown key 'spark.slot'"),
         ('keepalive-ttl = "60"\n', 40003, "c.toml:1"),
         ("[spark]\nconf = 3\n", 40003, "c.toml:2"),
+        ("[spark]\nslots = -1\n", 40003, "spark.slots"),
+        ("[spark]\nexecutor-timeout = 0\n", 40003, "spark.executor-timeout"),
+        ('[spark.conf]\n"spark.dynamicAllocation.enabled" = true\n', 40003, "spark.dynamicAllocation.enabled"),
     ],
 )  # fmt: skip
 def test_bad_worker_file_names_the_place(tmp_path: Path, text: str, code: int, place: str) -> None:
@@ -167,6 +170,15 @@ def test_worker_engine_settings(tmp_path: Path) -> None:
     spark = load_worker_config([*W, *_file(tmp_path, text)]).spark
     assert (spark.master, spark.slots, spark.driver_memory) == ("", 4, "2g")
     assert spark.conf == {"spark.executor.memory": "2g", "x": "true"}
+
+
+def test_spark_secrets_stay_out_of_what_is_shown(tmp_path: Path) -> None:
+    conf = {"spark.authenticate.secret": "hush", "spark.ssl.keyStorePassword": "hush", "spark.x": "seen"}
+    text = "[spark.conf]\n" + "".join(f'"{key}" = "{value}"\n' for key, value in conf.items())
+    config = load_worker_config([*W, *_file(tmp_path, text)])
+    assert config.spark.conf["spark.authenticate.secret"] == "hush"
+    assert "seen" in config.to_toml()
+    assert "hush" not in config.to_toml() + repr(config)
 
 
 def test_join_takes_every_address_form() -> None:

@@ -6,9 +6,9 @@ import base64
 import io
 import json
 import re
+import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -450,17 +450,22 @@ def _process(*argv: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "dmctl.cli", *argv], capture_output=True, text=True, check=False)
 
 
+def _children_cpu() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def test_a_process_answers_fast_and_clean(fake: FakeMaster) -> None:
     fake.answers["ListMember"] = master.ListMemberResponse(result=True)
     argv = ["--master-addr", fake.address, "list-member"]
     times = []
     for _ in range(3):
-        began = time.monotonic()
+        began = _children_cpu()
         done = _process(*argv)
-        times.append(time.monotonic() - began)
+        times.append(_children_cpu() - began)
         assert (done.returncode, done.stderr) == (0, "")
         assert json.loads(done.stdout)["result"] is True
-    # The best of three, since other programs share the machine.
+    # CPU time, and the best of three, since other programs share the machine.
     assert min(times) < 0.5
 
 

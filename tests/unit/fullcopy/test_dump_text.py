@@ -7,18 +7,17 @@ import io
 import itertools
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dm_worker.dumper import files, rowstream
+from dm_worker.dumper import files
 from dm_worker.dumper.chunks import range_conditions, split_range
 from dm_worker.dumper.literals import Kind, RowRenderer
 from dm_worker.dumper.metadata import DumpMetadata, parse_metadata, read_metadata, render
 from dm_worker.dumper.options import parse_options
-from dm_worker.dumper.writer import HEADER, ChunkWriter
+from dm_worker.dumper.writer import HEADER
 from dm_worker.loader import sqlfile
 from dm_worker.loader.plan import share_out
 from dm_worker.loader.tasks import FileSpec
@@ -104,63 +103,6 @@ def test_extra_args_take_the_place_of_settings() -> None:
     assert not options.filter.allows("z", "t")
 
 
-_VALUES = st.one_of(
-    st.none(), st.binary(max_size=20), st.sampled_from([249, 250, 251, 252, 65535, 65536]).map(lambda n: b"x" * n)
-)
-
-
-def _packet(payload: bytes) -> bytes:
-    return len(payload).to_bytes(3, "little") + b"\1" + payload
-
-
-def _encoded(value: bytes | None) -> bytes:
-    if value is None:
-        return b"\xfb"
-    size = len(value)
-    head = (
-        bytes([size])
-        if size < 251
-        else b"\xfc" + size.to_bytes(2, "little")
-        if size < 65536
-        else b"\xfd" + size.to_bytes(3, "little")
-    )
-    return head + value
-
-
-class _Connection:
-    """Just enough of a driver's connection: a result set of ``width`` columns in a buffer, served in small pieces."""
-
-    def __init__(self, width: int, stream: bytes, piece: int) -> None:
-        self._width, self._piece = width, piece
-        self._rfile = self
-        self._stream = io.BytesIO(stream)
-
-    def _execute_command(self, *_: Any) -> None: ...
-
-    def _read_packet(self) -> _Connection:
-        return self
-
-    def is_ok_packet(self) -> bool:
-        return False
-
-    def read_length_encoded_integer(self) -> int:
-        return self._width
-
-    def read1(self, size: int) -> bytes:
-        return self._stream.read(min(size, self._piece))
-
-    def read(self, size: int) -> bytes:
-        return self._stream.read(size)
-
-
-@given(st.lists(st.tuples(_VALUES, _VALUES), max_size=20), st.integers(1, 5000))
-def test_rows_are_read_whole_however_the_network_cuts_them(rows: list[tuple[bytes | None, ...]], piece: int) -> None:
-    stream = b"".join(_packet(b"".join(map(_encoded, row))) for row in rows) + _packet(b"\xfe\0\0\2\0")
-    conn: Any = _Connection(2, stream, piece)
-    found = [value for values, _, _ in rowstream.stream_rows(conn, "") for value in values]
-    assert found == [value for row in rows for value in row]
-
-
 @given(
     st.lists(st.tuples(st.one_of(st.none(), st.text(max_size=30)), st.binary(max_size=9)), min_size=1, max_size=9),
     st.booleans(),
@@ -172,12 +114,11 @@ def test_statements_end_where_they_end_whatever_the_values_hold(
     values = [v if v is None else v.encode() if isinstance(v, str) else v for row in rows for v in row]
     insert = b"INSERT INTO `a;'b` VALUES\n" + renderer.render(values, len(rows))
     text = HEADER + insert + b";\n-- it's; a comment\n" + insert + b";\n"
-    statements = list(sqlfile.read_statements(io.BytesIO(text), 0, "f"))
-    assert [s.kind for s in statements] == ["session"] * 3 + ["rows"] * 2
-    assert statements[3].text == statements[4].text == insert
-    assert statements[3].table == "a;'b"
-    again = list(sqlfile.read_statements(io.BytesIO(text), statements[3].end, "f"))
-    assert [s.text for s in again] == [insert]
+    found = [(s.kind, bytes(s.text), s.table, s.end) for s in sqlfile.read_statements(io.BytesIO(text), 0, "f")]
+    assert [kind for kind, *_ in found] == ["session"] * 3 + ["rows"] * 2
+    assert [(data, table) for _, data, table, _ in found[3:]] == [(insert, "a;'b")] * 2
+    again = sqlfile.read_statements(io.BytesIO(text), found[3][3], "f")
+    assert [bytes(s.text) for s in again] == [insert]
 
 
 @pytest.mark.parametrize(
@@ -212,22 +153,6 @@ def test_conditions_on_a_composite_key_cover_every_row_once(
         row for text in conditions for row in db.execute("SELECT a, b FROM t" + (f" WHERE {text}" if text else ""))
     ]
     assert sorted(found) == sorted(rows)
-
-
-def test_files_and_statements_stay_within_their_bounds(tmp_path: Path) -> None:
-    writer = ChunkWriter(tmp_path, "s", "t", 2, b"INSERT INTO t VALUES\n", RowRenderer([Kind.HEX]), limits=(500, 3000))
-    writer.add([bytes([n]) * 40 for n in range(250)], 250, 250 * 41)
-    writer.close()
-    assert len(writer.sizes) > 3
-    rows = 0
-    for name, size in writer.sizes.items():
-        assert files.parse(name) is not None
-        assert (tmp_path / name).stat().st_size == size <= 3000
-        with (tmp_path / name).open("rb") as file:
-            texts = [s.text for s in sqlfile.read_statements(file, 0, name) if s.kind == "rows"]
-        assert all(len(text) <= 500 for text in texts)
-        rows += sum(text.count(b"x'") for text in texts)
-    assert rows == 250
 
 
 def test_floating_literals_keep_the_sign_of_zero_and_are_no_decimals() -> None:

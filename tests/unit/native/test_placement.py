@@ -6,6 +6,7 @@ import random
 import struct
 import zlib
 from dataclasses import replace
+from types import ModuleType
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from dm_worker.syncer import block, canon, scatter
 from dm_worker.syncer.batch import Slice, TablePlan
 from dm_worker.syncer.canon import Canon
+from dm_worker.syncer.compact import REPLACED, UPDATED
 from dm_worker.syncer.placement import placement_of
 from dm_worker.syncer.ties import PAIR, Pairs, Tie, components
 from pkg.binlog.rows import KERNEL
@@ -155,3 +157,21 @@ def test_placements_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError):
         KERNEL.components(b"123")
     assert placement_of(KERNEL, SHAPE.plan(1, 1)) is placement_of(KERNEL, SHAPE.plan(1, 1))
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, None], ids=["compiled", "python"])
+def test_an_update_that_changes_a_tied_value_gives_up_the_old_one_first(kernel: ModuleType | None) -> None:
+    plan = replace(SHAPE.plan(1, 1), ties=(Tie(5, (2,), (Canon(canon.EXACT),)),), mode="compact")
+
+    def state_of(before: int, after: int) -> tuple[int, int]:
+        both = b"".join(
+            SHAPE.image([struct.pack("<i", 1), b"\1a", struct.pack("<i", value), b"\1b", None])
+            for value in (before, after)
+        )
+        pairs = Pairs()
+        part = Slice.pack(0, [build.rows(24, 5, both)], [1], [1], "b")
+        ((_, data),) = scatter.scatter(part, {1: plan}, 1, pairs=pairs, kernel=kernel)
+        return block.STATE.unpack_from(data, block.HEADER.size + block.SECTION.size)[1], len(pairs.packed())
+
+    assert state_of(7, 8) == (REPLACED, 2 * PAIR.size)
+    assert state_of(7, 7) == (UPDATED, 0)

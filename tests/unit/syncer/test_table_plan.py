@@ -13,7 +13,7 @@ from dm_worker.syncer.batch import COMPACT, ORDERED, Batch, TablePlan
 from dm_worker.syncer.block import OrderedRow
 from dm_worker.syncer.compact import DELETE, DELETED, GONE, INSERT, INSERTED, REPLACED, UPDATE, UPDATED
 from dm_worker.syncer.statements import Form
-from dm_worker.syncer.table_plan import PlanOptions, build, weak_columns
+from dm_worker.syncer.table_plan import PlanOptions, build, unspread, weak_columns
 from dm_worker.syncer.ties import Family, families, hasher
 from pkg.binlog.literals import MembersByName
 from pkg.binlog.position import Location, Position
@@ -211,7 +211,13 @@ def test_forms_of_a_table_with_one_key() -> None:
 
 def test_forms_of_a_table_with_further_unique_keys() -> None:
     several = table(ID, V, N, keys=(index("id"), index("n", name="u")))
+    # A row whose unique values changed comes as a replacement; the others may be updated.
     assert texts(plan(several), Form()) == [
+        "DELETE FROM `d`.`t` WHERE `id` IN (3,4)",
+        f"INSERT {HEAD}(2,'b',2) ON DUPLICATE KEY UPDATE `v`=VALUES(`v`),`n`=VALUES(`n`)",
+        f"INSERT {HEAD}(1,'a',1),(4,'d',4)",
+    ]
+    assert texts(unspread(plan(several)), Form()) == [
         "DELETE FROM `d`.`t` WHERE `id` IN (2,3,4)",
         f"INSERT {HEAD}(1,'a',1),(2,'b',2),(4,'d',4)",
     ]

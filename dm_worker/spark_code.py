@@ -1,0 +1,44 @@
+"""Our code for executors on other machines: one archive that Spark unpacks beside each executor."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+from pyspark import SparkContext
+
+_ROOT = Path(__file__).resolve().parent.parent
+_PACKAGES = ("dm_worker", "pkg")
+#: The folder that the archive becomes in the executor's own folder.
+_UNPACKED = "dm-code"
+
+
+def source_paths(python_path: str) -> list[str]:
+    """Where tasks on this machine import from: what the driver itself uses."""
+    return list(dict.fromkeys([str(_ROOT), *filter(None, python_path.split(os.pathsep))]))
+
+
+def pack_code(archive: Path) -> Path:
+    """Writes our packages into the zip file ``archive``.
+
+    The compiled kernel goes with them: an executor of another platform or Python version does not find it under the
+    file name that it looks for, and uses the Python code.
+    """
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+        for package in _PACKAGES:
+            for pattern in ("*.py", "*.so"):
+                for source in sorted((_ROOT / package).rglob(pattern)):
+                    out.write(source, source.relative_to(_ROOT))
+    return archive
+
+
+def ship_code(context: SparkContext, folder: Path) -> None:
+    """Has every executor, also one that comes later, unpack our code and import it from there.
+
+    Not ``addPyFile``: Python imports no compiled module from within a zip file.
+    """
+    archive = pack_code(folder / "dm-code.zip")
+    context.addArchive(f"{archive}#{_UNPACKED}")
+    assert context._python_includes is not None
+    context._python_includes.append(_UNPACKED)

@@ -1,0 +1,101 @@
+"""What the benchmark makes of its measurements: medians, percentiles, histograms, and whether targets are met. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+
+_BAR = 40
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least ``share`` (0 to 1) of ``values`` do not exceed (nearest rank).
+
+    Raises ValueError for no values, or a share outside 0..1.
+    """
+    if not values or not 0 <= share <= 1:
+        raise ValueError(f"no percentile {share} of {len(values)} values")
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def histogram(values: Sequence[float], bounds: Sequence[float]) -> list[str]:
+    """One line a class: up to each of ``bounds`` (ascending), and one for what lies beyond them all."""
+    edges = [*bounds, math.inf]
+    counts = [0] * len(edges)
+    for value in values:
+        counts[next(i for i, edge in enumerate(edges) if value <= edge)] += 1
+    most = max(counts, default=0) or 1
+    labels = [f"<= {edge:g}" for edge in bounds] + [f"> {bounds[-1]:g}"]
+    return [
+        f"{label:>10} {count:6} {'#' * math.ceil(_BAR * count / most)}".rstrip()
+        for label, count in zip(labels, counts, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured quantity against what it should reach. ``target`` is empty for work without a target."""
+
+    target: str
+    work: str
+    peer: str
+    value: float
+    unit: str
+    reach: float | None = None
+    at_most: bool = False
+
+    @property
+    def met(self) -> bool | None:
+        """None when nothing is asked."""
+        if self.reach is None:
+            return None
+        return self.value <= self.reach if self.at_most else self.value >= self.reach
+
+    def line(self) -> str:
+        sign = "<=" if self.at_most else ">="
+        wanted = "" if self.reach is None else f"{sign} {self.reach:g}{self.unit}"
+        verdict = {None: "", True: "met", False: "NOT met"}[self.met]
+        value = f"{self.value:.2f}{self.unit}"
+        return f"{self.target:4} {self.work:44} {self.peer:34} {value:>10} {wanted:>10}  {verdict}".rstrip()
+
+
+@dataclass
+class Report:
+    """All figures of a benchmark, and the raw measurements behind them."""
+
+    figures: list[Figure] = field(default_factory=list)
+    measurements: list[dict[str, object]] = field(default_factory=list)
+
+    def add(self, figure: Figure) -> None:
+        self.figures.append(figure)
+
+    def measured(self, work: str, who: str, seconds: Sequence[float], rows: int, **more: object) -> None:
+        """Keeps every run's seconds for the JSON file, and prints their median."""
+        self.measurements.append({"work": work, "who": who, "seconds": list(seconds), "rows": rows, **more})
+        middle = statistics.median(seconds)
+        print(f"  {who:36} {middle:8.2f} s {rows / middle:12,.0f} rows/s   of {len(seconds)} run(s)", flush=True)
+
+    def ratio(
+        self,
+        target: str,
+        work: str,
+        peer: str,
+        ours: Sequence[float],
+        theirs: Sequence[float],
+        reach: float | None = None,
+    ) -> None:
+        """How many times faster ours is: medians of seconds, theirs by ours."""
+        self.add(Figure(target, work, peer, statistics.median(theirs) / statistics.median(ours), "x", reach))
+
+    def table(self) -> str:
+        """The summary: targets in their order, the rest behind them."""
+        head = f"{'':4} {'work':44} {'peer':34} {'ratio':>10} {'reach':>10}"
+        ranked = sorted(self.figures, key=lambda one: (not one.target, int(one.target[1:] or 0) if one.target else 0))
+        return "\n".join([head, *(one.line() for one in ranked)])
+
+    def to_json(self) -> str:
+        figures = [{**asdict(one), "met": one.met} for one in self.figures]
+        return json.dumps({"figures": figures, "measurements": self.measurements}, indent=1)

@@ -1,0 +1,144 @@
+"""One statement per row: how DM applies by default, as a peer.
+
+Rows are hashed by key onto 16 connections, 100 statements a transaction; a row whose keys (primary and unique) were
+given to different connections makes all of them finish first. Safe mode is off: INSERT, UPDATE and DELETE by key.
+The statements are rendered before the clock starts: reading and decoding the binlog is not counted, which flatters
+the peer. One thread serves all connections, so that no interpreter lock stands between server and statements.
+"""
+
+from __future__ import annotations
+
+import selectors
+import time
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pkg.binlog import constants as c
+from pkg.binlog.position import Location
+from pkg.mysql.names import qualified, quote
+from pkg.mysql.schema import TableInfo
+from tests.bench.binlog import Tables, end_of_binlog, events
+from tests.bench.workloads import SCHEMA
+from tests.harness.mysql import SQLServer
+from tests.harness.process import HarnessError
+
+CONNECTIONS, PER_TRANSACTION = 16, 100
+_OK, _ERROR = 0x00, 0xFF
+_COM_QUERY = b"\x03"
+
+#: The keys that a statement touches, and the statement.
+Keyed = tuple[tuple[bytes, ...], bytes]
+#: Statements of each connection; all of a round are done before the next one begins.
+Round = list[list[bytes]]
+
+
+def rounds(statements: Iterable[Keyed], connections: int = CONNECTIONS) -> list[Round]:
+    """Deals statements out so that those which share a key keep their order. Pure."""
+    current: Round = [[] for _ in range(connections)]
+    made, owners = [current], dict[bytes, int]()
+    for keys, statement in statements:
+        found = {owners[key] for key in keys if key in owners}
+        if len(found) > 1:
+            current = [[] for _ in range(connections)]
+            made.append(current)
+            owners.clear()
+            found.clear()
+        owner = found.pop() if found else zlib.crc32(keys[0]) % connections
+        owners.update(dict.fromkeys(keys, owner))
+        current[owner].append(statement)
+    return made
+
+
+def statements(source: SQLServer, start: Location) -> list[Keyed]:
+    """Every row change from ``start`` to the end of the binlog as a statement."""
+    tables = Tables(source, SCHEMA)
+    made: list[Keyed] = []
+    for piece in events(source, start, end_of_binlog(source).position):
+        for event in piece:
+            if event.type == c.TABLE_MAP_EVENT:
+                tables.learn(event)
+            elif event.is_rows and (found := tables.of(event)):
+                decoder, info = found
+                made += [_statement(info, before, after) for _, before, after in decoder.images(event.data)]
+    tables.close()
+    return made
+
+
+def _statement(info: TableInfo, before: list[bytes] | None, after: list[bytes] | None) -> Keyed:
+    table = qualified(info.schema, info.name).encode()
+    names = [quote(column.name).encode() for column in info.columns]
+    row_key = info.row_key()
+    assert row_key is not None
+    keys = tuple(dict.fromkeys(key for image in (before, after) if image for key in _keys(info, image)))
+    if before is None:
+        assert after is not None
+        return keys, b"INSERT INTO %b (%b) VALUES (%b)" % (table, b",".join(names), b",".join(after))
+    where = b" AND ".join(b"%b = %b" % (names[i], before[i]) for i in map(info.index_of, row_key.columns))
+    if after is None:
+        return keys, b"DELETE FROM %b WHERE %b LIMIT 1" % (table, where)
+    pairs = b", ".join(b"%b = %b" % pair for pair in zip(names, after, strict=True))
+    return keys, b"UPDATE %b SET %b WHERE %b LIMIT 1" % (table, pairs, where)
+
+
+def _keys(info: TableInfo, image: Sequence[bytes]) -> list[bytes]:
+    return [
+        b"\0".join([info.name.encode(), index.name.encode(), *(image[info.index_of(name)] for name in index.columns)])
+        for index in info.unique_keys
+    ]
+
+
+def packets(texts: Sequence[bytes], per_transaction: int = PER_TRANSACTION) -> list[bytes]:
+    """What one connection sends, one packet after each answer."""
+    sent: list[bytes] = []
+    for i in range(0, len(texts), per_transaction):
+        sent += [b"BEGIN", *texts[i : i + per_transaction], b"COMMIT"]
+    return [(len(text) + 1).to_bytes(3, "little") + b"\0" + _COM_QUERY + text for text in sent]
+
+
+def apply(target: SQLServer, dealt: Sequence[Round]) -> float:
+    """Applies the rounds; seconds. Raises HarnessError when a statement fails."""
+    ready = [[packets(texts) for texts in one] for one in dealt]
+    connections = [_open(target) for _ in range(CONNECTIONS)]
+    start = time.monotonic()
+    for one in ready:
+        _round(connections, one)
+    seconds = time.monotonic() - start
+    for conn in connections:
+        conn.close()
+    return seconds
+
+
+def _open(target: SQLServer) -> Any:
+    conn = target.connect()
+    with conn.cursor() as cursor:
+        cursor.execute("SET SESSION time_zone='+00:00', foreign_key_checks=0, sql_mode='STRICT_TRANS_TABLES'")
+    return conn
+
+
+def _round(connections: Sequence[Any], work: Sequence[Sequence[bytes]]) -> None:
+    with selectors.DefaultSelector() as selector:
+        for conn, sent in zip(connections, work, strict=True):
+            if sent:
+                remaining = iter(sent)
+                sock = conn._sock
+                sock.sendall(next(remaining))
+                selector.register(sock, selectors.EVENT_READ, remaining)
+        while selector.get_map():
+            for key, _ in selector.select():
+                _answered(key.fileobj.recv(65536))  # type: ignore[union-attr]
+                packet = next(key.data, None)
+                if packet is None:
+                    selector.unregister(key.fileobj)
+                else:
+                    key.fileobj.sendall(packet)  # type: ignore[union-attr]
+
+
+def _answered(data: bytes) -> None:
+    """Checks the answer to one statement, which is one small packet."""
+    if len(data) < 7 or len(data) != 4 + int.from_bytes(data[:3], "little"):
+        raise HarnessError(f"not one whole answer to a statement: {data[:200]!r}")
+    if data[4] == _ERROR:
+        raise HarnessError(f"one statement per row: {data[7:].decode(errors='replace')}")
+    if data[4] != _OK:
+        raise HarnessError(f"unexpected answer to a statement: {data[:200]!r}")

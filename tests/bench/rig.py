@@ -1,0 +1,257 @@
+"""What every part of the benchmark runs on: a source, a target, the engine, and one catch-up measured."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from dm_worker.spark import SparkEngine
+from dm_worker.syncer import SyncUnit
+from dm_worker.unit import Unit, UnitOutcome
+from pkg.binlog.position import Location
+from pkg.config.model import (
+    BlockAllowList,
+    DBConfig,
+    LoaderConfig,
+    Meta,
+    MydumperConfig,
+    SubTaskConfig,
+    SyncerConfig,
+    TaskMode,
+)
+from tests.bench import workloads
+from tests.bench.binlog import end_of_binlog
+from tests.bench.figures import Report
+from tests.harness.cputime import cpu_by_kind, spent
+from tests.harness.mysql import MariaDBServer, SQLServer
+from tests.harness.process import HarnessError, wait_until
+from tests.harness.proctree import by_kind
+
+#: Row changes of the catch-up that warms the JVM and the Python workers up.
+WARM_CHANGES = 100_000
+#: A catch-up that takes longer has gone wrong (seconds).
+_PATIENCE = 1800.0
+
+
+def subtask(
+    number: int, source: DBConfig, target: DBConfig, mode: TaskMode, *, threads: int, meta: Meta | None = None
+) -> SubTaskConfig:
+    """The configuration of one task of the benchmark; ``number`` makes its name and replica id its own."""
+    return SubTaskConfig(
+        name=f"bench{number}",
+        source_id="bench",
+        task_mode=mode,
+        from_=source,
+        to=target,
+        flavor="mariadb",
+        server_id=429_496_729 + number,
+        meta=meta,
+        block_allow_list=BlockAllowList(do_dbs=(workloads.SCHEMA,)),
+        mydumper=MydumperConfig(threads=threads, rows=50_000),
+        loader=LoaderConfig(pool_size=threads, dir=str(Path(tempfile.gettempdir()) / f"dm-bench-{source.port}")),
+        syncer=SyncerConfig(worker_count=threads),
+    )
+
+
+@dataclass
+class CatchUp:
+    """One catch-up of ours: wall-clock seconds, and CPU seconds by stage."""
+
+    seconds: float
+    cpu: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Rig:
+    """Servers and engine; ``rows``, ``changes``, ``runs`` and ``threads`` as the command line has them."""
+
+    rows: int
+    changes: int
+    runs: int
+    threads: int
+    report: Report = field(default_factory=Report)
+    engine: SparkEngine = field(default_factory=lambda: SparkEngine(slots=8))
+    source: MariaDBServer = field(default_factory=lambda: MariaDBServer(gtid=True))
+    target: MariaDBServer = field(default_factory=lambda: MariaDBServer(binlog=False))
+    _tasks: int = 0
+    _warm: bool = False
+
+    def start(self) -> None:
+        self.source.start()
+        self.target.start()
+
+    def close(self) -> None:
+        self.engine.close()
+        self.source.cleanup()
+        self.target.cleanup()
+
+    def next_task(self) -> int:
+        self._tasks += 1
+        return self._tasks
+
+    def config(self, mode: TaskMode, *, target: DBConfig | None = None) -> SubTaskConfig:
+        number = self.next_task()
+        return subtask(number, self.source.db_config, target or self.target.db_config, mode, threads=self.threads)
+
+    def durability(self, durable: bool, *servers: SQLServer) -> None:
+        for server in servers or (self.target,):
+            server.execute(f"SET GLOBAL innodb_flush_log_at_trx_commit = {1 if durable else 2}")
+
+    def fresh_source(self, workload: workloads.Workload, rows: int) -> Location:
+        """An upstream with nothing but the workload's tables; where its binlog ends then."""
+        self.source.wipe()
+        self.source.execute("RESET MASTER")
+        workload.prepare(self.source, rows)
+        return end_of_binlog(self.source)
+
+    def warm_up(self) -> None:
+        """Once: a whole catch-up of other rows, so that JVM and Python workers are warm when the clock starts."""
+        if self._warm:
+            return
+        self._warm = True
+        began = time.monotonic()
+        self.engine.context().parallelize(range(self.engine.slots), self.engine.slots).foreach(_import_tasks)
+        workload = workloads.all_workloads()["oltp"]
+        start = self.fresh_source(workload, 20_000)
+        copy_tables(self.source, self.target)
+        workload.write(self.source, 20_000, WARM_CHANGES)
+        self.sync(start)
+        self.check(workload.tables, "warm-up")
+        print(f"warm-up: {time.monotonic() - began:.1f} s, not counted below", flush=True)
+
+    @contextmanager
+    def syncing(self, start: Location, cfg: SubTaskConfig | None = None) -> Iterator[SyncUnit]:
+        """A syncer that runs from ``start``; it is stopped in order at the end. Raises HarnessError when it failed."""
+        meta = Meta(start.position.name, start.position.pos)
+        unit = SyncUnit(replace(cfg or self.config("incremental"), meta=meta), self.engine)
+        outcome: list[UnitOutcome] = []
+        thread = threading.Thread(target=lambda: outcome.append(unit.run()), name="bench-sync")
+        thread.start()
+        try:
+            yield unit
+        finally:
+            unit.stop(graceful=True)
+            thread.join()
+        if outcome[0].errors:
+            raise HarnessError(f"the syncer ended: {outcome[0].errors}")
+
+    def sync(self, start: Location, cfg: SubTaskConfig | None = None) -> CatchUp:
+        """From the unit's start (warm engine) to the checkpoint at the upstream's end."""
+        before = cpu_by_kind(self.stages())
+        begin = time.monotonic()
+        with self.syncing(start, cfg) as unit:
+            wait_synced(unit)
+            seconds = time.monotonic() - begin
+            cpu = spent(before, cpu_by_kind(self.stages()))
+        return CatchUp(seconds, cpu)
+
+    def stages(self) -> dict[str, list[int]]:
+        """The processes that a catch-up keeps busy."""
+        return {**by_kind(os.getpid()), "target": [self.target.pid], "source": [self.source.pid]}
+
+    def check(self, tables: Iterable[str], what: str, other: SQLServer | None = None) -> None:
+        """Raises HarnessError when source and target (or ``other``) differ in a table."""
+        for table in tables:
+            sums = [checksum(server, table) for server in (self.source, other or self.target)]
+            if sums[0] != sums[1]:
+                raise HarnessError(f"{what}: {table} differs between source and target: checksums {sums}")
+
+
+def wait_synced(unit: SyncUnit) -> None:
+    """Until the checkpoint is at the upstream's end. Raises HarnessError when it stops making progress."""
+    last = [0, time.monotonic()]
+
+    def synced() -> bool:
+        status = unit.status()
+        if status.totalRows != last[0]:
+            last[:] = [status.totalRows, time.monotonic()]
+        if time.monotonic() - last[1] > 120:
+            raise HarnessError(f"the syncer has applied nothing for two minutes: {status}")
+        return bool(status.synced)
+
+    wait_until(synced, "the syncer catches up", _PATIENCE, step=0.02)
+
+
+def checksum(server: SQLServer, table: str) -> int:
+    """Of all rows' content, FLOAT and DOUBLE bits included. Raises HarnessError when the table is missing."""
+    value = server.execute(f"CHECKSUM TABLE {table} EXTENDED")[0][1]
+    if value is None:
+        raise HarnessError(f"no table {table} on port {server.port}")
+    return int(value)
+
+
+def copy_tables(source: SQLServer, target: SQLServer) -> None:
+    """Makes the target's tables what the source's are, bit for bit (FLOAT too, which a dump in text loses)."""
+    target.wipe()
+    schema = workloads.SCHEMA
+    target.execute(f"CREATE DATABASE {schema}")
+    for (table,) in source.execute(f"SHOW TABLES FROM {schema}"):
+        name = f"{schema}.{table}"
+        target.execute(source.execute(f"SHOW CREATE TABLE {name}")[0][1].replace("TABLE ", f"TABLE {schema}.", 1))
+        _copy_rows(source, target, name)
+
+
+def _copy_rows(source: SQLServer, target: SQLServer, name: str) -> None:
+    path = source.dir / "rows"
+    path.unlink(missing_ok=True)
+    # A FLOAT read as a number in double precision gives its bits back.
+    columns = [(str(row[0]), str(row[1])) for row in source.execute(f"SHOW COLUMNS FROM {name}")]
+    picked = ", ".join(_exact_text(column, kind) for column, kind in columns)
+    source.execute(f"SELECT {picked} INTO OUTFILE '{path}' CHARACTER SET binary FROM {name}")
+    variables = ", ".join(f"@{column}" if "bit(" in kind else f"`{column}`" for column, kind in columns)
+    bits = ", ".join(f"`{column}` = CAST(@{column} AS UNSIGNED)" for column, kind in columns if "bit(" in kind)
+    target.execute(
+        "SET SESSION sql_mode = ''",
+        f"LOAD DATA INFILE '{path}' INTO TABLE {name} CHARACTER SET binary ({variables})"
+        + (f" SET {bits}" if bits else ""),
+    )
+    path.unlink()
+
+
+def _exact_text(column: str, kind: str) -> str:
+    if kind.startswith("float"):
+        return f"CAST(`{column}` AS DOUBLE)"
+    return f"`{column}` + 0" if kind.startswith("bit(") else f"`{column}`"
+
+
+class Copies:
+    """Keeps a server's tables as they are now, to put them back before every run."""
+
+    def __init__(self, server: SQLServer, tables: Sequence[str]) -> None:
+        self._server = server
+        self._tables = {table: f"keep.t{i}" for i, table in enumerate(tables)}
+        server.execute("CREATE OR REPLACE DATABASE keep")
+        for table, kept in self._tables.items():
+            server.execute(f"CREATE TABLE {kept} LIKE {table}", f"INSERT INTO {kept} SELECT * FROM {table}")
+
+    def restore(self) -> None:
+        for table, kept in self._tables.items():
+            self._server.execute(f"TRUNCATE TABLE {table}", f"INSERT INTO {table} SELECT * FROM {kept}")
+
+
+def cpu_line(cpu: Mapping[str, float], rows: int) -> str:
+    """CPU microseconds per row change, by stage."""
+    parts = [f"{stage} {seconds / rows * 1e6:.1f}" for stage, seconds in cpu.items()]
+    return f"  CPU us/row: {', '.join(parts)}, all {sum(cpu.values()) / rows * 1e6:.1f}"
+
+
+def timed(unit: Unit) -> float:
+    """Seconds of a unit that ends by itself."""
+    start = time.monotonic()
+    outcome = unit.run()
+    if not outcome.finished:
+        raise HarnessError(f"the unit did not finish: {outcome}")
+    return time.monotonic() - start
+
+
+def _import_tasks(_: int) -> None:
+    """Has each of Spark's Python workers start and import what the units' tasks need."""
+    importlib.import_module("dm_worker.syncer.tasks")
+    time.sleep(2)

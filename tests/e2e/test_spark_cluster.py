@@ -1,0 +1,137 @@
+"""The same job on a Spark cluster: executors are killed with -9 in dump, load and sync; nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cluster import Cluster
+from tests.harness.migration import Migration
+from tests.harness.mysql import MariaDBServer
+from tests.harness.process import wait_until
+from tests.harness.proctree import kill_hard
+from tests.harness.spark import SparkCluster
+
+#: Executors' cores, all in all; the dump asks for more threads.
+SLOTS = 4
+KILLS_IN_SYNC = 3
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[tuple[MariaDBServer, MariaDBServer]]:
+    made = (MariaDBServer(gtid=True), MariaDBServer(binlog=False))
+    for server in made:
+        server.start()
+    yield made
+    for server in made:
+        server.cleanup()
+
+
+@pytest.fixture(scope="module")
+def spark_cluster() -> Iterator[SparkCluster]:
+    with SparkCluster(workers=2, cores=SLOTS // 2) as spark:
+        yield spark
+
+
+@pytest.fixture(scope="module")
+def cluster(servers: tuple[MariaDBServer, MariaDBServer], spark_cluster: SparkCluster) -> Iterator[Cluster]:
+    with Cluster(workers=1, worker_extra=spark_cluster.toml(slots=SLOTS)) as cluster:
+        cluster.add_source(servers[0], "source-1", gtid=True)
+        yield cluster
+
+
+def kill_executor(spark: SparkCluster, rng: random.Random) -> None:
+    victim = rng.choice(spark.wait_executors(2))
+    assert kill_hard(victim)
+
+
+class OnSpark(Migration):
+    """Dumps into ``folder``, which all share, in many small files, so that there are many moments to be hit in."""
+
+    folder: str
+
+    def task_text(self) -> str:
+        text = (
+            super()
+            .task_text()
+            .replace("route-rules:", "mydumper-config-name: small, loader-config-name: shared, route-rules:")
+        )
+        return (
+            text + "mydumpers: {small: {threads: 8, rows: 1000, statement-size: 10000}}\n"
+            f"loaders: {{shared: {{pool-size: 4, dir: {self.folder}}}}}\n"
+        )
+
+
+def started(cluster: Cluster, servers: tuple[MariaDBServer, MariaDBServer], name: str, folder: Path) -> OnSpark:
+    migration = OnSpark(cluster, [servers[0]], servers[1], name=name, rows=30_000)
+    migration.folder = f"{folder}/dump"
+    migration.create(seed=7)
+    migration.start_writers()
+    migration.start_task()
+    return migration
+
+
+def finish(migration: OnSpark, spark: SparkCluster) -> None:
+    try:
+        migration.cluster.wait_stage(migration.name, "Running", unit="Sync", seconds=200)
+        migration.stop_writers()
+        migration.cluster.wait_synced(migration.name)
+    except Exception as exc:
+        raise AssertionError(f"{exc}\n{spark.logs()}") from exc
+    finally:
+        migration.abandon()
+    migration.compare()
+
+
+def worker_log(cluster: Cluster) -> str:
+    return (cluster.workers[0].dir / "dm-worker.log").read_text()
+
+
+def test_an_executor_dies_while_dumping(
+    cluster: Cluster, servers: tuple[MariaDBServer, MariaDBServer], spark_cluster: SparkCluster, tmp_path: Path
+) -> None:
+    migration = started(cluster, servers, "indump", tmp_path)
+    try:
+        wait_until(lambda: bool(list(tmp_path.glob("dump.*/.work-*/done.*"))), "the dump's tasks work", 120, step=0.01)
+        kill_executor(spark_cluster, random.Random(1))
+    except BaseException:
+        migration.abandon()
+        raise
+    finish(migration, spark_cluster)
+    log = worker_log(cluster)
+    assert "dump starts again" in log, "the executor died in the middle of the dump"
+    cluster.ok("stop-task", "indump")
+
+
+def test_an_executor_dies_while_loading_and_others_while_replicating(
+    cluster: Cluster, servers: tuple[MariaDBServer, MariaDBServer], spark_cluster: SparkCluster, tmp_path: Path
+) -> None:
+    rng = random.Random(2)
+    migration = started(cluster, servers, "inload", tmp_path)
+    target = servers[1]
+
+    def half_loaded() -> bool:
+        try:
+            rows = target.execute("SELECT COUNT(*), SUM(finished) FROM dm_meta.inload_loader_progress")
+        except Exception:  # noqa: BLE001 - the table comes with the load
+            return False
+        return bool(rows[0][1]) and rows[0][1] < rows[0][0]
+
+    try:
+        wait_until(half_loaded, "some files are loaded", 120, step=0.01)
+        kill_executor(spark_cluster, rng)
+        left = target.execute("SELECT SUM(1 - finished) FROM dm_meta.inload_loader_progress")
+        assert left[0][0] > 0, "the executor died in the middle of the load"
+        cluster.wait_stage("inload", "Running", unit="Sync", seconds=200)
+        for _ in range(KILLS_IN_SYNC):
+            time.sleep(rng.uniform(1, 3))
+            kill_executor(spark_cluster, rng)
+    except BaseException:
+        migration.abandon()
+        raise
+    finish(migration, spark_cluster)
+    cluster.ok("stop-task", "inload")

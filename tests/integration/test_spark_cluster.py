@@ -1,0 +1,204 @@
+"""A standalone Spark cluster with authentication: our code and settings there, and what is said when it can't work.
+
+Each test runs its drivers in processes of their own, because a process has one SparkContext.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.cluster import environment
+from tests.harness.spark import SparkCluster
+
+
+@pytest.fixture(scope="module")
+def spark_cluster() -> Iterator[SparkCluster]:
+    with SparkCluster(workers=2, cores=2) as cluster:
+        yield cluster
+
+
+def driver(
+    cluster: SparkCluster, tmp_path: Path, script: str, conf: Mapping[str, str] | None = None, timeout: float = 30.0
+) -> subprocess.Popen[str]:
+    """Starts ``script`` with an ``engine`` on the cluster; it prints what it finds out as JSON."""
+    settings = {**cluster.conf, **(conf or {})}
+    prelude = (
+        "import json, os, signal, sys, threading, time\n"
+        "from pathlib import Path\n"
+        "from pkg import log\n"
+        "log.setup(level='debug', file='log')\n"
+        "from dm_worker.spark import SparkEngine\n"
+        "from pkg.errors import DMError\n"
+        f"engine = SparkEngine(master={cluster.master.url!r}, slots=4, conf={settings!r},\n"
+        f"                     folder=Path({str(tmp_path)!r}), executor_timeout={timeout})\n"
+        "def fails(action):\n"
+        "    try:\n"
+        "        action()\n"
+        "    except DMError as exc:\n"
+        "        return str(exc)\n"
+        "    return ''\n"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", prelude + script],
+        cwd=tmp_path,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def result(cluster: SparkCluster, process: subprocess.Popen[str]) -> Any:
+    """What the driver printed; nothing else may be printed."""
+    try:
+        out, err = process.communicate(timeout=200)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        err += "\ntimed out"
+    assert process.returncode == 0, f"{out}{err}\n{cluster.logs()}"
+    assert not err
+    return json.loads(out)
+
+
+def test_executors_run_the_shipped_code_also_for_a_new_driver_and_no_secret_is_shown(
+    spark_cluster: SparkCluster, tmp_path: Path
+) -> None:
+    script = (
+        "def look(_):\n"
+        "    import dm_worker.syncer.tasks, pkg, os, sys, time\n"
+        "    time.sleep(1)\n"
+        "    yield os.path.realpath(pkg.__path__[0]), os.path.realpath('.'), 'grpc' in sys.modules\n"
+        "from dm_worker.executors import describe_executor\n"
+        "kernel = next(describe_executor([])).kernel or 'pure Python'\n"
+        "engine_slots = engine.slots\n"
+        "seen = engine.context().parallelize(range(4), 4).mapPartitions(look).collect()\n"
+        "command = Path(f'/proc/{engine.jvm_pid}/cmdline').read_text()\n"
+        "os.kill(engine.jvm_pid, signal.SIGKILL)\n"
+        "while engine.jvm_pid: time.sleep(0.01)\n"
+        "again = engine.context().parallelize(range(4), 4).mapPartitions(look).count()\n"
+        "engine.close()\n"
+        "print(json.dumps([engine_slots, seen, command, again, kernel]))\n"
+    )
+    slots, seen, command, again, kernel = result(spark_cluster, driver(spark_cluster, tmp_path, script))
+    assert (slots, again) == (4, 4)
+    assert all(place == f"{folder}/dm-code/pkg" for place, folder, _ in seen), seen
+    assert len({folder for _, folder, _ in seen}) == 2, "both executors worked"
+    assert not any(grpc for *_, grpc in seen)
+    log = (tmp_path / "log").read_text()
+    assert '["Spark executors"]' in log
+    found = re.findall(r'"Spark executors".*\[kernel="?(.*?)"?\]', log)
+    assert found == [kernel, kernel], "executors use what was compiled for the driver, and say so"
+    assert spark_cluster.secret not in log + command
+    assert [path.name for path in tmp_path.iterdir()] == ["log"], "nothing is left behind"
+
+
+def test_two_workers_share_a_cluster_instead_of_starving_each_other(
+    spark_cluster: SparkCluster, tmp_path: Path
+) -> None:
+    script = "slots = engine.slots\nprint(json.dumps(slots), flush=True)\ntime.sleep(600)\n"
+    first = driver(spark_cluster, tmp_path, script, {"spark.cores.max": "2"})
+    try:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "2\n"
+        # As long as the first one lives, this one gets what is left.
+        script = "slots = engine.slots\nengine.close()\nprint(json.dumps(slots))\n"
+        assert result(spark_cluster, driver(spark_cluster, tmp_path, script)) == 2
+    finally:
+        first.kill()
+        first.communicate()
+    spark_cluster.wait_executors(0)
+
+
+def test_a_cluster_that_cannot_be_used_is_told_with_its_reason(spark_cluster: SparkCluster, tmp_path: Path) -> None:
+    script = "answer = fails(engine.context)\nengine.close()\nprint(json.dumps(answer))\n"
+    faults: dict[str, tuple[dict[str, str], float]] = {
+        "secret": ({"spark.authenticate.secret": "wrong"}, 12),
+        "memory": ({"spark.executor.memory": "64g"}, 12),
+        "python": ({"spark.pyspark.python": "/no/such/python"}, 90),
+    }
+    drivers = {}
+    for name, (conf, timeout) in faults.items():
+        (tmp_path / name).mkdir()
+        drivers[name] = driver(spark_cluster, tmp_path / name, script, conf, timeout)
+    said = {name: str(result(spark_cluster, process)) for name, process in drivers.items()}
+    assert "nothing to run its tasks on" in said["secret"]
+    assert "spark.authenticate.secret" in said["secret"]
+    assert "no executor came within 12 s" in said["memory"]
+    assert "executor-timeout" in said["memory"]
+    assert 'Cannot run program "/no/such/python"' in said["python"]
+    assert "spark.pyspark.python" in said["python"]
+
+
+def test_a_folder_that_only_this_machine_sees_is_refused(spark_cluster: SparkCluster, tmp_path: Path) -> None:
+    """``/proc/self/cwd`` is another folder in every process: just what a path is that is not shared."""
+    shared = tmp_path / "shared"
+    (shared / "x").mkdir(parents=True)
+    (shared / "x" / "f.sql").write_text("1234")
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "f.sql").write_text("1234")
+    script = (
+        "from dm_worker.shared_folder import check_readable, check_writable\n"
+        f"shared, own = Path({str(shared / 'x')!r}), Path('/proc/self/cwd/x')\n"
+        "context = engine.context()\n"
+        "answers = [fails(lambda: check_writable(context, shared, 4)),\n"
+        "    fails(lambda: check_writable(context, own, 4)),\n"
+        "    fails(lambda: check_readable(context, shared, {'f.sql': 4}, 4)),\n"
+        "    fails(lambda: check_readable(context, shared, {'f.sql': 5}, 4)),\n"
+        "    fails(lambda: check_readable(context, own, {'f.sql': 4}, 4))]\n"
+        "engine.close()\n"
+        "print(json.dumps(answers))\n"
+    )
+    answers = result(spark_cluster, driver(spark_cluster, tmp_path, script))
+    good, not_there, found, torn, unread = answers
+    assert (good, found) == ("", "")
+    for message in (not_there, torn, unread):
+        assert "code=32001" in message
+        assert "is not the same for the Spark executor on" in message
+        assert "`dir` of loaders" in message
+    assert "No such file" in not_there
+    assert "f.sql has 4 bytes there and 5 here" in torn
+    assert sorted(path.name for path in (shared / "x").iterdir()) == ["f.sql"], "the proofs are gone"
+
+
+def test_a_restarted_master_that_forgot_us_ends_in_a_new_context(spark_cluster: SparkCluster, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    script = (
+        "context = engine.context()\n"
+        "first = engine.jvm_pid\n"
+        "print('up', flush=True)\n"
+        f"while not Path({str(go)!r}).exists(): time.sleep(0.1)\n"
+        "def slow(_):\n"
+        "    import time; time.sleep(1); yield 1\n"
+        "lost, tries = 0, 0\n"
+        "while engine.jvm_pid == first and tries < 100:\n"
+        "    tries += 1\n"
+        "    try:\n"
+        "        with engine.job_group('g') as context:\n"
+        "            context.parallelize(range(2), 2).mapPartitions(slow).collect()\n"
+        "    except Exception:\n"
+        "        lost += 1\n"
+        "with engine.job_group('g') as context:\n"
+        "    done = context.parallelize(range(4), 4).mapPartitions(slow).sum()\n"
+        "engine.close()\n"
+        "print(json.dumps([lost, done]))\n"
+    )
+    process = driver(spark_cluster, tmp_path, script, timeout=20)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n", spark_cluster.logs()
+    spark_cluster.master.kill()
+    spark_cluster.master.start(wait=False)
+    spark_cluster.wait_executors(0, 120)
+    go.touch()
+    lost, done = result(spark_cluster, process)
+    assert (lost, done) == (1, 4)
+    assert "all Spark executors are lost" in (tmp_path / "log").read_text()
