@@ -150,8 +150,8 @@ def placed(batch: Batch, buckets: int, kernel: ModuleType | None = KERNEL) -> di
     moved = components(tied)
     found: dict[int, list[tuple[int, bytes]]] = {}
     for home, order, data in blocks:
-        for bucket, part in block.resettle(data, home, moved, buckets) if moved else [(home, data)]:
-            found.setdefault(bucket, []).append((order, part))
+        for bucket, settled in block.resettle(data, home, moved, buckets) if moved else [(home, data)]:
+            found.setdefault(bucket, []).append((order, settled))
     return found
 
 
