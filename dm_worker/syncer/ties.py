@@ -72,22 +72,22 @@ def hasher(canons: tuple[Canon, ...], seed: int) -> Hasher:
 
 
 class Pairs:
-    """Collects the pairs of one slice, each once."""
+    """Collects the pairs of one slice."""
 
     def __init__(self) -> None:
         self._found: set[bytes] = set()
+        self._packed: list[bytes] = []
 
     def add(self, row: int, tie: int) -> None:
         self._found.add(PAIR.pack(row, tie))
 
     def extend(self, packed: bytes) -> None:
-        """Adds pairs in their packed form."""
-        size = PAIR.size
-        self._found.update(packed[at : at + size] for at in range(0, len(packed), size))
+        """Adds the pairs of the compiled kernel, which has each once."""
+        self._packed.append(packed)
 
     def packed(self) -> bytes:
-        """All pairs, sorted, so that equal slices give equal bytes."""
-        return b"".join(sorted(self._found))
+        """All pairs; equal slices give equal bytes."""
+        return b"".join((*sorted(self._found), *self._packed))
 
 
 class Binder:
