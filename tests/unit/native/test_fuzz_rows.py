@@ -14,6 +14,7 @@ import pytest
 
 from dm_worker.syncer import scatter, statements
 from dm_worker.syncer.batch import RECORD, Slice, TablePlan
+from dm_worker.syncer.placement import placement_of
 from dm_worker.syncer.statements import Form
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.literals import codec_for
@@ -128,7 +129,7 @@ def test_slices_whose_index_lies_are_errors() -> None:
     shape = Shape((KINDS[6],), (False,), (0,))
     plan = shape.plan(1, 1)
     decoder = scatter.decoder_of(plan)
-    spec = {1: (decoder.readers, decoder.prepare, 1, plan.seed, True, None)}
+    spec = {1: (decoder.readers, decoder.prepare, 1, placement_of(KERNEL, plan))}
     event = build.rows(23, 1, shape.image([bytes(4)]))
     for size in (len(event) + 1, 2**31, 2**32 - 1):
         with pytest.raises(ValueError):
