@@ -67,7 +67,8 @@ def random_shape(random_: random.Random) -> Shape:
     from_ = random_.choice((KINDS, CALM))
     kinds = tuple(random_.choice(from_) for _ in range(random_.randrange(1, 12)))
     key = tuple(random_.sample(range(len(kinds)), random_.randrange(0, min(3, len(kinds)) + 1)))
-    return Shape(kinds, tuple(random_.random() < 0.4 for _ in kinds), key)
+    # Keys of real tables have no NULLs.
+    return Shape(kinds, tuple(i not in key and random_.random() < 0.4 for i in range(len(kinds))), key)
 
 
 def random_row(random_: random.Random, shape: Shape) -> bytes:
