@@ -27,19 +27,20 @@ _NATIVE = load("sqlscan")
 LEAST_BYTES = 8 << 10
 MOST_BYTES = 16 << 20
 #: Forms of literals as pkg/native/sqlscan.c numbers them.
-NULL, INTEGER, FOUR_DIGITS, FRACTION, EXPONENT, STRING, BINARY = (1 << n for n in range(7))
-_WHOLE = INTEGER | FOUR_DIGITS | STRING
+NULL, INTEGER, FOUR_DIGITS, FRACTION, EXPONENT, STRING, BINARY, EMPTY = (1 << n for n in range(8))
+_TEXT = STRING | EMPTY
+_WHOLE = INTEGER | FOUR_DIGITS | _TEXT
 #: What is stored alike as a literal and as text. The text 0 is the year 2000; a member of an ENUM may be called 1; a
 #: DECIMAL rounds a literal with an exponent as a DOUBLE.
 _LIKE_TEXT = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), _WHOLE),
     "decimal": _WHOLE | FRACTION,
     **dict.fromkeys(("float", "double"), _WHOLE | FRACTION | EXPONENT),
-    "year": FOUR_DIGITS | STRING,
+    "year": FOUR_DIGITS | _TEXT,
     **dict.fromkeys(
         ("date", "datetime", "timestamp", "time", "char", "varchar", "tinytext", "text", "mediumtext", "longtext",
          "enum", "set", "uuid", "inet6", "inet4"),
-        STRING,
+        _TEXT,
     ),
 }  # fmt: skip
 _BINARY_TYPES = frozenset(
@@ -65,7 +66,7 @@ def types_of(columns: Sequence[Column], forms: bytes, *, raw: bool) -> list[byte
         if form & NULL and not column.nullable:
             return None
         if column.type_name in _BINARY_TYPES:
-            allowed, kind = BINARY | (STRING if raw else 0), BYTES
+            allowed, kind = BINARY | EMPTY | (STRING if raw else 0), BYTES
         else:
             allowed, kind = _LIKE_TEXT.get(column.type_name, 0), TEXT
         if form & ~(allowed | NULL):

@@ -109,7 +109,7 @@ static PyObject *statement_end(PyObject *Py_UNUSED(module), PyObject *args)
 /* -- the values of INSERT statements ------------------------------------------------------------------------------ */
 
 /* The forms of literals; dm_worker.loader.bulk knows them by the same numbers. */
-enum { IS_NULL = 1, INTEGER = 2, FOUR_DIGITS = 4, FRACTION = 8, EXPONENT = 16, STRING = 32, BINARY = 64 };
+enum { IS_NULL = 1, INTEGER = 2, FOUR_DIGITS = 4, FRACTION = 8, EXPONENT = 16, STRING = 32, BINARY = 64, EMPTY = 128 };
 
 /* A number is never written with more; DECIMAL(65,30) has them all. Beyond, an SQL literal is rounded, text is not. */
 #define MOST_DIGITS 65
@@ -222,7 +222,7 @@ static int put_string(Values *v)
     put_size(size_at, (size_t)(out - first), most);
     v->out = out;
     v->at = stop + 1;
-    return STRING;
+    return most ? STRING : EMPTY;
 }
 
 static int hex_digit(unsigned char byte)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pymysql
 import pytest
 from pymysql.connections import Connection
 
+from dm_worker.dumper.metadata import dump_dir
 from dm_worker.loader import bulk
 from dm_worker.loader.bulk import BulkRows, Targets
 from dm_worker.loader.progress import begin_load, progress_table
@@ -149,9 +151,9 @@ def _load(target: MariaDBServer, cfg: SubTaskConfig, name: str, table: str) -> F
     return reports[0]
 
 
-def _fill(server: MariaDBServer, rows: int) -> dict[str, str]:
-    """A table d.t of all types."""
-    columns = {**COMMON_COLUMNS, **MARIADB_COLUMNS}
+def _fill(server: MariaDBServer, rows: int, without: tuple[str, ...]) -> dict[str, str]:
+    """A table d.t of all types but some."""
+    columns = {name: kind for name, kind in (COMMON_COLUMNS | MARIADB_COLUMNS).items() if kind not in without}
     fields = ", ".join(f"{name} {kind}" for name, kind in columns.items())
     server.execute("CREATE DATABASE d", f"CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, {fields})")
     written = {name: kind for name, kind in columns.items() if not name.startswith("gen")}
@@ -169,6 +171,7 @@ def _dump(tool: str, server: MariaDBServer, cfg: SubTaskConfig, spark: SparkEngi
     address = ["-h", "127.0.0.1", "-P", str(server.port), "-u", "root"]
     if tool == "own":
         dump(cfg, spark)
+        shutil.copytree(dump_dir(cfg), folder, dirs_exist_ok=True)
         return [path.name for path in folder.glob("d.t.0*.sql")]
     folder.mkdir(parents=True)
     if tool == "mydumper":
@@ -185,7 +188,8 @@ def test_a_table_of_all_types_is_the_same_in_bulk_and_by_inserts(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, executed: list[bytes], tool: str,
 ) -> None:  # fmt: skip
-    columns = _fill(mariadb_upstream, 60)
+    # The server itself refuses these as text after SET NAMES binary.
+    columns = _fill(mariadb_upstream, 30, ("UUID", "INET6", "INET4") if tool == "mydumper" else ())
     cfg = config(mariadb_upstream, target, tmp_path, extra_args="-s 1000000")
     names = _dump(tool, mariadb_upstream, cfg, spark)
     create = mariadb_upstream.execute("SHOW CREATE TABLE d.t")[0][1]
@@ -202,7 +206,7 @@ def test_a_table_of_all_types_is_the_same_in_bulk_and_by_inserts(
         f"HEX(CAST({value} AS BINARY)) <=> HEX(CAST({value.replace('a.', 'b.')} AS BINARY))"
         for value in (f"a.{name}*1e0" if kind.startswith("FLOAT") else f"a.{name}" for name, kind in columns.items())
     )
-    assert target.execute(f"SELECT COUNT(*) FROM d.bulk a JOIN d.plain b USING (id) WHERE {same}") == [(60,)]
+    assert target.execute(f"SELECT COUNT(*) FROM d.bulk a JOIN d.plain b USING (id) WHERE {same}") == [(30,)]
     if tool == "own":
         assert contents(target, "d.bulk") == contents(mariadb_upstream, "d.t")
 
@@ -257,7 +261,7 @@ def test_a_session_that_reads_literals_otherwise_gets_inserts(
     target: MariaDBServer, tmp_path: Path, executed: list[bytes], head: str
 ) -> None:
     cfg = config(target, target, tmp_path)
-    target.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(60))")
+    target.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(200))")
     rows = [f"({n},'{'é' * 30}\\\\')" for n in range(1000)]
     assert _load(target, cfg, _file(cfg, rows, head), "t").error is None
     assert not executed
