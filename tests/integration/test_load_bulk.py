@@ -200,7 +200,8 @@ def test_a_table_of_all_types_is_the_same_in_bulk_and_by_inserts(
         for name in names:
             report = _load(target, cfg, name, table)
             assert report.error is None, str(report.error)
-        assert bool(executed) == (table == "bulk")
+        # Raw bytes among text are left to INSERT.
+        assert bool(executed) == (table == "bulk" and tool != "mariadb-dump")
         executed.clear()
     same = " AND ".join(
         f"HEX(CAST({value} AS BINARY)) <=> HEX(CAST({value.replace('a.', 'b.')} AS BINARY))"
