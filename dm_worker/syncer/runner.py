@@ -20,6 +20,7 @@ from dm_worker.syncer.located import between, located
 from dm_worker.syncer.planner import Statement
 from dm_worker.syncer.protocol import DDL, Progress, Sequencer
 from dm_worker.syncer.schema_source import SchemaSource
+from dm_worker.syncer.shipping import shipped
 from pkg.binlog.position import Location
 from pkg.errors import DMError
 from pkg.log import get_logger
@@ -166,9 +167,12 @@ class BatchRunner:
 
     def _job(self, batch: Batch, job: tasks.Job, *, small: bool) -> list[BucketResult]:
         try:
-            with self._engine.job_group(self._group, "syncer batch") as context:
+            with (
+                self._engine.job_group(self._group, "syncer batch") as context,
+                shipped(batch.slices, self._engine.shared_folder) as slices,
+            ):
                 partitions = max(1, min(job.buckets, self._engine.slots))
-                outcomes = tasks.run(context, batch, job, small=small, partitions=partitions)
+                outcomes = tasks.run(context, slices, job, small=small, partitions=partitions)
         except (Py4JError, PySparkException) as exc:
             raise tasks.died(exc) from exc
         error = tasks.first_error(outcomes)

@@ -19,10 +19,11 @@ from pyspark.core.broadcast import Broadcast
 
 from dm_worker.syncer import block
 from dm_worker.syncer.apply import TargetSpec, apply_bucket
-from dm_worker.syncer.batch import Batch, BucketResult, Slice, TablePlan, Ticket
+from dm_worker.syncer.batch import BucketResult, TablePlan, Ticket
 from dm_worker.syncer.combine import Rule, combine
 from dm_worker.syncer.compact import ImpossibleChange
 from dm_worker.syncer.scatter import scatter
+from dm_worker.syncer.shipping import Shipment, opened
 from dm_worker.syncer.statements import rule_of
 from dm_worker.syncer.ties import Pairs, components
 from pkg import errors
@@ -57,13 +58,12 @@ class Job:
         return self.target.form.safe
 
 
-def run(context: SparkContext, batch: Batch, job: Job, *, small: bool, partitions: int) -> list[Outcome]:
-    """Applies the batch; returns what each bucket did, or the errors that kept it from doing so."""
+def run(context: SparkContext, slices: list[Shipment], job: Job, *, small: bool, partitions: int) -> list[Outcome]:
+    """Applies a batch; returns what each bucket did, or the errors that kept it from doing so."""
     if small:
-        rdd = context.parallelize([batch.slices], 1)
+        rdd = context.parallelize([slices], 1)
         return list(rdd.mapPartitions(partial(_small, job)).collect())
-    slices = context.parallelize(batch.slices, len(batch.slices))
-    blocks = slices.mapPartitions(partial(_scatter, job))
+    blocks = context.parallelize(slices, len(slices)).mapPartitions(partial(_scatter, job))
     if not job.tied:
         return list(blocks.partitionBy(partitions, _by_bucket).mapPartitions(partial(_gather, job)).collect())
     blocks.persist(StorageLevel.MEMORY_AND_DISK)
@@ -113,7 +113,7 @@ def _settled(
     yield from ((there, (order, part)) for there, part in block.resettle(data, bucket, moved, buckets))
 
 
-def _small(job: Job, groups: Iterable[list[Slice]]) -> Iterator[Outcome]:
+def _small(job: Job, groups: Iterable[list[Shipment]]) -> Iterator[Outcome]:
     """All of a batch in one task."""
     found = [placed for slices in groups for placed in _scatter(job, slices)]
     moved = components(content[1] for bucket, content in found if bucket == PAIRS and not isinstance(content, DMError))
@@ -127,9 +127,9 @@ def _small(job: Job, groups: Iterable[list[Slice]]) -> Iterator[Outcome]:
     yield from _apply_all(job, blocks)
 
 
-def _scatter(job: Job, slices: Iterable[Slice]) -> Iterator[Block]:
+def _scatter(job: Job, slices: Iterable[Shipment]) -> Iterator[Block]:
     """Decodes slices and packs the rows of each bucket."""
-    for part in slices:
+    for part in map(opened, slices):
         pairs = Pairs()
         try:
             for bucket, data in scatter(part, job.plans, job.buckets, safe=job.safe, pairs=pairs):
