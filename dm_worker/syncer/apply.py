@@ -164,6 +164,8 @@ class _BucketWriter:
                 continue
             if not _POOL.may_load(address, plan.target):
                 continue
+            if plan.numbered and not self._writer.loads_side_by_side:
+                continue
             # An upsert is loaded as a replacement. Where a trigger would tell them apart, it stays an upsert.
             if kind == INSERT_ROWS or statements.replaces(plan, kind, form) or not self._has_triggers(plan):
                 found.add((number, kind))

@@ -34,7 +34,8 @@ class TablePlan:
     UPDATE, because the target has further unique keys whose values rows may swap; with ``ties``, only for rows whose
     values in them changed.
     ``extra_columns``: the target has columns that the upstream lacks.
-    ``loadable``: LOAD DATA reads the rows' literals as an INSERT does.
+    ``loadable``: LOAD DATA reads the rows' literals as an INSERT does. ``numbered``: the target's table has an
+    AUTO_INCREMENT column.
     ``matchers`` are SQL templates, one per written column, that compare the target's column with a literal exactly.
     """
 
@@ -54,6 +55,7 @@ class TablePlan:
     rewrite_existing: bool = False
     extra_columns: bool = False
     loadable: bool = False
+    numbered: bool = False
     canons: tuple[Canon, ...] = ()
     ties: tuple[Tie, ...] = ()
     family: str = ""

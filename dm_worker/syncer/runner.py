@@ -20,7 +20,7 @@ from dm_worker.syncer.located import between, located
 from dm_worker.syncer.planner import Statement
 from dm_worker.syncer.protocol import DDL, Progress, Sequencer
 from dm_worker.syncer.schema_source import SchemaSource
-from dm_worker.syncer.shipping import shipped
+from dm_worker.syncer.shipping import store_in
 from pkg.binlog.position import Location
 from pkg.errors import DMError
 from pkg.log import get_logger
@@ -169,10 +169,10 @@ class BatchRunner:
         try:
             with (
                 self._engine.job_group(self._group, "syncer batch") as context,
-                shipped(batch.slices, self._engine.shared_folder) as slices,
+                store_in(self._engine.shared_folder) as store,
             ):
                 partitions = max(1, min(job.buckets, self._engine.slots))
-                outcomes = tasks.run(context, slices, job, small=small, partitions=partitions)
+                outcomes = tasks.run(context, batch.slices, store, job, small=small, partitions=partitions)
         except (Py4JError, PySparkException) as exc:
             raise tasks.died(exc) from exc
         error = tasks.first_error(outcomes)

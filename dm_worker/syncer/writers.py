@@ -31,7 +31,15 @@ ALONE = 60.0
 TRUST = 60.0
 #: For so long (seconds) no rows are loaded into a table that did not take them exactly.
 UNLOADABLE = 600.0
-_VARIABLES = ("log_bin", "binlog_format", "max_allowed_packet", "local_infile", "wsrep_on", "version")
+_VARIABLES = (
+    "log_bin",
+    "binlog_format",
+    "max_allowed_packet",
+    "local_infile",
+    "wsrep_on",
+    "version",
+    "innodb_autoinc_lock_mode",
+)
 
 Address = tuple[DBConfig, tuple[tuple[str, str], ...]]
 
@@ -39,11 +47,12 @@ Address = tuple[DBConfig, tuple[tuple[str, str], ...]]
 @dataclass(slots=True)
 class Writer:
     """A connection. ``most_bytes``: what the server takes as one statement. ``loads``: LOAD DATA LOCAL is possible and
-    keeps to the transaction."""
+    keeps to the transaction. ``loads_side_by_side``: loads into one AUTO_INCREMENT table do not wait for each other."""
 
     conn: Connection[Any]
     most_bytes: int
     loads: bool
+    loads_side_by_side: bool
 
 
 class Pool:
@@ -130,7 +139,9 @@ def open_writer(config: DBConfig, session: Mapping[str, str]) -> Writer:
         conn.commit()
     except (pymysql.Error, OSError) as exc:
         raise classify(exc, scope="downstream", statement="SET SESSION TRANSACTION …") from exc
-    return Writer(conn, int(found.get("max_allowed_packet", 0)) or config.max_allowed_packet, loads(found))
+    most_bytes = int(found.get("max_allowed_packet", 0)) or config.max_allowed_packet
+    # In the other modes InnoDB locks the table for a load, whether or not the rows bring their numbers.
+    return Writer(conn, most_bytes, loads(found), found.get("innodb_autoinc_lock_mode") == "2")
 
 
 def loads(variables: Mapping[str, str]) -> bool:
