@@ -637,8 +637,8 @@ class Planner:
 
     def _roll_back_to(self, savepoint: Savepoint | None) -> None:
         """The rows since ``savepoint`` never came to be."""
-        if self._tape.rows < self._cut_at:
-            # Undone before the transaction was cut.
+        if self._tape.rows < self._cut_at or (self._undecided and self._overflown):
+            # Undone before the transaction was cut, or given up already.
             return
         if savepoint is None or savepoint.rows_events < self._cut_at:
             raise self._unsupported(

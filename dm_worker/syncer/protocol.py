@@ -143,7 +143,6 @@ class Sequencer:
             epoch=self.epoch,
             fingerprint=fingerprint,
             safe=last.safe or not same,
-            prepared=self._prepared,
         )
         return self._open
 

@@ -182,12 +182,42 @@ def test_savepoints_inside_of_prepared_transactions_are_obeyed_once(
         assert tags(play(log, planner_at(start(), {}), cuts=cuts, chunk=chunk)) == wanted
 
 
+@pytest.mark.parametrize("one_phase", [False, True])
+@pytest.mark.parametrize("chunk", [1, 2, 5])
+def test_savepoints_of_a_transaction_that_no_batch_holds_are_obeyed_once(one_phase: bool, chunk: int) -> None:
+    """Its rows are given up and read again, and the stream breaks on both ways."""
+    log = XaLog(mariadb=False)
+    log.gtid(0)
+    log.query(b"XA START " + log.xid(1))
+    for before, undone in (([0], [1]), ([2, 3, 4, 5, 6, 7], [8]), ([9], [10, 11])):
+        log._rows(before)
+        log.query(b"SAVEPOINT `a`")
+        log._rows(undone)
+        log.query(b"ROLLBACK TO `a`")
+    log._rows([12])
+    log.query(b"XA END " + log.xid(1))
+    log.add(c.XA_PREPARE_EVENT, bytes([one_phase]) + struct.pack("<III", 1, 1, 0) + b"\1")
+    log.plain([20])
+    if not one_phase:
+        log.end(1, b"COMMIT")
+    wanted = [0, 2, 3, 4, 5, 6, 7, 9, 12]
+    wanted = [*wanted, 20] if one_phase else [20, *wanted]
+    length = len(log.events) // chunk
+    for first in range(1, length):
+        for second in range(1, length, 3):
+            cuts = [first, second, second, 2]
+            assert tags(play(log, planner_at(start(), {}, events=6), cuts=cuts, chunk=chunk)) == wanted, cuts
+
+
 @settings(max_examples=150)
-@given(scripts(), st.integers(3, 9))
+@given(scripts(), st.integers(3, 9), st.sampled_from([2, 5, 400_000]))
 def test_every_batch_is_planned_again_alike_and_the_rest_follows_from_what_is_durable(
-    script: tuple[XaLog, list[int]], events: int
+    script: tuple[XaLog, list[int]], events: int, events_after: int
 ) -> None:
-    """After a kill the planner knows the range and what waited at its start, and has nothing in memory."""
+    """After a kill the planner knows the range and what waited at its start, and has nothing in memory.
+
+    Its limits are others, when the configuration is.
+    """
     log, wanted = script
     given_out = play(log, planner_at(start(), {}, events=events))
     assert tags(given_out) == wanted
@@ -196,7 +226,7 @@ def test_every_batch_is_planned_again_alike_and_the_rest_follows_from_what_is_du
     for item, after in zip(given_out, ends(given_out), strict=True):
         if isinstance(item, Batch):
             shared = Prepared(place[1])
-            limits = Limits(batch_events=events)
+            limits = Limits(batch_events=events_after)
             again = Planner(place[0], resolve, limits=limits, until=item.end, tape=PythonTape(), prepared=shared)
             redone = play(log, again)
             assert tags(redone) == tags([item])
