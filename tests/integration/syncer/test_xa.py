@@ -44,8 +44,11 @@ def test_prepared_transactions_come_to_be_at_their_commit_also_after_restarts_of
         prepare(upstream, "'short'", "INSERT INTO d.k VALUES (3, 'c')")
         upstream.execute("INSERT INTO d.t VALUES (10, 'x')", "CREATE TABLE d.other (id INT)", "FLUSH BINARY LOGS")
         upstream.execute("XA COMMIT 'short'", "INSERT INTO d.k VALUES (3, 'd')")
+        undone = ("SAVEPOINT s", "INSERT INTO d.k VALUES (8, 'h')", "ROLLBACK TO s")
+        prepare(upstream, "'undone'", "INSERT INTO d.k VALUES (7, 'g')", *undone)
+        upstream.execute("XA COMMIT 'undone'")
         run.wait_synced(upstream)
-        assert rows(target, "d.k") == [(3, "c"), (3, "d")]
+        assert rows(target, "d.k") == [(3, "c"), (3, "d"), (7, "g")]
         run.stop()
     assert waiting(target) == ["010000000161", "070000000200FF62"]
     # Table ids begin anew: those of the prepared rows may stand for other tables by now.
