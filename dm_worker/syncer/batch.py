@@ -5,11 +5,12 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from dm_worker.syncer.canon import Canon
 from dm_worker.syncer.ties import Tie
+from dm_worker.syncer.xa import Waiting
 from pkg.binlog.position import Location
 from pkg.mysql.schema import Column
 
@@ -112,7 +113,8 @@ class Slice:
 class Batch:
     """A range of the binlog to be applied as one. ``start`` and ``end`` are where it begins and what follows it.
 
-    ``commit_time`` is the upstream's commit time (unix seconds) of the oldest transaction in it.
+    ``commit_time`` is the upstream's commit time (unix seconds) of the oldest transaction in it. ``prepared`` are
+    the XA transactions that wait for their XA COMMIT at ``end``.
     """
 
     start: Location
@@ -125,6 +127,7 @@ class Batch:
     transactions: int = 0
     safe: bool = False
     inside_transaction: bool = False
+    prepared: Waiting = field(default_factory=dict)
 
     def fingerprint(self, buckets: int, settings: bytes = b"") -> str:
         """A digest of the batch's planning. A batch done again under another digest may fall into other buckets."""

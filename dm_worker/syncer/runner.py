@@ -17,7 +17,7 @@ from dm_worker.syncer.batch_policy import BatchPolicy
 from dm_worker.syncer.checkpoint import MetaStore
 from dm_worker.syncer.ddl_barrier import DDLBarrier
 from dm_worker.syncer.located import between, located
-from dm_worker.syncer.planner import Statement
+from dm_worker.syncer.planner import Advance, Statement
 from dm_worker.syncer.protocol import DDL, Progress, Sequencer
 from dm_worker.syncer.schema_source import SchemaSource
 from dm_worker.syncer.shipping import store_in
@@ -102,7 +102,7 @@ class BatchRunner:
             results = self._run(batch, intent, small=small)
         except DMError as exc:
             raise located(exc, between(batch.start, batch.end)) from exc
-        self._sequencer.done()
+        self._sequencer.done(batch.prepared)
         seconds = time.monotonic() - began
         self._policy.observe(batch.size, small=small, seconds=seconds)
         log.debug(
@@ -118,9 +118,9 @@ class BatchRunner:
         self.total_rows += sum(result.changes for result in results)
         self.statements += sum(result.statements for result in results)
 
-    def advance(self, location: Location) -> None:
-        """Only filtered events up to ``location``."""
-        self._write(self._sequencer.idle(location))
+    def advance(self, item: Advance) -> None:
+        """Only filtered events up to its location."""
+        self._write(self._sequencer.idle(item.location, item.prepared))
 
     def flush(self) -> None:
         """Makes durable that all so far is applied."""
