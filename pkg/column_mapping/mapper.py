@@ -1,7 +1,7 @@
 """Which columns of a table are mapped, and how: rules in, one compiled mapping per table out.
 
-Table-level rules go before schema-level ones, as with routes. Several rules of the deciding level may match one table as
-long as each has a target column of its own.
+Table-level rules go before schema-level ones, as with routes. Several rules of the deciding level may match one table
+as long as each has a target column of its own.
 """
 
 from __future__ import annotations
@@ -191,8 +191,9 @@ class _Compiler:
                 "Correct the rule's arguments, or take the table out of its patterns.",
             )
         if int(number) >= 1 << bits:
+            most = (1 << bits) - 1
             raise self._error(
-                f"the number {number} of the {kind} name {name!r} is too large: {bits} bits hold up to {(1 << bits) - 1}",
+                f"the number {number} of the {kind} name {name!r} is too large: {bits} bits hold up to {most}",
                 "Give some shards a rule of their own with another instance id and another prefix.",
             )
         return int(number)
@@ -213,8 +214,8 @@ def collisions(
     """Pairs of upstream tables that ``partition id`` does not keep apart although they merge.
 
     ``mapped`` gives source-id, target table and mapping of each upstream table. Two tables of one target whose mapped
-    columns get the same bits (``t`` and ``t_0``, ``t_1`` and ``t_01``, two sources with one instance id) would overwrite
-    each other's rows. Each table is in one pair at most, with the first that has its bits.
+    columns get the same bits (``t`` and ``t_0``, ``t_1`` and ``t_01``, two sources with one instance id) would
+    overwrite each other's rows. Each table is in one pair at most, with the first that has its bits.
     """
     first: dict[tuple[tuple[str, str], str, int], tuple[str, TableMapping]] = {}
     found = []

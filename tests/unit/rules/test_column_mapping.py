@@ -100,9 +100,10 @@ def test_a_value_beyond_44_bits_is_refused_and_named(value: int | str | bytes) -
     literal = (
         b"%d" % value if isinstance(value, int) else b"'%b'" % (value if isinstance(value, bytes) else value.encode())
     )
-    for run in (lambda: mapping.transforms[0].value(value), lambda: mapping.transforms[0].literal(literal)):
+    (transform,) = mapping.transforms
+    for literal_form in (False, True):
         with pytest.raises(DMError) as caught:
-            run()
+            transform.literal(literal) if literal_form else transform.value(value)
         assert caught.value.code == 36033
         text = value.decode() if isinstance(value, bytes) else str(value)
         for part in ("`schema_2`.`table_3`", "`id`", text, str(VALUE_LIMIT - 1)):
