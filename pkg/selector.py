@@ -120,6 +120,16 @@ def _parse(pattern: str) -> tuple[list[int | frozenset[int] | None], bool]:
     return steps, False
 
 
+def check_wildcard(pattern: str) -> None:
+    """For rules that take wildcards alone; raises ``ValueError`` for one that is not valid or meant as a regex."""
+    if pattern.startswith(REGEX_MARK):
+        raise ValueError(
+            f"pattern {pattern!r} is a regular expression, which only routes and the block-allow-list take"
+            f" (for a name that begins with {REGEX_MARK} write [{REGEX_MARK}])"
+        )
+    _parse(pattern)
+
+
 def _parse_class(body: bytes, pattern: str) -> frozenset[int]:
     negated = len(body) > 1 and body[0] == ord("!")
     members: set[int] = set()

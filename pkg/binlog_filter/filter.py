@@ -12,7 +12,7 @@ from pkg.binlog_filter.events import DELETE, EVENT_TYPES, GROUPS, INSERT, UPDATE
 from pkg.config.model import BinlogFilterRule
 from pkg.config.program import nearest
 from pkg.name_regex import compile_name_regex
-from pkg.selector import CACHE_SIZE, Selector
+from pkg.selector import CACHE_SIZE, Selector, check_wildcard
 
 Action = Literal["do", "ignore", "error"]
 _ACTIONS: dict[str, Action] = {"do": "do", "ignore": "ignore", "error": "error"}
@@ -94,10 +94,7 @@ class BinlogEventFilter:
         self._selector: Selector[tuple[tuple[int, _Compiled], ...]] = Selector(case_sensitive)
         for group in groups.values():
             rule = group[0][1].rule
-            try:
-                self._selector.insert(rule.schema_pattern, rule.table_pattern, tuple(group))
-            except ValueError as exc:
-                raise _invalid(rule, str(exc)) from exc
+            self._selector.insert(rule.schema_pattern, rule.table_pattern, tuple(group))
         self._rows: dict[tuple[str, str], RowDecisions] = {}
 
     def rules_for(self, schema: str, table: str = "") -> tuple[BinlogFilterRule, ...]:
@@ -186,6 +183,11 @@ def rule_problem(rule: BinlogFilterRule) -> Problem | None:
         return Problem("action", f"action {rule.action!r} is not valid", "Set action to Do, Ignore or Error.")
     if not rule.schema_pattern:
         return Problem("schema-pattern", "schema-pattern is missing", 'Use "*" for all schemas.')
+    for key, pattern in (("schema-pattern", rule.schema_pattern), ("table-pattern", rule.table_pattern)):
+        try:
+            check_wildcard(pattern)
+        except ValueError as exc:
+            return Problem(key, str(exc))
     problem = _event_problem(rule.events) or _pattern_problem(rule.sql_pattern)
     if problem is not None or rule.events:
         return problem

@@ -16,7 +16,7 @@ from pkg.column_mapping.transforms import Affix, PartitionId, Place, Transform, 
 from pkg.config.model import ColumnMappingRule
 from pkg.config.program import nearest
 from pkg.mysql.schema import Column
-from pkg.selector import Selector
+from pkg.selector import Selector, check_wildcard
 
 PARTITION_ID = "partition id"
 ADD_PREFIX = "add prefix"
@@ -82,10 +82,7 @@ class ColumnMapper:
         self._selector: Selector[tuple[ColumnMappingRule, ...]] = Selector(case_sensitive)
         for group in groups.values():
             _check_group(group)
-            try:
-                self._selector.insert(group[0].schema_pattern, group[0].table_pattern, tuple(group))
-            except ValueError as exc:
-                raise _invalid(group[0], str(exc)) from exc
+            self._selector.insert(group[0].schema_pattern, group[0].table_pattern, tuple(group))
 
     def rules_for(self, schema: str, table: str) -> tuple[ColumnMappingRule, ...]:
         """The rules that decide for the table."""
@@ -242,6 +239,11 @@ def rule_problem(rule: ColumnMappingRule) -> tuple[str, str, str] | None:
     """The key at fault, what is wrong and what to do; ``None`` for a valid rule."""
     if not rule.schema_pattern:
         return "schema-pattern", "schema-pattern is missing", 'Use "*" for all schemas.'
+    for key, pattern in (("schema-pattern", rule.schema_pattern), ("table-pattern", rule.table_pattern)):
+        try:
+            check_wildcard(pattern)
+        except ValueError as exc:
+            return key, str(exc), _CHECK_RULES
     if not rule.target_column:
         return "target-column", "target-column is missing", "Name the column that takes the value."
     expression = rule.expression.lower()
