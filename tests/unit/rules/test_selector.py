@@ -90,6 +90,8 @@ def test_inserting_after_a_look_up_is_seen() -> None:
     assert selector.match("db", "t").all == ()
     selector.insert("db", "t", 1)
     assert selector.match("db", "t").all == (1,)
+    selector.insert("d?", "t", 2)
+    assert selector.match("db", "t").all == (1, 2)
 
 
 def test_pickles_with_the_longest_names() -> None:
@@ -149,9 +151,10 @@ def test_both_levels_match_like_every_rule_asked_by_itself(
     asked_schema, asked_table = (schema, table) if case_sensitive else (schema.lower(), table.lower())
     for i, (outer, inner) in enumerate(rules):
         texts = ["".join(level[0]) + ("*" if level[1] else "") if level else "" for level in (outer, inner)]
+        # The pieces are lower case: upper-case patterns have to mean the same when case does not count.
+        schema_pattern, table_pattern = texts if case_sensitive else (text.upper() for text in texts)
         try:
-            # The pieces are lower case: upper-case patterns have to mean the same when case does not count.
-            selector.insert(*(text if case_sensitive else text.upper() for text in texts), i)
+            selector.insert(schema_pattern, table_pattern, i)
         except DuplicatePatternError:
             continue
         if not oracle(*outer, asked_schema):
