@@ -11,6 +11,9 @@ from __future__ import annotations
 import marshal
 import struct
 from collections.abc import Iterable, Iterator, Mapping
+from types import ModuleType
+
+from pkg.binlog.rows import KERNEL
 
 #: Row changes that the block stands for.
 HEADER = struct.Struct("<I")
@@ -102,11 +105,17 @@ def rows_at(data: bytes, at: int, count: int) -> tuple[list[OrderedRow], int]:
     return rows, at
 
 
-def resettle(data: bytes, home: int, moved: Mapping[int, int], buckets: int) -> list[tuple[int, bytes]]:
+def resettle(
+    data: bytes, home: int, moved: Mapping[int, int], buckets: int, kernel: ModuleType | None = KERNEL
+) -> list[tuple[int, bytes]]:
     """The block of bucket ``home`` again, as (bucket, block), with its records where ``moved`` puts them.
 
-    ``moved`` maps row hashes to those that place their rows instead; other rows stay.
+    ``moved`` maps row hashes to those that place their rows instead; other rows stay. ``kernel``: the compiled row
+    kernel, None for the Python code.
     """
+    if kernel is not None:
+        settled: list[tuple[int, bytes]] = kernel.resettle(data, home, moved, buckets)
+        return settled
     found: dict[int, list[bytes]] = {}
     at, end = HEADER.size, len(data)
     while at < end:

@@ -11,9 +11,9 @@ from types import ModuleType
 from dm_worker.syncer import block, compact
 from dm_worker.syncer.batch import COMPACT, Slice, TablePlan
 from dm_worker.syncer.block import OrderedRow
-from dm_worker.syncer.canon import EXACT
 from dm_worker.syncer.compact import DELETE, INSERT, UPDATE, Change, ImpossibleChange
 from dm_worker.syncer.located import located
+from dm_worker.syncer.placement import placement_of
 from dm_worker.syncer.ties import Binder, Hasher, Pairs, hasher
 from pkg.binlog.cursor import MALFORMED
 from pkg.binlog.events import event_from_bytes
@@ -46,15 +46,14 @@ def scatter(
     decoders = {number: decoder_of(plan, kernel) for number, plan in used.items()}
     placed: Sections = {}
     compacted = {number: plan for number, plan in used.items() if plan.mode == COMPACT}
-    tied = {number: plan for number, plan in compacted.items() if plan.ties}
-    free = {number: plan for number, plan in compacted.items() if not plan.ties}
     if kernel is None:
-        readers = {number: _Reader(decoders[number].changes) for number in free}
-        changes = _compacted(part, free, readers, buckets, placed, safe=safe)
+        readers = {
+            number: _TiedReader(plan, decoders[number], pairs) if plan.ties else _Reader(decoders[number].changes)
+            for number, plan in compacted.items()
+        }
+        changes = _compacted(part, compacted, readers, buckets, placed, safe=safe)
     else:
-        changes = _compacted_natively(kernel, part, free, decoders, buckets, placed, safe=safe)
-    bound = {number: _TiedReader(plan, decoders[number], pairs) for number, plan in tied.items()}
-    changes += _compacted(part, tied, bound, buckets, placed, safe=safe)
+        changes = _compacted_natively(kernel, part, compacted, decoders, buckets, placed, pairs, safe=safe)
     changes += _ordered(part, used, decoders, buckets, placed, pairs)
     blocks = []
     for bucket in sorted(placed):
@@ -211,6 +210,7 @@ def _compacted_natively(
     decoders: Mapping[int, RowDecoder],
     buckets: int,
     placed: Sections,
+    pairs: Pairs,
     *,
     safe: bool,
 ) -> int:
@@ -218,16 +218,14 @@ def _compacted_natively(
     specs = {
         number: (
             *(decoders[number].readers, decoders[number].prepare),
-            *(plan.target_number, plan.seed, plan.spread),
-            # The kernel knows the exact forms alone.
-            None if all(canon.kind == EXACT for canon in plan.canons) else _hash_of(plan),
+            *(plan.target_number, placement_of(kernel, plan)),
         )
         for number, plan in plans.items()
     }
     if not specs:
         return 0
     try:
-        changes, sections = kernel.scatter(part.data, part.index, specs, buckets, safe)
+        changes, sections, packed = kernel.scatter(part.data, part.index, specs, buckets, safe)
     except kernel.EventError as exc:
         event, cause = exc.args
         place = _Place(part, plans)
@@ -240,6 +238,7 @@ def _compacted_natively(
             raise cause from None
     for bucket, found in sections.items():
         placed.setdefault(bucket, []).append(found)
+    pairs.extend(packed)
     count: int = changes
     return count
 

@@ -18,8 +18,10 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import ModuleType
 
 from dm_worker.syncer.canon import ANY, EXACT, NULL, Canon, Make, maker, split_literals
+from pkg.binlog.rows import KERNEL
 from pkg.mysql.schema import ForeignKey
 
 #: Row hash, tie hash.
@@ -70,17 +72,22 @@ def hasher(canons: tuple[Canon, ...], seed: int) -> Hasher:
 
 
 class Pairs:
-    """Collects the pairs of one slice, each once."""
+    """Collects the pairs of one slice."""
 
     def __init__(self) -> None:
         self._found: set[bytes] = set()
+        self._packed: list[bytes] = []
 
     def add(self, row: int, tie: int) -> None:
         self._found.add(PAIR.pack(row, tie))
 
+    def extend(self, packed: bytes) -> None:
+        """Adds the pairs of the compiled kernel, which has each once."""
+        self._packed.append(packed)
+
     def packed(self) -> bytes:
-        """All pairs, sorted, so that equal slices give equal bytes."""
-        return b"".join(sorted(self._found))
+        """All pairs; equal slices give equal bytes."""
+        return b"".join((*sorted(self._found), *self._packed))
 
 
 class Binder:
@@ -116,12 +123,15 @@ class Binder:
         return changes
 
 
-def components(packed: Iterable[bytes]) -> dict[int, int]:
+def components(packed: Iterable[bytes], kernel: ModuleType | None = KERNEL) -> dict[int, int]:
     """Row hash → representative of its component, for the rows of components with two rows or more.
 
     ``packed`` are :data:`PAIR` records. The representative is the smallest row hash, so that the answer depends on
-    the set of pairs alone.
+    the set of pairs alone. ``kernel``: the compiled row kernel, None for the Python code.
     """
+    if kernel is not None:
+        found: dict[int, int] = kernel.components(*packed)
+        return found
     parent: dict[int, int] = {}
     first: dict[int, int] = {}
 

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 #: Statements, and bytes of statements, that may be on their way without an answer. What runs for nothing behind a
 #: statement that fails is bounded by them.
-AHEAD = 16
+AHEAD = 64
 BYTES_AHEAD = 4 * 1024 * 1024
 #: One packet of the protocol holds less than this; longer commands need several.
 _PACKET = (1 << 24) - 1

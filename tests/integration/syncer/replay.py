@@ -36,6 +36,15 @@ _AGAIN = (1205, 1213)
 _FOLDINGS: dict[tuple[int, str], Folding | None] = {}
 
 
+class Pieces(Limits):
+    """Slices of ``slice_bytes``, however small the batch is."""
+
+    __slots__ = ()
+
+    def piece(self, batch: int) -> int:
+        return self.slice_bytes
+
+
 class Structures:
     """In place of a schema source: the upstream's tables don't change here."""
 
@@ -60,7 +69,7 @@ class Replay:
         buckets: int = 8,
         foreign_keys: bool = False,
         compact: bool = True,
-        slice_bytes: int = 2000,
+        slice_bytes: int = 500,
         kernel: ModuleType | None = KERNEL,
     ) -> None:
         self._upstream = upstream
@@ -92,7 +101,7 @@ class Replay:
     def catch_up(self) -> list[Batch]:
         """Applies all that the upstream wrote since the last call; returns the batches."""
         end = here(self._upstream)
-        planner = Planner(self._start, self._registry.resolve, limits=Limits(slice_bytes=self._slice_bytes))
+        planner = Planner(self._start, self._registry.resolve, limits=Pieces(slice_bytes=self._slice_bytes))
         events = events_between(self._upstream, self._start, end.position)
         assert planner.feed(events) == len(events)
         planner.close()

@@ -9,8 +9,8 @@ import pytest
 
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer.batch_policy import BatchPolicy, Budget
-from dm_worker.syncer.planner import Limits
 from tests.harness.mysql import SQLServer
+from tests.integration.syncer.replay import Pieces
 from tests.integration.syncer.support import assert_equal, running, subtask
 from tests.integration.syncer.test_conflicts import FAMILY, SEED, Table, family_change, transactions
 
@@ -19,7 +19,7 @@ from tests.integration.syncer.test_conflicts import FAMILY, SEED, Table, family_
 def test_conflicts_end_right_in_small_and_large_batches(
     mariadb_upstream: SQLServer, target: SQLServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch, small: bool
 ) -> None:
-    monkeypatch.setattr(Budget, "limits", lambda *_: Limits(slice_bytes=2000))
+    monkeypatch.setattr(Budget, "limits", lambda *_: Pieces(slice_bytes=500))
     monkeypatch.setattr(BatchPolicy, "is_small", lambda *_: small)
     chance = random.Random(SEED)
     tables = [Table(chance, f"t{n}") for n in range(3)]
