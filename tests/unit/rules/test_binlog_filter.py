@@ -90,6 +90,15 @@ def test_statements_are_searched_for_patterns_without_case_and_anchors() -> None
     assert action(only, "insert") == "do"
 
 
+def test_patterns_that_operators_write_for_re2() -> None:
+    written = (r"^ALTER\s+TABLE[\s\S]*ADD\s+PARTITION", r"^(?i:analyze) table .*$", r"\bfoo\b", r"[[:digit:]]{3}")
+    rules = [rule("Ignore", sql=written)]
+    for sql in ("alter table t\n ADD PARTITION (x)", "ANALYZE TABLE t", "drop table foo", "drop table t123"):
+        assert action(rules, "alter table", sql) == "ignore", sql
+    for sql in ("alter table t\n DROP PARTITION x", "drop table food", "drop table t12"):
+        assert action(rules, "alter table", sql) == "do", sql
+
+
 def test_a_statement_that_can_not_be_parsed_needs_a_rule_for_all_schemas() -> None:
     rules = [rule("Ignore", sql=("odd",), table="")]
     assert action(rules, "", "ODD STATEMENT", "", "") == "do"
@@ -111,6 +120,23 @@ def test_rules_with_the_same_patterns_are_all_asked() -> None:
     assert rows.refused == {"update"}
     assert not rows.takes_all
     assert BinlogEventFilter(rules, True).rows("db1", "t1").refused == set()
+
+
+def test_rules_of_one_level_keep_their_order_whatever_patterns_they_share() -> None:
+    rules = [rule("Ignore", "insert"), rule("Ignore", "insert", table="*"), rule("Error", "delete")]
+    rules += [rule("Ignore", "delete", table="*")]
+    chosen = BinlogEventFilter(rules, True)
+    assert chosen.rules_for("db1", "t1") == tuple(rules)
+    assert chosen.rules_for("db1", "x") == (rules[1], rules[3])
+    assert chosen.rows("db1", "t1").refused == {"delete"}
+
+
+def test_decisions_that_are_remembered_do_not_travel() -> None:
+    chosen = BinlogEventFilter([rule("Ignore", "insert")], True)
+    size = len(pickle.dumps(chosen))
+    for i in range(50):
+        assert chosen.rows("db1", f"t{i}").ignored == {"insert"}
+    assert len(pickle.dumps(chosen)) == size
 
 
 def test_a_refusal_names_rule_table_statement_and_place() -> None:

@@ -83,6 +83,8 @@ def test_both_levels_match_in_order_of_insertion() -> None:
     assert found.schema_level == ("c", "d")
     assert found.table_level == ("a", "b", "e")
     assert selector.match("db").all == ("c", "d")
+    selector.insert("db", "*", "f")
+    assert selector.match("db").all == ("c", "d"), "a statement on the schema is not one on any of its tables"
 
 
 def test_inserting_after_a_look_up_is_seen() -> None:
@@ -131,7 +133,7 @@ def test_many_patterns_in_one_trie_match_like_each_alone(patterns: list[tuple[li
     assert list(selector.match("s", name).table_level) == expected
 
 
-LEVEL = st.tuples(st.lists(PIECES, min_size=1, max_size=3), st.booleans())
+LEVEL = st.tuples(st.lists(PIECES, max_size=3), st.booleans()).filter(lambda level: level != ([], False))
 
 
 @given(
