@@ -15,8 +15,8 @@ import pytest
 from dm_worker.syncer.batch import RECORD
 from pkg import native
 from tests.unit.binlog import build
+from tests.unit.native.shapes import KINDS
 from tests.unit.native.test_scan import Writer
-from tests.unit.native.shapes import KINDS, Shape
 
 testcapi: Any = pytest.importorskip("_testcapi")
 rows: Any = native.load("rows")
@@ -42,9 +42,7 @@ def slow_program() -> tuple[object, ...]:
 
 
 def images(numbers: range) -> bytes:
-    return b"".join(
-        b"\0" + struct.pack("<i", n) + b"\5it's%d" % (n % 10) + struct.pack("<i", n % 7) for n in numbers
-    )
+    return b"".join(b"\0" + struct.pack("<i", n) + b"\5it's%d" % (n % 10) + struct.pack("<i", n % 7) for n in numbers)
 
 
 def scattered() -> object:
