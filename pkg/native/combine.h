@@ -65,8 +65,8 @@ static int merge_states(Combine *self, uint32_t target, uint32_t count, const ui
     for (uint32_t i = 0; i < count; i++) {
         if (end - p < STATE_SIZE)
             return torn_block("half a state");
-        uint32_t plan = (uint32_t)little_endian(p, 4), key = (uint32_t)little_endian(p + 9, 4);
-        uint32_t values = (uint32_t)little_endian(p + 13, 4);
+        uint32_t plan = get32(p), key = get32(p + 9);
+        uint32_t values = get32(p + 13);
         uint8_t state = p[4];
         p += STATE_SIZE;
         if (state >= STATE_COUNT || (uint64_t)(end - p) < (uint64_t)key + values)
@@ -85,7 +85,7 @@ static int skip_rows(uint32_t count, const uint8_t **at, const uint8_t *end)
     for (uint32_t i = 0; i < count; i++) {
         if (end - p < ROW_SIZE)
             return torn_block("half a row");
-        size_t size = little_endian(p + 17, 4);
+        size_t size = get32(p + 17);
         p += ROW_SIZE;
         if ((size_t)(end - p) < size)
             return torn_block("a row beyond the end");
@@ -104,12 +104,12 @@ static int merge_block(Combine *self, Py_ssize_t number, PyObject *block)
     const uint8_t *start = (const uint8_t *)PyBytes_AS_STRING(block), *p = start, *end = p + PyBytes_GET_SIZE(block);
     if (end - p < 4)
         return torn_block("no header");
-    self->changes += little_endian(p, 4);
+    self->changes += get32(p);
     p += 4;
     while (p < end) {
         if (end - p < SECTION_SIZE)
             return torn_block("half a section's head");
-        uint32_t target = (uint32_t)little_endian(p, 4), count = (uint32_t)little_endian(p + 5, 4);
+        uint32_t target = get32(p), count = get32(p + 5);
         uint8_t kind = p[4];
         p += SECTION_SIZE;
         if (kind == 0) {

@@ -2,7 +2,11 @@
 #ifndef DM_FOLD_H
 #define DM_FOLD_H
 
-#include "buffer.h"
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "map.h"
 
 enum { INSERT, UPDATE, DELETE };
 enum { INSERTED, UPDATED, DELETED, REPLACED, GONE, STATE_COUNT };

@@ -29,14 +29,6 @@ typedef struct {
 
 static PyObject *event_error;
 
-static void put32(unsigned char *out, uint32_t value)
-{
-    out[0] = (unsigned char)value;
-    out[1] = (unsigned char)(value >> 8);
-    out[2] = (unsigned char)(value >> 16);
-    out[3] = (unsigned char)(value >> 24);
-}
-
 /* -- events ---------------------------------------------------------------------------------------------------- */
 
 /* Whether all ``count`` columns are there. */
@@ -347,12 +339,12 @@ static int scatter_slice(Scatter *self, PyObject *data, PyObject *index)
         return -1;
     }
     for (size_t n = 0; n < count; n++, record += RECORD_SIZE) {
-        size_t size = little_endian(record + 4, 4);
+        size_t size = get32(record + 4);
         if (size > left) {
             PyErr_SetString(PyExc_ValueError, "the index of a slice goes beyond its data");
             return -1;
         }
-        int64_t plan = map_find(&self->by_number, little_endian(record, 4));
+        int64_t plan = map_find(&self->by_number, get32(record));
         if (plan >= 0 && scatter_event(self, &self->plans[plan], event, size) < 0) {
             raise_event_error(n);
             return -1;
@@ -391,7 +383,7 @@ typedef struct {
     unsigned char *out;
 } Section;
 
-static int by_size(const void *one, const void *other)
+static int ascending(const void *one, const void *other)
 {
     uint32_t a = *(const uint32_t *)one, b = *(const uint32_t *)other;
     return (a > b) - (a < b);
@@ -405,7 +397,7 @@ static uint32_t *sorted_targets(const Scatter *self, Map *ranks, size_t *count)
         return (uint32_t *)PyErr_NoMemory();
     for (size_t i = 0; i < self->plan_count; i++)
         targets[i] = self->plans[i].target;
-    qsort(targets, self->plan_count, sizeof *targets, by_size);
+    qsort(targets, self->plan_count, sizeof *targets, ascending);
     *count = 0;
     for (size_t i = 0; i < self->plan_count; i++) {
         if (*count && targets[*count - 1] == targets[i])
@@ -568,13 +560,13 @@ static PyObject *rows_scatter(PyObject *Py_UNUSED(module), PyObject *args)
                                (Py_ssize_t)self.pairs.size);
     map_free(&self.by_number);
     map_free(&self.pair_numbers);
-    PyMem_Free(self.pairs.data);
-    PyMem_Free(self.literal.data);
-    PyMem_Free(self.canonical.data);
+    buffer_free(&self.pairs);
+    buffer_free(&self.literal);
+    buffer_free(&self.canonical);
     states_free(&self.states);
     PyMem_Free(self.plans);
     PyMem_Free(self.values);
-    PyMem_Free(self.arena.data);
+    buffer_free(&self.arena);
     return result;
 }
 
