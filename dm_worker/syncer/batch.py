@@ -128,7 +128,8 @@ class Batch:
         """A digest of the batch's planning. A batch done again under another digest may fall into other buckets."""
         digest = blake2b(settings, digest_size=16)
         digest.update(b"%d" % buckets)
-        for rule in sorted(plan.fingerprint() for plan in self.plans.values()):
+        # A plan may be there twice, made before and after the upstream opened its table again.
+        for rule in sorted({plan.fingerprint() for plan in self.plans.values()}):
             digest.update(rule)
         return digest.hexdigest()
 
