@@ -70,7 +70,17 @@ class TablePlan:
         """What decides which bucket a row falls into and what is written there; equal across runs when unchanged."""
         rule = (self.source, self.target, self.mode, self.key_names, self.write_names, self.spread)
         placement = (self.canons, self.ties, self.family)
-        return repr((rule, self.rewrite_existing, self.columns, placement)).encode()
+        return repr((rule, self.rewrite_existing, self.extra_columns, self.columns, placement)).encode()
+
+    @property
+    def binds(self) -> bool:
+        """Whether rows of different keys may belong into one bucket."""
+        return bool(self.ties) or self.moves_rows
+
+    @property
+    def moves_rows(self) -> bool:
+        """Whether an update that changes the key moves the row, with what only the target knows of it."""
+        return self.mode == ORDERED and self.spread and (bool(self.ties) or self.extra_columns)
 
 
 @dataclass(frozen=True, slots=True)

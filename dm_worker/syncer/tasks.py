@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pyspark import SparkContext, StorageLevel
@@ -19,10 +19,10 @@ from pyspark.core.broadcast import Broadcast
 
 from dm_worker.syncer import block
 from dm_worker.syncer.apply import TargetSpec, apply_bucket
-from dm_worker.syncer.batch import Batch, BucketResult, Slice, TablePlan, Ticket
+from dm_worker.syncer.batch import ORDERED, Batch, BucketResult, Slice, TablePlan, Ticket
 from dm_worker.syncer.combine import Rule, combine
 from dm_worker.syncer.compact import ImpossibleChange
-from dm_worker.syncer.scatter import scatter
+from dm_worker.syncer.scatter import KeysMoved, scatter
 from dm_worker.syncer.statements import rule_of
 from dm_worker.syncer.ties import Pairs, components
 from pkg import errors
@@ -31,10 +31,12 @@ from pkg.errors import DMError
 #: Buckets that are written at the same time by one task.
 WRITERS = 4
 
-Outcome = BucketResult | DMError
+#: Why no bucket may write.
+Failure = DMError | KeysMoved
+Outcome = BucketResult | Failure
 #: (bucket, (slice order, block)), or (bucket, error) for every bucket when a slice can't be decoded. What ties the
 #: rows of a slice stands like a block under the bucket ``PAIRS``.
-Block = tuple[int, tuple[int, bytes] | DMError]
+Block = tuple[int, tuple[int, bytes] | Failure]
 PAIRS = -1
 
 
@@ -50,15 +52,36 @@ class Job:
     @property
     def tied(self) -> bool:
         """Whether rows of different keys may belong into one bucket."""
-        return any(plan.ties for plan in self.plans.values())
+        return any(plan.binds for plan in self.plans.values())
 
     @property
     def safe(self) -> bool:
         return self.target.form.safe
 
+    def in_order(self, targets: frozenset[int]) -> Job:
+        """The job with all rows of these target tables in their order."""
+        plans = {
+            number: replace(plan, mode=ORDERED) if plan.target_number in targets else plan
+            for number, plan in self.plans.items()
+        }
+        return replace(self, plans=plans)
+
 
 def run(context: SparkContext, batch: Batch, job: Job, *, small: bool, partitions: int) -> list[Outcome]:
-    """Applies the batch; returns what each bucket did, or the errors that kept it from doing so."""
+    """Applies the batch; returns what each bucket did, or the errors that kept it from doing so.
+
+    Tables whose rows turn out to be moved (``KeysMoved``) keep their order: the batch begins anew, when no bucket has
+    written yet. The batch alone decides that, so a batch done again after a crash falls into the same buckets.
+    """
+    while True:
+        outcomes = _run(context, batch, job, small=small, partitions=partitions)
+        moved = frozenset[int]().union(*(found.targets for found in outcomes if isinstance(found, KeysMoved)))
+        if not moved:
+            return outcomes
+        job = job.in_order(moved)
+
+
+def _run(context: SparkContext, batch: Batch, job: Job, *, small: bool, partitions: int) -> list[Outcome]:
     if small:
         rdd = context.parallelize([batch.slices], 1)
         return list(rdd.mapPartitions(partial(_small, job)).collect())
@@ -69,10 +92,10 @@ def run(context: SparkContext, batch: Batch, job: Job, *, small: bool, partition
     blocks.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         found = blocks.mapPartitions(_pairs_of).collect()
-        failed = [content for content in found if isinstance(content, DMError)]
+        failed = [content for content in found if isinstance(content, Failure)]
         if failed:
             return list(failed)
-        moved = components(content[1] for content in found if not isinstance(content, DMError))
+        moved = components(content[1] for content in found if not isinstance(content, Failure))
         shared = context.broadcast(moved)
         settled = blocks.mapPartitions(partial(_settle, job, shared))
         outcomes = list(settled.partitionBy(partitions, _by_bucket).mapPartitions(partial(_gather, job)).collect())
@@ -86,12 +109,12 @@ def _by_bucket(bucket: int) -> int:
     return bucket
 
 
-def _pairs_of(blocks: Iterable[Block]) -> Iterator[tuple[int, bytes] | DMError]:
+def _pairs_of(blocks: Iterable[Block]) -> Iterator[tuple[int, bytes] | Failure]:
     """What ties the rows of a partition's slices, or the first error of each."""
     for bucket, content in blocks:
-        if bucket == PAIRS or isinstance(content, DMError):
+        if bucket == PAIRS or isinstance(content, Failure):
             yield content
-        if isinstance(content, DMError):
+        if isinstance(content, Failure):
             return
 
 
@@ -104,9 +127,9 @@ def _settle(job: Job, moved: Broadcast[dict[int, int]], blocks: Iterable[Block])
 
 
 def _settled(
-    bucket: int, content: tuple[int, bytes] | DMError, moved: Mapping[int, int], buckets: int
+    bucket: int, content: tuple[int, bytes] | Failure, moved: Mapping[int, int], buckets: int
 ) -> Iterator[Block]:
-    if isinstance(content, DMError) or not moved:
+    if isinstance(content, Failure) or not moved:
         yield bucket, content
         return
     order, data = content
@@ -116,11 +139,11 @@ def _settled(
 def _small(job: Job, groups: Iterable[list[Slice]]) -> Iterator[Outcome]:
     """All of a batch in one task."""
     found = [placed for slices in groups for placed in _scatter(job, slices)]
-    moved = components(content[1] for bucket, content in found if bucket == PAIRS and not isinstance(content, DMError))
+    moved = components(content[1] for bucket, content in found if bucket == PAIRS and not isinstance(content, Failure))
     blocks: dict[int, list[tuple[int, bytes]]] = {}
     for home, data in found:
         for bucket, content in _settled(home, data, moved, job.buckets) if home != PAIRS else ():
-            if isinstance(content, DMError):
+            if isinstance(content, Failure):
                 yield content
                 return
             blocks.setdefault(bucket, []).append(content)
@@ -136,7 +159,7 @@ def _scatter(job: Job, slices: Iterable[Slice]) -> Iterator[Block]:
                 yield bucket, (part.order, data)
             if job.tied:
                 yield PAIRS, (part.order, pairs.packed())
-        except DMError as exc:
+        except (DMError, KeysMoved) as exc:
             # No bucket may write a batch that is not whole.
             yield from ((bucket, exc) for bucket in range(job.buckets))
 
@@ -145,7 +168,7 @@ def _gather(job: Job, blocks: Iterable[Block]) -> Iterator[Outcome]:
     """Applies the buckets of one partition."""
     buckets: dict[int, list[tuple[int, bytes]]] = {}
     for bucket, content in blocks:
-        if isinstance(content, DMError):
+        if isinstance(content, Failure):
             yield content
             return
         buckets.setdefault(bucket, []).append(content)

@@ -13,6 +13,7 @@ typedef struct {
     PyObject *prepare; /* (event) → (data, operation, start): for all that is not an ordinary event */
     Placement *placement;
     uint32_t number, target;
+    int moved; /* an update changed a key */
 } Plan;
 
 typedef struct {
@@ -151,6 +152,7 @@ static int scatter_update(Scatter *self, const Plan *plan, const Value *before, 
     self->arena.size = start;
     if (same)
         return scatter_put(self, plan, UPDATE, after);
+    self->plans[plan - self->plans].moved = 1;
     return scatter_delete(self, plan, before) < 0 ? -1 : scatter_put(self, plan, INSERT, after);
 }
 
@@ -492,6 +494,19 @@ static PyObject *scatter_blocks(Scatter *self, uint32_t buckets)
     return blocks;
 }
 
+/* The numbers of the plans without ties whose updates changed keys. */
+static PyObject *moved_plans(const Scatter *self)
+{
+    PyObject *found = PyList_New(0);
+    for (size_t i = 0; found != NULL && i < self->plan_count; i++) {
+        PyObject *number = self->plans[i].moved ? PyLong_FromUnsignedLong(self->plans[i].number) : NULL;
+        if (self->plans[i].moved && (number == NULL || PyList_Append(found, number) < 0))
+            Py_CLEAR(found);
+        Py_XDECREF(number);
+    }
+    return found;
+}
+
 /* -- the call -------------------------------------------------------------------------------------------------- */
 
 static int plan_from(Plan *plan, PyObject *number, PyObject *spec)
@@ -563,9 +578,12 @@ static PyObject *rows_scatter(PyObject *Py_UNUSED(module), PyObject *args)
     Scatter self;
     if (scatter_start(&self, plans, safe) == 0 && scatter_slice(&self, data, index) == 0)
         blocks = scatter_blocks(&self, buckets);
-    if (blocks != NULL)
-        result = Py_BuildValue("(KNy#)", (unsigned long long)self.changes, blocks, (const char *)self.pairs.data,
-                               (Py_ssize_t)self.pairs.size);
+    PyObject *moved = blocks ? moved_plans(&self) : NULL;
+    if (moved != NULL)
+        result = Py_BuildValue("(KOy#O)", (unsigned long long)self.changes, blocks, (const char *)self.pairs.data,
+                               (Py_ssize_t)self.pairs.size, moved);
+    Py_XDECREF(blocks);
+    Py_XDECREF(moved);
     map_free(&self.by_number);
     map_free(&self.pair_numbers);
     PyMem_Free(self.pairs.data);

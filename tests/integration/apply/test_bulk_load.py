@@ -112,7 +112,11 @@ def test_loaded_rows_are_those_that_an_insert_writes_on_mysql(mysql_target: MySQ
     ("definition", "bad", "number"),
     [
         ("(id INT PRIMARY KEY, v INT UNIQUE)", b"7", 1062),
-        ("(id INT, v INT, PRIMARY KEY (id, v)) PARTITION BY RANGE (v) (PARTITION p VALUES LESS THAN (3000))", b"4000", 1526),
+        (
+            "(id INT, v INT, PRIMARY KEY (id, v)) PARTITION BY RANGE (v) (PARTITION p VALUES LESS THAN (3000))",
+            b"4000",
+            1526,
+        ),
     ],
 )
 def test_rows_that_mysql_skips_without_a_warning_are_an_error(

@@ -375,7 +375,7 @@ def test_new_shape_may_ask_for_a_batch_of_its_own() -> None:
 
 
 def test_unfinished_range_is_planned_under_one_rule_though_a_later_table_changed_it() -> None:
-    # The first run knew the rule from tables before the range. Under two rules, changes of one key fall into two buckets.
+    # The first run knew the rule from tables before the range. Under two, changes of one key fall into two buckets.
     log = Log()
     log.transaction([1, 2])
     log.query(b"BEGIN")
