@@ -25,7 +25,8 @@ ORDERED = "ordered"
 class TablePlan:
     """How the rows of one upstream table shape are decoded and where they are written.
 
-    ``number`` names the plan within one run of the unit, ``target_number`` its target table. ``key`` and ``write``
+    ``number`` names the plan within one run of the unit, ``target_number`` its target table, ``source_number`` its
+    upstream table. ``key`` and ``write``
     are indexes into ``columns`` (the upstream structure); ``key`` is empty for a table without a usable key.
     ``spread`` tells that rows are placed by their key, in the canonical forms ``canons`` (one per key column);
     otherwise the whole target table is one bucket. ``ties`` put rows that conflict by other keys into one bucket.
@@ -57,6 +58,7 @@ class TablePlan:
     canons: tuple[Canon, ...] = ()
     ties: tuple[Tie, ...] = ()
     family: str = ""
+    source_number: int = 0
 
     @property
     def seed(self) -> int:

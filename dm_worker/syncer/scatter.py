@@ -174,7 +174,8 @@ class _Place:
             yield
         except ImpossibleChange as exc:
             plan = self._plans[self.plan]
-            raise located(exc.to_error(plan.target, plan.source), str(self)) from exc
+            other = self._plans[exc.other_plan].source
+            raise located(exc.to_error(plan.target, plan.source, other), str(self)) from exc
         except DMError as exc:
             raise located(exc, str(self)) from exc
 
@@ -200,11 +201,12 @@ def _compacted(
     }
     place = _Place(part, plans)
     absorb = compact.absorb
+    sources = {number: plan.source_number for number, plan in plans.items()}
     with place.located():
         for data, place.plan, place.position in part.events():
             entry = wanted.get(place.plan)
             if entry is not None:
-                absorb(entry[1], place.plan, entry[0](data), safe=safe)
+                absorb(entry[1], place.plan, entry[0](data), safe=safe, sources=sources)
     for target in sorted(states):
         _place_states(target, states[target], plans, buckets, placed)
     return sum(reader.rows for reader in readers.values())
@@ -239,7 +241,7 @@ def _compacted_natively(
     specs = {
         number: (
             *(decoders[number].readers, decoders[number].prepare),
-            *(plan.target_number, placement_of(kernel, plan)),
+            *(plan.target_number, plan.source_number, placement_of(kernel, plan)),
         )
         for number, plan in plans.items()
     }

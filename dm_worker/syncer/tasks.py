@@ -192,7 +192,7 @@ def _apply(job: Job, rules: Mapping[int, Rule], bucket: int, packed: list[tuple[
         return apply_bucket(job.target, job.ticket, bucket, content, job.plans)
     except ImpossibleChange as exc:
         plan = job.plans[exc.plan]
-        return exc.to_error(plan.target, plan.source)
+        return exc.to_error(plan.target, plan.source, job.plans[exc.other_plan].source)
     except DMError as exc:
         return exc
 

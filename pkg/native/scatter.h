@@ -12,7 +12,7 @@ typedef struct {
     Readers *readers;
     PyObject *prepare; /* (event) → (data, operation, start): for all that is not an ordinary event */
     Placement *placement;
-    uint32_t number, target;
+    uint32_t number, target, source;
     int moved; /* an update changed a key */
 } Plan;
 
@@ -102,7 +102,10 @@ static int fold_change(Scatter *self, const Plan *plan, int op, Span key, Span v
     size_t place = states_place(states, self->arena.data, hash, plan->target, key);
     if (states->places[place]) {
         self->arena.size = keep;
-        return entry_step(states, &states->entries[states->places[place] - 1], self->arena.data, op, plan->number, values);
+        Entry *known = &states->entries[states->places[place] - 1];
+        int other = known->plan != plan->number &&
+                    self->plans[map_find(&self->by_number, known->plan)].source != plan->source;
+        return entry_step(states, known, self->arena.data, op, plan->number, other ? OTHER_SOURCE : SAME_SOURCE, values);
     }
     Entry *entry = states_add(states, place, hash, plan->target, key);
     if (entry == NULL)
@@ -512,15 +515,15 @@ static PyObject *moved_plans(const Scatter *self)
 static int plan_from(Plan *plan, PyObject *number, PyObject *spec)
 {
     unsigned long value = PyLong_AsUnsignedLong(number);
-    unsigned target;
+    unsigned target, source;
     if (PyErr_Occurred())
         return -1;
     if (value > UINT32_MAX || !PyTuple_Check(spec)) {
         PyErr_SetString(PyExc_ValueError, "a plan is a 32-bit number and a tuple");
         return -1;
     }
-    if (!PyArg_ParseTuple(spec, "O!OIO!", &readers_type, &plan->readers, &plan->prepare, &target, &placement_type,
-                          &plan->placement))
+    if (!PyArg_ParseTuple(spec, "O!OIIO!", &readers_type, &plan->readers, &plan->prepare, &target, &source,
+                          &placement_type, &plan->placement))
         return -1;
     if (plan->placement->widest > plan->readers->count) {
         PyErr_SetString(PyExc_ValueError, "a tie of columns that are not there");
@@ -528,6 +531,7 @@ static int plan_from(Plan *plan, PyObject *number, PyObject *spec)
     }
     plan->number = (uint32_t)value;
     plan->target = target;
+    plan->source = source;
     return 0;
 }
 
