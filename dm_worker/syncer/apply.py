@@ -271,8 +271,11 @@ class _BucketWriter:
             try:
                 sql, exc = self._hunt(content, sql, sql.group, exc)
             except Refused as other:
-                # The rows changed meanwhile: now it is another one.
                 sql, exc, plan = other.statement, other.cause, self._plans[other.statement.plan]
+                if is_retryable(exc):
+                    # Another writer was in the way of the replay, which tells nothing about the rows.
+                    return classify(exc, scope="downstream", table=qualified(*plan.target))
+                # Otherwise the rows changed meanwhile: now it is another one.
             except (pymysql.Error, OSError) as lost:
                 return classify(lost, scope="downstream", table=qualified(*plan.target))
         return fault.refusal(exc, plan, statements.row_name(plan, sql), sql.position, self._plans.values())

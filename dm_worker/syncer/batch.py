@@ -26,7 +26,8 @@ ORDERED = "ordered"
 class TablePlan:
     """How the rows of one upstream table shape are decoded and where they are written.
 
-    ``number`` names the plan within one run of the unit, ``target_number`` its target table. ``key`` and ``write``
+    ``number`` names the plan within one run of the unit, ``target_number`` its target table, ``source_number`` its
+    upstream table. ``key`` and ``write``
     are indexes into ``columns`` (the upstream structure); ``key`` is empty for a table without a usable key.
     ``spread`` tells that rows are placed by their key, in the canonical forms ``canons`` (one per key column);
     otherwise the whole target table is one bucket. ``ties`` put rows that conflict by other keys into one bucket.
@@ -60,6 +61,7 @@ class TablePlan:
     canons: tuple[Canon, ...] = ()
     ties: tuple[Tie, ...] = ()
     family: str = ""
+    source_number: int = 0
 
     @property
     def seed(self) -> int:
@@ -73,7 +75,17 @@ class TablePlan:
         """What decides which bucket a row falls into and what is written there; equal across runs when unchanged."""
         rule = (self.source, self.target, self.mode, self.key_names, self.write_names, self.spread)
         placement = (self.canons, self.ties, self.family)
-        return repr((rule, self.rewrite_existing, self.columns, placement)).encode()
+        return repr((rule, self.rewrite_existing, self.extra_columns, self.columns, placement)).encode()
+
+    @property
+    def binds(self) -> bool:
+        """Whether rows of different keys may belong into one bucket."""
+        return bool(self.ties) or self.moves_rows
+
+    @property
+    def moves_rows(self) -> bool:
+        """Whether an update that changes the key moves the row, with what only the target knows of it."""
+        return self.mode == ORDERED and self.spread and (bool(self.ties) or self.extra_columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +145,8 @@ class Batch:
         """A digest of the batch's planning. A batch done again under another digest may fall into other buckets."""
         digest = blake2b(settings, digest_size=16)
         digest.update(b"%d" % buckets)
-        for rule in sorted(plan.fingerprint() for plan in self.plans.values()):
+        # A plan may be there twice, made before and after the upstream opened its table again.
+        for rule in sorted({plan.fingerprint() for plan in self.plans.values()}):
             digest.update(rule)
         return digest.hexdigest()
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 from dm_worker.syncer.batch import Batch, Slice, TablePlan
@@ -399,13 +399,28 @@ class Planner:
         self._tape.set_table(table, shape, FILTERED if plan is None else plan.number)
 
     def _plan_anew(self) -> None:
-        """A new table changed the rule for others of its target: they need new plans, and a batch of their own."""
+        """A new table changed the rule for others of its target: they need new plans, and a batch of their own.
+
+        An unfinished range stays one batch: its waiting events get the new plans as well, so that all of them keep to
+        one rule. Two would place changes of one key into two buckets.
+        """
         if self._until is None:
             self._cut_before_statement()
         self._known.clear()
         for table, data in self._maps.items():
             self._ask(data)
             self._set_table(table, data[_SHAPE:])
+        for number in self._tape.numbers(self._tape.count):
+            self._plan_waiting(number)
+
+    def _plan_waiting(self, number: int) -> None:
+        """The plan of waiting events as it would be made now, under the old number."""
+        data = self._plans[number].table_map
+        if data[_SHAPE:] not in self._known:
+            self._ask(data)
+        plan = self._known[data[_SHAPE:]]
+        assert plan is not None
+        self._plans[number] = replace(plan, number=number)
 
     def _cut_before_statement(self) -> None:
         if self._tape.marked:

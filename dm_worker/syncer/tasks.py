@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pyspark import SparkContext, StorageLevel
@@ -19,10 +19,10 @@ from pyspark.core.broadcast import Broadcast
 
 from dm_worker.syncer import block
 from dm_worker.syncer.apply import TargetSpec, apply_bucket
-from dm_worker.syncer.batch import BucketResult, Slice, TablePlan, Ticket
+from dm_worker.syncer.batch import ORDERED, BucketResult, Slice, TablePlan, Ticket
 from dm_worker.syncer.combine import Rule, combine
 from dm_worker.syncer.compact import ImpossibleChange
-from dm_worker.syncer.scatter import scatter
+from dm_worker.syncer.scatter import KeysMoved, scatter
 from dm_worker.syncer.shipping import Content, Parcel, Store, fetch, parcels
 from dm_worker.syncer.statements import rule_of
 from dm_worker.syncer.ties import Pairs, components
@@ -32,12 +32,14 @@ from pkg.errors import DMError
 #: Buckets that are written at the same time by one task.
 WRITERS = 4
 
-Outcome = BucketResult | DMError
+#: Why no bucket may write.
+Failure = DMError | KeysMoved
+Outcome = BucketResult | Failure
 #: (slice order, block)
 Packed = tuple[int, Content]
 #: (bucket, packed rows), or (bucket, error) for every bucket when a slice can't be decoded. What ties the rows of a
 #: slice stands like a block under the bucket ``PAIRS``.
-Block = tuple[int, Packed | DMError]
+Block = tuple[int, Packed | Failure]
 PAIRS = -1
 
 
@@ -53,11 +55,19 @@ class Job:
     @property
     def tied(self) -> bool:
         """Whether rows of different keys may belong into one bucket."""
-        return any(plan.ties for plan in self.plans.values())
+        return any(plan.binds for plan in self.plans.values())
 
     @property
     def safe(self) -> bool:
         return self.target.form.safe
+
+    def in_order(self, targets: frozenset[int]) -> Job:
+        """The job with all rows of these target tables in their order."""
+        plans = {
+            number: replace(plan, mode=ORDERED) if plan.target_number in targets else plan
+            for number, plan in self.plans.items()
+        }
+        return replace(self, plans=plans)
 
 
 def run(
@@ -65,9 +75,22 @@ def run(
 ) -> list[Outcome]:
     """Applies a batch; returns what each bucket did, or the errors that kept it from doing so.
 
+    Tables whose rows turn out to be moved (``KeysMoved``) keep their order: the batch begins anew, when no bucket has
+    written yet. The batch alone decides that, so a batch done again after a crash falls into the same buckets.
     Raises DMError when ``store`` can't take the slices.
     """
     sent = parcels(slices, store)
+    while True:
+        outcomes = _run(context, sent, store, job, small=small, partitions=partitions)
+        moved = frozenset[int]().union(*(found.targets for found in outcomes if isinstance(found, KeysMoved)))
+        if not moved:
+            return outcomes
+        job = job.in_order(moved)
+
+
+def _run(
+    context: SparkContext, sent: list[Parcel], store: Store, job: Job, *, small: bool, partitions: int
+) -> list[Outcome]:
     if small:
         rdd = context.parallelize([sent], 1)
         return list(rdd.mapPartitions(partial(_small, job)).collect())
@@ -77,10 +100,10 @@ def run(
     blocks.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         found = blocks.mapPartitions(_pairs_of).collect()
-        failed = [content for content in found if isinstance(content, DMError)]
+        failed = [content for content in found if isinstance(content, Failure)]
         if failed:
             return list(failed)
-        moved = components(fetch(content[1]) for content in found if not isinstance(content, DMError))
+        moved = components(fetch(content[1]) for content in found if not isinstance(content, Failure))
         shared = context.broadcast(moved)
         settled = blocks.mapPartitions(partial(_settle, job, store, shared))
         outcomes = list(settled.partitionBy(partitions, _by_bucket).mapPartitions(partial(_gather, job)).collect())
@@ -94,12 +117,12 @@ def _by_bucket(bucket: int) -> int:
     return bucket
 
 
-def _pairs_of(blocks: Iterable[Block]) -> Iterator[Packed | DMError]:
+def _pairs_of(blocks: Iterable[Block]) -> Iterator[Packed | Failure]:
     """What ties the rows of a partition's slices, or the first error of each."""
     for bucket, content in blocks:
-        if bucket == PAIRS or isinstance(content, DMError):
+        if bucket == PAIRS or isinstance(content, Failure):
             yield content
-        if isinstance(content, DMError):
+        if isinstance(content, Failure):
             return
 
 
@@ -112,9 +135,9 @@ def _settle(job: Job, store: Store, moved: Broadcast[dict[int, int]], blocks: It
 
 
 def _settled(
-    bucket: int, content: Packed | DMError, moved: Mapping[int, int], buckets: int, store: Store
+    bucket: int, content: Packed | Failure, moved: Mapping[int, int], buckets: int, store: Store
 ) -> Iterator[Block]:
-    if isinstance(content, DMError) or not moved:
+    if isinstance(content, Failure) or not moved:
         yield bucket, content
         return
     order, data = content
@@ -126,12 +149,12 @@ def _small(job: Job, groups: Iterable[list[Parcel]]) -> Iterator[Outcome]:
     here = Store()
     found = [placed for sent in groups for placed in _scatter(job, here, sent)]
     moved = components(
-        fetch(content[1]) for bucket, content in found if bucket == PAIRS and not isinstance(content, DMError)
+        fetch(content[1]) for bucket, content in found if bucket == PAIRS and not isinstance(content, Failure)
     )
     blocks: dict[int, list[Packed]] = {}
     for home, data in found:
         for bucket, content in _settled(home, data, moved, job.buckets, here) if home != PAIRS else ():
-            if isinstance(content, DMError):
+            if isinstance(content, Failure):
                 yield content
                 return
             blocks.setdefault(bucket, []).append(content)
@@ -147,7 +170,7 @@ def _scatter(job: Job, store: Store, sent: Iterable[Parcel]) -> Iterator[Block]:
             yield from _kept(part.order, placed, store)
             if job.tied:
                 yield PAIRS, (part.order, pairs.packed())
-        except DMError as exc:
+        except (DMError, KeysMoved) as exc:
             # No bucket may write a batch that is not whole.
             yield from ((bucket, exc) for bucket in range(job.buckets))
 
@@ -162,7 +185,7 @@ def _gather(job: Job, blocks: Iterable[Block]) -> Iterator[Outcome]:
     """Applies the buckets of one partition."""
     buckets: dict[int, list[Packed]] = {}
     for bucket, content in blocks:
-        if isinstance(content, DMError):
+        if isinstance(content, Failure):
             yield content
             return
         buckets.setdefault(bucket, []).append(content)
@@ -186,7 +209,7 @@ def _apply(job: Job, rules: Mapping[int, Rule], bucket: int, packed: list[Packed
         return apply_bucket(job.target, job.ticket, bucket, content, job.plans)
     except ImpossibleChange as exc:
         plan = job.plans[exc.plan]
-        return exc.to_error(plan.target, plan.source)
+        return exc.to_error(plan.target, plan.source, job.plans[exc.other_plan].source)
     except DMError as exc:
         return exc
 

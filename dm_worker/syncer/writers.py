@@ -40,6 +40,16 @@ _VARIABLES = (
     "version",
     "innodb_autoinc_lock_mode",
 )
+#: Whether a table has triggers that this user sees, and whether it would see them. Grants by a role don't count here.
+_OWN_TRIGGER = "PRIVILEGE_TYPE = 'TRIGGER' AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')"
+_TRIGGERS = (
+    "SELECT EXISTS (SELECT 1 FROM information_schema.TRIGGERS"
+    " WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s),"
+    f" EXISTS (SELECT 1 FROM information_schema.USER_PRIVILEGES WHERE {_OWN_TRIGGER})"
+    f" OR EXISTS (SELECT 1 FROM information_schema.SCHEMA_PRIVILEGES WHERE {_OWN_TRIGGER} AND %s LIKE TABLE_SCHEMA)"
+    f" OR EXISTS (SELECT 1 FROM information_schema.TABLE_PRIVILEGES WHERE {_OWN_TRIGGER} AND TABLE_SCHEMA = %s"
+    " AND TABLE_NAME = %s)"
+)
 
 Address = tuple[DBConfig, tuple[tuple[str, str], ...]]
 
@@ -104,18 +114,17 @@ class Pool:
         return time.monotonic() >= self._unloadable.get((address, table), 0.0)
 
     def has_triggers(self, address: Address, conn: Connection[Any], table: tuple[str, str]) -> bool:
-        """Raises pymysql.Error. Nothing may be on its way on ``conn``."""
+        """Whether the table has triggers, or may have some: who lacks the TRIGGER privilege is told of none.
+
+        Raises pymysql.Error. Nothing may be on its way on ``conn``.
+        """
         known, until = self._triggers.get((address, table), (True, 0.0))
         if time.monotonic() < until:
             return known
-        found = query(
-            conn,
-            "SELECT 1 FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s"
-            " LIMIT 1",
-            table,
-        )
-        self._triggers[address, table] = bool(found), time.monotonic() + TRUST
-        return bool(found)
+        ((seen, sees),) = query(conn, _TRIGGERS, (*table, table[0], *table))
+        found = bool(seen) or not sees
+        self._triggers[address, table] = found, time.monotonic() + TRUST
+        return found
 
 
 def _alive(conn: Connection[Any]) -> bool:

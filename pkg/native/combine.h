@@ -12,6 +12,7 @@ typedef struct {
     uint8_t kinds[STATE_COUNT];
     int wrap;
     long long most_bytes[KINDS], most_rows[KINDS];
+    unsigned source; /* number of the upstream table */
 } Rule;
 
 /* The entries of one plan in one target table. */
@@ -28,13 +29,26 @@ typedef struct {
     Map part_numbers;
     uint32_t *order; /* entry numbers, those of one part together */
     uint64_t changes;
-    PyObject *rows, *groups;
+    PyObject *rows, *groups, *rules;
 } Combine;
 
 static int torn_block(const char *what)
 {
     PyErr_Format(PyExc_ValueError, "torn block: %s", what);
     return -1;
+}
+
+static int rule_from(PyObject *rules, uint32_t plan, Rule *rule);
+
+/* Whether two plans are of one upstream table; -1 for an error. */
+static int same_source(const Combine *self, uint32_t plan, uint32_t other)
+{
+    Rule one, two;
+    if (plan == other)
+        return 1;
+    if (rule_from(self->rules, plan, &one) < 0 || rule_from(self->rules, other, &two) < 0)
+        return -1;
+    return one.source == two.source;
 }
 
 static int merge_state(Combine *self, uint32_t target, uint32_t plan, uint8_t state, Span key, Span values)
@@ -53,10 +67,13 @@ static int merge_state(Combine *self, uint32_t target, uint32_t plan, uint8_t st
         return 0;
     }
     Entry *entry = &states->entries[states->places[place] - 1];
-    for (int i = 0; i < 2 && fold_replay[state][i] >= 0; i++)
-        if (entry_step(states, entry, NULL, fold_replay[state][i], plan, values) < 0)
-            return -1;
-    return 0;
+    int same = same_source(self, plan, entry->plan), other = state & MIXED ? SOME_SOURCE : OTHER_SOURCE;
+    if (same < 0)
+        return -1;
+    const int8_t *ops = fold_replay[state & ~MIXED];
+    if (entry_step(states, entry, NULL, ops[0], plan, same ? SAME_SOURCE : other, values) < 0)
+        return -1;
+    return ops[1] < 0 ? 0 : entry_step(states, entry, NULL, ops[1], plan, SAME_SOURCE, values);
 }
 
 static int merge_states(Combine *self, uint32_t target, uint32_t count, const uint8_t **at, const uint8_t *end)
@@ -69,7 +86,7 @@ static int merge_states(Combine *self, uint32_t target, uint32_t count, const ui
         uint32_t values = get32(p + 13);
         uint8_t state = p[4];
         p += STATE_SIZE;
-        if (state >= STATE_COUNT || (uint64_t)(end - p) < (uint64_t)key + values)
+        if ((state & ~MIXED) >= STATE_COUNT || (uint64_t)(end - p) < (uint64_t)key + values)
             return torn_block("a state that is none, or beyond the end");
         if (merge_state(self, target, plan, state, (Span){(size_t)p, key}, (Span){(size_t)(p + key), values}) < 0)
             return -1;
@@ -143,8 +160,9 @@ static int rule_from(PyObject *rules, uint32_t plan, Rule *rule)
         PyErr_SetString(PyExc_TypeError, "a rule is a tuple");
         return -1;
     }
-    if (!PyArg_ParseTuple(found, "Sp(LLL)(LLL)", &kinds, &rule->wrap, &rule->most_bytes[0], &rule->most_bytes[1],
-                          &rule->most_bytes[2], &rule->most_rows[0], &rule->most_rows[1], &rule->most_rows[2]))
+    if (!PyArg_ParseTuple(found, "Sp(LLL)(LLL)I", &kinds, &rule->wrap, &rule->most_bytes[0], &rule->most_bytes[1],
+                          &rule->most_bytes[2], &rule->most_rows[0], &rule->most_rows[1], &rule->most_rows[2],
+                          &rule->source))
         return -1;
     if (PyBytes_GET_SIZE(kinds) != STATE_COUNT) {
         PyErr_SetString(PyExc_ValueError, "a rule has one byte a state");
@@ -283,7 +301,7 @@ static int add_group(Combine *self, const Part *part, int kind, size_t from, siz
     int wrap = kind == 0 && part->rule.wrap;
     for (size_t i = from; i < to; i++) {
         const Entry *entry = &self->states.entries[self->order[i]];
-        if (!(part->rule.kinds[entry->state] >> kind & 1))
+        if (!(part->rule.kinds[entry->state & ~MIXED] >> kind & 1))
             continue;
         Span row = kind == 0 ? entry->key : entry->values;
         if (cut > first)
@@ -312,7 +330,7 @@ static int cut_groups(Combine *self, const Part *part, int kind)
     int64_t size = 0;
     for (size_t i = from; i < end; i++) {
         const Entry *entry = &self->states.entries[self->order[i]];
-        if (!(rule->kinds[entry->state] >> kind & 1))
+        if (!(rule->kinds[entry->state & ~MIXED] >> kind & 1))
             continue;
         int64_t more = (int64_t)(kind == 0 ? entry->key.size : entry->values.size) + around;
         if (count && (size + more > rule->most_bytes[kind] || (long long)count >= rule->most_rows[kind])) {
@@ -348,7 +366,7 @@ static PyObject *rows_combine(PyObject *Py_UNUSED(module), PyObject *args)
     int safe;
     if (!PyArg_ParseTuple(args, "O!O!p", &PyTuple_Type, &blocks, &PyDict_Type, &rules, &safe))
         return NULL;
-    Combine self = {.rows = PyList_New(0), .groups = PyList_New(0)};
+    Combine self = {.rows = PyList_New(0), .groups = PyList_New(0), .rules = rules};
     int done = self.rows && self.groups ? states_start(&self.states, safe) : -1;
     for (Py_ssize_t i = 0; done == 0 && i < PyTuple_GET_SIZE(blocks); i++)
         done = merge_block(&self, i, PyTuple_GET_ITEM(blocks, i));
