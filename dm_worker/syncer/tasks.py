@@ -59,13 +59,13 @@ class Job:
 
 def run(context: SparkContext, batch: Batch, job: Job, *, small: bool, partitions: int) -> list[Outcome]:
     """Applies the batch; returns what each bucket did, or the errors that kept it from doing so."""
+    # runJob is collect without having the JVM read through its largest class for each job (3 ms of CPU).
     if small:
-        rdd = context.parallelize([batch.slices], 1)
-        return list(rdd.mapPartitions(partial(_small, job)).collect())
+        return list(context.runJob(context.parallelize([batch.slices], 1), partial(_small, job), [0]))
     slices = context.parallelize(batch.slices, len(batch.slices))
     blocks = slices.mapPartitions(partial(_scatter, job))
     if not job.tied:
-        return list(blocks.partitionBy(partitions, _by_bucket).mapPartitions(partial(_gather, job)).collect())
+        return list(context.runJob(blocks.partitionBy(partitions, _by_bucket), partial(_gather, job)))
     blocks.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         found = blocks.mapPartitions(_pairs_of).collect()
@@ -75,7 +75,7 @@ def run(context: SparkContext, batch: Batch, job: Job, *, small: bool, partition
         moved = components(content[1] for content in found if not isinstance(content, DMError))
         shared = context.broadcast(moved)
         settled = blocks.mapPartitions(partial(_settle, job, shared))
-        outcomes = list(settled.partitionBy(partitions, _by_bucket).mapPartitions(partial(_gather, job)).collect())
+        outcomes = list(context.runJob(settled.partitionBy(partitions, _by_bucket), partial(_gather, job)))
         shared.destroy()
         return outcomes
     finally:
