@@ -88,6 +88,7 @@ def aggregate(args: Sequence[Typed], at: int, *, compare: bool) -> tuple[Type, l
     """
     real = [arg for arg in args if arg.kind != "null"]
     if any(arg.kind == "binary" for arg in real):
+        _check_binary(real)
         return Type("binary"), [_as_bytes(arg) for arg in args]
     best = Type("text")
     for arg in real:
@@ -101,6 +102,17 @@ def aggregate(args: Sequence[Typed], at: int, *, compare: bool) -> tuple[Type, l
     if compare:
         check_known(best.collation, at)
     return best, list(args)
+
+
+def _check_binary(args: Sequence[Typed]) -> None:
+    """Binary strings win over text, but not their literals, and not over COLLATE."""
+    if all(arg.kind == "binary" for arg in args):
+        return
+    for arg in args:
+        if arg.kind == "binary" and arg.constant:
+            raise arg.refuse("a hex literal next to text is not supported; write the text in quotes")
+        if arg.kind == "text" and arg.type.derivation == EXPLICIT:
+            raise arg.refuse("COLLATE next to a binary string is not supported")
 
 
 def _stronger(best: Type, arg: Typed, at: int) -> Type:
@@ -132,7 +144,7 @@ def _as_bytes(arg: Typed) -> Typed:
     if arg.kind != "text":
         return arg
     charset = arg.type.charset
-    if arg.type.derivation == LITERAL and arg.constant and not arg.get(()).isascii():
+    if arg.type.derivation == LITERAL and arg.constant and not (arg.get(()) or "").isascii():
         raise arg.refuse("text next to binary strings may hold ASCII characters only; write the bytes as x'…'")
     return made(Type("binary"), lambda text: encode(text, charset), arg, at=arg.at)
 
@@ -148,6 +160,23 @@ def collated(arg: Typed, collation: str, at: int) -> Typed:
     if arg.kind != "text" or not same_charset(arg.type.charset, collation.partition("_")[0]):
         raise ExpressionError(at, f"COLLATE {collation} needs text in the character set {collation.partition('_')[0]}")
     return replace(arg, type=replace(arg.type, collation=collation, derivation=EXPLICIT), column=False)
+
+
+def position(text: str, part: str, start: int, collation: str) -> int:
+    """Where ``part`` is in ``text`` from character ``start`` on, −1 when nowhere.
+
+    Servers compare it with pieces of as many bytes.
+    """
+    weigh = weights(collation)
+    if collation.endswith("_bin") or collation.startswith("latin1_") or (text.isascii() and part.isascii()):
+        return weigh(text).find(weigh(part), start)
+    wanted, size = weigh(part).rstrip(" "), len(part.encode())
+    for at in range(start, len(text) + 1):
+        raw = text[at : at + size].encode()[:size]
+        piece = raw.decode(errors="ignore")
+        if len(raw) == size == len(piece.encode()) and weigh(piece).rstrip(" ") == wanted:
+            return at
+    return -1
 
 
 @lru_cache(maxsize=256)

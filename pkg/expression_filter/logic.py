@@ -91,7 +91,7 @@ def _integer_constant(arg: Typed, others: Sequence[Typed]) -> Typed:
     """Servers turn a text literal next to an integer column into an integer, as the column would store it."""
     columns = [other for other in others if other.column and other.kind == "int"]
     if arg.bits or not columns:
-        if arg.constant and arg.kind == "int" and any(o.type.year for o in others if o.column):
+        if arg.constant and (arg.bits or arg.kind == "int") and any(o.type.year for o in others if o.column):
             _check_year(arg)
         return arg
     if any(column.type.year for column in columns) and arg.constant:
@@ -106,7 +106,7 @@ def _integer_constant(arg: Typed, others: Sequence[Typed]) -> Typed:
 
 def _check_year(arg: Typed) -> None:
     value = arg.get(())
-    if value is not None and not (value == 0 or str(value).isdecimal() and len(str(value)) == 4):
+    if arg.bits or value is not None and not (value == 0 or str(value).isdecimal() and len(str(value)) == 4):
         raise arg.refuse(f"{value!r} next to a YEAR column; write the year with four digits")
 
 
@@ -118,9 +118,6 @@ def _temporals(args: Sequence[Typed], at: int) -> list[Typed]:
 
 
 def _strings(args: Sequence[Typed], at: int) -> list[Typed]:
-    for arg in args:
-        if arg.bits and any(other.kind == "text" for other in args):
-            raise arg.refuse("a hex literal next to text is not supported; write the text in quotes, or use BINARY")
     type_, texts = collations.aggregate([as_text(arg) for arg in args], at, compare=True)
     if type_.kind == "binary":
         return texts
@@ -172,11 +169,9 @@ def between(node: Node, arg: Typed, low: Typed, high: Typed) -> Typed:
     below = lift(_ordering(operator.le, typed), arg, high)
 
     def get(row: Sequence[bytes]) -> bool | None:
-        first = above(row)
-        if first is False:
-            return False
-        second = below(row)
-        if second is False:
+        # Both are evaluated: servers refuse a row for an overflow in either.
+        first, second = above(row), below(row)
+        if first is False or second is False:
             return False
         return None if first is None or second is None else True
 
@@ -210,6 +205,8 @@ def contained(node: Node, arg: Typed, *items: Typed) -> Typed:
 def common(args: Sequence[Typed], at: int) -> tuple[Type, list[Typed]]:
     """The type that CASE, IF, IFNULL, COALESCE, GREATEST and LEAST give of ``args``, and them as values of it."""
     kinds = {arg.kind for arg in args} - {"null"}
+    if any(arg.bits for arg in args):
+        raise ExpressionError(at, "a hex or bit literal as a result is not supported; write a number, or text")
     if not kinds:
         return Type("null"), list(args)
     if kinds <= set(STRINGS):
@@ -255,6 +252,8 @@ def coalesce(node: Node, *args: Typed) -> Typed:
 
 def null_if(node: Node, one: Typed, other: Typed) -> Typed:
     """NULLIF."""
+    if one.kind in ("enum", "set", "bit"):
+        raise one.refuse("NULLIF of ENUM, SET and BIT is not supported; use CASE")
     equal = comparison(Node("=", node.at), one, other).get
     get = one.get
     return Typed(one.type, lambda row: None if equal(row) else get(row), node.at, one.constant and other.constant)

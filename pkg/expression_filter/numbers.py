@@ -13,6 +13,8 @@ from pkg.expression_filter.types import CONTEXT, INT, Type, Typed, as_exact, lif
 _MIN, _MAX, _UMAX = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
 #: Digits after the point that a division adds (div_precision_increment), and digits of a word of decimals.
 _INCREMENT, _WORD, _WORDS = 4, 9, 9
+#: Servers look at 32 bits of the number of places.
+_SHIFT = 0xFFFFFFFF
 _MOST_DIGITS, _MOST_SCALE = 65, 30
 
 
@@ -179,8 +181,8 @@ _BIT_OPS: dict[str, Callable[[int, int], int]] = {
     "&": lambda a, b: a & b,
     "|": lambda a, b: a | b,
     "^": lambda a, b: a ^ b,
-    "<<": lambda a, b: a << b & _UMAX if b < 64 else 0,
-    ">>": lambda a, b: a >> b if b < 64 else 0,
+    "<<": lambda a, b: a << b & _UMAX if (b := b & _SHIFT) < 64 else 0,
+    ">>": lambda a, b: a >> b if (b := b & _SHIFT) < 64 else 0,
 }
 
 

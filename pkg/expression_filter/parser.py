@@ -265,7 +265,9 @@ class _Parser:
         if token.kind == "string":
             return Node("LITERAL", token.start, value=self._strings())
         if token.kind == "bits":
-            return Node("LITERAL", self._advance().start, value=_bits(token), text="BITS")
+            # What is written x'…' is a number to MySQL alone.
+            form = "" if token.text[:2] in ("x'", "X'") else "BITS"
+            return Node("LITERAL", self._advance().start, value=_bits(token), text=form)
         if self._take("("):
             node = self.expression()
             self._want(")")

@@ -121,6 +121,9 @@ def trim(node: Node, arg: Typed, what: Typed | None) -> Typed:
 
 def replace(node: Node, *args: Typed) -> Typed:
     """REPLACE, which tells upper from lower case."""
+    for arg in args[1:]:
+        if not arg.constant or arg.get(()) is None:
+            raise arg.refuse("REPLACE needs literals as its second and third argument")
     type_, texts = strings(node, args, compare=False)
     return made(type_, lambda text, old, new: text.replace(old, new) if old else text, *texts, at=node.at)
 
@@ -137,12 +140,13 @@ def _weigh(type_: Type) -> Callable[[Any], Any]:
 def position(node: Node, arg: Typed, part: Typed, start: Typed | None) -> Typed:
     """INSTR and LOCATE, in the order of INSTR's arguments; 0 when it is not there."""
     type_, texts = strings(node, [arg, part], compare=True)
-    weigh = _weigh(type_)
 
     def find(text: Any, piece: Any, begin: int = 1) -> int:
         if begin < 1 or begin - 1 > len(text):
             return 0
-        return int(weigh(text).find(weigh(piece), begin - 1)) + 1
+        if isinstance(text, bytes):
+            return text.find(piece, begin - 1) + 1
+        return collations.position(text, piece, begin - 1, type_.collation) + 1
 
     return made(INT, find, *texts, *([] if start is None else [_whole(start)]), at=node.at)
 

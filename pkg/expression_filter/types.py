@@ -62,7 +62,7 @@ class Typed:
     at: int
     constant: bool = False
     column: bool = False
-    #: A hex or bit literal.
+    #: A literal that is a number next to numbers: 0x… or b'…'.
     bits: bool = False
 
     @property
@@ -128,6 +128,8 @@ def as_real(arg: Typed) -> Typed:
     if arg.kind == "binary" and arg.bits:
         return as_real(as_exact(arg))
     if arg.kind == "binary":
+        if arg.constant:
+            raise arg.refuse("x'…' as a number means different things to servers; write 0x…")
         return made(Type("real"), lambda raw: text_number(raw.decode("latin-1")), arg, at=arg.at)
     if arg.kind in TEMPORAL:
         raise arg.refuse("a date or time as a number is not supported; compare it with a quoted date or time")
@@ -150,11 +152,9 @@ def as_exact(arg: Typed) -> Typed:
 
 def numeric(arg: Typed) -> Typed:
     """As the number that arithmetic uses: exact where it is, otherwise a double."""
-    return as_real(arg) if arg.kind in ("text", "real") or (arg.kind == "binary" and not arg.bits) else _exact(arg)
-
-
-def _exact(arg: Typed) -> Typed:
-    return as_real(arg) if arg.kind in TEMPORAL else as_exact(arg)
+    if arg.kind in ("enum", "set") or arg.bits:
+        raise arg.refuse("arithmetic over ENUM, SET, and hex and bit literals differs between servers; use CAST AS SIGNED")
+    return as_exact(arg) if arg.kind in (*EXACT, "bit", "null") else as_real(arg)
 
 
 def as_text(arg: Typed) -> Typed:
@@ -199,4 +199,4 @@ def truth(arg: Typed) -> Evaluate:
         return arg.get
     if arg.kind in TEMPORAL:
         raise arg.refuse("a date or time is no condition; compare it with something")
-    return lift(bool, numeric(arg))
+    return lift(bool, as_exact(arg) if arg.bits or arg.kind in ("enum", "set") else numeric(arg))
