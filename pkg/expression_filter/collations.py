@@ -35,7 +35,9 @@ def _latin1(text: str) -> str:
 
 
 def _unlatin1(text: str) -> str:
-    return "".join(c if ord(c) in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else c.encode("latin-1").decode("cp1252") for c in text)
+    return "".join(
+        c if ord(c) in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else c.encode("latin-1").decode("cp1252") for c in text
+    )
 
 
 def encode(text: str, charset: str) -> bytes:

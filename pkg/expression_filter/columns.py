@@ -70,7 +70,9 @@ def _textual(definition: Column, at: int) -> tuple[Type, Callable[[bytes], Any]]
                     derivation=IMPLICIT, elements=elements)  # fmt: skip
         return kind, (_enum_reader if kind.kind == "enum" else _set_reader)(elements)
     if charset not in _CHARSETS:
-        raise ExpressionError(at, f"column `{definition.name}` is text in {charset}, which expressions can't read exactly")
+        raise ExpressionError(
+            at, f"column `{definition.name}` is text in {charset}, which expressions can't read exactly"
+        )
     type_ = Type("text", collation=definition.collation or f"{charset}_unknown", derivation=IMPLICIT)
     return type_, lambda literal: collations.decode(string_bytes(literal), charset)
 

@@ -24,7 +24,6 @@ _BUILD: dict[str, _Build] = {
     "NULLIF": logic.null_if,
     **dict.fromkeys(("GREATEST", "LEAST"), logic.extreme),
     **dict.fromkeys(("+", "-", "*"), numbers.arithmetic),
-    "/": numbers.divide,
     "DIV": numbers.int_divide,
     "%": numbers.modulo,
     "NEG": numbers.negate,
@@ -88,6 +87,8 @@ class Compiler:
         return self._special(node, args)
 
     def _special(self, node: Node, args: list[Typed]) -> Typed:
+        if node.op == "/":
+            return numbers.divide(node, args[0], args[1], self._settings.flavor == "mariadb")
         if node.op == "COLLATE":
             return collations.collated(args[0], node.text, node.at)
         if node.op == "REGEXP":

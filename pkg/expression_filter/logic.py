@@ -44,6 +44,9 @@ def both(node: Node, one: Typed, other: Typed) -> Typed:
     """AND, which does not evaluate the second operand when the first decides; OR and XOR likewise."""
     a, b = truth(one), truth(other)
     if node.op == "XOR":
+        for arg in (one, other):
+            if arg.kind not in ("int", "null"):
+                raise arg.refuse("XOR over anything but whole numbers and conditions differs between servers; use <> 0")
         return _boolean(lift(operator.ne, replace(one, get=a), replace(other, get=b)), node.at, (one, other))
     decisive = node.op == "OR"
 
@@ -82,7 +85,9 @@ def comparable(args: Sequence[Typed], at: int) -> list[Typed]:
     if kinds and kinds <= set(STRINGS) and not (kinds <= {"enum", "set"} and any(a.bits for a in real)):
         return _strings(args, at)
     args = [_integer_constant(arg, real) for arg in args]
-    if {arg.kind for arg in args} & {"text", "real", "binary"} - ({"binary"} if all(a.bits for a in real if a.kind == "binary") else set()):
+    if {arg.kind for arg in args} & {"text", "real", "binary"} - (
+        {"binary"} if all(a.bits for a in real if a.kind == "binary") else set()
+    ):
         return [arg if arg.kind == "null" else as_real(arg) for arg in args]
     return [as_exact(arg) for arg in args]
 
@@ -100,13 +105,15 @@ def _integer_constant(arg: Typed, others: Sequence[Typed]) -> Typed:
         return arg
     text = arg.get(())
     if not text.lstrip("-").isdecimal() or not text.isascii() or str(int(text)) != text or abs(int(text)) >> 63:
-        raise arg.refuse(f"write the number without quotes: {text!r} next to an integer means different things to servers")
+        raise arg.refuse(
+            f"write the number without quotes: {text!r} next to an integer means different things to servers"
+        )
     return Typed(Type("int", digits=19), lambda _: int(text), arg.at, constant=True)
 
 
 def _check_year(arg: Typed) -> None:
     value = arg.get(())
-    if arg.bits or value is not None and not (value == 0 or str(value).isdecimal() and len(str(value)) == 4):
+    if arg.bits or (value is not None and not (value == 0 or (str(value).isdecimal() and len(str(value)) == 4))):
         raise arg.refuse(f"{value!r} next to a YEAR column; write the year with four digits")
 
 
@@ -205,6 +212,8 @@ def contained(node: Node, arg: Typed, *items: Typed) -> Typed:
 def common(args: Sequence[Typed], at: int) -> tuple[Type, list[Typed]]:
     """The type that CASE, IF, IFNULL, COALESCE, GREATEST and LEAST give of ``args``, and them as values of it."""
     kinds = {arg.kind for arg in args} - {"null"}
+    if any(arg.type.divided for arg in args):
+        raise ExpressionError(at, "a quotient as a result is not supported: servers differ in its digits")
     if any(arg.bits for arg in args):
         raise ExpressionError(at, "a hex or bit literal as a result is not supported; write a number, or text")
     if not kinds:
@@ -252,8 +261,8 @@ def coalesce(node: Node, *args: Typed) -> Typed:
 
 def null_if(node: Node, one: Typed, other: Typed) -> Typed:
     """NULLIF."""
-    if one.kind in ("enum", "set", "bit"):
-        raise one.refuse("NULLIF of ENUM, SET and BIT is not supported; use CASE")
+    if one.kind in ("enum", "set", "bit") or one.type.divided:
+        raise one.refuse("NULLIF of ENUM, SET, BIT and quotients is not supported; use CASE")
     equal = comparison(Node("=", node.at), one, other).get
     get = one.get
     return Typed(one.type, lambda row: None if equal(row) else get(row), node.at, one.constant and other.constant)

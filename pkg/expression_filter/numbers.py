@@ -33,15 +33,12 @@ def _check_real(value: float) -> float:
 
 
 def _decimal(digits: int, scale: int, at: int) -> Type:
-    if digits + max(scale, 0) > _MOST_DIGITS or scale > _MOST_SCALE:
+    if digits + scale > _MOST_DIGITS or scale > _MOST_SCALE:
         raise ExpressionError(
-            at, f"the result may have {digits} digits before and {scale} after the point, which is more than decimals have"
+            at,
+            f"the result may have {digits} digits before and {scale} after the point, which is more than decimals have",
         )
     return Type("decimal", digits=digits, scale=scale)
-
-
-def _scales(one: Type, other: Type, combine: Callable[[int, int], int]) -> int:
-    return -1 if min(one.scale, other.scale) < 0 else combine(one.scale, other.scale)
 
 
 _INT_OPS: dict[str, Callable[[int, int], int]] = {
@@ -49,7 +46,11 @@ _INT_OPS: dict[str, Callable[[int, int], int]] = {
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
 }
-_DECIMAL_OPS: dict[str, Callable[[Any, Any], Decimal]] = {"+": CONTEXT.add, "-": CONTEXT.subtract, "*": CONTEXT.multiply}
+_DECIMAL_OPS: dict[str, Callable[[Any, Any], Decimal]] = {
+    "+": CONTEXT.add,
+    "-": CONTEXT.subtract,
+    "*": CONTEXT.multiply,
+}
 _REAL_OPS: dict[str, Callable[[float, float], float]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -66,9 +67,9 @@ def arithmetic(node: Node, one: Typed, other: Typed) -> Typed:
     if "decimal" in (one.kind, other.kind):
         a, b = one.type, other.type
         if node.op == "*":
-            result = _decimal(a.digits + b.digits, _scales(a, b, int.__add__), node.at)
+            result = _decimal(a.digits + b.digits, a.scale + b.scale, node.at)
         else:
-            result = _decimal(max(a.digits, b.digits) + 1, _scales(a, b, max), node.at)
+            result = _decimal(max(a.digits, b.digits) + 1, max(a.scale, b.scale), node.at)
         return made(result, _DECIMAL_OPS[node.op], one, other, at=node.at)
     unsigned = one.type.unsigned or other.type.unsigned
     compute = _INT_OPS[node.op]
@@ -93,21 +94,34 @@ def _quotient(one: int | Decimal, other: int | Decimal) -> Decimal | None:
     return CONTEXT.scaleb(Decimal(-result if (one < 0) != (other < 0) else result), -places)
 
 
-def divide(node: Node, one: Typed, other: Typed) -> Typed:
-    """``/``: NULL for a division by zero."""
+def divide(node: Node, one: Typed, other: Typed, rounded: bool) -> Typed:
+    """``/``: NULL for a division by zero. ``rounded``: comparisons see only the digits that are shown (MariaDB)."""
     one, other = numeric(one), numeric(other)
     if "real" in (one.kind, other.kind):
         return made(
-            Type("real"), lambda a, b: _check_real(_real_quotient(float(a), float(b))) if b else None, one, other, at=node.at
+            Type("real"),
+            lambda a, b: _check_real(_real_quotient(float(a), float(b))) if b else None,
+            one,
+            other,
+            at=node.at,
         )
     a, b = one.type, other.type
-    if min(a.scale, b.scale) < 0:
-        raise ExpressionError(node.at, "a division of what was divided before is not supported")
     places = -(-a.scale // _WORD) - (-b.scale // _WORD) + 1
     if -(-(a.digits + b.scale + 1) // _WORD) + places > _WORDS:
         raise ExpressionError(node.at, "the quotient may have more digits than decimals have")
-    result = Type("decimal", digits=min(a.digits + b.scale, _MOST_DIGITS - a.scale - _INCREMENT), scale=-1)
-    return made(result, _quotient, one, other, at=node.at)
+    shown = a.scale + _INCREMENT
+    if a.digits + b.scale + shown > _MOST_DIGITS or shown > _MOST_SCALE:
+        raise ExpressionError(node.at, "the quotient may have more digits than decimals have")
+    result = Type("decimal", digits=a.digits + b.scale, scale=shown, divided=True)
+    if not rounded:
+        return made(result, _quotient, one, other, at=node.at)
+    step = Decimal((0, (1,), -shown))
+
+    def quotient(x: int | Decimal, y: int | Decimal) -> Decimal | None:
+        exact = _quotient(x, y)
+        return None if exact is None else exact.quantize(step, ROUND_HALF_UP, CONTEXT)
+
+    return made(result, quotient, one, other, at=node.at)
 
 
 def _real_quotient(one: float, other: float) -> float:
@@ -144,7 +158,7 @@ def modulo(node: Node, one: Typed, other: Typed) -> Typed:
     one, other = numeric(one), numeric(other)
     if "real" in (one.kind, other.kind):
         return made(Type("real"), lambda a, b: math.fmod(float(a), float(b)) if b else None, one, other, at=node.at)
-    scale = _scales(one.type, other.type, max)
+    scale = max(one.type.scale, other.type.scale)
     digits = max(one.type.digits, other.type.digits)
 
     def compute(a: int | Decimal, b: int | Decimal) -> int | Decimal | None:
@@ -162,8 +176,8 @@ def modulo(node: Node, one: Typed, other: Typed) -> Typed:
 
 def _exact_args(node: Node, *args: Typed) -> tuple[Typed, ...]:
     done = tuple(as_exact(arg) for arg in args)
-    if any(arg.type.scale < 0 for arg in done):
-        raise ExpressionError(node.at, f"{node.op} over a division is not supported")
+    if any(arg.type.divided for arg in done):
+        raise ExpressionError(node.at, f"{node.op} over a division differs between servers")
     return done
 
 
@@ -188,7 +202,7 @@ _BIT_OPS: dict[str, Callable[[int, int], int]] = {
 
 def bits(node: Node, *args: Typed) -> Typed:
     """``&``, ``|``, ``^``, ``<<``, ``>>`` and ``~``, over 64 bits."""
-    whole = [as_exact(arg) for arg in args]
+    whole = list(_exact_args(node, *args))
     for arg in whole:
         if arg.kind == "decimal":
             raise arg.refuse("bits of a number with a point are not supported; use CAST AS SIGNED")
@@ -219,7 +233,6 @@ def round_to_whole(node: Node, arg: Typed) -> Typed:
     if arg.kind == "real":
         whole: Callable[[float], float] = math.ceil if up else math.floor
         return made(arg.type, lambda value: float(whole(value)), arg, at=node.at)
-    _exact_args(node, arg)
     mode = ROUND_CEILING if up else ROUND_FLOOR
     return made(
         _decimal(arg.type.digits + 1, 0, node.at), lambda value: value.to_integral_value(rounding=mode), arg, at=node.at
@@ -278,7 +291,7 @@ def common_number(args: list[Typed], at: int) -> tuple[Type, list[Typed]]:
     real = [arg.type for arg in args if arg.kind != "null"]
     if any(type_.kind == "real" for type_ in real):
         return Type("real"), [arg if arg.kind == "null" else _float(arg) for arg in args]
-    scale = -1 if any(type_.scale < 0 for type_ in real) else max(type_.scale for type_ in real)
+    scale = max(type_.scale for type_ in real)
     digits = max(type_.digits for type_ in real)
     if any(type_.kind == "decimal" for type_ in real):
         return _decimal(digits, scale, at), args

@@ -194,7 +194,9 @@ def add(node: Node, arg: Typed, amount: Typed) -> Typed:
     if clock:
         arg = as_datetime(arg)
     sign = -1 if node.op == "DATE_SUB" else 1
-    type_ = Type("date") if arg.kind == "date" else Type("datetime", scale=6 if unit == "MICROSECOND" else arg.type.scale)
+    type_ = (
+        Type("date") if arg.kind == "date" else Type("datetime", scale=6 if unit == "MICROSECOND" else arg.type.scale)
+    )
     return made(type_, lambda moment, count: _moved(moment, unit, sign * count), arg, amount, at=node.at)
 
 
@@ -271,4 +273,3 @@ def date_format(node: Node, arg: Typed, form: Typed) -> Typed:
         return "".join(piece if isinstance(piece, str) else piece(moment) for piece in pieces)
 
     return made(Type("text"), render, arg, at=node.at)
-

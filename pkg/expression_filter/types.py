@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
 class Type:
     """``digits`` are those before the point at most, ``scale`` those after it (of seconds, for times).
 
-    ``scale`` is −1 where servers don't show all digits they compute with.
+    ``divided``: an exact quotient, of which servers compute more digits than they show.
     """
 
     kind: Kind
@@ -46,7 +46,7 @@ class Type:
     derivation: int = LITERAL
     elements: tuple[str, ...] = ()
     year: bool = False
-    timestamp: bool = False
+    divided: bool = False
 
     @property
     def charset(self) -> str:
@@ -121,8 +121,14 @@ def text_number(text: str) -> float:
     return max(-_LARGEST, min(_LARGEST, float(match[1]))) if match else 0.0
 
 
+def _not_divided(arg: Typed) -> None:
+    if arg.type.divided:
+        raise arg.refuse("a quotient can only be compared with exact numbers: beyond that servers differ in its digits")
+
+
 def as_real(arg: Typed) -> Typed:
     """As a double."""
+    _not_divided(arg)
     if arg.kind == "text":
         return made(Type("real"), text_number, arg, at=arg.at)
     if arg.kind == "binary" and arg.bits:
@@ -153,13 +159,17 @@ def as_exact(arg: Typed) -> Typed:
 def numeric(arg: Typed) -> Typed:
     """As the number that arithmetic uses: exact where it is, otherwise a double."""
     if arg.kind in ("enum", "set") or arg.bits:
-        raise arg.refuse("arithmetic over ENUM, SET, and hex and bit literals differs between servers; use CAST AS SIGNED")
+        raise arg.refuse(
+            "arithmetic over ENUM, SET, and hex and bit literals differs between servers; use CAST AS SIGNED"
+        )
+    _not_divided(arg)
     return as_exact(arg) if arg.kind in (*EXACT, "bit", "null") else as_real(arg)
 
 
 def as_text(arg: Typed) -> Typed:
     """As text, or as a binary string if it is one."""
     kind = arg.kind
+    _not_divided(arg)
     if kind in ("text", "binary", "null"):
         return arg
     text = Type("text", collation=arg.type.collation, derivation=arg.type.derivation)
@@ -171,12 +181,14 @@ def as_text(arg: Typed) -> Typed:
         return made(text, lambda bits: ",".join(m for i, m in enumerate(members) if bits >> i & 1), arg, at=arg.at)
     if kind == "int" and not arg.type.year:
         return made(text, str, arg, at=arg.at)
-    if kind == "decimal" and arg.type.scale >= 0:
+    if kind == "decimal":
         return made(text, lambda number: f"{Decimal(number):f}", arg, at=arg.at)
     if kind in TEMPORAL:
         scale = arg.type.scale
         return made(text, lambda value: temporal_text(value, scale), arg, at=arg.at)
-    raise arg.refuse(f"the text of a value of this kind ({'year' if arg.type.year else kind}) is not supported; use CAST")
+    raise arg.refuse(
+        f"the text of a value of this kind ({'year' if arg.type.year else kind}) is not supported; use CAST"
+    )
 
 
 def temporal_text(value: tuple[int, ...] | int, scale: int) -> str:

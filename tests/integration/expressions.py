@@ -53,13 +53,17 @@ _INTS = ("i", "u", "b", "t", "bi", "y", "e", "m")
 _NUMBERS = (*_INTS, "d", "w", "f", "g")
 _TEXTS = ("s", "c", "l", "e", "m", "r")
 _MOMENTS = ("da", "dt", "ts")
-_NUMBER_LITERALS = (
-    "0 1 -1 2 5 127 1.5 -0.001 2.50 0.333 1e0 0.1 1e2 9223372036854775807 18446744073709551615 9007199254740993 x'07' 0x01 b'1'"
-    " NULL TRUE FALSE 2024"
-).split()
+_NUMBER_LITERALS = ["0", "1", "-1", "2", "5", "127", "1.5", "-0.001", "2.50", "0.333", "1e0", "0.1", "1e2", "9223372036854775807", "18446744073709551615", "9007199254740993", "x'07'", "0x01", "b'1'", "NULL", "TRUE", "FALSE", "2024"]
 _TEXT_LITERALS = ("'a'", "'A'", "'a '", "''", "'E'", "'é'", "'ss'", "'new'", "'x,z'", "'12'", "'x'", "'%'", "'a%'", "'_b%'", "'\\\\'", "NULL",
                   "'Ä'", "'b'", "'10'", "'strasse'", "'paid '", "',' ")  # fmt: skip
-_MOMENT_LITERALS = ("'2024-02-29'", "'2020-01-31 05:30:00'", "'2020-01-31'", "DATE'2024-02-29'", "NULL", "TIMESTAMP'2024-03-01 05:29:59.500'")
+_MOMENT_LITERALS = (
+    "'2024-02-29'",
+    "'2020-01-31 05:30:00'",
+    "'2020-01-31'",
+    "DATE'2024-02-29'",
+    "NULL",
+    "TIMESTAMP'2024-03-01 05:29:59.500'",
+)
 _TIME_LITERALS = ("'12:34:56'", "'00:00:00'", "TIME'-00:00:01'", "'100:00:00'")
 _COMPARE = st.sampled_from(("=", "<>", "<", "<=", ">", ">=", "<=>"))
 
@@ -98,10 +102,14 @@ def _text(depth: int) -> st.SearchStrategy[str]:
     inner, number, moment = _text(depth - 1), _number(depth - 1), _moment(depth - 1)
     return st.one_of(
         leaf,
-        st.builds("{}({})".format, _any("LOWER", "UPPER", "TRIM", "LTRIM", "RTRIM", "REVERSE", "MD5", "BINARY "), inner),
+        st.builds(
+            "{}({})".format, _any("LOWER", "UPPER", "TRIM", "LTRIM", "RTRIM", "REVERSE", "MD5", "BINARY "), inner
+        ),
         st.builds("CONCAT({}, {})".format, inner, inner | _any("i", "d", "da", "ts")),
         st.builds("CONCAT_WS('-', {}, {})".format, inner, inner),
-        st.builds("SUBSTRING({}, {}, {})".format, inner, _any("1", "2", "0", "-1", "-2", "t"), _any("1", "2", "0", "t")),
+        st.builds(
+            "SUBSTRING({}, {}, {})".format, inner, _any("1", "2", "0", "-1", "-2", "t"), _any("1", "2", "0", "t")
+        ),
         st.builds("SUBSTRING({}, {})".format, inner, _any("1", "2", "0", "-1", "t")),
         st.builds("{}({}, {})".format, _any("LEFT", "RIGHT"), inner, _any("1", "2", "0", "t")),
         st.builds("REPLACE({}, {}, {})".format, inner, inner, inner),
@@ -123,7 +131,10 @@ def _moment(depth: int) -> st.SearchStrategy[str]:
         st.builds("DATE({})".format, inner),
         st.builds("CAST({} AS {})".format, inner, _any("DATE", "DATETIME(6)")),
         st.builds(
-            "({} {} INTERVAL {} {})".format, _any(*_MOMENTS), _any("+", "-"), _any("1", "t", "40"),
+            "({} {} INTERVAL {} {})".format,
+            _any(*_MOMENTS),
+            _any("+", "-"),
+            _any("1", "t", "40"),
             _any("DAY", "MONTH", "YEAR", "HOUR", "SECOND", "WEEK", "QUARTER"),
         ),  # fmt: skip
     )
