@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pkg import errors
+from pkg import errors, expression_filter
 from pkg.block_allow_list import BlockAllowListFilter
 from pkg.config.model import (
     BinlogFilterRule,
@@ -45,7 +45,10 @@ def read_filter(section: Section) -> BinlogFilterRule:
 
 
 def read_expression_filter(section: Section) -> ExpressionFilter:
-    """One expression filter. Raises 20042 without schema or table, 20039 for expressions of several kinds."""
+    """One expression filter.
+
+    Raises 20042 without schema or table, 20039 for expressions of several kinds, 20041 for what is no expression.
+    """
     for key in ("schema", "table"):
         if not section.text(key):
             raise section.error(
@@ -71,7 +74,17 @@ def read_expression_filter(section: Section) -> ExpressionFilter:
             f"expression filter {section.name} has expressions of {sum(kinds)} kinds instead of one",
             "Give each kind (insert, update, delete) a filter of its own.",
         )
+    for kind in ("insert-value-expr", "update-old-value-expr", "update-new-value-expr", "delete-value-expr"):
+        if text := section.text(kind):
+            _check_expression(section, kind, text)
     return rule
+
+
+def _check_expression(section: Section, key: str, text: str) -> None:
+    try:
+        expression_filter.parse(text)
+    except DMError as exc:
+        raise section.error("ConfigExprFilterWrongGrammar", key, exc.message, exc.workaround) from None
 
 
 def read_block_allow_list(section: Section, case_sensitive: bool) -> BlockAllowList:

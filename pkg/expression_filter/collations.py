@@ -1,4 +1,4 @@
-"""Collations that are reproduced exactly: binary ones, utf8mb4_general_ci and latin1_swedish_ci with their kin. Pure."""
+"""Collations that are reproduced exactly: binary ones, utf8mb4_general_ci and its kin, latin1_swedish_ci. Pure."""
 
 from __future__ import annotations
 
@@ -123,9 +123,9 @@ def _stronger(best: Type, arg: Typed, at: int) -> Type:
         return other if other.derivation < one.derivation else one
     if other.collation == one.collation:
         return one
-    if one.derivation == IMPLICIT and one.charset == other.charset:
-        if one.collation.endswith("_bin") != other.collation.endswith("_bin"):
-            return one if one.collation.endswith("_bin") else other
+    binary = one.collation.endswith("_bin")
+    if one.derivation == IMPLICIT and one.charset == other.charset and binary != other.collation.endswith("_bin"):
+        return one if binary else other
     raise ExpressionError(at, f"collations {one.collation} and {other.collation} don't go together. Add COLLATE")
 
 

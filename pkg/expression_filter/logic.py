@@ -11,6 +11,7 @@ from pkg.expression_filter import collations, numbers, times
 from pkg.expression_filter.syntax import ExpressionError, Node
 from pkg.expression_filter.types import (
     BOOL,
+    IMPLICIT,
     STRINGS,
     TEMPORAL,
     Evaluate,
@@ -51,10 +52,10 @@ def both(node: Node, one: Typed, other: Typed) -> Typed:
     decisive = node.op == "OR"
 
     def combine(row: Sequence[bytes]) -> bool | None:
-        first = a(row)
+        first: bool | None = a(row)
         if first is decisive:
             return decisive
-        second = b(row)
+        second: bool | None = b(row)
         if second is decisive:
             return decisive
         return None if first is None or second is None else not decisive
@@ -135,7 +136,7 @@ def _strings(args: Sequence[Typed], at: int) -> list[Typed]:
     def key(text: str) -> str:
         return weigh(text) if wide else weigh(text).rstrip(" ")
 
-    return [made(replace(type_, derivation=collations.IMPLICIT), key, text, at=text.at) for text in texts]
+    return [made(replace(type_, derivation=IMPLICIT), key, text, at=text.at) for text in texts]
 
 
 def _order(compare: Callable[[Any, Any], bool], kind: str) -> Callable[[Any, Any], bool]:

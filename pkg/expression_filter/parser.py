@@ -29,7 +29,8 @@ _SAME = {
     "CEILING": "CEIL", "DAYOFMONTH": "DAY", "SUBSTR": "SUBSTRING", "MID": "SUBSTRING", "MOD": "%",
 }  # fmt: skip
 OPERATORS = (
-    "OR || XOR AND && NOT ! = <=> <> != < <= > >= BETWEEN IN LIKE REGEXP RLIKE IS CASE IF | & << >> + - * / DIV % MOD ^ ~"
+    "OR || XOR AND && NOT ! = <=> <> != < <= > >= BETWEEN IN LIKE REGEXP RLIKE IS CASE IF | & << >> + - * / DIV % MOD"
+    " ^ ~"
     " COLLATE BINARY CAST CONVERT"
 )
 UNITS = word_set("MICROSECOND SECOND MINUTE HOUR DAY WEEK MONTH QUARTER YEAR")
@@ -174,7 +175,7 @@ class _Parser:
         if op == "BETWEEN":
             low = self._bit_or()
             self._want("AND")
-            args = (node, low, self._deeper(self._predicate))
+            args: tuple[Node, ...] = (node, low, self._deeper(self._predicate))
         elif op == "IN":
             self._want("(")
             args = (node, *self._list())

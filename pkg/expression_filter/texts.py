@@ -10,7 +10,7 @@ from typing import Any
 
 from pkg.expression_filter import collations
 from pkg.expression_filter.syntax import ExpressionError, Node
-from pkg.expression_filter.types import INT, SESSION_COLLATION, Type, Typed, as_exact, as_text, made
+from pkg.expression_filter.types import IMPLICIT, INT, SESSION_COLLATION, Type, Typed, as_exact, as_text, made
 
 _PLAIN_REGEXP = re.compile(r"(?:[^\\\[\](){}]|\[\^?[^\\\[\]&|~-]+(?:-[^\\\[\]&|~-]+)*\]|[()]|\{\d+(?:,\d*)?\})*")
 
@@ -171,8 +171,8 @@ def like(node: Node, arg: Typed, pattern: Typed, escape: Typed | None) -> Typed:
         raise arg.refuse("LIKE over a floating point number or bits is not supported")
     char = "\\"
     if escape is not None:
-        char = escape.get(()) if escape.constant and escape.kind == "text" else None
-        if char is None or len(char) > 1:
+        char = escape.get(()) if escape.constant and escape.kind == "text" else "no literal"
+        if len(char) > 1:
             raise escape.refuse("ESCAPE needs one character as a literal")
     type_, texts = strings(node, [arg, pattern], compare=True)
     if type_.kind == "binary":
@@ -191,7 +191,10 @@ def like(node: Node, arg: Typed, pattern: Typed, escape: Typed | None) -> Typed:
 
 
 def regexp(node: Node, arg: Typed, pattern: Typed, flavor: str) -> Typed:
-    """REGEXP, for patterns that mean the same to all engines; '.' and '$' know the line ends that the flavor's knows."""
+    """REGEXP, for patterns that mean the same to all engines.
+
+    '.' and '$' know the line ends that PCRE (mariadb) or ICU (mysql 8) know.
+    """
     if pattern.kind != "text" or not pattern.constant:
         raise pattern.refuse("REGEXP needs its pattern as a literal")
     type_, texts = strings(node, [arg, pattern], compare=True)
@@ -209,8 +212,9 @@ def _regexp(text: str, pattern: Typed, ignore_case: bool, flavor: str) -> re.Pat
         raise pattern.refuse(
             "this REGEXP pattern is not supported: use ASCII literals, . ^ $ | ( ) [ ] * + ? {n,m}, without backslashes"
         )
-    if re.search(r"[*+?}][*+?{]|^[*+?{]|[(|^][*+?{]", text):
-        raise pattern.refuse("this REGEXP pattern repeats a repetition, or nothing")
+    # A repeated group could take forever.
+    if re.search(r"\)[*+{]|[*+?}][*+?{]|^[*+?{]|[(|^][*+?{]", text):
+        raise pattern.refuse("this REGEXP pattern repeats a group, a repetition, or nothing")
     ends = r"\n" if flavor == "mariadb" else r"\n\v\f\r\x85\u2028\u2029"
     parts = re.split(r"(\[\^?\]?[^\]]*\])", text)
     for i in range(0, len(parts), 2):
@@ -233,5 +237,5 @@ def cast(node: Node, arg: Typed) -> Typed:
     if text.kind == "binary":
         raise arg.refuse("text of binary strings is not supported")
     most = node.numbers[0] if node.numbers else None
-    type_ = Type("text", collation=SESSION_COLLATION, derivation=collations.IMPLICIT)
+    type_ = Type("text", collation=SESSION_COLLATION, derivation=IMPLICIT)
     return made(type_, lambda value: value[:most], text, at=node.at)

@@ -1,7 +1,8 @@
 """Static types of expressions, and the conversions between them that servers agree about.
 
 Values: int, ``Decimal``, float, ``str`` (text), bytes (binary strings), ``(year, month, day)`` for DATE, the same with
-``hour, minute, second, microsecond`` for DATETIME, signed microseconds for TIME, the number of an ENUM, SET or BIT. NULL is None.
+``hour, minute, second, microsecond`` for DATETIME, signed microseconds for TIME, the number of an ENUM,
+SET or BIT. NULL is None.
 """
 
 from __future__ import annotations
