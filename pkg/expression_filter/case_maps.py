@@ -1,8 +1,8 @@
 """Case and weight of characters, as both servers' utf8mb4_general_ci and latin1_swedish_ci have them.
 
-Each map holds what differs from the character itself: two bytes a character, then two bytes a
-difference (modulo 65536), both little-endian, compressed, in base 85. They were read from WEIGHT_STRING, LOWER and UPPER of real servers, and are
-compared with them by tests. Characters beyond U+FFFF all weigh U+FFFD, and have no case.
+Each map holds what differs from the character itself: two bytes a character, then two bytes a difference (modulo
+65536), both little-endian, compressed, in base 85. They were read from WEIGHT_STRING, LOWER and UPPER of real servers,
+and are compared with them by tests. Characters beyond U+FFFF all weigh U+FFFD, and have no case.
 """
 
 from __future__ import annotations

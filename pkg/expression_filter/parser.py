@@ -41,7 +41,7 @@ _RESERVED = word_set(
     "AND OR XOR NOT BETWEEN IN LIKE REGEXP RLIKE IS CASE WHEN THEN ELSE DIV MOD COLLATE BINARY CAST CONVERT INTERVAL"
     " EXISTS SELECT FROM WHERE MATCH BY ESCAPE"
 )
-_MOST_DEEP = 100
+_MOST_DEEP = 40
 _MAX_UINT64 = (1 << 64) - 1
 
 
@@ -55,7 +55,17 @@ def parse_tree(text: str) -> Node:
     tree = parser.expression()
     if parser.token.kind != "end":
         raise parser.unexpected("an operator or the end")
+    _check_depth(tree)
     return tree
+
+
+def _check_depth(tree: Node) -> None:
+    level = [tree]
+    for _ in range(_MOST_DEEP):
+        level = [arg for node in level for arg in node.args]
+        if not level:
+            return
+    raise ExpressionError(level[0].at, f"more than {_MOST_DEEP} levels of operators")
 
 
 def _joined(tokens: list[Token]) -> list[Token]:
@@ -111,7 +121,7 @@ class _Parser:
         self._depth += 1
         if self._depth > _MOST_DEEP:
             raise ExpressionError(self.token.start, f"more than {_MOST_DEEP} levels of parentheses and calls")
-        node = self._binary(self._xor, {"OR": "OR", "||": "OR"})
+        node = self._chain(self._xor, "OR", "OR", "||")
         self._depth -= 1
         return node
 
@@ -122,11 +132,24 @@ class _Parser:
             node = Node(operators[token.word or token.text], token.start, (node, operand()))
         return node
 
+    def _chain(self, operand: Callable[[], Node], op: str, *forms: str) -> Node:
+        """Operands of AND or OR as a tree of little depth, however many there are."""
+        nodes = [operand()]
+        places = []
+        while self._peek_op(*forms):
+            places.append(self._advance().start)
+            nodes.append(operand())
+        while len(nodes) > 1:
+            pairs = [Node(op, places[i], (nodes[i], nodes[i + 1])) for i in range(0, len(nodes) - 1, 2)]
+            nodes = pairs + nodes[len(pairs) * 2 :]
+            places = places[1::2]
+        return nodes[0]
+
     def _xor(self) -> Node:
         return self._binary(self._and, {"XOR": "XOR"})
 
     def _and(self) -> Node:
-        return self._binary(self._not, {"AND": "AND", "&&": "AND"})
+        return self._chain(self._not, "AND", "AND", "&&")
 
     def _not(self) -> Node:
         token = self.token
