@@ -170,8 +170,15 @@ def _null_safe(one: Any, other: Any) -> bool:
     return one is None and other is None if one is None or other is None else bool(one == other)
 
 
+def _no_quotients(*args: Typed) -> None:
+    for arg in args:
+        if arg.type.divided:
+            raise arg.refuse("a quotient in BETWEEN or IN is not supported; use comparisons")
+
+
 def between(node: Node, arg: Typed, low: Typed, high: Typed) -> Typed:
     """BETWEEN: all three meet as one type."""
+    _no_quotients(arg, low, high)
     typed = arg, low, high = tuple(comparable((arg, low, high), node.at))
     above = lift(_ordering(operator.ge, typed), arg, low)
     below = lift(_ordering(operator.le, typed), arg, high)
@@ -188,6 +195,7 @@ def between(node: Node, arg: Typed, low: Typed, high: Typed) -> Typed:
 
 def contained(node: Node, arg: Typed, *items: Typed) -> Typed:
     """IN: equal to one of the items, each compared by its own type, but texts by one collation."""
+    _no_quotients(arg, *items)
     if arg.kind in STRINGS and {item.kind for item in items} - {"null"} <= set(STRINGS):
         texts = comparable((arg, *items), node.at)
         pairs = [(texts[0], item) for item in texts[1:]]
@@ -215,6 +223,8 @@ def common(args: Sequence[Typed], at: int) -> tuple[Type, list[Typed]]:
     kinds = {arg.kind for arg in args} - {"null"}
     if any(arg.type.divided for arg in args):
         raise ExpressionError(at, "a quotient as a result is not supported: servers differ in its digits")
+    if kinds & {"enum", "set"}:
+        raise ExpressionError(at, "ENUM or SET as a result may mean its number or its text; use CAST(… AS CHAR)")
     if any(arg.bits for arg in args):
         raise ExpressionError(at, "a hex or bit literal as a result is not supported; write a number, or text")
     if not kinds:
@@ -262,8 +272,8 @@ def coalesce(node: Node, *args: Typed) -> Typed:
 
 def null_if(node: Node, one: Typed, other: Typed) -> Typed:
     """NULLIF."""
-    if one.kind in ("enum", "set", "bit") or one.type.divided:
-        raise one.refuse("NULLIF of ENUM, SET, BIT and quotients is not supported; use CASE")
+    if one.kind in ("enum", "set", "bit") or one.bits or one.type.divided:
+        raise one.refuse("NULLIF of ENUM, SET, BIT, literals of bits and quotients is not supported; use CASE")
     equal = comparison(Node("=", node.at), one, other).get
     get = one.get
     return Typed(one.type, lambda row: None if equal(row) else get(row), node.at, one.constant and other.constant)

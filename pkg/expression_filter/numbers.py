@@ -133,7 +133,7 @@ def _real_quotient(one: float, other: float) -> float:
 
 def int_divide(node: Node, one: Typed, other: Typed) -> Typed:
     """``DIV``."""
-    one, other = _exact_args(node, one, other)
+    one, other = _exact_args(node, numeric(one), numeric(other))
     unsigned = one.type.unsigned or other.type.unsigned
     type_ = Type("int", unsigned=unsigned, digits=20)
 

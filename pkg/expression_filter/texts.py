@@ -152,17 +152,23 @@ def position(node: Node, arg: Typed, part: Typed, start: Typed | None) -> Typed:
 
 
 def find_in_set(node: Node, part: Typed, arg: Typed) -> Typed:
-    """FIND_IN_SET: the number of the first element that is equal."""
+    """FIND_IN_SET: the number of the first element that is equal and has as many bytes."""
     type_, texts = strings(node, [part, arg], compare=True)
-    weigh = _weigh(type_)
-    comma: Any = b"," if type_.kind == "binary" else ","
+    if type_.kind == "binary":
+        return made(INT, lambda piece, text: _place(piece, text.split(b",")) if text else 0, *texts, at=node.at)
+    weigh, charset = collations.weights(type_.collation), type_.charset
 
-    def find(piece: Any, text: Any) -> int:
-        elements = weigh(text).split(comma)
-        wanted = weigh(piece)
-        return elements.index(wanted) + 1 if text and wanted in elements else 0
+    def key(text: str) -> tuple[str, int]:
+        return weigh(text).rstrip(" "), len(collations.encode(text, charset))
+
+    def find(piece: str, text: str) -> int:
+        return _place(key(piece), [key(element) for element in text.split(",")]) if text else 0
 
     return made(INT, find, *texts, at=node.at)
+
+
+def _place(wanted: Any, elements: list[Any]) -> int:
+    return elements.index(wanted) + 1 if wanted in elements else 0
 
 
 def like(node: Node, arg: Typed, pattern: Typed, escape: Typed | None) -> Typed:

@@ -31,8 +31,8 @@ OUT_OF_RANGE = 1690
 #: The error codes of an expression that is refused, and of a row for which it has no value.
 REFUSED, NO_VALUE = 20041, 36017
 #: What MySQL 5.6 has bugs in that later versions and MariaDB lack: ranges over mixed types with NULL or with large
-#: unsigned numbers, regular expressions over single bytes.
-NOT_IN_56 = ("BETWEEN", " IN (", "GREATEST", "LEAST", "REGEXP")
+#: unsigned numbers, regular expressions over single bytes, (NULL <=> 1) IS UNKNOWN.
+NOT_IN_56 = ("UNKNOWN", "BETWEEN", " IN (", "GREATEST", "LEAST", "REGEXP")
 HOW_READ = {
     **dict.fromkeys(("s", "c", "l", "r"), "HEX({})"),
     **dict.fromkeys(("e", "m", "bi"), "CAST({} + 0 AS UNSIGNED)"),
