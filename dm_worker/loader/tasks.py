@@ -16,7 +16,6 @@ from pymysql.connections import Connection
 
 from dm_worker.loader.progress import fence_off, fenced
 from dm_worker.loader.sqlfile import Statement, read_statements
-from dm_worker.loader.wire import send
 from pkg import errors
 from pkg.config.model import DBConfig
 from pkg.errors import DMError
@@ -24,6 +23,7 @@ from pkg.mysql.connection import classify, connect, error_number, error_text
 from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.retry import retrying
+from pkg.mysql.wire import send
 
 #: What bounds the tries is their time.
 ATTEMPTS = 1000

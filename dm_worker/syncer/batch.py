@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from dm_worker.syncer.canon import Canon
+from dm_worker.syncer.ties import Tie
 from pkg.binlog.position import Location
 from pkg.mysql.schema import Column
 
@@ -25,9 +27,13 @@ class TablePlan:
 
     ``number`` names the plan within one run of the unit, ``target_number`` its target table. ``key`` and ``write``
     are indexes into ``columns`` (the upstream structure); ``key`` is empty for a table without a usable key.
-    ``spread`` tells that rows are placed by their key; otherwise the whole target table is one bucket.
-    ``rewrite_existing`` asks for DELETE + INSERT instead of INSERT … ON DUPLICATE KEY UPDATE, because the target has
-    further unique keys whose values rows may swap. ``extra_columns``: the target has columns that the upstream lacks.
+    ``spread`` tells that rows are placed by their key, in the canonical forms ``canons`` (one per key column);
+    otherwise the whole target table is one bucket. ``ties`` put rows that conflict by other keys into one bucket.
+    ``family`` names the tables that foreign keys connect to this one, when the target checks them: their rows keep
+    their order among each other. ``rewrite_existing`` asks for DELETE + INSERT instead of INSERT … ON DUPLICATE KEY
+    UPDATE, because the target has further unique keys whose values rows may swap; with ``ties``, only for rows whose
+    values in them changed.
+    ``extra_columns``: the target has columns that the upstream lacks.
     ``loadable``: LOAD DATA reads the rows' literals as an INSERT does.
     ``matchers`` are SQL templates, one per written column, that compare the target's column with a literal exactly.
     """
@@ -48,16 +54,23 @@ class TablePlan:
     rewrite_existing: bool = False
     extra_columns: bool = False
     loadable: bool = False
+    canons: tuple[Canon, ...] = ()
+    ties: tuple[Tie, ...] = ()
+    family: str = ""
 
     @property
     def seed(self) -> int:
-        """The start value of the bucket hash: stable across runs, different for each target table."""
-        return zlib.crc32("\0".join(self.target).encode())
+        """The start value of the row hash: stable across runs, different for each target table.
+
+        Tables of one family that are not spread share it, and so their bucket.
+        """
+        return zlib.crc32((self.family if self.family and not self.spread else "\0".join(self.target)).encode())
 
     def fingerprint(self) -> bytes:
         """What decides which bucket a row falls into and what is written there; equal across runs when unchanged."""
         rule = (self.source, self.target, self.mode, self.key_names, self.write_names, self.spread)
-        return repr((rule, self.rewrite_existing, self.columns)).encode()
+        placement = (self.canons, self.ties, self.family)
+        return repr((rule, self.rewrite_existing, self.columns, placement)).encode()
 
 
 @dataclass(frozen=True, slots=True)

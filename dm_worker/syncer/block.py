@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import marshal
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import ModuleType
+
+from pkg.binlog.rows import KERNEL
 
 #: Row changes that the block stands for.
 HEADER = struct.Struct("<I")
@@ -100,3 +103,39 @@ def rows_at(data: bytes, at: int, count: int) -> tuple[list[OrderedRow], int]:
         rows.append((sequence, op, plan, *marshal.loads(data[at : at + length])))
         at += length
     return rows, at
+
+
+def resettle(
+    data: bytes, home: int, moved: Mapping[int, int], buckets: int, kernel: ModuleType | None = KERNEL
+) -> list[tuple[int, bytes]]:
+    """The block of bucket ``home`` again, as (bucket, block), with its records where ``moved`` puts them.
+
+    ``moved`` maps row hashes to those that place their rows instead; other rows stay. ``kernel``: the compiled row
+    kernel, None for the Python code.
+    """
+    if kernel is not None:
+        settled: list[tuple[int, bytes]] = kernel.resettle(data, home, moved, buckets)
+        return settled
+    found: dict[int, list[bytes]] = {}
+    at, end = HEADER.size, len(data)
+    while at < end:
+        target, kind, count = SECTION.unpack_from(data, at)
+        at += SECTION.size
+        records: dict[int, list[bytes]] = {}
+        for _ in range(count):
+            start = at
+            if kind == STATES:
+                _, _, place, key_size, values_size = STATE.unpack_from(data, at)
+                at += STATE.size + key_size + values_size
+            else:
+                _, _, _, place, length = ROW.unpack_from(data, at)
+                at += ROW.size + length
+            bucket = moved[place] % buckets if place in moved else home
+            records.setdefault(bucket, []).append(data[start:at])
+        for bucket, kept in records.items():
+            found.setdefault(bucket, []).append(section(target, kind, kept))
+    # The changes are counted once, wherever their rows are now.
+    heads = [data[: HEADER.size], *[HEADER.pack(0)] * len(found)]
+    return [
+        (bucket, head + b"".join(parts)) for head, (bucket, parts) in zip(heads, sorted(found.items()), strict=False)
+    ]

@@ -117,9 +117,10 @@ def _in_bucket(order: int, rows: Iterable[OrderedRow]) -> Iterator[OrderedRow]:
 
 
 def groups_of(states: compact.States, rules: Mapping[int, Rule]) -> list[Group]:
-    """The groups of one target table, by kind, then by plan."""
+    """The groups of one target table, by kind, then by plan, rows in the order of their keys."""
     rows: tuple[dict[int, list[bytes]], ...] = ({}, {}, {})
-    for key, (state, number, values) in states.items():
+    for key in sorted(states, key=_place):
+        state, number, values = states[key]
         rule = rules[number]
         flags = rule.kinds[state]
         if flags & AS_DELETE:
@@ -134,6 +135,12 @@ def groups_of(states: compact.States, rules: Mapping[int, Rule]) -> list[Group]:
         for number in sorted(by_plan)
         for group in cut(number, kind, by_plan[number], rules[number].most_bytes[kind], rules[number].most_rows[kind])
     ]
+
+
+def _place(key: bytes) -> tuple[bool, int, bytes]:
+    """About the order that the server keeps rows in, which it writes with a fifth less work: numbers by their size."""
+    number = b"0" <= key[:1] <= b"9"
+    return not number, len(key) if number else 0, key
 
 
 def cut(plan: int, kind: int, rows: Sequence[bytes], most_bytes: int, most_rows: int) -> Iterator[Group]:

@@ -10,6 +10,7 @@ from dm_worker.spark import SparkEngine
 from dm_worker.syncer.apply import TargetSpec
 from dm_worker.syncer.batch import Batch
 from dm_worker.syncer.batch_policy import BatchPolicy, Budget
+from dm_worker.syncer.canon import Charsets
 from dm_worker.syncer.checkpoint import Durable, MetaStore
 from dm_worker.syncer.ddl_barrier import DDLBarrier
 from dm_worker.syncer.ddl_session import DDLSession
@@ -35,7 +36,8 @@ from pkg.block_allow_list import BlockAllowListFilter
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.errors import DMError
 from pkg.log import get_logger
-from pkg.mysql.introspect import server_info
+from pkg.mysql.folding import Folding, fetch_characters, fetch_folding
+from pkg.mysql.introspect import fetch_foreign_keys, server_info
 from pkg.schema_tracker import fetch_server_defaults
 from pkg.table_router import TableRouter
 
@@ -61,6 +63,8 @@ class Run:
         self._ddl_session = DDLSession(cfg.to, self._foreign_keys)
         self._filter = BlockAllowListFilter(cfg.block_allow_list, cfg.case_sensitive)
         self._router = TableRouter(cfg.routes, cfg.case_sensitive)
+        self._foldings: dict[str, Folding | None] = {}
+        self._charsets: dict[str, str | None] = {}
         self._policy = BatchPolicy(Budget.of(engine.memory))
         self._queue = Instructions(self._policy.budget.queue)
         self._reader: Reader | None = None
@@ -227,8 +231,21 @@ class Run:
             route=self._router.route,
             source=source,
             target=self._target.table,
-            options=PlanOptions(compact=compact, foreign_keys=self._foreign_keys),
+            options=PlanOptions(compact=compact, charsets=Charsets(self._folding, self._characters)),
+            foreign_keys=lambda: self._target.ask(fetch_foreign_keys) if self._foreign_keys else [],
         )
+
+    def _folding(self, charset: str, collation: str) -> Folding | None:
+        """Asked once per run: a server's collations don't change under it."""
+        if collation not in self._foldings:
+            self._foldings[collation] = self._target.ask(lambda conn: fetch_folding(conn, charset, collation))
+            log.info("asked the target for a collation", collation=collation, known=bool(self._foldings[collation]))
+        return self._foldings[collation]
+
+    def _characters(self, charset: str) -> str | None:
+        if charset not in self._charsets:
+            self._charsets[charset] = self._target.ask(lambda conn: fetch_characters(conn, charset))
+        return self._charsets[charset]
 
     def _barrier(self, source: SchemaSource) -> DDLBarrier:
         return DDLBarrier(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from types import ModuleType
@@ -12,8 +11,10 @@ from types import ModuleType
 from dm_worker.syncer import block, compact
 from dm_worker.syncer.batch import COMPACT, Slice, TablePlan
 from dm_worker.syncer.block import OrderedRow
-from dm_worker.syncer.compact import DELETE, INSERT, UPDATE, ImpossibleChange
+from dm_worker.syncer.compact import DELETE, INSERT, UPDATE, Change, ImpossibleChange
 from dm_worker.syncer.located import located
+from dm_worker.syncer.placement import placement_of
+from dm_worker.syncer.ties import Binder, Hasher, Pairs, hasher
 from pkg.binlog.cursor import MALFORMED
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.position import Position
@@ -32,20 +33,28 @@ def scatter(
     buckets: int,
     *,
     safe: bool = False,
+    pairs: Pairs | None = None,
     kernel: ModuleType | None = KERNEL,
 ) -> list[tuple[int, bytes]]:
     """The rows of a slice as (bucket, block), by ascending bucket. Raises DMError naming table and position.
 
-    ``kernel``: the compiled row kernel, None for the Python code.
+    ``pairs`` collects what ties rows; it is needed when a plan has ties. ``kernel``: the compiled row kernel, None for
+    the Python code.
     """
+    pairs = pairs if pairs is not None else Pairs()
     used = {number: plans[number] for number in part.plan_numbers()}
     decoders = {number: decoder_of(plan, kernel) for number, plan in used.items()}
     placed: Sections = {}
+    compacted = {number: plan for number, plan in used.items() if plan.mode == COMPACT}
     if kernel is None:
-        changes = _compacted(part, used, decoders, buckets, placed, safe=safe)
+        readers = {
+            number: _TiedReader(plan, decoders[number], pairs) if plan.ties else _Reader(decoders[number].changes)
+            for number, plan in compacted.items()
+        }
+        changes = _compacted(part, compacted, readers, buckets, placed, safe=safe)
     else:
-        changes = _compacted_natively(kernel, part, used, decoders, buckets, placed, safe=safe)
-    changes += _ordered(part, used, decoders, buckets, placed)
+        changes = _compacted_natively(kernel, part, compacted, decoders, buckets, placed, pairs, safe=safe)
+    changes += _ordered(part, used, decoders, buckets, placed, pairs)
     blocks = []
     for bucket in sorted(placed):
         # The changes of a slice are counted once, whatever buckets its rows fall into.
@@ -72,7 +81,61 @@ def _decoder(
 
 def row_hash(plan: TablePlan, key: bytes) -> int:
     """Where a row belongs: ``row hash % buckets`` is its bucket, on every machine and after every start."""
-    return zlib.crc32(key, plan.seed) if plan.spread else plan.seed
+    return _hash_of(plan)(key)
+
+
+def _hash_of(plan: TablePlan) -> Hasher:
+    seed = plan.seed
+    return hasher(plan.canons, seed) if plan.spread else lambda _: seed
+
+
+class _Reader:
+    """Gives the changes of rows events to be folded; ``rows`` counts them."""
+
+    def __init__(self, changes: Callable[[bytes], list[Change]]) -> None:
+        self._changes = changes
+        self.rows = 0
+
+    def read(self, data: bytes) -> list[Change]:
+        """The changes of an event. May be more than its rows."""
+        found = self._changes(data)
+        self.rows += len(found)
+        return found
+
+
+class _TiedReader(_Reader):
+    """Gives the changes of a table with ties, and their pairs. An update that changes a tied value comes as a delete
+    and an insert, so that the value is free before another row takes it."""
+
+    def __init__(self, plan: TablePlan, decoder: RowDecoder, pairs: Pairs) -> None:
+        super().__init__(decoder.changes)
+        self._plan = plan
+        self._images = decoder.images
+        self._hash = hasher(plan.canons, plan.seed)
+        self._bind = Binder(plan.ties, plan.seed, keeps_rows=False).bind
+        self._pairs = pairs
+
+    def read(self, data: bytes) -> list[Change]:
+        found: list[Change] = []
+        plan, hash_of, bind, pairs = self._plan, self._hash, self._bind, self._pairs
+        images = self._images(data)
+        self.rows += len(images)
+        for op, before, after in images:
+            old = None if before is None else _key(plan, before)
+            new = None if after is None else _key(plan, after)
+            old_hash = None if old is None else hash_of(old)
+            new_hash = old_hash if new == old else None if new is None else hash_of(new)
+            changes_hands = bind(pairs, old_hash, new_hash, before, after)
+            if new is None or after is None:
+                assert old is not None
+                found.append((DELETE, old, b"", b""))
+                continue
+            values = b"(%b)" % b",".join([after[i] for i in plan.write])
+            if op == UPDATE and old == new and changes_hands:
+                found += [(DELETE, new, b"", b""), (INSERT, new, values, b"")]
+            else:
+                found.append((op, new, values, old or b""))
+        return found
 
 
 class _Place:
@@ -102,32 +165,29 @@ class _Place:
 def _compacted(
     part: Slice,
     plans: Mapping[int, TablePlan],
-    decoders: Mapping[int, RowDecoder],
+    readers: Mapping[int, _Reader],
     buckets: int,
     placed: Sections,
     *,
     safe: bool,
 ) -> int:
     """Folds the rows of compacted tables and places them; returns how many changes there were."""
+    if not plans:
+        return 0
     states: dict[int, compact.States] = {}
     wanted = {
-        number: (decoders[number].changes, states.setdefault(plan.target_number, {}))
-        for number, plan in plans.items()
-        if plan.mode == COMPACT
+        number: (readers[number].read, states.setdefault(plan.target_number, {})) for number, plan in plans.items()
     }
-    if not wanted:
-        return 0
-    changes = 0
     place = _Place(part, plans)
     absorb = compact.absorb
     with place.located():
         for data, place.plan, place.position in part.events():
             entry = wanted.get(place.plan)
             if entry is not None:
-                changes += absorb(entry[1], place.plan, entry[0](data), safe=safe)
+                absorb(entry[1], place.plan, entry[0](data), safe=safe)
     for target in sorted(states):
         _place_states(target, states[target], plans, buckets, placed)
-    return changes
+    return sum(reader.rows for reader in readers.values())
 
 
 def _place_states(
@@ -135,8 +195,9 @@ def _place_states(
 ) -> None:
     records: dict[int, list[bytes]] = {}
     record = block.state_record
+    hashes = {number: _hash_of(plan) for number, plan in plans.items() if plan.target_number == target}
     for key, (state, number, values) in states.items():
-        place = row_hash(plans[number], key)
+        place = hashes[number](key)
         records.setdefault(place % buckets, []).append(record(number, state, place, key, values))
     for bucket, found in records.items():
         placed.setdefault(bucket, []).append(block.section(target, block.STATES, found))
@@ -149,19 +210,22 @@ def _compacted_natively(
     decoders: Mapping[int, RowDecoder],
     buckets: int,
     placed: Sections,
+    pairs: Pairs,
     *,
     safe: bool,
 ) -> int:
     """The same as :func:`_compacted` by the compiled kernel."""
     specs = {
-        number: (decoders[number].readers, decoders[number].prepare, plan.target_number, plan.seed, plan.spread, None)
+        number: (
+            *(decoders[number].readers, decoders[number].prepare),
+            *(plan.target_number, placement_of(kernel, plan)),
+        )
         for number, plan in plans.items()
-        if plan.mode == COMPACT
     }
     if not specs:
         return 0
     try:
-        changes, sections = kernel.scatter(part.data, part.index, specs, buckets, safe)
+        changes, sections, packed = kernel.scatter(part.data, part.index, specs, buckets, safe)
     except kernel.EventError as exc:
         event, cause = exc.args
         place = _Place(part, plans)
@@ -174,6 +238,7 @@ def _compacted_natively(
             raise cause from None
     for bucket, found in sections.items():
         placed.setdefault(bucket, []).append(found)
+    pairs.extend(packed)
     count: int = changes
     return count
 
@@ -184,6 +249,7 @@ def _ordered(
     decoders: Mapping[int, RowDecoder],
     buckets: int,
     placed: Sections,
+    pairs: Pairs,
 ) -> int:
     """Places the rows of tables that keep their order; returns how many changes there were.
 
@@ -194,6 +260,7 @@ def _ordered(
     if not wanted:
         return 0
     changes = 0
+    binders = {number: Binder(plan.ties, plan.seed, keeps_rows=True) for number, plan in wanted.items() if plan.ties}
     place = _Place(part, plans)
     records: dict[tuple[int, int], list[bytes]] = {}
     with place.located():
@@ -205,7 +272,7 @@ def _ordered(
             changes += len(images)
             for n, (op, before, after) in enumerate(images):
                 row = (event << 32 | n, op, plan.number, place.position, before, after)
-                for where, moved in _moves(row, plan, buckets):
+                for where, moved in _moves(row, plan, buckets, binders.get(plan.number), pairs):
                     kept = records.setdefault((where % buckets, plan.target_number), [])
                     kept.append(block.row_record(moved, where))
     for (bucket, target), kept in sorted(records.items()):
@@ -213,13 +280,18 @@ def _ordered(
     return changes
 
 
-def _moves(row: OrderedRow, plan: TablePlan, buckets: int) -> list[tuple[int, OrderedRow]]:
-    """(row hash, row); an update that moves a row to another bucket becomes a delete and an insert."""
+def _moves(
+    row: OrderedRow, plan: TablePlan, buckets: int, binder: Binder | None, pairs: Pairs
+) -> list[tuple[int, OrderedRow]]:
+    """(row hash, row); an update that moves a row to another bucket becomes a delete and an insert, unless the two
+    are tied."""
     if not plan.spread:
         return [(plan.seed, row)]
     sequence, op, number, position, before, after = row
     old, new = (None if image is None else row_hash(plan, _key(plan, image)) for image in (before, after))
-    if op == UPDATE and old is not None and new is not None and old % buckets != new % buckets:
+    if binder is not None:
+        binder.bind(pairs, old, new, before, after)
+    elif op == UPDATE and old is not None and new is not None and old % buckets != new % buckets:
         return [
             (old, (sequence, DELETE, number, position, before, None)),
             (new, (sequence, INSERT, number, position, None, after)),

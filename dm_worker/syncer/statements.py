@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 
 from dm_worker.syncer import bulk_load, compact
 from dm_worker.syncer.batch import TablePlan
@@ -100,14 +101,18 @@ def for_content(
             continue
         for group in groups:
             yield from fitting(plan, for_group(plan, group, form), form, most)
-    for rows in content.ordered.values():
+    for rows in in_order(plans, content.ordered):
         for sql in for_ordered(plans, rows, form):
             yield from fitting(plans[sql.plan], sql, form, most)
 
 
 def loadable(plan: TablePlan, kind: int, form: Form) -> bool:
-    """Whether rows of this kind may be loaded as far as the plan tells."""
-    return plan.loadable and form.multiple and kind != DELETE_KEYS
+    """Whether rows of this kind may be loaded as far as the plan tells.
+
+    LOAD DATA REPLACE would remove what collides by a further unique key, which must be an error instead.
+    """
+    overwrites = kind == UPSERT_ROWS and plan.rewrite_existing and not form.safe
+    return plan.loadable and form.multiple and kind != DELETE_KEYS and not overwrites
 
 
 def rule_of(plan: TablePlan, form: Form) -> Rule:
@@ -119,10 +124,11 @@ def rule_of(plan: TablePlan, form: Form) -> Rule:
     renew = AS_DELETE | AS_INSERT
     if form.safe:
         kinds = (AS_UPSERT, AS_UPSERT, AS_DELETE, AS_UPSERT, 0)
-    elif plan.rewrite_existing:
-        kinds = (AS_INSERT, renew, AS_DELETE, renew, 0)
     else:
-        kinds = (AS_INSERT, AS_UPSERT, AS_DELETE, renew if plan.extra_columns else AS_UPSERT, 0)
+        # With ties, an update that changes a value of a further unique key comes as a replacement.
+        updated = renew if plan.rewrite_existing and not plan.ties else AS_UPSERT
+        replaced = renew if plan.rewrite_existing or plan.extra_columns else AS_UPSERT
+        kinds = (AS_INSERT, updated, AS_DELETE, replaced, 0)
     bytes_ = [_room(plan, kind, form) for kind in (DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS)]
     in_list = max(1, min(form.rows, MAX_IN_LIST // max(1, len(plan.key_names))))
     rows = (in_list, form.rows, form.rows)
@@ -212,8 +218,22 @@ def _of_kind(plan: TablePlan, kind: int, rows: Sequence[bytes], form: Form) -> I
         yield for_group(plan, group, form)
 
 
+def in_order(
+    plans: Mapping[int, TablePlan], ordered: Mapping[int, Sequence[OrderedRow]]
+) -> Iterator[Sequence[OrderedRow]]:
+    """The rows that keep their order, put together where they keep it among each other: those of one target table,
+    or of the tables of one family."""
+    runs: dict[int | str, list[Sequence[OrderedRow]]] = {}
+    for target, rows in ordered.items():
+        family = plans[rows[0][2]].family
+        runs.setdefault(family or target, []).append(rows)
+    for parts in runs.values():
+        # Several blocks of one slice may hold rows of one bucket.
+        yield sorted((row for rows in parts for row in rows), key=itemgetter(0))
+
+
 def for_ordered(plans: Mapping[int, TablePlan], rows: Iterable[OrderedRow], form: Form) -> Iterator[SQL]:
-    """The statements for the rows of one target table in their order; inserts that follow each other are joined."""
+    """The statements for rows in their order; inserts into one table that follow each other are joined."""
     waiting: list[bytes] = []
     plan: TablePlan | None = None
     for _, op, number, position, before, after in rows:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from dm_worker.syncer.batch import COMPACT, ORDERED, TablePlan
 from dm_worker.syncer.bulk_load import can_load
+from dm_worker.syncer.canon import ANY, SILENT, Canon, Charsets, canon_of
+from dm_worker.syncer.ties import Family, Tie, folded
 from pkg import errors
 from pkg.binlog.literals import MembersByName
 from pkg.mysql.names import qualified, quote
-from pkg.mysql.schema import Column, Index, TableInfo
+from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 
-_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
-#: Types whose literals are equal exactly when the server compares the values as equal, given the same column type.
-#: FLOAT and DOUBLE are not among them (-0 and 0), nor is text, not even with _bin: trailing spaces don't count.
-_EXACT = frozenset(
+#: Types that child and parent of a foreign key have in common, with equal canonical forms for equal values.
+_REFERABLE = frozenset(
     {
-        *("decimal", "date", "time", "datetime", "timestamp", "year", "bit", "enum", "set"),
-        *("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "uuid", "inet4", "inet6"),
+        *("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "char", "varchar", "binary", "varbinary"),
+        *("uuid", "inet4", "inet6", "date", "year"),
     }
 )
 _TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
@@ -25,10 +27,10 @@ _TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtex
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """``compact`` as the task asks. ``foreign_keys``: the target checks them, so rows keep their order everywhere."""
+    """``compact`` as the task asks. ``charsets``: what the target tells of its collations."""
 
     compact: bool = True
-    foreign_keys: bool = False
+    charsets: Charsets = SILENT
 
 
 def build(
@@ -38,39 +40,137 @@ def build(
     upstream: TableInfo,
     target: TableInfo,
     options: PlanOptions,
+    *,
+    weak: frozenset[str] = frozenset(),
+    family: Family | None = None,
 ) -> TablePlan:
-    """The plan of one table. Raises 36027 when the target lacks a column of the upstream."""
+    """The plan of one table. Raises 36027 when the target lacks a column of the upstream.
+
+    ``weak`` are columns (lower-case names) that don't count for the placement, because for some upstream table of
+    this target they can't be compared; at least :func:`weak_columns`. ``family``: the tables that foreign keys connect
+    to the target, when it checks them.
+    """
     write = _written(upstream, target)
     names = tuple(_target_column(target, upstream, i).name for i in write)
+    columns = tuple(_as_written(column, target) for column in upstream.columns)
     key = common_key(upstream, target)
-    key_indexes = tuple(upstream.index_of(name) for name in key.columns) if key else ()
     extra = any(not c.generated and upstream.index_of(c.name) < 0 for c in target.columns)
-    several = len(target.unique_keys) > 1
-    ordered = not options.compact or options.foreign_keys or key is None or (several and extra)
-    spread = (
-        key is not None
-        and not several
-        and not options.foreign_keys
-        and all(_exact(upstream, target, part.column) and not part.length for part in key.parts)
-    )
-    return TablePlan(
+    further = _further_keys(target, key) if key else ()
+    ordered = not options.compact or family is not None or key is None or bool(further and extra)
+    plan = TablePlan(
         number=number,
         target_number=target_number,
         source=(upstream.schema, upstream.name),
         target=(target.schema, target.name),
         table_map=table_map,
-        columns=tuple(_as_written(column, target) for column in upstream.columns),
+        columns=columns,
         mode=ORDERED if ordered else COMPACT,
-        key=key_indexes,
+        key=tuple(upstream.index_of(name) for name in key.columns) if key else (),
         key_names=key.columns if key else (),
         write=write,
         write_names=names,
         matchers=tuple(_matcher(target, name) for name in names),
-        spread=spread,
-        rewrite_existing=several,
+        spread=False,
+        rewrite_existing=bool(further),
         extra_columns=extra,
+        family=family.name if family is not None else "",
         loadable=not extra and can_load((upstream.columns[i], _target_column(target, upstream, i)) for i in write),
     )
+    return _placed(plan, upstream, target, key, further, options.charsets, weak, family)
+
+
+def unspread(plan: TablePlan) -> TablePlan:
+    """The plan with all rows of its target, or of its family, in one bucket."""
+    return replace(plan, spread=False, canons=(), ties=())
+
+
+def weak_columns(
+    upstream: TableInfo, target: TableInfo, options: PlanOptions, family: Family | None = None
+) -> frozenset[str]:
+    """The columns of the target's unique and foreign keys (lower-case names) whose values can't be compared."""
+    columns = tuple(_as_written(column, target) for column in upstream.columns)
+    weak = set()
+    for part in [part for index in target.unique_keys for part in index.parts] + [
+        IndexPart(name) for _, names in _references(target, family) for name in names
+    ]:
+        if _canon(columns, upstream, target, part, options.charsets).kind == ANY:
+            weak.add(part.column.lower())
+    return frozenset(weak)
+
+
+def _placed(
+    plan: TablePlan,
+    upstream: TableInfo,
+    target: TableInfo,
+    key: Index | None,
+    further: Sequence[Index],
+    charsets: Charsets,
+    weak: frozenset[str],
+    family: Family | None,
+) -> TablePlan:
+    """The plan with its placement: by the key and what ties rows, or all of the table in one bucket."""
+    if key is None or (family is not None and family.acts):
+        return plan
+
+    def tie(parts: Sequence[IndexPart], *name: str) -> Tie | None:
+        told = [part for part in parts if part.column.lower() not in weak]
+        canons = [_canon(plan.columns, upstream, target, part, charsets) for part in told]
+        if not told or any(canon.kind == ANY for canon in canons):
+            return None
+        seed = zlib.crc32("\0".join(name).encode())
+        return Tie(seed, tuple(upstream.index_of(part.column) for part in told), tuple(canons))
+
+    def reference(names: Sequence[str], seed: Sequence[str]) -> Tie | None:
+        same = all((there := target.column(name)) is not None and there.type_name in _REFERABLE for name in names)
+        # Child and parent must leave out the same columns: none.
+        return tie([IndexPart(name) for name in names], *seed) if same and not weak.intersection(names) else None
+
+    canons = tuple(
+        Canon(ANY) if part.column.lower() in weak else _canon(plan.columns, upstream, target, part, charsets)
+        for part in key.parts
+    )
+    # Columns that can't be compared are left out: that ties more rows, never fewer.
+    ties = [tie(index.parts, *plan.target, index.name) for index in further]
+    ties += [reference(names, seed) for seed, names in _references(target, family)]
+    found = tuple(one for one in ties if one is not None)
+    if all(canon.kind == ANY for canon in canons) or len(found) < len(ties):
+        return plan
+    return replace(plan, spread=True, canons=canons, ties=found)
+
+
+def _further_keys(target: TableInfo, key: Index) -> tuple[Index, ...]:
+    """The unique keys beside ``key`` by which two rows can collide that have different keys."""
+    whole = {part.column.lower() for part in key.parts}
+    return tuple(
+        index
+        for index in target.unique_keys
+        if index is not key and not whole <= {part.column.lower() for part in index.parts if not part.length}
+    )
+
+
+def _references(target: TableInfo, family: Family | None) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """What foreign keys tie: names for the seed, which child and parent share, and this table's columns."""
+    found: dict[tuple[tuple[str, ...], tuple[str, ...]], None] = {}
+    own = folded((target.schema, target.name))
+    for key in family.keys if family is not None else ():
+        order = sorted(range(len(key.columns)), key=lambda i: key.parent_columns[i].lower())
+        columns = tuple(key.parent_columns[i].lower() for i in order)
+        seed = (*folded(key.parent), "foreign", *columns)
+        if folded(key.parent) == own:
+            found[seed, columns] = None
+        if folded(key.child) == own:
+            found[seed, tuple(key.columns[i].lower() for i in order)] = None
+    return list(found)
+
+
+def _canon(
+    columns: Sequence[Column], upstream: TableInfo, target: TableInfo, part: IndexPart, charsets: Charsets
+) -> Canon:
+    """The canonical form of an index part's values; ``ANY`` for a column that one side lacks."""
+    at, there = upstream.index_of(part.column), target.column(part.column)
+    if at < 0 or there is None:
+        return Canon(ANY)
+    return canon_of(columns[at], there, part.length, charsets)
 
 
 def _target_column(target: TableInfo, upstream: TableInfo, i: int) -> Column:
@@ -116,20 +216,6 @@ def common_key(upstream: TableInfo, target: TableInfo) -> Index | None:
         if whole and {name.lower() for name in index.columns} == wanted:
             return key
     return None
-
-
-def _exact(upstream: TableInfo, target: TableInfo, name: str) -> bool:
-    """Whether equal keys have equal literals, whichever upstream table they come from."""
-    here, there = upstream.column(name), target.column(name)
-    assert here is not None
-    assert there is not None
-    if here.type_name in _INTEGERS and there.type_name in _INTEGERS:
-        return True
-    return here.type_name in _EXACT and _shape(here) == _shape(there)
-
-
-def _shape(column: Column) -> tuple[str, str]:
-    return column.type_name, column.column_type.lower()
 
 
 def _matcher(target: TableInfo, name: str) -> str:

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from dm_worker.syncer.batch import COMPACT, ORDERED, TablePlan
 from dm_worker.syncer.located import located
 from dm_worker.syncer.schema_source import Fetch, SchemaSource
-from dm_worker.syncer.table_plan import PlanOptions, build
+from dm_worker.syncer.table_plan import PlanOptions, build, unspread, weak_columns
+from dm_worker.syncer.ties import Family, Table, families, folded
 from pkg import errors
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.position import Position
 from pkg.binlog.table_map import TableMap, parse_table_map, table_map_name
 from pkg.errors import DMError
+from pkg.log import get_logger
 from pkg.mysql.names import qualified
-from pkg.mysql.schema import TableInfo
+from pkg.mysql.schema import ForeignKey, TableInfo
 
-#: How the rows of one target table are handled, by whichever upstream table: (mode, spread, key columns).
-_Rule = tuple[str, bool, tuple[str, ...]]
+log = get_logger("syncer.tables")
+
+#: All foreign keys that the target checks.
+ForeignKeys = Callable[[], list[ForeignKey]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """How the rows of one target table are handled, whichever upstream table they come from."""
+
+    mode: str
+    spread: bool
+    key_names: tuple[str, ...]
+    weak: frozenset[str]
 
 
 class TableRegistry:
     """Makes table plans and remembers them until :meth:`forget`.
 
-    All plans of one target table share mode and spread, since rows with one key may come from several upstream
-    tables. When a new plan needs a weaker rule, the older ones are made anew, and the batch must end before.
+    All plans of one target table share mode and placement, since rows with one key may come from several upstream
+    tables; so do those of tables that foreign keys connect, as far as it goes for spreading them at all. When a new
+    plan needs a weaker rule, the older ones are made anew, and the batch must end before.
     """
 
     def __init__(
@@ -36,12 +51,17 @@ class TableRegistry:
         source: SchemaSource,
         target: Fetch,
         options: PlanOptions,
+        foreign_keys: ForeignKeys = list,
     ) -> None:
         self._allows = allows
         self._route = route
         self._source = source
         self._fetch_target = target
         self._options = options
+        self._fetch_foreign_keys = foreign_keys
+        self._families: Mapping[Table, Family] | None = None
+        #: Names of families that can't be spread.
+        self._whole: set[str] = set()
         self._targets: dict[tuple[str, str], TableInfo] = {}
         self._numbers: dict[tuple[str, str], int] = {}
         self._rules: dict[tuple[str, str], _Rule] = {}
@@ -66,6 +86,8 @@ class TableRegistry:
         self._targets.clear()
         self._rules.clear()
         self._planned.clear()
+        self._families = None
+        self._whole.clear()
 
     def _plan(self, table_map: TableMap, data: bytes) -> tuple[TablePlan, bool]:
         upstream = self._source.structure(table_map)
@@ -73,11 +95,39 @@ class TableRegistry:
         target = self._target(name, upstream)
         self._next += 1
         number = self._numbers.setdefault(name, len(self._numbers))
-        plan = build(self._next, number, data, upstream, target, self._options)
-        agreed, weaker = self._agree(plan)
-        split = weaker and name in self._planned
+        family = self._family(name)
+        weak = weak_columns(upstream, target, self._options, family)
+        known = self._rules.get(name)
+        if known is not None:
+            weak |= known.weak
+        plan = build(self._next, number, data, upstream, target, self._options, weak=weak, family=family)
+        plan, rule = _agree(plan, _Rule(plan.mode, plan.spread, plan.key_names, weak), known)
+        self._rules[name] = rule
+        split = known is not None and rule != known and name in self._planned
+        if family is not None:
+            if not plan.spread and family.name not in self._whole:
+                self._whole.add(family.name)
+                split = split or any(folded(other) in family.tables for other in self._planned)
+            if family.name in self._whole:
+                plan = unspread(plan)
+        self._note(plan, first=known is None, weak=weak)
         self._planned.add(name)
-        return agreed, split
+        return plan, split
+
+    def _family(self, name: tuple[str, str]) -> Family | None:
+        if self._families is None:
+            self._families = families(self._fetch_foreign_keys())
+        return self._families.get(folded(name))
+
+    @staticmethod
+    def _note(plan: TablePlan, *, first: bool, weak: frozenset[str]) -> None:
+        if first and plan.key and not plan.spread:
+            log.info(
+                "one writer at a time for a table: its keys can't be compared here, or foreign keys act on its rows",
+                table=qualified(*plan.target),
+                not_compared=", ".join(sorted(weak)),
+                foreign_keys=plan.family,
+            )
 
     def _target(self, name: tuple[str, str], upstream: TableInfo) -> TableInfo:
         info = self._targets.get(name)
@@ -95,14 +145,13 @@ class TableRegistry:
             self._targets[name] = info
         return info
 
-    def _agree(self, plan: TablePlan) -> tuple[TablePlan, bool]:
-        """The plan under the rule of its target, and whether that rule became weaker by it."""
-        rule = (plan.mode, plan.spread, plan.key_names)
-        known = self._rules.get(plan.target, rule)
-        agreed = known
-        if rule != known:
-            same_key = plan.key_names == known[2]
-            mode = COMPACT if same_key and plan.mode == known[0] == COMPACT else ORDERED
-            agreed = (mode, same_key and plan.spread and known[1], known[2])
-        self._rules[plan.target] = agreed
-        return replace(plan, mode=agreed[0], spread=agreed[1]), agreed != known
+
+def _agree(plan: TablePlan, rule: _Rule, known: _Rule | None) -> tuple[TablePlan, _Rule]:
+    """The plan under the rule of its target, and that rule, which may have become weaker by it."""
+    if known is None:
+        return plan, rule
+    same_key = rule.key_names == known.key_names
+    mode = COMPACT if same_key and rule.mode == known.mode == COMPACT else ORDERED
+    agreed = _Rule(mode, same_key and rule.spread and known.spread, known.key_names, rule.weak)
+    plan = replace(plan, mode=mode)
+    return (plan if agreed.spread else unspread(plan)), agreed

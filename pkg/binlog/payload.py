@@ -80,12 +80,30 @@ class Payload:
         taken = 0
         try:
             while taken < max_bytes and self._available(1):
-                event = self._next()
-                events.append(event)
-                taken += event.size
+                taken += self._take_whole(events, max_bytes - taken)
+                if taken < max_bytes and self._available(1):
+                    event = self._next()
+                    events.append(event)
+                    taken += event.size
         except (zstandard.ZstdError, *MALFORMED) as exc:
             raise malformed(self._event.type, self._event.log_pos, self._event.size, self._file, exc) from exc
         return events
+
+    def _take_whole(self, events: list[Event], max_bytes: int) -> int:
+        """Takes the events that are whole in the buffer, up to one that is odd; returns their bytes."""
+        buffer, first, log_pos = self._buffer, self._pos, self._event.log_pos
+        pos, last, limit, never = first, len(buffer) - c.HEADER_SIZE, first + max_bytes, _NEVER_INSIDE
+        # As in the framing of packets, a name of the loop's own is cheaper than a global.
+        unpack, new, make, append = HEADER.unpack_from, tuple.__new__, Event, events.append
+        while pos <= last and pos < limit:
+            timestamp, kind, server_id, size, _, flags = unpack(buffer, pos)
+            data = buffer[pos : pos + size]
+            if size < c.HEADER_SIZE or len(data) != size or kind in never:
+                break
+            append(new(make, (timestamp, kind, server_id, size, log_pos, flags, data)))
+            pos += size
+        self._pos = pos
+        return pos - first
 
     def _next(self) -> Event:
         if not self._available(c.HEADER_SIZE):

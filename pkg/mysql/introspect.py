@@ -13,7 +13,7 @@ from pymysql.connections import Connection
 from pkg.binlog.position import Location, Position
 from pkg.mysql.connection import error_number
 from pkg.mysql.names import SYSTEM_SCHEMAS
-from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
+from pkg.mysql.schema import Column, ForeignKey, Index, IndexPart, TableInfo
 
 _UNKNOWN_VARIABLE = 1193
 #: A schema is read as a whole when at least one in so many of its tables is asked for.
@@ -130,6 +130,32 @@ def fetch_table_infos(conn: Connection[Any], schema: str, tables: Collection[str
         found = _structures(conn, schema) if there else {}
     # One that is dropped meanwhile is not there.
     return {table: replace(found[name], schema=schema, name=table) for table, name in there.items() if name in found}
+
+
+def fetch_foreign_keys(conn: Connection[Any]) -> list[ForeignKey]:
+    """All foreign keys that the server has, in a stable order."""
+    rows = query(
+        conn,
+        "SELECT k.CONSTRAINT_SCHEMA, k.TABLE_SCHEMA, k.TABLE_NAME, k.CONSTRAINT_NAME, k.COLUMN_NAME,"
+        " k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME, k.REFERENCED_COLUMN_NAME, r.UPDATE_RULE, r.DELETE_RULE"
+        " FROM information_schema.KEY_COLUMN_USAGE k JOIN information_schema.REFERENTIAL_CONSTRAINTS r"
+        " ON r.CONSTRAINT_SCHEMA = k.CONSTRAINT_SCHEMA AND r.CONSTRAINT_NAME = k.CONSTRAINT_NAME"
+        " AND r.TABLE_NAME = k.TABLE_NAME WHERE k.REFERENCED_TABLE_NAME IS NOT NULL"
+        " ORDER BY k.TABLE_SCHEMA, k.TABLE_NAME, k.CONSTRAINT_NAME, k.ORDINAL_POSITION",
+    )
+    parts: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for row in rows:
+        parts.setdefault(tuple(map(str, row[:4])), []).append(tuple(map(str, row[4:])))
+    return [
+        ForeignKey(
+            child=(names[1], names[2]),
+            columns=tuple(part[0] for part in found),
+            parent=(found[0][1], found[0][2]),
+            parent_columns=tuple(part[3] for part in found),
+            acts=any(rule not in ("RESTRICT", "NO ACTION") for rule in found[0][4:]),
+        )
+        for names, found in parts.items()
+    ]
 
 
 def _structures(conn: Connection[Any], schema: str, table: str = "") -> dict[str, TableInfo]:

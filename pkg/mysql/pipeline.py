@@ -19,12 +19,13 @@ from pymysql.constants import COMMAND, CR
 from pymysql.protocol import OKPacketWrapper
 
 from pkg.mysql.connection import is_lost, is_retryable
+from pkg.mysql.wire import answer_number, packets
 
 T = TypeVar("T")
 
 #: Statements, and bytes of statements, that may be on their way without an answer. What runs for nothing behind a
 #: statement that fails is bounded by them.
-AHEAD = 16
+AHEAD = 64
 BYTES_AHEAD = 4 * 1024 * 1024
 #: One packet of the protocol holds less than this; longer commands need several.
 _PACKET = (1 << 24) - 1
@@ -108,13 +109,14 @@ def _drain(conn: Connection[Any], waiting: Iterable[_Sent[T]]) -> None:
 def send(conn: Connection[Any], data: bytes) -> int:
     """Sends a statement; returns the sequence number of its answer's first packet. Raises the driver's exceptions."""
     raw: Any = conn  # the driver has no public way to send without waiting
+    if not conn.open:
+        raise pymysql.err.InterfaceError(0, "the connection is closed")
     if len(data) + 1 < _PACKET:
-        if not conn.open:
-            raise pymysql.err.InterfaceError(0, "")
         raw._write_bytes(struct.pack("<iB", len(data) + 1, COMMAND.COM_QUERY) + data)
         return 1
-    raw._execute_command(COMMAND.COM_QUERY, data)
-    return int(raw._next_seq_id)
+    for piece in packets([bytes([COMMAND.COM_QUERY]), data]):
+        raw._write_bytes(piece)
+    return answer_number(1 + len(data))
 
 
 def receive(conn: Connection[Any], sequence: int) -> Answer:

@@ -61,6 +61,20 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """A foreign key; tables are (schema, name). ``parent_columns`` belong to ``columns``.
+
+    ``acts``: the server changes the child's rows by itself (CASCADE, SET NULL, SET DEFAULT).
+    """
+
+    child: tuple[str, str]
+    columns: tuple[str, ...]
+    parent: tuple[str, str]
+    parent_columns: tuple[str, ...]
+    acts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TableInfo:
     """The structure of one table. ``foreign_keys`` are the tables (schema, name) that it references."""
 

@@ -2,9 +2,8 @@
 #ifndef DM_SCATTER_H
 #define DM_SCATTER_H
 
-#include "crc32.h"
 #include "fold.h"
-#include "images.h"
+#include "place.h"
 
 enum { EVENT_HEADER = 19, RECORD_SIZE = 16, SECTION_SIZE = 9, STATE_SIZE = 17 };
 
@@ -12,9 +11,8 @@ enum { EVENT_HEADER = 19, RECORD_SIZE = 16, SECTION_SIZE = 9, STATE_SIZE = 17 };
 typedef struct {
     Readers *readers;
     PyObject *prepare; /* (event) → (data, operation, start): for all that is not an ordinary event */
-    PyObject *hasher;  /* key → row hash, or None */
-    uint32_t number, target, seed;
-    int spread;
+    Placement *placement;
+    uint32_t number, target;
 } Plan;
 
 typedef struct {
@@ -22,9 +20,11 @@ typedef struct {
     size_t plan_count;
     Map by_number;
     States states;
-    Buffer arena;
+    Buffer arena, literal, canonical;
     Value *values;
     uint64_t changes;
+    Map pair_numbers;
+    Buffer pairs;
 } Scatter;
 
 static PyObject *event_error;
@@ -154,20 +154,134 @@ static int scatter_update(Scatter *self, const Plan *plan, const Value *before, 
     return scatter_delete(self, plan, before) < 0 ? -1 : scatter_put(self, plan, INSERT, after);
 }
 
+/* -- ties ------------------------------------------------------------------------------------------------------ */
+
+static int add_pair(Scatter *self, uint32_t row, uint32_t tie)
+{
+    uint32_t count = (uint32_t)(self->pairs.size / 8);
+    int64_t number = map_number(&self->pair_numbers, (uint64_t)row << 32 | tie, count);
+    if (number < 0 || (number == count && buffer_reserve(&self->pairs, 8) < 0))
+        return -1;
+    if (number == count) {
+        put32(self->pairs.data + self->pairs.size, row);
+        put32(self->pairs.data + self->pairs.size + 4, tie);
+        self->pairs.size += 8;
+    }
+    return 0;
+}
+
+/* Whether two images have the same literal in a column; -1 for an error. */
+static int same_literal(Scatter *self, const Readers *readers, uint32_t i, const Value *before, const Value *after)
+{
+    if (same_value(&before[i], &after[i]))
+        return 1;
+    if (before[i].data == NULL || after[i].data == NULL)
+        return 0;
+    self->literal.size = 0;
+    if (append_value(readers, i, before, &self->literal) < 0)
+        return -1;
+    size_t middle = self->literal.size;
+    if (append_value(readers, i, after, &self->literal) < 0)
+        return -1;
+    const unsigned char *start = self->literal.data;
+    return self->literal.size - middle == middle && memcmp(start, start + middle, middle) == 0;
+}
+
+/* Ties a row by its values in one image; not when one of them is NULL. */
+static int tie_image(Scatter *self, const Readers *readers, const Tie *tie, uint32_t row, const Value *values)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(tie->columns);
+    for (Py_ssize_t n = 0; n < count; n++)
+        if (values[tie->numbers[n]].data == NULL)
+            return 0;
+    self->canonical.size = 0;
+    for (Py_ssize_t n = 0; n < count; n++) {
+        self->literal.size = 0;
+        if ((n && append(&self->canonical, ",", 1) < 0) ||
+            append_value(readers, tie->numbers[n], values, &self->literal) < 0 ||
+            append_canon((Canon *)PyTuple_GET_ITEM(tie->canons, n), self->literal.data, self->literal.size,
+                         &self->canonical) < 0)
+            return -1;
+    }
+    return add_pair(self, row, crc32_of(tie->seed, self->canonical.data, self->canonical.size));
+}
+
+/* The pairs of a change; 1 when a tied value changes hands, -1 for an error. NULL for an image that is not there. */
+static int bind_change(Scatter *self, const Plan *plan, const Value *before, const Value *after, uint32_t old_row,
+                       uint32_t new_row)
+{
+    int changes = 0;
+    for (Py_ssize_t i = 0; i < plan->placement->tie_count; i++) {
+        const Tie *tie = &plan->placement->ties[i];
+        int same = before != NULL && after != NULL;
+        for (Py_ssize_t n = 0; same > 0 && n < PyTuple_GET_SIZE(tie->columns); n++)
+            same = same_literal(self, plan->readers, tie->numbers[n], before, after);
+        if (same < 0)
+            return -1;
+        if (same && old_row == new_row)
+            continue;
+        changes = changes || !same;
+        if ((before != NULL && tie_image(self, plan->readers, tie, old_row, before) < 0) ||
+            (after != NULL && tie_image(self, plan->readers, tie, new_row, after) < 0))
+            return -1;
+    }
+    return changes;
+}
+
+/* The key of an image at the end of the arena, and its row hash. */
+static int hashed_key(Scatter *self, const Plan *plan, const Value *values, Span *key, uint32_t *row)
+{
+    size_t start = self->arena.size;
+    if (append_key(plan->readers, values, &self->arena) < 0 || new_span(&self->arena, start, key) < 0)
+        return -1;
+    return row_hash(plan->placement, self->arena.data + start, key->size, &self->canonical, row);
+}
+
+/* A change to a table with ties. An update that changes a tied value is a delete and an insert, so that the value is
+ * free before another row takes it. */
+static int scatter_tied(Scatter *self, const Plan *plan, int op, const Value *before, const Value *after)
+{
+    size_t start = self->arena.size;
+    Span old = no_values, new = no_values;
+    uint32_t old_row = 0, new_row = 0;
+    if ((before != NULL && hashed_key(self, plan, before, &old, &old_row) < 0) ||
+        (after != NULL && hashed_key(self, plan, after, &new, &new_row) < 0))
+        return -1;
+    int same = op == UPDATE && old.size == new.size &&
+               memcmp(span_of(self->arena.data, old), span_of(self->arena.data, new), old.size) == 0;
+    self->arena.size = start;
+    int changes = bind_change(self, plan, before, after, old_row, new_row);
+    if (changes < 0)
+        return -1;
+    if (after == NULL)
+        return scatter_delete(self, plan, before);
+    if (op == UPDATE && (changes || !same))
+        return scatter_delete(self, plan, before) < 0 ? -1 : scatter_put(self, plan, INSERT, after);
+    return scatter_put(self, plan, op, after);
+}
+
+/* ``first`` and ``second`` are the images of an update; others have one. */
+static int scatter_row(Scatter *self, const Plan *plan, int op, const Value *first, const Value *second)
+{
+    if (plan->placement->tie_count) {
+        const Value *after = op == UPDATE ? second : op == INSERT ? first : NULL;
+        return scatter_tied(self, plan, op, op == INSERT ? NULL : first, after);
+    }
+    if (op == UPDATE)
+        return scatter_update(self, plan, first, second);
+    return op == DELETE ? scatter_delete(self, plan, first) : scatter_put(self, plan, INSERT, first);
+}
+
 static int scatter_images(Scatter *self, const Plan *plan, int op, const uint8_t *p, const uint8_t *end)
 {
     Value *values = self->values;
     while (p < end) {
         if (read_image(plan->readers, &p, end, values) < 0)
             return -1;
-        int done;
-        if (op == UPDATE) {
-            if (read_image(plan->readers, &p, end, values + plan->readers->count) < 0)
-                return -1;
-            done = scatter_update(self, plan, values, values + plan->readers->count);
-        } else
-            done = op == DELETE ? scatter_delete(self, plan, values) : scatter_put(self, plan, INSERT, values);
-        if (done < 0)
+        Value *second = values + plan->readers->count;
+        if (op == UPDATE && read_image(plan->readers, &p, end, second) < 0)
+            return -1;
+        if (scatter_row(self, plan, op, values, second) < 0)
             return -1;
         self->changes++;
     }
@@ -255,16 +369,7 @@ static int place_entry(Scatter *self, Entry *entry)
 {
     const Plan *plan = &self->plans[map_find(&self->by_number, entry->plan)];
     const unsigned char *key = self->arena.data + entry->key.at;
-    if (plan->hasher != Py_None) {
-        PyObject *hash = PyObject_CallFunction(plan->hasher, "y#", (const char *)key, (Py_ssize_t)entry->key.size);
-        unsigned long value = hash ? PyLong_AsUnsignedLong(hash) : 0;
-        Py_XDECREF(hash);
-        if (PyErr_Occurred())
-            return -1;
-        entry->more = (uint32_t)value;
-    } else
-        entry->more = plan->spread ? crc32_of(plan->seed, key, entry->key.size) : plan->seed;
-    return 0;
+    return row_hash(plan->placement, key, entry->key.size, &self->canonical, &entry->more);
 }
 
 static unsigned char *put_state(unsigned char *out, const unsigned char *arena, const Entry *entry)
@@ -392,19 +497,22 @@ static PyObject *scatter_blocks(Scatter *self, uint32_t buckets)
 static int plan_from(Plan *plan, PyObject *number, PyObject *spec)
 {
     unsigned long value = PyLong_AsUnsignedLong(number);
-    unsigned target, seed;
+    unsigned target;
     if (PyErr_Occurred())
         return -1;
     if (value > UINT32_MAX || !PyTuple_Check(spec)) {
         PyErr_SetString(PyExc_ValueError, "a plan is a 32-bit number and a tuple");
         return -1;
     }
-    if (!PyArg_ParseTuple(spec, "O!OIIpO", &readers_type, &plan->readers, &plan->prepare, &target, &seed, &plan->spread,
-                          &plan->hasher))
+    if (!PyArg_ParseTuple(spec, "O!OIO!", &readers_type, &plan->readers, &plan->prepare, &target, &placement_type,
+                          &plan->placement))
         return -1;
+    if (plan->placement->widest > plan->readers->count) {
+        PyErr_SetString(PyExc_ValueError, "a tie of columns that are not there");
+        return -1;
+    }
     plan->number = (uint32_t)value;
     plan->target = target;
-    plan->seed = seed;
     return 0;
 }
 
@@ -432,7 +540,13 @@ static int scatter_start(Scatter *self, PyObject *plans, int safe)
         PyErr_NoMemory();
         return -1;
     }
-    return states_start(&self->states, safe) < 0 || buffer_reserve(&self->arena, 1) < 0 ? -1 : 0;
+    if (states_start(&self->states, safe) < 0)
+        return -1;
+    Buffer *buffers[] = {&self->arena, &self->literal, &self->canonical, &self->pairs};
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        if (buffer_reserve(buffers[i], 1) < 0)
+            return -1;
+    return 0;
 }
 
 static PyObject *rows_scatter(PyObject *Py_UNUSED(module), PyObject *args)
@@ -450,8 +564,13 @@ static PyObject *rows_scatter(PyObject *Py_UNUSED(module), PyObject *args)
     if (scatter_start(&self, plans, safe) == 0 && scatter_slice(&self, data, index) == 0)
         blocks = scatter_blocks(&self, buckets);
     if (blocks != NULL)
-        result = Py_BuildValue("(KN)", (unsigned long long)self.changes, blocks);
+        result = Py_BuildValue("(KNy#)", (unsigned long long)self.changes, blocks, (const char *)self.pairs.data,
+                               (Py_ssize_t)self.pairs.size);
     map_free(&self.by_number);
+    map_free(&self.pair_numbers);
+    PyMem_Free(self.pairs.data);
+    PyMem_Free(self.literal.data);
+    PyMem_Free(self.canonical.data);
     states_free(&self.states);
     PyMem_Free(self.plans);
     PyMem_Free(self.values);

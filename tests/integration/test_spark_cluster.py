@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from pkg.dies_with_parent import dying_with_parent
 from tests.harness.cluster import environment
 from tests.harness.spark import SparkCluster
 
@@ -26,7 +27,7 @@ def spark_cluster() -> Iterator[SparkCluster]:
 
 
 def driver(
-    cluster: SparkCluster, tmp_path: Path, script: str, conf: Mapping[str, str] | None = None, timeout: float = 30.0
+    cluster: SparkCluster, tmp_path: Path, script: str, conf: Mapping[str, str] | None = None, timeout: float = 120.0
 ) -> subprocess.Popen[str]:
     """Starts ``script`` with an ``engine`` on the cluster; it prints what it finds out as JSON."""
     settings = {**cluster.conf, **(conf or {})}
@@ -47,7 +48,7 @@ def driver(
         "    return ''\n"
     )
     return subprocess.Popen(
-        [sys.executable, "-c", prelude + script],
+        dying_with_parent([sys.executable, "-c", prelude + script]),
         cwd=tmp_path,
         env=environment(),
         stdin=subprocess.DEVNULL,
@@ -174,6 +175,7 @@ def test_a_restarted_master_that_forgot_us_ends_in_a_new_context(spark_cluster: 
     go = tmp_path / "go"
     script = (
         "context = engine.context()\n"
+        "engine._watch._timeout = 5\n"
         "first = engine.jvm_pid\n"
         "print('up', flush=True)\n"
         f"while not Path({str(go)!r}).exists(): time.sleep(0.1)\n"
@@ -192,7 +194,7 @@ def test_a_restarted_master_that_forgot_us_ends_in_a_new_context(spark_cluster: 
         "engine.close()\n"
         "print(json.dumps([lost, done]))\n"
     )
-    process = driver(spark_cluster, tmp_path, script, timeout=20)
+    process = driver(spark_cluster, tmp_path, script)
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n", spark_cluster.logs()
     spark_cluster.master.kill()

@@ -278,17 +278,6 @@ def test_formats_before_mysql_5_6(new_mariadb: Callable[..., MariaDBServer]) -> 
     conn.close()
 
 
-def test_fractions_in_mariadbs_own_form_are_refused(new_mariadb: Callable[..., MariaDBServer]) -> None:
-    server = new_mariadb(extra=["--mysql56-temporal-format=OFF"])
-    server.execute("CREATE DATABASE s", "CREATE TABLE s.src (a INT PRIMARY KEY, d DATETIME(3))")
-    start = here(server)
-    server.execute("INSERT INTO s.src VALUES (1, '2024-01-01 00:00:00.123')")
-    found = events_between(server, start, here(server).position)
-    with pytest.raises(errors.DMError, match="`d`") as caught:
-        decode(server, found, "s", "src", [0])
-    assert caught.value.code == 11076
-
-
 def test_stream_over_tls(new_mariadb: Callable[..., MariaDBServer], tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]

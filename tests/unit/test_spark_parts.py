@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import pkg.native
 from dm_worker import spark_code
 from dm_worker.executors import first_reason
+from dm_worker.jvm import _with_java_options
 from dm_worker.spark_settings import as_properties, is_local, spark_settings
 
 
@@ -42,6 +43,15 @@ def test_the_choice_of_kernel_reaches_executors() -> None:
     chosen = spark_settings(master="yarn", slots=1, folder=Path("/f"), paths="", kernel="python", conf={})
     assert chosen["spark.executorEnv.DM_KERNEL"] == "python"
     assert "spark.executorEnv.DM_KERNEL" not in settings("yarn")
+
+
+@pytest.mark.parametrize("given_options", ["", "-XX:+UseG1GC", "-XX:TieredStopAtLevel=4 -Dx=y", "-XX:-UseParallelGC"])
+def test_the_operators_java_options_do_not_meet_ours(tmp_path: Path, given_options: str) -> None:
+    key = "spark.driver.extraJavaOptions"
+    words = _with_java_options({key: given_options}, tmp_path)[key].split()
+    assert set(given_options.split()) <= set(words)
+    assert sum("GC" in word for word in words) == 1
+    assert sum("TieredStopAtLevel" in word for word in words) == 1
 
 
 @given(st.dictionaries(st.text("abc. :=#!\\", min_size=1).map(str.strip).filter(bool), st.text("xyz =:#\\\n\t!é")))

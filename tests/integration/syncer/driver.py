@@ -1,4 +1,7 @@
-"""A syncer in a process of its own, to be killed: ``python -m tests.integration.syncer.driver <pickled config>``."""
+"""A syncer in a process of its own, to be killed or measured.
+
+``python -m tests.integration.syncer.driver <pickled config> [memory budget in bytes, memory of the JVM]``
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from dm_worker.syncer import SyncUnit
 
 def main() -> int:
     cfg = pickle.loads(base64.b64decode(sys.argv[1]))
-    engine = SparkEngine(slots=4)
+    options = sys.argv[2:]
+    engine = SparkEngine(slots=4, memory=int(options[0]), driver_memory=options[1]) if options else SparkEngine(slots=4)
     print("started", flush=True)
     outcome = SyncUnit(cfg, engine).run()
     print(outcome, flush=True)

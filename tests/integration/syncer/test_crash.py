@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from dm_worker.spark import SparkEngine
+from dm_worker.syncer.batch_policy import BatchPolicy, Budget
 from dm_worker.syncer.planner import Limits
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from tests.harness.mysql import MariaDBServer
@@ -62,9 +63,9 @@ def batch(target: MariaDBServer) -> tuple[int, str]:
     return int(number), str(state)
 
 
-def start_driver(cfg: SubTaskConfig) -> subprocess.Popen[str]:
+def start_driver(cfg: SubTaskConfig, *options: str) -> subprocess.Popen[str]:
     argument = base64.b64encode(pickle.dumps(cfg)).decode()
-    command = [sys.executable, "-m", "tests.integration.syncer.driver", argument]
+    command = [sys.executable, "-m", "tests.integration.syncer.driver", argument, *options]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -104,7 +105,9 @@ def test_killed_driver_loses_and_doubles_nothing(
 def test_transaction_beyond_the_budget_is_cut_and_killed_inside(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dm_worker.syncer.planner.DEFAULT_LIMITS", Limits(20_000, 50, 4_000))
+    monkeypatch.setattr(Budget, "limits", lambda self, parallel: Limits(20_000, 50, 4_000))
+    chance = random.Random(7)
+    monkeypatch.setattr(BatchPolicy, "is_small", lambda self, size: chance.random() < 0.5)
     make_tables(mariadb_upstream, target)
     cfg = subtask(mariadb_upstream, target, syncer=SyncerConfig(worker_count=5))
     values = [f"({i}, '{'x' * 90}', {i})" for i in range(1, 3001)]

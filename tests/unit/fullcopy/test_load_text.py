@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pymysql.connections import Connection
 
-from dm_worker.loader import sqlfile, wire
+from dm_worker.loader import sqlfile
+from pkg.mysql import wire
 
 _TOKENS = st.sampled_from(
     [b"'", b'"', b"`", b"\\", b";", b"-", b"--", b"-- ", b"--\0", b"#", b"/", b"/*", b"*/", b"*", b"\n", b"''", b"\xff"]

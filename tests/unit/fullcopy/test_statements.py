@@ -130,6 +130,14 @@ def test_statements_hold_every_row_once_within_their_bound(
         assert len(one) + 2 + len(following[len(_HEAD) :].split(b",\n")[0]) + 2 > limit
 
 
+def test_statements_are_cut_alike_at_every_size_that_just_fits() -> None:
+    data = _stream([[b"x" * n, b"1"] for n in (1, 2, 3, 1, 9, 1, 1, 30, 2)])
+    kinds = [Kind.TEXT, Kind.VERBATIM]
+    for limit in range(1, 150):
+        native = _text(_run(_native(kinds, _HEAD, limit, backslash=True), data, []))
+        assert native == _text(_run(PythonStatements(kinds, _HEAD, limit, backslash=True), data, [])), limit
+
+
 @MAKERS
 @pytest.mark.parametrize("size", [_FULL - 308, _FULL - 5, _FULL, 2 * _FULL - 10])
 def test_rows_of_several_packets_are_taken_whole(make: Make, size: int) -> None:

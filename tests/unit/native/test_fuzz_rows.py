@@ -14,6 +14,7 @@ import pytest
 
 from dm_worker.syncer import scatter, statements
 from dm_worker.syncer.batch import RECORD, Slice, TablePlan
+from dm_worker.syncer.placement import placement_of
 from dm_worker.syncer.statements import Form
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.literals import codec_for
@@ -66,7 +67,8 @@ def random_shape(random_: random.Random) -> Shape:
     from_ = random_.choice((KINDS, CALM))
     kinds = tuple(random_.choice(from_) for _ in range(random_.randrange(1, 12)))
     key = tuple(random_.sample(range(len(kinds)), random_.randrange(0, min(3, len(kinds)) + 1)))
-    return Shape(kinds, tuple(random_.random() < 0.4 for _ in kinds), key)
+    # Keys of real tables have no NULLs.
+    return Shape(kinds, tuple(i not in key and random_.random() < 0.4 for i in range(len(kinds))), key)
 
 
 def random_row(random_: random.Random, shape: Shape) -> bytes:
@@ -128,7 +130,7 @@ def test_slices_whose_index_lies_are_errors() -> None:
     shape = Shape((KINDS[6],), (False,), (0,))
     plan = shape.plan(1, 1)
     decoder = scatter.decoder_of(plan)
-    spec = {1: (decoder.readers, decoder.prepare, 1, plan.seed, True, None)}
+    spec = {1: (decoder.readers, decoder.prepare, 1, placement_of(KERNEL, plan))}
     event = build.rows(23, 1, shape.image([bytes(4)]))
     for size in (len(event) + 1, 2**31, 2**32 - 1):
         with pytest.raises(ValueError):

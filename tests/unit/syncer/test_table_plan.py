@@ -13,11 +13,12 @@ from dm_worker.syncer.batch import COMPACT, ORDERED, Batch, TablePlan
 from dm_worker.syncer.block import OrderedRow
 from dm_worker.syncer.compact import DELETE, DELETED, GONE, INSERT, INSERTED, REPLACED, UPDATE, UPDATED
 from dm_worker.syncer.statements import Form
-from dm_worker.syncer.table_plan import PlanOptions, build
+from dm_worker.syncer.table_plan import PlanOptions, build, unspread, weak_columns
+from dm_worker.syncer.ties import Family, families, hasher
 from pkg.binlog.literals import MembersByName
 from pkg.binlog.position import Location, Position
 from pkg.errors import DMError
-from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
+from pkg.mysql.schema import Column, ForeignKey, Index, IndexPart, TableInfo
 
 ID = Column("id", "int", "int(11)", nullable=False)
 V = Column("v", "varchar", "varchar(9)", charset="latin1", collation="latin1_swedish_ci")
@@ -32,8 +33,14 @@ def table(*columns: Column, keys: tuple[Index, ...] = (), name: str = "t") -> Ta
     return TableInfo("d", name, columns, keys)
 
 
-def plan(upstream: TableInfo, target: TableInfo | None = None, options: PlanOptions | None = None) -> TablePlan:
-    return build(1, 0, b"", upstream, target or upstream, options or PlanOptions())
+def plan(
+    upstream: TableInfo,
+    target: TableInfo | None = None,
+    *,
+    weak: frozenset[str] = frozenset(),
+    family: Family | None = None,
+) -> TablePlan:
+    return build(1, 0, b"", upstream, target or upstream, PlanOptions(), weak=weak, family=family)
 
 
 KEYED = table(ID, V, N, keys=(index("id"),))
@@ -44,27 +51,76 @@ def test_integer_primary_key_spreads() -> None:
     assert (made.mode, made.spread, made.key, made.rewrite_existing) == (COMPACT, True, (0,), False)
 
 
-@pytest.mark.parametrize(
-    "structure",
-    [
-        table(V, N, keys=(index("v"),)),
-        table(Column("f", "double", "double", nullable=False), keys=(index("f"),)),
-        table(Column("b", "varbinary", "varbinary(9)", nullable=False), keys=(index("b", length=3),)),
-        table(ID, N, keys=(index("id"), index("n", name="u"))),
-    ],
-    ids=["collation", "float", "prefix", "second unique key"],
-)
-def test_keys_whose_literals_may_hide_equality_use_one_bucket(structure: TableInfo) -> None:
-    made = plan(structure)
-    assert made.mode == COMPACT
-    assert not made.spread
+def test_a_text_key_is_not_spread_by_a_collation_that_the_target_does_not_tell() -> None:
+    made = plan(table(V, N, keys=(index("v"),)))
+    assert (made.mode, made.spread) == (COMPACT, False)
+    assert weak_columns(table(V, N, keys=(index("v"),)), table(V, N, keys=(index("v"),)), PlanOptions()) == {"v"}
 
 
-def test_key_types_that_differ_between_shards_and_target_do_not_spread() -> None:
-    here = Column("id", "datetime", "datetime", nullable=False)
-    there = Column("id", "datetime", "datetime(6)", nullable=False)
-    assert plan(table(here, keys=(index("id"),))).spread
-    assert not plan(table(here, keys=(index("id"),)), table(there, keys=(index("id"),))).spread
+def test_the_other_columns_of_a_key_spread_what_one_does_not_tell() -> None:
+    made = plan(table(ID, V, keys=(index("v", "id"),)), weak=frozenset({"v"}))
+    assert made.spread
+    assert hasher(made.canons, made.seed)(b"'a',1") == hasher(made.canons, made.seed)(b"'B, \\'x',1")
+    assert hasher(made.canons, made.seed)(b"'a',1") != hasher(made.canons, made.seed)(b"'a',2")
+
+
+def test_prefixes_and_floats_spread_by_what_the_index_compares() -> None:
+    made = plan(table(Column("b", "varbinary", "varbinary(9)", nullable=False), keys=(index("b", length=2),)))
+    hashed = hasher(made.canons, made.seed)
+    assert made.spread
+    assert hashed(b"x'61626300'") == hashed(b"x'616264'") != hashed(b"x'61'")
+    made = plan(table(Column("f", "double", "double", nullable=False), keys=(index("f"),)))
+    hashed = hasher(made.canons, made.seed)
+    assert hashed(b"-0.0e0") == hashed(b"0.0e0") != hashed(b"1e0")
+
+
+def test_shards_with_other_types_meet_in_the_form_of_the_target() -> None:
+    def hashed(kind: str, literal: bytes) -> int:
+        there = Column("k", "decimal", "decimal(10,2)", nullable=False)
+        here = Column("k", kind.partition("(")[0], kind, nullable=False)
+        made = plan(table(here, keys=(index("k"),)), table(there, keys=(index("k"),)))
+        return hasher(made.canons, made.seed)(literal)
+
+    assert hashed("decimal(10,2)", b"1.50") == hashed("decimal(12,4)", b"1.4950") != hashed("int", b"1")
+    assert hashed("decimal(10,2)", b"-1.00") == hashed("int", b"-1")
+    assert hashed("decimal(10,2)", b"0.00") == hashed("decimal(12,4)", b"-0.0010")
+
+
+def test_a_further_unique_key_ties_rows_by_its_columns() -> None:
+    made = plan(table(ID, V, N, keys=(index("id"), index("n", name="u"), index("n", "id", name="w"))))
+    # The third key includes the first: rows that collide there are one row already.
+    assert (made.mode, made.spread, made.rewrite_existing) == (COMPACT, True, True)
+    assert [tie.columns for tie in made.ties] == [(2,)]
+
+
+def test_a_unique_key_that_only_the_upstream_has_ties_nothing() -> None:
+    made = plan(table(ID, N, keys=(index("id"), index("n", name="u"))), table(ID, N, keys=(index("id"),)))
+    assert (made.spread, made.ties, made.rewrite_existing) == (True, (), False)
+
+
+def test_a_unique_key_that_can_not_be_compared_leaves_one_bucket() -> None:
+    made = plan(table(ID, V, keys=(index("id"), index("v", name="u"))))
+    assert (made.mode, made.spread, made.ties) == (COMPACT, False, ())
+
+
+def test_columns_that_only_the_target_has_keep_their_values_when_unique_values_change() -> None:
+    there = table(ID, N, Column("x", "int", "int(11)"), keys=(index("id"), index("n", name="u")))
+    made = plan(table(ID, N, keys=(index("id"), index("n", name="u"))), there)
+    assert (made.mode, made.spread, len(made.ties)) == (ORDERED, True, 1)
+
+
+def test_fractions_that_the_target_may_round_do_not_spread() -> None:
+    def made(here: str, there: str) -> TablePlan:
+        columns = [Column("id", "datetime", kind, nullable=False) for kind in (here, there)]
+        return plan(*(table(column, keys=(index("id"),)) for column in columns))
+
+    assert made("datetime", "datetime").spread
+    assert not made("datetime(6)", "datetime(3)").spread
+    wide = made("datetime(3)", "datetime(6)")
+    same = made("datetime(6)", "datetime(6)")
+    assert hasher(wide.canons, 1)(b"'2020-01-01 00:00:00.120'") == hasher(same.canons, 1)(
+        b"'2020-01-01 00:00:00.120000'"
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,9 +138,25 @@ def test_tables_without_common_key_keep_their_order(upstream: TableInfo, target:
     assert (made.mode, made.spread, made.key) == (ORDERED, False, ())
 
 
-def test_foreign_keys_keep_everything_in_order() -> None:
-    made = plan(KEYED, options=PlanOptions(foreign_keys=True))
-    assert (made.mode, made.spread) == (ORDERED, False)
+def foreign(*, acts: bool = False) -> Family:
+    child, parent = ("D", "T"), ("d", "p")
+    return families([ForeignKey(child, ("n",), parent, ("id",), acts)])["d", "t"]
+
+
+def test_foreign_keys_tie_child_and_parent_by_value() -> None:
+    child = plan(KEYED, family=foreign())
+    parent = plan(table(ID, keys=(index("id"),), name="p"), family=foreign())
+    assert (child.mode, child.spread, parent.mode, parent.spread) == (ORDERED, True, ORDERED, True)
+    assert [tie.columns for tie in child.ties] == [(2,)]
+    assert [tie.columns for tie in parent.ties] == [(0,)]
+    assert child.ties[0].seed == parent.ties[0].seed
+
+
+def test_foreign_keys_that_act_keep_their_tables_in_one_bucket() -> None:
+    child = plan(KEYED, family=foreign(acts=True))
+    parent = plan(table(ID, keys=(index("id"),), name="p"), family=foreign(acts=True))
+    assert (child.spread, parent.spread) == (False, False)
+    assert child.seed == parent.seed
 
 
 def test_column_that_the_target_lacks_is_an_error() -> None:
@@ -139,7 +211,13 @@ def test_forms_of_a_table_with_one_key() -> None:
 
 def test_forms_of_a_table_with_further_unique_keys() -> None:
     several = table(ID, V, N, keys=(index("id"), index("n", name="u")))
+    # A row whose unique values changed comes as a replacement; the others may be updated.
     assert texts(plan(several), Form()) == [
+        "DELETE FROM `d`.`t` WHERE `id` IN (3,4)",
+        f"INSERT {HEAD}(2,'b',2) ON DUPLICATE KEY UPDATE `v`=VALUES(`v`),`n`=VALUES(`n`)",
+        f"INSERT {HEAD}(1,'a',1),(4,'d',4)",
+    ]
+    assert texts(unspread(plan(several)), Form()) == [
         "DELETE FROM `d`.`t` WHERE `id` IN (2,3,4)",
         f"INSERT {HEAD}(1,'a',1),(2,'b',2),(4,'d',4)",
     ]

@@ -25,7 +25,7 @@ def send(conn: Connection[Any], head: bytes, body: memoryview, tail: bytes) -> N
         raise pymysql.err.InterfaceError(0, "the connection is closed")
     for piece in packets([bytes([COMMAND.COM_QUERY]) + head, body, tail]):
         raw._write_bytes(piece)
-    raw._next_seq_id = _answer_number(1 + len(head) + len(body) + len(tail))
+    raw._next_seq_id = answer_number(1 + len(head) + len(body) + len(tail))
     body.release()
     raw._affected_rows = raw._read_query_result(unbuffered=False)
 
@@ -49,6 +49,6 @@ def packets(parts: list[bytes | memoryview]) -> Iterator[bytes | memoryview]:
                 del views[0]
 
 
-def _answer_number(size: int) -> int:
+def answer_number(size: int) -> int:
     """The number of the server's first packet in answer to a payload of ``size`` bytes."""
     return (size // _FULL_PACKET + 1) % 256

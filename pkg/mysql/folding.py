@@ -1,0 +1,184 @@
+"""What a collation calls equal, as a table from code points to weights, asked of the server that compares.
+
+Two texts that the server calls equal have equal weights one behind the other. This holds for collations that give
+each character its weights by itself; those with contractions (``ch`` as one letter) are told apart by their names
+and by questions to the server.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from pkg.mysql.introspect import query
+
+#: Code points with entries of their own in collation tables: three planes, and the tags and variation selectors of
+#: plane 14. The others are unassigned, for private use, or ideographs without compatibility forms.
+NEAR = 0x30000
+TAGS = range(0xE0000, 0xE1000)
+_PLANE = 0x10000
+#: Far code points; a collation that gives all of these one weight does so for all of their kind.
+_FAR = (0x30000, 0x3FFFD, 0x40000, 0xE1000, 0xF0000, 0x10FFFD)
+_DIGITS = " UNION ALL ".join(f"SELECT {i}{' AS d' if i == 0 else ''}" for i in range(16))
+#: What follows charset and ``_``, with ``nopad_`` taken out: characters weigh the same wherever they stand.
+_SIMPLE = frozenset(
+    {
+        *("general_ci", "general_mysql500_ci", "unicode_ci", "unicode_520_ci"),
+        *("swedish_ci", "german2_ci", "spanish_ci"),
+    }
+)
+#: The only ones of single-byte charsets with contractions.
+_CZECH = "czech_cs"
+#: Language-neutral collations of several levels, and the one that compares their first level alone.
+_LEVELS = {
+    "0900_ai_ci": "0900_ai_ci",
+    "0900_as_ci": "0900_ai_ci",
+    "0900_as_cs": "0900_ai_ci",
+}
+#: Sequences that Unicode's own table or a language contracts: letters with marks, vowels before consonants, digraphs.
+_MARKS = (0x300, 0x301, 0x306, 0x308, 0x30A, 0x327, 0x653, 0x654, 0x655, 0xB7, 0x387)
+_LETTERS = (*range(0x41, 0x5B), *range(0x61, 0x7B), *range(0x400, 0x460), *range(0x621, 0x64B))
+_CONTRACTED = (
+    *((a, b) for a in (*range(0x61, 0x7B), *range(0x41, 0x5B)) for b in range(0x61, 0x7B)),
+    *((a, b) for a in _LETTERS for b in _MARKS),
+    *((a, b) for a in range(0xE40, 0xE45) for b in range(0xE01, 0xE2F)),
+    *((a, b) for a in range(0xEC0, 0xEC5) for b in (0xE81, 0xE82, 0xE84, 0xE87, 0xE8A, 0xE99, 0xEA1, 0xEAB)),
+    *((0x9C7, 0x9BE), (0xBC6, 0xBBE), (0xCC6, 0xCC2), (0xD46, 0xD3E), (0xDD9, 0xDCA), (0x1025, 0x102E)),
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Folding:
+    """The weights of a collation's characters.
+
+    ``packed`` unfolds to a tuple of byte strings, see :func:`weights`. ``far`` is the weight of every code point
+    beyond the table; b'' when each of them stands for itself.
+    """
+
+    collation: str
+    packed: bytes
+    far: bytes = b""
+
+    def __repr__(self) -> str:
+        return f"Folding({self.collation!r}, {zlib.crc32(self.packed):08x}, {self.far.hex()!r})"
+
+    @classmethod
+    def of(cls, collation: str, table: Sequence[bytes], far: bytes = b"") -> Folding:
+        """Packs the weights of code points 0, 1, …: lengths first, then all first bytes, all second bytes, …"""
+        lengths = bytes(map(len, table))
+        columns = [bytes(w[i] for w in table if len(w) > i) for i in range(max(lengths, default=0))]
+        return cls(collation, zlib.compress(lengths + b"".join(columns), 6) + len(table).to_bytes(4, "little"), far)
+
+
+@lru_cache(maxsize=64)
+def weights(folding: Folding) -> tuple[bytes, ...]:
+    """The weights by code point; those of :data:`TAGS` follow at :data:`NEAR`. Kept by the process."""
+    count = int.from_bytes(folding.packed[-4:], "little")
+    data = zlib.decompress(folding.packed[:-4])
+    lengths, at = data[:count], count
+    columns = []
+    for i in range(max(lengths, default=0)):
+        size = sum(length > i for length in lengths)
+        columns.append(iter(data[at : at + size]))
+        at += size
+    known: dict[bytes, bytes] = {}
+    table = []
+    for length in lengths:
+        weight = bytes([next(columns[i]) for i in range(length)])
+        table.append(known.setdefault(weight, weight))
+    return tuple(table)
+
+
+def fetch_folding(conn: Connection[Any], charset: str, collation: str) -> Folding | None:
+    """The weights that this server gives; None for a collation whose characters don't weigh by themselves, or when
+    the server can't tell. Takes 0.3 s per plane. Raises ``pymysql.Error`` only when the connection is lost."""
+    try:
+        asked = _first_level(charset, collation, single=_bytes_per_character(conn, charset) == 1)
+        if not asked or not _independent(conn, charset, asked):
+            return None
+        table = _plane(conn, charset, asked, 0)
+        far = {_weight(conn, charset, asked, (point,)) for point in _FAR}
+        if len(far) == 1 and {_weight(conn, charset, asked, (point,)) for point in (0x1F600, 0x20000)} == far:
+            return Folding.of(collation, table, far.pop())
+        for plane in range(1, NEAR // _PLANE):
+            table += _plane(conn, charset, asked, plane)
+        table += _plane(conn, charset, asked, TAGS.start // _PLANE, len(TAGS))
+        return Folding.of(collation, table)
+    except (pymysql.ProgrammingError, pymysql.NotSupportedError, pymysql.DataError):
+        return None
+    except (pymysql.OperationalError, pymysql.InternalError) as exc:
+        if conn.open and exc.args and int(exc.args[0]) < 2000:
+            return None
+        raise
+
+
+def _first_level(charset: str, collation: str, *, single: bool) -> str:
+    """The collation to ask for, '' for one that may have contractions."""
+    tail = collation.removeprefix(f"{charset}_").replace("nopad_", "")
+    if charset == "utf8mb3":
+        tail = tail.removeprefix("utf8_")
+    if tail in _LEVELS:
+        return f"{charset}_{_LEVELS[tail]}"
+    return collation if tail in _SIMPLE or (single and tail != _CZECH) else ""
+
+
+def _bytes_per_character(conn: Connection[Any], charset: str) -> int:
+    """The most that a character takes; 0 for a charset that the server does not have."""
+    rows = query(conn, "SELECT MAXLEN FROM information_schema.CHARACTER_SETS WHERE CHARACTER_SET_NAME = %s", (charset,))
+    return int(rows[0][0]) if rows else 0
+
+
+def _text(charset: str, point: str) -> str:
+    return f"CONVERT(CONVERT({point} USING utf32) USING {charset})"
+
+
+def _plane(conn: Connection[Any], charset: str, collation: str, plane: int, count: int = _PLANE) -> list[bytes]:
+    """The weights of the code points of one plane, or of its first ``count``."""
+    n = f"{plane * _PLANE} + a.d * 4096 + b.d * 256 + c.d * 16 + e.d"
+    text = _text(charset, "UNHEX(LPAD(HEX(n), 8, '0'))")
+    tables = ", ".join(f"({_DIGITS}) {name}" for name in "abce")
+    rows = query(
+        conn,
+        f"SELECT n, HEX(WEIGHT_STRING({text} COLLATE {collation})) FROM (SELECT {n} AS n FROM {tables}) x"
+        f" WHERE n < {plane * _PLANE + count}",
+    )
+    found = {int(number) % _PLANE: bytes.fromhex(weight or "") for number, weight in rows}
+    return [found[i] for i in range(count)]
+
+
+def _weight(conn: Connection[Any], charset: str, collation: str, points: Sequence[int]) -> bytes:
+    text = _text(charset, f"x'{_utf32(points)}'")
+    return bytes.fromhex(query(conn, f"SELECT HEX(WEIGHT_STRING({text} COLLATE {collation}))")[0][0] or "")
+
+
+def _utf32(points: Sequence[int]) -> str:
+    return "".join(f"{point:08x}" for point in points)
+
+
+def _independent(conn: Connection[Any], charset: str, collation: str) -> bool:
+    """Whether no sequence that some collation contracts weighs otherwise than its characters."""
+
+    def weight(points: Sequence[int]) -> str:
+        text = _text(charset, f"x'{_utf32(points)}'")
+        return f"HEX(WEIGHT_STRING({text} COLLATE {collation}))"
+
+    for start in range(0, len(_CONTRACTED), 500):
+        pairs = _CONTRACTED[start : start + 500]
+        unequal = ",".join(f"{weight(pair)} <> CONCAT({weight(pair[:1])}, {weight(pair[1:])})" for pair in pairs)
+        if any(map(int, query(conn, f"SELECT {unequal}")[0])):
+            return False
+    return True
+
+
+def fetch_characters(conn: Connection[Any], charset: str) -> str | None:
+    """The 256 characters of a single-byte charset as this server converts them; None for other charsets."""
+    if charset in ("binary", "ascii") or _bytes_per_character(conn, charset) != 1:
+        return None
+    each = [f"HEX(CONVERT(CONVERT(x'{byte:02x}' USING {charset}) USING utf32))" for byte in range(256)]
+    return "".join(chr(int(point or "3f", 16)) for point in query(conn, f"SELECT {','.join(each)}")[0])

@@ -1,0 +1,170 @@
+"""The syncer's data path without Spark and protocol: binlog of a real server → buckets → parallel writers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+
+import pymysql
+
+from dm_worker.syncer import block, statements
+from dm_worker.syncer.batch import Batch
+from dm_worker.syncer.canon import Charsets
+from dm_worker.syncer.combine import Content, combine
+from dm_worker.syncer.planner import Limits, Planner
+from dm_worker.syncer.scatter import scatter
+from dm_worker.syncer.statements import Form
+from dm_worker.syncer.table_plan import PlanOptions
+from dm_worker.syncer.tables import TableRegistry
+from dm_worker.syncer.ties import Pairs, components
+from dm_worker.syncer.writers import open_writer
+from pkg.binlog.rows import KERNEL
+from pkg.binlog.table_map import TableMap
+from pkg.mysql.connection import error_number
+from pkg.mysql.folding import Folding, fetch_characters, fetch_folding
+from pkg.mysql.introspect import fetch_foreign_keys, fetch_table_info
+from pkg.mysql.schema import TableInfo
+from tests.harness.mysql import SQLServer
+from tests.integration.binlog_replay import events_between, here
+
+_AGAIN = (1205, 1213)
+#: What the servers of this test run told of their collations.
+_FOLDINGS: dict[tuple[int, str], Folding | None] = {}
+
+
+class Pieces(Limits):
+    """Slices of ``slice_bytes``, however small the batch is."""
+
+    __slots__ = ()
+
+    def piece(self, batch: int) -> int:
+        return self.slice_bytes
+
+
+class Structures:
+    """In place of a schema source: the upstream's tables don't change here."""
+
+    def __init__(self, upstream: SQLServer) -> None:
+        self._conn = upstream.connect()
+
+    def structure(self, table_map: TableMap) -> TableInfo:
+        info = fetch_table_info(self._conn, table_map.schema, table_map.table)
+        assert info is not None
+        return info
+
+
+class Replay:
+    """Brings a target to where its upstream is, batch by batch. ``buckets`` writers work at the same time."""
+
+    def __init__(
+        self,
+        upstream: SQLServer,
+        target: SQLServer,
+        *,
+        seed: int = 0,
+        buckets: int = 8,
+        foreign_keys: bool = False,
+        compact: bool = True,
+        slice_bytes: int = 500,
+        kernel: ModuleType | None = KERNEL,
+    ) -> None:
+        self._upstream = upstream
+        self._target = target
+        self._chance = random.Random(seed)
+        self._buckets = buckets
+        self._slice_bytes = slice_bytes
+        self._kernel = kernel
+        self._session = {"foreign_key_checks": str(int(foreign_keys))}
+        conn = target.connect()
+
+        def folding(charset: str, collation: str) -> Folding | None:
+            if (target.port, collation) not in _FOLDINGS:
+                _FOLDINGS[target.port, collation] = fetch_folding(conn, charset, collation)
+            return _FOLDINGS[target.port, collation]
+
+        self._registry = TableRegistry(
+            allows=lambda *_: True,
+            route=lambda schema, table: (schema, table),
+            source=Structures(upstream),  # type: ignore[arg-type]
+            target=lambda schema, table: fetch_table_info(conn, schema, table),
+            options=PlanOptions(compact, Charsets(folding, lambda charset: fetch_characters(conn, charset))),
+            foreign_keys=lambda: fetch_foreign_keys(conn) if foreign_keys else [],
+        )
+        self._start = here(upstream)
+        #: Bucket → row changes, of all batches.
+        self.spread: dict[int, int] = {}
+
+    def catch_up(self) -> list[Batch]:
+        """Applies all that the upstream wrote since the last call; returns the batches."""
+        end = here(self._upstream)
+        planner = Planner(self._start, self._registry.resolve, limits=Pieces(slice_bytes=self._slice_bytes))
+        events = events_between(self._upstream, self._start, end.position)
+        assert planner.feed(events) == len(events)
+        planner.close()
+        self._start = end
+        batches = [item for item in planner.out if isinstance(item, Batch)]
+        for batch in batches:
+            self._apply(batch)
+        return batches
+
+    def _apply(self, batch: Batch) -> None:
+        form = Form()
+        rules = {number: statements.rule_of(plan, form) for number, plan in batch.plans.items()}
+        work = [
+            combine(parts, rules, kernel=self._kernel) for parts in placed(batch, self._buckets, self._kernel).values()
+        ]
+        self._chance.shuffle(work)
+        with ThreadPoolExecutor(self._buckets) as pool:
+            for _ in pool.map(lambda content: self._write(batch, content), work):
+                pass
+
+    def _write(self, batch: Batch, content: Content) -> None:
+        made = statements.for_content(batch.plans, content, Form(), lambda *_: False, 1 << 24)
+        found = [sql for sql in made if isinstance(sql, statements.SQL)]
+        conn = open_writer(self._target.db_config, self._session).conn
+        try:
+            while not self._transaction(conn, found):
+                conn.rollback()
+        finally:
+            conn.close()
+
+    @staticmethod
+    def _transaction(conn: Any, found: Sequence[statements.SQL]) -> bool:
+        try:
+            with conn.cursor() as cursor:
+                for sql in found:
+                    cursor.execute(sql.text)
+                    assert sql.expect is None or cursor.rowcount == sql.expect, sql
+            conn.commit()
+        except pymysql.Error as exc:
+            if error_number(exc) not in _AGAIN:
+                raise AssertionError(f"{exc}\n" + "\n".join(ascii(sql.text) for sql in found)) from exc
+            return False
+        return True
+
+
+def placed(batch: Batch, buckets: int, kernel: ModuleType | None = KERNEL) -> dict[int, list[tuple[int, bytes]]]:
+    """Bucket → (slice order, block)."""
+    tied, blocks = [], []
+    for part in batch.slices:
+        pairs = Pairs()
+        made = scatter(part, batch.plans, buckets, pairs=pairs, kernel=kernel)
+        blocks += [(bucket, part.order, data) for bucket, data in made]
+        tied.append(pairs.packed())
+    moved = components(tied)
+    found: dict[int, list[tuple[int, bytes]]] = {}
+    for home, order, data in blocks:
+        for bucket, settled in block.resettle(data, home, moved, buckets) if moved else [(home, data)]:
+            found.setdefault(bucket, []).append((order, settled))
+    return found
+
+
+def attempt(conn: Any, *sql: str) -> None:
+    """Runs statements that the server may refuse."""
+    with suppress(pymysql.Error), conn.cursor() as cursor:
+        for statement in sql:
+            cursor.execute(statement)

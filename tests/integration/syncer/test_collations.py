@@ -1,0 +1,170 @@
+"""Hazard: values that the target calls equal fall into different buckets, where two writers fight over one row."""
+
+from __future__ import annotations
+
+import os
+import random
+import unicodedata
+from typing import Any
+
+import pytest
+from pymysql.connections import Connection
+
+from dm_worker.syncer import canon
+from dm_worker.syncer.canon import ANY, TEXT, Charsets, canon_of
+from pkg.mysql.folding import fetch_characters, fetch_folding
+from pkg.mysql.introspect import query
+from pkg.mysql.schema import Column
+from tests.harness.mysql import SQLServer
+
+PAIRS = int(os.environ.get("DM_TEST_PAIRS", "1500"))
+SEED = int(os.environ.get("DM_TEST_SEED", "7"))
+COLLATIONS = (
+    *("utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb4_unicode_520_ci", "utf8mb4_bin", "utf8mb4_swedish_ci"),
+    *("utf8_general_ci", "utf8_unicode_ci", "utf8mb4_german2_ci", "utf8mb4_spanish_ci"),
+    *("latin1_swedish_ci", "latin1_german1_ci", "latin1_german2_ci", "latin1_general_cs", "latin1_bin"),
+    *("latin2_general_ci", "cp1251_general_ci", "utf16_unicode_ci", "ascii_general_ci"),
+)
+ONLY_MARIADB = ("utf8mb4_general_nopad_ci", "utf8mb4_unicode_nopad_ci", "utf8mb4_nopad_bin", "latin1_swedish_nopad_ci")
+REFUSED = ("utf8mb4_danish_ci", "utf8mb4_czech_ci", "utf8mb4_hungarian_ci", "utf8mb4_croatian_ci", "gbk_chinese_ci")
+#: Each string: what some collation calls equal, or what could be mistaken for it.
+# fmt: off
+FAMILIES = [
+    *(
+        "aAáÁàâäÄåÅæÆ\u0101\u1eb7ａＡ\U0001d400",
+        "sSśŠßſ\u1e9e\u0161",
+        "oOöÖøØ\u0151œŒ",
+        "eEéÈ\u0119ë\u1ec7",
+        "nNñÑ\u0144",
+    ),
+    *(" \u00a0\u3000\t\u2003\u00a8", "\u00ad\u200b\u200d\ufeff\u0000\u0001\u0301\u0308\u034f", "lL\u0142\u0141\u013f·"),
+    *("uUüÜyY\u0171vVwW", "иИйЙ\u0306", "ьЬъ", "\u0431\u0411", "12\u00b2①１\u00bd", "iIıİ\u0130", "\u01c4\u01c5dDzZž"),
+    *(
+        "中\u4e00一",
+        "日\uf9c3",
+        "ぁあアｱァ゛\u3099",
+        "がか",
+        "\u1100\u1161가",
+        "กเก",
+        "😀😁\U0001f600",
+        "\ud55c\U00020000",
+    ),
+    *("\U0010fffd\U000e0041", "_-.'\\\"`", "?�", "\ufb01fi", "\u2126Ω\u03c9ωΏ", "\u0390\u1fd3", "\u0958\u0915\u093c"),
+]
+# fmt: on
+
+
+def column(collation: str) -> Column:
+    charset = collation.partition("_")[0]
+    return Column("v", "varchar", "varchar(200)", charset=charset, collation=collation)
+
+
+HERE = Column("v", "varchar", "varchar(200)", charset="utf8mb4", collation="utf8mb4_bin")
+
+
+def charsets(conn: Connection[Any]) -> Charsets:
+    return Charsets(lambda *names: fetch_folding(conn, *names), lambda charset: fetch_characters(conn, charset))
+
+
+def word(chance: random.Random) -> str:
+    families = chance.sample(FAMILIES, chance.randint(1, 3))
+    return "".join(chance.choice(chance.choice(families)) for _ in range(chance.randint(0, 5)))
+
+
+def variant(chance: random.Random, text: str) -> str:
+    """Another way to write ``text``, for some collation."""
+    out = []
+    for char in text:
+        family = next((f for f in FAMILIES if char in f), char)
+        out.append(chance.choice(family) if chance.random() < 0.5 else char)
+    made = "".join(out)
+    roll = chance.random()
+    if roll < 0.3:
+        made = chance.choice((str.upper, str.lower, str.swapcase, str.casefold))(made)
+    elif roll < 0.5:
+        made = unicodedata.normalize(chance.choice(("NFC", "NFD", "NFKC")), made)
+    return made + chance.choice(("", "", " ", "  ", "\u00ad", "\u00a0"))
+
+
+def pairs(chance: random.Random, collation: str, encoding: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    while len(found) < PAIRS:
+        one = word(chance)
+        other = variant(chance, one)
+        try:
+            (one + other).encode(encoding)
+        except UnicodeEncodeError:
+            continue
+        found.append((one, other))
+    return found
+
+
+def literal(text: str) -> bytes:
+    return b"'" + text.replace("\\", "\\\\").replace("'", "\\'").encode() + b"'"
+
+
+def asked(conn: Connection[Any], collation: str, found: list[tuple[str, str]]) -> list[bool]:
+    """Which pairs the server calls equal."""
+    charset = collation.partition("_")[0]
+
+    def value(text: str) -> str:
+        return f"CONVERT(CONVERT(x'{text.encode('utf-32-be').hex()}' USING utf32) USING {charset}) COLLATE {collation}"
+
+    answers: list[bool] = []
+    for start in range(0, len(found), 500):
+        select = ",".join(f"{value(one)} = {value(other)}" for one, other in found[start : start + 500])
+        answers += [bool(answer) for answer in query(conn, f"SELECT {select}")[0]]
+    return answers
+
+
+ENCODINGS = {
+    "latin1": "cp1252",
+    "latin2": "iso8859-2",
+    "cp1251": "cp1251",
+    "ascii": "ascii",
+    "utf8": "utf-8",
+    "utf8mb4": "utf-8",
+    "utf16": "utf-8",
+}
+
+
+@pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
+def test_equal_texts_have_equal_canonical_bytes_and_few_others_do(
+    flavor: str, mariadb_upstream: SQLServer, mysql_upstream: SQLServer
+) -> None:
+    server, more = (mariadb_upstream, ONLY_MARIADB) if flavor == "mariadb" else (mysql_upstream, ())
+    conn = server.connect()
+    chance = random.Random(SEED)
+    for collation in (*COLLATIONS, *more):
+        made = canon_of(HERE, column(collation), 0, charsets(conn))
+        assert made.kind == TEXT, collation
+        fold = canon.maker(made)
+        found = pairs(chance, collation, ENCODINGS[collation.partition("_")[0]])
+        if collation.startswith("utf8_"):
+            found = [(one, other) for one, other in found if max(one + other, default="") <= "\uffff"]
+        equal = asked(conn, collation, found)
+        same = [fold(literal(one)) == fold(literal(other)) for one, other in found]
+        finer = [pair for pair, a, b in zip(found, equal, same, strict=True) if a and not b]
+        assert not finer, (collation, [ascii(p) for p in finer[:5]])
+        # Not uselessly coarse: what it adds is little (a NO PAD collation tells trailing spaces apart).
+        if "nopad" not in collation:
+            coarser = [pair for pair, a, b in zip(found, equal, same, strict=True) if b and not a]
+            assert len(coarser) <= len(found) // 100, (
+                collation,
+                len(coarser),
+                [tuple(map(ascii, p)) for p in coarser[:5]],
+            )
+        assert sum(equal) > len(found) // 30, collation
+    conn.close()
+
+
+@pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
+def test_collations_with_contractions_are_not_folded(
+    flavor: str, mariadb_upstream: SQLServer, mysql_upstream: SQLServer
+) -> None:
+    server = mariadb_upstream if flavor == "mariadb" else mysql_upstream
+    conn = server.connect()
+    more = ("utf8mb4_uca1400_ai_ci",) if flavor == "mariadb" else ()
+    for collation in (*REFUSED, *more):
+        assert canon_of(HERE, column(collation), 0, charsets(conn)).kind == ANY, collation
+    conn.close()
