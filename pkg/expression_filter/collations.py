@@ -172,11 +172,11 @@ def position(text: str, part: str, start: int, collation: str) -> int:
     weigh = weights(collation)
     if collation.endswith("_bin") or collation.startswith("latin1_") or (text.isascii() and part.isascii()):
         return weigh(text).find(weigh(part), start)
-    wanted, size = weigh(part).rstrip(" "), len(part.encode())
+    wanted, size = weigh(part), len(part.encode())
     for at in range(start, len(text) + 1):
         raw = text[at : at + size].encode()[:size]
         piece = raw.decode(errors="ignore")
-        if len(raw) == size == len(piece.encode()) and weigh(piece).rstrip(" ") == wanted:
+        if len(raw) == size == len(piece.encode()) and weigh(piece) == wanted:
             return at
     return -1
 

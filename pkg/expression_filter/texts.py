@@ -159,7 +159,7 @@ def find_in_set(node: Node, part: Typed, arg: Typed) -> Typed:
     weigh, charset = collations.weights(type_.collation), type_.charset
 
     def key(text: str) -> tuple[str, int]:
-        return weigh(text).rstrip(" "), len(collations.encode(text, charset))
+        return weigh(text), len(collations.encode(text, charset))
 
     def find(piece: str, text: str) -> int:
         return _place(key(piece), [key(element) for element in text.split(",")]) if text else 0

@@ -224,6 +224,7 @@ FILTERS = (
     "YEAR(da) * 100 + MONTH(da) = 202402",
     "da + INTERVAL 1 YEAR = '2025-02-28'",
     "dt + INTERVAL 1 MONTH = '2020-02-29'",
+    "INSTR('a ', 'Ä') = 0 AND FIND_IN_SET('a ', 'Ä') = 0",
     "DATE_FORMAT(dt, '%Y%m') = '202001'",
     "FROM_UNIXTIME(0) < ts",
     "y = 1999",
