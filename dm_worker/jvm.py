@@ -89,9 +89,9 @@ class SparkJvm:
         deadline = time.monotonic() + START_TIMEOUT
         while not info.exists():
             if not self.alive:
-                raise _not_started(f"it exited with code {self._process.returncode}", self._said)
+                raise not_started(f"it exited with code {self._process.returncode}", self._said)
             if time.monotonic() > deadline:
-                raise _not_started(f"it did not answer within {START_TIMEOUT:.0f} s", self._said)
+                raise not_started(f"it did not answer within {START_TIMEOUT:.0f} s", self._said)
             time.sleep(_POLL)
         data = info.read_bytes()
         port, length = struct.unpack(">ii", data[:8])
@@ -126,7 +126,7 @@ def _spawn(settings: Mapping[str, str], info: Path) -> subprocess.Popen[bytes]:
             start_new_session=True,
         )
     except OSError as exc:
-        raise _not_started(str(exc), []) from exc
+        raise not_started(str(exc), []) from exc
 
 
 def _with_java_options(settings: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -156,7 +156,8 @@ def _connect(port: int, secret: str) -> Any:
             os.environ.pop(name, None)
 
 
-def _not_started(why: str, said: list[str]) -> errors.DMError:
+def not_started(why: str, said: list[str]) -> errors.DMError:
+    """The error of a start that failed; ``said`` are the JVM's last lines."""
     return errors.new(
         "NotSet",
         f"Spark's JVM did not start: {why}",

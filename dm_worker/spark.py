@@ -11,10 +11,11 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 
 from dm_worker import executors
-from dm_worker.jvm import SparkJvm
+from dm_worker.jvm import SparkJvm, not_started
 from dm_worker.spark_code import ship_code, source_paths
 from dm_worker.spark_settings import PYTHON, TASK_ATTEMPTS, is_local, spark_settings
 from pkg.log import get_logger
@@ -154,7 +155,11 @@ class SparkEngine:
         )
         self._jvm = SparkJvm(settings, self._folder.path)
         try:
-            context = SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=self._jvm.gateway)
+            try:
+                context = SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=self._jvm.gateway)
+            except (Py4JError, OSError) as exc:
+                # Spark refuses a setting, or the JVM died of one.
+                raise not_started(_refusal(exc), [str(exc)[:4000], self._jvm.last_words]) from exc
             self._context = context
             # Its default prints a stack trace to stderr when the JVM closes the connection.
             context._accumulatorServer.handle_error = _accumulators_cut  # type: ignore[method-assign, assignment]
@@ -223,6 +228,13 @@ class SparkEngine:
         SparkContext._active_spark_context = None
         SparkContext._gateway = None
         SparkContext._jvm = None
+
+
+def _refusal(exc: BaseException) -> str:
+    """What Java said: the line behind py4j's own."""
+    lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
+    java = next((line[1:].strip() for line in lines if line.startswith(":")), None)
+    return (java or next(iter(lines), repr(exc)))[:500]
 
 
 def _accumulators_cut(request: object, client: object) -> None:

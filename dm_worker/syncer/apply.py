@@ -55,6 +55,10 @@ class _NotExact(Exception):
     """Rows did not load as they are, or something was refused while rows were loaded: INSERT tells more."""
 
 
+class _OldLimit(Exception):
+    """A statement is too long for a connection that may be older than the server's limit."""
+
+
 class _NotClaimed(Exception):
     """The marker did not let the batch in."""
 
@@ -81,6 +85,9 @@ def apply_bucket(
                     return bucket_writer.run(content, load=False)
         except (pymysql.Error, OSError) as exc:
             raise classify(exc, scope="downstream", statement="ROLLBACK") from exc
+        except _OldLimit:
+            _POOL.forget(spec.address)
+            return attempt()
         except DMError as exc:
             if ahead > 1 and exc.kind.name == "DBBadConn":
                 _POOL.lost_ahead(spec.address)
@@ -147,6 +154,8 @@ class _BucketWriter:
             self._plans, content, self._spec.form, lambda plan, kind: (plan.number, kind) in loadable, most
         ):
             if isinstance(step, SQL) and len(step.text) > most:
+                if self._writer.reused:
+                    raise _OldLimit
                 plan = self._plans[step.plan]
                 raise fault.too_long(plan, statements.row_name(plan, step), len(step.text) + 1, self._writer.most_bytes)
             yield step

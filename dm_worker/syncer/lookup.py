@@ -62,6 +62,10 @@ class Server:
     def end_of_binlog(self, flavor: str) -> Location | None:
         return self.ask(lambda conn: master_status(conn, flavor))
 
+    def binlog_files(self) -> dict[str, int]:
+        """The binlog files' sizes in bytes, oldest first."""
+        return {str(row[0]): int(row[1]) for row in self.ask(lambda conn: query(conn, "SHOW BINARY LOGS"))}
+
     def gtid_of(self, position: Position) -> str:
         """MariaDB's GTID set at a binlog position; '' when the server does not know."""
         rows = self.ask(lambda conn: query(conn, "SELECT BINLOG_GTID_POS(%s, %s)", (position.name, position.pos)))

@@ -150,7 +150,7 @@ class Run:
         if runner is None or reader is None:
             return Snapshot()
         oldest = applying or self._queue.oldest_commit() or reader.planner.oldest_commit
-        return Snapshot(runner.total_rows, runner.flushed, oldest, reader.planner.bytes_read)
+        return Snapshot(runner.total_rows, runner.flushed, oldest, reader.planner.bytes_read, runner.batch_bytes)
 
     # -- the parts ----------------------------------------------------------------------------------------------
 

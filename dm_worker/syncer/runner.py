@@ -83,6 +83,8 @@ class BatchRunner:
         self.behind = False
         self.total_rows = 0
         self.statements = 0
+        #: Bytes of rows events in the last batch.
+        self.batch_bytes = 0
 
     def apply(self, batch: Batch, redo: Progress | None = None) -> None:
         """One batch: intent, buckets. ``redo`` is the open intent that this batch is the range of."""
@@ -115,6 +117,7 @@ class BatchRunner:
             end=str(batch.end),
         )
         self.behind = True
+        self.batch_bytes = batch.size
         self.total_rows += sum(result.changes for result in results)
         self.statements += sum(result.statements for result in results)
 

@@ -1,16 +1,16 @@
-"""What query-status shows of a syncer: positions, lag, rates. Never waits for a server."""
+"""What query-status and the log show of a syncer: positions, lag, rates. A status never waits for a server."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dm_worker.rate import Rate
 from dm_worker.syncer.lookup import Server
 from pkg.binlog.gtid import parse_gtid_set
-from pkg.binlog.position import Location
+from pkg.binlog.position import Location, Position
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.pb import dmworker_pb2 as pb
@@ -18,18 +18,31 @@ from pkg.pb import dmworker_pb2 as pb
 log = get_logger("syncer.status")
 
 #: How often the upstream is asked where its binlog ends, and how often progress is logged (seconds).
-INTERVAL, LOG_INTERVAL = 1.0, 10.0
+INTERVAL, LOG_INTERVAL = 1.0, 30.0
 CLOCK_INTERVAL = 600.0
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """What the running parts tell. ``oldest_commit``: upstream time of the oldest transaction that is not applied."""
+    """What the running parts tell. ``oldest_commit``: upstream time of the oldest transaction that is not applied.
+    ``batch_bytes``: of rows events in the last batch."""
 
     rows: int = 0
     flushed: Location | None = None
     oldest_commit: int = 0
     bytes_read: int = 0
+    batch_bytes: int = 0
+
+
+def bytes_between(here: Position, end: Position, sizes: Mapping[str, int]) -> int | None:
+    """Bytes of binlog from ``here`` to ``end``; None when ``sizes``, of the files in their order, lacks one of them."""
+    if here.name == end.name:
+        return max(0, end.pos - here.pos)
+    names = list(sizes)
+    if here.name not in sizes or end.name not in sizes:
+        return None
+    files = names[names.index(here.name) : names.index(end.name)]
+    return max(0, sum(sizes[name] for name in files) - here.pos + end.pos)
 
 
 class Monitor:
@@ -44,6 +57,11 @@ class Monitor:
         self._clock_offset = 0.0
         self._clock_at = 0.0
         self._recent = Rate(5.0)
+        #: Bytes behind now, None while that is not known; how fast they become less; the sizes of closed binlog files.
+        self._behind: int | None = None
+        self._nearing = Rate(LOG_INTERVAL)
+        self._sizes: dict[str, int] = {}
+        self._logged_rows = 0
         self._began = time.monotonic()
         self._logged = self._began
         self._end = threading.Event()
@@ -65,24 +83,43 @@ class Monitor:
 
     def _tick(self) -> None:
         now = time.monotonic()
-        self._recent.add(now, self._look().rows)
+        snapshot = self._look()
+        self._recent.add(now, snapshot.rows)
         try:
             self._master = self._server.end_of_binlog(self._flavor)
             if not self._clock_at or now - self._clock_at > CLOCK_INTERVAL:
                 self._clock_offset, self._clock_at = self._server.now() - time.time(), now
+            self._measure(now, snapshot.flushed)
         except DMError as exc:
             log.debug("the upstream does not tell where its binlog ends", error=str(exc))
         if now - self._logged >= LOG_INTERVAL:
             self._logged = now
             self._log()
 
+    def _measure(self, now: float, flushed: Location | None) -> None:
+        """How far behind. Raises DMError."""
+        if self._master is None or flushed is None:
+            return
+        here, end = flushed.position, self._master.position
+        if here.name != end.name and not {here.name, end.name} <= self._sizes.keys():
+            self._sizes = self._server.binlog_files()
+        self._behind = bytes_between(here, end, self._sizes)
+        if self._behind is not None:
+            self._nearing.add(now, -self._behind)
+
     def _log(self) -> None:
-        status = self.status()
+        status, behind = self.status(), self._behind
+        if status.totalRows == self._logged_rows and not behind:
+            return
+        self._logged_rows = status.totalRows
         log.info(
             "sync progress",
             rows=status.totalRows,
             rows_per_second=status.recentRps,
             lag_seconds=status.secondsBehindMaster,
+            bytes_behind="unknown" if behind is None else behind,
+            eta="unknown" if behind is None else self._nearing.eta(behind) if behind else "0s",
+            batch_bytes=self._look().batch_bytes,
             position=status.syncerBinlog,
             upstream=status.masterBinlog,
         )

@@ -57,12 +57,15 @@ Address = tuple[DBConfig, tuple[tuple[str, str], ...]]
 @dataclass(slots=True)
 class Writer:
     """A connection. ``most_bytes``: what the server takes as one statement. ``loads``: LOAD DATA LOCAL is possible and
-    keeps to the transaction. ``loads_side_by_side``: loads into one AUTO_INCREMENT table do not wait for each other."""
+    keeps to the transaction. ``loads_side_by_side``: loads into one AUTO_INCREMENT table do not wait for each other.
+    ``reused``: opened for an earlier transaction, so the server's settings may be others now.
+    """
 
     conn: Connection[Any]
     most_bytes: int
     loads: bool
     loads_side_by_side: bool
+    reused: bool = False
 
 
 class Pool:
@@ -85,6 +88,7 @@ class Pool:
             # In an unknown state, or lost: the server rolls back what was open.
             writer.conn.close() if writer.conn.open else None
             raise
+        writer.reused = True
         with self._lock:
             self._idle.setdefault(address, []).append((writer, time.monotonic()))
 
@@ -98,6 +102,13 @@ class Pool:
             writer, since = found
             if time.monotonic() - since < REST or _alive(writer.conn):
                 return writer
+
+    def forget(self, address: Address) -> None:
+        """Closes the idle writers: the next ones see the server's settings of now."""
+        with self._lock:
+            idle = self._idle.pop(address, [])
+        for writer, _ in idle:
+            writer.conn.close() if writer.conn.open else None
 
     def lost_ahead(self, address: Address) -> None:
         """A connection was lost while several statements were on their way."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pkg import errors
+from pkg import errors, expression_filter
 from pkg.binlog_filter import BinlogEventFilter, find_contradiction
 from pkg.binlog_filter import rule_problem as filter_problem
 from pkg.block_allow_list import BlockAllowListFilter
@@ -94,7 +94,10 @@ def check_column_mappings(rules: Sequence[ColumnMappingRule], case_sensitive: bo
 
 
 def read_expression_filter(section: Section) -> ExpressionFilter:
-    """One expression filter. Raises 20042 without schema or table, 20039 for expressions of several kinds."""
+    """One expression filter.
+
+    Raises 20042 without schema or table, 20039 for expressions of several kinds, 20041 for what is no expression.
+    """
     for key in ("schema", "table"):
         if not section.text(key):
             raise section.error(
@@ -120,7 +123,17 @@ def read_expression_filter(section: Section) -> ExpressionFilter:
             f"expression filter {section.name} has expressions of {sum(kinds)} kinds instead of one",
             "Give each kind (insert, update, delete) a filter of its own.",
         )
+    for kind in ("insert-value-expr", "update-old-value-expr", "update-new-value-expr", "delete-value-expr"):
+        if text := section.text(kind):
+            _check_expression(section, kind, text)
     return rule
+
+
+def _check_expression(section: Section, key: str, text: str) -> None:
+    try:
+        expression_filter.parse(text)
+    except DMError as exc:
+        raise section.error("ConfigExprFilterWrongGrammar", key, exc.message, exc.workaround) from None
 
 
 def read_block_allow_list(section: Section, case_sensitive: bool) -> BlockAllowList:

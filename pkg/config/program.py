@@ -218,6 +218,14 @@ def _flatten(data: Mapping[str, Any], by_key: Mapping[str, Option], prefix: str 
     return pairs
 
 
+def place_of(path: str, key: str) -> str:
+    """``file:line: `` of the setting ``key`` for an error found after reading; '' when there is no file."""
+    try:
+        return f"{path}:{_line_of(Path(path).read_text(encoding='utf-8'), key)}: " if path else ""
+    except (OSError, UnicodeDecodeError):
+        return f"{path}: "  # removed since
+
+
 def _line_of(text: str, key: str) -> int:
     """The line that sets ``key``: tomllib keeps no places, so the file is searched; 1 when it is not found."""
     table, _, last = key.rpartition(".")

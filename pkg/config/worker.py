@@ -16,6 +16,7 @@ from pkg.config.program import (
     Codes,
     Option,
     check_logging,
+    place_of,
     read_settings,
     take_security,
     to_toml,
@@ -51,6 +52,10 @@ OPTIONS = (
 
 #: With less, batches would hold a few events only.
 LEAST_MEMORY_BUDGET = 32 << 20
+#: Spark refuses a heap below 450 MiB, not counting what the collector keeps free (a thirtieth).
+LEAST_DRIVER_MEMORY = 480 << 20
+#: A heap's size as Java reads it: one letter for the unit.
+_HEAP = re.compile(r"([0-9]+)([kmgt]?)", re.IGNORECASE)
 #: The default of Spark's own spark.redaction.regex, and passwords of key stores.
 _SECRET = re.compile(r"(?i)secret|password|token|access[.]?key|credential")
 
@@ -140,7 +145,7 @@ def load_worker_config(argv: Sequence[str]) -> WorkerConfig:
     return _adjust(config)
 
 
-def _check_budget(text: str) -> None:
+def _check_budget(text: str, place: str) -> None:
     try:
         enough = not text or parse_size(text) >= LEAST_MEMORY_BUDGET
     except ValueError:
@@ -148,8 +153,18 @@ def _check_budget(text: str) -> None:
     if not enough:
         raise errors.new(
             "WorkerDecodeConfigFromFile",
-            f"spark.memory-budget {text!r} is no size of at least {LEAST_MEMORY_BUDGET >> 20}m",
+            f"{place}spark.memory-budget {text!r} is no size of at least {LEAST_MEMORY_BUDGET >> 20}m",
             workaround='Write it like "1g" or "512m".',
+        )
+
+
+def _check_heap(key: str, text: str, place: str) -> None:
+    found = _HEAP.fullmatch(text)
+    if found is None or int(found[1]) << " kmgt".index(found[2].lower() or " ") * 10 < LEAST_DRIVER_MEMORY:
+        raise errors.new(
+            "WorkerDecodeConfigFromFile",
+            f"{place}{key} {text!r} is no size of at least {LEAST_DRIVER_MEMORY >> 20}m, which Spark needs",
+            workaround='Write it like "1g" or "512m", with one letter for the unit.',
         )
 
 
@@ -158,7 +173,7 @@ def _adjust(config: WorkerConfig) -> WorkerConfig:
     for key in ("keepalive-ttl", "relay-keepalive-ttl"):
         if getattr(config, key.replace("-", "_")) <= 0:
             raise errors.new("WorkerDecodeConfigFromFile", f"{key} must be positive", workaround="Remove it.")
-    _check_spark(config.spark)
+    _check_spark(config.spark, config.config)
     host = _checked_host("worker-addr", config.worker_addr)
     if config.advertise_addr:
         advertise = config.advertise_addr
@@ -177,10 +192,15 @@ def _adjust(config: WorkerConfig) -> WorkerConfig:
     return replace(config, advertise_addr=advertise, name=config.name or advertise)
 
 
-def _check_spark(spark: SparkSettings) -> None:
+def _check_spark(spark: SparkSettings, path: str) -> None:
+    """``path`` is the file that the settings come from, named by errors."""
     if spark.slots < 0:
         raise errors.new("WorkerDecodeConfigFromFile", "spark.slots must not be negative", workaround="Remove it.")
-    _check_budget(spark.memory_budget)
+    _check_budget(spark.memory_budget, place_of(path, "spark.memory-budget"))
+    if spark.driver_memory:
+        _check_heap("spark.driver-memory", spark.driver_memory, place_of(path, "spark.driver-memory"))
+    if heap := spark.conf.get("spark.driver.memory"):
+        _check_heap("spark.driver.memory", heap, place_of(path, "spark.conf"))
     if spark.executor_timeout <= 0:
         raise errors.new(
             "WorkerDecodeConfigFromFile", "spark.executor-timeout must be positive", workaround="Remove it."

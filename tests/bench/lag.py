@@ -21,13 +21,14 @@ import pymysql
 from pkg.binlog.position import Location
 from tests.bench.binlog import end_of_binlog
 from tests.bench.figures import Figure, histogram, percentile
-from tests.bench.rig import Rig, copy_tables
+from tests.bench.rig import Rig, copy_tables, cpu_line
 from tests.bench.workloads import SCHEMA, TOOLS, all_workloads
+from tests.harness.cputime import cpu_by_kind, spent
 from tests.harness.process import HarnessError
 
 _ROOT = Path(__file__).resolve().parents[2]
 PROBE = f"{SCHEMA}.probe"
-PROBE_INTERVAL, LOOK_INTERVAL = 0.02, 0.002
+PROBE_INTERVAL, LOOK_INTERVAL = 0.02, 0.004
 #: How often the load is topped up, and the most of it that one call may make up for (seconds).
 _LOAD_INTERVAL, _LOAD_MOST = 0.02, 0.2
 #: How long the last probe may take (seconds).
@@ -38,12 +39,13 @@ _CLASSES = (50, 100, 150, 200, 300, 400, 600, 1000, 2000, 5000)
 
 
 def run(rig: Rig, rate: float, seconds: float) -> None:
-    """``rate``: the maximum in row changes per second, 0 to find it by a catch-up. ``seconds`` of writing."""
+    """``rate``: the maximum in row changes per second, 0 to find it out. ``seconds`` of writing."""
     rig.warm_up()
-    rig.durability(False)
+    # The source shares our cores, and its commits are not what is measured.
+    rig.durability(False, rig.target, rig.source)
     if not rate:
         rate = _maximum(rig)
-        print(f"\nmaximum rate by a catch-up: {rate:,.0f} rows/s", flush=True)
+        print(f"\nmaximum rate, source and target on these cores: {rate:,.0f} rows/s", flush=True)
     lags = _measure(rig, "lag at half of the maximum rate", rate / 2, PROBE_INTERVAL, seconds)
     for share, limit in ((0.5, 400.0), (0.99, 1000.0)):
         work = f"lag at half of the maximum rate, p{share * 100:.0f}"
@@ -60,9 +62,14 @@ def _prepare(rig: Rig) -> Location:
 
 
 def _maximum(rig: Rig) -> float:
+    """Row changes per second that the source writes and we apply at the same time, on the cores that both share."""
     start = _prepare(rig)
-    written = all_workloads()["oltp"].write(rig.source, rig.rows, _RATE_CHANGES)
-    return written / rig.sync(start).seconds
+    with rig.syncing(start) as running:
+        running.wait_synced()
+        begin = time.monotonic()
+        written = all_workloads()["oltp"].write(rig.source, rig.rows, _RATE_CHANGES)
+        running.wait_synced()
+        return written / (time.monotonic() - begin)
 
 
 def _measure(rig: Rig, title: str, rate: float, interval: float, seconds: float) -> list[float]:
@@ -73,15 +80,19 @@ def _measure(rig: Rig, title: str, rate: float, interval: float, seconds: float)
         ports = [str(rig.source.port), str(rig.target.port)]
         numbers = [str(rate), str(interval), str(seconds)]
         command = [sys.executable, "-m", "tests.bench.lag", *ports, *numbers]
+        before, applied = cpu_by_kind(rig.stages()), running.unit.status().totalRows
         done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
         if done.returncode:
             raise HarnessError(f"measuring the lag failed:\n{done.stderr[-2000:]}")
+        found = Lags(**json.loads(done.stdout))
         running.wait_synced()
+        cpu, applied = spent(before, cpu_by_kind(rig.stages())), running.unit.status().totalRows - applied
+        cpu["driver"] -= found.cpu  # a child that ended counts as ours
     rig.check([*all_workloads()["oltp"].tables, PROBE], title)
-    found = Lags(**json.loads(done.stdout))
     lags = [lag * 1000 for lag in found.lags]
     rig.report.measurements.append({"work": title, "asked": rate, **asdict(found)})
     _tell(title, rate, found.rate, lags)
+    print(cpu_line(cpu, applied), flush=True)
     return lags
 
 
@@ -96,10 +107,11 @@ def _tell(title: str, asked: float, reached: float, lags: list[float]) -> None:
 
 @dataclass(frozen=True)
 class Lags:
-    """Seconds of every probe, and the load in row changes per second that was reached."""
+    """Seconds of every probe, the load in row changes per second that was reached, CPU seconds of measuring."""
 
     lags: list[float]
     rate: float
+    cpu: float
 
 
 @dataclass
@@ -127,7 +139,7 @@ class Session:
         if self.failed:
             raise self.failed[0]
         lags = [seen - committed for committed, seen in zip(self.committed, self.seen, strict=True)]
-        return Lags(lags, self.written / self.seconds)
+        return Lags(lags, self.written / self.seconds, time.process_time())
 
     def _guarded(self, work: Any) -> None:
         try:
@@ -146,16 +158,22 @@ class Session:
     def _look(self) -> None:
         wanted = max(1, int(self.seconds / self.interval))
         end = time.monotonic() + self.seconds + _PATIENCE
+        # Probes of one batch may become visible in any order: all up to ``floor`` are there.
+        floor, beyond = 0, set[int]()
         with _connect(self.target) as conn, conn.cursor() as cursor:
             while len(self.seen) < wanted and not self.failed:
                 time.sleep(LOOK_INTERVAL)
-                # Probes of one batch may become visible in any order: those that are there are counted.
-                cursor.execute(f"SELECT COUNT(*) FROM {PROBE}")
-                (arrived,) = cursor.fetchone()
+                cursor.execute(f"SELECT id FROM {PROBE} WHERE id > {floor}")
                 now = time.monotonic()
-                self.seen += [now] * (arrived - len(self.seen))
+                found = {int(row[0]) for row in cursor.fetchall()}
+                self.seen += [now] * (len(found) - len(beyond))
+                while floor + 1 in found:
+                    floor += 1
+                    found.discard(floor)
+                beyond = found
                 if now > end:
-                    raise HarnessError(f"{wanted - arrived} of {wanted} probes did not arrive within {_PATIENCE:g} s")
+                    missing = wanted - len(self.seen)
+                    raise HarnessError(f"{missing} of {wanted} probes did not arrive within {_PATIENCE:g} s")
 
     def _load(self) -> None:
         per_call = all_workloads()["oltp"].changes

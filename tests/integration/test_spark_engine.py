@@ -121,3 +121,21 @@ def test_cancel_ends_the_jobs_of_one_group_only(tmp_path: Path) -> None:
         "engine.close()\n",
         tmp_path,
     )
+
+
+def test_setting_that_spark_refuses_is_named_instead_of_a_lost_connection(tmp_path: Path) -> None:
+    run(
+        "engine._conf['spark.driver.memory'] = '128m'\n"
+        "from pkg.errors import DMError\n"
+        "try:\n"
+        "    engine.context()\n"
+        "except DMError as exc:\n"
+        "    assert 'Insufficient driver memory' in exc.message, exc\n"
+        "    assert 'driver-memory' in exc.workaround, exc\n"
+        "else:\n"
+        "    raise AssertionError\n"
+        "engine._conf['spark.driver.memory'] = '480m'\n"
+        "assert engine.context().parallelize([1], 1).count() == 1\n"
+        "engine.close()\n",
+        tmp_path,
+    )

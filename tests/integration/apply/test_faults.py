@@ -160,5 +160,11 @@ def test_row_beyond_max_allowed_packet_is_named_with_its_size(target: MariaDBSer
             apply_bucket(spec, TICKET, 0, content_of(plans, states_of(big)), plans)
         assert "1048576 bytes (max_allowed_packet)" in caught.value.message
         assert "SET GLOBAL max_allowed_packet" in caught.value.workaround
+        # A resting connection keeps the limit that it was opened under; the raised one holds at once all the same.
+        small = [(UPDATED, b"8", b"(8,'small')")]
+        apply_bucket(spec, TICKET, 0, content_of(plans, states_of(small)), plans)
+        target.execute("SET GLOBAL max_allowed_packet = 67108864", "UPDATE meta.markers SET batch = 0")
+        apply_bucket(spec, TICKET, 0, content_of(plans, states_of(big)), plans)
+        assert target.execute("SELECT LENGTH(v) FROM d.t WHERE id = 7") == [(1100000,)]
     finally:
         target.execute("SET GLOBAL max_allowed_packet = 67108864")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -183,9 +184,27 @@ def test_spark_secrets_stay_out_of_what_is_shown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("budget", ["much", "-1", "31m", "0"])
 def test_memory_budget_that_is_no_size_or_too_small_is_refused(tmp_path: Path, budget: str) -> None:
-    with pytest.raises(DMError, match="memory-budget") as caught:
+    with pytest.raises(DMError, match=r":2: spark.memory-budget") as caught:
         load_worker_config([*W, *_file(tmp_path, f'[spark]\nmemory-budget = "{budget}"\n')])
     assert caught.value.code == 40003
+
+
+@pytest.mark.parametrize("heap", ["479m", "100000k", "0g", "512", "512MiB", "1.5g", "-1g", "much"])
+def test_driver_memory_that_spark_would_refuse_is_refused_with_its_line(tmp_path: Path, heap: str) -> None:
+    file = _file(tmp_path, f'[spark]\nslots = 2\ndriver-memory = "{heap}"\n')
+    with pytest.raises(DMError, match=rf"{re.escape(file[1])}:3: spark.driver-memory '{re.escape(heap)}'") as caught:
+        load_worker_config([*W, *file])
+    assert caught.value.code == 40003
+    assert caught.value.workaround
+    file = _file(tmp_path, f'[spark.conf]\n"spark.driver.memory" = "{heap}"\n')
+    with pytest.raises(DMError, match=rf"{re.escape(file[1])}:1: spark.driver.memory "):
+        load_worker_config([*W, *file])
+
+
+@pytest.mark.parametrize("heap", ["", "480m", "491520K", "1g", "1T", "503316480"])
+def test_driver_memory_in_java_s_forms(tmp_path: Path, heap: str) -> None:
+    file = _file(tmp_path, f'[spark]\ndriver-memory = "{heap}"\n')
+    assert load_worker_config([*W, *file]).spark.driver_memory == heap
 
 
 def test_memory_budget_is_shown(tmp_path: Path) -> None:

@@ -213,6 +213,12 @@ def test_rules_of_the_whole_task(old: str, new: str, code: int, place: str) -> N
         ("{source-id: s1, expression-filters: [f]}", "expression-filter: {f: {schema: a}}\n", 20042, "table"),
         (
             "{source-id: s1, expression-filters: [f]}",
+            "expression-filter: {f: {schema: a, table: b, insert-value-expr: c = }}\n",
+            20041,
+            "column 4: expected a value",
+        ),
+        (
+            "{source-id: s1, expression-filters: [f]}",
             "expression-filter: {f: {schema: a, table: b, insert-value-expr: c, delete-value-expr: d}}\n",
             20039,
             "",

@@ -146,7 +146,7 @@ def test_placements_that_do_not_fit_are_refused() -> None:
     decoder = scatter.decoder_of(SHAPE.plan(1, 1))
     beyond = KERNEL.Placement(1, True, (exact,), ((1, (5,), (exact,)),))
     with pytest.raises(ValueError):
-        KERNEL.scatter(b"", b"", {1: (decoder.readers, decoder.prepare, 1, beyond)}, 1, False)
+        KERNEL.scatter(b"", b"", {1: (decoder.readers, decoder.prepare, 1, 1, beyond)}, 1, False)
     for wrong in ((9, 0, None, b"", None), (2, -1, None, b"", None), (2, 0, (b"a",), b"", None)):
         with pytest.raises(ValueError):
             KERNEL.Canon(*wrong)
