@@ -66,6 +66,7 @@ def _subtask(task: TaskConfig, instance: InstanceConfig, source: SourceConfig) -
         routes=instance.routes,
         filters=instance.filters + source.filters,
         expression_filters=instance.expression_filters,
+        column_mappings=instance.column_mappings,
         block_allow_list=instance.block_allow_list,
         mydumper=instance.mydumper,
         loader=instance.loader,

@@ -76,6 +76,11 @@ class SparkEngine:
         return is_local(self._master)
 
     @property
+    def shared_folder(self) -> Path | None:
+        """A folder that the tasks see as well, removed with the engine; None on a cluster, and before Spark started."""
+        return self._folder.path if self.is_local and self._folder is not None else None
+
+    @property
     def slots(self) -> int:
         """How many tasks can run at once, at least 1: as configured when embedded, as executors offer on a cluster.
 

@@ -15,7 +15,7 @@ _DM_SUFFIXES = (
     "validator_table_status",
 )
 #: Ours: progress of the load by file, and the records of the exactly-once protocol.
-_OWN_SUFFIXES = ("loader_progress", "syncer_batch", "syncer_marker", "syncer_ddl")
+_OWN_SUFFIXES = ("loader_progress", "syncer_batch", "syncer_marker", "syncer_ddl", "syncer_xa")
 
 
 def meta_tables(task: str) -> tuple[str, ...]:

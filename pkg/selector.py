@@ -120,6 +120,16 @@ def _parse(pattern: str) -> tuple[list[int | frozenset[int] | None], bool]:
     return steps, False
 
 
+def check_wildcard(pattern: str) -> None:
+    """For rules that take wildcards alone; raises ``ValueError`` for one that is not valid or meant as a regex."""
+    if pattern.startswith(REGEX_MARK):
+        raise ValueError(
+            f"pattern {pattern!r} is a regular expression, which only routes and the block-allow-list take"
+            f" (for a name that begins with {REGEX_MARK} write [{REGEX_MARK}])"
+        )
+    _parse(pattern)
+
+
 def _parse_class(body: bytes, pattern: str) -> frozenset[int]:
     negated = len(body) > 1 and body[0] == ord("!")
     members: set[int] = set()
@@ -165,6 +175,8 @@ class Selector(Generic[T]):
         self._schemas: _Trie[_SchemaItem[T]] = _Trie()
         self._rules: list[tuple[str, str, T]] = []
         self._cache: dict[tuple[str, str], Matches[T]] = {}
+        # A schema has many tables; its patterns are looked up once.
+        self._by_schema: dict[str, list[_SchemaItem[T]]] = {}
 
     def insert(self, schema_pattern: str, table_pattern: str, rule: T) -> None:
         """Adds a rule; raises ``ValueError`` for a pattern that is not valid, or that is there already."""
@@ -189,6 +201,7 @@ class Selector(Generic[T]):
             raise DuplicatePatternError(f"a rule for the pattern {name} already exists")
         self._rules.append((schema_pattern, table_pattern, rule))
         self._cache.clear()
+        self._by_schema.clear()
 
     def match(self, schema: str, table: str = "") -> Matches[T]:
         """All rules that match; for an empty ``table`` the schema-level ones alone."""
@@ -201,7 +214,11 @@ class Selector(Generic[T]):
         return found
 
     def _look_up(self, schema: str, table: str) -> Matches[T]:
-        items = self._schemas.match(schema)
+        items = self._by_schema.get(schema)
+        if items is None:
+            if len(self._by_schema) >= CACHE_SIZE:
+                self._by_schema.clear()
+            items = self._by_schema[schema] = self._schemas.match(schema)
         schema_level = [item.rule for item in items if item.rule is not None]
         table_level = [entry for item in items if table and item.tables for entry in item.tables.match(table)]
         return Matches(_in_order(schema_level), _in_order(table_level))

@@ -1,14 +1,16 @@
-"""Table routing: which target table an upstream table goes to."""
+"""Table routing: which target table an upstream table goes to, and what its name adds to its rows."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from pkg import errors
-from pkg.config.model import RouteRule
+from pkg.config.model import ExtractRule, RouteRule
+from pkg.name_regex import compile_name_regex
 from pkg.selector import CACHE_SIZE, REGEX_MARK, Matches, NamePattern, Selector
 
 
@@ -20,6 +22,36 @@ class _RegexRule:
     schema: NamePattern
     table: NamePattern | None
     rule: RouteRule
+
+
+@dataclass(frozen=True, slots=True)
+class _Extract:
+    """``kind`` says of which name: table, schema or source."""
+
+    kind: str
+    column: str
+    regex: re.Pattern[str]
+
+    def value(self, name: str) -> str:
+        found = self.regex.search(name)
+        if found is None:
+            raise errors.new(
+                "ConfigGenTableRouter",
+                f"extract-{self.kind} for the column `{self.column}`: {self.regex.pattern!r} is not found in the "
+                f"{self.kind} name {name!r}",
+                workaround="Correct the regular expression, or give this name a route of its own.",
+            )
+        return "".join(group or "" for group in found.groups())
+
+
+def extract_regex(extract: ExtractRule, case_sensitive: bool) -> re.Pattern[str]:
+    """The compiled expression. Raises ``ValueError`` for one that is not valid, has no group or no target column."""
+    if not extract.target_column:
+        raise ValueError("target-column must not be empty")
+    regex = compile_name_regex(extract.regexp, case_sensitive=case_sensitive)
+    if not regex.groups:
+        raise ValueError(f"regular expression {extract.regexp!r} has no group ( ), so its value would always be empty")
+    return regex
 
 
 class TableRouter:
@@ -36,6 +68,7 @@ class TableRouter:
         self._regexes: dict[str, list[_RegexRule]] = {}
         self._by_schema: dict[str, list[_RegexRule]] = {}
         self._cache: dict[tuple[str, str], tuple[str, str]] = {}
+        self._extracts: dict[RouteRule, tuple[_Extract, ...]] = {}
         for order, rule in enumerate(routes):
             self._add(order, rule)
 
@@ -61,6 +94,18 @@ class TableRouter:
             if rules:
                 return rules[0]
         return None
+
+    def extracted(self, schema: str, table: str, source_id: str) -> tuple[tuple[str, str], ...]:
+        """What ``extract-table``, ``-schema`` and ``-source`` (in this order) add to each row of the upstream table.
+
+        Pairs of target column and text, the regular expression's groups one after the other. Raises 40080 as
+        :meth:`route`, and 20045 for a name in which the expression is not found: without its value the rows of this
+        shard could not be told from others.
+        """
+        rule = self.rule_for(schema, table)
+        extracts = self._extracts.get(rule, ()) if rule is not None else ()
+        names = {"table": table, "schema": schema, "source": source_id}
+        return tuple((extract.column, extract.value(names[extract.kind])) for extract in extracts)
 
     def _decide(self, schema: str, table: str) -> tuple[str, str]:
         rule = self.rule_for(schema, table)
@@ -99,6 +144,7 @@ class TableRouter:
         if not rule.schema_pattern or not rule.target_schema:
             missing = "target-schema" if rule.schema_pattern else "schema-pattern"
             raise _invalid(rule, f"{missing} must not be empty")
+        self._extracts.update(self._compile_extracts(rule))
         try:
             if REGEX_MARK in (rule.schema_pattern[0], rule.table_pattern[:1]):
                 schema = NamePattern(rule.schema_pattern, self._case_sensitive)
@@ -108,6 +154,22 @@ class TableRouter:
                 self._selector.insert(rule.schema_pattern, rule.table_pattern, (order, rule))
         except ValueError as exc:
             raise _invalid(rule, str(exc)) from exc
+
+    def _compile_extracts(self, rule: RouteRule) -> dict[RouteRule, tuple[_Extract, ...]]:
+        given = (("table", rule.extract_table), ("schema", rule.extract_schema), ("source", rule.extract_source))
+        extracts = []
+        columns: set[str] = set()
+        for kind, extract in given:
+            if extract is None:
+                continue
+            if extract.target_column.lower() in columns:
+                raise _invalid(rule, f"two extracts have the target column `{extract.target_column}`")
+            columns.add(extract.target_column.lower())
+            try:
+                extracts.append(_Extract(kind, extract.target_column, extract_regex(extract, self._case_sensitive)))
+            except ValueError as exc:
+                raise _invalid(rule, f"extract-{kind}: {exc}") from exc
+        return {rule: tuple(extracts)} if extracts else {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": {}, "_by_schema": {}}

@@ -15,7 +15,16 @@ from pkg.block_allow_list import BlockAllowListFilter
 from pkg.config.model import DBConfig, SubTaskConfig
 from pkg.errors import DMError
 from pkg.mysql.connection import Scope, classify, connect, error_number
-from pkg.mysql.introspect import ServerInfo, fetch_table_infos, list_schemas, list_tables, query, server_info, variable
+from pkg.mysql.introspect import (
+    ServerInfo,
+    fetch_table_infos,
+    list_other_objects,
+    list_schemas,
+    list_tables,
+    query,
+    server_info,
+    variable,
+)
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 from pkg.table_router import TableRouter
@@ -130,6 +139,12 @@ class Upstream(Server):
         """The migrated tables."""
         allowed = BlockAllowListFilter(self.subtask.block_allow_list, self.subtask.case_sensitive)
         return [(s, t) for s, tables in self.schemas.items() for t in tables if allowed.allows(s, t)]
+
+    @functools.cached_property
+    def others(self) -> list[tuple[str, str, str]]:
+        """Migrated objects that are no base tables, with their kind."""
+        allowed = BlockAllowListFilter(self.subtask.block_allow_list, self.subtask.case_sensitive)
+        return [each for each in list_other_objects(self.conn) if allowed.allows(each[0], each[1])]
 
     @functools.cached_property
     def routed(self) -> dict[Table, Table]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from dm_master.precheck.context import Server, Table, Upstream
 from dm_master.precheck.result import Finding, fail, from_error, warn
 from pkg import errors
+from pkg.mysql.introspect import NOT_MIGRATED
 from pkg.mysql.schema import Column, TableInfo
 
 #: Types whose values mostly fit into each other. MariaDB's JSON is text.
@@ -35,8 +36,8 @@ class Shard:
 
 def check_table_schema(upstream: Upstream, target: Server | None) -> list[Finding]:
     """Each table by itself and, where the target has it already, beside its target."""
-    findings: list[Finding] = []
     subtask = upstream.subtask
+    findings = [_not_migrated(subtask.source_id, *other) for other in upstream.others if other[2] in NOT_MIGRATED]
     # A stream that begins in the past may bring the very DDL that the target lacks: then nothing is certain.
     starts_now = subtask.meta is None and subtask.task_mode in ("full", "all", "dump", "incremental")
     certain = starts_now and target is not None and not target.has_progress(subtask)
@@ -52,6 +53,14 @@ def check_table_schema(upstream: Upstream, target: Server | None) -> list[Findin
             elif subtask.task_mode == "incremental":
                 findings.append(_target_missing(shard, name))
     return findings
+
+
+def _not_migrated(source_id: str, schema: str, name: str, kind: str) -> Finding:
+    return fail(
+        f"a {NOT_MIGRATED[kind]} can't be migrated",
+        "Leave it out by ignore-tables in the block-allow-list.",
+        subject=f"{source_id} `{schema}`.`{name}`",
+    )
 
 
 def _target_missing(shard: Shard, name: Table) -> Finding:

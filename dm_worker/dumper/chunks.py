@@ -17,7 +17,8 @@ from pymysql.connections import Connection
 from dm_worker.dumper.literals import RowRenderer, kind_of
 from dm_worker.dumper.options import DumpOptions
 from dm_worker.dumper.rowstream import read_values
-from pkg.mysql.introspect import fetch_table_info, list_schemas, query
+from pkg import errors
+from pkg.mysql.introspect import NOT_MIGRATED, fetch_table_info, list_other_objects, list_schemas, query
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, TableInfo
 
@@ -76,13 +77,22 @@ def list_dump_tables(conn: Connection[Any], options: DumpOptions) -> list[TableS
 
 
 def list_skipped(conn: Connection[Any], options: DumpOptions) -> list[str]:
-    """What the filter lets through but a dump does not take: views, sequences, system-versioned tables."""
-    rows = query(conn, "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES")
-    return [
-        f"{schema}.{name} ({kind})"
-        for schema, name, kind in rows
-        if kind != "BASE TABLE" and options.filter.allows(str(schema), str(name))
+    """What the filter lets through but a dump does not take: views.
+
+    Raises 32001 for what holds data and can't be migrated: it must be left out on purpose.
+    """
+    others = [each for each in list_other_objects(conn) if options.filter.allows(each[0], each[1])]
+    refused = [
+        f"{NOT_MIGRATED[kind]} {qualified(schema, name)}" for schema, name, kind in others if kind in NOT_MIGRATED
     ]
+    if refused:
+        raise errors.new(
+            "DumpUnitRuntime",
+            f"{len(refused)} objects can't be migrated: {', '.join(refused[:20])}",
+            workaround="Leave them out by ignore-tables in the block-allow-list, and copy them by other means.",
+            scope="upstream",
+        )
+    return [f"{schema}.{name} ({kind})" for schema, name, kind in others]
 
 
 def plan_chunks(conn: Connection[Any], stats: Sequence[TableStat], options: DumpOptions) -> list[Chunk]:

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import pymysql
 from pymysql.connections import Connection
 
+from dm_worker.loader.bulk import BulkFailed, BulkRows, Targets
 from dm_worker.loader.progress import fence_off, fenced
 from dm_worker.loader.sqlfile import Statement, read_statements
 from pkg import errors
@@ -82,15 +83,16 @@ class _Fenced(Exception):
 
 def run_load_task(spec: LoadSpec, files: Iterator[list[FileSpec]]) -> Iterator[FileReport]:
     """The body of a task: its files one after the other, up to the first that fails."""
+    targets = Targets()
     for file in next(files, []):
-        report = _load(spec, file)
+        report = _load(spec, file, targets)
         yield report
         if report.error is not None or report.fenced:
             return
 
 
-def _load(spec: LoadSpec, file: FileSpec) -> FileReport:
-    loader = FileLoader(spec, file)
+def _load(spec: LoadSpec, file: FileSpec, targets: Targets) -> FileReport:
+    loader = FileLoader(spec, file, targets)
     try:
         loader.run()
     except _Fenced:
@@ -108,9 +110,10 @@ def _load(spec: LoadSpec, file: FileSpec) -> FileReport:
 class FileLoader:
     """Loads one file from its stored offset to its end, over as many connections as it takes."""
 
-    def __init__(self, spec: LoadSpec, file: FileSpec) -> None:
+    def __init__(self, spec: LoadSpec, file: FileSpec, targets: Targets) -> None:
         self._spec = spec
         self._file = file
+        self._targets = targets
         self._path = Path(spec.folder) / file.name
         self._head = b""
         self._tail = b""
@@ -123,12 +126,15 @@ class FileLoader:
             try:
                 retrying(self._load_rest, attempts=ATTEMPTS, budget=self._spec.retry_seconds)
                 return
+            except BulkFailed:
+                # Again from the last commit, over a new connection: what INSERT says, or does better, counts.
+                continue
             except DMError as exc:
                 if not exc.retryable or self._committed == before:
                     raise
 
     def _load_rest(self) -> None:
-        conn = connect(self._spec.target, scope="downstream", session=self._spec.session)
+        conn = connect(self._spec.target, scope="downstream", session=self._spec.session, bulk=True)
         try:
             self._load_over(conn)
         except pymysql.Error as exc:
@@ -151,10 +157,11 @@ class FileLoader:
         offset, finished = int(rows[0][0]), bool(rows[0][1])
         if finished:
             return
+        bulk = BulkRows(conn, self._targets, (self._file.target_schema, self._file.target_table))
         with self._path.open("rb") as data:
             if offset:
                 self._repeat_preamble(conn, data)
-            self._load_from(conn, data, offset)
+            self._load_from(conn, data, offset, bulk)
 
     def _repeat_preamble(self, conn: Connection[Any], data: BinaryIO) -> None:
         """Session statements at the file's head (character set, time zone) hold for all rows behind them."""
@@ -164,19 +171,21 @@ class FileLoader:
             if statement.kind == "session":
                 conn.query(bytes(statement.text))
 
-    def _load_from(self, conn: Connection[Any], data: BinaryIO, offset: int) -> None:
+    def _load_from(self, conn: Connection[Any], data: BinaryIO, offset: int, bulk: BulkRows) -> None:
         size, begun = 0, False
         position = offset
         for statement in read_statements(data, offset, self._file.name):
             if statement.kind == "session":
                 conn.query(bytes(statement.text))
+                bulk.session_changed()
             elif statement.kind == "rows":
                 if not begun:
                     self._begin(conn, offset)
                     begun = True
                 head, tail = self._rewritten(conn, statement)
                 size += len(statement.text)
-                send(conn, head, statement.text[statement.head :], tail)
+                if not bulk.write(head, statement, tail):
+                    send(conn, head, statement.text[statement.head :], tail)
             position = statement.end
             if size >= self._spec.transaction_bytes:
                 self._commit(conn, position, finished=False)

@@ -173,6 +173,8 @@ class _BucketWriter:
                 continue
             if not _POOL.may_load(address, plan.target):
                 continue
+            if plan.numbered and not self._writer.loads_side_by_side:
+                continue
             # An upsert is loaded as a replacement. Where a trigger would tell them apart, it stays an upsert.
             if kind == INSERT_ROWS or statements.replaces(plan, kind, form) or not self._has_triggers(plan):
                 found.add((number, kind))
@@ -278,8 +280,11 @@ class _BucketWriter:
             try:
                 sql, exc = self._hunt(content, sql, sql.group, exc)
             except Refused as other:
-                # The rows changed meanwhile: now it is another one.
                 sql, exc, plan = other.statement, other.cause, self._plans[other.statement.plan]
+                if is_retryable(exc):
+                    # Another writer was in the way of the replay, which tells nothing about the rows.
+                    return classify(exc, scope="downstream", table=qualified(*plan.target))
+                # Otherwise the rows changed meanwhile: now it is another one.
             except (pymysql.Error, OSError) as lost:
                 return classify(lost, scope="downstream", table=qualified(*plan.target))
         return fault.refusal(exc, plan, statements.row_name(plan, sql), sql.position, self._plans.values())

@@ -5,11 +5,12 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from dm_worker.syncer.canon import Canon
 from dm_worker.syncer.ties import Tie
+from dm_worker.syncer.xa import Waiting
 from pkg.binlog.position import Location
 from pkg.mysql.schema import Column
 
@@ -25,7 +26,8 @@ ORDERED = "ordered"
 class TablePlan:
     """How the rows of one upstream table shape are decoded and where they are written.
 
-    ``number`` names the plan within one run of the unit, ``target_number`` its target table. ``key`` and ``write``
+    ``number`` names the plan within one run of the unit, ``target_number`` its target table, ``source_number`` its
+    upstream table. ``key`` and ``write``
     are indexes into ``columns`` (the upstream structure); ``key`` is empty for a table without a usable key.
     ``spread`` tells that rows are placed by their key, in the canonical forms ``canons`` (one per key column);
     otherwise the whole target table is one bucket. ``ties`` put rows that conflict by other keys into one bucket.
@@ -34,7 +36,8 @@ class TablePlan:
     UPDATE, because the target has further unique keys whose values rows may swap; with ``ties``, only for rows whose
     values in them changed.
     ``extra_columns``: the target has columns that the upstream lacks.
-    ``loadable``: LOAD DATA reads the rows' literals as an INSERT does.
+    ``loadable``: LOAD DATA reads the rows' literals as an INSERT does. ``numbered``: the target's table has an
+    AUTO_INCREMENT column.
     ``matchers`` are SQL templates, one per written column, that compare the target's column with a literal exactly.
     """
 
@@ -54,9 +57,11 @@ class TablePlan:
     rewrite_existing: bool = False
     extra_columns: bool = False
     loadable: bool = False
+    numbered: bool = False
     canons: tuple[Canon, ...] = ()
     ties: tuple[Tie, ...] = ()
     family: str = ""
+    source_number: int = 0
 
     @property
     def seed(self) -> int:
@@ -70,7 +75,17 @@ class TablePlan:
         """What decides which bucket a row falls into and what is written there; equal across runs when unchanged."""
         rule = (self.source, self.target, self.mode, self.key_names, self.write_names, self.spread)
         placement = (self.canons, self.ties, self.family)
-        return repr((rule, self.rewrite_existing, self.columns, placement)).encode()
+        return repr((rule, self.rewrite_existing, self.extra_columns, self.columns, placement)).encode()
+
+    @property
+    def binds(self) -> bool:
+        """Whether rows of different keys may belong into one bucket."""
+        return bool(self.ties) or self.moves_rows
+
+    @property
+    def moves_rows(self) -> bool:
+        """Whether an update that changes the key moves the row, with what only the target knows of it."""
+        return self.mode == ORDERED and self.spread and (bool(self.ties) or self.extra_columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +125,8 @@ class Slice:
 class Batch:
     """A range of the binlog to be applied as one. ``start`` and ``end`` are where it begins and what follows it.
 
-    ``commit_time`` is the upstream's commit time (unix seconds) of the oldest transaction in it.
+    ``commit_time`` is the upstream's commit time (unix seconds) of the oldest transaction in it. ``prepared`` are
+    the XA transactions that wait for their XA COMMIT at ``end``.
     """
 
     start: Location
@@ -123,12 +139,14 @@ class Batch:
     transactions: int = 0
     safe: bool = False
     inside_transaction: bool = False
+    prepared: Waiting = field(default_factory=dict)
 
     def fingerprint(self, buckets: int, settings: bytes = b"") -> str:
         """A digest of the batch's planning. A batch done again under another digest may fall into other buckets."""
         digest = blake2b(settings, digest_size=16)
         digest.update(b"%d" % buckets)
-        for rule in sorted(plan.fingerprint() for plan in self.plans.values()):
+        # A plan may be there twice, made before and after the upstream opened its table again.
+        for rule in sorted({plan.fingerprint() for plan in self.plans.values()}):
             digest.update(rule)
         return digest.hexdigest()
 

@@ -50,8 +50,7 @@ class Budget:
         is decoded, shuffled, joined and written; a task holds its slice about five times.
         """
         batch = max(memory, LEAST_MEMORY_BUDGET) // 10
-        part = min(4 * MIB, batch // 16)
-        return cls(batch=batch, queue=batch, slice=part, small=min(SMALL_BYTES, 2 * part))
+        return cls(batch=batch, queue=batch, slice=batch // 4, small=min(SMALL_BYTES, batch // 8))
 
     def limits(self, parallel: int) -> Limits:
         """For the planner; ``parallel`` tasks run at a time."""

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 
+from dm_worker.syncer.compact import GONE, MIXED
 from pkg.binlog.rows import KERNEL
 
 #: Row changes that the block stands for.
@@ -85,7 +86,7 @@ def _states(data: bytes, at: int, count: int) -> tuple[list[PackedState], int]:
     unpack, size = STATE.unpack_from, STATE.size
     for _ in range(count):
         plan, state, _hash, key_size, values_size = unpack(data, at)
-        if state > 4:
+        if state & ~MIXED > GONE:
             raise ValueError(f"torn block: state {state}")
         at += size
         middle = at + key_size

@@ -1,7 +1,8 @@
 """The syncer's tables in the target's meta schema, and the transactions on them.
 
 ``<task>_syncer_checkpoint`` has DM's layout. The others carry the exactly-once protocol (see :mod:`protocol`): one
-batch row per source, one marker row per source and bucket, one row per DDL under way.
+batch row per source, one marker row per source and bucket, one row per DDL under way, one per XA transaction that waits
+for its XA COMMIT.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.syncer.protocol import IDLE, Progress
+from dm_worker.syncer.xa import Waiting
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
@@ -80,6 +82,9 @@ class MetaStore:
         self.batches = self._name("batch")
         self.markers = self._name("marker")
         self.ddls = self._name("ddl")
+        self.prepared = self._name("xa")
+        #: The prepared transactions as they are durable; None when that is not known.
+        self._waiting: Waiting | None = None
 
     def _name(self, what: str) -> str:
         return qualified(self._cfg.meta_schema, f"{self._cfg.name}_syncer_{what}")
@@ -111,7 +116,7 @@ class MetaStore:
         """Deletes this source's rows from all tables; tables that were never made are fine."""
 
         def delete(conn: Conn) -> None:
-            for table in (self.checkpoints, self.batches, self.markers, self.ddls):
+            for table in (self.checkpoints, self.batches, self.markers, self.ddls, self.prepared):
                 try:
                     query(conn, f"DELETE FROM {table} WHERE id = %s", (self._id,))
                 except pymysql.Error as exc:
@@ -163,6 +168,8 @@ class MetaStore:
         def put(conn: Conn) -> None:
             update = self._update_batch(progress)
             rest = [self._write_checkpoint(location, exit_safe)]
+            if progress.prepared != self._waiting:
+                rest += self._write_prepared(progress.prepared)
             for name in gone:
                 sql = f"DELETE FROM {self.checkpoints} WHERE id = %s AND cp_schema = %s AND cp_table = %s"
                 rest.append((sql, (self._id, *name)))
@@ -171,6 +178,7 @@ class MetaStore:
             self._send(conn, update, rest, progress.epoch)
 
         self._transaction(put)
+        self._waiting = progress.prepared
 
     def read_ddl(self, place: Position, index: int) -> DDLRecord | None:
         """What is known of a statement: None when it was never begun."""
@@ -236,6 +244,10 @@ class MetaStore:
             f" fingerprint VARCHAR(64) NOT NULL, state VARCHAR(8) NOT NULL, {now},"
             f" PRIMARY KEY (id, binlog_name, binlog_pos, ddl_index)){_SMALL_KEYS}"
         )
+        yield (
+            f"CREATE TABLE IF NOT EXISTS {self.prepared} (id VARCHAR(32) NOT NULL, xid VARBINARY(133) NOT NULL,"
+            f" {_LOCATION.format('start')}, PRIMARY KEY (id, xid)){_SMALL_KEYS}"
+        )
 
     def _read_progress(self, conn: Conn) -> Progress | None:
         rows = query(
@@ -248,7 +260,21 @@ class MetaStore:
             return None
         number, epoch, state, *places, buckets, fingerprint, safe = rows[0]
         start, end = _location(*places[:4]), _location(*places[4:])
-        return Progress(int(number), int(epoch), str(state), start, end, int(buckets), str(fingerprint), bool(safe))
+        return Progress(
+            int(number), int(epoch), str(state), start, end, int(buckets), str(fingerprint), bool(safe),
+            self._read_prepared(conn),
+        )  # fmt: skip
+
+    def _read_prepared(self, conn: Conn) -> Waiting:
+        sql = f"SELECT HEX(xid), start_name, start_pos, start_gtid FROM {self.prepared} WHERE id = %s"
+        return {bytes.fromhex(str(xid)): _location(*place) for xid, *place in query(conn, sql, (self._id,))}
+
+    def _write_prepared(self, waiting: Waiting) -> list[_Statement]:
+        written: list[_Statement] = [(f"DELETE FROM {self.prepared} WHERE id = %s", (self._id,))]
+        sql = f"INSERT INTO {self.prepared} VALUES (%s, UNHEX(%s), %s, %s, %s, 0)"
+        for xid, start in waiting.items():
+            written.append((sql, (self._id, xid.hex(), start.position.name, start.position.pos, start.gtid_set)))
+        return written
 
     def _insert_batch(self, conn: Conn, progress: Progress) -> None:
         values = _batch_values(progress)

@@ -24,12 +24,14 @@ class Rule(NamedTuple):
 
     ``kinds`` has the flags ``AS_…`` of each state (INSERTED, UPDATED, DELETED, REPLACED, GONE). ``wrap``: keys are put
     in parentheses. ``most_bytes`` and ``most_rows`` limit a group of each kind; a row beyond the limit goes alone.
+    ``source`` is the number of the plan's upstream table.
     """
 
     kinds: bytes
     wrap: bool
     most_bytes: tuple[int, int, int]
     most_rows: tuple[int, int, int]
+    source: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +85,12 @@ def combine(
         return _combine_natively(kernel, sorted(blocks), rules, safe=safe)
     content = Content()
     states: dict[int, compact.States] = {}
+    sources = {number: rule.source for number, rule in rules.items()}
     for order, data in sorted(blocks):
         content.changes += block.changes_of(data)
         for target, packed, rows in block.sections(data):
             if packed:
-                compact.merge(states.setdefault(target, {}), packed, safe=safe)
+                compact.merge(states.setdefault(target, {}), packed, safe=safe, sources=sources)
             if rows:
                 content.ordered.setdefault(target, []).extend(_in_bucket(order, rows))
     for target in sorted(states):
@@ -122,7 +125,7 @@ def groups_of(states: compact.States, rules: Mapping[int, Rule]) -> list[Group]:
     for key in sorted(states, key=_place):
         state, number, values = states[key]
         rule = rules[number]
-        flags = rule.kinds[state]
+        flags = rule.kinds[state & ~compact.MIXED]
         if flags & AS_DELETE:
             rows[DELETE_KEYS].setdefault(number, []).append(b"(%b)" % key if rule.wrap else key)
         if flags & AS_UPSERT:

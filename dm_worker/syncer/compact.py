@@ -14,9 +14,11 @@ or deleted, one that was not is inserted, and a duplicate key is then an error i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from pkg import errors
+from pkg.mysql.names import qualified
 
 INSERT, UPDATE, DELETE = 0, 1, 2
 
@@ -24,6 +26,15 @@ INSERT, UPDATE, DELETE = 0, 1, 2
 INSERTED, UPDATED, DELETED, REPLACED, GONE = 0, 1, 2, 3, 4
 #: A change that no upstream can have made to a row in that state.
 IMPOSSIBLE = -1
+
+#: Added to a state when the key's changes came from several upstream tables.
+MIXED = 8
+#: States of rows that are there.
+_THERE = (INSERTED, UPDATED, REPLACED)
+
+#: Plan number → number of its upstream table.
+Sources = Mapping[int, int]
+ONE_SOURCE: Sources = MappingProxyType({})
 
 #: (state, plan number, values): the values are the SQL tuple of the last image, empty when there is none.
 Entry = tuple[int, int, bytes]
@@ -47,29 +58,41 @@ _REPLAY: tuple[tuple[int, ...], ...] = ((INSERT,), (UPDATE,), (DELETE,), (DELETE
 
 
 class ImpossibleChange(Exception):
-    """Two changes to one key contradict each other, such as two inserts without a delete between them."""
+    """Two changes to one key contradict each other, such as two inserts without a delete between them.
 
-    def __init__(self, key: bytes, before: int, op: int, plan: int) -> None:
-        super().__init__(key, before, op, plan)
+    ``before`` is the state that the earlier change, of ``other_plan``, led to; ``op`` is the later one.
+    """
+
+    def __init__(self, key: bytes, before: int, op: int, plan: int, other_plan: int) -> None:
+        super().__init__(key, before, op, plan, other_plan)
         self.key = key
         self.before = before
         self.op = op
         self.plan = plan
+        self.other_plan = other_plan
 
-    def to_error(self, target: tuple[str, str], source: tuple[str, str]) -> errors.DMError:
-        """The error an operator sees: which table and key, and what probably happened."""
-        name = ".".join(f"`{part}`" for part in target)
-        upstream = ".".join(f"`{part}`" for part in source)
+    def to_error(self, target: tuple[str, str], source: tuple[str, str], other: tuple[str, str]) -> errors.DMError:
+        """The error an operator sees: which table and key, and what probably happened. ``other``: the upstream table of
+        the earlier change."""
+        name, upstream, earlier = (qualified(*table) for table in (target, source, other))
         key = self.key.decode("utf-8", "backslashreplace")
         if self.op == INSERT:
             return errors.new(
                 "DBExecuteFailed",
                 f"Error 1062 (23000): Duplicate entry ({key}) for the key of table {name}: two upstream rows of one "
-                f"batch (the later one from {upstream}) have the same key",
+                f"batch (one from {earlier}, the later one from {upstream}) have the same key",
                 scope="downstream",
                 workaround="Give the sharded tables disjoint keys, or route them to different target tables.",
             )
         what = "update" if self.op == UPDATE else "delete"
+        if self.before in _THERE:
+            return errors.new(
+                "SyncerUnitDMLOldNewValueMismatch",
+                f"the binlog holds an {what} of the row ({key}) of {upstream} after a change of a row of {earlier} "
+                f"with the same key (target {name})",
+                workaround="Give the sharded tables disjoint keys, or route them to different target tables. Then copy "
+                "them again: their rows have overwritten each other.",
+            )
         return errors.new(
             "SyncerUnitDMLOldNewValueMismatch",
             f"the binlog holds an {what} of the row ({key}) of {upstream} (target {name}) after that row was deleted",
@@ -77,43 +100,64 @@ class ImpossibleChange(Exception):
         )
 
 
-def absorb(states: States, plan: int, changes: Iterable[Change], *, safe: bool = False) -> int:
-    """Folds decoded row changes into ``states``; returns how many there were. Raises :class:`ImpossibleChange`."""
+def absorb(
+    states: States, plan: int, changes: Iterable[Change], *, safe: bool = False, sources: Sources = ONE_SOURCE
+) -> int:
+    """Folds decoded row changes into ``states``; returns how many there were. Raises :class:`ImpossibleChange`, also
+    for a change to a row that another upstream table has put there."""
     table = _SAFE if safe else _STRICT
-    get = states.get
     count = 0
     for op, key, values, old_key in changes:
         count += 1
         if op == UPDATE and old_key != key:
-            _step(states, table, old_key, DELETE, plan, b"")
-            _step(states, table, key, INSERT, plan, values)
-            continue
-        before = get(key)
-        if before is None:
+            _step(states, table, old_key, DELETE, plan, b"", sources)
+            _step(states, table, key, INSERT, plan, values, sources)
+        elif key in states:
+            _step(states, table, key, op, plan, values, sources)
+        else:
             states[key] = (op, plan, values)
-            continue
-        state = table[before[0] * 3 + op]
-        if state < 0:
-            raise ImpossibleChange(key, before[0], op, plan)
-        states[key] = (state, plan, values)
     return count
 
 
-def _step(states: States, table: tuple[int, ...], key: bytes, op: int, plan: int, values: bytes) -> None:
-    before = states.get(key)
-    state = op if before is None else table[before[0] * 3 + op]
+def _step(
+    states: States,
+    table: tuple[int, ...],
+    key: bytes,
+    op: int,
+    plan: int,
+    values: bytes,
+    sources: Sources,
+    mixed: int = 0,
+) -> None:
+    """``mixed``: whether it may be a change by another upstream table than that of ``plan``."""
+    entry = states.get(key)
+    if entry is None:
+        states[key] = (op, plan, values)
+        return
+    before, other, _ = entry
+    before, mixed_before = before & ~MIXED, before & MIXED
+    state = table[before * 3 + op]
+    if other != plan and table is _STRICT and sources.get(other) != sources.get(plan):
+        if op != INSERT and before in _THERE and not mixed:
+            state = IMPOSSIBLE
+        mixed_before = MIXED
     if state < 0:
-        assert before is not None
-        raise ImpossibleChange(key, before[0], op, plan)
-    states[key] = (state, plan, values)
+        raise ImpossibleChange(key, before, op, plan, other)
+    states[key] = (state | mixed_before, plan, values)
 
 
-def merge(states: States, later: Iterable[tuple[bytes, int, int, bytes]], *, safe: bool = False) -> None:
+def merge(
+    states: States,
+    later: Iterable[tuple[bytes, int, int, bytes]],
+    *,
+    safe: bool = False,
+    sources: Sources = ONE_SOURCE,
+) -> None:
     """Folds the packed states of a later slice (key, state, plan, values) into those of the earlier ones."""
     table = _SAFE if safe else _STRICT
     for key, state, plan, values in later:
         if key not in states:
             states[key] = (state, plan, values)
             continue
-        for op in _REPLAY[state]:
-            _step(states, table, key, op, plan, values)
+        for op in _REPLAY[state & ~MIXED]:
+            _step(states, table, key, op, plan, values, sources, state & MIXED)

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 from dm_worker.syncer.batch import Batch, Slice, TablePlan
 from dm_worker.syncer.savepoints import Savepoint, Savepoints, savepoint_word
 from dm_worker.syncer.tape import CLOSE, CUT, FILTERED, ScanningTape, Tape, gtid_text, new_tape
+from dm_worker.syncer.xa import RECENT_BYTES, Prepared, Reread, Waiting, Xid, gtid_xid, prepared_xid, xa_word, xid_text
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog import events as ev
@@ -76,9 +77,10 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """Nothing to apply up to ``location``: only filtered events."""
+    """Nothing to apply up to ``location``: only filtered events. ``prepared`` as in a batch."""
 
     location: Location
+    prepared: Waiting = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,7 @@ class Planner:
         limits: Limits | None = None,
         until: Location | None = None,
         tape: Tape | None = None,
+        prepared: Prepared | None = None,
     ) -> None:
         self.out: list[Instruction] = []
         self.limits = limits or DEFAULT_LIMITS
@@ -153,6 +156,16 @@ class Planner:
         self._maps: dict[bytes, bytes] = {}
         #: Inside an XA transaction; inside one that is known to end with XA PREPARE.
         self._xa = self._prepared = False
+        #: All that wait for their XA COMMIT; the events of the one being read, as long as they are few; their bytes.
+        self._waiting = prepared or Prepared()
+        self._kept: list[Event] | None = None
+        self._kept_size = 0
+        #: Rows of an XA transaction were given up, because it may still be rolled back and a batch can't hold it.
+        self._overflown = False
+        #: The prepared transaction whose rows are being read for its XA COMMIT.
+        self._reread: Reread | None = None
+        #: The stream must be opened at another place: see :meth:`take_jump`.
+        self._jump = False
         self._savepoints = Savepoints()
         #: Words about savepoints in this transaction: those read, and those that were obeyed before the stream broke.
         self._words = self._words_obeyed = 0
@@ -172,6 +185,27 @@ class Planner:
     def location(self) -> Location:
         """Where to read on after the stream broke: the running transaction's start and its rows events so far."""
         return Location(self._boundary, self._gtid_text(), self._rows_gone if self._tape.inside else self._tape.skip)
+
+    @property
+    def read_from(self) -> Location:
+        """Where the stream is to be opened: :attr:`location`, or the prepared transaction that is read again."""
+        return self.location if self._reread is None else self._reread.start
+
+    @property
+    def errand(self) -> str:
+        """Why the stream is not at :attr:`location`, for errors of the stream; '' when it is."""
+        if self._reread is None:
+            return ""
+        return (
+            f"reading again, for the XA COMMIT before ({self._file}, {self._reread.end}), the rows of the XA "
+            f"transaction {xid_text(self._reread.xid)}, prepared at {self._reread.start}; without them, migrate its "
+            "tables again"
+        )
+
+    def take_jump(self) -> bool:
+        """Whether the stream has to be opened anew at :attr:`read_from`; what it sent and was not fed is void."""
+        jump, self._jump = self._jump, False
+        return jump
 
     @property
     def read_to(self) -> Location:
@@ -212,12 +246,16 @@ class Planner:
         tape = self._tape
         tape.skip = self.location.rows_events
         self._words_obeyed = max(self._words, self._words_obeyed)
-        tape.offset = tape.boundary
         self._forget_maps()
+        self._xa = self._prepared = False
+        self._kept = None
+        tape.rows = self._words = 0
+        if self._reread is not None:
+            tape.offset, self._reread.found = self._reread.start.position.pos, False
+            return
+        tape.offset = tape.boundary
         tape.begin_gtid(b"", 0)
         tape.inside = tape.standalone = tape.is_void = False
-        self._xa = self._prepared = False
-        tape.rows = self._words = 0
 
     def forget_tables(self) -> None:
         """Structures, routes or targets changed: ask for every table again."""
@@ -234,6 +272,7 @@ class Planner:
     def can_scan(self) -> bool:
         """Whether :meth:`scan` may be used now. Everything rare is left to :meth:`feed`."""
         odd = self._xa or self._prepared or self._words or self._words_obeyed or self._until is not None
+        odd = odd or self._reread is not None
         return hasattr(self._tape, "scan") and not odd
 
     def scan(self, raw: bytes, pos: int, packets: bool, checksummed: bool) -> int:
@@ -254,7 +293,8 @@ class Planner:
     def feed(self, events: Sequence[Event]) -> int:
         """Plans events; returns how many were taken.
 
-        Stops early after a statement, because what follows may depend on it, and when ``until`` is reached.
+        Stops early after a statement, because what follows may depend on it, when ``until`` is reached, and when the
+        stream must be opened at another place.
         Raises DMError for events that can't be replicated; what came before is planned.
         """
         for index, event in enumerate(events):
@@ -264,6 +304,8 @@ class Planner:
                 self._on_table_map(event)
             elif self._on_other(event):
                 return index + 1
+            if self._kept is not None:
+                self._keep(event)
             if self._until is not None and self._at_until():
                 return index + 1
         return len(events)
@@ -296,8 +338,8 @@ class Planner:
             )
         if number == FILTERED:
             return
-        tape.append(number, data, timestamp)
-        if self._until is None and self._is_full:
+        tape.append(number, data, timestamp if self._reread is None else self._reread.timestamp)
+        if self._is_full and (self._until is None or self._undecided):
             self._cut()
 
     @property
@@ -306,18 +348,23 @@ class Planner:
 
     def _cut(self) -> None:
         """The batch is full inside a transaction: give out the finished ones, or cut the transaction itself."""
-        if self._tape.marked:
+        if self._tape.marked and self._until is None:
             self._emit(self._end_at_boundary(), self._tape.marked, inside=False)
             if not self._is_full:
                 return
         self._emit_inside()
 
+    @property
+    def _undecided(self) -> bool:
+        """In an XA transaction, of which no part may be applied before it is known how it ends."""
+        return self._xa and self._reread is None
+
     def _emit_inside(self) -> None:
-        if self._xa:
-            raise self._unsupported(
-                f"the XA transaction that starts at {self._boundary} does not fit in a batch, and before its "
-                "end is known no part of it may be applied"
-            )
+        if self._undecided:
+            # They are read again if they come to be.
+            self._tape.truncate(self._tape.marked)
+            self._overflown, self._kept = True, None
+            return
         if self._rewound == self._tape.rows:
             # The place would be the same as before the rows that were undone.
             raise self._unsupported(f"a statement or new table right behind ROLLBACK TO SAVEPOINT at {self.read_to}")
@@ -327,6 +374,8 @@ class Planner:
     def _on_table_map(self, event: Event) -> None:
         data = event.data
         self._move(event)
+        if self._reread is not None:
+            self._ensure_found(self._reread)
         self._tape.inside = True
         table, shape = data[19:25], data[_SHAPE:]
         if self._prepared:
@@ -350,13 +399,28 @@ class Planner:
         self._tape.set_table(table, shape, FILTERED if plan is None else plan.number)
 
     def _plan_anew(self) -> None:
-        """A new table changed the rule for others of its target: they need new plans, and a batch of their own."""
+        """A new table changed the rule for others of its target: they need new plans, and a batch of their own.
+
+        An unfinished range stays one batch: its waiting events get the new plans as well, so that all of them keep to
+        one rule. Two would place changes of one key into two buckets.
+        """
         if self._until is None:
             self._cut_before_statement()
         self._known.clear()
         for table, data in self._maps.items():
             self._ask(data)
             self._set_table(table, data[_SHAPE:])
+        for number in self._tape.numbers(self._tape.count):
+            self._plan_waiting(number)
+
+    def _plan_waiting(self, number: int) -> None:
+        """The plan of waiting events as it would be made now, under the old number."""
+        data = self._plans[number].table_map
+        if data[_SHAPE:] not in self._known:
+            self._ask(data)
+        plan = self._known[data[_SHAPE:]]
+        assert plan is not None
+        self._plans[number] = replace(plan, number=number)
 
     def _cut_before_statement(self) -> None:
         if self._tape.marked:
@@ -367,6 +431,8 @@ class Planner:
     def _on_other(self, event: Event) -> bool:
         """True when feeding must pause after this event."""
         kind = event.type
+        if self._reread is not None:
+            return self._on_reread(event, self._reread)
         if kind == c.ROTATE_EVENT:
             self._on_rotate(event)
             return False
@@ -382,8 +448,7 @@ class Planner:
         if kind in _QUERY_EVENTS:
             return self._on_query(event)
         if kind == c.XA_PREPARE_EVENT:
-            self._on_xa_prepare(event)
-            return False
+            return self._on_xa_prepare(event)
         self._move(event)
         ev.ensure_supported(event, self._file)
         if not self._tape.inside:
@@ -398,9 +463,13 @@ class Planner:
             return
         self._file = name
         tape.offset = tape.boundary = position
-        if self._files[-1][0] == tape.count:
+        self._enter_file(name)
+
+    def _enter_file(self, name: str) -> None:
+        """The events from here on are in ``name``, and its TABLE_MAPs are others."""
+        if self._files[-1][0] == self._tape.count:
             self._files.pop()
-        self._files.append((tape.count, name))
+        self._files.append((self._tape.count, name))
         self._forget_maps()
 
     def _on_gtid(self, event: Event) -> None:
@@ -412,6 +481,8 @@ class Planner:
         if event.type == c.MARIADB_GTID_EVENT:
             tape.is_void = _is_void_alter(event.data)
             self._prepared = bool(event.data[_MARIADB_FLAGS] & _FL_PREPARED_XA)
+            if self._prepared:
+                self._kept, self._kept_size = [], 0
         self._move(event)
 
     def _on_query(self, event: Event) -> bool:
@@ -427,32 +498,136 @@ class Planner:
             self._end_transaction(0)
             return False
         if self._xa_word(event):
-            return False
+            return self._jump or self.reached
         standalone = self._tape.standalone or not self._tape.inside
         if not standalone and self._in_transaction_word(event):
             return False
         return self._barrier(event, standalone)
 
     def _xa_word(self, event: Event) -> bool:
-        """Handles XA statements; False for others, and for XA COMMIT, which is refused: its rows were not kept."""
-        words = ev.parse_query(event, self._file).statement[:64].upper().split(None, 2)
-        if len(words) < 2 or words[0] != b"XA":
+        """Handles XA statements; False for others, and for XA COMMIT of what was prepared before the start."""
+        word = xa_word(event, self._file)
+        if word is None:
             return False
-        if words[1] in (b"START", b"BEGIN", b"END"):
+        if word.kind in ("start", "end"):
             self._tape.inside, self._tape.standalone, self._xa = True, False, True
-            return True
-        if words[1] == b"ROLLBACK":
+            if word.kind == "start":
+                self._kept, self._kept_size = [], 0
+        elif word.kind == "rollback":
+            self._waiting.end(word.xid)
             self._end_transaction(0)
+        elif word.xid in self._waiting.waiting:
+            kept = self._waiting.events(word.xid)
+            self._begin_reread(word.xid, self._waiting.waiting[word.xid], event.timestamp, kept)
+        else:
+            return False
+        return True
+
+    def _on_xa_prepare(self, event: Event) -> bool:
+        """One phase is a commit. In two phases the rows do not come to be before XA COMMIT. True to pause feeding."""
+        self._move(event)
+        one_phase, xid = prepared_xid(event, self._file)
+        if not one_phase:
+            kept = None if self._kept is None else [*self._kept, event]
+            self._waiting.add(xid, self._end_at_boundary(), kept)
+            self._roll_back()
+            return False
+        until = self._until
+        if self._overflown or (until is not None and until.rows_events and self._same_place(until)):
+            self._tape.truncate(self._tape.marked)
+            self._tape.rows, self._tape.skip = 0, self._cut_at
+            self._begin_reread(xid, self._end_at_boundary(), event.timestamp, None)
             return True
+        self._end_transaction(event.timestamp)
         return False
 
-    def _on_xa_prepare(self, event: Event) -> None:
-        """One phase is a commit. In two phases the rows do not come to be before XA COMMIT, so they are dropped."""
+    def _keep(self, event: Event) -> None:
+        """Of prepared transactions the ordinary events are kept, if they are few."""
+        assert self._kept is not None
+        self._kept_size += len(event.data)
+        if self._kept_size > RECENT_BYTES:
+            self._kept = None
+        elif event.is_rows or event.type == c.TABLE_MAP_EVENT:
+            self._kept.append(event)
+        elif event.type in _QUERY_EVENTS and xa_word(event, self._file) is None:
+            # Words about savepoints, and statements, may ask for a pause.
+            self._kept = None
+
+    def _begin_reread(self, xid: Xid, start: Location, timestamp: int, kept: list[Event] | None) -> None:
+        """The rows of the transaction that was prepared at ``start`` become this transaction's."""
+        tape = self._tape
+        file = start.position.name
+        self._reread = Reread(xid, start, file, tape.offset, timestamp, kept is not None, kept is None)
+        self._xa, self._kept = False, None
+        self._words = self._words_obeyed = 0
+        self._rewound = -1
+        self._savepoints.clear()
+        tape.inside, tape.standalone = True, False
+        tape.offset = start.position.pos
+        self._enter_file(file)
+        self._jump = kept is None
+        if kept is not None:
+            self.feed(kept)
+
+    def _end_reread(self, reread: Reread) -> None:
+        tape = self._tape
+        self._reread, self._jump = None, reread.streamed
+        tape.offset = reread.end
+        self._enter_file(self._file)
+        self._waiting.end(reread.xid)
+        self._end_transaction(reread.timestamp)
+        if self._until is not None:
+            # A jump ends the feeding before it is asked.
+            self._at_until()
+
+    def _on_reread(self, event: Event, reread: Reread) -> bool:
+        """What is no row of the transaction that is read again; True to pause feeding."""
+        kind = event.type
+        if kind == c.ROTATE_EVENT:
+            position, name = ev.parse_rotate(event, reread.file)
+            if name != reread.file:
+                reread.file, self._tape.offset = name, position
+                self._enter_file(name)
+            return False
+        if event.artificial or kind in (c.HEARTBEAT_EVENT, c.HEARTBEAT_EVENT_V2):
+            return False
         self._move(event)
-        if ev.parse_xa_prepare(event, self._file):
-            self._end_transaction(event.timestamp)
+        if kind in _GTID_EVENTS:
+            reread.found = reread.found or gtid_xid(event, reread.file) == reread.xid
+        elif kind in _QUERY_EVENTS:
+            return self._on_reread_query(event, reread)
+        elif kind == c.XA_PREPARE_EVENT:
+            if prepared_xid(event, reread.file)[1] != reread.xid:
+                raise self._lost(reread)
+            self._ensure_found(reread)
+            self._end_reread(reread)
+            return self._jump
+        elif kind == c.XID_EVENT:
+            raise self._lost(reread)
         else:
-            self._roll_back()
+            ev.ensure_supported(event, reread.file)
+        return False
+
+    def _on_reread_query(self, event: Event, reread: Reread) -> bool:
+        word = xa_word(event, reread.file)
+        if word is not None and word.kind in ("start", "end") and word.xid == reread.xid:
+            reread.found = True
+            return False
+        self._ensure_found(reread)
+        return not self._in_transaction_word(event) and self._barrier(event, standalone=False)
+
+    def _ensure_found(self, reread: Reread) -> None:
+        if not reread.found:
+            raise self._lost(reread)
+
+    def _lost(self, reread: Reread) -> errors.DMError:
+        return errors.new(
+            "SyncerEvent",
+            f"the XA transaction {xid_text(reread.xid)}, which XA COMMIT before ({self._file}, {reread.end}) commits, "
+            f"is not in the binlog at {reread.start}, where it was prepared; {self._place} was read",
+            scope="upstream",
+            workaround="Check that the upstream's binlog files were not replaced; migrate again if they were.",
+        )
 
     def _in_transaction_word(self, event: Event) -> bool:
         """Handles what controls a transaction from within; False for any other statement."""
@@ -477,8 +652,8 @@ class Planner:
 
     def _roll_back_to(self, savepoint: Savepoint | None) -> None:
         """The rows since ``savepoint`` never came to be."""
-        if self._tape.rows < self._cut_at:
-            # Undone before the transaction was cut.
+        if self._tape.rows < self._cut_at or (self._undecided and self._overflown):
+            # Undone before the transaction was cut, or given up already.
             return
         if savepoint is None or savepoint.rows_events < self._cut_at:
             raise self._unsupported(
@@ -524,7 +699,7 @@ class Planner:
         self._cut_before_statement()
         start = self._end_inside() if tape.inside and not standalone else self._end_at_boundary()
         if self._start.position != start.position:
-            self.out.append(Advance(start))
+            self.out.append(Advance(start, self._waiting.waiting))
         behind = self.read_to
         if standalone:
             self._end_transaction(0)
@@ -539,7 +714,12 @@ class Planner:
 
     @property
     def _place(self) -> Position:
-        return Position(self._file, self._tape.offset)
+        return Position(self._file_read, self._tape.offset)
+
+    @property
+    def _file_read(self) -> str:
+        """The file of the events being fed; not ``_file`` while a prepared transaction is read again."""
+        return self._file if self._reread is None else self._reread.file
 
     @property
     def _boundary(self) -> Position:
@@ -556,7 +736,7 @@ class Planner:
         offset = tape.offset
         tape.offset = event.log_pos if event.log_pos >= offset else ev.end_position(offset, event)
         tape.bytes_read += event.size
-        tape.newest = event.timestamp or tape.newest
+        tape.newest = (event.timestamp if self._reread is None else self._reread.timestamp) or tape.newest
 
     def _end_transaction(self, timestamp: int) -> None:
         self._tape.end_transaction(timestamp)
@@ -569,7 +749,8 @@ class Planner:
         if not self._tape.ended:
             return
         self._tape.ended = False
-        self._xa = self._prepared = False
+        self._xa = self._prepared = self._overflown = False
+        self._kept = None
         self._words = self._words_obeyed = 0
         self._rewound, self._cut_at = -1, 0
         self._savepoints.clear()
@@ -595,6 +776,8 @@ class Planner:
     def _at_until(self) -> bool:
         until = self._until
         assert until is not None
+        if self.reached or self._undecided:
+            return self.reached
         gone = self._rows_gone if self._tape.inside else 0
         if gone == until.rows_events and self._same_place(until):
             self._emit(until, self._tape.count, inside=self._tape.inside)
@@ -614,14 +797,14 @@ class Planner:
 
     def _emit(self, end: Location, count: int, *, inside: bool) -> None:
         """Gives out the first ``count`` events as a batch that ends at ``end``, and keeps the others."""
-        self.out.append(self._batch(end, count, inside) if count else Advance(end))
+        self.out.append(self._batch(end, count, inside) if count else Advance(end, self._waiting.waiting))
         self._begin_batch(end, count)
 
     def _begin_batch(self, start: Location, given: int) -> None:
         """The first ``given`` events are given out. What is left is the transaction that is still open, in one file."""
         self._start = start
         self._tape.cut(given)
-        self._files = [(0, self._file)]
+        self._files = [(0, self._file_read)]
 
     def _batch(self, end: Location, count: int, inside: bool) -> Batch:
         tape = self._tape
@@ -635,6 +818,7 @@ class Planner:
             commit_time=tape.commit_time,
             transactions=tape.transactions,
             inside_transaction=inside,
+            prepared=self._waiting.waiting,
         )
 
     def _slices(self, count: int) -> list[Slice]:

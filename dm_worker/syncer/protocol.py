@@ -4,7 +4,8 @@ Durable in the target, per upstream source: the batch row (:class:`Progress`), o
 (:class:`Marker`), the checkpoint. The order of events, each line one transaction:
 
 1. a run starts: the epoch of batch row and markers goes up by one, so that writers of older runs fail;
-2. the intent: batch row ``open`` with number, range, bucket count, fingerprint; checkpoint = start of the range;
+2. the intent: batch row ``open`` with number, range, bucket count, fingerprint; checkpoint = start of the range; the
+   XA transactions that are prepared there;
 3. each bucket: its marker takes the batch's number and its rows are written;
 4. the next intent, or ``idle`` with the checkpoint at the end of the range.
 
@@ -14,9 +15,10 @@ finished buckets are told by their markers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from dm_worker.syncer.xa import Waiting
 from pkg.binlog.position import Location
 
 IDLE, OPEN, DDL = "idle", "open", "ddl"
@@ -24,7 +26,10 @@ IDLE, OPEN, DDL = "idle", "open", "ddl"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The batch row. In state ``idle`` all is applied up to ``end``; otherwise [start, end) is under way."""
+    """The batch row. In state ``idle`` all is applied up to ``end``; otherwise [start, end) is under way.
+
+    ``prepared``: the XA transactions that wait for their XA COMMIT where the applied part ends.
+    """
 
     number: int
     epoch: int
@@ -34,6 +39,7 @@ class Progress:
     buckets: int = 0
     fingerprint: str = ""
     safe: bool = False
+    prepared: Waiting = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +76,13 @@ class Recovery:
 
     ``location``: where to read from. ``redo``: the range that must be planned again exactly, None when there is none.
     ``safe``: the target may already hold changes from beyond ``location`` (a checkpoint that is not ours).
+    ``prepared``: the XA transactions that wait there; none are known at a checkpoint that is not ours.
     """
 
     location: Location
     redo: Progress | None = None
     safe: bool = False
+    prepared: Waiting = field(default_factory=dict)
 
 
 def recover(progress: Progress | None, checkpoint: Location | None, fallback: Location | None) -> Recovery | None:
@@ -90,7 +98,7 @@ def recover(progress: Progress | None, checkpoint: Location | None, fallback: Lo
     expected = progress.end if progress.state == IDLE else progress.start
     if not same_place(expected, checkpoint):
         return Recovery(checkpoint, safe=True)
-    return Recovery(expected, redo=progress if progress.state == OPEN else None)
+    return Recovery(expected, redo=progress if progress.state == OPEN else None, prepared=progress.prepared)
 
 
 def same_place(one: Location, other: Location) -> bool:
@@ -101,12 +109,13 @@ def same_place(one: Location, other: Location) -> bool:
 class Sequencer:
     """Numbers batches and says what becomes durable when. One per run; the shell writes what it returns."""
 
-    def __init__(self, epoch: int, last: Progress | None, start: Location) -> None:
+    def __init__(self, epoch: int, last: Progress | None, start: Location, prepared: Waiting | None = None) -> None:
         self.epoch = epoch
         self._number = last.number if last is not None else 0
         self._open: Progress | None = None
         #: All before this is applied.
         self.applied = start
+        self._prepared: Waiting = prepared or {}
 
     def open(
         self, start: Location, end: Location, *, buckets: int, fingerprint: str, safe: bool, state: str = OPEN
@@ -115,7 +124,7 @@ class Sequencer:
         if self._open is not None:
             raise AssertionError("a batch may only begin when the one before is done")
         self._number += 1
-        self._open = Progress(self._number, self.epoch, state, start, end, buckets, fingerprint, safe)
+        self._open = Progress(self._number, self.epoch, state, start, end, buckets, fingerprint, safe, self._prepared)
         return self._open
 
     def redo(self, last: Progress, fingerprint: str) -> Progress:
@@ -137,16 +146,22 @@ class Sequencer:
         )
         return self._open
 
-    def done(self) -> None:
-        """All buckets of the open batch are in."""
+    def done(self, prepared: Waiting | None = None) -> None:
+        """All buckets of the open batch are in. ``prepared`` are the XA transactions that wait at its end, when they
+        are not those of its start."""
         if self._open is None:
             raise AssertionError("no batch is open")
         self.applied = self._open.end
+        self._prepared = self._prepared if prepared is None else prepared
         self._open = None
 
-    def idle(self, location: Location) -> Progress:
-        """Nothing is under way, and all is applied up to ``location`` (filtered events move it without a batch)."""
+    def idle(self, location: Location, prepared: Waiting | None = None) -> Progress:
+        """Nothing is under way, and all is applied up to ``location`` (filtered events move it without a batch).
+
+        ``prepared`` as in :meth:`done`.
+        """
         if self._open is not None:
             raise AssertionError("a batch is open")
         self.applied = location
-        return Progress(self._number, self.epoch, IDLE, location, location)
+        self._prepared = self._prepared if prepared is None else prepared
+        return Progress(self._number, self.epoch, IDLE, location, location, prepared=self._prepared)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from dm_worker.syncer.batch import Batch
 from dm_worker.syncer.batch_policy import QUIET, BatchPolicy
+from dm_worker.syncer.located import located
 from dm_worker.syncer.planner import Advance, Instruction, Planner, Statement
 from pkg import errors
 from pkg.binlog.events import Event
@@ -147,7 +148,7 @@ class Reader:
             except DMError as exc:
                 failures += 1
                 if not exc.retryable or failures >= REOPENINGS or self._stop.is_set():
-                    raise
+                    raise (located(exc, planner.errand) if planner.errand else exc) from None
                 log.warning("the binlog stream broke, opening it again", error=str(exc), attempt=failures)
                 self._close_stream()
                 planner.reopened()
@@ -162,6 +163,9 @@ class Reader:
             if self._due(planner, scanned or bool(events)):
                 planner.close()
             self._give_out()
+            if planner.take_jump():
+                self._close_stream()
+                return
             if taken >= len(events) or planner.reached or self._stop.is_set():
                 return
 
@@ -197,7 +201,7 @@ class Reader:
         with self._lock:
             if self._stream is not None:
                 return self._stream
-        stream = self._open(planner.location)
+        stream = self._open(planner.read_from)
         with self._lock:
             self._stream = stream
             if self._stop.is_set():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import blake2b
 
 from dm_worker.spark import SparkEngine
@@ -27,6 +28,7 @@ from dm_worker.syncer.statements import Form, wants_alias
 from dm_worker.syncer.status import Monitor, Snapshot
 from dm_worker.syncer.table_plan import PlanOptions
 from dm_worker.syncer.tables import TableRegistry
+from dm_worker.syncer.xa import Prepared
 from pkg import errors
 from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.position import Location
@@ -91,7 +93,7 @@ class Run:
             log.info("syncers.batch has no effect: a transaction holds a writer's rows of one batch of the binlog")
         source = self._schema_source(durable, trust_dump=not recovery.safe)
         registry = self._registry(source)
-        sequencer = Sequencer(durable.epoch, durable.progress, recovery.location)
+        sequencer = Sequencer(durable.epoch, durable.progress, recovery.location, recovery.prepared)
         self._runner = self._batch_runner(sequencer, source, recovery)
         barrier = self._barrier(source)
         self._reader = Reader(self._planners(recovery, registry), self._open_stream, self._queue, self._policy)
@@ -122,7 +124,7 @@ class Run:
                     # Tables were filtered out since: nothing is left to finish.
                     log.warning("the unfinished batch has no rows any more", location=str(item.location))
                     redo = None
-                runner.advance(item.location)
+                runner.advance(item)
             else:
                 self._applying = item.event.timestamp
                 runner.statement(item, barrier)
@@ -164,7 +166,7 @@ class Run:
             # What lies beyond this checkpoint may be applied already, but nothing that the upstream writes from now on.
             self._exit_safe = self._upstream.end_of_binlog(self._cfg.flavor)
             log.warning("the checkpoint is not ours: safe mode for a while", until=str(self._exit_safe))
-        return Recovery(self._with_gtid(recovery.location), recovery.redo, recovery.safe)
+        return replace(recovery, location=self._with_gtid(recovery.location))
 
     def _with_gtid(self, location: Location) -> Location:
         if not self._cfg.enable_gtid or location.gtid_set or not location.position.name:
@@ -182,12 +184,15 @@ class Run:
     def _planners(self, recovery: Recovery, registry: TableRegistry) -> list[Planner]:
         planners = []
         location = recovery.location
+        prepared = Prepared(recovery.prepared)
         if recovery.redo is not None:
-            planners.append(self._planner(location, registry, until=recovery.redo.end))
+            planners.append(self._planner(location, registry, prepared, until=recovery.redo.end))
             location = recovery.redo.end
-        return [*planners, self._planner(location, registry)]
+        return [*planners, self._planner(location, registry, prepared)]
 
-    def _planner(self, start: Location, registry: TableRegistry, until: Location | None = None) -> Planner:
+    def _planner(
+        self, start: Location, registry: TableRegistry, prepared: Prepared, until: Location | None = None
+    ) -> Planner:
         track = bool(start.gtid_set) or self._cfg.enable_gtid
         return Planner(
             start,
@@ -196,13 +201,15 @@ class Run:
             by_gtid=self._cfg.enable_gtid,
             limits=self._policy.budget.limits(self._engine.parallel),
             until=until,
+            prepared=prepared,
         )
 
     def _open_stream(self, location: Location) -> BinlogStream:
         identity = f"{self._cfg.name}\0{self._cfg.source_id}\0{self._cfg.server_id}".encode()
         return open_upstream(
             self._cfg.from_,
-            location,
+            # What was prepared before enable-gtid was set has no GTID set yet.
+            self._with_gtid(location),
             flavor=self._cfg.flavor,
             # The same for every run, so that the upstream ends the connection of an earlier one.
             server_id=1 + zlib.crc32(identity) % 0xFFFFFFFE,

@@ -17,9 +17,10 @@ from dm_worker.syncer.batch_policy import BatchPolicy
 from dm_worker.syncer.checkpoint import MetaStore
 from dm_worker.syncer.ddl_barrier import DDLBarrier
 from dm_worker.syncer.located import between, located
-from dm_worker.syncer.planner import Statement
+from dm_worker.syncer.planner import Advance, Statement
 from dm_worker.syncer.protocol import DDL, Progress, Sequencer
 from dm_worker.syncer.schema_source import SchemaSource
+from dm_worker.syncer.shipping import store_in
 from pkg.binlog.position import Location
 from pkg.errors import DMError
 from pkg.log import get_logger
@@ -103,7 +104,7 @@ class BatchRunner:
             results = self._run(batch, intent, small=small)
         except DMError as exc:
             raise located(exc, between(batch.start, batch.end)) from exc
-        self._sequencer.done()
+        self._sequencer.done(batch.prepared)
         seconds = time.monotonic() - began
         self._policy.observe(batch.size, small=small, seconds=seconds)
         log.debug(
@@ -120,9 +121,9 @@ class BatchRunner:
         self.total_rows += sum(result.changes for result in results)
         self.statements += sum(result.statements for result in results)
 
-    def advance(self, location: Location) -> None:
-        """Only filtered events up to ``location``."""
-        self._write(self._sequencer.idle(location))
+    def advance(self, item: Advance) -> None:
+        """Only filtered events up to its location."""
+        self._write(self._sequencer.idle(item.location, item.prepared))
 
     def flush(self) -> None:
         """Makes durable that all so far is applied."""
@@ -169,9 +170,12 @@ class BatchRunner:
 
     def _job(self, batch: Batch, job: tasks.Job, *, small: bool) -> list[BucketResult]:
         try:
-            with self._engine.job_group(self._group, "syncer batch") as context:
+            with (
+                self._engine.job_group(self._group, "syncer batch") as context,
+                store_in(self._engine.shared_folder) as store,
+            ):
                 partitions = max(1, min(job.buckets, self._engine.slots))
-                outcomes = tasks.run(context, batch, job, small=small, partitions=partitions)
+                outcomes = tasks.run(context, batch.slices, store, job, small=small, partitions=partitions)
         except (Py4JError, PySparkException) as exc:
             raise tasks.died(exc) from exc
         error = tasks.first_error(outcomes)

@@ -23,6 +23,18 @@ from pkg.binlog.table_map import parse_table_map
 from pkg.errors import DMError
 from pkg.mysql.schema import Column
 
+
+class KeysMoved(Exception):
+    """Updates change keys of compacted ``targets`` (numbers of target tables) that have columns of their own.
+
+    Deleted and inserted, such rows would lose what these hold: they must be updated one by one, in order.
+    """
+
+    def __init__(self, targets: frozenset[int]) -> None:
+        super().__init__(targets)
+        self.targets = targets
+
+
 #: Bucket → its sections.
 Sections = dict[int, list[bytes]]
 
@@ -36,12 +48,13 @@ def scatter(
     pairs: Pairs | None = None,
     kernel: ModuleType | None = KERNEL,
 ) -> list[tuple[int, bytes]]:
-    """The rows of a slice as (bucket, block), by ascending bucket. Raises DMError naming table and position.
+    """The rows of a slice as (bucket, block), by ascending bucket. Raises DMError naming table and position, and
+    ``KeysMoved`` for rows that must keep their order.
 
     ``pairs`` collects what ties rows; it is needed when a plan has ties. ``kernel``: the compiled row kernel, None for
     the Python code.
     """
-    pairs = pairs if pairs is not None else Pairs()
+    pairs, moved = pairs if pairs is not None else Pairs(), set[int]()
     used = {number: plans[number] for number in part.plan_numbers()}
     decoders = {number: decoder_of(plan, kernel) for number, plan in used.items()}
     placed: Sections = {}
@@ -52,8 +65,13 @@ def scatter(
             for number, plan in compacted.items()
         }
         changes = _compacted(part, compacted, readers, buckets, placed, safe=safe)
+        moved |= {number for number, reader in readers.items() if reader.moved}
     else:
-        changes = _compacted_natively(kernel, part, compacted, decoders, buckets, placed, pairs, safe=safe)
+        changes = _compacted_natively(kernel, part, compacted, decoders, buckets, placed, pairs, moved, safe=safe)
+    kept = frozenset(used[number].target_number for number in moved if used[number].extra_columns)
+    if kept and not safe:
+        # Safe mode can't tell whether a row was moved already.
+        raise KeysMoved(kept)
     changes += _ordered(part, used, decoders, buckets, placed, pairs)
     blocks = []
     for bucket in sorted(placed):
@@ -90,16 +108,18 @@ def _hash_of(plan: TablePlan) -> Hasher:
 
 
 class _Reader:
-    """Gives the changes of rows events to be folded; ``rows`` counts them."""
+    """Gives the changes of rows events to be folded; ``rows`` counts them. ``moved``: one of them changed its key."""
 
     def __init__(self, changes: Callable[[bytes], list[Change]]) -> None:
         self._changes = changes
         self.rows = 0
+        self.moved = False
 
     def read(self, data: bytes) -> list[Change]:
         """The changes of an event. May be more than its rows."""
         found = self._changes(data)
         self.rows += len(found)
+        self.moved = self.moved or any(op == UPDATE and old != key for op, key, _, old in found)
         return found
 
 
@@ -154,7 +174,8 @@ class _Place:
             yield
         except ImpossibleChange as exc:
             plan = self._plans[self.plan]
-            raise located(exc.to_error(plan.target, plan.source), str(self)) from exc
+            other = self._plans[exc.other_plan].source
+            raise located(exc.to_error(plan.target, plan.source, other), str(self)) from exc
         except DMError as exc:
             raise located(exc, str(self)) from exc
 
@@ -180,11 +201,12 @@ def _compacted(
     }
     place = _Place(part, plans)
     absorb = compact.absorb
+    sources = {number: plan.source_number for number, plan in plans.items()}
     with place.located():
         for data, place.plan, place.position in part.events():
             entry = wanted.get(place.plan)
             if entry is not None:
-                absorb(entry[1], place.plan, entry[0](data), safe=safe)
+                absorb(entry[1], place.plan, entry[0](data), safe=safe, sources=sources)
     for target in sorted(states):
         _place_states(target, states[target], plans, buckets, placed)
     return sum(reader.rows for reader in readers.values())
@@ -211,21 +233,22 @@ def _compacted_natively(
     buckets: int,
     placed: Sections,
     pairs: Pairs,
+    moved: set[int],
     *,
     safe: bool,
 ) -> int:
-    """The same as :func:`_compacted` by the compiled kernel."""
+    """The same as :func:`_compacted` by the compiled kernel. ``moved`` gets the plans of updates that change a key."""
     specs = {
         number: (
             *(decoders[number].readers, decoders[number].prepare),
-            *(plan.target_number, placement_of(kernel, plan)),
+            *(plan.target_number, plan.source_number, placement_of(kernel, plan)),
         )
         for number, plan in plans.items()
     }
     if not specs:
         return 0
     try:
-        changes, sections, packed = kernel.scatter(part.data, part.index, specs, buckets, safe)
+        changes, sections, packed, plans_moved = kernel.scatter(part.data, part.index, specs, buckets, safe)
     except kernel.EventError as exc:
         event, cause = exc.args
         place = _Place(part, plans)
@@ -239,6 +262,7 @@ def _compacted_natively(
     for bucket, found in sections.items():
         placed.setdefault(bucket, []).append(found)
     pairs.extend(packed)
+    moved.update(plans_moved)
     count: int = changes
     return count
 
@@ -260,7 +284,9 @@ def _ordered(
     if not wanted:
         return 0
     changes = 0
-    binders = {number: Binder(plan.ties, plan.seed, keeps_rows=True) for number, plan in wanted.items() if plan.ties}
+    binders = {
+        number: Binder(plan.ties, plan.seed, keeps_rows=True) for number, plan in wanted.items() if plan.moves_rows
+    }
     place = _Place(part, plans)
     records: dict[tuple[int, int], list[bytes]] = {}
     with place.located():

@@ -132,7 +132,7 @@ def rule_of(plan: TablePlan, form: Form) -> Rule:
     bytes_ = [_room(plan, kind, form) for kind in (DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS)]
     in_list = max(1, min(form.rows, MAX_IN_LIST // max(1, len(plan.key_names))))
     rows = (in_list, form.rows, form.rows)
-    return Rule(bytes(kinds), len(plan.key_names) > 1, (bytes_[0], bytes_[1], bytes_[2]), rows)
+    return Rule(bytes(kinds), len(plan.key_names) > 1, (bytes_[0], bytes_[1], bytes_[2]), rows, plan.source_number)
 
 
 def _room(plan: TablePlan, kind: int, form: Form) -> int:

@@ -64,6 +64,7 @@ class TableRegistry:
         self._whole: set[str] = set()
         self._targets: dict[tuple[str, str], TableInfo] = {}
         self._numbers: dict[tuple[str, str], int] = {}
+        self._sources: dict[tuple[str, str], int] = {}
         self._rules: dict[tuple[str, str], _Rule] = {}
         self._planned: set[tuple[str, str]] = set()
         self._next = 0
@@ -101,6 +102,7 @@ class TableRegistry:
         if known is not None:
             weak |= known.weak
         plan = build(self._next, number, data, upstream, target, self._options, weak=weak, family=family)
+        plan = replace(plan, source_number=self._sources.setdefault(plan.source, len(self._sources)))
         plan, rule = _agree(plan, _Rule(plan.mode, plan.spread, plan.key_names, weak), known)
         self._rules[name] = rule
         split = known is not None and rule != known and name in self._planned

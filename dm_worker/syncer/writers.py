@@ -31,7 +31,25 @@ ALONE = 60.0
 TRUST = 60.0
 #: For so long (seconds) no rows are loaded into a table that did not take them exactly.
 UNLOADABLE = 600.0
-_VARIABLES = ("log_bin", "binlog_format", "max_allowed_packet", "local_infile", "wsrep_on", "version")
+_VARIABLES = (
+    "log_bin",
+    "binlog_format",
+    "max_allowed_packet",
+    "local_infile",
+    "wsrep_on",
+    "version",
+    "innodb_autoinc_lock_mode",
+)
+#: Whether a table has triggers that this user sees, and whether it would see them. Grants by a role don't count here.
+_OWN_TRIGGER = "PRIVILEGE_TYPE = 'TRIGGER' AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')"
+_TRIGGERS = (
+    "SELECT EXISTS (SELECT 1 FROM information_schema.TRIGGERS"
+    " WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s),"
+    f" EXISTS (SELECT 1 FROM information_schema.USER_PRIVILEGES WHERE {_OWN_TRIGGER})"
+    f" OR EXISTS (SELECT 1 FROM information_schema.SCHEMA_PRIVILEGES WHERE {_OWN_TRIGGER} AND %s LIKE TABLE_SCHEMA)"
+    f" OR EXISTS (SELECT 1 FROM information_schema.TABLE_PRIVILEGES WHERE {_OWN_TRIGGER} AND TABLE_SCHEMA = %s"
+    " AND TABLE_NAME = %s)"
+)
 
 Address = tuple[DBConfig, tuple[tuple[str, str], ...]]
 
@@ -39,12 +57,14 @@ Address = tuple[DBConfig, tuple[tuple[str, str], ...]]
 @dataclass(slots=True)
 class Writer:
     """A connection. ``most_bytes``: what the server takes as one statement. ``loads``: LOAD DATA LOCAL is possible and
-    keeps to the transaction. ``reused``: opened for an earlier transaction, so the server's settings may be others now.
+    keeps to the transaction. ``loads_side_by_side``: loads into one AUTO_INCREMENT table do not wait for each other.
+    ``reused``: opened for an earlier transaction, so the server's settings may be others now.
     """
 
     conn: Connection[Any]
     most_bytes: int
     loads: bool
+    loads_side_by_side: bool
     reused: bool = False
 
 
@@ -105,18 +125,17 @@ class Pool:
         return time.monotonic() >= self._unloadable.get((address, table), 0.0)
 
     def has_triggers(self, address: Address, conn: Connection[Any], table: tuple[str, str]) -> bool:
-        """Raises pymysql.Error. Nothing may be on its way on ``conn``."""
+        """Whether the table has triggers, or may have some: who lacks the TRIGGER privilege is told of none.
+
+        Raises pymysql.Error. Nothing may be on its way on ``conn``.
+        """
         known, until = self._triggers.get((address, table), (True, 0.0))
         if time.monotonic() < until:
             return known
-        found = query(
-            conn,
-            "SELECT 1 FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s"
-            " LIMIT 1",
-            table,
-        )
-        self._triggers[address, table] = bool(found), time.monotonic() + TRUST
-        return bool(found)
+        ((seen, sees),) = query(conn, _TRIGGERS, (*table, table[0], *table))
+        found = bool(seen) or not sees
+        self._triggers[address, table] = found, time.monotonic() + TRUST
+        return found
 
 
 def _alive(conn: Connection[Any]) -> bool:
@@ -140,7 +159,9 @@ def open_writer(config: DBConfig, session: Mapping[str, str]) -> Writer:
         conn.commit()
     except (pymysql.Error, OSError) as exc:
         raise classify(exc, scope="downstream", statement="SET SESSION TRANSACTION …") from exc
-    return Writer(conn, int(found.get("max_allowed_packet", 0)) or config.max_allowed_packet, loads(found))
+    most_bytes = int(found.get("max_allowed_packet", 0)) or config.max_allowed_packet
+    # In the other modes InnoDB locks the table for a load, whether or not the rows bring their numbers.
+    return Writer(conn, most_bytes, loads(found), found.get("innodb_autoinc_lock_mode") == "2")
 
 
 def loads(variables: Mapping[str, str]) -> bool:

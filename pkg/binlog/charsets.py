@@ -93,6 +93,8 @@ ASCII_COMPATIBLE: Final = frozenset(
     {"latin1", "latin2", "latin5", "latin7", "gbk", "gb2312", "gb18030", "big5", "cp1250", "cp1251", "cp1256"}
     | {"ascii", "cp1257", "greek", "hebrew", "koi8r", "koi8u", "euckr", "ujis", "eucjpms", "cp850", "cp852", "cp866"}
 )
+#: Charsets in which an ASCII character is another byte, or more than one.
+_WIDE: Final = frozenset({"ucs2", "utf16", "utf16le", "utf32", "swe7"})
 #: Charsets whose bytes are UTF-8. Not ascii: servers before MySQL 5.7 keep any byte there.
 UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "utf8"})
 
@@ -121,7 +123,7 @@ def _decode_latin1(data: bytes) -> str:
 
 def decode_text(data: bytes, charset: str) -> str:
     """Text in MySQL's ``charset``. Raises 11054 when the bytes are none, or no codec is known."""
-    if data.isascii() and charset not in ("ucs2", "utf16", "utf16le", "utf32", "swe7"):
+    if data.isascii() and charset not in _WIDE:
         return data.decode("ascii")
     try:
         if charset == "latin1":
@@ -131,6 +133,33 @@ def decode_text(data: bytes, charset: str) -> str:
     except UnicodeDecodeError as exc:
         raise _undecodable(data, charset, str(exc)) from exc
     raise _undecodable(data, charset, "no codec is known for this charset")
+
+
+def encode_text(text: str, charset: str) -> bytes:
+    """The reverse of :func:`decode_text`. Raises 11054 for text that the charset lacks, or when no codec is known."""
+    if text.isascii() and charset not in _WIDE:
+        return text.encode("ascii")
+    try:
+        if charset == "latin1":
+            return b"".join(_encode_latin1(char) for char in text)
+        if charset in _CODECS:
+            return text.encode(_CODECS[charset])
+    except UnicodeEncodeError as exc:
+        raise _unencodable(text, charset, str(exc)) from exc
+    raise _unencodable(text, charset, "no codec is known for this charset")
+
+
+def _encode_latin1(char: str) -> bytes:
+    return char.encode("latin1" if char in "\x81\x8d\x8f\x90\x9d" else "cp1252")
+
+
+def _unencodable(text: str, charset: str, cause: str) -> errors.DMError:
+    return errors.new(
+        "BinlogEventDecode",
+        f"the text {text[:40]!r} can't be written in {charset}",
+        raw=cause,
+        workaround="Use characters that the column's character set has.",
+    )
 
 
 def _undecodable(data: bytes, charset: str, cause: str) -> errors.DMError:

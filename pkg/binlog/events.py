@@ -283,9 +283,16 @@ def parse_xid(event: Event, file: str = "") -> int:
     return parsing(event, file, lambda: Cursor(event.data, c.HEADER_SIZE).uint(8))
 
 
-def parse_xa_prepare(event: Event, file: str = "") -> bool:
-    """Whether XA_PREPARE commits at once (XA COMMIT … ONE PHASE) instead of waiting for its XA COMMIT."""
-    return parsing(event, file, lambda: Cursor(event.data, c.HEADER_SIZE).uint(1) != 0)
+def parse_xa_prepare(event: Event, file: str = "") -> tuple[bool, int, bytes, bytes]:
+    """Whether XA_PREPARE commits at once (XA COMMIT … ONE PHASE) instead of waiting for its XA COMMIT; then its id:
+    format id, gtrid, bqual."""
+
+    def parse() -> tuple[bool, int, bytes, bytes]:
+        cursor = Cursor(event.data, c.HEADER_SIZE)
+        one_phase, format_id, gtrid, bqual = cursor.uint(1), cursor.uint(4), cursor.uint(4), cursor.uint(4)
+        return one_phase != 0, format_id, cursor.take(gtrid), cursor.take(bqual)
+
+    return parsing(event, file, parse)
 
 
 @dataclass(frozen=True, slots=True)

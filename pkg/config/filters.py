@@ -1,14 +1,22 @@
-"""The filter blocks of source and task files: binlog events, expressions, block-allow-lists, routes."""
+"""The rules of source and task files: binlog events, expressions, block-allow-lists, routes, column mappings.
+
+Each is read and checked in full; what the units can't carry out yet is refused afterwards by the reader of the file.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from pkg import errors
+from pkg.binlog_filter import BinlogEventFilter, find_contradiction
+from pkg.binlog_filter import rule_problem as filter_problem
 from pkg.block_allow_list import BlockAllowListFilter
+from pkg.column_mapping import ColumnMapper
+from pkg.column_mapping.mapper import rule_problem as mapping_problem
 from pkg.config.model import (
     BinlogFilterRule,
     BlockAllowList,
+    ColumnMappingRule,
     ExpressionFilter,
     ExtractRule,
     RouteRule,
@@ -16,32 +24,73 @@ from pkg.config.model import (
 )
 from pkg.config.yaml_reader import Section
 from pkg.errors import DMError
-from pkg.table_router import TableRouter
+from pkg.table_router import TableRouter, extract_regex
 
-_ACTIONS = ("do", "ignore", "error")
+_EXTRACTS = (
+    ("extract-table", "table-regexp"),
+    ("extract-schema", "schema-regexp"),
+    ("extract-source", "source-regexp"),
+)
 
 
 def read_filter(section: Section) -> BinlogFilterRule:
-    """One binlog event filter. Raises 20037 for an action that is none of Do, Ignore and Error."""
-    action = section.text("action")
-    if action.lower() not in _ACTIONS:
-        raise section.error(
-            "ConfigBinlogEventFilter",
-            "action",
-            f"action {action!r} is not valid",
-            "Set action to Do, Ignore or Error.",
-        )
-    if not section.text("schema-pattern"):
-        raise section.error(
-            "ConfigBinlogEventFilter", "schema-pattern", "schema-pattern is missing", 'Use "*" for all schemas.'
-        )
-    return BinlogFilterRule(
+    """One binlog event filter. Raises 20037 at the key, or at the item of its list, that is not valid."""
+    rule = BinlogFilterRule(
         schema_pattern=section.text("schema-pattern"),
         table_pattern=section.text("table-pattern"),
         events=section.texts("events"),
         sql_pattern=section.texts("sql-pattern"),
-        action=action,
+        action=section.text("action"),
     )
+    problem = filter_problem(rule)
+    if problem is not None:
+        raise section.error("ConfigBinlogEventFilter", problem.key, problem.what, problem.workaround, problem.item)
+    return rule
+
+
+def check_filters(rules: Sequence[BinlogFilterRule], case_sensitive: bool, section: Section, key: str) -> None:
+    """Compiles the rules together; a failure is told at ``key`` of ``section``, whose items are the rules (20037)."""
+    contradiction = find_contradiction(rules, case_sensitive)
+    if contradiction is not None:
+        first, second = contradiction
+        raise section.error(
+            "ConfigBinlogEventFilter",
+            key,
+            f"this filter contradicts number {first + 1} of {key}: the same patterns and events, but action "
+            f"{rules[second].action} instead of {rules[first].action}",
+            "Remove one of them.",
+            second,
+        )
+    try:
+        BinlogEventFilter(rules, case_sensitive)
+    except DMError as exc:
+        raise section.error("ConfigBinlogEventFilter", key, exc.message, exc.workaround) from None
+
+
+def read_column_mapping(section: Section, warnings: list[str]) -> ColumnMappingRule:
+    """One column mapping rule. Raises 20046 at the key that is not valid."""
+    rule = ColumnMappingRule(
+        schema_pattern=section.text("schema-pattern"),
+        target_column=section.text("target-column"),
+        expression=section.text("expression"),
+        table_pattern=section.text("table-pattern"),
+        source_column=section.text("source-column"),
+        arguments=section.texts("arguments"),
+    )
+    problem = mapping_problem(rule)
+    if problem is not None:
+        raise section.error("ConfigGenColumnMapping", *problem)
+    if section.text("create-table-query"):
+        warnings.append(f"create-table-query of the column mapping {section.name} has no effect")
+    return rule
+
+
+def check_column_mappings(rules: Sequence[ColumnMappingRule], case_sensitive: bool, section: Section, key: str) -> None:
+    """Compiles the rules together; a failure is told at ``key`` of ``section`` (20046)."""
+    try:
+        ColumnMapper(rules, case_sensitive)
+    except DMError as exc:
+        raise section.error("ConfigGenColumnMapping", key, exc.message, exc.workaround) from None
 
 
 def read_expression_filter(section: Section) -> ExpressionFilter:
@@ -100,31 +149,44 @@ def _table_names(section: Section, key: str) -> tuple[TableName, ...]:
 
 
 def read_route(section: Section, case_sensitive: bool) -> RouteRule:
-    """One route. Raises 20045 for a pattern that does not compile, a missing key, or a rule that extracts values."""
+    """One route. Raises 20045 for a pattern or an extract that does not compile, and for a missing key."""
     for key in ("schema-pattern", "target-schema"):
         if not section.text(key):
             raise section.error("ConfigGenTableRouter", key, f"{key} of route {section.name} is missing", f"Add {key}.")
+    table, schema, source = (_extract(section, *keys, case_sensitive) for keys in _EXTRACTS)
     rule = RouteRule(
         schema_pattern=section.text("schema-pattern"),
         table_pattern=section.text("table-pattern"),
         target_schema=section.text("target-schema"),
         target_table=section.text("target-table"),
-        extract_table=_extract(section, "extract-table", "table-regexp"),
-        extract_schema=_extract(section, "extract-schema", "schema-regexp"),
-        extract_source=_extract(section, "extract-source", "source-regexp"),
+        extract_table=table,
+        extract_schema=schema,
+        extract_source=source,
     )
     check_routes([rule], case_sensitive, section, "schema-pattern")
     return rule
 
 
-def _extract(section: Section, key: str, regexp_key: str) -> ExtractRule | None:
+def _extract(section: Section, key: str, regexp_key: str, case_sensitive: bool) -> ExtractRule | None:
     inner = section.section(key)
     if inner is None:
         return None
     for part in (regexp_key, "target-column"):
         if not inner.text(part):
             raise inner.error("ConfigGenTableRouter", part, f"{part} of {key} is missing", f"Add {part}.")
-    raise section.error("ConfigGenTableRouter", key, f"{key} is not supported yet", f"Remove {key}.")
+    rule = ExtractRule(inner.text(regexp_key), inner.text("target-column"))
+    try:
+        extract_regex(rule, case_sensitive)
+    except ValueError as exc:
+        raise inner.error("ConfigGenTableRouter", regexp_key, str(exc), "Mark the value with ( ).") from None
+    return rule
+
+
+def refuse_extracts(section: Section) -> None:
+    """Raises 20045 for a route that extracts values, which load and sync don't fill in yet."""
+    for key, _ in _EXTRACTS:
+        if section.section(key) is not None:
+            raise section.error("ConfigGenTableRouter", key, f"{key} is not supported yet", f"Remove {key}.")
 
 
 def check_routes(rules: Sequence[RouteRule], case_sensitive: bool, section: Section, key: str) -> None:

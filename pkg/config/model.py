@@ -109,6 +109,18 @@ class RouteRule:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnMappingRule:
+    """``source_column`` empty = the target column. ``create-table-query`` of old files has no effect."""
+
+    schema_pattern: str
+    target_column: str
+    expression: str
+    table_pattern: str = ""
+    source_column: str = ""
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ExpressionFilter:
     schema: str
     table: str
@@ -214,6 +226,7 @@ class SubTaskConfig:
     routes: tuple[RouteRule, ...] = ()
     filters: tuple[BinlogFilterRule, ...] = ()
     expression_filters: tuple[ExpressionFilter, ...] = ()
+    column_mappings: tuple[ColumnMappingRule, ...] = ()
     block_allow_list: BlockAllowList = BlockAllowList()
     mydumper: MydumperConfig = MydumperConfig()
     loader: LoaderConfig = LoaderConfig()
@@ -229,6 +242,7 @@ class InstanceConfig:
     routes: tuple[RouteRule, ...] = ()
     filters: tuple[BinlogFilterRule, ...] = ()
     expression_filters: tuple[ExpressionFilter, ...] = ()
+    column_mappings: tuple[ColumnMappingRule, ...] = ()
     block_allow_list: BlockAllowList = BlockAllowList()
     mydumper: MydumperConfig = MydumperConfig()
     loader: LoaderConfig = LoaderConfig()

@@ -7,7 +7,7 @@ from typing import Any
 
 from pkg.binlog.position import file_number
 from pkg.config.database import read_database
-from pkg.config.filters import read_filter
+from pkg.config.filters import check_filters, read_filter
 from pkg.config.keys import SOURCE
 from pkg.config.model import BinlogFilterRule, CheckerConfig, DBConfig, PurgeConfig, SecurityConfig, SourceConfig
 from pkg.config.units import format_duration
@@ -140,6 +140,7 @@ def _checker(section: Section | None) -> CheckerConfig:
 
 def _filters(top: Section) -> list[BinlogFilterRule]:
     rules = [read_filter(section) for section in top.items("filters")]
+    check_filters(rules, top.flag("case-sensitive", False), top, "filters")
     if rules:
         raise top.error(
             "ConfigBinlogEventFilter", "filters", "binlog event filters are not supported yet", "Remove filters."

@@ -17,7 +17,9 @@ from pkg.config.keys import TASK
 from pkg.config.model import (
     SHADOW_TABLE_RULES,
     TRASH_TABLE_RULES,
+    BinlogFilterRule,
     BlockAllowList,
+    ColumnMappingRule,
     DBConfig,
     InstanceConfig,
     LoaderConfig,
@@ -259,10 +261,6 @@ class _Reader:
 
     def _maps(self) -> dict[str, _Named]:
         top = self._top
-        if top.has("column-mappings"):
-            raise top.error(
-                "ConfigColumnMappingDeprecated", "column-mappings", "column-mappings are not supported", "Remove them."
-            )
         old, new = top.sections("black-white-list"), top.sections("block-allow-list")
         if old:
             effect = "is not used beside block-allow-list" if new else "is deprecated: use block-allow-list"
@@ -271,6 +269,7 @@ class _Reader:
             "routes": "ConfigRouteRuleNotFound",
             "filters": "ConfigFilterRuleNotFound",
             "expression-filter": "ConfigExprFilterNotFound",
+            "column-mappings": "ConfigColumnMappingNotFound",
             "mydumpers": "ConfigMydumperCfgNotFound",
             "loaders": "ConfigLoaderCfgNotFound",
             "syncers": "ConfigSyncerCfgNotFound",
@@ -320,14 +319,9 @@ class _Reader:
     def _instance(
         self, section: Section, source_id: str, maps: Mapping[str, _Named], mode: TaskMode, target: DBConfig
     ) -> InstanceConfig:
-        if section.texts("column-mapping-rules"):
-            raise section.error(
-                "ConfigColumnMappingDeprecated",
-                "column-mapping-rules",
-                "column-mapping-rules are not supported",
-                "Remove them.",
-            )
-        self._refuse_filters(section, maps)
+        binlog_filters = self._filters(section, maps["filters"])
+        column_mappings = self._column_mappings(section, maps["column-mappings"])
+        self._refuse_later_rules(section, maps)
         syncer, syncer_section = self._syncer(section, maps)
         unit_blocks.check_foreign_keys(syncer_section, syncer, target)
         name = section.text("validator-config-name")
@@ -337,6 +331,8 @@ class _Reader:
             source_id=source_id,
             meta=self._meta(section, mode),
             routes=self._routes(section, maps["routes"]),
+            filters=binlog_filters,
+            column_mappings=column_mappings,
             block_allow_list=self._block_allow_list(section, maps["block-allow-list"]),
             mydumper=self._mydumper(section, maps),
             loader=self._loader(section, maps),
@@ -358,22 +354,38 @@ class _Reader:
         return meta
 
     def _routes(self, section: Section, named: _Named) -> tuple[RouteRule, ...]:
-        rules = tuple(
-            filters.read_route(named.take(name, section, "route-rules"), self._case_sensitive)
-            for name in _distinct(section, "route-rules")
-        )
+        blocks = [named.take(name, section, "route-rules") for name in _distinct(section, "route-rules")]
+        rules = tuple(filters.read_route(block, self._case_sensitive) for block in blocks)
         filters.check_routes(rules, self._case_sensitive, section, "route-rules")
+        for block in blocks:
+            filters.refuse_extracts(block)
         return rules
 
-    def _refuse_filters(self, section: Section, maps: Mapping[str, _Named]) -> None:
-        for name in _distinct(section, "filter-rules"):
-            filters.read_filter(maps["filters"].take(name, section, "filter-rules"))
-            raise section.error(
-                "ConfigBinlogEventFilter",
-                "filter-rules",
-                "binlog event filters are not supported yet",
-                "Remove filters and filter-rules.",
-            )
+    def _filters(self, section: Section, named: _Named) -> tuple[BinlogFilterRule, ...]:
+        rules = tuple(
+            filters.read_filter(named.take(name, section, "filter-rules"))
+            for name in _distinct(section, "filter-rules")
+        )
+        filters.check_filters(rules, self._case_sensitive, section, "filter-rules")
+        return rules
+
+    def _column_mappings(self, section: Section, named: _Named) -> tuple[ColumnMappingRule, ...]:
+        key = "column-mapping-rules"
+        rules = tuple(
+            filters.read_column_mapping(named.take(name, section, key), self._warnings)
+            for name in _distinct(section, key)
+        )
+        filters.check_column_mappings(rules, self._case_sensitive, section, key)
+        return rules
+
+    def _refuse_later_rules(self, section: Section, maps: Mapping[str, _Named]) -> None:
+        later = (
+            ("filter-rules", "ConfigBinlogEventFilter", "binlog event filters are", "filters"),
+            ("column-mapping-rules", "ConfigColumnMappingDeprecated", "column mapping is", "column-mappings"),
+        )
+        for key, kind, what, block in later:
+            if section.texts(key):
+                raise section.error(kind, key, f"{what} not supported yet", f"Remove {block} and {key}.")
         for name in _distinct(section, "expression-filters"):
             filters.read_expression_filter(maps["expression-filter"].take(name, section, "expression-filters"))
             raise section.error(

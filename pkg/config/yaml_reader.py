@@ -145,9 +145,14 @@ class Section:
     def has(self, key: str) -> bool:
         return key in self._values
 
-    def error(self, kind: str, key: str, message: str, workaround: str) -> DMError:
-        """An error of the catalogue's ``kind`` at the value of ``key``, or at the section when that is absent."""
+    def error(self, kind: str, key: str, message: str, workaround: str, item: int = -1) -> DMError:
+        """An error of the catalogue's ``kind`` at the value of ``key``, or at the section when that is absent.
+
+        ``item`` is the position in the list that the value is; -1 for the whole value.
+        """
         node = self._values.get(key) or self._keys.get(key) or self._node
+        if item >= 0 and isinstance(node, SequenceNode) and item < len(node.value):
+            node = node.value[item]
         return errors.new(kind, f"{_place(self._path, node)}: {message}", workaround=workaround)
 
     def text(self, key: str, default: str = "") -> str:

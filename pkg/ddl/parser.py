@@ -76,9 +76,9 @@ def _statement(cursor: Cursor) -> Statement:
     if cursor.at_any("XA"):
         raise errors.new(
             "SyncerUnsupportedStmt",
-            f"XA transactions are not supported: {shorten(cursor.sql)}",
-            workaround="Let the applications on the upstream use ordinary transactions, and copy the tables of this "
-            "one again.",
+            f"the rows of this XA transaction stand in the binlog before the task's start: {shorten(cursor.sql)}",
+            workaround="Copy the tables of this transaction again, when XA RECOVER on the upstream lists none that is "
+            "prepared.",
         )
     raise cursor.error("an unknown statement")
 

@@ -19,6 +19,7 @@ from pymysql.constants import CLIENT
 from pkg import errors
 from pkg.config.model import DBConfig, SecurityConfig
 from pkg.errors import DMError
+from pkg.mysql.bulk import BulkConnection
 
 Scope = Literal["upstream", "downstream"]
 
@@ -135,18 +136,19 @@ def connect(
     database: str | None = None,
     cursorclass: type[Any] = pymysql.cursors.Cursor,
     local_data: bool = False,
+    bulk: bool = False,
 ) -> Connection[Any]:
     """Opens a connection and sets its session variables (``session`` over those of ``cfg``).
 
     ``local_data`` tells the server that LOAD DATA LOCAL may be used. The driver still opens no file for a server that
-    asks for one: who runs such a statement sends the data itself.
+    asks for one: who runs such a statement sends the data itself. ``bulk`` allows :mod:`pkg.mysql.bulk`.
 
     Raises DMError 10001 when the server refuses or is not reachable (retryable when it may come back),
     11112 for unusable TLS files.
     """
     host = cfg.host.strip("[]")  # an IPv6 literal may be written with brackets
     try:
-        conn: Connection[Any] = pymysql.connect(
+        conn: Connection[Any] = (BulkConnection if bulk else Connection)(
             host=host,
             port=cfg.port,
             user=cfg.user,

@@ -107,6 +107,20 @@ def list_tables(conn: Connection[Any], schema: str) -> list[str]:
     return sorted(str(row[0]) for row in rows)
 
 
+#: Objects that hold data but can't be migrated, by the server's name for their kind. Views hold none.
+NOT_MIGRATED = {"SYSTEM VERSIONED": "system-versioned table", "SEQUENCE": "sequence"}
+
+
+def list_other_objects(conn: Connection[Any]) -> list[tuple[str, str, str]]:
+    """What stands beside base tables: schema, name, and kind as the server calls it (VIEW, SEQUENCE, …), sorted."""
+    rows = query(
+        conn,
+        "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_TYPE <> 'BASE TABLE'",
+    )
+    found = [(str(schema), str(name), str(kind)) for schema, name, kind in rows]
+    return sorted(each for each in found if each[0].lower() not in SYSTEM_SCHEMAS)
+
+
 def fetch_table_info(conn: Connection[Any], schema: str, table: str) -> TableInfo | None:
     """The structure of a base table as the server has it now; None when there is no such table."""
     found = _structures(conn, schema, table)

@@ -12,6 +12,7 @@ typedef struct {
     uint8_t kinds[STATE_COUNT];
     int wrap;
     long long most_bytes[KINDS], most_rows[KINDS];
+    unsigned source; /* number of the upstream table */
 } Rule;
 
 /* The entries of one plan in one target table. */
@@ -28,13 +29,26 @@ typedef struct {
     Map part_numbers;
     uint32_t *order; /* entry numbers, those of one part together */
     uint64_t changes;
-    PyObject *rows, *groups;
+    PyObject *rows, *groups, *rules;
 } Combine;
 
 static int torn_block(const char *what)
 {
     PyErr_Format(PyExc_ValueError, "torn block: %s", what);
     return -1;
+}
+
+static int rule_from(PyObject *rules, uint32_t plan, Rule *rule);
+
+/* Whether two plans are of one upstream table; -1 for an error. */
+static int same_source(const Combine *self, uint32_t plan, uint32_t other)
+{
+    Rule one, two;
+    if (plan == other)
+        return 1;
+    if (rule_from(self->rules, plan, &one) < 0 || rule_from(self->rules, other, &two) < 0)
+        return -1;
+    return one.source == two.source;
 }
 
 static int merge_state(Combine *self, uint32_t target, uint32_t plan, uint8_t state, Span key, Span values)
@@ -53,10 +67,13 @@ static int merge_state(Combine *self, uint32_t target, uint32_t plan, uint8_t st
         return 0;
     }
     Entry *entry = &states->entries[states->places[place] - 1];
-    for (int i = 0; i < 2 && fold_replay[state][i] >= 0; i++)
-        if (entry_step(states, entry, NULL, fold_replay[state][i], plan, values) < 0)
-            return -1;
-    return 0;
+    int same = same_source(self, plan, entry->plan), other = state & MIXED ? SOME_SOURCE : OTHER_SOURCE;
+    if (same < 0)
+        return -1;
+    const int8_t *ops = fold_replay[state & ~MIXED];
+    if (entry_step(states, entry, NULL, ops[0], plan, same ? SAME_SOURCE : other, values) < 0)
+        return -1;
+    return ops[1] < 0 ? 0 : entry_step(states, entry, NULL, ops[1], plan, SAME_SOURCE, values);
 }
 
 static int merge_states(Combine *self, uint32_t target, uint32_t count, const uint8_t **at, const uint8_t *end)
@@ -65,11 +82,11 @@ static int merge_states(Combine *self, uint32_t target, uint32_t count, const ui
     for (uint32_t i = 0; i < count; i++) {
         if (end - p < STATE_SIZE)
             return torn_block("half a state");
-        uint32_t plan = (uint32_t)little_endian(p, 4), key = (uint32_t)little_endian(p + 9, 4);
-        uint32_t values = (uint32_t)little_endian(p + 13, 4);
+        uint32_t plan = get32(p), key = get32(p + 9);
+        uint32_t values = get32(p + 13);
         uint8_t state = p[4];
         p += STATE_SIZE;
-        if (state >= STATE_COUNT || (uint64_t)(end - p) < (uint64_t)key + values)
+        if ((state & ~MIXED) >= STATE_COUNT || (uint64_t)(end - p) < (uint64_t)key + values)
             return torn_block("a state that is none, or beyond the end");
         if (merge_state(self, target, plan, state, (Span){(size_t)p, key}, (Span){(size_t)(p + key), values}) < 0)
             return -1;
@@ -85,7 +102,7 @@ static int skip_rows(uint32_t count, const uint8_t **at, const uint8_t *end)
     for (uint32_t i = 0; i < count; i++) {
         if (end - p < ROW_SIZE)
             return torn_block("half a row");
-        size_t size = little_endian(p + 17, 4);
+        size_t size = get32(p + 17);
         p += ROW_SIZE;
         if ((size_t)(end - p) < size)
             return torn_block("a row beyond the end");
@@ -104,12 +121,12 @@ static int merge_block(Combine *self, Py_ssize_t number, PyObject *block)
     const uint8_t *start = (const uint8_t *)PyBytes_AS_STRING(block), *p = start, *end = p + PyBytes_GET_SIZE(block);
     if (end - p < 4)
         return torn_block("no header");
-    self->changes += little_endian(p, 4);
+    self->changes += get32(p);
     p += 4;
     while (p < end) {
         if (end - p < SECTION_SIZE)
             return torn_block("half a section's head");
-        uint32_t target = (uint32_t)little_endian(p, 4), count = (uint32_t)little_endian(p + 5, 4);
+        uint32_t target = get32(p), count = get32(p + 5);
         uint8_t kind = p[4];
         p += SECTION_SIZE;
         if (kind == 0) {
@@ -143,8 +160,9 @@ static int rule_from(PyObject *rules, uint32_t plan, Rule *rule)
         PyErr_SetString(PyExc_TypeError, "a rule is a tuple");
         return -1;
     }
-    if (!PyArg_ParseTuple(found, "Sp(LLL)(LLL)", &kinds, &rule->wrap, &rule->most_bytes[0], &rule->most_bytes[1],
-                          &rule->most_bytes[2], &rule->most_rows[0], &rule->most_rows[1], &rule->most_rows[2]))
+    if (!PyArg_ParseTuple(found, "Sp(LLL)(LLL)I", &kinds, &rule->wrap, &rule->most_bytes[0], &rule->most_bytes[1],
+                          &rule->most_bytes[2], &rule->most_rows[0], &rule->most_rows[1], &rule->most_rows[2],
+                          &rule->source))
         return -1;
     if (PyBytes_GET_SIZE(kinds) != STATE_COUNT) {
         PyErr_SetString(PyExc_ValueError, "a rule has one byte a state");
@@ -283,7 +301,7 @@ static int add_group(Combine *self, const Part *part, int kind, size_t from, siz
     int wrap = kind == 0 && part->rule.wrap;
     for (size_t i = from; i < to; i++) {
         const Entry *entry = &self->states.entries[self->order[i]];
-        if (!(part->rule.kinds[entry->state] >> kind & 1))
+        if (!(part->rule.kinds[entry->state & ~MIXED] >> kind & 1))
             continue;
         Span row = kind == 0 ? entry->key : entry->values;
         if (cut > first)
@@ -312,7 +330,7 @@ static int cut_groups(Combine *self, const Part *part, int kind)
     int64_t size = 0;
     for (size_t i = from; i < end; i++) {
         const Entry *entry = &self->states.entries[self->order[i]];
-        if (!(rule->kinds[entry->state] >> kind & 1))
+        if (!(rule->kinds[entry->state & ~MIXED] >> kind & 1))
             continue;
         int64_t more = (int64_t)(kind == 0 ? entry->key.size : entry->values.size) + around;
         if (count && (size + more > rule->most_bytes[kind] || (long long)count >= rule->most_rows[kind])) {
@@ -348,7 +366,7 @@ static PyObject *rows_combine(PyObject *Py_UNUSED(module), PyObject *args)
     int safe;
     if (!PyArg_ParseTuple(args, "O!O!p", &PyTuple_Type, &blocks, &PyDict_Type, &rules, &safe))
         return NULL;
-    Combine self = {.rows = PyList_New(0), .groups = PyList_New(0)};
+    Combine self = {.rows = PyList_New(0), .groups = PyList_New(0), .rules = rules};
     int done = self.rows && self.groups ? states_start(&self.states, safe) : -1;
     for (Py_ssize_t i = 0; done == 0 && i < PyTuple_GET_SIZE(blocks); i++)
         done = merge_block(&self, i, PyTuple_GET_ITEM(blocks, i));

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "bytes.h"
+
 static uint32_t crc32_table[8][256];
 
 /* Call once when the module is made. */

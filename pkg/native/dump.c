@@ -9,17 +9,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "buffer.h"
+
 #define FULL_PACKET 0xFFFFFFu
 /* Larger error packets are none: the server's messages have at most 512 characters. */
 #define MAX_ERROR 65536u
 /* What a value may add besides its bytes, each at most twice: separators, quotes, `_utf8mb4 x''`. */
 #define VALUE_EXTRA 32
 #define BLOCK 32
-
-typedef struct {
-    unsigned char *data;
-    size_t size, room;
-} Buffer;
 
 typedef struct {
     PyObject_HEAD
@@ -51,49 +48,12 @@ typedef struct {
     PyObject *pieces;
 } Statements;
 
-static const char HEX[] = "0123456789abcdef";
 /* 0: as it is; otherwise what follows the backslash. */
 static unsigned char escapes[256];
-
-static int reserve(Buffer *buffer, size_t more)
-{
-    if (buffer->room - buffer->size >= more)
-        return 0;
-    if (more > (size_t)PY_SSIZE_T_MAX - buffer->size) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    size_t room = buffer->room ? buffer->room : 4096;
-    while (room - buffer->size < more)
-        room += room / 2;
-    unsigned char *data = PyMem_Realloc(buffer->data, room);
-    if (data == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    buffer->data = data;
-    buffer->room = room;
-    return 0;
-}
-
-static inline void put(Buffer *buffer, const void *data, size_t size)
-{
-    memcpy(buffer->data + buffer->size, data, size);
-    buffer->size += size;
-}
 
 static inline void put_byte(Buffer *buffer, unsigned char byte)
 {
     buffer->data[buffer->size++] = byte;
-}
-
-static int append(Buffer *buffer, const void *data, size_t size)
-{
-    if (reserve(buffer, size) < 0)
-        return -1;
-    if (size)
-        put(buffer, data, size);
-    return 0;
 }
 
 static int malformed(Statements *self, const char *why)
@@ -105,14 +65,9 @@ static int malformed(Statements *self, const char *why)
 
 /* Values to literals. The caller has reserved 2 * size + VALUE_EXTRA bytes. */
 
-static void put_hex(Buffer *out, const unsigned char *p, size_t size)
+static void append_hex(Buffer *out, const unsigned char *p, size_t size)
 {
-    unsigned char *to = out->data + out->size;
-    for (size_t i = 0; i < size; i++) {
-        *to++ = HEX[p[i] >> 4];
-        *to++ = HEX[p[i] & 15];
-    }
-    out->size += 2 * size;
+    out->size = (size_t)(put_hex(out->data + out->size, p, size) - out->data);
 }
 
 static inline int has_special(const unsigned char *p)
@@ -149,7 +104,7 @@ static void put_plain_text(Buffer *out, const unsigned char *p, size_t size)
     for (size_t i = 0; i < size; i++)
         if (escapes[p[i]] && p[i] != '\'') {
             put(out, "_utf8mb4 x'", 11);
-            put_hex(out, p, size);
+            append_hex(out, p, size);
             put_byte(out, '\'');
             return;
         }
@@ -177,7 +132,7 @@ static inline void put_literal(Statements *self, unsigned char kind, const unsig
     if (kind == 't')
         put_escaped(&self->out, p, size);
     else if (kind == 'x')
-        put_hex(&self->out, p, size);
+        append_hex(&self->out, p, size);
     else {
         if (kind == 'f' && size > 0 && memchr(p, 'e', size) != NULL)
             self->exponent = 1;
@@ -239,7 +194,7 @@ static int cut_before_row(Statements *self)
 
 static int begin_row(Statements *self)
 {
-    if (reserve(&self->out, VALUE_EXTRA) < 0)
+    if (buffer_reserve(&self->out, VALUE_EXTRA) < 0)
         return -1;
     if (self->pending)
         put(&self->out, ",\n", 2);
@@ -253,7 +208,7 @@ static int end_row(Statements *self)
 {
     if (self->in_value || self->prefix_size || self->column != self->width)
         return malformed(self, "the row ends within a value, or has other columns than the result set");
-    if (reserve(&self->out, VALUE_EXTRA) < 0)
+    if (buffer_reserve(&self->out, VALUE_EXTRA) < 0)
         return -1;
     put_byte(&self->out, ')');
     self->in_row = 0;
@@ -294,14 +249,12 @@ static int begin_value(Statements *self)
 
 static int end_held(Statements *self)
 {
-    if (reserve(&self->out, 2 * self->hold.size + VALUE_EXTRA) < 0)
+    if (buffer_reserve(&self->out, 2 * self->hold.size + VALUE_EXTRA) < 0)
         return -1;
     put_plain_text(&self->out, self->hold.data, self->hold.size);
     self->hold.size = 0;
-    if (self->hold.room > self->limit) {
-        PyMem_Free(self->hold.data);
-        memset(&self->hold, 0, sizeof self->hold);
-    }
+    if (self->hold.room > self->limit)
+        buffer_free(&self->hold);
     return 0;
 }
 
@@ -316,7 +269,7 @@ static int take_value(Statements *self, const unsigned char *p, size_t size)
         if (self->value_left == 0 && end_held(self) < 0)
             return -1;
     } else {
-        if (reserve(&self->out, 2 * size + VALUE_EXTRA) < 0)
+        if (buffer_reserve(&self->out, 2 * size + VALUE_EXTRA) < 0)
             return -1;
         put_literal(self, kind, p, size);
         if (self->value_left == 0)
@@ -333,7 +286,7 @@ static int take_value(Statements *self, const unsigned char *p, size_t size)
 static inline Py_ssize_t start_value(Statements *self, uint64_t length, const unsigned char *p, size_t there)
 {
     size_t size = length < there ? (size_t)length : there;
-    if (reserve(&self->out, 2 * size + VALUE_EXTRA) < 0 || begin_value(self) < 0)
+    if (buffer_reserve(&self->out, 2 * size + VALUE_EXTRA) < 0 || begin_value(self) < 0)
         return -1;
     unsigned char kind = self->kinds[self->column];
     if (size == length) {
@@ -376,7 +329,7 @@ static int take_payload(Statements *self, const unsigned char *p, size_t size, s
         if (!self->prefix_size && *p < 251)
             length = *p++;
         else if (!self->prefix_size && *p == 251) {
-            if (reserve(&self->out, VALUE_EXTRA) < 0 || begin_value(self) < 0)
+            if (buffer_reserve(&self->out, VALUE_EXTRA) < 0 || begin_value(self) < 0)
                 return -1;
             put(&self->out, "NULL", 4);
             self->column++;
@@ -575,9 +528,9 @@ static void statements_dealloc(Statements *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyMem_Free(self->kinds);
-    PyMem_Free(self->head.data);
-    PyMem_Free(self->out.data);
-    PyMem_Free(self->hold.data);
+    buffer_free(&self->head);
+    buffer_free(&self->out);
+    buffer_free(&self->hold);
     Py_XDECREF(self->pieces);
     type->tp_free((PyObject *)self);
     Py_DECREF(type);

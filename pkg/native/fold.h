@@ -2,10 +2,18 @@
 #ifndef DM_FOLD_H
 #define DM_FOLD_H
 
-#include "buffer.h"
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "map.h"
 
 enum { INSERT, UPDATE, DELETE };
 enum { INSERTED, UPDATED, DELETED, REPLACED, GONE, STATE_COUNT };
+/* Added to a state when the key's changes came from several upstream tables. */
+enum { MIXED = 8 };
+/* Whose row a change is about, seen from the change before: the same upstream table's, another's, or not known. */
+enum { SAME_SOURCE, OTHER_SOURCE, SOME_SOURCE };
 
 /* [state * 3 + operation]; -1 for a change that no upstream can have made. */
 static const int8_t fold_strict[] = {-1, INSERTED, GONE, -1, UPDATED, DELETED, REPLACED, -1, -1, -1, REPLACED, DELETED,
@@ -140,18 +148,24 @@ static Entry *states_add(States *states, size_t place, uint32_t hash, uint32_t t
 static PyObject *impossible_error;
 
 /* One more change to a key that has a state. */
-static int entry_step(const States *states, Entry *entry, const unsigned char *base, int op, uint32_t plan, Span values)
+static int entry_step(const States *states, Entry *entry, const unsigned char *base, int op, uint32_t plan, int source,
+                      Span values)
 {
-    int state = states->table[entry->state * 3 + op];
+    int before = entry->state & ~MIXED, mixed = entry->state & MIXED, state = states->table[before * 3 + op];
+    if (source != SAME_SOURCE && states->table == fold_strict) {
+        if (source == OTHER_SOURCE && op != INSERT && before != DELETED && before != GONE)
+            state = -1;
+        mixed = MIXED;
+    }
     if (state < 0) {
-        PyObject *args = Py_BuildValue("(y#iiI)", (const char *)span_of(base, entry->key), (Py_ssize_t)entry->key.size,
-                                       (int)entry->state, op, (unsigned)plan);
+        PyObject *args = Py_BuildValue("(y#iiII)", (const char *)span_of(base, entry->key), (Py_ssize_t)entry->key.size,
+                                       before, op, (unsigned)plan, (unsigned)entry->plan);
         if (args != NULL)
             PyErr_SetObject(impossible_error, args);
         Py_XDECREF(args);
         return -1;
     }
-    entry->state = (uint8_t)state;
+    entry->state = (uint8_t)(state | mixed);
     entry->plan = plan;
     entry->values = values;
     return 0;

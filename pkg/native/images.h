@@ -201,7 +201,7 @@ static int read_rows(const Readers *self, const uint8_t **p, const uint8_t *end,
         Py_XDECREF(result);
     }
     PyMem_Free(values);
-    PyMem_Free(buffer.data);
+    buffer_free(&buffer);
     return done;
 }
 
@@ -283,7 +283,8 @@ static int column_from(Column *column, PyObject *program)
     }
     if (op >= OP_TEXT)
         fits = fits && prefix >= 1 && a <= 0xFFFF;
-    if (op == OP_CALL && prefix == 0)
+    /* What Python's render gets, for any op. */
+    if (prefix == 0)
         fits = fits && (raw == 's' || (raw == 'f' && size == 4) || (raw == 'd' && size == 8) ||
                         ((raw == 'i' || raw == 'u') && size >= 1 && size <= 8));
     if (prefix)

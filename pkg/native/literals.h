@@ -95,22 +95,6 @@ static inline unsigned char *put_two(unsigned char *out, uint64_t value)
     return out + 2;
 }
 
-static inline uint64_t little_endian(const uint8_t *p, size_t size)
-{
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; i++)
-        value |= (uint64_t)p[i] << (8 * i);
-    return value;
-}
-
-static inline uint64_t big_endian(const uint8_t *p, size_t size)
-{
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; i++)
-        value = value << 8 | p[i];
-    return value;
-}
-
 static inline int64_t sign_extended(uint64_t value, size_t size)
 {
     unsigned shift = 64 - 8 * (unsigned)size;
@@ -118,15 +102,6 @@ static inline int64_t sign_extended(uint64_t value, size_t size)
 }
 
 static const uint64_t powers_of_ten[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000};
-
-static int append(Buffer *out, const void *data, size_t size)
-{
-    if (buffer_reserve(out, size) < 0)
-        return -1;
-    memcpy(out->data + out->size, data, size);
-    out->size += size;
-    return 0;
-}
 
 static int append_bytes(Buffer *out, PyObject *bytes)
 {
@@ -198,8 +173,8 @@ static inline int needs_escape(const uint8_t *p, size_t size)
 
 static int append_text(const Value *value, Buffer *out)
 {
-    if (value->size > PY_SSIZE_T_MAX / 4 || buffer_reserve(out, 2 * value->size + 2) < 0)
-        return PyErr_Occurred() ? -1 : (PyErr_NoMemory(), -1);
+    if (buffer_reserve(out, 2 * value->size + 2) < 0)
+        return -1;
     unsigned char *p = out->data + out->size;
     *p++ = '\'';
     if (!needs_escape(value->data, value->size)) {
@@ -220,18 +195,14 @@ static int append_text(const Value *value, Buffer *out)
 
 static int append_hex(PyObject *head, const Value *value, size_t length, Buffer *out)
 {
-    static const char hex[] = "0123456789abcdef";
     size_t whole = value->size > length ? value->size : length;
     size_t head_size = (size_t)PyBytes_GET_SIZE(head);
-    if (whole > PY_SSIZE_T_MAX / 4 || buffer_reserve(out, head_size + 2 * whole + 1) < 0)
-        return PyErr_Occurred() ? -1 : (PyErr_NoMemory(), -1);
+    if (buffer_reserve(out, head_size + 2 * whole + 1) < 0)
+        return -1;
     unsigned char *p = out->data + out->size;
     memcpy(p, PyBytes_AS_STRING(head), head_size);
     p += head_size;
-    for (size_t i = 0; i < value->size; i++) {
-        *p++ = (unsigned char)hex[value->data[i] >> 4];
-        *p++ = (unsigned char)hex[value->data[i] & 15];
-    }
+    p = put_hex(p, value->data, value->size);
     memset(p, '0', 2 * (whole - value->size));
     p += 2 * (whole - value->size);
     *p++ = '\'';

@@ -32,7 +32,7 @@ static void canon_free(PyObject *object)
 {
     Canon *self = (Canon *)object;
     PyMem_Free(self->ends);
-    PyMem_Free(self->weights);
+    PyMem_RawFree(self->weights);
     Py_XDECREF(self->far);
     Py_XDECREF(self->call);
     Py_TYPE(object)->tp_free(object);
@@ -51,7 +51,7 @@ static int canon_weights(Canon *self, PyObject *weights)
     for (size_t i = 0; i < self->points; i++) {
         PyObject *weight = PyTuple_GET_ITEM(weights, (Py_ssize_t)i);
         if (!PyBytes_Check(weight) || PyBytes_GET_SIZE(weight) > 0xFF || append_bytes(&flat, weight) < 0) {
-            PyMem_Free(flat.data);
+            buffer_free(&flat);
             if (!PyErr_Occurred())
                 PyErr_SetString(PyExc_ValueError, "a weight is a few bytes");
             return -1;
@@ -201,7 +201,7 @@ static int append_canon_text(const Canon *self, const uint8_t *literal, size_t s
         length = plain.size;
     }
     int done = append_folded(self, body, length, out);
-    PyMem_Free(plain.data);
+    buffer_free(&plain);
     return done > 0 ? append_canon_by_python(self, literal, size, out) : done;
 }
 

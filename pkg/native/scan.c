@@ -8,6 +8,7 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include "buffer.h"
 #include "crc32_fold.h"
 
 #define HEADER 19
@@ -19,16 +20,11 @@
 /* How many of the newest runs are looked at for one that the next GTID of a MySQL source continues. */
 #define NEAR_RUNS 8
 /* Beyond this an empty buffer is given back. */
-#define KEPT_CAPACITY (8u << 20)
+#define KEPT_ROOM (8u << 20)
 
 enum { ROTATE = 4, QUERY = 2, FORMAT = 15, XID = 16, TABLE_MAP = 19, ROWS_QUERY = 29, GTID = 33, ANONYMOUS = 34,
        ANNOTATE = 160, MARIADB_GTID = 162 };
 enum { STOPPED, CUT, CLOSE, NO_MEMORY };
-
-typedef struct {
-    unsigned char *at;
-    size_t size, capacity;
-} Buffer;
 
 /* A table id and the rest of its TABLE_MAP. */
 typedef struct {
@@ -62,54 +58,20 @@ typedef struct {
     int busy;
 } Tape;
 
-static uint32_t u32(const unsigned char *at)
-{
-    return at[0] | at[1] << 8 | at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
-static uint64_t u64(const unsigned char *at)
-{
-    return u32(at) | (uint64_t)u32(at + 4) << 32;
-}
-
-static void put32(unsigned char *at, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        at[i] = (unsigned char)(value >> 8 * i);
-}
-
 static uint64_t table_id(const unsigned char *at)
 {
-    return u32(at) | (uint64_t)at[4] << 32 | (uint64_t)at[5] << 40;
+    return get32(at) | (uint64_t)at[4] << 32 | (uint64_t)at[5] << 40;
 }
 
-/* -- buffers (without Python's allocator: they grow while the GIL is released) ------------------------------------ */
-
-static int reserve(Buffer *buffer, size_t more)
-{
-    size_t needed = buffer->size + more, capacity = buffer->capacity ? buffer->capacity : 65536;
-    unsigned char *at;
-    if (needed <= buffer->capacity)
-        return 1;
-    while (capacity < needed)
-        capacity *= 2;
-    at = PyMem_RawRealloc(buffer->at, capacity);
-    if (at == NULL)
-        return 0;
-    buffer->at = at;
-    buffer->capacity = capacity;
-    return 1;
-}
+/* -- the buffers ------------------------------------------------------------------------------------------------- */
 
 static void drop_front(Buffer *buffer, size_t size)
 {
     buffer->size -= size;
     if (buffer->size)
-        memmove(buffer->at, buffer->at + size, buffer->size);
-    else if (buffer->capacity > KEPT_CAPACITY) {
-        PyMem_RawFree(buffer->at);
-        memset(buffer, 0, sizeof *buffer);
-    }
+        memmove(buffer->data, buffer->data + size, buffer->size);
+    else if (buffer->room > KEPT_ROOM)
+        buffer_free(buffer);
 }
 
 static size_t event_count(const Tape *tape)
@@ -122,18 +84,17 @@ static size_t bytes_of(const Tape *tape, size_t count)
 {
     size_t size = 0;
     for (size_t i = 0; i < count; i++)
-        size += u32(tape->index.at + RECORD * i + 4);
+        size += get32(tape->index.data + RECORD * i + 4);
     return size;
 }
 
-static int append(Tape *tape, uint32_t number, const unsigned char *event, size_t size, uint32_t timestamp)
+static int append_event(Tape *tape, uint32_t number, const unsigned char *event, size_t size, uint32_t timestamp)
 {
     unsigned char *record;
-    if (!reserve(&tape->data, size) || !reserve(&tape->index, RECORD))
+    if (buffer_extend(&tape->data, size) < 0 || buffer_extend(&tape->index, RECORD) < 0)
         return 0;
-    memcpy(tape->data.at + tape->data.size, event, size);
-    tape->data.size += size;
-    record = tape->index.at + tape->index.size;
+    put(&tape->data, event, size);
+    record = tape->index.data + tape->index.size;
     put32(record, number);
     put32(record + 4, (uint32_t)size);
     put32(record + 8, (uint32_t)tape->offset);
@@ -269,14 +230,14 @@ static int take_gtid(Tape *tape, unsigned kind, const unsigned char *event, size
         memcpy(gtid->source, event + HEADER + 8, 4);
         memcpy(gtid->source + 4, event + 5, 4);
         gtid->size = 8;
-        gtid->first = gtid->last = u64(event + HEADER);
+        gtid->first = gtid->last = get64(event + HEADER);
         tape->is_void = 0;
     } else if (kind == GTID) {
         if (size < HEADER + 25)
             return 0;
         memcpy(gtid->source, event + HEADER + 1, 16);
         gtid->size = 16;
-        gtid->first = gtid->last = u64(event + HEADER + 17);
+        gtid->first = gtid->last = get64(event + HEADER + 17);
     } else
         gtid->size = 0;
     tape->inside = 1;
@@ -299,7 +260,7 @@ static int is_full(const Tape *tape, const Rules *rules)
 /* One whole event, without checksum. -1: not taken, for it is not ordinary. */
 static int take(Tape *tape, const Rules *rules, const unsigned char *event, size_t size)
 {
-    uint32_t timestamp = u32(event), whole = u32(event + 9), log_pos = u32(event + 13);
+    uint32_t timestamp = get32(event), whole = get32(event + 9), log_pos = get32(event + 13);
     unsigned kind = event[4];
     if (event[17] & 0x20 || !log_pos)
         return -1;
@@ -311,12 +272,12 @@ static int take(Tape *tape, const Rules *rules, const unsigned char *event, size
         if (table == NULL && tape->rows >= tape->skip && table_id(event + HEADER) != 0xFFFFFF)
             return -1;
         /* Before anything moves: a failure must leave the tape as it was. */
-        if (!reserve(&tape->data, size) || !reserve(&tape->index, RECORD))
+        if (buffer_extend(&tape->data, size) < 0 || buffer_extend(&tape->index, RECORD) < 0)
             return NO_MEMORY;
         move(tape, timestamp, whole, log_pos);
         if (++tape->rows <= tape->skip || table == NULL || table->number == FILTERED)
             return STOPPED;
-        append(tape, (uint32_t)table->number, event, size, timestamp);
+        append_event(tape, (uint32_t)table->number, event, size, timestamp);
         return is_full(tape, rules) ? CUT : STOPPED;
     }
     switch (kind) {
@@ -366,12 +327,12 @@ static int scan(Tape *tape, const Rules *rules, const unsigned char *bytes, size
     size_t lead = rules->packets ? 5 : 0;
     while (stop - *pos >= lead + HEADER) {
         const unsigned char *at = bytes + *pos, *event = at + lead;
-        uint32_t size = u32(event + 9);
+        uint32_t size = get32(event + 9);
         int done;
         if (size < HEADER + 4 || size > stop - *pos - lead || event[4] == ROTATE || event[4] == FORMAT)
             break;
         /* The packet is one byte longer than its event, unless it is the first piece of a big one. */
-        if (rules->packets && (size >= 0xFFFFFE || (u32(at) & 0xFFFFFF) != size + 1 || at[4]))
+        if (rules->packets && (size >= 0xFFFFFE || (get32(at) & 0xFFFFFF) != size + 1 || at[4]))
             break;
         if (rules->checksummed && crc32_long(0, event, size) != CRC_RESIDUE)
             break;
@@ -385,6 +346,14 @@ static int scan(Tape *tape, const Rules *rules, const unsigned char *bytes, size
     return STOPPED;
 }
 
+/* The buffers may move during a scan of another thread. */
+static int is_free(const Tape *tape)
+{
+    if (tape->busy)
+        PyErr_SetString(PyExc_RuntimeError, "the tape is being filled by another thread");
+    return !tape->busy;
+}
+
 static PyObject *Tape_scan(Tape *tape, PyObject *args)
 {
     Py_buffer bytes;
@@ -395,9 +364,10 @@ static PyObject *Tape_scan(Tape *tape, PyObject *args)
     if (!PyArg_ParseTuple(args, "y*nppnn:scan", &bytes, &pos, &rules.packets, &rules.checksummed, &batch_bytes,
                           &batch_events))
         return NULL;
-    if (pos < 0 || pos > bytes.len || batch_bytes < 0 || batch_events < 0) {
-        PyBuffer_Release(&bytes);
+    if (is_free(tape) && (pos < 0 || pos > bytes.len || batch_bytes < 0 || batch_events < 0))
         PyErr_SetString(PyExc_ValueError, "scan: a position or limit is out of range");
+    if (PyErr_Occurred()) {
+        PyBuffer_Release(&bytes);
         return NULL;
     }
     rules.batch_bytes = (size_t)batch_bytes;
@@ -416,14 +386,6 @@ static PyObject *Tape_scan(Tape *tape, PyObject *args)
 
 /* -- what Python calls ------------------------------------------------------------------------------------------- */
 
-/* The buffers may move during a scan of another thread. */
-static int is_free(const Tape *tape)
-{
-    if (tape->busy)
-        PyErr_SetString(PyExc_RuntimeError, "the tape is being filled by another thread");
-    return !tape->busy;
-}
-
 static PyObject *Tape_append(Tape *tape, PyObject *args)
 {
     unsigned int number, timestamp;
@@ -431,11 +393,13 @@ static PyObject *Tape_append(Tape *tape, PyObject *args)
     int done;
     if (!PyArg_ParseTuple(args, "Iy*I:append", &number, &event, &timestamp))
         return NULL;
-    if (!is_free(tape)) {
+    if (is_free(tape) && (size_t)event.len > UINT32_MAX)
+        PyErr_SetString(PyExc_OverflowError, "append: an event of 4 GiB or more");
+    if (PyErr_Occurred()) {
         PyBuffer_Release(&event);
         return NULL;
     }
-    done = append(tape, number, event.buf, (size_t)event.len, timestamp);
+    done = append_event(tape, number, event.buf, (size_t)event.len, timestamp);
     PyBuffer_Release(&event);
     if (!done)
         return PyErr_NoMemory();
@@ -461,9 +425,10 @@ static PyObject *Tape_begin_gtid(Tape *tape, PyObject *args)
     unsigned long long number;
     if (!PyArg_ParseTuple(args, "y*K:begin_gtid", &source, &number))
         return NULL;
-    if (source.len != 0 && source.len != 8 && source.len != 16) {
-        PyBuffer_Release(&source);
+    if (is_free(tape) && source.len != 0 && source.len != 8 && source.len != 16)
         PyErr_SetString(PyExc_ValueError, "begin_gtid: a source has 0, 8 or 16 bytes");
+    if (PyErr_Occurred()) {
+        PyBuffer_Release(&source);
         return NULL;
     }
     memcpy(tape->gtid.source, source.buf, (size_t)source.len);
@@ -607,7 +572,7 @@ static PyObject *Tape_numbers(Tape *tape, PyObject *value)
     if (count < 0 || (found = PySet_New(NULL)) == NULL)
         return NULL;
     for (Py_ssize_t i = 0; i < count; i++) {
-        uint32_t number = u32(tape->index.at + RECORD * i);
+        uint32_t number = get32(tape->index.data + RECORD * i);
         PyObject *item;
         if ((int64_t)number == last)
             continue;
@@ -625,8 +590,8 @@ static PyObject *Tape_numbers(Tape *tape, PyObject *value)
 
 static int add_slice(PyObject *found, const Tape *tape, size_t first, size_t after, size_t from, size_t to)
 {
-    PyObject *part = Py_BuildValue("(ny#y#)", (Py_ssize_t)first, tape->data.at + from, (Py_ssize_t)(to - from),
-                                   tape->index.at + RECORD * first, (Py_ssize_t)(RECORD * (after - first)));
+    PyObject *part = Py_BuildValue("(ny#y#)", (Py_ssize_t)first, tape->data.data + from, (Py_ssize_t)(to - from),
+                                   tape->index.data + RECORD * first, (Py_ssize_t)(RECORD * (after - first)));
     int done = part != NULL && PyList_Append(found, part) == 0;
     Py_XDECREF(part);
     return done;
@@ -644,8 +609,12 @@ static PyObject *Tape_slices(Tape *tape, PyObject *args)
         return NULL;
     for (size_t at = 0; at < (size_t)count; at++) {
         int starts = at > first && to - from >= (size_t)slice_bytes;
-        while (edge < PyList_GET_SIZE(edges) && PyLong_AsSsize_t(PyList_GET_ITEM(edges, edge)) <= (Py_ssize_t)at) {
-            edge++;
+        for (; edge < PyList_GET_SIZE(edges); edge++) {
+            Py_ssize_t place = PyLong_AsSsize_t(PyList_GET_ITEM(edges, edge));
+            if (place < 0 && PyErr_Occurred())
+                goto failed;
+            if (place > (Py_ssize_t)at)
+                break;
             starts = at > first;
         }
         if (starts) {
@@ -654,9 +623,9 @@ static PyObject *Tape_slices(Tape *tape, PyObject *args)
             first = at;
             from = to;
         }
-        to += u32(tape->index.at + RECORD * at + 4);
+        to += get32(tape->index.data + RECORD * at + 4);
     }
-    if (!PyErr_Occurred() && (count == 0 || add_slice(found, tape, first, (size_t)count, from, to)))
+    if (count == 0 || add_slice(found, tape, first, (size_t)count, from, to))
         return found;
 failed:
     Py_DECREF(found);
@@ -693,8 +662,8 @@ static void Tape_dealloc(Tape *tape)
 {
     PyTypeObject *type = Py_TYPE(tape);
     clear_tables(tape);
-    PyMem_RawFree(tape->data.at);
-    PyMem_RawFree(tape->index.at);
+    buffer_free(&tape->data);
+    buffer_free(&tape->index);
     PyMem_RawFree(tape->runs);
     type->tp_free((PyObject *)tape);
     Py_DECREF(type);

@@ -12,7 +12,8 @@ typedef struct {
     Readers *readers;
     PyObject *prepare; /* (event) → (data, operation, start): for all that is not an ordinary event */
     Placement *placement;
-    uint32_t number, target;
+    uint32_t number, target, source;
+    int moved; /* an update changed a key */
 } Plan;
 
 typedef struct {
@@ -28,14 +29,6 @@ typedef struct {
 } Scatter;
 
 static PyObject *event_error;
-
-static void put32(unsigned char *out, uint32_t value)
-{
-    out[0] = (unsigned char)value;
-    out[1] = (unsigned char)(value >> 8);
-    out[2] = (unsigned char)(value >> 16);
-    out[3] = (unsigned char)(value >> 24);
-}
 
 /* -- events ---------------------------------------------------------------------------------------------------- */
 
@@ -101,7 +94,10 @@ static int fold_change(Scatter *self, const Plan *plan, int op, Span key, Span v
     size_t place = states_place(states, self->arena.data, hash, plan->target, key);
     if (states->places[place]) {
         self->arena.size = keep;
-        return entry_step(states, &states->entries[states->places[place] - 1], self->arena.data, op, plan->number, values);
+        Entry *known = &states->entries[states->places[place] - 1];
+        int other = known->plan != plan->number &&
+                    self->plans[map_find(&self->by_number, known->plan)].source != plan->source;
+        return entry_step(states, known, self->arena.data, op, plan->number, other ? OTHER_SOURCE : SAME_SOURCE, values);
     }
     Entry *entry = states_add(states, place, hash, plan->target, key);
     if (entry == NULL)
@@ -151,6 +147,7 @@ static int scatter_update(Scatter *self, const Plan *plan, const Value *before, 
     self->arena.size = start;
     if (same)
         return scatter_put(self, plan, UPDATE, after);
+    self->plans[plan - self->plans].moved = 1;
     return scatter_delete(self, plan, before) < 0 ? -1 : scatter_put(self, plan, INSERT, after);
 }
 
@@ -347,12 +344,12 @@ static int scatter_slice(Scatter *self, PyObject *data, PyObject *index)
         return -1;
     }
     for (size_t n = 0; n < count; n++, record += RECORD_SIZE) {
-        size_t size = little_endian(record + 4, 4);
+        size_t size = get32(record + 4);
         if (size > left) {
             PyErr_SetString(PyExc_ValueError, "the index of a slice goes beyond its data");
             return -1;
         }
-        int64_t plan = map_find(&self->by_number, little_endian(record, 4));
+        int64_t plan = map_find(&self->by_number, get32(record));
         if (plan >= 0 && scatter_event(self, &self->plans[plan], event, size) < 0) {
             raise_event_error(n);
             return -1;
@@ -391,7 +388,7 @@ typedef struct {
     unsigned char *out;
 } Section;
 
-static int by_size(const void *one, const void *other)
+static int ascending(const void *one, const void *other)
 {
     uint32_t a = *(const uint32_t *)one, b = *(const uint32_t *)other;
     return (a > b) - (a < b);
@@ -405,7 +402,7 @@ static uint32_t *sorted_targets(const Scatter *self, Map *ranks, size_t *count)
         return (uint32_t *)PyErr_NoMemory();
     for (size_t i = 0; i < self->plan_count; i++)
         targets[i] = self->plans[i].target;
-    qsort(targets, self->plan_count, sizeof *targets, by_size);
+    qsort(targets, self->plan_count, sizeof *targets, ascending);
     *count = 0;
     for (size_t i = 0; i < self->plan_count; i++) {
         if (*count && targets[*count - 1] == targets[i])
@@ -492,20 +489,33 @@ static PyObject *scatter_blocks(Scatter *self, uint32_t buckets)
     return blocks;
 }
 
+/* The numbers of the plans without ties whose updates changed keys. */
+static PyObject *moved_plans(const Scatter *self)
+{
+    PyObject *found = PyList_New(0);
+    for (size_t i = 0; found != NULL && i < self->plan_count; i++) {
+        PyObject *number = self->plans[i].moved ? PyLong_FromUnsignedLong(self->plans[i].number) : NULL;
+        if (self->plans[i].moved && (number == NULL || PyList_Append(found, number) < 0))
+            Py_CLEAR(found);
+        Py_XDECREF(number);
+    }
+    return found;
+}
+
 /* -- the call -------------------------------------------------------------------------------------------------- */
 
 static int plan_from(Plan *plan, PyObject *number, PyObject *spec)
 {
     unsigned long value = PyLong_AsUnsignedLong(number);
-    unsigned target;
+    unsigned target, source;
     if (PyErr_Occurred())
         return -1;
     if (value > UINT32_MAX || !PyTuple_Check(spec)) {
         PyErr_SetString(PyExc_ValueError, "a plan is a 32-bit number and a tuple");
         return -1;
     }
-    if (!PyArg_ParseTuple(spec, "O!OIO!", &readers_type, &plan->readers, &plan->prepare, &target, &placement_type,
-                          &plan->placement))
+    if (!PyArg_ParseTuple(spec, "O!OIIO!", &readers_type, &plan->readers, &plan->prepare, &target, &source,
+                          &placement_type, &plan->placement))
         return -1;
     if (plan->placement->widest > plan->readers->count) {
         PyErr_SetString(PyExc_ValueError, "a tie of columns that are not there");
@@ -513,6 +523,7 @@ static int plan_from(Plan *plan, PyObject *number, PyObject *spec)
     }
     plan->number = (uint32_t)value;
     plan->target = target;
+    plan->source = source;
     return 0;
 }
 
@@ -563,18 +574,21 @@ static PyObject *rows_scatter(PyObject *Py_UNUSED(module), PyObject *args)
     Scatter self;
     if (scatter_start(&self, plans, safe) == 0 && scatter_slice(&self, data, index) == 0)
         blocks = scatter_blocks(&self, buckets);
-    if (blocks != NULL)
-        result = Py_BuildValue("(KNy#)", (unsigned long long)self.changes, blocks, (const char *)self.pairs.data,
-                               (Py_ssize_t)self.pairs.size);
+    PyObject *moved = blocks ? moved_plans(&self) : NULL;
+    if (moved != NULL)
+        result = Py_BuildValue("(KOy#O)", (unsigned long long)self.changes, blocks, (const char *)self.pairs.data,
+                               (Py_ssize_t)self.pairs.size, moved);
+    Py_XDECREF(blocks);
+    Py_XDECREF(moved);
     map_free(&self.by_number);
     map_free(&self.pair_numbers);
-    PyMem_Free(self.pairs.data);
-    PyMem_Free(self.literal.data);
-    PyMem_Free(self.canonical.data);
+    buffer_free(&self.pairs);
+    buffer_free(&self.literal);
+    buffer_free(&self.canonical);
     states_free(&self.states);
     PyMem_Free(self.plans);
     PyMem_Free(self.values);
-    PyMem_Free(self.arena.data);
+    buffer_free(&self.arena);
     return result;
 }
 

@@ -5,6 +5,7 @@
 #define DM_SETTLE_H
 
 #include "combine.h"
+#include "map.h"
 
 /* Rows by number of appearance, with their parents. */
 typedef struct {
@@ -47,7 +48,7 @@ static void join_rows(const Forest *self, uint32_t one, uint32_t other)
 static int add_packed(Forest *self, const uint8_t *p, size_t count)
 {
     for (; count; count--, p += 8) {
-        uint32_t hash = (uint32_t)little_endian(p, 4), tie = (uint32_t)little_endian(p + 4, 4);
+        uint32_t hash = get32(p), tie = get32(p + 4);
         int64_t row = map_number(&self->rows, hash, self->count);
         if (row < 0)
             return -1;
@@ -105,8 +106,8 @@ static PyObject *rows_components(PyObject *Py_UNUSED(module), PyObject *args)
         found = forest_components(&forest);
     map_free(&forest.rows);
     map_free(&forest.ties);
-    PyMem_Free(forest.hashes.data);
-    PyMem_Free(forest.parents.data);
+    buffer_free(&forest.hashes);
+    buffer_free(&forest.parents);
     return found;
 }
 
@@ -131,7 +132,7 @@ static int add_record(Heap *heap, size_t section, const uint8_t *head, const uin
             return -1;
     }
     unsigned char *count = heap->bytes.data + heap->count;
-    put32(count, (uint32_t)little_endian(count, 4) + 1);
+    put32(count, get32(count) + 1);
     return append(&heap->bytes, record, size);
 }
 
@@ -151,8 +152,8 @@ static size_t record_size(int kind, const uint8_t *p, const uint8_t *end, uint32
     uint64_t size = kind == 0 ? STATE_SIZE : ROW_SIZE, left = (uint64_t)(end - p);
     if (left < size)
         return 0;
-    *row = (uint32_t)little_endian(p + (kind == 0 ? 5 : 13), 4);
-    size += kind == 0 ? little_endian(p + 9, 4) + little_endian(p + 13, 4) : little_endian(p + 17, 4);
+    *row = get32(p + (kind == 0 ? 5 : 13));
+    size += kind == 0 ? get32(p + 9) + get32(p + 13) : get32(p + 17);
     return size > left ? 0 : (size_t)size;
 }
 
@@ -163,7 +164,7 @@ static int settle_block(Heap *heaps, const uint8_t *p, const uint8_t *end, PyObj
         if (end - p < SECTION_SIZE || head[4] > 1)
             return torn_block("no head of a section");
         p += SECTION_SIZE;
-        for (uint32_t left = (uint32_t)little_endian(head + 5, 4); left; left--) {
+        for (uint32_t left = get32(head + 5); left; left--) {
             uint32_t row;
             size_t size = record_size(head[4], p, end, &row);
             if (size == 0)
@@ -214,7 +215,7 @@ static PyObject *rows_resettle(PyObject *Py_UNUSED(module), PyObject *args)
     if (settle_block(heaps, start + 4, start + PyBytes_GET_SIZE(block), moved, home, buckets) == 0)
         blocks = settled_blocks(heaps, buckets, (const char *)start);
     for (uint32_t bucket = 0; bucket < buckets; bucket++)
-        PyMem_Free(heaps[bucket].bytes.data);
+        buffer_free(&heaps[bucket].bytes);
     PyMem_Free(heaps);
     return blocks;
 }

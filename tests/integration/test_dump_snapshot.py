@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pymysql
@@ -16,7 +17,7 @@ from dm_worker.dumper import DumpUnit
 from dm_worker.dumper.metadata import dump_dir, read_dump_metadata, read_metadata
 from dm_worker.loader.progress import begin_load, remove_progress
 from dm_worker.spark import SparkEngine
-from pkg.config.model import DBConfig
+from pkg.config.model import BlockAllowList, DBConfig, TableName
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.full_copy import config, contents, dump, load
 
@@ -339,3 +340,21 @@ def test_two_sources_of_a_task_never_share_a_folder(
     dump(second, spark)
     load(second, spark)
     assert contents(target, "s.t") == [(1,)]
+
+
+def test_history_tables_and_sequences_are_not_left_out_without_a_word(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    mariadb_upstream.execute(
+        "CREATE DATABASE a",
+        "CREATE TABLE a.t (id INT PRIMARY KEY)",
+        "CREATE TABLE a.h (id INT PRIMARY KEY) WITH SYSTEM VERSIONING",
+        "CREATE SEQUENCE a.s",
+        "CREATE VIEW a.v AS SELECT * FROM a.t",
+    )
+    cfg = config(mariadb_upstream, target, tmp_path)
+    (error,) = DumpUnit(cfg, spark).run().errors
+    assert "system-versioned table `a`.`h`, sequence `a`.`s`" in error.message
+    assert "ignore-tables" in error.workaround
+    rules = BlockAllowList(ignore_tables=(TableName("a", "h"), TableName("a", "s")))
+    dump(replace(cfg, block_allow_list=rules), spark)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -93,13 +94,57 @@ def test_loaded_rows_are_those_that_an_insert_writes(target: MariaDBServer, load
     _check_every_type(target, loaded)
 
 
-def test_loaded_rows_are_those_that_an_insert_writes_on_mysql(loaded: list[bool]) -> None:
+@pytest.fixture(scope="module")
+def mysql_target() -> Iterator[MySQLServer]:
     server = MySQLServer(binlog=False)
     try:
         server.start()
-        _check_every_type(server, loaded)
+        yield server
     finally:
         server.cleanup()
+
+
+def test_loaded_rows_are_those_that_an_insert_writes_on_mysql(mysql_target: MySQLServer, loaded: list[bool]) -> None:
+    _check_every_type(mysql_target, loaded)
+
+
+@pytest.mark.parametrize(
+    ("definition", "bad", "number"),
+    [
+        ("(id INT PRIMARY KEY, v INT UNIQUE)", b"7", 1062),
+        (
+            "(id INT, v INT, PRIMARY KEY (id, v)) PARTITION BY RANGE (v) (PARTITION p VALUES LESS THAN (3000))",
+            b"4000",
+            1526,
+        ),
+    ],
+)
+def test_rows_that_mysql_skips_without_a_warning_are_an_error(
+    mysql_target: MySQLServer, loaded: list[bool], definition: str, bad: bytes, number: int
+) -> None:
+    prepare(mysql_target, f"CREATE TABLE d.t {definition}")
+    plans = {1: plan_of(mysql_target, "t")}
+    values = {n: b"%d" % n for n in range(COUNT)} | {1777: bad}
+    rows = [(INSERTED, b"%d" % n, b"(%d,%b)" % (n, value)) for n, value in values.items()]
+    with pytest.raises(DMError, match=f"Error {number} "):
+        apply_bucket(spec_of(mysql_target), TICKET, 0, content_of(plans, states_of(rows)), plans)
+    assert loaded == [False]
+    assert mysql_target.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
+    assert marker(mysql_target) == 0
+
+
+@pytest.mark.parametrize("torn", [b"1,'a'),(2,'b')", b"(1,'a')(2,'b')", b"(1,'a';(2,'b')"])
+def test_rows_that_are_passed_over_for_their_shape_are_noticed(target: MariaDBServer, torn: bytes) -> None:
+    # Only the number of records tells: the server neither warns nor counts what is not between "(" and ")".
+    prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, s VARCHAR(20))")
+    text = bulk_load.statement(plan_of(target, "t"), replace=False)
+    with Pool().writer(spec_of(target).address) as writer:
+        answer = bulk_load.load(writer.conn, text, [torn])
+        assert answer.warnings == 0
+        assert not bulk_load.exact(answer, 2)
+        writer.conn.rollback()
+        assert bulk_load.exact(bulk_load.load(writer.conn, text, [b"(1,'a')", b"(2,'b')"]), 2)
+        writer.conn.close()
 
 
 @pytest.mark.parametrize(
@@ -162,6 +207,26 @@ def test_triggers_see_an_upsert_and_safe_mode_a_replacement(target: MariaDBServe
         ("del", COUNT),
         ("upd", COUNT),
     ]
+
+
+@pytest.mark.parametrize(("grant", "told"), [("", False), (", TRIGGER", True)])
+def test_who_may_not_see_triggers_does_not_replace_rows(
+    target: MariaDBServer, loaded: list[bool], grant: str, told: bool
+) -> None:
+    prepare(
+        target,
+        "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)",
+        "CREATE OR REPLACE USER writer@'%'",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE{grant} ON d.* TO writer@'%'",
+        "GRANT ALL ON meta.* TO writer@'%'",
+    )
+    plans = {1: plan_of(target, "t")}
+    spec = spec_of(target)
+    spec = replace(spec, config=replace(spec.config, user="writer"))
+    rows = [(UPDATED, b"%d" % n, b"(%d,0)" % n) for n in range(COUNT)]
+    apply_bucket(spec, TICKET, 0, content_of(plans, states_of(rows)), plans)
+    assert loaded == [True] * told
+    assert target.execute("SELECT COUNT(*) FROM d.t") == [(COUNT,)]
 
 
 def test_one_row_per_statement_is_never_loaded(target: MariaDBServer, loaded: list[bool]) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pymysql
 import pytest
 
+from dm_worker.syncer import apply
 from dm_worker.syncer.apply import apply_bucket
 from dm_worker.syncer.compact import DELETED, INSERTED, UPDATED
-from dm_worker.syncer.statements import Form
+from dm_worker.syncer.statements import SQL, Form
 from pkg.errors import DMError
 from pkg.log_redaction import redact
+from pkg.mysql.pipeline import Refused
 from tests.harness.mysql import MariaDBServer
 from tests.integration.apply.support import (
     TICKET,
@@ -83,6 +88,28 @@ def test_later_group_is_hunted_behind_the_statements_before_it(target: MariaDBSe
     with pytest.raises(DMError, match=r"the row \(1900\) of `up`.`t`.*1062.*'900'"):
         apply_bucket(spec_of(target), TICKET, 0, content_of(plans, states_of(rows)), plans)
     assert target.execute("SELECT * FROM d.t ORDER BY id") == [(5, 5), (9000, 900)]
+
+
+@pytest.mark.parametrize("number", [1205, 1213, 2013])
+def test_conflict_while_the_row_at_fault_is_hunted_is_tried_again(
+    target: MariaDBServer, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, v TINYINT)", "CREATE TABLE d.up (id INT PRIMARY KEY, v INT)")
+    plans = {1: plan_of(target, "t", source="up")}
+    rows = [(INSERTED, b"%d" % i, b"(%d,%d)" % (i, 999 if i == 1411 else 1)) for i in range(1500)]
+    replay, conflicts = apply._BucketWriter._replay, [pymysql.err.OperationalError(number, "in the way")]
+
+    def refused(self: apply._BucketWriter, run: Iterator[SQL]) -> None:
+        found = list(run)
+        if conflicts:
+            raise Refused(found[0], conflicts.pop())
+        replay(self, iter(found))
+
+    monkeypatch.setattr(apply._BucketWriter, "_replay", refused)
+    with pytest.raises(DMError, match=r"the row \(1411\) of `up`.`up`.*Error 1264 "):
+        apply_bucket(spec_of(target), TICKET, 0, content_of(plans, states_of(rows)), plans)
+    assert not conflicts
+    assert target.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
 
 
 def test_row_that_only_shows_after_rows_of_its_own_statement_is_named(target: MariaDBServer) -> None:

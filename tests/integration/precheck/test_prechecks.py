@@ -327,3 +327,24 @@ def test_source_that_nobody_created(mariadb_upstream: MariaDBServer, target: Mar
     with pytest.raises(DMError) as caught:
         _run(_task(target.db_config, "s2"), _source(mariadb_upstream))
     assert caught.value.code == 20031
+
+
+def test_objects_that_hold_data_but_cannot_be_migrated_are_refused_until_left_out(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer
+) -> None:
+    mariadb_upstream.execute(
+        "CREATE DATABASE a",
+        TABLE,
+        "CREATE TABLE a.h (id INT PRIMARY KEY) WITH SYSTEM VERSIONING",
+        "CREATE SEQUENCE a.s",
+        "CREATE VIEW a.v AS SELECT * FROM a.t",
+    )
+    source = _source(mariadb_upstream)
+    result = _run(_task(target.db_config, "s1"), source)
+    assert _failed(result) == {"table structure compatibility check"}
+    refused = _findings(result, "table structure compatibility check")
+    assert sorted(str(finding.subject) for finding in refused) == ["s1 `a`.`h`", "s1 `a`.`s`"]
+    left_out = "{do-dbs: [a], ignore-tables: [{db-name: a, tbl-name: h}, {db-name: a, tbl-name: s}]}"
+    rest = f"block-allow-list: {{b: {left_out}}}\n"
+    task = _task(target.db_config, "s1", rest=rest, instance=", block-allow-list: b")
+    assert _run(task, source).passed

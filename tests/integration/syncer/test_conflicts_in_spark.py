@@ -35,3 +35,30 @@ def test_conflicts_end_right_in_small_and_large_batches(
             run.wait_synced(mariadb_upstream)
     conn.close()
     assert_equal(mariadb_upstream, target, *[f"d.{table.name}" for table in tables], "d.p", "d.c", "d.other")
+
+
+@pytest.mark.parametrize("small", [True, False], ids=["one task", "two jobs"])
+def test_columns_that_only_the_target_has_survive_a_change_of_the_key(
+    mariadb_upstream: SQLServer, target: SQLServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch, small: bool
+) -> None:
+    monkeypatch.setattr(Budget, "limits", lambda *_: Pieces(slice_bytes=500))
+    monkeypatch.setattr(BatchPolicy, "is_small", lambda *_: small)
+    create = "CREATE TABLE d.t (id INT PRIMARY KEY, v INT{})"
+    mariadb_upstream.execute("CREATE DATABASE d", create.format(""))
+    target.execute("CREATE DATABASE d", create.format(", extra INT DEFAULT 7"))
+    with running(subtask(mariadb_upstream, target), spark) as run:
+        mariadb_upstream.execute("INSERT INTO d.t VALUES " + ", ".join(f"({n}, 0)" for n in range(300)))
+        run.wait_synced(mariadb_upstream)
+        target.execute("UPDATE d.t SET extra = id")
+        mariadb_upstream.execute(
+            "BEGIN",
+            "UPDATE d.t SET v = 1 WHERE id % 2",
+            "UPDATE d.t SET id = id + 1 ORDER BY id DESC",
+            "UPDATE d.t SET id = id + 1000 WHERE id % 3 = 0",
+            "DELETE FROM d.t WHERE id = 5",
+            "INSERT INTO d.t VALUES (5, 9)",
+            "COMMIT",
+        )
+        run.wait_synced(mariadb_upstream)
+    moved = [(n + 1 if (n + 1) % 3 else n + 1001, n % 2, n) for n in range(300) if n != 4]
+    assert list(target.execute("SELECT id, v, extra FROM d.t ORDER BY id")) == sorted([*moved, (5, 9, 7)])

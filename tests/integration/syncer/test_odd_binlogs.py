@@ -57,7 +57,7 @@ def test_several_domains_two_phase_alters_other_engines_and_foreign_statements(
     assert [row[2] for row in target.execute("SHOW INDEX FROM d.t")] == ["PRIMARY", "v"]
 
 
-def test_rows_undone_by_savepoints_and_xa_do_not_come_to_be_and_xa_commit_is_refused_by_place(
+def test_rows_undone_by_savepoints_and_xa_do_not_come_to_be_and_unknown_xa_commit_is_refused_by_place(
     new_mariadb: Callable[..., MariaDBServer], target: MariaDBServer, spark: SparkEngine
 ) -> None:
     upstream = new_mariadb(gtid=True)
@@ -87,7 +87,10 @@ def test_rows_undone_by_savepoints_and_xa_do_not_come_to_be_and_xa_commit_is_ref
         upstream.execute("XA ROLLBACK 'no'")
         run.wait_synced(upstream)
         assert_equal(upstream, target, "d.t", "d.m")
-        upstream.execute("XA START 'yes'", "INSERT INTO d.t VALUES (7, 7)", "XA END 'yes'", "XA PREPARE 'yes'")
+        run.stop()
+    upstream.execute("XA START 'yes'", "INSERT INTO d.t VALUES (7, 7)", "XA END 'yes'", "XA PREPARE 'yes'")
+    cfg = subtask(upstream, target, name="t2", enable_gtid=True)
+    with running(cfg, spark) as run:
         upstream.execute("INSERT INTO d.t VALUES (8, 8)")
         upstream.execute("XA COMMIT 'yes'", "INSERT INTO d.t VALUES (9, 9)")
         failed = run.wait_ended()

@@ -32,7 +32,9 @@ def test_smallest_source() -> None:
         ("checker: {backoff-max: 5}\n", 20003, "a duration"),
         ("checker: {backoff-factor: 0.5}\n", 20003, "at least 1"),
         ("checker: {check-interval: 0s}\n", 20003, "positive"),
-        ("filters: [{schema-pattern: a, action: Ignore}]\n", 20037, "not supported yet"),
+        ("filters: [{schema-pattern: a, events: [insert], action: Ignore}]\n", 20037, "not supported yet"),
+        ("filters: [{schema-pattern: a, action: Ignore}]\n", 20037, "s.yaml:3:11: neither events"),
+        ("filters: [{schema-pattern: a, events: [insert, inset], action: Ignore}]\n", 20037, "s.yaml:3:48"),
         ("filters: {}\n", 20003, "must be a list"),
     ],
 )

@@ -19,6 +19,10 @@ target-database: {host: 127.0.0.1, port: 4000, user: root, password: "p@ss"}
 """
 ONE = "mysql-instances: [{source-id: s1}]\n"
 TASK = HEAD + ONE
+MAPPING = """\
+column-mappings:
+  r: {schema-pattern: a, target-column: id, expression: partition id, arguments: ["1", "", "t_"]}
+"""
 
 
 def _refused(text: str) -> DMError:
@@ -107,7 +111,7 @@ def test_every_wrong_key_or_value_has_its_place(rest: str, place: str, hint: str
         ("target-database", "online-ddl-scheme: ost\ntarget-database", 20007, ":3:20"),
         ("target-database", "shadow-table-rules: ['^_(.+)_(new)$']\ntarget-database", 20048, "2 groups"),
         ("target-database", "trash-table-rules: ['(']\ntarget-database", 20048, "compile"),
-        ("target-database", "column-mappings: {a: {target-column: x}}\ntarget-database", 20064, ":3:18"),
+        ("target-database", "column-mappings: {a: {target-column: x}}\ntarget-database", 20038, ":3:22"),
         ('target-database: {host: 127.0.0.1, port: 4000, user: root, password: "p@ss"}\n', "", 20021, ":1:1"),
         ("host: 127.0.0.1, ", "", 20021, ":3:18"),
         ("port: 4000, ", "", 20021, ":3:18"),
@@ -149,7 +153,19 @@ def test_rules_of_the_whole_task(old: str, new: str, code: int, place: str) -> N
             20032,
             "t.yaml:5:32",
         ),
-        ("{source-id: s1, column-mapping-rules: [r]}", "", 20064, ""),
+        ("{source-id: s1, column-mapping-rules: [r]}", "", 20025, "t.yaml:5:41"),
+        (
+            "{source-id: s1, column-mapping-rules: [r]}",
+            MAPPING,
+            20064,
+            "t.yaml:5:41: column mapping is not supported yet",
+        ),
+        (
+            "{source-id: s1, column-mapping-rules: [r, q]}",
+            MAPPING + "  q: {schema-pattern: A, target-column: ID, expression: add prefix, arguments: [x]}\n",
+            20046,
+            "t.yaml:5:41: column mapping rule",
+        ),
         ("{source-id: s1, route-rules: [r]}", "routes: {r: {target-schema: b}}\n", 20045, "schema-pattern"),
         ("{source-id: s1, route-rules: [r]}", "routes: {r: {schema-pattern: a}}\n", 20045, "target-schema"),
         (
@@ -167,7 +183,8 @@ def test_rules_of_the_whole_task(old: str, new: str, code: int, place: str) -> N
         ),
         (
             "{source-id: s1, route-rules: [r]}",
-            "routes: {r: {schema-pattern: a, target-schema: b, extract-table: {table-regexp: x, target-column: c}}}\n",
+            "routes: {r: {schema-pattern: a, target-schema: b,\n"
+            "  extract-table: {table-regexp: (x), target-column: c}}}\n",
             20045,
             "extract-table is not supported yet",
         ),
@@ -178,6 +195,13 @@ def test_rules_of_the_whole_task(old: str, new: str, code: int, place: str) -> N
             "filters: {f: {schema-pattern: a, events: [insert], action: Ignore}}\n",
             20037,
             "not supported yet",
+        ),
+        (
+            "{source-id: s1, filter-rules: [f, g]}",
+            "filters:\n  f: {schema-pattern: a, events: [insert], action: Ignore}\n"
+            "  g: {schema-pattern: A, events: [INSERT], action: Error}\n",
+            20037,
+            "t.yaml:5:37: this filter contradicts number 1",
         ),
         ("{source-id: s1, filter-rules: [f]}", "filters: {f: {schema-pattern: a, action: Drop}}\n", 20037, "'Drop'"),
         (

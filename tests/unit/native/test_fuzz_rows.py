@@ -179,6 +179,10 @@ def test_programs_that_do_not_fit_are_refused() -> None:
         bad = (op, 0, "s", False, False, size, a, b)
         with pytest.raises(ValueError):
             KERNEL.Readers(((*bad, None, b"", b"", b""),), (0,), (0,))
+    # Rare values go to Python: it must not be given more bytes than there are.
+    for op, raw, size in ((9, "d", 3), (1, "f", 2)):
+        with pytest.raises(ValueError):
+            KERNEL.Readers(((op, 0, raw, False, False, size, 0, 0, None, b"", b"", b""),), (0,), (0,))
     for key in ((1,), (-1,)):
         with pytest.raises(ValueError):
             KERNEL.Readers((good,), key, (0,))

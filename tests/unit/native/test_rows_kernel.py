@@ -104,7 +104,7 @@ def slices(draw: st.DrawFn) -> tuple[list[Slice], dict[int, TablePlan]]:
     tables = {
         3: (wide, wide.plan(3, 2, spread=draw(st.booleans()))),
         9: (SMALL, SMALL.plan(9, 5)),
-        4: (SMALL, SMALL.plan(4, 5)),
+        4: (SMALL, replace(SMALL.plan(4, 5), source_number=draw(st.integers(0, 1)))),
         7: (SMALL, SMALL.plan(7, 1, spread=draw(st.booleans()))),
     }
     if draw(st.booleans()):

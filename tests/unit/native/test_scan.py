@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import mmap
 import struct
+import threading
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -274,3 +278,38 @@ def test_misuse_is_an_error_and_no_crash() -> None:
     for name, args in calls:
         with pytest.raises(ValueError, match=r"scan|events|table id|source"):
             getattr(tape, name)(*args)
+    tape.append(1, b"event", 0)
+    with pytest.raises(TypeError):
+        tape.slices(1, 1, ["first"])
+
+
+def test_an_event_of_4_gib_is_refused_before_it_is_read() -> None:
+    tape = scan.Tape()
+    with mmap.mmap(-1, 1 << 32) as huge, pytest.raises(OverflowError, match="4 GiB"):
+        tape.append(1, huge, 0)
+    assert (tape.count, tape.size) == (0, 0)
+
+
+def test_a_tape_that_is_being_filled_is_left_alone() -> None:
+    """The scan runs beside other threads: one that came in between would use memory that moves."""
+    tape = scan.Tape()
+    log = Writer()
+    log.add(c.ANONYMOUS_GTID_EVENT, bytes(5))
+    raw = b"".join(log.raws(False)) * 3_000_000
+    thread = threading.Thread(target=tape.scan, args=(raw, 0, False, False, 1 << 40, 1 << 40))
+    refused: set[str] = set()
+    uses: dict[str, Callable[[], object]] = {
+        "scan": lambda: tape.scan(raw, len(raw), False, False, 1, 1),
+        "begin_gtid": lambda: tape.begin_gtid(b"", 0),
+        "append": lambda: tape.append(1, b"event", 0),
+        "take_gtids": tape.take_gtids,
+    }
+    thread.start()
+    while thread.is_alive() and len(refused) < len(uses):
+        for name, use in uses.items():
+            with contextlib.suppress(RuntimeError):
+                use()
+                continue
+            refused.add(name)
+    thread.join()
+    assert refused == uses.keys()

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pkg.config.model import RouteRule
+from pkg.config.model import ExtractRule, RouteRule
 from pkg.errors import DMError
 from pkg.table_router import TableRouter
 
@@ -148,3 +148,61 @@ def test_thousands_of_rules_and_tables_cost_nothing_noticeable() -> None:
         for i in range(30_000):
             assert router.route(f"s{i % 3000}", f"t_{i}")[0] == f"x{i % 3000}"
     assert time.process_time() - start < 5
+
+
+def extracting(table: str = "", schema: str = "", source: str = "", column: str = "") -> RouteRule:
+    def extract(regexp: str, name: str) -> ExtractRule | None:
+        return ExtractRule(regexp, column or name) if regexp else None
+
+    return RouteRule(
+        "shard_*",
+        "all",
+        "t_*",
+        "t",
+        extract(table, "c_table"),
+        extract(schema, "c_schema"),
+        extract(source, "c_source"),
+    )
+
+
+def test_extracted_values_are_the_groups_of_each_name_in_the_order_table_schema_source() -> None:
+    router = TableRouter([extracting("^t_(.*)$", "shard_(.)(.*)", "^mysql-(?:replica-)?(..)(x)?"), *SHARDS[1:]], True)
+    expected = (("c_table", "9"), ("c_schema", "12"), ("c_source", "01"))
+    assert router.extracted("shard_12", "t_9", "mysql-replica-01") == expected
+    assert pickle.loads(pickle.dumps(router)).extracted("shard_12", "t_9", "mysql-01") == expected
+    assert router.extracted("shard_12", "other", "mysql-01") == ()
+    assert router.extracted("elsewhere", "t_9", "mysql-01") == ()
+
+
+def test_extracting_follows_case_sensitivity_and_keeps_the_names_own_letters() -> None:
+    assert TableRouter([extracting("^t_(.*)$")], False).extracted("SHARD_1", "T_Ab", "s") == (("c_table", "Ab"),)
+
+
+def test_a_name_without_the_expression_is_refused_instead_of_filled_with_nothing() -> None:
+    router = TableRouter([extracting("^t_([0-9]+)$")], True)
+    with pytest.raises(DMError, match="not found in the table name 't_x'") as info:
+        router.extracted("shard_1", "t_x", "s")
+    assert info.value.code == 20045
+    assert "`c_table`" in info.value.message
+
+
+def test_extracting_from_an_ambiguous_table_is_refused() -> None:
+    router = TableRouter([extracting("(.)"), rule("shard_?", "t_*", "x")], True)
+    with pytest.raises(DMError) as info:
+        router.extracted("shard_1", "t_1", "s")
+    assert info.value.code == 40080
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (extracting("^t_.*$"), r"has no group \( \)"),
+        (extracting("(a"), "extract-table: regular expression"),
+        (extracting(source="(?=a)(b)"), "extract-source: .* not supported"),
+        (extracting("(.)", "(.)", column="c"), "two extracts have the target column `c`"),
+    ],
+)
+def test_an_extract_that_can_not_work_is_refused(wrong: RouteRule, why: str) -> None:
+    with pytest.raises(DMError, match=why) as info:
+        TableRouter([wrong], True)
+    assert info.value.code == 20045

@@ -139,5 +139,5 @@ def test_costs_are_learned() -> None:
 def test_shares_add_up_to_the_budget(memory: int) -> None:
     budget = Budget.of(memory)
     assert 8 * budget.batch + budget.queue <= max(memory, LEAST_MEMORY_BUDGET)
-    assert budget.slice <= budget.small <= budget.batch
+    assert max(budget.slice, budget.small) <= budget.batch
     assert budget.limits(2).slice_bytes == budget.slice

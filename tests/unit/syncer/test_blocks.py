@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from dataclasses import replace
+from types import ModuleType
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,8 @@ from dm_worker.syncer.batch import ORDERED, Slice, TablePlan
 from dm_worker.syncer.statements import Form
 from dm_worker.syncer.table_plan import PlanOptions
 from dm_worker.syncer.table_plan import build as build_plan
+from dm_worker.syncer.ties import Pairs, components
+from pkg.binlog.rows import KERNEL
 from pkg.errors import DMError
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from tests.unit.binlog import build
@@ -122,6 +125,28 @@ def test_an_ordered_row_that_changes_its_bucket_is_deleted_and_inserted() -> Non
     old, new = there[0], there[1]
     found = contents([slice_of([(1, build.rows(UPDATE_EVENT, 2, image(old) + image(new)))])], plans, 4)
     assert [(bucket, content.ordered[1][0][1]) for bucket, content in found.items()] == [(0, 2), (1, 0)]
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, None], ids=["as built", "Python"])
+def test_a_row_that_changes_its_key_is_not_deleted_where_the_target_has_more_of_it(kernel: ModuleType | None) -> None:
+    there = {scatter.row_hash(plan_of(), b"%d" % n) % 4: n for n in range(50)}
+    old, new = image(there[0]), image(there[1])
+    stays, moves = (slice_of([(1, build.rows(UPDATE_EVENT, 2, old + other))]) for other in (old[:-1] + b"b", new))
+    plain, more = plan_of(), replace(plan_of(target=5), extra_columns=True)
+    for part, plan, safe in ((moves, plain, False), (stays, more, False), (moves, more, True)):
+        assert scatter.scatter(part, {1: plan}, 4, safe=safe, kernel=kernel)
+    with pytest.raises(scatter.KeysMoved) as caught:
+        scatter.scatter(moves, {1: more}, 4, kernel=kernel)
+    assert caught.value.targets == {5}
+    # In order, the row is one update, and its two keys are tied.
+    ordered, pairs = replace(more, mode=ORDERED), Pairs()
+    ((home, data),) = scatter.scatter(moves, {1: ordered}, 4, pairs=pairs, kernel=kernel)
+    rows = [rows for _, _, rows in block.sections(data) if rows]
+    assert [[row[1] for row in found] for found in rows] == [[1]]
+    hashes = {scatter.row_hash(more, b"%d" % there[n]) for n in (0, 1)}
+    assert components([pairs.packed()]) == dict.fromkeys(hashes, min(hashes))
+    assert ordered.binds
+    assert home in (0, 1)
 
 
 def test_a_torn_event_names_table_and_place() -> None:

@@ -139,6 +139,51 @@ def test_contradicting_changes_of_merged_shards_are_an_error(
     with pytest.raises(compact.ImpossibleChange) as caught:
         fold()
     assert pickle.loads(pickle.dumps(caught.value)).key == b"1"
-    error = caught.value.to_error(("d", "t"), ("s", "t2"))
+    error = caught.value.to_error(("d", "t"), ("s", "t2"), ("s", "t1"))
     assert error.workaround
     assert "`t`" in error.message
+
+
+PUT, SET, DROP = (INSERT, b"1", b"(a)", b""), (UPDATE, b"1", b"(b)", b"1"), (DELETE, b"1", b"", b"")
+LEAVE = (UPDATE, b"2", b"(c)", b"1")
+
+
+@pytest.mark.parametrize("last", [SET, DROP, LEAVE])
+@pytest.mark.parametrize("first", [[PUT], [SET], [DROP, PUT], [PUT, SET]])
+@pytest.mark.parametrize("in_two_slices", [False, True])
+def test_no_shard_changes_the_row_that_another_one_put_there(
+    first: list[compact.Change], last: compact.Change, in_two_slices: bool
+) -> None:
+    sources = {1: 10, 2: 20, 3: 10}
+
+    def fold(plan: int, *, safe: bool = False) -> None:
+        states: compact.States = {}
+        later: compact.States = {}
+        compact.absorb(states, 1, first, safe=safe, sources=sources)
+        compact.absorb(later if in_two_slices else states, plan, [last], safe=safe, sources=sources)
+        compact.merge(states, [(key, *entry) for key, entry in later.items()], safe=safe, sources=sources)
+
+    fold(1)
+    fold(3)
+    fold(2, safe=True)
+    with pytest.raises(compact.ImpossibleChange) as caught:
+        fold(2)
+    assert (caught.value.plan, caught.value.other_plan) == (2, 1)
+    message = caught.value.to_error(("d", "t"), ("s", "t2"), ("s", "t1")).message
+    assert "`s`.`t1`" in message
+    assert "`s`.`t2`" in message
+
+
+def test_rows_may_move_from_shard_to_shard() -> None:
+    sources = {1: 10, 2: 20}
+    moves = [(1, SET), (1, DROP), (2, PUT), (2, SET), (2, DROP), (1, PUT)]
+    for cut in range(len(moves) + 1):
+        for again in range(cut, len(moves) + 1):
+            states: compact.States = {}
+            for part in (moves[:cut], moves[cut:again], moves[again:]):
+                one: compact.States = {}
+                for plan, change in part:
+                    compact.absorb(one, plan, [change], sources=sources)
+                compact.merge(states, [(key, *entry) for key, entry in one.items()], sources=sources)
+            state, plan, values = states[b"1"]
+            assert (state & ~compact.MIXED, plan, values) == (REPLACED, 1, b"(a)")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from dm_worker.syncer.protocol import (
+    DDL,
     IDLE,
     OPEN,
     Marker,
@@ -212,3 +213,20 @@ def test_marker_of_a_later_batch_is_never_written_over() -> None:
     assert judge(Marker(7, 2), 6, 2) is Verdict.FENCED
     assert judge(Marker(6, 3), 7, 2) is Verdict.FENCED
     assert judge(None, 7, 2) is Verdict.LOST
+
+
+def test_prepared_transactions_are_durable_as_of_the_applied_end() -> None:
+    one, two = {b"a": at(1)}, {b"b": at(6)}
+    sequencer = Sequencer(3, None, at(4), one)
+    opened = sequencer.open(at(4), at(8), buckets=1, fingerprint="", safe=False)
+    assert opened.prepared == one
+    assert recover(opened, at(4), None) == Recovery(at(4), opened, prepared=one)
+    sequencer.done(two)
+    barrier = sequencer.open(at(8), at(9), buckets=0, fingerprint="", safe=False, state=DDL)
+    assert barrier.prepared == two
+    sequencer.done()
+    idle = sequencer.idle(at(9))
+    assert idle.prepared == two
+    assert recover(idle, at(9), None) == Recovery(at(9), prepared=two)
+    assert recover(idle, at(7), None) == Recovery(at(7), safe=True)
+    assert sequencer.idle(at(10), {}).prepared == {}

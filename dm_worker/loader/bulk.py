@@ -1,0 +1,183 @@
+"""Statements of dump files by MariaDB's bulk execution, where it stores what the INSERT would.
+
+The values become parameters, which a column converts from text. That is the same as what the literal gives only for
+some forms of literals and types of columns: :func:`types_of` has the rules. Everything else stays an INSERT; so does
+all that a bulk execution fails at, because the error of an INSERT tells the row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from dm_worker.loader.sqlfile import Statement
+from pkg.mysql.bulk import BYTES, TEXT, Prepared, takes_bulk
+from pkg.mysql.connection import is_lost, is_retryable
+from pkg.mysql.introspect import fetch_table_info, query
+from pkg.mysql.schema import Column, TableInfo
+from pkg.native import load
+
+_NATIVE = load("sqlscan")
+#: Statements of other sizes are not worth it, or would be in memory twice.
+LEAST_BYTES = 8 << 10
+MOST_BYTES = 16 << 20
+#: Forms of literals as pkg/native/sqlscan.c numbers them.
+NULL, INTEGER, FOUR_DIGITS, FRACTION, EXPONENT, STRING, BINARY, EMPTY = (1 << n for n in range(8))
+_TEXT = STRING | EMPTY
+_WHOLE = INTEGER | FOUR_DIGITS | _TEXT
+#: What is stored alike as a literal and as text. The text 0 is the year 2000; a member of an ENUM may be called 1; a
+#: DECIMAL rounds a literal with an exponent as a DOUBLE.
+_LIKE_TEXT = {
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), _WHOLE),
+    "decimal": _WHOLE | FRACTION,
+    **dict.fromkeys(("float", "double"), _WHOLE | FRACTION | EXPONENT),
+    "year": FOUR_DIGITS | _TEXT,
+    **dict.fromkeys(
+        ("date", "datetime", "timestamp", "time", "char", "varchar", "tinytext", "text", "mediumtext", "longtext",
+         "enum", "set", "uuid", "inet6", "inet4"),
+        _TEXT,
+    ),
+}  # fmt: skip
+_BINARY_TYPES = frozenset(
+    {
+        "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bit", "geometry", "point", "linestring",
+        "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
+    }
+)  # fmt: skip
+_NAME = rb"`(?:[^`]|``)+`|[\w$\x80-\xff]+"
+#: What lies between the table's name and the first row.
+_BEFORE_ROWS = re.compile(rb"\s*(?:\(((?:\s*(?:%b)\s*,?)+)\)\s*)?VALUES?\s*(?=\()" % _NAME, re.IGNORECASE)
+_COLUMN = re.compile(_NAME)
+_VARIABLES = ("version", "wsrep_on", "log_bin", "binlog_format")
+
+
+def types_of(columns: Sequence[Column], forms: bytes, *, raw: bool) -> list[bytes] | None:
+    """The parameters' types for columns whose literals have these forms; None when an INSERT may store other values.
+
+    ``raw``: strings are bytes (SET NAMES binary), so that they may be anything in a binary column.
+    """
+    types = []
+    for column, form in zip(columns, forms, strict=True):
+        if form & NULL and not column.nullable:
+            return None
+        if column.type_name in _BINARY_TYPES:
+            allowed, kind = BINARY | EMPTY | (STRING if raw else 0), BYTES
+        else:
+            allowed, kind = _LIKE_TEXT.get(column.type_name, 0), TEXT
+        if form & ~(allowed | NULL):
+            return None
+        types.append(kind)
+    return types
+
+
+@dataclass(slots=True)
+class Targets:
+    """What the files of one task know of their tables. ``refused``: a bulk execution failed there."""
+
+    infos: dict[tuple[str, str], TableInfo | None] = field(default_factory=dict)
+    refused: set[tuple[str, str]] = field(default_factory=set)
+    possible: bool | None = None
+
+    def info(self, conn: Connection[Any], target: tuple[str, str]) -> TableInfo | None:
+        """The table's structure; None when its rows must be inserted. Raises ``pymysql.Error``."""
+        if self.possible is None:
+            names = ", ".join(f"'{name}'" for name in _VARIABLES)
+            rows = query(conn, f"SHOW VARIABLES WHERE Variable_name IN ({names})")
+            self.possible = takes_bulk({str(name).lower(): str(value) for name, value in rows})
+        if not self.possible or target in self.refused:
+            return None
+        if target not in self.infos:
+            info = fetch_table_info(conn, *target)
+            self.infos[target] = info if info is not None and info.engine.lower() == "innodb" else None
+        return self.infos[target]
+
+
+class BulkFailed(Exception):
+    """A bulk execution was refused; the transaction must be done again by INSERT."""
+
+
+class BulkRows:
+    """The bulk executions of one file over one connection."""
+
+    def __init__(self, conn: Connection[Any], targets: Targets, target: tuple[str, str]) -> None:
+        """To be made before the file's own SETs change what the server answers. Raises ``pymysql.Error``."""
+        self._conn, self._targets, self._target = conn, targets, target
+        self._info = targets.info(conn, target) if _NATIVE is not None else None
+        self._session: tuple[bool, bool] | None = None
+        self._packet = 0
+        self._prepared: Prepared | None = None
+
+    def session_changed(self) -> None:
+        """A SET of the file was executed: it may change what literals mean."""
+        self._session = None
+
+    def write(self, head: bytes, statement: Statement, tail: bytes) -> bool:
+        """Writes the statement's rows; ``head`` and ``tail`` go around them. False when an INSERT has to.
+
+        Raises :class:`BulkFailed`, and ``pymysql.Error`` for what may pass by itself.
+        """
+        if self._info is None or not LEAST_BYTES <= len(statement.text) <= MOST_BYTES:
+            return False
+        try:
+            return self._write(self._info, head, statement, tail)
+        except (pymysql.Error, OSError, ValueError) as exc:
+            if is_retryable(exc) and not is_lost(exc):
+                raise  # a deadlock and the like
+            # A lost connection is refused as well: a proxy may not know this command.
+            self._targets.refused.add(self._target)
+            raise BulkFailed from exc
+
+    def _write(self, info: TableInfo, head: bytes, statement: Statement, tail: bytes) -> bool:
+        literal, raw = self._session or self._look_at_session()
+        match = _BEFORE_ROWS.match(statement.text, statement.head)
+        if not literal or match is None or _NATIVE is None:
+            return False
+        columns = _columns(info, match[1])
+        found = _NATIVE.bulk_rows(statement.text, match.end(), len(columns)) if columns else None
+        if found is None:
+            return False
+        _, forms, rows = found
+        types = types_of(columns, forms, raw=raw)
+        if types is None:
+            return False
+        marks = b"(" + b",".join([b"?"] * len(columns)) + b")"
+        prepared = self._prepare(head + statement.text[statement.head : match.end()] + marks + tail, len(columns))
+        if prepared.size(rows) > self._packet:
+            return False
+        prepared.execute(types, rows)
+        return True
+
+    def _look_at_session(self) -> tuple[bool, bool]:
+        """Whether literals mean what they mostly do, and whether strings are bytes."""
+        *texts, packet = query(
+            self._conn,
+            "SELECT @@sql_mode, @@character_set_client, @@character_set_connection, @@max_allowed_packet",
+        )[0]
+        # After SET NAMES binary, all texts come as bytes.
+        mode, client, connection = (text.decode() if isinstance(text, bytes) else text for text in texts)
+        modes = set(mode.split(","))
+        usual = client == connection and client in ("utf8mb4", "binary")
+        self._packet = int(packet)
+        self._session = usual and not modes & {"ANSI_QUOTES", "NO_BACKSLASH_ESCAPES"}, client == "binary"
+        return self._session
+
+    def _prepare(self, text: bytes, columns: int) -> Prepared:
+        if self._prepared is None or self._prepared.text != text:
+            if self._prepared is not None:
+                self._prepared.close()
+            self._prepared = Prepared(self._conn, text, columns)
+        return self._prepared
+
+
+def _columns(info: TableInfo, listed: bytes | None) -> list[Column]:
+    """The columns of an INSERT with this list of names or none; none when one is unknown."""
+    if listed is None:
+        return [column for column in info.columns if not column.invisible]
+    names = (name.decode("utf-8", "replace") for name in _COLUMN.findall(listed))
+    found = [info.column(name[1:-1].replace("``", "`") if name[0] == "`" else name) for name in names]
+    return [] if None in found else [column for column in found if column is not None]

@@ -1,0 +1,105 @@
+"""MariaDB's bulk execution: one prepared statement, executed for many rows that lie in one packet.
+
+The server neither parses the values nor makes objects of them: a quarter less work than a multi-row INSERT. Unlike LOAD
+DATA it stays an INSERT: errors are errors, and nobody else waits for the table's AUTO_INCREMENT lock meanwhile.
+https://mariadb.com/kb/en/com_stmt_bulk_execute/
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pymysql.connections import Connection
+from pymysql.constants import CLIENT, COMMAND
+
+from pkg.mysql.wire import answer_number, packets
+
+#: Types of parameters: text in the connection's character set, and bytes.
+TEXT = b"\xfd\x00"
+BYTES = b"\xfc\x00"
+#: The oldest series that is still maintained.
+_OLDEST = (10, 6)
+_BULK_EXECUTE = 0xFA
+_SEND_TYPES = 128
+#: MARIADB_CLIENT_STMT_BULK_OPERATIONS among the capabilities that only MariaDB knows.
+_BULK_OPERATIONS = 1 << 2
+_MARIADB_FLAGS = slice(28, 32)
+
+
+class BulkConnection(Connection):  # type: ignore[type-arg]  # generic only for the type checker
+    """A connection that tells a MariaDB server that it uses bulk executions; nothing differs for others."""
+
+    _greeted = False
+
+    def write_packet(self, payload: bytes) -> None:
+        raw: Any = self
+        # The first packet has the capabilities, over TLS the second as well; both before anything is authenticated.
+        if not self._greeted and _speaks_mariadb(raw.server_version, raw.server_capabilities):
+            changed = bytearray(payload)
+            changed[0] &= ~CLIENT.LONG_PASSWORD & 0xFF  # clear: the flags of MariaDB count
+            changed[_MARIADB_FLAGS] = _BULK_OPERATIONS.to_bytes(4, "little")
+            payload = bytes(changed)
+        raw_write: Any = super()
+        raw_write.write_packet(payload)
+        self._greeted = len(payload) > _MARIADB_FLAGS.stop
+
+    def connect(self, sock: Any = None) -> None:
+        self._greeted = False
+        super().connect(sock)
+
+
+def _speaks_mariadb(version: str, capabilities: int) -> bool:
+    return "mariadb" in version.lower() and not capabilities & CLIENT.LONG_PASSWORD
+
+
+def takes_bulk(variables: Mapping[str, str]) -> bool:
+    """Whether a server with these variables executes in bulk, as one with the transaction.
+
+    A Galera node may commit on its way, and a binlog of statements would hold each row as one.
+    """
+    version = variables.get("version", "")
+    numbers = version.removeprefix("5.5.5-").split(".")[:2]
+    return (
+        "mariadb" in version.lower()
+        and tuple(int(number) for number in numbers if number.isdigit()) >= _OLDEST
+        and variables.get("wsrep_on", "OFF") != "ON"
+        and (variables.get("log_bin") != "ON" or variables.get("binlog_format", "").upper() == "ROW")
+    )
+
+
+class Prepared:
+    """A prepared statement of a :class:`BulkConnection` with one parameter for each of ``columns`` values."""
+
+    def __init__(self, conn: Connection[Any], text: bytes, columns: int) -> None:
+        """Raises the driver's exceptions as the server refuses."""
+        raw: Any = conn
+        self._raw, self.text = raw, text
+        raw._execute_command(COMMAND.COM_STMT_PREPARE, text)
+        data: bytes = raw._read_packet().get_all_data()
+        self._number, fields, found = struct.unpack_from("<IHH", data, 1)
+        for count in (found, fields):
+            for _ in range(count + 1 if count else 0):
+                raw._read_packet()
+        if found != columns:
+            raise ValueError(f"{found} parameters for {columns} columns")
+
+    def execute(self, types: Sequence[bytes], rows: bytes) -> None:
+        """Runs it for all rows: for each value a byte 0, its length and bytes, or a byte 1 for NULL.
+
+        Raises the driver's exceptions; rows before one that is refused are written.
+        """
+        head = struct.pack("<BIH", _BULK_EXECUTE, self._number, _SEND_TYPES) + b"".join(types)
+        for piece in packets([head, rows]):
+            self._raw._write_bytes(piece)
+        self._raw._next_seq_id = answer_number(len(head) + len(rows))
+        self._raw._read_packet()
+
+    def size(self, rows: bytes) -> int:
+        """Bytes of the command with these rows, for max_allowed_packet."""
+        return len(rows) + 64 + 2 * self.text.count(b"?")
+
+    def close(self) -> None:
+        """Forgets the statement; the server does not answer."""
+        self._raw._execute_command(COMMAND.COM_STMT_CLOSE, struct.pack("<I", self._number))
