@@ -13,6 +13,7 @@ from dm_worker.dumper.files import parse
 from dm_worker.dumper.options import parse_options
 from dm_worker.dumper.snapshot import Meeting
 from dm_worker.dumper.tasks import DumpSpec, DumpTask, open_session
+from dm_worker.loader.bulk import Targets
 from dm_worker.loader.progress import begin_load, progress_table
 from dm_worker.loader.tasks import FileLoader, FileSpec, LoadSpec
 from pkg.config.model import BlockAllowList, DBConfig, SubTaskConfig
@@ -39,7 +40,7 @@ def main() -> None:
         server, {"foreign_key_checks": "0"}, progress_table(cfg), "source", epoch, "", str(folder), 8 << 20, 9
     )
     for name, size in files.items():
-        FileLoader(load, FileSpec(name, size, "big", "b", "copy", "b")).run()
+        FileLoader(load, FileSpec(name, size, "big", "b", "copy", "b"), Targets()).run()
     print(dumped - before, _peak() - before)
 
 
