@@ -69,7 +69,7 @@ def combined() -> object:
     moved = rows.components(pairs, pairs)
     blocks = [b"\1\0\0\0" + data for data in sections.values()]
     settled = [rows.resettle(data, 0, moved, 3) for data in blocks]
-    rule = (b"\4\2\1\2\1", True, (300, 300, 300), (5, 5, 5))
+    rule = (b"\4\2\1\2\1", True, (300, 300, 300), (5, 5, 5), 1)
     return moved, settled, rows.combine(tuple(blocks), {1: rule}, True)
 
 
