@@ -130,7 +130,7 @@ def test_slices_whose_index_lies_are_errors() -> None:
     shape = Shape((KINDS[6],), (False,), (0,))
     plan = shape.plan(1, 1)
     decoder = scatter.decoder_of(plan)
-    spec = {1: (decoder.readers, decoder.prepare, 1, placement_of(KERNEL, plan))}
+    spec = {1: (decoder.readers, decoder.prepare, 1, 1, placement_of(KERNEL, plan))}
     event = build.rows(23, 1, shape.image([bytes(4)]))
     for size in (len(event) + 1, 2**31, 2**32 - 1):
         with pytest.raises(ValueError):

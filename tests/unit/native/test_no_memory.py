@@ -60,16 +60,16 @@ def scattered() -> object:
     def prepare(event: bytes) -> tuple[bytes, int, int]:
         return images(range(3)), 2, 0
 
-    changes, blocks, pairs = rows.scatter(b"".join(events), index, {1: (readers, prepare, 5, placement)}, 3, True)
-    return changes, blocks, pairs
+    found: tuple[Any, ...] = rows.scatter(b"".join(events), index, {1: (readers, prepare, 5, 1, placement)}, 3, True)
+    return found
 
 
 def combined() -> object:
-    _, sections, pairs = BLOCKS
+    _, sections, pairs = BLOCKS[:3]
     moved = rows.components(pairs, pairs)
     blocks = [b"\1\0\0\0" + data for data in sections.values()]
     settled = [rows.resettle(data, 0, moved, 3) for data in blocks]
-    rule = (b"\4\2\1\2\1", True, (300, 300, 300), (5, 5, 5))
+    rule = (b"\4\2\1\2\1", True, (300, 300, 300), (5, 5, 5), 1)
     return moved, settled, rows.combine(tuple(blocks), {1: rule}, True)
 
 
