@@ -69,7 +69,7 @@ def _write(server: SQLServer, rows: list[tuple[int, bytes, bytes]], form: Form |
 
 
 def _check_every_type(server: SQLServer, loaded: list[bool]) -> None:
-    prepare(server, f"CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, {COLUMNS})")
+    prepare(server, f"CREATE TABLE d.t (id INT PRIMARY KEY, {COLUMNS})")
     rows = [(n, VALUES[n % 4]) for n in range(COUNT)]
     for state, shift in ((INSERTED, 0), (UPDATED, 1)):
         rows = [(n, VALUES[(n + shift) % 4]) for n in range(COUNT)]
@@ -92,6 +92,18 @@ def _check_every_type(server: SQLServer, loaded: list[bool]) -> None:
 
 def test_loaded_rows_are_those_that_an_insert_writes(target: MariaDBServer, loaded: list[bool]) -> None:
     _check_every_type(target, loaded)
+
+
+@pytest.mark.parametrize(("mode", "expected"), [(1, []), (2, [True])])
+def test_loads_that_would_wait_for_each_other_are_inserts(
+    mode: int, expected: list[bool], loaded: list[bool], new_mariadb: Callable[..., MariaDBServer]
+) -> None:
+    # In mode 1 a load into such a table keeps all others out until it ends, though the rows bring their ids.
+    server = new_mariadb(binlog=False, extra=[f"--innodb-autoinc-lock-mode={mode}"])
+    prepare(server, "CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
+    _write(server, [(INSERTED, b"%d" % n, b"(%d,1)" % n) for n in range(1, COUNT + 1)])
+    assert loaded == expected
+    assert server.execute("SELECT COUNT(*), SUM(v) FROM d.t") == [(COUNT, COUNT)]
 
 
 @pytest.fixture(scope="module")
