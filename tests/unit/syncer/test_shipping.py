@@ -26,9 +26,13 @@ def test_slices_arrive_as_they_were(tmp_path: Path, shared: bool) -> None:
 
 
 def test_files_are_gone_when_the_batch_failed(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), store_in(tmp_path) as store:
-        store.keep([b"x"])
-        raise RuntimeError
+    def fail() -> None:
+        with store_in(tmp_path) as store:
+            store.keep([b"x"])
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert not list(tmp_path.iterdir())
 
 
