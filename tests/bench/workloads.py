@@ -147,19 +147,19 @@ def _oltp(rows: int, table: str = TABLE) -> str:
     ids = _random(rows)
     return (
         f"SET a = {ids}, b = {ids}, d = {ids}; UPDATE {table} SET k = k + 1 WHERE id = a;"
-        f" UPDATE {table} SET c = {_C.format('(n * 7)')} WHERE id = b; DELETE FROM {table} WHERE id = d;"
-        f" INSERT INTO {table} VALUES (d, n, {_C.format('(n * 3)')}, {_PAD.format('n')})"
+        f" UPDATE {table} SET c = {_C.format('(n * 2)')} WHERE id = b; DELETE FROM {table} WHERE id = d;"
+        f" INSERT INTO {table} VALUES (d, n, {_C.format('(n * 2 + 1)')}, {_PAD.format('n')})"
     )
 
 
 def _update_heavy(rows: int) -> str:
-    """Four updates, most of few hot rows, as counters and sessions have them."""
+    """Four updates, most of few hot rows, as counters and sessions have them. No value comes twice: it would be no change."""
     hot = zipf_sql(rows)
     return (
         f"SET a = {hot}, b = {hot}, d = {hot}; UPDATE {TABLE} SET k = k + 1 WHERE id = a;"
-        f" UPDATE {TABLE} SET c = {_C.format('(n * 7)')} WHERE id = b;"
+        f" UPDATE {TABLE} SET c = {_C.format('(n * 2)')} WHERE id = b;"
         f" UPDATE {TABLE} SET pad = {_PAD.format('(n * 5)')} WHERE id = d;"
-        f" SET a = {_random(rows)}; UPDATE {TABLE} SET k = k + 2, c = {_C.format('(n * 3)')} WHERE id = a"
+        f" SET a = {_random(rows)}; UPDATE {TABLE} SET k = k + 2, c = {_C.format('(n * 2 + 1)')} WHERE id = a"
     )
 
 

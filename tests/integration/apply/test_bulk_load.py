@@ -50,7 +50,6 @@ VALUES = [
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each load of the test proved to be exact."""
-    monkeypatch.setattr(apply, "_POOL", Pool())
     seen: list[bool] = []
     exact: Callable[[Answer, int], bool] = bulk_load.exact
 

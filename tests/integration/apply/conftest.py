@@ -1,0 +1,13 @@
+"""What a process learned of a target in one test must not steer the next one."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm_worker.syncer import apply
+from dm_worker.syncer.writers import Pool
+
+
+@pytest.fixture(autouse=True)
+def _nothing_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apply, "_POOL", Pool())
