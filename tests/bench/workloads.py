@@ -153,7 +153,7 @@ def _oltp(rows: int, table: str = TABLE) -> str:
 
 
 def _update_heavy(rows: int) -> str:
-    """Four updates, most of few hot rows, as counters and sessions have them. No value comes twice: it would be no change."""
+    """Four updates, most of few hot rows, as counters and sessions have them. A value that came twice would be none."""
     hot = zipf_sql(rows)
     return (
         f"SET a = {hot}, b = {hot}, d = {hot}; UPDATE {TABLE} SET k = k + 1 WHERE id = a;"
