@@ -193,8 +193,8 @@ class Planner:
 
     def _on_rows(self, event: Event) -> None:
         timestamp, _, _, _, log_pos, _, data = event
-        tape = self._tape
-        self._reading.move(event)
+        tape, reading = self._tape, self._reading
+        reading.move(event)
         tape.rows += 1
         if tape.rows <= tape.skip:
             return
@@ -205,14 +205,15 @@ class Planner:
                 return
             raise errors.new(
                 "SyncerUnitInvalidReplicaEvent",
-                f"a rows event that ends at ({self._reading.file}, {log_pos}) names the table id {table.hex()}, "
+                f"a rows event that ends at ({reading.file}, {log_pos}) names the table id {table.hex()}, "
                 "which no TABLE_MAP before it explains",
                 scope="upstream",
                 workaround="Start again from an earlier position, at the start of a transaction.",
             )
         if number == FILTERED:
             return
-        tape.append(number, data, self._reading.time_of(timestamp))
+        # Rows that are read again come to be at their XA COMMIT.
+        tape.append(number, data, timestamp if reading.reread is None else reading.reread.timestamp)
         if self._draft.is_full and (self._until is None or self._undecided):
             self._cut()
 
@@ -245,18 +246,24 @@ class Planner:
     def _on_table_map(self, event: Event) -> None:
         data = event.data
         self._reading.move(event)
-        if self._reading.reread is not None:
-            self._reading.reread.ensure_found(self._reading.place)
+        reread = self._reading.reread
+        if reread is not None:
+            reread.ensure_found(self._reading.place)
         self._tape.inside = True
         if self._prepared:
             # Rows that wait for an XA COMMIT are not planned.
             self._tables.hide(data)
             return
-        if self._tables.add(data, self._reading.place):
+        if self._tables.add(data):
+            self._plan_table(data)
+
+    def _plan_table(self, data: bytes) -> None:
+        place = self._reading.place
+        if self._tables.ask(data, place):
             # An unfinished range stays one batch: two rules in it would place changes of one key into two buckets.
             if self._until is None:
                 self._cut_before_statement()
-            self._tables.ask_anew(self._reading.place)
+            self._tables.ask_anew(place)
         self._tables.bind(data)
 
     def _cut_before_statement(self) -> None:

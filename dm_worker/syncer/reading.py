@@ -86,17 +86,13 @@ class Reading:
 
     # -- events -------------------------------------------------------------------------------------------------
 
-    def time_of(self, timestamp: int) -> int:
-        """An event's time: rows that are read again have that of their XA COMMIT."""
-        return timestamp if self.reread is None else self.reread.timestamp
-
     def move(self, event: Event) -> None:
         """``event`` is read."""
         tape = self._tape
         offset = tape.offset
         tape.offset = event.log_pos if event.log_pos >= offset else ev.end_position(offset, event)
         tape.bytes_read += event.size
-        tape.newest = self.time_of(event.timestamp) or tape.newest
+        tape.newest = (event.timestamp if self.reread is None else self.reread.timestamp) or tape.newest
 
     def follow(self, rotate: Event) -> bool:
         """Whether a ROTATE leads to another place. Raises 11071 when it is torn."""

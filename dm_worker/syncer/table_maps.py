@@ -29,16 +29,26 @@ class TableMaps:
         #: TABLE_MAPs by their table ids, as far as these are valid.
         self._maps: dict[bytes, bytes] = {}
 
-    def add(self, data: bytes, place: Position) -> bool:
-        """A TABLE_MAP that ends at ``place``. True when its table changed the rule for others: see :meth:`ask_anew`."""
-        self._maps[data[19:25]] = data
-        return data[_SHAPE:] not in self._known and self._ask(data, place)
+    def add(self, data: bytes) -> bool:
+        """True for a TABLE_MAP whose table is new, so that :meth:`ask` and :meth:`bind` must follow."""
+        table, shape = data[19:25], data[_SHAPE:]
+        self._maps[table] = data
+        if shape not in self._known:
+            return True
+        self._set(table, shape)
+        return False
+
+    def ask(self, data: bytes, place: Position) -> bool:
+        """Asks for the plan. True when the table changed the rule for others of its target: see :meth:`ask_anew`."""
+        plan, split = self._resolve(data, place)
+        self._known[data[_SHAPE:]] = plan
+        if plan is not None:
+            self._plans[plan.number] = plan
+        return split
 
     def bind(self, data: bytes) -> None:
-        """The table id of a TABLE_MAP that was added stands for its plan from here on."""
-        shape = data[_SHAPE:]
-        plan = self._known[shape]
-        self._tape.set_table(data[19:25], shape, FILTERED if plan is None else plan.number)
+        """The table id of a TABLE_MAP stands for the plan that was asked for."""
+        self._set(data[19:25], data[_SHAPE:])
 
     def hide(self, data: bytes) -> None:
         """The rows behind this TABLE_MAP are not to be planned, whatever its table."""
@@ -49,7 +59,7 @@ class TableMaps:
         """New plans for all tables, and for the events that wait on the tape, so that all of them keep to one rule."""
         self._known.clear()
         for data in self._maps.values():
-            self._ask(data, place)
+            self.ask(data, place)
             self.bind(data)
         for number in self._tape.numbers(self._tape.count):
             self._plan_waiting(number, place)
@@ -70,18 +80,15 @@ class TableMaps:
         self._tape.forget_tables()
         self._maps.clear()
 
-    def _ask(self, data: bytes, place: Position) -> bool:
-        plan, split = self._resolve(data, place)
-        self._known[data[_SHAPE:]] = plan
-        if plan is not None:
-            self._plans[plan.number] = plan
-        return split
+    def _set(self, table: bytes, shape: bytes) -> None:
+        plan = self._known[shape]
+        self._tape.set_table(table, shape, FILTERED if plan is None else plan.number)
 
     def _plan_waiting(self, number: int, place: Position) -> None:
         """The plan of waiting events as it would be made now, under the old number."""
         data = self._plans[number].table_map
         if data[_SHAPE:] not in self._known:
-            self._ask(data, place)
+            self.ask(data, place)
         plan = self._known[data[_SHAPE:]]
         assert plan is not None
         self._plans[number] = replace(plan, number=number)
