@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dm_worker.syncer.planner import Limits
+from dm_worker.syncer.instructions import Limits
 from pkg.config.worker import LEAST_MEMORY_BUDGET
 
 MIB = 1 << 20

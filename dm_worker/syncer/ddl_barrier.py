@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from dm_worker.syncer.checkpoint import DDLRecord, MetaStore
 from dm_worker.syncer.ddl_session import DDLSession, StatementFailed, sql_mode_text
+from dm_worker.syncer.instructions import Statement
 from dm_worker.syncer.located import between, located
-from dm_worker.syncer.planner import Statement
 from dm_worker.syncer.protocol import Progress
 from dm_worker.syncer.schema_source import SchemaSource
 from pkg import ddl, errors

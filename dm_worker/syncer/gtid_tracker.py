@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from pkg.binlog import gtid
+
+
+class GtidTracker(Protocol):
+    """The executed GTID set, fed with the GTIDs of finished transactions, or runs of them, as servers write them."""
+
+    def add(self, text: str) -> None: ...
+
+    def text(self) -> str: ...
+
+    def text_with(self, text: str) -> str: ...
 
 
 class ExecutedGtids:

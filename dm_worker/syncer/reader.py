@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from dm_worker.syncer.batch import Batch
 from dm_worker.syncer.batch_policy import QUIET, BatchPolicy
+from dm_worker.syncer.instructions import Advance, Instruction, Statement
 from dm_worker.syncer.located import located
-from dm_worker.syncer.planner import Advance, Instruction, Planner, Statement
+from dm_worker.syncer.planner import Planner
 from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location

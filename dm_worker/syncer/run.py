@@ -16,9 +16,10 @@ from dm_worker.syncer.checkpoint import Durable, MetaStore
 from dm_worker.syncer.ddl_barrier import DDLBarrier
 from dm_worker.syncer.ddl_session import DDLSession
 from dm_worker.syncer.gtid_tracker import ExecutedGtids
+from dm_worker.syncer.instructions import Advance
 from dm_worker.syncer.located import between, located
 from dm_worker.syncer.lookup import Server
-from dm_worker.syncer.planner import Advance, Planner
+from dm_worker.syncer.planner import Planner
 from dm_worker.syncer.protocol import Recovery, Sequencer, recover
 from dm_worker.syncer.reader import Instructions, Reader
 from dm_worker.syncer.runner import BatchRunner

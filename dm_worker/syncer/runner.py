@@ -16,8 +16,8 @@ from dm_worker.syncer.batch import Batch, BucketResult, Ticket
 from dm_worker.syncer.batch_policy import BatchPolicy
 from dm_worker.syncer.checkpoint import MetaStore
 from dm_worker.syncer.ddl_barrier import DDLBarrier
+from dm_worker.syncer.instructions import Advance, Statement
 from dm_worker.syncer.located import between, located
-from dm_worker.syncer.planner import Advance, Statement
 from dm_worker.syncer.protocol import DDL, Progress, Sequencer
 from dm_worker.syncer.schema_source import SchemaSource
 from dm_worker.syncer.shipping import store_in

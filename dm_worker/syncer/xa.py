@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dm_worker.syncer.gtid_event import behind_commit_id, is_prepared_xa
 from pkg.binlog import constants as c
 from pkg.binlog.cursor import Cursor, parsing
 from pkg.binlog.events import Event, parse_query, parse_xa_prepare
@@ -25,9 +26,6 @@ Waiting = Mapping[Xid, Location]
 _WORD = re.compile(
     rb"\s*XA\s+(START|BEGIN|END|COMMIT|ROLLBACK)\s+X'([0-9A-F]*)'\s*,\s*X'([0-9A-F]*)'\s*,\s*(\d+)", re.IGNORECASE
 )
-#: MariaDB's GTID event: its flags, of which one says that a commit id of 8 bytes follows them; then the XA id.
-_FLAGS = c.HEADER_SIZE + 12
-_GROUP_COMMIT_ID, _PREPARED = 2, 64
 #: What may be kept of prepared transactions in memory.
 RECENT_BYTES = 8 * 1024 * 1024
 
@@ -72,10 +70,9 @@ def gtid_xid(event: Event, file: str = "") -> Xid | None:
         return None
 
     def parse() -> Xid | None:
-        flags = event.data[_FLAGS]
-        if not flags & _PREPARED:
+        if not is_prepared_xa(event.data):
             return None
-        cursor = Cursor(event.data, _FLAGS + (9 if flags & _GROUP_COMMIT_ID else 1))
+        cursor = Cursor(event.data, behind_commit_id(event.data))
         format_id, gtrid, bqual = cursor.uint(4), cursor.uint(1), cursor.uint(1)
         return make_xid(format_id, cursor.take(gtrid), cursor.take(bqual))
 
@@ -117,21 +114,3 @@ class Prepared:
 
 def _size(events: list[Event]) -> int:
     return sum(len(event.data) for event in events)
-
-
-@dataclass(slots=True)
-class Reread:
-    """The rows of a prepared transaction take part at its XA COMMIT.
-
-    ``start`` is where they are in the binlog, ``file`` the file being read there; ``end`` and ``timestamp`` are the
-    XA COMMIT's. ``found``: the transaction at ``start`` proved to be the right one. ``streamed``: they are not in
-    memory, so the stream is opened there, and behind the XA COMMIT afterwards.
-    """
-
-    xid: Xid
-    start: Location
-    file: str
-    end: int
-    timestamp: int
-    found: bool
-    streamed: bool

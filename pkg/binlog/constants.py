@@ -96,6 +96,8 @@ ROWS_EVENTS_V2: Final = frozenset(
 )
 #: Rows events whose row images are one compressed block.
 ROWS_EVENTS_COMPRESSED: Final = frozenset(range(166, 172))
+#: Events that carry a statement.
+QUERY_EVENTS: Final = frozenset({QUERY_EVENT, MARIADB_QUERY_COMPRESSED_EVENT})
 
 TYPE_TINY: Final = 1
 TYPE_SHORT: Final = 2

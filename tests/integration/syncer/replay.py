@@ -15,7 +15,8 @@ from dm_worker.syncer import block, statements
 from dm_worker.syncer.batch import Batch
 from dm_worker.syncer.canon import Charsets
 from dm_worker.syncer.combine import Content, combine
-from dm_worker.syncer.planner import Limits, Planner
+from dm_worker.syncer.instructions import Limits
+from dm_worker.syncer.planner import Planner
 from dm_worker.syncer.scatter import scatter
 from dm_worker.syncer.statements import Form
 from dm_worker.syncer.table_plan import PlanOptions

@@ -18,7 +18,7 @@ import pytest
 
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer.batch_policy import BatchPolicy, Budget
-from dm_worker.syncer.planner import Limits
+from dm_worker.syncer.instructions import Limits
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from tests.harness.mysql import MariaDBServer
 from tests.harness.proctree import kill_hard, spark_pythons

@@ -9,7 +9,7 @@ import pytest
 
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer.batch_policy import Budget
-from dm_worker.syncer.planner import Limits
+from dm_worker.syncer.instructions import Limits
 from pkg.config.model import SyncerConfig
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import wait_until

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from dm_worker.syncer.batch import Batch
 from dm_worker.syncer.gtid_tracker import ExecutedGtids
-from dm_worker.syncer.planner import Advance, Limits, Planner, Statement
+from dm_worker.syncer.instructions import Advance, Limits, Statement
+from dm_worker.syncer.planner import Planner
 from dm_worker.syncer.tape import PythonTape
 from pkg import native
 from pkg.binlog import constants as c

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm_worker.syncer.batch import COMPACT, ORDERED, Batch, TablePlan
-from dm_worker.syncer.planner import Advance, Instruction, Limits, Planner, Statement
+from dm_worker.syncer.instructions import Advance, Instruction, Limits, Statement
+from dm_worker.syncer.planner import Planner
 from pkg.binlog import constants as c
 from pkg.binlog.events import HEADER, Event
 from pkg.binlog.payload import Expanding

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from dm_worker.syncer import xa
 from dm_worker.syncer.batch import Batch
 from dm_worker.syncer.gtid_tracker import ExecutedGtids
-from dm_worker.syncer.planner import Advance, Instruction, Limits, Planner, Statement
+from dm_worker.syncer.instructions import Advance, Instruction, Limits, Statement
+from dm_worker.syncer.planner import Planner
 from dm_worker.syncer.tape import PythonTape, Tape, new_tape
 from dm_worker.syncer.xa import Prepared, Waiting
 from pkg.binlog import constants as c

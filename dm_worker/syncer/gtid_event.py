@@ -1,0 +1,53 @@
+"""GTID events, as far as the planner looks at them: whose transaction begins, and of what kind it is. Pure."""
+
+from __future__ import annotations
+
+from pkg.binlog import constants as c
+from pkg.binlog import events as ev
+from pkg.binlog.events import Event
+
+GTID_EVENTS = frozenset({c.GTID_EVENT, c.ANONYMOUS_GTID_EVENT, c.MARIADB_GTID_EVENT})
+#: MariaDB's GTID event: where its flags are (after sequence number and domain), and the one for "no COMMIT follows".
+MARIADB_FLAGS = c.HEADER_SIZE + 12
+_FL_STANDALONE = 1
+#: A commit id of 8 bytes follows the flags.
+_FL_GROUP_COMMIT_ID = 2
+#: With binlog_alter_two_phase an ALTER is logged when it begins and when it ends; only its COMMIT has an effect.
+_FL_START_ALTER, _FL_ROLLBACK_ALTER = 2, 8
+#: MariaDB marks a transaction that XA PREPARE ends, and the statement that ends it later.
+_FL_PREPARED_XA, _FL_COMPLETED_XA = 64, 128
+
+
+def is_standalone(event: Event) -> bool:
+    """Whether no BEGIN is implied: MariaDB writes none, and marks single statements. MySQL's is an event of its own."""
+    return event.type != c.MARIADB_GTID_EVENT or bool(event.data[MARIADB_FLAGS] & _FL_STANDALONE)
+
+
+def is_prepared_xa(gtid: bytes) -> bool:
+    """Whether XA PREPARE ends the transaction, by MariaDB's GTID event."""
+    return bool(gtid[MARIADB_FLAGS] & _FL_PREPARED_XA)
+
+
+def is_void_alter(gtid: bytes) -> bool:
+    """Whether the statement behind MariaDB's GTID event is an ALTER that only begins, or was given up."""
+    if gtid[MARIADB_FLAGS] & (_FL_PREPARED_XA | _FL_COMPLETED_XA):
+        # An XA transaction's id is where other events have the flags of an ALTER.
+        return False
+    at = behind_commit_id(gtid)
+    return len(gtid) > at and bool(gtid[at] & (_FL_START_ALTER | _FL_ROLLBACK_ALTER))
+
+
+def behind_commit_id(gtid: bytes) -> int:
+    """The offset of what follows the flags, and the commit id if there is one, in MariaDB's GTID event."""
+    return MARIADB_FLAGS + (9 if gtid[MARIADB_FLAGS] & _FL_GROUP_COMMIT_ID else 1)
+
+
+def gtid_of(event: Event, file: str) -> tuple[bytes, int]:
+    """Source and number of a GTID event, see :meth:`Tape.begin_gtid`. Raises 11071 when it is torn."""
+    if event.type == c.ANONYMOUS_GTID_EVENT:
+        return b"", 0
+    ev.parse_gtid(event, file)
+    data = event.data
+    if event.type == c.MARIADB_GTID_EVENT:
+        return data[27:31] + event.server_id.to_bytes(4, "little"), int.from_bytes(data[19:27], "little")
+    return data[20:36], int.from_bytes(data[36:44], "little")

@@ -1,0 +1,58 @@
+"""What the planner gives out, besides batches, and how large batches may become. Plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dm_worker.syncer.batch import Batch
+from dm_worker.syncer.xa import Waiting
+from pkg.binlog.events import Event
+from pkg.binlog.position import Location, Position
+
+#: A slice costs a task or a round through the decoder; less is not worth it.
+_LEAST_SLICE = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a batch is big enough: bytes of rows events, or their number.
+
+    It is cut into about ``slices`` pieces, of ``slice_bytes`` and an event at most; small ones are not cut.
+    """
+
+    batch_bytes: int = 64 * 1024 * 1024
+    batch_events: int = 400_000
+    slice_bytes: int = 4 * 1024 * 1024
+    slices: int = 4
+
+    def piece(self, batch: int) -> int:
+        """Bytes of each slice of a batch of ``batch`` bytes."""
+        return min(self.slice_bytes, max(-(-batch // self.slices), _LEAST_SLICE))
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Nothing to apply up to ``location``: only filtered events. ``prepared`` as in a batch."""
+
+    location: Location
+    prepared: Waiting = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement in a QUERY event: a barrier. ``place`` is where the event ends, its name across restarts.
+
+    ``behind`` is where to go on without it; ``end`` is the same unless the statement is a part of a transaction.
+    """
+
+    event: Event
+    place: Position
+    start: Location
+    end: Location
+    behind: Location
+
+
+Instruction = Batch | Advance | Statement

@@ -1,0 +1,144 @@
+"""Where the planner's reading stands: in the binlog, in the running transaction, in the executed GTID set. Pure.
+
+While a prepared XA transaction is read again, events come from its place, and transactions still begin and end where
+the XA COMMIT is.
+"""
+
+from __future__ import annotations
+
+from dm_worker.syncer.gtid_tracker import GtidTracker
+from dm_worker.syncer.tape import Tape, gtid_text
+from dm_worker.syncer.xa import Xid
+from dm_worker.syncer.xa_rows import Reread
+from pkg.binlog import events as ev
+from pkg.binlog.events import Event
+from pkg.binlog.position import Location, Position
+
+
+class Reading:
+    """Keeps the tape's offsets right, and tells places by file and GTID set. It begins at ``start``."""
+
+    def __init__(self, start: Location, tape: Tape, gtids: GtidTracker | None, *, by_gtid: bool) -> None:
+        """``by_gtid``: places are equal when their GTID sets are."""
+        self.file = start.position.name
+        #: The prepared transaction whose rows are being read for its XA COMMIT.
+        self.reread: Reread | None = None
+        self._tape = tape
+        self._gtids = gtids
+        self._by_gtid = by_gtid
+        tape.offset = tape.boundary = start.position.pos
+        tape.skip = start.rows_events
+
+    # -- places -------------------------------------------------------------------------------------------------
+
+    @property
+    def file_read(self) -> str:
+        """The file of the events being fed; not ``file`` while a prepared transaction is read again."""
+        return self.file if self.reread is None else self.reread.file
+
+    @property
+    def place(self) -> Position:
+        """Behind the newest event."""
+        return Position(self.file_read, self._tape.offset)
+
+    @property
+    def boundary(self) -> Position:
+        """Where the current transaction began, or the last one ended."""
+        return Position(self.file, self._tape.boundary)
+
+    @property
+    def rows_gone(self) -> int:
+        """Rows events of the current transaction that are read, now or before the stream was opened."""
+        return max(self._tape.rows, self._tape.skip)
+
+    @property
+    def location(self) -> Location:
+        """Where to read on after the stream broke: the running transaction's start and its rows events so far."""
+        return Location(self.boundary, self._gtid_text(), self.rows_gone if self._tape.inside else self._tape.skip)
+
+    @property
+    def read_to(self) -> Location:
+        """Behind the newest event seen, its transaction counted as executed."""
+        run = self._tape.gtid
+        if self._gtids is None or run is None:
+            return Location(self.place, self._gtid_text())
+        return Location(self.place, self._gtids.text_with(gtid_text(run)))
+
+    def at_boundary(self) -> Location:
+        """The end of a batch of finished transactions."""
+        return Location(self.boundary, self._gtid_text())
+
+    def inside(self) -> Location:
+        """The end of a batch that holds the current transaction up to here."""
+        return Location(self.boundary, self._gtid_text(), self.rows_gone)
+
+    def is_at(self, until: Location) -> bool:
+        """Whether the current transaction begins, or the last one ended, at ``until``."""
+        # After a switch of the upstream by GTID, file names and offsets mean something else.
+        return self._gtid_text() == until.gtid_set if self._by_gtid else self.boundary == until.position
+
+    def is_beyond(self, until: Location) -> bool:
+        """Whether ``until`` was passed, as far as positions can tell."""
+        return not self._by_gtid and until.position < self.boundary
+
+    def _gtid_text(self) -> str:
+        return self._gtids.text() if self._gtids is not None else ""
+
+    # -- events -------------------------------------------------------------------------------------------------
+
+    def move(self, event: Event) -> None:
+        """``event`` is read."""
+        tape = self._tape
+        offset = tape.offset
+        tape.offset = event.log_pos if event.log_pos >= offset else ev.end_position(offset, event)
+        tape.bytes_read += event.size
+        tape.newest = (event.timestamp if self.reread is None else self.reread.timestamp) or tape.newest
+
+    def follow(self, rotate: Event) -> bool:
+        """Whether a ROTATE leads to another place. Raises 11071 when it is torn."""
+        position, name = ev.parse_rotate(rotate, self.file_read)
+        tape = self._tape
+        if self.reread is not None:
+            if name == self.reread.file:
+                return False
+            self.reread.file, tape.offset = name, position
+            return True
+        # The ROTATE that a server makes up when a dump starts names the place where it starts.
+        if tape.inside or (rotate.artificial and name == self.file):
+            return False
+        self.file = name
+        tape.offset = tape.boundary = position
+        return True
+
+    def take_gtids(self) -> None:
+        """Transactions have ended: theirs are executed."""
+        for run in self._tape.take_gtids():
+            if self._gtids is not None:
+                self._gtids.add(gtid_text(run))
+
+    # -- other streams ------------------------------------------------------------------------------------------
+
+    def reopened(self) -> None:
+        """The stream begins again at :attr:`location`, or at the transaction that is read again."""
+        tape = self._tape
+        tape.skip = self.location.rows_events
+        tape.rows = 0
+        if self.reread is not None:
+            tape.offset, self.reread.found = self.reread.start.position.pos, False
+            return
+        tape.offset = tape.boundary
+        tape.begin_gtid(b"", 0)
+        tape.inside = tape.standalone = tape.is_void = False
+
+    def begin_reread(self, xid: Xid, start: Location, timestamp: int, *, streamed: bool) -> None:
+        """The rows of the transaction that was prepared at ``start`` are read from here on; see :class:`Reread`."""
+        tape, file = self._tape, start.position.name
+        end = Position(self.file, tape.offset)
+        self.reread = Reread(xid, start, file, end, timestamp, found=not streamed, streamed=streamed)
+        tape.inside, tape.standalone = True, False
+        tape.offset = start.position.pos
+
+    def end_reread(self, reread: Reread) -> None:
+        """Back behind the XA COMMIT."""
+        self.reread = None
+        self._tape.offset = reread.end.pos
