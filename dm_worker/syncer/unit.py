@@ -17,6 +17,10 @@ from pkg.pb import dmworker_pb2 as pb
 log = get_logger("syncer")
 
 
+#: An operator who pauses waits so long (seconds) for the running batch; dm-master waits for 10 s in all.
+PATIENCE = 3.0
+
+
 class SyncUnit:
     """Replicates one source's binlog into the target until it is stopped."""
 
@@ -54,14 +58,29 @@ class SyncUnit:
         return UnitOutcome(canceled=True)
 
     def stop(self, *, graceful: bool) -> None:
-        """Ends the running batch and flushes the checkpoint, or cancels the job at once when not graceful."""
+        """Ends the running batch and flushes the checkpoint, or cancels the job at once when not graceful.
+
+        A batch that takes longer than :data:`PATIENCE` is cancelled too: its intent is durable, so the next run
+        finishes it.
+        """
         self._stop.set()
-        if not graceful:
+        with self._lock:
+            run = self._run
+        if graceful:
+            timer = threading.Timer(PATIENCE, self._cancel, (run,))
+            timer.daemon = True
+            timer.start()
+            return
+        self._engine.cancel(self._group)
+        if run is not None:
+            run.abort()
+
+    def _cancel(self, run: Run | None) -> None:
+        """Cancels what ``run`` still has under way."""
+        with self._lock:
+            same = self._run is run
+        if same and self._stop.is_set():
             self._engine.cancel(self._group)
-            with self._lock:
-                run = self._run
-            if run is not None:
-                run.abort()
 
     def status(self) -> pb.SyncStatus:
         with self._lock:
