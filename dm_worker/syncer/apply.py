@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, groupby, islice
 
 import pymysql
@@ -120,6 +120,8 @@ class _BucketWriter:
     def run(self, content: Content, *, load: bool) -> BucketResult:
         """The whole transaction. Raises DMError, and ``_NotExact`` when ``load`` must not be."""
         self._statements = 0
+        if self._ticket.replanned and self._holds_keyless():
+            content = without_keyless(content, self._plans)
         steps = self._steps(content, self._loadable(content) if load else frozenset())
         try:
             loaded = self._write(chain([self._marker()], steps))
@@ -134,6 +136,15 @@ class _BucketWriter:
         except (pymysql.Error, OSError) as exc:
             raise classify(exc, scope="downstream", statement="COMMIT") from exc
         return BucketResult(self._bucket, content.changes, self._statements)
+
+    def _holds_keyless(self) -> bool:
+        """Whether an earlier attempt, under another plan, wrote the bucket's rows without a key. Locks the marker."""
+        sql = f"SELECT batch FROM {self._spec.markers} WHERE id = %s AND bucket = %s AND batch >= %s FOR UPDATE"
+        try:
+            found = query(self._conn, sql, (self._ticket.source_id, self._bucket, self._ticket.since))
+        except (pymysql.Error, OSError) as exc:
+            raise classify(exc, scope="downstream", table=self._spec.markers) from exc
+        return bool(found)
 
     # -- what is written --------------------------------------------------------------------------------------------
 
@@ -321,6 +332,12 @@ class _BucketWriter:
         with closing(send_ahead(self._conn, run, lambda sql: sql.text, ahead=self._ahead)) as answers:
             for _ in answers:
                 pass
+
+
+def without_keyless(content: Content, plans: Mapping[int, TablePlan]) -> Content:
+    """The content without the rows of tables that have no key. They are all among the rows in order."""
+    ordered = {target: [row for row in rows if plans[row[2]].key] for target, rows in content.ordered.items()}
+    return replace(content, ordered={target: rows for target, rows in ordered.items() if rows})
 
 
 def fenced(table: str, ticket: Ticket, marker: Marker | None) -> DMError:

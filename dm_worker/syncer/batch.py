@@ -77,6 +77,10 @@ class TablePlan:
         placement = (self.canons, self.ties, self.family)
         return repr((rule, self.rewrite_existing, self.extra_columns, self.columns, placement)).encode()
 
+    def keyless_place(self) -> bytes:
+        """What decides which bucket the rows of a table without a key fall into, which is the same for all of them."""
+        return repr((self.source, self.target, self.seed)).encode()
+
     @property
     def binds(self) -> bool:
         """Whether rows of different keys may belong into one bucket."""
@@ -150,14 +154,30 @@ class Batch:
             digest.update(rule)
         return digest.hexdigest()
 
+    def keyless_fingerprint(self, buckets: int) -> str:
+        """As :meth:`fingerprint`, of what places the rows of tables without a key. Far fewer changes alter it."""
+        digest = blake2b(b"%d" % buckets, digest_size=16)
+        for place in sorted({plan.keyless_place() for plan in self.plans.values() if not plan.key}):
+            digest.update(place)
+        return digest.hexdigest()
+
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """What a bucket's transaction needs to prove its right to write: whose batch, and under which epoch."""
+    """What a bucket's transaction needs to prove its right to write: whose batch, and under which epoch.
+
+    ``since`` is the number of the first attempt at the batch's range that placed rows without a key as this one does.
+    """
 
     source_id: str
     number: int
     epoch: int
+    since: int
+
+    @property
+    def replanned(self) -> bool:
+        """Whether an earlier attempt, under another plan, may have written the bucket's rows without a key."""
+        return self.since < self.number
 
 
 @dataclass(slots=True)

@@ -230,7 +230,8 @@ class MetaStore:
             f"CREATE TABLE IF NOT EXISTS {self.batches} (id VARCHAR(32) NOT NULL PRIMARY KEY,"
             " batch BIGINT UNSIGNED NOT NULL, epoch BIGINT UNSIGNED NOT NULL, state VARCHAR(8) NOT NULL,"
             f" {_LOCATION.format('start')}, {_LOCATION.format('end')}, buckets INT NOT NULL,"
-            f" fingerprint VARCHAR(64) NOT NULL, safe BOOLEAN NOT NULL, {now}){_CHARSET}"
+            " fingerprint VARCHAR(64) NOT NULL, safe BOOLEAN NOT NULL, keyless VARCHAR(64) NOT NULL,"
+            f" since BIGINT UNSIGNED NOT NULL, {now}){_CHARSET}"
         )
         yield (
             f"CREATE TABLE IF NOT EXISTS {self.markers} (id VARCHAR(32) NOT NULL, bucket INT NOT NULL,"
@@ -253,16 +254,16 @@ class MetaStore:
         rows = query(
             conn,
             "SELECT batch, epoch, state, start_name, start_pos, start_gtid, start_rows, end_name, end_pos, end_gtid,"
-            f" end_rows, buckets, fingerprint, safe FROM {self.batches} WHERE id = %s FOR UPDATE",
+            f" end_rows, buckets, fingerprint, safe, keyless, since FROM {self.batches} WHERE id = %s FOR UPDATE",
             (self._id,),
         )
         if not rows:
             return None
-        number, epoch, state, *places, buckets, fingerprint, safe = rows[0]
+        number, epoch, state, *places, buckets, fingerprint, safe, keyless, since = rows[0]
         start, end = _location(*places[:4]), _location(*places[4:])
         return Progress(
             int(number), int(epoch), str(state), start, end, int(buckets), str(fingerprint), bool(safe),
-            self._read_prepared(conn),
+            self._read_prepared(conn), str(keyless), int(since),
         )  # fmt: skip
 
     def _read_prepared(self, conn: Conn) -> Waiting:
@@ -410,4 +411,5 @@ def _batch_values(progress: Progress) -> dict[str, Any]:
             f"{name}_gtid": place.gtid_set,
             f"{name}_rows": place.rows_events,
         }
-    return values | {"buckets": progress.buckets, "fingerprint": progress.fingerprint, "safe": int(progress.safe)}
+    values |= {"buckets": progress.buckets, "fingerprint": progress.fingerprint, "safe": int(progress.safe)}
+    return values | {"keyless": progress.keyless, "since": progress.since}

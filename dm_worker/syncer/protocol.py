@@ -28,6 +28,8 @@ IDLE, OPEN, DDL = "idle", "open", "ddl"
 class Progress:
     """The batch row. In state ``idle`` all is applied up to ``end``; otherwise [start, end) is under way.
 
+    ``fingerprint`` is that of the whole plan, ``keyless`` that of what places rows without a key. ``since``: a bucket
+    whose marker has this number or a later one holds its rows without a key.
     ``prepared``: the XA transactions that wait for their XA COMMIT where the applied part ends.
     """
 
@@ -40,6 +42,8 @@ class Progress:
     fingerprint: str = ""
     safe: bool = False
     prepared: Waiting = field(default_factory=dict)
+    keyless: str = ""
+    since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,31 +122,55 @@ class Sequencer:
         self._prepared: Waiting = prepared or {}
 
     def open(
-        self, start: Location, end: Location, *, buckets: int, fingerprint: str, safe: bool, state: str = OPEN
+        self,
+        start: Location,
+        end: Location,
+        *,
+        buckets: int,
+        fingerprint: str,
+        safe: bool,
+        state: str = OPEN,
+        keyless: str = "",
     ) -> Progress:
         """The intent to apply [start, end). The one before must be done."""
         if self._open is not None:
             raise AssertionError("a batch may only begin when the one before is done")
         self._number += 1
-        self._open = Progress(self._number, self.epoch, state, start, end, buckets, fingerprint, safe, self._prepared)
+        self._open = Progress(
+            number=self._number,
+            epoch=self.epoch,
+            state=state,
+            start=start,
+            end=end,
+            buckets=buckets,
+            fingerprint=fingerprint,
+            safe=safe,
+            prepared=self._prepared,
+            keyless=keyless,
+            since=self._number,
+        )
         return self._open
 
-    def redo(self, last: Progress, fingerprint: str) -> Progress:
+    def redo(self, last: Progress, fingerprint: str, keyless: str = "") -> Progress:
         """The intent to finish ``last``, whose range was planned again.
 
-        Under the same plan finished buckets are skipped by their markers. Under another plan rows may fall into
-        other buckets, so that the markers mean nothing: a new number and safe mode for the whole range.
+        Under the same plan finished buckets are skipped by their markers. Under another plan rows with a key may fall
+        into other buckets: the range gets a new number, and safe mode writes all of them again. Rows without a key
+        can't be written again; where they fall depends on little, so that the markers still tell which are in.
         """
         same = fingerprint == last.fingerprint
         if not same:
             self._number += 1
         number = last.number if same else self._number
+        since = last.since if same or keyless == last.keyless else number
         self._open = replace(
             last,
             number=number,
             epoch=self.epoch,
             fingerprint=fingerprint,
             safe=last.safe or not same,
+            keyless=keyless,
+            since=since,
         )
         return self._open
 

@@ -37,14 +37,16 @@ JOB_ATTEMPTS = 5
 IsUnsafe = Callable[[Location], bool]
 
 
-def _warn_of_other_plan(batch: Batch) -> None:
+def _tell_of_other_plan(batch: Batch, *, doubled: bool) -> None:
     keyless = sorted({".".join(plan.target) for plan in batch.plans.values() if not plan.key})
-    log.warning(
-        "the unfinished batch is planned otherwise than before: doing it again in safe mode"
-        + (", check the tables without a key for doubled rows" if keyless else ""),
-        range=between(batch.start, batch.end),
-        without_key=", ".join(keyless),
-    )
+    place = between(batch.start, batch.end)
+    told = "the unfinished batch is planned otherwise than before: doing it again in safe mode"
+    if doubled and keyless:
+        log.warning(
+            f"{told}, check the tables without a key for doubled rows", range=place, without_key=", ".join(keyless)
+        )
+    else:
+        log.info(told, range=place)
 
 
 class BatchRunner:
@@ -91,14 +93,16 @@ class BatchRunner:
         began = time.monotonic()
         small = self._policy.is_small(batch.size)
         buckets = redo.buckets if redo else min(SMALL_BUCKETS, self._workers) if small else self._workers
-        fingerprint = batch.fingerprint(buckets, self._settings)
+        fingerprint, keyless = batch.fingerprint(buckets, self._settings), batch.keyless_fingerprint(buckets)
         if redo is None:
             unsafe = self._is_unsafe(batch.start)
-            intent = self._sequencer.open(batch.start, batch.end, buckets=buckets, fingerprint=fingerprint, safe=unsafe)
+            intent = self._sequencer.open(
+                batch.start, batch.end, buckets=buckets, fingerprint=fingerprint, safe=unsafe, keyless=keyless
+            )
         else:
-            intent = self._sequencer.redo(redo, fingerprint)
+            intent = self._sequencer.redo(redo, fingerprint, keyless)
             if intent.number != redo.number:
-                _warn_of_other_plan(batch)
+                _tell_of_other_plan(batch, doubled=intent.since != redo.since)
         self._write(intent)
         try:
             results = self._run(batch, intent, small=small)
@@ -155,7 +159,7 @@ class BatchRunner:
     def _run(self, batch: Batch, intent: Progress, *, small: bool) -> list[BucketResult]:
         form = replace(self._target.form, safe=intent.safe)
         job = tasks.Job(
-            ticket=Ticket(self._target_id, intent.number, intent.epoch),
+            ticket=Ticket(self._target_id, intent.number, intent.epoch, intent.since),
             target=replace(self._target, form=form),
             buckets=intent.buckets,
             plans=batch.plans,

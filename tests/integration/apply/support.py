@@ -14,7 +14,7 @@ from pkg.config.model import DBConfig
 from pkg.mysql.introspect import fetch_table_info
 from tests.harness.mysql import SQLServer
 
-TICKET = Ticket("source-1", 1, 1)
+TICKET = Ticket("source-1", 1, 1, 1)
 MARKERS = "`meta`.`markers`"
 
 

@@ -146,6 +146,34 @@ def test_killed_python_workers_change_nothing(
     assert_equal(mariadb_upstream, target, *ALL)
 
 
+def test_target_that_gains_a_column_while_a_batch_is_unfinished_gets_no_row_twice(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    """Another worker's shard of ``plain`` is altered: the unfinished batch has another plan when it is done again."""
+    make_tables(mariadb_upstream, target)
+    for server in (mariadb_upstream, target):
+        server.execute("INSERT INTO d.plain VALUES (1, 'old', 0)")
+    cfg = subtask(mariadb_upstream, target, syncer=SyncerConfig(worker_count=4))
+    blocker = target.connect(autocommit=False)
+    with running(cfg, spark) as run:
+        with blocker.cursor() as cursor:
+            cursor.execute("SELECT * FROM d.plain WHERE id = 1 FOR UPDATE")
+        rows = "(1, 'a', 1), (1, 'a', 1), (2, 'b', 2)"
+        mariadb_upstream.execute(
+            "BEGIN", "UPDATE d.plain SET v = 'new' WHERE id = 1", f"INSERT INTO d.keyless VALUES {rows}", "COMMIT"
+        )
+        # The bucket of the table without a key is in, that of the locked row is not.
+        wait_for(lambda: len(target.execute("SELECT * FROM d.keyless")) == 3)
+        assert run.stop(graceful=False).errors == []
+    blocker.close()
+    assert batch(target)[1] == "open"
+    target.execute("ALTER TABLE d.plain ADD COLUMN more INT NOT NULL DEFAULT 7")
+    with running(cfg, spark) as run:
+        run.wait_synced(mariadb_upstream, PATIENCE)
+    assert_equal(mariadb_upstream, target, "d.keyless")
+    assert target.execute("SELECT * FROM d.plain") == [(1, "new", 0, 7)]
+
+
 def test_restarting_target_is_waited_for(
     mariadb_upstream: MariaDBServer, new_mariadb: Callable[..., MariaDBServer], spark: SparkEngine
 ) -> None:

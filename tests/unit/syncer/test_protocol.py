@@ -25,7 +25,8 @@ from dm_worker.syncer.protocol import (
 from pkg.binlog.position import Location, Position
 
 BUCKETS = 3
-#: The upstream's changes: change i belongs to the bucket i % BUCKETS (another rule after a change of routes).
+#: The upstream's changes: change i of a table without a key belongs to the bucket i % BUCKETS under every plan, of one
+#: with a key to the bucket (i + plan) % BUCKETS.
 LENGTH = 60
 
 
@@ -45,6 +46,7 @@ class Writer:
         self.next = recovery.location.position.pos
         self.open: Progress | None = None
         self.left: list[int] = []
+        self.plan = target.plan
         #: It was told that a newer run took over, and ends.
         self.fenced = False
 
@@ -58,6 +60,9 @@ class Target:
         self.checkpoint: Location | None = None
         self.markers = [Marker(0, 0)] * BUCKETS
         self.rows: list[list[int]] = [[] for _ in range(BUCKETS)]
+        self.keyed: set[int] = set()
+        #: Other workers change the target's tables, and with them how runs that begin later plan.
+        self.plan = 0
 
     def bump_epoch(self) -> int:
         self.epoch += 1
@@ -73,11 +78,17 @@ class Target:
         self.checkpoint = progress.end if progress.state == IDLE else progress.start
         return True
 
-    def write_bucket(self, bucket: int, number: int, epoch: int, rows: list[int]) -> Verdict:
-        verdict = judge(self.markers[bucket], number, epoch)
+    def write_bucket(self, bucket: int, intent: Progress, plan: int) -> Verdict:
+        marker = self.markers[bucket]
+        verdict = judge(marker, intent.number, intent.epoch)
         if verdict is Verdict.APPLY:
-            self.markers[bucket] = Marker(number, epoch)
-            self.rows[bucket].extend(rows)
+            changes = range(intent.start.position.pos, intent.end.position.pos)
+            self.markers[bucket] = Marker(intent.number, intent.epoch)
+            if marker.batch < intent.since:
+                self.rows[bucket].extend(i for i in changes if i % BUCKETS == bucket)
+            keyed = {i for i in changes if (i + plan) % BUCKETS == bucket}
+            assert intent.safe or not keyed & self.keyed, "a row is there already"
+            self.keyed |= keyed
         return verdict
 
 
@@ -99,11 +110,13 @@ class Replication(RuleBasedStateMachine):
         if writer.fenced or writer.open is not None or writer.next >= LENGTH:
             return
         if writer.recovery.redo is not None:
-            intent = writer.sequencer.redo(writer.recovery.redo, "plan")
+            intent = writer.sequencer.redo(writer.recovery.redo, f"plan {writer.plan}", "keyless")
             writer.recovery = replace(writer.recovery, redo=None)
         else:
             start, end = at(writer.next), at(min(LENGTH, writer.next + size))
-            intent = writer.sequencer.open(start, end, buckets=BUCKETS, fingerprint="plan", safe=False)
+            intent = writer.sequencer.open(
+                start, end, buckets=BUCKETS, fingerprint=f"plan {writer.plan}", safe=False, keyless="keyless"
+            )
         if not self.target.write_progress(intent):
             assert writer is not self.current, "the running writer was fenced"
             writer.fenced = True
@@ -117,9 +130,7 @@ class Replication(RuleBasedStateMachine):
         if writer.fenced or writer.open is None or not writer.left:
             return
         bucket = writer.left[pick % len(writer.left)]
-        low, high = writer.open.start.position.pos, writer.open.end.position.pos
-        rows = [i for i in range(low, high) if i % BUCKETS == bucket]
-        verdict = self.target.write_bucket(bucket, writer.open.number, writer.open.epoch, rows)
+        verdict = self.target.write_bucket(bucket, writer.open, writer.plan)
         if verdict is Verdict.FENCED:
             assert writer is not self.current, "the running writer was fenced"
             writer.fenced = True
@@ -141,9 +152,10 @@ class Replication(RuleBasedStateMachine):
             assert written or writer is not self.current
 
     @precondition(lambda self: len(self.writers) < 12)
-    @rule()
-    def crash_and_restart(self) -> None:
+    @rule(plan=st.integers(0, BUCKETS - 1))
+    def crash_and_restart(self, plan: int) -> None:
         # The old writer stays as a zombie that may still try to write.
+        self.target.plan = plan
         self.writers.append(Writer(self.target))
 
     @invariant()
@@ -157,6 +169,7 @@ class Replication(RuleBasedStateMachine):
             offset = self.target.checkpoint.position.pos
             for bucket, rows in enumerate(self.target.rows):
                 assert len(rows) >= len([i for i in range(offset) if i % BUCKETS == bucket])
+            assert self.target.keyed >= set(range(offset))
 
 
 Replication.TestCase.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
@@ -164,7 +177,7 @@ TestReplication = Replication.TestCase
 
 
 def progress(state: str, start: int = 10, end: int = 20) -> Progress:
-    return Progress(5, 2, state, at(start), at(end), BUCKETS, "plan")
+    return Progress(5, 2, state, at(start), at(end), BUCKETS, "plan", keyless="keyless", since=5)
 
 
 def test_open_intent_is_done_again_over_its_exact_range() -> None:
@@ -194,10 +207,14 @@ def test_without_checkpoint_the_fallback_rules_and_without_that_nothing() -> Non
 
 def test_changed_plan_is_done_again_under_a_new_number_in_safe_mode() -> None:
     sequencer = Sequencer(3, progress(OPEN), at(10))
-    same = sequencer.redo(progress(OPEN), "plan")
-    assert (same.number, same.safe, same.epoch) == (5, False, 3)
-    other = Sequencer(3, progress(OPEN), at(10)).redo(progress(OPEN), "another plan")
-    assert (other.number, other.safe) == (6, True)
+    same = sequencer.redo(progress(OPEN), "plan", "keyless")
+    assert (same.number, same.safe, same.epoch, same.since) == (5, False, 3, 5)
+    other = Sequencer(3, progress(OPEN), at(10)).redo(progress(OPEN), "another plan", "keyless")
+    assert (other.number, other.safe, other.since) == (6, True, 5)
+    again = Sequencer(4, other, at(10)).redo(other, "yet another plan", "keyless")
+    assert (again.number, again.safe, again.since) == (7, True, 5)
+    elsewhere = Sequencer(4, other, at(10)).redo(other, "another plan, keyless", "elsewhere")
+    assert (elsewhere.number, elsewhere.safe, elsewhere.since) == (7, True, 7)
 
 
 def test_batches_do_not_overlap() -> None:
