@@ -1,14 +1,12 @@
 """Statements of dump files by MariaDB's bulk execution, where it stores what the INSERT would.
 
-The values become parameters, which a column converts from text. That is the same as what the literal gives only for
-some forms of literals and types of columns: :func:`types_of` has the rules. Everything else stays an INSERT; so does
-all that a bulk execution fails at, because the error of an INSERT tells the row.
+What literals can't become parameters (:mod:`pkg.mysql.bulk_types`) stays an INSERT; so does all that a bulk execution
+fails at, because the error of an INSERT tells the row.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +14,8 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.loader.sqlfile import Statement
-from pkg.mysql.bulk import BYTES, TEXT, Prepared, takes_bulk
+from pkg.mysql.bulk import Prepared, takes_bulk
+from pkg.mysql.bulk_types import types_of
 from pkg.mysql.connection import is_lost, is_retryable
 from pkg.mysql.introspect import fetch_table_info, query
 from pkg.mysql.schema import Column, TableInfo
@@ -26,53 +25,11 @@ _NATIVE = load("sqlscan")
 #: Statements of other sizes are not worth it, or would be in memory twice.
 LEAST_BYTES = 8 << 10
 MOST_BYTES = 16 << 20
-#: Forms of literals as pkg/native/sqlscan.c numbers them.
-NULL, INTEGER, FOUR_DIGITS, FRACTION, EXPONENT, STRING, BINARY, EMPTY = (1 << n for n in range(8))
-_TEXT = STRING | EMPTY
-_WHOLE = INTEGER | FOUR_DIGITS | _TEXT
-#: What is stored alike as a literal and as text. The text 0 is the year 2000; a member of an ENUM may be called 1; a
-#: DECIMAL rounds a literal with an exponent as a DOUBLE.
-_LIKE_TEXT = {
-    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), _WHOLE),
-    "decimal": _WHOLE | FRACTION,
-    **dict.fromkeys(("float", "double"), _WHOLE | FRACTION | EXPONENT),
-    "year": FOUR_DIGITS | _TEXT,
-    **dict.fromkeys(
-        ("date", "datetime", "timestamp", "time", "char", "varchar", "tinytext", "text", "mediumtext", "longtext",
-         "enum", "set", "uuid", "inet6", "inet4"),
-        _TEXT,
-    ),
-}  # fmt: skip
-_BINARY_TYPES = frozenset(
-    {
-        "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bit", "geometry", "point", "linestring",
-        "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
-    }
-)  # fmt: skip
 _NAME = rb"`(?:[^`]|``)+`|[\w$\x80-\xff]+"
 #: What lies between the table's name and the first row.
 _BEFORE_ROWS = re.compile(rb"\s*(?:\(((?:\s*(?:%b)\s*,?)+)\)\s*)?VALUES?\s*(?=\()" % _NAME, re.IGNORECASE)
 _COLUMN = re.compile(_NAME)
 _VARIABLES = ("version", "wsrep_on", "log_bin", "binlog_format")
-
-
-def types_of(columns: Sequence[Column], forms: bytes, *, raw: bool) -> list[bytes] | None:
-    """The parameters' types for columns whose literals have these forms; None when an INSERT may store other values.
-
-    ``raw``: strings are bytes (SET NAMES binary), so that they may be anything in a binary column.
-    """
-    types = []
-    for column, form in zip(columns, forms, strict=True):
-        if form & NULL and not column.nullable:
-            return None
-        if column.type_name in _BINARY_TYPES:
-            allowed, kind = BINARY | EMPTY | (STRING if raw else 0), BYTES
-        else:
-            allowed, kind = _LIKE_TEXT.get(column.type_name, 0), TEXT
-        if form & ~(allowed | NULL):
-            return None
-        types.append(kind)
-    return types
 
 
 @dataclass(slots=True)

@@ -13,15 +13,16 @@ from itertools import chain, groupby, islice
 
 import pymysql
 
-from dm_worker.syncer import bulk_load, fault, statements
+from dm_worker.syncer import bulk_load, bulk_rows, fault, statements
 from dm_worker.syncer.batch import BucketResult, TablePlan, Ticket
-from dm_worker.syncer.combine import INSERT_ROWS, Content, Group
+from dm_worker.syncer.combine import DELETE_KEYS, INSERT_ROWS, UPSERT_ROWS, Content, Group
 from dm_worker.syncer.protocol import Marker, Verdict, judge
 from dm_worker.syncer.statements import SQL, Form, Load
-from dm_worker.syncer.writers import Address, Pool, Writer
+from dm_worker.syncer.writers import MOST_PREPARED, Address, Pool, Writer
 from pkg import errors
 from pkg.config.model import DBConfig
 from pkg.errors import DMError
+from pkg.mysql.bulk import Prepared
 from pkg.mysql.connection import classify, is_lost, is_retryable
 from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified
@@ -52,7 +53,7 @@ _POOL = Pool()
 
 
 class _NotExact(Exception):
-    """Rows did not load as they are, or something was refused while rows were loaded: INSERT tells more."""
+    """Rows did not load as they are, or something was refused: statements alone tell more."""
 
 
 class _OldLimit(Exception):
@@ -79,10 +80,10 @@ def apply_bucket(
             with _POOL.writer(spec.address) as writer:
                 bucket_writer = _BucketWriter(writer, spec, ticket, bucket, plans, ahead)
                 try:
-                    return bucket_writer.run(content, load=writer.loads)
+                    return bucket_writer.run(content, fast=True)
                 except _NotExact:
                     writer.conn.rollback()
-                    return bucket_writer.run(content, load=False)
+                    return bucket_writer.run(content, fast=False)
         except (pymysql.Error, OSError) as exc:
             raise classify(exc, scope="downstream", statement="ROLLBACK") from exc
         except _OldLimit:
@@ -117,19 +118,21 @@ class _BucketWriter:
         self._ahead = ahead
         self._statements = 0
 
-    def run(self, content: Content, *, load: bool) -> BucketResult:
-        """The whole transaction. Raises DMError, and ``_NotExact`` when ``load`` must not be."""
+    def run(self, content: Content, *, fast: bool) -> BucketResult:
+        """The whole transaction, with loads and bulk executions if ``fast``. Raises DMError, and ``_NotExact`` when
+        it must be done without them."""
         self._statements = 0
         if self._ticket.replanned and self._holds_keyless():
             content = without_keyless(content, self._plans)
-        steps = self._steps(content, self._loadable(content) if load else frozenset())
+        loadable = self._loadable(content) if fast and self._writer.loads else frozenset()
+        steps = self._steps(content, loadable, self._bulk_statements(content, loadable) if fast else {})
         try:
             loaded = self._write(chain([self._marker()], steps))
         except _NotClaimed:
             return self._left_out(content)
         except Refused as exc:
-            raise self._refusal(content, exc.statement, exc.cause, load=load) from exc.cause
-        assert load or not loaded
+            raise self._refusal(content, exc.statement, exc.cause, fast=fast) from exc.cause
+        assert fast or not loaded
         try:
             # When the answer to this is lost, the next attempt finds the marker either way.
             self._conn.commit()
@@ -159,7 +162,9 @@ class _BucketWriter:
             )
         return SQL(text.encode(), _MARKER, expect=1)
 
-    def _steps(self, content: Content, loadable: frozenset[tuple[int, int]]) -> Iterator[SQL | Load]:
+    def _steps(
+        self, content: Content, loadable: frozenset[tuple[int, int]], bulk: Mapping[tuple[int, int], Prepared]
+    ) -> Iterator[SQL | Load]:
         most = self._writer.most_bytes - 1
         for step in statements.for_content(
             self._plans, content, self._spec.form, lambda plan, kind: (plan.number, kind) in loadable, most
@@ -169,18 +174,22 @@ class _BucketWriter:
                     raise _OldLimit
                 plan = self._plans[step.plan]
                 raise fault.too_long(plan, statements.row_name(plan, step), len(step.text) + 1, self._writer.most_bytes)
+            if isinstance(step, SQL) and step.group is not None:
+                statement = bulk.get((step.plan, step.group.kind))
+                if statement is not None:
+                    step = bulk_rows.in_bulk(self._plans[step.plan], step, step.group, statement, most)
             yield step
 
     def _loadable(self, content: Content) -> frozenset[tuple[int, int]]:
         """The plans and kinds of groups whose rows may be loaded."""
         form, address = self._spec.form, self._spec.address
-        counts: dict[tuple[int, int], int] = {}
-        for group in content.groups:
-            counts[group.plan, group.kind] = counts.get((group.plan, group.kind), 0) + group.count
         found = set()
-        for (number, kind), count in counts.items():
+        for (number, kind), count in _counts(content).items():
             plan = self._plans[number]
             if count < bulk_load.LEAST_ROWS or not statements.loadable(plan, kind, form):
+                continue
+            if kind == UPSERT_ROWS and self._executes_in_bulk(plan):
+                # Updates in place cost less than a load's replacements.
                 continue
             if not _POOL.may_load(address, plan.target):
                 continue
@@ -190,6 +199,30 @@ class _BucketWriter:
             if kind == INSERT_ROWS or statements.replaces(plan, kind, form) or not self._has_triggers(plan):
                 found.add((number, kind))
         return frozenset(found)
+
+    def _executes_in_bulk(self, plan: TablePlan) -> bool:
+        # What a lost connection had on its way may be what a proxy did not know.
+        return self._writer.bulk and self._ahead > 1 and bool(plan.bulk)
+
+    def _bulk_statements(
+        self, content: Content, loadable: frozenset[tuple[int, int]]
+    ) -> dict[tuple[int, int], Prepared]:
+        """The statements of the plans and kinds whose rows go by bulk executions."""
+        found: dict[tuple[int, int], Prepared] = {}
+        for (number, kind), count in _counts(content).items():
+            plan = self._plans[number]
+            if kind == DELETE_KEYS or count < bulk_rows.LEAST_ROWS or (number, kind) in loadable:
+                continue
+            if not self._executes_in_bulk(plan) or len(found) == MOST_PREPARED:
+                continue
+            try:
+                text = statements.template(plan, kind, self._spec.form)
+                found[number, kind] = self._writer.prepare(text, len(plan.write))
+            except (pymysql.Error, OSError) as exc:
+                if is_retryable(exc):
+                    raise classify(exc, scope="downstream", table=qualified(*plan.target)) from exc
+                # The INSERT will tell what is wrong.
+        return found
 
     def _has_triggers(self, plan: TablePlan) -> bool:
         try:
@@ -213,7 +246,7 @@ class _BucketWriter:
         return loaded
 
     def _send(self, run: Iterator[SQL]) -> None:
-        with closing(send_ahead(self._conn, run, lambda sql: sql.text, ahead=self._ahead)) as answers:
+        with closing(send_ahead(self._conn, run, lambda sql: sql.sent, ahead=self._ahead)) as answers:
             for sql, answer in answers:
                 if sql.expect is None or answer.matched == sql.expect:
                     self._statements += sql.plan != _MARKER
@@ -275,18 +308,18 @@ class _BucketWriter:
             "task, or migrate the table again. A primary key would identify rows for good.",
         )
 
-    def _refusal(self, content: Content, sql: SQL, exc: Exception, *, load: bool) -> Exception:
+    def _refusal(self, content: Content, sql: SQL, exc: Exception, *, fast: bool) -> Exception:
         """What to raise for a refused statement."""
         if sql.plan == _MARKER:
             return classify(exc, scope="downstream", table=self._spec.markers)
         plan = self._plans[sql.plan]
         if is_retryable(exc):
             return classify(exc, scope="downstream", table=qualified(*plan.target))
+        if fast:
+            # Without loads and bulk executions, the statements before this one can be told by their number.
+            return _NotExact()
         if not fault.is_of_a_row(exc):
             return fault.statement_refusal(exc, plan)
-        if load:
-            # Without loads, the statements before this one can be told by their number.
-            return _NotExact()
         if sql.group is not None and sql.group.count > 1:
             try:
                 sql, exc = self._hunt(content, sql, sql.group, exc)
@@ -305,7 +338,7 @@ class _BucketWriter:
         replayed up to the failed statement; nothing of it is committed."""
         form, plan = self._spec.form, self._plans[failed.plan]
         self._conn.rollback()
-        before = islice(self._steps(content, frozenset()), self._statements)
+        before = islice(self._steps(content, frozenset(), {}), self._statements)
         self._replay(step for step in before if isinstance(step, SQL))
         last = exc
 
@@ -329,9 +362,17 @@ class _BucketWriter:
         return of(bad, bad + 1), last
 
     def _replay(self, run: Iterator[SQL]) -> None:
-        with closing(send_ahead(self._conn, run, lambda sql: sql.text, ahead=self._ahead)) as answers:
+        with closing(send_ahead(self._conn, run, lambda sql: sql.sent, ahead=self._ahead)) as answers:
             for _ in answers:
                 pass
+
+
+def _counts(content: Content) -> dict[tuple[int, int], int]:
+    """Rows of the groups by plan and kind."""
+    counts: dict[tuple[int, int], int] = {}
+    for group in content.groups:
+        counts[group.plan, group.kind] = counts.get((group.plan, group.kind), 0) + group.count
+    return counts
 
 
 def without_keyless(content: Content, plans: Mapping[int, TablePlan]) -> Content:

@@ -38,6 +38,7 @@ class TablePlan:
     ``extra_columns``: the target has columns that the upstream lacks.
     ``loadable``: LOAD DATA reads the rows' literals as an INSERT does. ``numbered``: the target's table has an
     AUTO_INCREMENT column.
+    ``bulk``: the target's written columns when rows may go by bulk executions, none otherwise.
     ``matchers`` are SQL templates, one per written column, that compare the target's column with a literal exactly.
     """
 
@@ -58,6 +59,7 @@ class TablePlan:
     extra_columns: bool = False
     loadable: bool = False
     numbered: bool = False
+    bulk: tuple[Column, ...] = ()
     canons: tuple[Canon, ...] = ()
     ties: tuple[Tie, ...] = ()
     family: str = ""

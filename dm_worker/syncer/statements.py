@@ -26,6 +26,7 @@ from dm_worker.syncer.combine import (
 )
 from pkg.mysql.introspect import ServerInfo
 from pkg.mysql.names import qualified, quote
+from pkg.mysql.wire import Command
 
 #: Rates hardly grow beyond a thousand rows a statement, and longer IN lists make MariaDB build a temporary table.
 ROWS_PER_STATEMENT = 1000
@@ -40,7 +41,7 @@ class SQL:
 
     ``plan`` and ``position`` tell an error message which table and which place in the binlog it belongs to. ``group``
     holds the rows of a statement that may have several; ``row`` is the key of the one row otherwise, or all of its
-    values, as literals joined by commas.
+    values, as literals joined by commas. ``bulk`` does the same as the text with less work of the server.
     """
 
     text: bytes
@@ -49,6 +50,12 @@ class SQL:
     expect: int | None = None
     group: Group | None = None
     row: bytes = b""
+    bulk: Command | None = None
+
+    @property
+    def sent(self) -> bytes | Command:
+        """What the server gets."""
+        return self.text if self.bulk is None else self.bulk
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +151,12 @@ def for_group(plan: TablePlan, group: Group, form: Form) -> SQL:
     """The statement that writes a group."""
     head, tail = _frame(plan, group.kind, form)
     return SQL(head + group.body + tail, plan.number, group=group)
+
+
+def template(plan: TablePlan, kind: int, form: Form) -> bytes:
+    """The statement of whole rows of this kind with a parameter for each value of one row."""
+    head, tail = _frame(plan, kind, form)
+    return head + b"(" + b",".join([b"?"] * len(plan.write)) + b")" + tail
 
 
 def part(group: Group, first: int, last: int) -> Group:

@@ -75,6 +75,8 @@ def build(
         extra_columns=extra,
         family=family.name if family is not None else "",
         loadable=not extra and can_load((upstream.columns[i], _target_column(target, upstream, i)) for i in write),
+        # What is written before a refusal can only be undone there.
+        bulk=tuple(_target_column(target, upstream, i) for i in write) if target.engine.lower() == "innodb" else (),
         numbered=any(column.auto_increment for column in target.columns),
     )
     return _placed(plan, upstream, target, key, further, options.charsets, weak, family)

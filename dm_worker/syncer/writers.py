@@ -6,13 +6,14 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
 
 from pkg.config.model import DBConfig
+from pkg.mysql.bulk import Prepared, takes_bulk
 from pkg.mysql.connection import classify, connect
 from pkg.mysql.introspect import query
 
@@ -31,6 +32,8 @@ ALONE = 60.0
 TRUST = 60.0
 #: For so long (seconds) no rows are loaded into a table that did not take them exactly.
 UNLOADABLE = 600.0
+#: Prepared statements that a connection keeps. Servers allow 16382 by default, over all connections.
+MOST_PREPARED = 64
 _VARIABLES = (
     "log_bin",
     "binlog_format",
@@ -58,14 +61,30 @@ Address = tuple[DBConfig, tuple[tuple[str, str], ...]]
 class Writer:
     """A connection. ``most_bytes``: what the server takes as one statement. ``loads``: LOAD DATA LOCAL is possible and
     keeps to the transaction. ``loads_side_by_side``: loads into one AUTO_INCREMENT table do not wait for each other.
-    ``reused``: opened for an earlier transaction, so the server's settings may be others now.
+    ``bulk``: the server executes in bulk. ``reused``: opened for an earlier transaction, so the settings may be
+    others now.
     """
 
     conn: Connection[Any]
     most_bytes: int
     loads: bool
     loads_side_by_side: bool
+    bulk: bool = False
     reused: bool = False
+    _prepared: dict[bytes, Prepared] = field(default_factory=dict)
+
+    def prepare(self, text: bytes, columns: int) -> Prepared:
+        """A statement of bulk executions, kept with the connection. Nothing may be on its way.
+
+        Raises the driver's exceptions.
+        """
+        found = self._prepared.pop(text, None)
+        if found is None:
+            while len(self._prepared) >= MOST_PREPARED:
+                self._prepared.pop(next(iter(self._prepared))).close()
+            found = Prepared(self.conn, text, columns)
+        self._prepared[text] = found
+        return found
 
 
 class Pool:
@@ -148,7 +167,9 @@ def _alive(conn: Connection[Any]) -> bool:
 
 def open_writer(config: DBConfig, session: Mapping[str, str]) -> Writer:
     """Opens a writer's connection. Raises DMError."""
-    conn = connect(config, scope="downstream", autocommit=False, session={**SESSION, **session}, local_data=True)
+    conn = connect(
+        config, scope="downstream", autocommit=False, session={**SESSION, **session}, local_data=True, bulk=True
+    )
     try:
         names = ", ".join(f"'{name}'" for name in _VARIABLES)
         rows = query(conn, f"SHOW VARIABLES WHERE Variable_name IN ({names})")
@@ -161,7 +182,7 @@ def open_writer(config: DBConfig, session: Mapping[str, str]) -> Writer:
         raise classify(exc, scope="downstream", statement="SET SESSION TRANSACTION …") from exc
     most_bytes = int(found.get("max_allowed_packet", 0)) or config.max_allowed_packet
     # In the other modes InnoDB locks the table for a load, whether or not the rows bring their numbers.
-    return Writer(conn, most_bytes, loads(found), found.get("innodb_autoinc_lock_mode") == "2")
+    return Writer(conn, most_bytes, loads(found), found.get("innodb_autoinc_lock_mode") == "2", takes_bulk(found))
 
 
 def loads(variables: Mapping[str, str]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from pymysql.connections import Connection
 from pymysql.constants import CLIENT, COMMAND
 
-from pkg.mysql.wire import answer_number, packets
+from pkg.mysql.wire import Command, send_command
 
 #: Types of parameters: text in the connection's character set, and bytes.
 TEXT = b"\xfd\x00"
@@ -43,7 +43,7 @@ class BulkConnection(Connection):  # type: ignore[type-arg]  # generic only for 
             payload = bytes(changed)
         raw_write: Any = super()
         raw_write.write_packet(payload)
-        self._greeted = len(payload) > _MARIADB_FLAGS.stop
+        self._greeted = self._greeted or len(payload) > _MARIADB_FLAGS.stop
 
     def connect(self, sock: Any = None) -> None:
         self._greeted = False
@@ -85,15 +85,16 @@ class Prepared:
         if found != columns:
             raise ValueError(f"{found} parameters for {columns} columns")
 
-    def execute(self, types: Sequence[bytes], rows: bytes) -> None:
-        """Runs it for all rows: for each value a byte 0, its length and bytes, or a byte 1 for NULL.
+    def command(self, types: Sequence[bytes], rows: bytes) -> Command:
+        """The command that runs it for all rows: for each value a byte 0, its length and bytes, or a byte 1 for NULL.
 
-        Raises the driver's exceptions; rows before one that is refused are written.
+        When a row is refused, those before it are written.
         """
-        head = struct.pack("<BIH", _BULK_EXECUTE, self._number, _SEND_TYPES) + b"".join(types)
-        for piece in packets([head, rows]):
-            self._raw._write_bytes(piece)
-        self._raw._next_seq_id = answer_number(len(head) + len(rows))
+        return Command(_BULK_EXECUTE, (struct.pack("<IH", self._number, _SEND_TYPES) + b"".join(types), rows))
+
+    def execute(self, types: Sequence[bytes], rows: bytes) -> None:
+        """Runs :meth:`command`. Raises the driver's exceptions."""
+        self._raw._next_seq_id = send_command(self._raw, self.command(types, rows))
         self._raw._read_packet()
 
     def size(self, rows: bytes) -> int:

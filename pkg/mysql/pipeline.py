@@ -19,7 +19,7 @@ from pymysql.constants import COMMAND, CR
 from pymysql.protocol import OKPacketWrapper
 
 from pkg.mysql.connection import is_lost, is_retryable
-from pkg.mysql.wire import answer_number, packets
+from pkg.mysql.wire import Command, answer_number, packets, send_command
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ class Answer:
 
 
 def send_ahead(
-    conn: Connection[Any], statements: Iterable[T], text: Callable[[T], bytes], *, ahead: int = AHEAD
+    conn: Connection[Any], statements: Iterable[T], text: Callable[[T], bytes | Command], *, ahead: int = AHEAD
 ) -> Generator[tuple[T, Answer], None, None]:
     """Runs statements that return no rows; yields each with its answer, in order. ``ahead`` 1 waits for each answer.
 
@@ -106,11 +106,13 @@ def _drain(conn: Connection[Any], waiting: Iterable[_Sent[T]]) -> None:
                 return
 
 
-def send(conn: Connection[Any], data: bytes) -> int:
+def send(conn: Connection[Any], data: bytes | Command) -> int:
     """Sends a statement; returns the sequence number of its answer's first packet. Raises the driver's exceptions."""
     raw: Any = conn  # the driver has no public way to send without waiting
     if not conn.open:
         raise pymysql.err.InterfaceError(0, "the connection is closed")
+    if isinstance(data, Command):
+        return send_command(conn, data)
     if len(data) + 1 < _PACKET:
         raw._write_bytes(struct.pack("<iB", len(data) + 1, COMMAND.COM_QUERY) + data)
         return 1

@@ -1,4 +1,4 @@
-"""Sends a large statement without copying it.
+"""Sends large statements, and commands that are no query, without copying them.
 
 The driver's own way joins, slices and copies a statement several times over: a row of 64 MB would take 700 MB.
 """
@@ -6,6 +6,7 @@ The driver's own way joins, slices and copies a statement several times over: a 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pymysql
@@ -28,6 +29,25 @@ def send(conn: Connection[Any], head: bytes, body: memoryview, tail: bytes) -> N
     raw._next_seq_id = answer_number(1 + len(head) + len(body) + len(tail))
     body.release()
     raw._affected_rows = raw._read_query_result(unbuffered=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the protocol that is no query, in ``parts``, which are not copied."""
+
+    code: int
+    parts: tuple[bytes, ...]
+
+    def __len__(self) -> int:
+        return 1 + sum(map(len, self.parts))
+
+
+def send_command(conn: Connection[Any], command: Command) -> int:
+    """Sends a command; returns the sequence number of its answer's first packet. Raises the driver's exceptions."""
+    raw: Any = conn
+    for piece in packets([bytes([command.code]), *command.parts]):
+        raw._write_bytes(piece)
+    return answer_number(len(command))
 
 
 def packets(parts: list[bytes | memoryview]) -> Iterator[bytes | memoryview]:

@@ -16,6 +16,24 @@ from tests.harness.mysql import SQLServer
 
 TICKET = Ticket("source-1", 1, 1, 1)
 MARKERS = "`meta`.`markers`"
+COUNT = 2500
+COLUMNS = (
+    "i INT, u BIGINT UNSIGNED, n DECIMAL(30,10), f FLOAT, r DOUBLE, d DATE, t TIME(3), dt DATETIME(6), ts TIMESTAMP(2)"
+    " NULL, s VARCHAR(60) CHARACTER SET utf8mb4, c CHAR(40) CHARACTER SET utf8mb4, x LONGTEXT CHARACTER SET utf8mb4"
+)
+#: Literals as the row decoder writes them, with all that could be taken for a delimiter.
+VALUES = [
+    (
+        b"-2147483648,18446744073709551615,-12345678901234567890.0123456789,-1.5e-30,1.7976931348623157e+308,"
+        b"'0000-00-00','-838:59:59.000','9999-12-31 23:59:59.999999','1970-01-01 00:00:01.25',"
+        b"'a\\'b\\\\N),(''x','NULL','\\\\'"
+    ),
+    b"NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL",
+    "0,0,0,-0e0,3.4e0,'2020-02-31','00:00:00.001','2020-00-00 00:00:00','2038-01-19 03:14:07','','\U0001f600\0\n\r\t',"
+    "'),(1,\n)'".encode(),
+    b"7,7,0.1,344.221435e0,0.1e0,'2024-02-29','838:59:59','0001-01-01 00:00:00','2020-06-01 12:00:00',"
+    b"'\\\\\\\\','tail  ','%\\\\_\"`'",
+]
 
 
 def prepare(server: SQLServer, *tables: str) -> None:
@@ -66,3 +84,19 @@ def content_of(
 ) -> Content:
     rules = {number: statements.rule_of(plan, form or Form()) for number, plan in plans.items()}
     return Content(groups_of(states, rules), changes=changes)
+
+
+def check_written(server: SQLServer, rows: Sequence[tuple[int, bytes]]) -> None:
+    """Asserts that d.t (id, ``COLUMNS``) holds what an INSERT of these ids and values writes, byte for byte."""
+    mode = "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
+    server.execute(
+        "CREATE TABLE IF NOT EXISTS d.want LIKE d.t",
+        f"SET sql_mode = '{mode}', time_zone = '+00:00'",
+        "DELETE FROM d.want",
+        "INSERT INTO d.want VALUES " + ",".join(f"({n},{values.decode()})" for n, values in rows),
+    )
+    # As bytes, and floats by their bits: collations call more values equal than are.
+    names = [column.strip().split()[0] for column in COLUMNS.split(", ")]
+    same = " AND ".join(f"CAST(a.{name} AS BINARY) <=> CAST(b.{name} AS BINARY)" for name in names)
+    assert server.execute(f"SELECT COUNT(*) FROM d.t a JOIN d.want b USING (id) WHERE {same}") == [(COUNT,)]
+    assert server.execute("CHECKSUM TABLE d.t")[0][1] == server.execute("CHECKSUM TABLE d.want")[0][1]

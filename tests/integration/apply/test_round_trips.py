@@ -54,11 +54,17 @@ def test_a_bucket_takes_two_round_trips_however_many_statements_it_has(
     before = proxy.round_trips
     result = apply_bucket(spec, TICKET, 0, content_of(plans, states_of(rows)), plans)
     assert result.statements == 3
-    # Marker and statements, then COMMIT.
+    # Marker and statements, then COMMIT; before them, once for each connection, what is executed in bulk is prepared.
+    assert proxy.round_trips - before == 3
+    next_batch(target)
+    rows = [(DELETED, b"%d" % i, b"") for i in range(10, 900)] + [(DELETED, b"2", b""), (INSERTED, b"1", b"(1,x'63')")]
+    rows += [(INSERTED, b"%d" % i, b"(%d,x'65')" % i) for i in range(1010, 1900)]
+    before = proxy.round_trips
+    assert apply_bucket(spec, TICKET, 0, content_of(plans, states_of(rows)), plans).statements == 2
     assert proxy.round_trips - before == 2
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(891,)]
     next_batch(target)
-    states = states_of([(UPDATED, b"%d" % i, b"(%d,x'66')" % i) for i in range(10, 24)])
+    states = states_of([(UPDATED, b"%d" % i, b"(%d,x'66')" % i) for i in range(1010, 1024)])
     form = Form(multiple=False)
     before = proxy.round_trips
     result = apply_bucket(spec_of(target, form, port=proxy.port), TICKET, 0, content_of(plans, states, form), plans)
