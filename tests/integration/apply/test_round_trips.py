@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 
 import pymysql
@@ -12,6 +12,7 @@ import pytest
 
 from dm_worker.syncer import apply
 from dm_worker.syncer.apply import apply_bucket
+from dm_worker.syncer.batch import BucketResult
 from dm_worker.syncer.compact import DELETED, INSERTED, UPDATED
 from dm_worker.syncer.statements import SQL, Form
 from pkg.errors import DMError
@@ -95,34 +96,37 @@ def test_deadlock_in_the_middle_is_tried_again_as_a_whole(target: MariaDBServer)
     form = Form(multiple=False)
     rows = [(UPDATED, b"1", b"(1,7)"), (UPDATED, b"2", b"(2,7)"), (INSERTED, b"3", b"(3,7)")]
     content = content_of(plans, states_of(rows), form)
-    outcome: list[object] = []
-
-    def write() -> None:
-        outcome.append(apply_bucket(spec_of(target, form), TICKET, 0, content, plans))
-
-    other = target.connect(autocommit=False, database="d")
-    with closing(other), other.cursor() as cursor:
+    with ThreadPoolExecutor(1) as pool, closing(target.connect(autocommit=False, database="d")) as other:
+        cursor = other.cursor()
         # A big transaction, so that the server picks the writer as the victim.
         cursor.execute("INSERT INTO d.t SELECT seq, 0 FROM seq_1000_to_3000")
         cursor.execute("UPDATE d.t SET v = 1 WHERE id = 2")
-        thread = threading.Thread(target=write)
-        thread.start()
-        _wait_for_lock(target)
+        writing = pool.submit(apply_bucket, spec_of(target, form), TICKET, 0, content, plans)
+        _wait_for_lock(target, writing)
+        deadlocks = _status(target, "Innodb_deadlocks")
         cursor.execute("UPDATE d.t SET v = v + 100 WHERE id = 1")
         other.commit()
-    thread.join(30)
-    assert getattr(outcome[0], "statements", 0) == 3
+        assert writing.result(120).statements == 3
+    assert _status(target, "Innodb_deadlocks") > deadlocks
     assert target.execute("SELECT * FROM d.t WHERE id < 4 ORDER BY id") == [(1, 7), (2, 7), (3, 7)]
     assert marker(target) == 1
 
 
-def _wait_for_lock(server: MariaDBServer) -> None:
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        if server.execute("SELECT COUNT(*) FROM information_schema.INNODB_LOCK_WAITS")[0][0]:
-            return
+def _status(server: MariaDBServer, name: str) -> int:
+    return int(server.execute(f"SHOW GLOBAL STATUS LIKE '{name}'")[0][1])
+
+
+def _wait_for_lock(server: MariaDBServer, writing: Future[BucketResult]) -> None:
+    """Waits until the writer waits for a row; raises what ended it before.
+
+    The counter is of the moment. information_schema.INNODB_LOCK_WAITS is not: the server keeps what it shows for as long
+    as it is read more than ten times a second.
+    """
+    end = time.monotonic() + 60
+    while not _status(server, "Innodb_row_lock_current_waits"):
+        assert not writing.done(), f"the writer waited for nobody: {writing.result()}"
+        assert time.monotonic() < end, "nobody waits for a lock"
         time.sleep(0.02)
-    raise AssertionError("nobody waits for a lock")
 
 
 def test_connection_lost_while_statements_are_on_their_way_is_tried_again_one_by_one(
