@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from pkg.binlog.rows import KERNEL, Change, Image, RowDecoder
+from pkg.binlog.rows import Change, Image, RowDecoder
 from pkg.binlog.table_map import TableMap
 from pkg.errors import DMError
 from pkg.mysql.schema import Column
+from tests.compiled import kernels
 
 T = TypeVar("T")
 
 
 class BothDecoders:
-    """A ``RowDecoder`` that asserts that both kernels agree; without the compiled one it is the Python one alone."""
+    """A ``RowDecoder`` that asserts that both kernels agree; with DM_KERNEL=python it is the Python one alone."""
 
     def __init__(
         self, table_map: TableMap, columns: Sequence[Column], *, key: Sequence[int], write: Sequence[int]
     ) -> None:
         self.table_map = table_map
         self._python = RowDecoder(table_map, columns, key=key, write=write, kernel=None)
-        self._used = RowDecoder(table_map, columns, key=key, write=write, kernel=KERNEL)
+        self._used = RowDecoder(table_map, columns, key=key, write=write, kernel=kernels()[-1])
 
     def changes(self, data: bytes, file: str = "") -> list[Change]:
         return self._both(lambda decoder: decoder.changes(data, file))

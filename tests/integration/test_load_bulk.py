@@ -27,11 +27,12 @@ from pkg.config.model import SubTaskConfig
 from pkg.mysql.bulk import Prepared
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query
+from tests.compiled import required
 from tests.harness.mysql import MariaDBServer
 from tests.integration.full_copy import config, contents, dump
 from tests.integration.sql_values import COMMON_COLUMNS, MARIADB_COLUMNS, value_for
 
-pytest.importorskip("pkg.native._sqlscan")
+required("sqlscan")
 
 _TYPES = (
     "TINYINT", "SMALLINT UNSIGNED", "INT", "INT ZEROFILL", "BIGINT", "BIGINT UNSIGNED", "DECIMAL(65,30)",

@@ -119,8 +119,8 @@ def _status(server: MariaDBServer, name: str) -> int:
 def _wait_for_lock(server: MariaDBServer, writing: Future[BucketResult]) -> None:
     """Waits until the writer waits for a row; raises what ended it before.
 
-    The counter is of the moment. information_schema.INNODB_LOCK_WAITS is not: the server keeps what it shows for as long
-    as it is read more than ten times a second.
+    The counter is of the moment. information_schema.INNODB_LOCK_WAITS is not: the server shows the same for as long as
+    it is asked more than ten times a second.
     """
     end = time.monotonic() + 60
     while not _status(server, "Innodb_row_lock_current_waits"):

@@ -14,7 +14,7 @@ import pytest
 
 from dm_worker.syncer import block
 from dm_worker.syncer.batch import COMPACT, ORDERED, Batch
-from pkg.binlog.rows import KERNEL
+from tests.compiled import kernels
 from tests.harness.mysql import SQLServer
 from tests.integration.syncer.replay import Replay, attempt, placed
 from tests.integration.syncer.support import assert_equal
@@ -22,7 +22,7 @@ from tests.integration.syncer.support import assert_equal
 SEED = int(os.environ.get("DM_TEST_SEED", "1"))
 ROUNDS = int(os.environ.get("DM_TEST_ROUNDS", "8"))
 #: Both ways to decode and place rows must hold.
-KERNELS = [None] if KERNEL is None else [None, KERNEL]
+KERNELS = kernels()
 
 Value = Callable[[random.Random], str]
 CI = "CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"

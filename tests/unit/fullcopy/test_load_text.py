@@ -13,6 +13,7 @@ from pymysql.connections import Connection
 
 from dm_worker.loader import sqlfile
 from pkg.mysql import wire
+from tests.compiled import required
 
 _TOKENS = st.sampled_from(
     [b"'", b'"', b"`", b"\\", b";", b"-", b"--", b"-- ", b"--\0", b"#", b"/", b"/*", b"*/", b"*", b"\n", b"''", b"\xff"]
@@ -26,7 +27,7 @@ _FILL = st.integers(0, 70).map(lambda n: b"x" * n)
 @example(b"/", 0)
 @settings(max_examples=500, deadline=None)
 def test_statements_end_at_the_same_place_in_c_and_in_python(text: bytes, start: int) -> None:
-    native = pytest.importorskip("pkg.native._sqlscan").statement_end
+    native = required("sqlscan").statement_end
     start = min(start, len(text))
     # A semicolon behind it makes the end of whatever is open matter.
     for data in (text, text + b";", text + b"\n';"):
@@ -35,7 +36,7 @@ def test_statements_end_at_the_same_place_in_c_and_in_python(text: bytes, start:
 
 @given(st.binary(max_size=200), st.integers(-5, 205))
 def test_any_bytes_have_an_end_within_them_or_none(data: bytes, start: int) -> None:
-    native = pytest.importorskip("pkg.native._sqlscan").statement_end
+    native = required("sqlscan").statement_end
     if 0 <= start <= len(data):
         assert native(bytearray(data), start) == sqlfile._python_statement_end(data, start)
     else:
@@ -84,7 +85,7 @@ def _parameters(body: bytes) -> list[bytes | None]:
 def test_literals_become_the_parameters_that_they_stand_for(
     columns: int, values: list[tuple[bytes, bytes | None]], comma: bytes
 ) -> None:
-    native = pytest.importorskip("pkg.native._sqlscan").bulk_rows
+    native = required("sqlscan").bulk_rows
     values = values[: len(values) // columns * columns]
     rows = [values[n : n + columns] for n in range(0, len(values), columns)]
     text = b"VALUES" + comma.join(b"(" + b", ".join(literal for literal, _ in row) + b")" for row in rows) + b"\n"
@@ -97,7 +98,7 @@ def test_literals_become_the_parameters_that_they_stand_for(
 @given(st.lists(st.one_of(_TOKENS, _FILL, st.sampled_from([literal for literal, _ in _VALUES] + [b"(", b",", b")"]))))
 @settings(max_examples=500, deadline=None)
 def test_any_text_is_rows_or_left_to_the_server(tokens: list[bytes]) -> None:
-    native = pytest.importorskip("pkg.native._sqlscan").bulk_rows
+    native = required("sqlscan").bulk_rows
     for text in (b"".join(tokens), b"(" + b",".join(tokens) + b")"):
         for columns in (1, 2, max(1, len(tokens))):
             found = native(bytearray(text), 0, columns)

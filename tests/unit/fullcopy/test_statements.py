@@ -20,6 +20,7 @@ from dm_worker.dumper.rowsplit import RowSplitter
 from dm_worker.dumper.statements import Piece, PythonStatements, Statements
 from dm_worker.dumper.writer import ChunkWriter
 from dm_worker.loader import sqlfile
+from tests.compiled import required
 
 #: Speed depends on the machine, and is not what these tests are about.
 settings.register_profile("statements", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,7 +33,7 @@ _HEAD = b"INSERT INTO `t` VALUES\n"
 
 
 def _native(kinds: Sequence[Kind], head: bytes, statement_size: int, *, backslash: bool) -> Statements:
-    module = pytest.importorskip("pkg.native._dump")
+    module = required("dump")
     made: Statements = module.Statements("".join(k.value for k in kinds).encode(), head, statement_size, backslash)
     return made
 
@@ -261,7 +262,7 @@ def test_rows_that_break_off_make_no_end(
 
 
 def test_kinds_and_sizes_that_make_no_sense_are_refused() -> None:
-    native = pytest.importorskip("pkg.native._dump").Statements
+    native = required("dump").Statements
     for kinds, size in ((b"", 10), (b"z", 10), (b"v\0", 10), (b"v", 0), (b"v", -1)):
         with pytest.raises(ValueError, match="kind"):
             native(kinds, _HEAD, size, True)

@@ -6,9 +6,7 @@ import os
 import subprocess
 import sys
 
-import pytest
-
-from pkg import native
+from tests.compiled import required
 
 SHOW = "from pkg import native; from pkg.binlog.rows import KERNEL; print(native.in_use(), KERNEL is not None)"
 
@@ -22,8 +20,8 @@ def test_the_environment_switches_the_kernel_off() -> None:
     assert shown("python").stdout == "python False\n"
 
 
-@pytest.mark.skipif(native.load("rows") is None, reason="the compiled kernel is not in use")
 def test_the_compiled_kernel_is_used_and_named_when_it_is_there() -> None:
+    required("rows")
     name, loaded = shown("native").stdout.rsplit(" ", 1)
     assert name.startswith("native (")
     assert "rows" in name

@@ -18,13 +18,13 @@ from dm_worker.syncer.placement import placement_of
 from dm_worker.syncer.statements import Form
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.literals import codec_for
-from pkg.binlog.rows import KERNEL
 from pkg.binlog.table_map import parse_table_map
 from pkg.errors import DMError
+from tests.compiled import required
 from tests.unit.binlog import build
 from tests.unit.native.shapes import KINDS, Kind, Shape
 
-pytestmark = pytest.mark.skipif(KERNEL is None, reason="the compiled kernel is not in use")
+KERNEL = required("rows")
 ROUNDS = int(os.environ.get("DM_FUZZ_ROUNDS", "1500"))
 SEED = int(os.environ.get("DM_TEST_SEED", "1"))
 #: What bytes may be made to claim.
@@ -125,7 +125,6 @@ def test_mutated_slices_are_rows_or_errors() -> None:
 
 
 def test_slices_whose_index_lies_are_errors() -> None:
-    assert KERNEL is not None
     random_ = random.Random(SEED)
     shape = Shape((KINDS[6],), (False,), (0,))
     plan = shape.plan(1, 1)
@@ -148,7 +147,6 @@ def test_slices_whose_index_lies_are_errors() -> None:
 
 
 def test_mutated_blocks_are_groups_or_errors() -> None:
-    assert KERNEL is not None
     random_ = random.Random(SEED)
     shape = Shape((KINDS[6], KINDS[0]), (False, False), (0, 1))
     plans = {number: shape.plan(number, number % 2) for number in (1, 2, 3)}
@@ -169,7 +167,6 @@ def test_mutated_blocks_are_groups_or_errors() -> None:
 
 
 def test_programs_that_do_not_fit_are_refused() -> None:
-    assert KERNEL is not None
     good = (1, 0, "i", True, False, 4, 0, 0, None, b"", b"", b"")
     KERNEL.Readers((good,), (0,), (0,))
     for place, value in ((0, 20), (0, 2**32 - 1), (1, 9), (5, 0), (5, 9), (5, 2**31)):

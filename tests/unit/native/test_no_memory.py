@@ -13,16 +13,13 @@ from typing import Any
 import pytest
 
 from dm_worker.syncer.batch import RECORD
-from pkg import native
+from tests.compiled import required
 from tests.unit.binlog import build
 from tests.unit.native.shapes import KINDS
 from tests.unit.native.test_scan import Writer
 
 testcapi: Any = pytest.importorskip("_testcapi")
-rows: Any = native.load("rows")
-scan: Any = native.load("scan")
-dump: Any = native.load("dump")
-pytestmark = pytest.mark.skipif(None in (rows, scan, dump), reason="the compiled code is not in use")
+rows, scan, dump = map(required, ("rows", "scan", "dump"))
 
 INT = next(kind for kind in KINDS if kind.type_name == "int")
 WEIGHTS = tuple(bytes([point & 0xFF]) for point in range(0x100))

@@ -18,13 +18,13 @@ from dm_worker.syncer.canon import Canon
 from dm_worker.syncer.compact import REPLACED, UPDATED
 from dm_worker.syncer.placement import placement_of
 from dm_worker.syncer.ties import PAIR, Pairs, Tie, components
-from pkg.binlog.rows import KERNEL
 from pkg.mysql.folding import NEAR, TAGS, Folding
+from tests.compiled import required
 from tests.unit.binlog import build
 from tests.unit.native.shapes import KINDS, Shape
 from tests.unit.native.test_rows_kernel import event, outcome
 
-pytestmark = pytest.mark.skipif(KERNEL is None, reason="the compiled kernel is not in use")
+KERNEL = required("rows")
 
 INT = next(kind for kind in KINDS if kind.column_type == "int")
 TEXT = next(kind for kind in KINDS if kind.type_name == "varchar" and kind.charset == "utf8mb4")
@@ -141,7 +141,6 @@ def test_tied_rows_move_to_the_same_buckets(moved: dict[int, int], buckets: int,
 
 
 def test_placements_that_do_not_fit_are_refused() -> None:
-    assert KERNEL is not None
     exact = KERNEL.Canon(0, 0, None, b"", None)
     decoder = scatter.decoder_of(SHAPE.plan(1, 1))
     beyond = KERNEL.Placement(1, True, (exact,), ((1, (5,), (exact,)),))

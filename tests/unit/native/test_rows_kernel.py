@@ -16,13 +16,14 @@ from dm_worker.syncer.batch import Slice, TablePlan
 from dm_worker.syncer.compact import ImpossibleChange
 from dm_worker.syncer.statements import Form
 from pkg.binlog.events import event_from_bytes
-from pkg.binlog.rows import KERNEL, RowDecoder
+from pkg.binlog.rows import RowDecoder
 from pkg.binlog.table_map import parse_table_map
 from pkg.errors import DMError
+from tests.compiled import required
 from tests.unit.binlog import build
 from tests.unit.native.shapes import KINDS, Kind, Shape, rows, shapes
 
-pytestmark = pytest.mark.skipif(KERNEL is None, reason="the compiled kernel is not in use")
+KERNEL = required("rows")
 
 #: Insert, update, delete: versions 1 and 2.
 EVENTS = ((23, 30), (24, 31), (25, 32))

@@ -20,15 +20,14 @@ from dm_worker.syncer.gtid_tracker import ExecutedGtids
 from dm_worker.syncer.instructions import Advance, Limits, Statement
 from dm_worker.syncer.planner import Planner
 from dm_worker.syncer.tape import PythonTape
-from pkg import native
 from pkg.binlog import constants as c
 from pkg.binlog.stream import FileFramer, PacketFramer, ServerEnd, ServerError
 from pkg.errors import DMError
+from tests.compiled import required
 from tests.unit.binlog import build
 from tests.unit.syncer.test_planner import Log, resolve, start
 
-scan: Any = native.load("scan")
-pytestmark = pytest.mark.skipif(scan is None, reason="the kernel is switched off")
+scan = required("scan")
 
 MYSQL_SOURCE = bytes(range(16))
 

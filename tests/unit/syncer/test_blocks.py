@@ -17,9 +17,9 @@ from dm_worker.syncer.statements import Form
 from dm_worker.syncer.table_plan import PlanOptions
 from dm_worker.syncer.table_plan import build as build_plan
 from dm_worker.syncer.ties import Pairs, components
-from pkg.binlog.rows import KERNEL
 from pkg.errors import DMError
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
+from tests.compiled import kernels
 from tests.unit.binlog import build
 
 ID = Column("id", "int", "int(11)", nullable=False)
@@ -127,7 +127,7 @@ def test_an_ordered_row_that_changes_its_bucket_is_deleted_and_inserted() -> Non
     assert [(bucket, content.ordered[1][0][1]) for bucket, content in found.items()] == [(0, 2), (1, 0)]
 
 
-@pytest.mark.parametrize("kernel", [KERNEL, None], ids=["as built", "Python"])
+@pytest.mark.parametrize("kernel", kernels())
 def test_a_row_that_changes_its_key_is_not_deleted_where_the_target_has_more_of_it(kernel: ModuleType | None) -> None:
     there = {scatter.row_hash(plan_of(), b"%d" % n) % 4: n for n in range(50)}
     old, new = image(there[0]), image(there[1])
