@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,9 @@ class SQLServer(Process):
         self.data = self.dir / "data"
         shutil.copytree(self._empty_data(), self.data)
 
+    @abstractmethod
     def _empty_data(self) -> Path:
-        raise NotImplementedError
+        """The data folder of a server that was never used."""
 
     def _options(self) -> list[str]:
         options = [

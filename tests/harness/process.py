@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -75,7 +76,7 @@ def _starter() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, thread_name_prefix="starter")
 
 
-class Process:
+class Process(ABC):
     """One child process with a log file; subclasses say how to start it and when it is ready.
 
     It ends with this process, even if that is killed with -9, unless :attr:`outlives` is set before it starts.
@@ -90,15 +91,16 @@ class Process:
         self.log = self.dir / f"{self.name}.log"
         self._process: subprocess.Popen[bytes] | None = None
 
-    # What subclasses give.
+    @abstractmethod
     def command(self) -> Sequence[str]:
-        raise NotImplementedError
+        """What to run."""
 
     def environment(self) -> Mapping[str, str]:
         return os.environ
 
+    @abstractmethod
     def ready(self) -> bool:
-        raise NotImplementedError
+        """Whether it can be used."""
 
     @property
     def pid(self) -> int:

@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 import tempfile
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -32,8 +33,9 @@ class _SparkDaemon(Process):
         super().__init__(base)
         self._defaults = defaults
 
+    @abstractmethod
     def arguments(self) -> Sequence[str]:
-        raise NotImplementedError
+        """What the daemon is told on its command line."""
 
     def command(self) -> Sequence[str]:
         launcher = os.path.join(_find_spark_home(), "bin", "spark-class")
