@@ -112,17 +112,40 @@ def resettle(
     """The block of bucket ``home`` again, as (bucket, block), with its records where ``moved`` puts them.
 
     ``moved`` maps row hashes to those that place their rows instead; other rows stay. ``kernel``: the compiled row
-    kernel, None for the Python code.
+    kernel, None for the Python code. Raises ``ValueError`` for torn bytes.
     """
     if kernel is not None:
         settled: list[tuple[int, bytes]] = kernel.resettle(data, home, moved, buckets)
         return settled
+    if len(data) < HEADER.size or home >= buckets:
+        raise ValueError("torn block: no header, or no such bucket")
     found: dict[int, list[bytes]] = {}
+    try:
+        for target, kind, places in _placed_records(data):
+            records: dict[int, list[bytes]] = {}
+            for place, record in places:
+                bucket = moved[place] % buckets if place in moved else home
+                records.setdefault(bucket, []).append(record)
+            for bucket, kept in records.items():
+                found.setdefault(bucket, []).append(section(target, kind, kept))
+    except struct.error as exc:
+        raise ValueError(f"torn block: {exc}") from exc
+    # The changes are counted once, wherever their rows are now.
+    heads = [data[: HEADER.size], *[HEADER.pack(0)] * len(found)]
+    return [
+        (bucket, head + b"".join(parts)) for head, (bucket, parts) in zip(heads, sorted(found.items()), strict=False)
+    ]
+
+
+def _placed_records(data: bytes) -> Iterator[tuple[int, int, list[tuple[int, bytes]]]]:
+    """(target number, kind, [(row hash, record)]) of every section. Raises ``ValueError``, ``struct.error``."""
     at, end = HEADER.size, len(data)
     while at < end:
         target, kind, count = SECTION.unpack_from(data, at)
         at += SECTION.size
-        records: dict[int, list[bytes]] = {}
+        if kind not in (STATES, ROWS):
+            raise ValueError(f"torn block: no section is of kind {kind}")
+        records: list[tuple[int, bytes]] = []
         for _ in range(count):
             start = at
             if kind == STATES:
@@ -131,12 +154,7 @@ def resettle(
             else:
                 _, _, _, place, length = ROW.unpack_from(data, at)
                 at += ROW.size + length
-            bucket = moved[place] % buckets if place in moved else home
-            records.setdefault(bucket, []).append(data[start:at])
-        for bucket, kept in records.items():
-            found.setdefault(bucket, []).append(section(target, kind, kept))
-    # The changes are counted once, wherever their rows are now.
-    heads = [data[: HEADER.size], *[HEADER.pack(0)] * len(found)]
-    return [
-        (bucket, head + b"".join(parts)) for head, (bucket, parts) in zip(heads, sorted(found.items()), strict=False)
-    ]
+            if at > end:
+                raise ValueError(f"torn block: a record ends at byte {at} of {end}")
+            records.append((place, data[start:at]))
+        yield target, kind, records

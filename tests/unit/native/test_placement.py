@@ -131,13 +131,24 @@ def test_tied_rows_move_to_the_same_buckets(moved: dict[int, int], buckets: int,
     home = data.draw(st.integers(0, buckets - 1))
     settled = block.resettle(whole, home, moved, buckets, KERNEL)
     assert settled == block.resettle(whole, home, moved, buckets, None)
-    for cut in range(5, len(whole)):
-        with_kernel = KERNEL.resettle if KERNEL is not None else None
+    for cut in range(len(whole)):
+        assert_resettled_alike(whole[:cut], home, moved, buckets)
+    damaged = bytearray(whole)
+    for at, value in data.draw(st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(0, 255)), max_size=4)):
+        damaged[at] = value
+    assert_resettled_alike(bytes(damaged), home, moved, buckets)
+    assert_resettled_alike(whole, buckets, moved, buckets)
+
+
+def assert_resettled_alike(data: bytes, home: int, moved: dict[int, int], buckets: int) -> None:
+    """The same blocks, or ValueError from both."""
+    found: list[object] = []
+    for kernel in (KERNEL, None):
         try:
-            assert with_kernel is not None
-            with_kernel(whole[:cut], home, moved, buckets)
+            found.append(block.resettle(data, home, moved, buckets, kernel))
         except ValueError:
-            continue
+            found.append(ValueError)
+    assert found[0] == found[1]
 
 
 def test_placements_that_do_not_fit_are_refused() -> None:
