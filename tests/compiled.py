@@ -16,11 +16,12 @@ from pkg import native
 def required(name: str) -> Any:
     """The compiled module ``_<name>``; skips the test, or the whole module, when ``DM_KERNEL=python`` asks for it.
 
-    Raises ImportError when it was not built.
+    Raises ImportError when it was not built, RuntimeError when from other sources.
     """
     if native.CHOICE == "python":
         pytest.skip("DM_KERNEL=python switches the compiled code off", allow_module_level=True)
-    return importlib.import_module(f"{native.__name__}._{name}")
+    # Importing what could not be loaded tells why.
+    return native.load(name) or importlib.import_module(f"{native.__name__}._{name}")
 
 
 def kernels() -> list[Any]:

@@ -573,7 +573,7 @@ static int prepare(PyObject *module)
         Py_DECREF(type);
         return -1;
     }
-    return 0;
+    return PyModule_AddStringConstant(module, "SOURCES", DM_SOURCES);
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, prepare}, {0, NULL}};

@@ -52,7 +52,8 @@ PyMODINIT_FUNC PyInit__rows(void)
         PyModule_AddObjectRef(module, "Impossible", impossible_error) < 0 ||
         PyModule_AddObjectRef(module, "Readers", (PyObject *)&readers_type) < 0 ||
         PyModule_AddObjectRef(module, "Canon", (PyObject *)&canon_type) < 0 ||
-        PyModule_AddObjectRef(module, "Placement", (PyObject *)&placement_type) < 0)
+        PyModule_AddObjectRef(module, "Placement", (PyObject *)&placement_type) < 0 ||
+        PyModule_AddStringConstant(module, "SOURCES", DM_SOURCES) < 0)
         Py_CLEAR(module);
     return module;
 }

@@ -735,5 +735,7 @@ PyMODINIT_FUNC PyInit__scan(void)
         Py_XDECREF(made);
         return NULL;
     }
+    if (PyModule_AddStringConstant(made, "SOURCES", DM_SOURCES) < 0)
+        Py_CLEAR(made);
     return made;
 }

@@ -352,7 +352,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int prepare(PyObject *Py_UNUSED(module))
+static int prepare(PyObject *module)
 {
     for (const char *byte = "'\"`;/#-"; *byte; byte++)
         special[(unsigned char)*byte] = 1;
@@ -361,7 +361,7 @@ static int prepare(PyObject *Py_UNUSED(module))
     const char *letters = "0bnrtZ\\'\"", *meanings = "\0\b\n\r\t\032\\'\"";
     for (int i = 0; letters[i]; i++)
         escaped[(unsigned char)letters[i]] = (unsigned char)meanings[i];
-    return 0;
+    return PyModule_AddStringConstant(module, "SOURCES", DM_SOURCES);
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, prepare}, {0, NULL}};

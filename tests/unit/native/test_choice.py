@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+
+from pkg import native
+from pkg.native.sources import digest
 from tests.compiled import required
 
+FOLDER = Path(native.__file__).parent
 SHOW = "from pkg import native; from pkg.binlog.rows import KERNEL; print(native.in_use(), KERNEL is not None)"
 
 
@@ -32,3 +39,33 @@ def test_another_choice_is_an_error() -> None:
     failed = shown("quick")
     assert failed.returncode
     assert "DM_KERNEL=quick" in failed.stderr
+
+
+def names() -> list[str]:
+    return sorted(source.stem for source in FOLDER.glob("*.c"))
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_compiled_part_tells_what_it_was_built_from(name: str) -> None:
+    assert digest(FOLDER, name) == required(name).SOURCES
+
+
+@pytest.mark.parametrize("changed", ["rows.c", "map.h"])
+def test_a_part_left_over_from_older_sources_is_an_error(
+    changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    required("rows")
+    for source in FOLDER.glob("*.[ch]"):
+        shutil.copy(source, tmp_path)
+    monkeypatch.setattr(native, "__file__", str(tmp_path / "__init__.py"))
+    assert native.load("rows") is not None
+    with (tmp_path / changed).open("a") as file:
+        file.write("\n")
+    with pytest.raises(RuntimeError, match="make kernel"):
+        native.load("rows")
+
+
+def test_where_no_sources_are_nothing_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    required("rows")
+    monkeypatch.setattr(native, "__file__", str(tmp_path / "__init__.py"))
+    assert native.load("rows") is not None
