@@ -13,6 +13,7 @@ from dm_worker.syncer.batch import Batch
 from dm_worker.syncer.batch_policy import BatchPolicy, Budget
 from dm_worker.syncer.canon import Charsets
 from dm_worker.syncer.checkpoint import Durable, MetaStore
+from dm_worker.syncer.collations import FOLDINGS
 from dm_worker.syncer.ddl_barrier import DDLBarrier
 from dm_worker.syncer.ddl_session import DDLSession
 from dm_worker.syncer.gtid_tracker import ExecutedGtids
@@ -244,10 +245,17 @@ class Run:
         )
 
     def _folding(self, charset: str, collation: str) -> Folding | None:
-        """Asked once per run: a server's collations don't change under it."""
+        """Asked once per run, and kept by the process: a server's collations don't change under it."""
+
+        def ask() -> Folding | None:
+            found = self._target.ask(lambda conn: fetch_folding(conn, charset, collation))
+            log.info("asked the target for a collation", collation=collation, known=bool(found))
+            return found
+
         if collation not in self._foldings:
-            self._foldings[collation] = self._target.ask(lambda conn: fetch_folding(conn, charset, collation))
-            log.info("asked the target for a collation", collation=collation, known=bool(self._foldings[collation]))
+            version = self._target.ask(server_info).version_text
+            key = (self._cfg.to.host, self._cfg.to.port, version, collation)
+            self._foldings[collation] = FOLDINGS.get(key, ask)
         return self._foldings[collation]
 
     def _characters(self, charset: str) -> str | None:

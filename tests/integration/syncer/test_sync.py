@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from pymysql.connections import Connection
 
 from dm_worker.spark import SparkEngine
+from dm_worker.syncer import run as syncer_run
+from dm_worker.syncer.collations import KnownFoldings
 from pkg.config.model import RouteRule, SyncerConfig
+from pkg.mysql.folding import Folding, fetch_folding
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, location, rows, running, subtask
@@ -49,6 +55,29 @@ def test_one_statement_per_row_gives_the_same_rows(
     with running(cfg, spark) as run:
         run.wait_synced(mariadb_upstream)
     assert_equal(mariadb_upstream, target, *[f"d.{name}" for name in TABLES])
+
+
+def test_a_resumed_task_does_not_ask_for_collations_again(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def counted(conn: Connection[Any], charset: str, collation: str) -> Folding | None:
+        asked.append(collation)
+        return fetch_folding(conn, charset, collation)
+
+    monkeypatch.setattr(syncer_run, "fetch_folding", counted)
+    # What earlier tests asked the shared target is known already.
+    monkeypatch.setattr(syncer_run, "FOLDINGS", KnownFoldings())
+    for server in (mariadb_upstream, target):
+        server.execute("CREATE DATABASE d", "CREATE TABLE d.t (k VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY)")
+    cfg = subtask(mariadb_upstream, target)
+    for key in "ab":
+        mariadb_upstream.execute(f"INSERT INTO d.t VALUES ('{key}')")
+        with running(cfg, spark) as run:
+            run.wait_synced(mariadb_upstream)
+    assert asked == ["utf8mb4_general_ci"]
+    assert_equal(mariadb_upstream, target, "d.t")
 
 
 def test_statements_are_barriers_and_run_once(

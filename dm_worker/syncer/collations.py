@@ -1,0 +1,47 @@
+"""What the process knows of the targets' collations, so that a task that is paused and resumed does not ask again.
+
+The weights of a collation are the server program's own: they change with its version, not while it runs.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+
+from pkg.mysql.folding import Folding
+
+#: (host, port, version, collation).
+Key = tuple[str, int, str, str]
+
+
+class KnownFoldings:
+    """The ``limit`` collations that were used last; for threads."""
+
+    def __init__(self, limit: int = 64) -> None:
+        self._limit = limit
+        self._lock = Lock()
+        self._found: OrderedDict[Key, Folding] = OrderedDict()
+
+    def get(self, key: Key, ask: Callable[[], Folding | None]) -> Folding | None:
+        """What is known, or else what ``ask`` gives; passes on what it raises.
+
+        None, for a collation that has no weights or a server that could not tell just now, is not kept.
+        """
+        with self._lock:
+            known = self._found.get(key)
+            if known is not None:
+                self._found.move_to_end(key)
+                return known
+        # Not under the lock: others need not wait for this server.
+        asked = ask()
+        if asked is not None:
+            with self._lock:
+                self._found[key] = asked
+                self._found.move_to_end(key)
+                while len(self._found) > self._limit:
+                    self._found.popitem(last=False)
+        return asked
+
+
+FOLDINGS = KnownFoldings()
