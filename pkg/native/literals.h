@@ -110,6 +110,19 @@ static int append_bytes(Buffer *out, PyObject *bytes)
 
 /* -- through Python -------------------------------------------------------------------------------------------- */
 
+/* The number of a FLOAT (``single``) or DOUBLE. */
+static double floating(const Value *value, int single)
+{
+    double number;
+    if (single) {
+        float narrow;
+        memcpy(&narrow, value->data, sizeof narrow);
+        return narrow;
+    }
+    memcpy(&number, value->data, sizeof number);
+    return number;
+}
+
 static PyObject *raw_object(const Column *column, const Value *value)
 {
     if (column->raw == 's')
@@ -118,14 +131,7 @@ static PyObject *raw_object(const Column *column, const Value *value)
         return PyLong_FromLongLong(sign_extended(little_endian(value->data, value->size), value->size));
     if (column->raw == 'u')
         return PyLong_FromUnsignedLongLong(little_endian(value->data, value->size));
-    double number;
-    if (column->raw == 'f') {
-        float single;
-        memcpy(&single, value->data, 4);
-        number = single;
-    } else
-        memcpy(&number, value->data, 8);
-    return PyFloat_FromDouble(number);
+    return PyFloat_FromDouble(floating(value, column->raw == 'f'));
 }
 
 static int append_filler(const Column *column, PyObject *filler, Buffer *out)
@@ -222,13 +228,7 @@ static int is_ascii(const uint8_t *p, size_t size)
 
 static int append_float(const Column *column, const Value *value, Buffer *out)
 {
-    double number;
-    if (column->op == OP_FLOAT) {
-        float single;
-        memcpy(&single, value->data, 4);
-        number = single;
-    } else
-        memcpy(&number, value->data, 8);
+    double number = floating(value, column->op == OP_FLOAT);
     if (!isfinite(number))
         return append_by_python(column, value, out);
     char *text = PyOS_double_to_string(number, 'r', 0, Py_DTSF_ADD_DOT_0, NULL);

@@ -21,6 +21,7 @@ from dm_worker.dumper.metadata import dump_dir, read_metadata
 from dm_worker.loader import LoadUnit
 from dm_worker.loader.progress import begin_load, load_finished, progress_table, stored_state
 from dm_worker.spark import SparkEngine
+from dm_worker.unit import UnitOutcome
 from pkg.config.model import RouteRule, SubTaskConfig
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.proctree import spark_workers
@@ -78,6 +79,31 @@ def _assert_equal(upstream: SQLServer, target: SQLServer) -> None:
         assert contents(target, f"l.{name}") == contents(upstream, f"l.{name}"), name
 
 
+class _Loading:
+    """A load in a thread, in transactions so small that it can be met between two of them."""
+
+    def __init__(self, cfg: SubTaskConfig, spark: SparkEngine) -> None:
+        self.unit = LoadUnit(cfg, spark)
+        self.unit.transaction_bytes = 20_000
+        self._outcomes: list[UnitOutcome] = []
+        self._thread = threading.Thread(target=lambda: self._outcomes.append(self.unit.run()), daemon=True)
+        self._thread.start()
+
+    def wait_rows(self, target: SQLServer, count: int = 500) -> None:
+        """Until more than ``count`` rows are in."""
+        _wait(lambda: _counted(target) > count or not self._thread.is_alive())
+        assert self._thread.is_alive(), f"the load ended before it could be met: {self._outcomes}"
+
+    def outcome(self) -> UnitOutcome:
+        self._thread.join(240)
+        assert self._outcomes, "the load did not end"
+        return self._outcomes[0]
+
+    def wait_finished(self) -> None:
+        outcome = self.outcome()
+        assert outcome.finished, [str(error) for error in outcome.errors]
+
+
 @pytest.fixture
 def slow_load(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
@@ -121,18 +147,13 @@ def test_kill_9_of_the_worker_loads_nothing_twice(
 def test_kill_9_of_a_python_worker_is_healed_within_the_load(
     slow_load: SubTaskConfig, mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
-    unit = LoadUnit(slow_load, spark)
-    unit.transaction_bytes = 20_000
-    outcomes = []
-    thread = threading.Thread(target=lambda: outcomes.append(unit.run()))
-    thread.start()
-    _wait(lambda: _counted(target) > 500)
+    loading = _Loading(slow_load, spark)
+    loading.wait_rows(target)
     victims = spark_workers(os.getpid())
     assert victims
     for pid in victims:
         os.kill(pid, signal.SIGKILL)
-    thread.join()
-    assert outcomes[0].finished, [str(error) for error in outcomes[0].errors]
+    loading.wait_finished()
     _assert_equal(mariadb_upstream, target)
 
 
@@ -144,17 +165,12 @@ def test_a_restart_of_the_target_is_survived(
 ) -> None:
     target = new_mariadb(binlog=False)
     _slow_target(target)
-    unit = LoadUnit(replace(slow_load, to=target.db_config), spark)
-    unit.transaction_bytes = 20_000
-    outcomes = []
-    thread = threading.Thread(target=lambda: outcomes.append(unit.run()))
-    thread.start()
-    _wait(lambda: _counted(target) > 500)
+    loading = _Loading(replace(slow_load, to=target.db_config), spark)
+    loading.wait_rows(target)
     target.kill()
     time.sleep(2)
     target.start()
-    thread.join()
-    assert outcomes[0].finished, [str(error) for error in outcomes[0].errors]
+    loading.wait_finished()
     _assert_equal(mariadb_upstream, target)
 
 
@@ -162,31 +178,23 @@ def test_a_restart_of_the_target_is_survived(
 def test_a_stopped_load_goes_on_where_it_was(
     slow_load: SubTaskConfig, mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, graceful: bool
 ) -> None:
-    unit = LoadUnit(slow_load, spark)
-    unit.transaction_bytes = 20_000
-    outcomes = []
-    thread = threading.Thread(target=lambda: outcomes.append(unit.run()))
-    thread.start()
-    _wait(lambda: _counted(target) > 500)
-    unit.stop(graceful=graceful)
-    thread.join(10)
-    assert outcomes, "the load did not stop"
-    assert outcomes[0].canceled
-    assert not outcomes[0].errors
+    loading = _Loading(slow_load, spark)
+    loading.wait_rows(target)
+    loading.unit.stop(graceful=graceful)
+    outcome = loading.outcome()
+    assert outcome.canceled
+    assert not outcome.errors
+    # Had the load gone on to its end, nothing would be missing.
     assert 0 < _counted(target) < 9000
-    assert unit.run().finished
+    assert loading.unit.run().finished
     _assert_equal(mariadb_upstream, target)
 
 
 def test_a_transaction_of_an_older_run_cannot_commit(
     slow_load: SubTaskConfig, target: MariaDBServer, spark: SparkEngine
 ) -> None:
-    unit = LoadUnit(slow_load, spark)
-    unit.transaction_bytes = 20_000
-    outcomes = []
-    thread = threading.Thread(target=lambda: outcomes.append(unit.run()))
-    thread.start()
-    _wait(lambda: _counted(target) > 500)
+    loading = _Loading(slow_load, spark)
+    loading.wait_rows(target)
     conn = target.connect()
     dump_id = stored_state(slow_load)
     assert dump_id is not None
@@ -196,8 +204,7 @@ def test_a_transaction_of_an_older_run_cannot_commit(
     }
     begin_load(conn, slow_load, dump_id.dump_id, files, dump_id.location, dump_id.exit_location)
     counted = _counted(target)
-    thread.join()
-    assert [error.code for error in outcomes[0].errors] == [34018]
+    assert [error.code for error in loading.outcome().errors] == [34018]
     assert _counted(target) == counted
 
 
@@ -221,15 +228,10 @@ def test_an_error_that_could_pass_but_does_not_is_shown_in_time(
 def test_a_load_outlives_its_jvm(
     slow_load: SubTaskConfig, mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
-    unit = LoadUnit(slow_load, spark)
-    unit.transaction_bytes = 20_000
-    outcomes = []
-    thread = threading.Thread(target=lambda: outcomes.append(unit.run()))
-    thread.start()
-    _wait(lambda: _counted(target) > 500)
+    loading = _Loading(slow_load, spark)
+    loading.wait_rows(target)
     os.kill(spark.jvm_pid, signal.SIGKILL)
-    thread.join()
-    assert outcomes[0].finished, [str(error) for error in outcomes[0].errors]
+    loading.wait_finished()
     _assert_equal(mariadb_upstream, target)
 
 
@@ -255,25 +257,19 @@ def test_a_value_that_a_strict_target_refuses_names_the_way_out(
 def test_what_was_loaded_before_a_pause_counts_at_once(
     slow_load: SubTaskConfig, target: MariaDBServer, spark: SparkEngine
 ) -> None:
-    first = LoadUnit(slow_load, spark)
-    first.transaction_bytes = 20_000
-    outcomes = []
-    thread = threading.Thread(target=lambda: outcomes.append(first.run()))
-    thread.start()
-    _wait(lambda: _counted(target) > 3000)
-    first.stop(graceful=True)
-    thread.join()
-    paused = first.status().finishedBytes
-    assert 0 < paused < first.status().totalBytes
-    second = LoadUnit(slow_load, spark)
+    first = _Loading(slow_load, spark)
+    first.wait_rows(target, 3000)
+    first.unit.stop(graceful=True)
+    assert first.outcome().canceled
+    paused = first.unit.status().finishedBytes
+    assert 0 < paused < first.unit.status().totalBytes
     with _held_up(target, "a", "b", "c"):
-        thread = threading.Thread(target=lambda: outcomes.append(second.run()))
-        thread.start()
-        _wait(lambda: second.status().totalBytes > 0 and second.status().finishedBytes > 0)
-        assert second.status().finishedBytes == paused
-        assert second.status().bps == 0
-    thread.join()
-    assert second.status().progress == "100.00 %"
+        second = _Loading(slow_load, spark)
+        _wait(lambda: second.unit.status().totalBytes > 0 and second.unit.status().finishedBytes > 0)
+        assert second.unit.status().finishedBytes == paused
+        assert second.unit.status().bps == 0
+    second.wait_finished()
+    assert second.unit.status().progress == "100.00 %"
 
 
 def _shards(server: SQLServer) -> None:

@@ -19,6 +19,8 @@ from pkg.dies_with_parent import dying_with_parent
 from tests.harness.cluster import environment
 from tests.harness.spark import SparkCluster
 
+_TELL_REFUSAL = "answer = fails(engine.context)\nengine.close()\nprint(json.dumps(answer))\n"
+
 
 @pytest.fixture(scope="module")
 def spark_cluster() -> Iterator[SparkCluster]:
@@ -71,6 +73,19 @@ def result(cluster: SparkCluster, process: subprocess.Popen[str]) -> Any:
     return json.loads(out)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def turned_away(
+    spark_cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[subprocess.Popen[str]]:
+    """A driver with a wrong secret. Spark tries for 60 s to register it, which no setting shortens: while the first
+    tests run, nobody waits for that."""
+    folder = tmp_path_factory.mktemp("secret")
+    process = driver(spark_cluster, folder, _TELL_REFUSAL, {"spark.authenticate.secret": "wrong"}, 12)
+    yield process
+    process.kill()
+    process.communicate()
+
+
 def test_executors_run_the_shipped_code_also_for_a_new_driver_and_no_secret_is_shown(
     spark_cluster: SparkCluster, tmp_path: Path
 ) -> None:
@@ -120,17 +135,18 @@ def test_two_workers_share_a_cluster_instead_of_starving_each_other(
     spark_cluster.wait_executors(0)
 
 
-def test_a_cluster_that_cannot_be_used_is_told_with_its_reason(spark_cluster: SparkCluster, tmp_path: Path) -> None:
-    script = "answer = fails(engine.context)\nengine.close()\nprint(json.dumps(answer))\n"
+def test_a_cluster_that_cannot_be_used_is_told_with_its_reason(
+    spark_cluster: SparkCluster, turned_away: subprocess.Popen[str], tmp_path: Path
+) -> None:
     faults: dict[str, tuple[dict[str, str], float]] = {
-        "secret": ({"spark.authenticate.secret": "wrong"}, 12),
         "memory": ({"spark.executor.memory": "64g"}, 12),
         "python": ({"spark.pyspark.python": "/no/such/python"}, 90),
     }
     drivers = {}
     for name, (conf, timeout) in faults.items():
         (tmp_path / name).mkdir()
-        drivers[name] = driver(spark_cluster, tmp_path / name, script, conf, timeout)
+        drivers[name] = driver(spark_cluster, tmp_path / name, _TELL_REFUSAL, conf, timeout)
+    drivers["secret"] = turned_away
     said = {name: str(result(spark_cluster, process)) for name, process in drivers.items()}
     assert "nothing to run its tasks on" in said["secret"]
     assert "spark.authenticate.secret" in said["secret"]
