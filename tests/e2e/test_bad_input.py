@@ -326,7 +326,7 @@ def caught_up(place: Field) -> None:
     end = place.upstream.execute("SHOW MASTER STATUS")[0][:2]
     wait_until(lambda: checkpoint(place) == end, "a checkpoint at the end of the binlog", 40, step=0.3)
     assert rows(place.target) == rows(place.upstream)
-    place.cluster.wait_stage("live", "Running", unit="Sync", seconds=20)
+    place.cluster.wait_stage("live", "Running", unit="Sync")
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def settle(cluster: Cluster) -> None:
         workers = answer["members"][0]["worker"]["workers"]
         return bool(sum(worker["stage"] == "bound" for worker in workers) == 2)
 
-    wait_until(lambda: _quietly(bound), "both sources are bound", 60, step=0.5)
+    wait_until(lambda: _quietly(bound), "both sources are bound", 120, step=0.5)
 
 
 def _quietly(check: Callable[[], bool]) -> bool:
@@ -108,6 +108,7 @@ def _quietly(check: Callable[[], bool]) -> bool:
         return False
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("unit", ["Dump", "Load"])
 @pytest.mark.parametrize("fault", list(FAULTS))
 def test_full_copy_survives(
@@ -123,11 +124,11 @@ def test_full_copy_survives(
     migration.start_writers()
     try:
         start_with_dumper(migration)
-        wait_until(lambda: _quietly(lambda: reached(cluster, name, unit)), f"a subtask reaches {unit}", 90, step=0.05)
+        wait_until(lambda: _quietly(lambda: reached(cluster, name, unit)), f"a subtask reaches {unit}", 180, step=0.05)
         time.sleep(rng.uniform(0, 0.5))
         print(FAULTS[fault](cluster, servers[2], rng))
         settle(cluster)
-        wait_until(lambda: _quietly(lambda: in_sync(cluster, name)), f"{name} in Sync after the fault", 120, step=0.5)
+        wait_until(lambda: _quietly(lambda: in_sync(cluster, name)), f"{name} in Sync after the fault", 240, step=0.5)
         migration.stop_writers()
         cluster.wait_synced(name)
     finally:
@@ -161,7 +162,7 @@ def check_never_ahead(target: MariaDBServer, task: str) -> None:
     assert not rows, rows
 
 
-@pytest.mark.timeout(60 + 45 * SYNC_FAULTS)
+@pytest.mark.timeout(300 + 60 * SYNC_FAULTS)
 def test_replication_survives_faults_at_seeded_moments(
     cluster: Cluster, servers: tuple[MariaDBServer, MySQLServer, MariaDBServer]
 ) -> None:
@@ -182,7 +183,7 @@ def test_replication_survives_faults_at_seeded_moments(
             time.sleep(rng.uniform(0, 1))
             settle(cluster)
             wait_until(
-                lambda: _quietly(lambda: in_sync(cluster, name)), f"in Sync after fault {i} ({fault})", 90, step=0.5
+                lambda: _quietly(lambda: in_sync(cluster, name)), f"in Sync after fault {i} ({fault})", 180, step=0.5
             )
             migration.stop_writers()
             if i % 3 == 2:

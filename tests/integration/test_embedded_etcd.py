@@ -136,7 +136,7 @@ def test_a_member_dies_with_a_killed_master(tmp_path: Path) -> None:
     finally:
         master.kill()
         master.wait()
-    wait_until(lambda: gone(pid), "etcd died with its master", 5)
+    wait_until(lambda: gone(pid), "etcd died with its master")
 
 
 def test_a_taken_port_is_named_and_nothing_is_left(tmp_path: Path) -> None:

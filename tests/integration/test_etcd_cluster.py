@@ -73,7 +73,7 @@ def test_the_loss_of_the_leading_member_costs_no_write_and_no_event(three: list[
             lambda events: seen.extend((event.key, event.value) for event in events),
             on_error=failures.append,
         ).start()
-        assert mirror.wait_synced(10)
+        assert mirror.wait_synced(60)
         for number in range(20):
             if number in (5, 12):
                 pid = leader_of(three).pid

@@ -95,7 +95,7 @@ def test_servers_die_with_killed_tests_unless_they_shall_stay(tmp_path: Path, ou
             with pytest.raises(HarnessError):
                 wait_until(lambda: not command_of(pid), "the kept process ended", 1)
         else:
-            wait_until(lambda: not command_of(pid), "the server died with the tests", 5)
+            wait_until(lambda: not command_of(pid), "the server died with the tests")
     finally:
         tests.kill()
         tests.stdout.close()

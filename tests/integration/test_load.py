@@ -219,7 +219,7 @@ def test_an_error_that_could_pass_but_does_not_is_shown_in_time(
         cursor.execute("LOCK TABLES l.a READ")
     begun = time.monotonic()
     outcome = unit.run()
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 120
     assert "Error 1205" in str(outcome.errors[0])
     conn.close()
     assert unit.run().finished

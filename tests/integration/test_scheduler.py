@@ -91,7 +91,7 @@ def stage_of(scheduler: Scheduler, worker: str) -> str:
 
 
 def becomes(scheduler: Scheduler, worker: str, stage: str) -> None:
-    wait_until(lambda: stage_of(scheduler, worker) == stage, f"{worker} is {stage}", 15)
+    wait_until(lambda: stage_of(scheduler, worker) == stage, f"{worker} is {stage}")
 
 
 def code_of(action: Callable[[], object]) -> int:
@@ -357,8 +357,8 @@ def test_an_elected_master_schedules_and_its_successor_goes_on(etcd: EtcdServer)
         wait_until(lambda: second.leader() is not None, "m2 watches")
         stopping = threading.Thread(target=first.stop)
         stopping.start()
-        wait_until(lambda: successor.started, "m2 schedules", 10)
-        stopping.join(10)
+        wait_until(lambda: successor.started, "m2 schedules")
+        stopping.join(60)
         assert not scheduler.started
         assert list(successor.sources()) == ["s1"]
         second.stop()
@@ -377,5 +377,5 @@ def test_a_master_without_etcd_still_ends_in_time(etcd: EtcdServer) -> None:
         etcd.kill()
         began = time.monotonic()
         election.stop()
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 40, "not only after the lease's 60 s"
         assert not scheduler.started

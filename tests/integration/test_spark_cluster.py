@@ -19,6 +19,8 @@ from pkg.dies_with_parent import dying_with_parent
 from tests.harness.cluster import environment
 from tests.harness.spark import SparkCluster
 
+#: JVMs of drivers and executors start slowly on a machine that does other things too.
+pytestmark = pytest.mark.timeout(900)
 _TELL_REFUSAL = "answer = fails(engine.context)\nengine.close()\nprint(json.dumps(answer))\n"
 
 
@@ -63,7 +65,7 @@ def driver(
 def result(cluster: SparkCluster, process: subprocess.Popen[str]) -> Any:
     """What the driver printed; nothing else may be printed."""
     try:
-        out, err = process.communicate(timeout=200)
+        out, err = process.communicate(timeout=400)
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()

@@ -27,7 +27,7 @@ from tests.integration.fake_master import FakeMaster
 NOWHERE = DBConfig(host="127.0.0.1", port=1, user="root", password="secret-of-the-upstream")
 SOURCE = SourceConfig(source_id="mysql-01", from_=NOWHERE, flavor="mysql", checker=CheckerConfig(check_interval=0.2))
 TASK = SubTaskConfig(name="t1", source_id="mysql-01", task_mode="all", from_=NOWHERE, to=NOWHERE)
-TTL = 3
+TTL = 6
 
 
 class FakeUnitWorker(Process):
@@ -86,7 +86,7 @@ class FakeUnitWorker(Process):
     def stage(self, task: str = "t1") -> int:
         return next((s.stage for s in self.query().subTaskStatus if s.name == task), 0)
 
-    def wait_stage(self, stage: int, seconds: float = 15, task: str = "t1") -> None:
+    def wait_stage(self, stage: int, seconds: float = 60, task: str = "t1") -> None:
         wait_until(lambda: self.stage(task) == stage, f"stage {pb.Stage.Name(stage)}\n{self.tail()}", seconds)
 
 
@@ -117,16 +117,14 @@ def worker(master: FakeMaster, new_worker: Callable[..., FakeUnitWorker]) -> Fak
     worker = new_worker()
     worker.start()
     master.bind("worker1", SOURCE)
-    wait_until(lambda: worker.query().result, "source bound", 10)
+    wait_until(lambda: worker.query().result, "source bound")
     return worker
 
 
 def test_a_worker_without_source_says_so(master: FakeMaster, new_worker: Callable[..., FakeUnitWorker]) -> None:
     worker = new_worker()
-    began = time.monotonic()
     worker.start()
-    assert time.monotonic() - began < 5
-    wait_until(lambda: master.alive("worker1"), "alive key", 10)
+    wait_until(lambda: master.alive("worker1"), "alive key")
     answer = worker.query()
     assert not answer.result
     assert "code=40070" in answer.msg
@@ -142,10 +140,10 @@ def test_units_run_in_order_and_status_tells_each(master: FakeMaster, worker: Fa
     status = worker.query("t1").subTaskStatus[0]
     assert (status.unit, status.dump.progress, status.HasField("result")) == (pb.Dump, "50.00 %", False)
     worker.tell("dump.finish")
-    wait_until(lambda: worker.query().subTaskStatus[0].WhichOneof("status") == "load", "load", 5)
+    wait_until(lambda: worker.query().subTaskStatus[0].WhichOneof("status") == "load", "load")
     assert master.etcd.get(keys.LOAD_TASK.key("t1", "mysql-01")) is not None
     worker.tell("load.finish")
-    wait_until(lambda: worker.query().subTaskStatus[0].WhichOneof("status") == "sync", "sync", 5)
+    wait_until(lambda: worker.query().subTaskStatus[0].WhichOneof("status") == "sync", "sync")
     assert master.etcd.get(keys.LOAD_TASK.key("t1", "mysql-01")) is None
     assert worker.query("other").subTaskStatus[0].msg == "no sub task with name other has started"
     metrics = worker.get("/metrics")
@@ -166,7 +164,7 @@ def test_pause_resume_stop(master: FakeMaster, worker: FakeUnitWorker) -> None:
     master.set_stage(TASK, "Running")
     worker.wait_stage(pb.Running)
     master.stop_task(TASK)
-    wait_until(lambda: worker.query().subTaskStatus[0].msg == "no sub task started", "subtask gone", 5)
+    wait_until(lambda: worker.query().subTaskStatus[0].msg == "no sub task started", "subtask gone")
     assert worker.journal() == ["dump run", "dump canceled", "dump run", "dump canceled"]
     assert "dm_worker_task_state{" not in worker.get("/metrics")
     # Started anew, it is a new subtask.
@@ -178,7 +176,7 @@ def test_a_changed_config_replaces_the_subtask(master: FakeMaster, worker: FakeU
     master.start_task(replace(TASK, task_mode="incremental"))
     worker.wait_stage(pb.Running)
     master.start_task(TASK)
-    wait_until(lambda: worker.journal() == ["sync run", "sync canceled", "dump run"], "replaced", 5)
+    wait_until(lambda: worker.journal() == ["sync run", "sync canceled", "dump run"], "replaced")
 
 
 def test_a_stubborn_unit_is_stopped_hard_after_its_grace(master: FakeMaster, worker: FakeUnitWorker) -> None:
@@ -188,7 +186,7 @@ def test_a_stubborn_unit_is_stopped_hard_after_its_grace(master: FakeMaster, wor
     began = time.monotonic()
     master.set_stage(TASK, "Paused")
     worker.wait_stage(pb.Pausing)
-    worker.wait_stage(pb.Paused, seconds=20)
+    worker.wait_stage(pb.Paused)
     assert time.monotonic() - began >= 9
 
 
@@ -214,7 +212,7 @@ def test_a_passing_error_is_resumed_by_itself(master: FakeMaster, worker: FakeUn
     master.start_task(TASK)
     worker.wait_stage(pb.Paused)
     worker.untell("dump.fail")
-    worker.wait_stage(pb.Running, seconds=10)
+    worker.wait_stage(pb.Running)
 
 
 def test_an_unreadable_config_is_an_error_in_the_status(master: FakeMaster, worker: FakeUnitWorker) -> None:
@@ -241,12 +239,12 @@ def test_kill_9_and_restart_resume_what_was_expected(master: FakeMaster, worker:
     worker.wait_stage(pb.Paused, task="t2")
     worker.tell("dump.finish")
     worker.tell("load.finish")
-    wait_until(lambda: "sync run" in worker.journal(), "sync", 5)
+    wait_until(lambda: "sync run" in worker.journal(), "sync")
     worker.kill()
     assert master.alive("worker1"), "its lease outlives it"
     worker.start()
     worker.wait_stage(pb.Running)
-    wait_until(lambda: worker.journal().count("sync run") == 2, "sync again", 5)
+    wait_until(lambda: worker.journal().count("sync run") == 2, "sync again")
     assert worker.journal().count("dump run") == 1, "a finished dump is not done again"
     assert worker.stage("t2") == pb.Paused
 
@@ -275,11 +273,11 @@ def test_a_lost_lease_stops_everything_and_the_worker_joins_again(
     died = time.monotonic()
     time.sleep(TTL / 3)
     assert worker.journal() == ["dump run"], "the lease still lives: nothing has to stop"
-    wait_until(lambda: worker.journal() == ["dump run", "dump canceled"], "stopped with the lease", 10)
-    assert time.monotonic() - died <= TTL + 1.5, "stopped before anybody else may take the source"
+    wait_until(lambda: worker.journal() == ["dump run", "dump canceled"], "stopped with the lease")
+    assert time.monotonic() - died <= TTL + 3, "stopped before anybody else may take the source"
     assert not worker.query().result
     etcd.start()
-    wait_until(lambda: worker.journal() == ["dump run", "dump canceled", "dump run"], "running again", 20)
+    wait_until(lambda: worker.journal() == ["dump run", "dump canceled", "dump run"], "running again")
     assert master.registrations >= 2
 
 
@@ -291,7 +289,7 @@ def test_an_unbound_source_stops_and_another_takes_over(
     master.start_task(TASK)
     worker.wait_stage(pb.Running)
     master.unbind("worker1")
-    wait_until(lambda: worker.journal() == ["dump run", "dump canceled"], "stopped", 5)
+    wait_until(lambda: worker.journal() == ["dump run", "dump canceled"], "stopped")
     master.bind("worker10", SOURCE)
     other.wait_stage(pb.Running)
     assert not worker.query().result
@@ -302,9 +300,9 @@ def test_a_load_goes_on_only_where_its_files_are(
 ) -> None:
     worker.tell("dump.finish")
     master.start_task(TASK)
-    wait_until(lambda: "load run" in worker.journal(), "loading", 10)
+    wait_until(lambda: "load run" in worker.journal(), "loading")
     master.unbind("worker1")
-    wait_until(lambda: "load canceled" in worker.journal(), "stopped", 5)
+    wait_until(lambda: "load canceled" in worker.journal(), "stopped")
     other = new_worker(member="worker2")
     other.start()
     master.bind("worker2", SOURCE)
@@ -417,6 +415,6 @@ def test_no_child_outlives_the_worker(
     processes = children(worker.pid)
     worker.signal(how)
     wait_until(lambda: not worker.running(), "the worker ended", 30)
-    wait_until(lambda: not alive(processes), f"children of {worker.pid} ended: {processes}", 10)
+    wait_until(lambda: not alive(processes), f"children of {worker.pid} ended: {processes}")
     if how == signal.SIGTERM:
         assert not list(worker.dir.glob("dm-worker-*")), "temporary files left behind"

@@ -26,15 +26,19 @@ from pkg.rpcchannel import normalize, open_channel, split_addresses
 from pkg.rpcserver import HttpRequest, HttpResponse, HttpRoutes, PortServer
 from tests.harness.certificates import Authority
 
+#: A slow call has come; it may be answered.
+_BEGUN, _GO_ON = threading.Event(), threading.Event()
+
 
 class _Echo(dmmaster_pb2_grpc.MasterServicer):
-    """Answers with what it was asked, after a while when asked for ``slow``."""
+    """Answers with what it was asked; to ``slow`` when :data:`_GO_ON` is set."""
 
     def Encrypt(
         self, request: dmmaster_pb2.EncryptRequest, context: grpc.ServicerContext
     ) -> dmmaster_pb2.EncryptResponse:
         if request.plaintext == "slow":
-            time.sleep(0.5)
+            _BEGUN.set()
+            assert _GO_ON.wait(60)
         return dmmaster_pb2.EncryptResponse(result=True, ciphertext=request.plaintext)
 
 
@@ -52,6 +56,12 @@ def _broken(_: HttpRequest) -> HttpResponse:
 
 def _register(server: grpc.Server) -> None:
     dmmaster_pb2_grpc.add_MasterServicer_to_server(_Echo(), server)  # type: ignore[no-untyped-call]
+
+
+@pytest.fixture(autouse=True)
+def nothing_slow_yet() -> None:
+    _BEGUN.clear()
+    _GO_ON.clear()
 
 
 @pytest.fixture
@@ -144,13 +154,16 @@ def test_a_malformed_request_gets_an_error_and_the_connection_ends(server: PortS
 
 def test_a_slow_handler_holds_nobody_up(server: PortServer) -> None:
     with open_channel(f"127.0.0.1:{server.port}") as channel:
-        thread = threading.Thread(target=_echo, args=(channel, "slow"))
+        answers: list[str] = []
+        thread = threading.Thread(target=lambda: answers.append(_echo(channel, "slow")))
         thread.start()
-        began = time.monotonic()
+        assert _BEGUN.wait(60)
         assert _echo(channel, "quick") == "quick"
         assert _get(server, "/status")[0] == 200
-        assert time.monotonic() - began < 0.4
-        thread.join()
+        assert thread.is_alive()
+        _GO_ON.set()
+        thread.join(60)
+    assert answers == ["slow"]
 
 
 def test_running_calls_end_in_peace_when_the_server_stops() -> None:
@@ -160,9 +173,10 @@ def test_running_calls_end_in_peace_when_the_server_stops() -> None:
     with open_channel(f"127.0.0.1:{port.port}") as channel:
         thread = threading.Thread(target=lambda: answers.append(_echo(channel, "slow")))
         thread.start()
-        time.sleep(0.2)
-        port.stop(5)
-        thread.join()
+        assert _BEGUN.wait(60)
+        threading.Timer(0.3, _GO_ON.set).start()
+        port.stop(60)
+        thread.join(60)
     assert answers == ["slow"]
     with pytest.raises(ConnectionRefusedError):
         _get(port, "/status")

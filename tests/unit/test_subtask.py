@@ -101,7 +101,7 @@ def test_a_bug_in_a_unit_pauses_with_an_error_instead_of_a_dead_thread() -> None
     subtask.expect(pb.Running)
     at(subtask, pb.Running)
     subtask.kill()
-    assert subtask.join(10)
+    assert subtask.join(60)
 
 
 def test_a_bug_in_one_status_is_told_and_not_raised() -> None:
@@ -110,7 +110,7 @@ def test_a_bug_in_one_status_is_told_and_not_raised() -> None:
     at(subtask, pb.Running)
     assert "a bug in status" in subtask.status().msg
     subtask.kill()
-    assert subtask.join(10)
+    assert subtask.join(60)
 
 
 def test_the_checker_resumes_after_the_backoff() -> None:
@@ -124,7 +124,7 @@ def test_the_checker_resumes_after_the_backoff() -> None:
 
     until(resumed)
     subtask.kill()
-    assert subtask.join(10)
+    assert subtask.join(60)
 
 
 def test_a_complete_load_is_believed_although_its_dump_is_gone() -> None:
@@ -136,7 +136,7 @@ def test_a_complete_load_is_believed_although_its_dump_is_gone() -> None:
     assert subtask.state.unit == pb.Sync
     assert dump.runs == 0
     subtask.kill()
-    assert subtask.join(10)
+    assert subtask.join(60)
 
 
 def test_a_refusal_before_a_unit_keeps_it_from_running() -> None:
@@ -150,7 +150,7 @@ def test_a_refusal_before_a_unit_keeps_it_from_running() -> None:
     assert load.runs == 0
     assert subtask.status().result.errors[0].ErrCode == 34017
     subtask.kill()
-    assert subtask.join(10)
+    assert subtask.join(60)
 
 
 def test_failures_are_reported_with_whether_they_may_pass() -> None:
@@ -162,7 +162,7 @@ def test_failures_are_reported_with_whether_they_may_pass() -> None:
     at(subtask, pb.Paused)
     assert reported == [(pb.Sync, True)]
     subtask.kill()
-    assert subtask.join(10)
+    assert subtask.join(60)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -185,5 +185,5 @@ def test_no_stop_is_lost_and_none_hits_the_next_run(seed: int) -> None:
     time.sleep(0.7)  # longer than the interval at which a stop is repeated
     assert (subtask.state.stage, sync.runs) == (pb.Running, runs), "a late stop hit the next run"
     subtask.expect(pb.Stopped)
-    assert subtask.join(10)
+    assert subtask.join(60)
     assert subtask.state.stage == pb.Stopped

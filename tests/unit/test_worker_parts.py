@@ -67,13 +67,13 @@ def test_calls_at_the_same_time_share_a_question_asked_after_them() -> None:
         asked.append(1)
         if len(asked) == 1:
             begun.set()
-            assert release.wait(10)
+            assert release.wait(60)
         return Location(Position("bin.000001", len(asked)))
 
     position = UpstreamPosition(SOURCE, query=query)
     with ThreadPoolExecutor(5) as pool:
         first = pool.submit(position.get)
-        assert begun.wait(10)
+        assert begun.wait(60)
         later = [pool.submit(position.get) for _ in range(4)]
         time.sleep(0.1)
         release.set()
@@ -94,7 +94,7 @@ def test_a_hanging_upstream_does_not_hold_up_a_status() -> None:
     began = time.monotonic()
     assert position.get() == (None, False)
     assert position.get() == (None, False)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
     assert len(asked) == 1, "one question at a time"
     release.set()
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 import pytest
 
 from dm_worker.spark import SparkEngine
+from pkg.config.model import SubTaskConfig
 from tests.harness.mysql import MariaDBServer
 from tests.integration.syncer.support import assert_equal, running, subtask
 from tests.integration.syncer.test_crash import PATIENCE, start_driver, wait_for
@@ -18,20 +20,30 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 _WAITING = "SELECT id FROM information_schema.processlist WHERE info LIKE 'ALTER TABLE `d`.`t`%'"
 
 
+def prepared(upstream: MariaDBServer, target: MariaDBServer) -> SubTaskConfig:
+    """A subtask with one table, which is on both sides."""
+    for server in (upstream, target):
+        server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
+    return subtask(upstream, target)
+
+
+@contextmanager
+def read_by_somebody(target: MariaDBServer) -> Iterator[None]:
+    """Whoever reads the table in a transaction makes DDL wait for its end."""
+    with closing(target.connect(autocommit=False)) as reader:
+        with reader.cursor() as cursor:
+            cursor.execute("SELECT * FROM d.t")
+        yield
+
+
 @pytest.mark.parametrize("executed", [False, True], ids=["before it ran", "after it ran"])
 def test_statement_runs_once_though_its_driver_was_killed(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, executed: bool
 ) -> None:
-    for server in (mariadb_upstream, target):
-        server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
-    cfg = subtask(mariadb_upstream, target)
+    cfg = prepared(mariadb_upstream, target)
     # A second run would make an index `v_2`.
     mariadb_upstream.execute("INSERT INTO d.t VALUES (1, 1)", "ALTER TABLE d.t ADD INDEX (v)")
-    reader = target.connect(autocommit=False)
-    try:
-        with reader.cursor() as cursor:
-            # Whoever reads the table makes the statement wait.
-            cursor.execute("SELECT * FROM d.t")
+    with read_by_somebody(target):
         driver = start_driver(cfg)
         try:
             wait_for(lambda: bool(target.execute(_WAITING)), PATIENCE)
@@ -41,8 +53,6 @@ def test_statement_runs_once_though_its_driver_was_killed(
         for (number,) in target.execute(_WAITING):
             target.execute(f"KILL {number}")
         wait_for(lambda: not target.execute(_WAITING), PATIENCE)
-    finally:
-        reader.close()
     ((text, state),) = target.execute("SELECT statement, state FROM dm_meta.t_syncer_ddl")
     assert state == "intent"
     if executed:
@@ -57,37 +67,26 @@ def test_statement_runs_once_though_its_driver_was_killed(
 def test_lag_grows_while_a_statement_runs_and_is_none_when_idle(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
-    for server in (mariadb_upstream, target):
-        server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
-    cfg = subtask(mariadb_upstream, target)
-    reader = target.connect(autocommit=False)
+    cfg = prepared(mariadb_upstream, target)
     with running(cfg, spark) as run:
-        with reader.cursor() as cursor:
-            cursor.execute("SELECT * FROM d.t")
-        mariadb_upstream.execute("ALTER TABLE d.t ADD INDEX (v)")
-        wait_for(lambda: bool(target.execute(_WAITING)), PATIENCE)
-        wait_for(lambda: run.unit.status().secondsBehindMaster >= 2, 10)
-        reader.close()
+        with read_by_somebody(target):
+            mariadb_upstream.execute("ALTER TABLE d.t ADD INDEX (v)")
+            wait_for(lambda: bool(target.execute(_WAITING)), PATIENCE)
+            wait_for(lambda: run.unit.status().secondsBehindMaster >= 2, PATIENCE)
         run.wait_synced(mariadb_upstream, PATIENCE)
-        time.sleep(1.5)
-        assert run.unit.status().secondsBehindMaster == 0
+        wait_for(lambda: run.unit.status().secondsBehindMaster == 0, PATIENCE)
 
 
 def test_stop_at_once_ends_a_statement_that_waits_and_the_next_run_does_it(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
-    for server in (mariadb_upstream, target):
-        server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
-    cfg = subtask(mariadb_upstream, target)
-    reader = target.connect(autocommit=False)
-    with running(cfg, spark) as run:
-        with reader.cursor() as cursor:
-            cursor.execute("SELECT * FROM d.t")
-        mariadb_upstream.execute("ALTER TABLE d.t ADD INDEX (v)")
-        wait_for(lambda: bool(target.execute(_WAITING)), PATIENCE)
-        assert run.stop(graceful=False).errors == []
-    assert target.execute(_WAITING) == []
-    reader.close()
+    cfg = prepared(mariadb_upstream, target)
+    with read_by_somebody(target):
+        with running(cfg, spark) as run:
+            mariadb_upstream.execute("ALTER TABLE d.t ADD INDEX (v)")
+            wait_for(lambda: bool(target.execute(_WAITING)), PATIENCE)
+            assert run.stop(graceful=False).errors == []
+        assert target.execute(_WAITING) == []
     with running(cfg, spark) as run:
         run.wait_synced(mariadb_upstream, PATIENCE)
     assert [row[2] for row in target.execute("SHOW INDEX FROM d.t")] == ["PRIMARY", "v"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Iterator
 
 import grpc
@@ -15,11 +15,14 @@ from pkg.pb import dmworker_pb2 as pb
 from pkg.pb import dmworker_pb2_grpc
 from pkg.rpcserver import HttpRoutes, PortServer
 
+#: Set when a slow worker may answer.
+_GO_ON = threading.Event()
+
 
 class _Worker(dmworker_pb2_grpc.WorkerServicer):
     def QueryStatus(self, request: pb.QueryStatusRequest, context: grpc.ServicerContext) -> pb.QueryStatusResponse:
         if request.name == "slow":
-            time.sleep(1)
+            _GO_ON.wait(60)
         return pb.QueryStatusResponse(result=True, msg=request.name)
 
 
@@ -30,13 +33,15 @@ def address() -> Iterator[str]:
 
     port = PortServer("127.0.0.1", 0, register, HttpRoutes(status=str, metrics=Metrics(), ready=lambda: True))
     port.start()
+    _GO_ON.clear()
     yield f"127.0.0.1:{port.port}"
+    _GO_ON.set()
     port.stop(0)
 
 
 @pytest.fixture
 def clients() -> Iterator[WorkerClients]:
-    clients = WorkerClients(timeout=0.3, rate=1, burst=3)
+    clients = WorkerClients(timeout=2, rate=0.01, burst=3)
     yield clients
     clients.close()
 
@@ -46,10 +51,8 @@ def test_an_answer_comes_back(clients: WorkerClients, address: str) -> None:
 
 
 def test_a_slow_worker_is_a_timeout(clients: WorkerClients, address: str) -> None:
-    began = time.monotonic()
     with pytest.raises(DMError, match="code=38033") as caught:
         clients.call(address, "QueryStatus", pb.QueryStatusRequest(name="slow"))
-    assert time.monotonic() - began < 0.9
     assert caught.value.retryable
 
 

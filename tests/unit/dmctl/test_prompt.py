@@ -27,7 +27,7 @@ def test_prompt_history_and_exit(tmp_path: Path) -> None:
         nonlocal screen
         screen = b""
         os.write(terminal, line)
-        wait_until(lambda: shows(expected), f"{expected!r} on the screen", 20)
+        wait_until(lambda: shows(expected), f"{expected!r} on the screen")
 
     types(b"", "»".encode())
     types(b"encrypt 'my password'\n", b"code=48001")
