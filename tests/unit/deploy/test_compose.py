@@ -112,3 +112,12 @@ def test_the_image_is_not_roots_and_has_what_it_copies() -> None:
     assert {"curl", "etcd-server", "tini", "util-linux", "openjdk-17-jre-headless"} <= set(final.split())
     # Signals reach the program alone: it ends its children itself, in the right order.
     assert 'ENTRYPOINT ["tini", "--"]' in final
+
+
+def test_the_image_has_the_compiled_kernel() -> None:
+    build = DOCKERFILE.partition("\nFROM ")[0]
+    copied = {word for line in build.splitlines() if line.startswith("COPY ") for word in line.split()[1:-1]}
+    assert {"setup.py", "pyproject.toml", "pkg", "dm_master", "dm_worker", "dmctl"} <= copied
+    assert re.search(r"apt-get install .*\bgcc\b", build)
+    # The build fails when it was not compiled, or is not part of what was installed.
+    assert "DM_KERNEL=native" in build
