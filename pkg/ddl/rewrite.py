@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from pkg.ddl.parser import parse_dialect
 from pkg.ddl.statement import Kind, Statement
+from pkg.ddl.tokens import tokenize
 from pkg.mysql.names import qualified, quote
 
 Route = Callable[[str, str], tuple[str, str]]
@@ -47,14 +48,14 @@ def split(statement: Statement) -> list[Statement]:
     """
     if len(statement.items) < 2:
         return [statement]
-    sql = statement.sql
+    sql = _without_comments(statement)
     head, tail = sql[: statement.items[0][0]], sql[statement.items[-1][1] :]
     return [_again(statement, f"{head}{sql[start:end]}{tail}") for start, end in statement.items]
 
 
 def split_alter(statement: Statement) -> list[Statement]:
     """An ALTER TABLE as one statement for each of its parts, each with the original's ALGORITHM and LOCK."""
-    sql = statement.sql
+    sql = _without_comments(statement)
     steps = _steps(statement)
     if len(steps) < 2:
         return [statement]
@@ -65,7 +66,7 @@ def split_alter(statement: Statement) -> list[Statement]:
 
 def _steps(statement: Statement) -> list[str]:
     """The text of every part that could be an ALTER TABLE of its own."""
-    sql = statement.sql
+    sql = _without_comments(statement)
     steps: list[str] = []
     for spec in statement.specs:
         if spec.elements:
@@ -73,6 +74,17 @@ def _steps(statement: Statement) -> list[str]:
         elif not spec.modifier:
             steps.append(sql[spec.start : spec.end])
     return steps
+
+
+def _without_comments(statement: Statement) -> str:
+    """The text with blanks for executable comments' signs, which may stand around several parts; places stay."""
+    sql = statement.sql
+    if "/*!" not in sql and "/*M!" not in sql:
+        return sql
+    out = [" "] * len(sql)
+    for token in tokenize(sql, statement.dialect):
+        out[token.start : token.end] = token.text
+    return "".join(out)
 
 
 def _again(statement: Statement, sql: str) -> Statement:

@@ -9,6 +9,7 @@ from pkg.ddl.statement import (
     Action,
     AddColumn,
     AddIndex,
+    AddPeriod,
     AlterColumn,
     ChangeColumn,
     ConvertCharset,
@@ -49,7 +50,7 @@ def altered(table: TableInfo, actions: Sequence[Action], schema_charset: Charset
     return TableInfo(
         schema=table.schema,
         name=table.name,
-        columns=without_nulls(columns, indexes),
+        columns=without_nulls(columns, indexes, (a for a in actions if isinstance(a, AddPeriod))),
         indexes=in_order(indexes),
         charset=charset.name,
         collation=charset.collation,
@@ -167,12 +168,12 @@ def _columns(
             column = resolve_column(change.column, charset, server)
             if change.position is not None:
                 placed.append(_Placed(column, change.position))
-                names[key] = column.name
-                continue
         names[key] = column.name
         result.append(column)
     placed = _in_statement_order(placed, actions, charset, server)
     for item in placed:
+        # A column that moves is at its old place until its turn comes: others may be put behind it before.
+        result = [column for column in result if column is not item.column]
         _place(result, item)
     _unambiguous(result)
     return result, names
