@@ -96,7 +96,7 @@ REWRITTEN = [(flavor, line) for flavor in FLAVORS for line in lines(flavor) if l
 
 
 @given(st.sampled_from(REWRITTEN), NAMES, NAMES)
-@settings(max_examples=300)
+@settings(max_examples=150, deadline=None)
 def test_rewriting_changes_names_and_guards_alone(which: tuple[Flavor, Line], schema: str, table: str) -> None:
     flavor, line = which
     statement = parsed(line, flavor)
@@ -104,7 +104,9 @@ def test_rewriting_changes_names_and_guards_alone(which: tuple[Flavor, Line], sc
     names = "|".join(map(re.escape, (qualified(schema, table), quote(schema))))
     marks = [(ref.start, ref.end, f"(?:{names}) ?") for ref in statement.refs]
     marks += [(start, end, "") for start, end in statement.cuts]
-    marks += [(statement.guard, statement.guard, "IF (?:NOT )?EXISTS ")] if statement.guard >= 0 else []
+    # Not every server knows DROP INDEX IF EXISTS.
+    guarded = statement.guard >= 0 and (statement.kind != "drop index" or flavor == "mariadb")
+    marks += [(statement.guard, statement.guard, "IF (?:NOT )?EXISTS ")] if guarded else []
     pattern, at = "", 0
     for start, end, text in sorted(marks):
         pattern += re.escape(line.sql[at:start]) + text
