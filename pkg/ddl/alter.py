@@ -266,8 +266,7 @@ def _no_structure(cursor: Cursor) -> Action | None:
         return NoStructure("keys")
     if cursor.accept_any("ALGORITHM", "LOCK"):
         cursor.accept_op("=")
-        cursor.name()
-        return NoStructure("algorithm and lock", modifier=True)
+        return NoStructure("copy" if cursor.name().upper() == "COPY" else "algorithm and lock", modifier=True)
     if cursor.accept("WITH", "VALIDATION") or cursor.accept("WITHOUT", "VALIDATION"):
         return NoStructure("validation", modifier=True)
     if cursor.accept("ORDER", "BY"):

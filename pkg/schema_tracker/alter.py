@@ -42,6 +42,8 @@ def altered(table: TableInfo, actions: Sequence[Action], schema_charset: Charset
     columns = _redefaulted(columns, names, actions)
     if converted is not None:
         columns = [convert_column(column, converted, server) for column in columns]
+        if tuple(columns) == table.columns and _passed_over(actions, server):
+            return table
     indexes = _indexes(table, actions, columns, names)
     engines = [action.options.engine for action in actions if isinstance(action, SetOptions)]
     added = tuple(action.index for action in actions if isinstance(action, AddIndex))
@@ -56,6 +58,17 @@ def altered(table: TableInfo, actions: Sequence[Action], schema_charset: Charset
         collation=charset.collation,
         foreign_keys=tuple(foreign_keys),
         engine=next((engine for engine in reversed(engines) if engine), table.engine),
+    )
+
+
+def _passed_over(actions: Iterable[Action], server: ServerDefaults) -> bool:
+    """Whether the server leaves a CONVERT TO that changes no column alone, with the table's default charset."""
+    if server.mariadb or server.version >= (5, 7, 0):
+        return False
+    return all(
+        isinstance(action, ConvertCharset)
+        or (isinstance(action, NoStructure) and action.modifier and action.what != "copy")
+        for action in actions
     )
 
 
