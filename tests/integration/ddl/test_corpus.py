@@ -102,7 +102,8 @@ class Replica(Follower):
         super().__init__(run)
         for schema in corpus_schemas(run.conn, ROUTED):
             query(run.conn, f"DROP DATABASE {quote(schema)}")
-        # With foreign keys, as the sessions upstream: without, MariaDB gives a second one the first one's name.
+        # With foreign keys, as the sessions upstream: without, MariaDB gives an unnamed one that comes with a new
+        # column the name of the table's first, and refuses it (1823).
         self.session = DDLSession(run.server.db_config, foreign_keys=True)
 
     def carry_over(self, statement: Statement, logged: Logged) -> None:
