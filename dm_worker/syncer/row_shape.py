@@ -100,8 +100,8 @@ class RowShape:
 
     def _check_room(self, transform: PartitionId, name: str) -> None:
         there = self._target.column(name)
-        bits = _INTEGER_BITS.get(there.type_name, 64) if there is not None else 64
-        if transform.base >> bits - (there is not None and not there.unsigned):
+        bits = _INTEGER_BITS.get(there.type_name) if there is not None else None
+        if there is not None and bits is not None and transform.base >> (bits if there.unsigned else bits - 1):
             raise self._refused(
                 f"`partition id` of {quote(name)} starts at {transform.base}, which the target's column can't hold",
                 f"ALTER TABLE {self._there} MODIFY {quote(name)} BIGINT, then resume the task.",

@@ -292,7 +292,8 @@ def test_expressions_leave_rows_out_and_follow_the_structure(
     with running(cfg, spark) as run:
         mariadb_upstream.execute(
             "SET time_zone = '+00:00'",
-            "INSERT INTO d.t VALUES (1, 1, NULL), (2, 11, NULL), (3, 1, NULL), (4, 3, '2024-01-01 01:30:00'), (5, 5, NULL)",
+            "INSERT INTO d.t VALUES (1, 1, NULL), (2, 11, NULL), (3, 1, NULL), (5, 5, NULL)",
+            "INSERT INTO d.t VALUES (4, 3, '2024-01-01 01:30:00')",
             "INSERT INTO d.plain VALUES (1, 11, NULL)",
             "UPDATE d.t SET v = 2 WHERE id = 1",
             "UPDATE d.t SET v = 3 WHERE id = 3",
@@ -338,7 +339,6 @@ def test_filtered_statements_change_the_structure_but_not_the_target(
         BinlogFilterRule("d", "t", ("drop column", "value range decrease"), (), "Ignore"),
         BinlogFilterRule("d", "keep*", ("drop table", "truncate table"), (), "Ignore"),
         BinlogFilterRule("d", "t", (), ("ADD\\s+INDEX",), "Ignore"),
-        BinlogFilterRule("*", "", (), ("^ALTER\\s+TABLE .* FROBNICATE",), "Ignore"),
         BinlogFilterRule("e", "", ("drop database",), (), "Ignore"),
     )
     cfg = subtask(mariadb_upstream, target, filters=filters)
