@@ -25,7 +25,8 @@ from tests.integration.syncer.support import rows, running, subtask
 
 MERGE = (RouteRule("shard_*", "merged", "t_*", "t"), RouteRule("shard_*", "merged"))
 PARTITION = ColumnMappingRule("shard_*", "id", "partition id", "t_*", "", ("3", "shard_", "t_"))
-ONE_BY_ONE = SyncerConfig(compact=False, multiple_rows=False)
+FORMS = (SyncerConfig(), SyncerConfig(compact=False, multiple_rows=False), SyncerConfig(safe_mode=True))
+FORM_NAMES = ("compact", "one by one", "safe")
 
 
 def base(schema: int, table: int) -> int:
@@ -49,7 +50,7 @@ def make_target(target: SQLServer, columns: str) -> None:
     target.execute("CREATE DATABASE merged", f"CREATE TABLE merged.t ({columns})")
 
 
-@pytest.mark.parametrize("syncer", [SyncerConfig(), ONE_BY_ONE], ids=["compact", "one by one"])
+@pytest.mark.parametrize("syncer", FORMS, ids=FORM_NAMES)
 def test_partition_ids_keep_merged_shards_apart(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, syncer: SyncerConfig
 ) -> None:
@@ -154,7 +155,7 @@ EXTRACTS = (
 )
 
 
-@pytest.mark.parametrize("syncer", [SyncerConfig(), ONE_BY_ONE], ids=["compact", "one by one"])
+@pytest.mark.parametrize("syncer", FORMS, ids=FORM_NAMES)
 def test_extracted_columns_are_part_of_the_key(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, syncer: SyncerConfig
 ) -> None:
@@ -188,6 +189,28 @@ def test_extracted_columns_are_part_of_the_key(
     ]
     assert rows(target, "merged.t") == sorted(want, key=repr)
     assert len(want) == 6
+
+
+def test_many_rows_at_once(mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine) -> None:
+    """Enough for LOAD DATA, with a mapped number, a mapped text and constants."""
+    make_shards(mariadb_upstream, "id INT PRIMARY KEY, v VARCHAR(20) CHARACTER SET utf8mb4")
+    constants = "c_table INT, c_schema VARCHAR(9), c_source VARCHAR(9)"
+    make_target(target, f"id BIGINT PRIMARY KEY, v VARCHAR(40) CHARACTER SET utf8mb4, {constants}")
+    affix = ColumnMappingRule("shard_*", "v", "add suffix", "t_*", "", ("',\\)é",))
+    cfg = subtask(mariadb_upstream, target, routes=EXTRACTS, column_mappings=(PARTITION, affix), source_id="a,'b")
+    for shard in (1, 2):
+        mariadb_upstream.execute(
+            f"INSERT INTO shard_{shard}.t_{shard} SELECT seq, CONCAT('(\\\\', seq, '\\'') FROM mysql.seq_1_to_6000",
+            f"DELETE FROM shard_{shard}.t_{shard} WHERE id <= 1000",
+        )
+    with running(cfg, spark) as run:
+        run.wait_synced(mariadb_upstream)
+    want = [
+        (base(shard, shard) | number, f"(\\{number}'',\\)é", shard, str(shard), "a,'b")
+        for shard in (1, 2)
+        for number in range(1001, 6001)
+    ]
+    assert rows(target, "merged.t") == sorted(want, key=repr)
 
 
 @pytest.mark.parametrize(
