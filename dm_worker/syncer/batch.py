@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from dm_worker.syncer.canon import Canon
+from dm_worker.syncer.row_filter import TAKES_ALL, RowFilter
 from dm_worker.syncer.ties import Tie
 from dm_worker.syncer.xa import Waiting
+from pkg.binlog.derived import Derived
 from pkg.binlog.position import Location
 from pkg.mysql.schema import Column
 
@@ -27,8 +29,8 @@ class TablePlan:
     """How the rows of one upstream table shape are decoded and where they are written.
 
     ``number`` names the plan within one run of the unit, ``target_number`` its target table, ``source_number`` its
-    upstream table. ``key`` and ``write``
-    are indexes into ``columns`` (the upstream structure); ``key`` is empty for a table without a usable key.
+    upstream table. ``key`` and ``write`` are indexes into ``columns`` (the upstream structure) and behind them into
+    ``derived``, the literals that mapped and extracted columns get; ``key`` is empty for a table without a usable key.
     ``spread`` tells that rows are placed by their key, in the canonical forms ``canons`` (one per key column);
     otherwise the whole target table is one bucket. ``ties`` put rows that conflict by other keys into one bucket.
     ``family`` names the tables that foreign keys connect to this one, when the target checks them: their rows keep
@@ -40,6 +42,7 @@ class TablePlan:
     AUTO_INCREMENT column.
     ``bulk``: the target's written columns when rows may go by bulk executions, none otherwise.
     ``matchers`` are SQL templates, one per written column, that compare the target's column with a literal exactly.
+    ``filter`` tells which row changes are left out.
     """
 
     number: int
@@ -64,6 +67,8 @@ class TablePlan:
     ties: tuple[Tie, ...] = ()
     family: str = ""
     source_number: int = 0
+    derived: tuple[Derived, ...] = ()
+    filter: RowFilter = TAKES_ALL
 
     @property
     def seed(self) -> int:
@@ -77,7 +82,8 @@ class TablePlan:
         """What decides which bucket a row falls into and what is written there; equal across runs when unchanged."""
         rule = (self.source, self.target, self.mode, self.key_names, self.write_names, self.spread)
         placement = (self.canons, self.ties, self.family)
-        return repr((rule, self.rewrite_existing, self.extra_columns, self.columns, placement)).encode()
+        rows = (self.columns, self.key, self.write, self.derived, self.filter)
+        return repr((rule, self.rewrite_existing, self.extra_columns, rows, placement)).encode()
 
     def keyless_place(self) -> bytes:
         """What decides which bucket the rows of a table without a key fall into, which is the same for all of them."""
@@ -91,7 +97,8 @@ class TablePlan:
     @property
     def moves_rows(self) -> bool:
         """Whether an update that changes the key moves the row, with what only the target knows of it."""
-        return self.mode == ORDERED and self.spread and (bool(self.ties) or self.extra_columns)
+        only_there = bool(self.ties) or self.extra_columns or self.filter.leaves_gaps
+        return self.mode == ORDERED and self.spread and only_there
 
 
 @dataclass(frozen=True, slots=True)

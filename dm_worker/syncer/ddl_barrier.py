@@ -12,10 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dm_worker.syncer.checkpoint import DDLRecord, MetaStore
-from dm_worker.syncer.ddl_session import DDLSession, StatementFailed, sql_mode_text
+from dm_worker.syncer.ddl_parts import StatementParts
+from dm_worker.syncer.ddl_session import DDLSession, StatementFailed
 from dm_worker.syncer.instructions import Statement
 from dm_worker.syncer.located import between, located
 from dm_worker.syncer.protocol import Progress
+from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.schema_source import SchemaSource
 from pkg import ddl, errors
 from pkg.binlog.events import Query, parse_query
@@ -30,9 +32,6 @@ log = get_logger("syncer.ddl")
 
 #: Writes progress in state ``ddl`` (or ``idle`` behind the statement) together with the statement's record.
 WriteIntent = Callable[[DDLRecord], None]
-
-
-_NOT_UNDERSTOOD = 36067
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +50,7 @@ class DDLBarrier:
         self,
         cfg: SubTaskConfig,
         *,
-        allows: Callable[[str, str], bool],
-        route: Callable[[str, str], tuple[str, str]],
+        rules: Rules,
         source: SchemaSource,
         store: MetaStore,
         session: DDLSession,
@@ -61,9 +59,9 @@ class DDLBarrier:
         should_stop: Callable[[], bool],
     ) -> None:
         self._cfg = cfg
-        self._allows = allows
-        self._route = route
+        self._route = rules.route
         self._source = source
+        self._statements = StatementParts(rules, source, cfg.flavor)
         self._store = store
         self._session = session
         self._target_flavor = target_flavor
@@ -78,59 +76,23 @@ class DDLBarrier:
         """
         query = parse_query(statement.event, statement.place.name)
         try:
-            parts = self._parts(query)
-            steps = [self._step(part) for part in parts]
-            for index, step in enumerate(steps):
-                self._once(statement, query, index, step, intent)
+            parts = self._statements.migrated(query)
+            steps = [(part.number, self._step(part.parsed)) for part in self._statements.for_target(parts)]
+            for number, step in steps:
+                self._once(statement, query, number, step, intent)
             for part in parts:
-                self._source.apply(part)
+                self._source.apply(part.parsed)
         except DMError as exc:
             raise located(exc, between(statement.start, statement.behind)) from exc
-        return bool(steps)
+        return bool(parts)
 
     # -- what to execute ----------------------------------------------------------------------------------------
-
-    def _parts(self, query: Query) -> list[ddl.Statement]:
-        """The statement's parts whose tables are migrated."""
-        try:
-            parsed = ddl.parse(
-                query.sql,
-                sql_mode=sql_mode_text(query.sql_mode),
-                default_schema=query.schema,
-                flavor=self._cfg.flavor,
-            )
-        except DMError as exc:
-            if exc.code != _NOT_UNDERSTOOD or not self._is_elsewhere(query):
-                raise
-            log.warning("passed over a statement that can't be about a migrated table", error=exc.message)
-            return []
-        return [] if parsed.kind == "skip" else [part for part in ddl.split(parsed) if self._is_migrated(part)]
-
-    def _is_elsewhere(self, query: Query) -> bool:
-        """Whether a statement that is not understood provably names no schema that has migrated tables."""
-        schemas = ddl.named_schemas(
-            query.sql,
-            sql_mode=sql_mode_text(query.sql_mode),
-            default_schema=query.schema,
-            flavor=self._cfg.flavor,
-        )
-        return schemas is not None and not any(self._allows(schema, "") for schema in schemas)
 
     def _step(self, part: ddl.Statement) -> _Step:
         self._refuse_online_ddl(part)
         targets = tuple(dict.fromkeys(self._route(*name) for name in part.tables))
         text = ddl.rewrite(part, self._route, target_flavor=self._target_flavor)
         return _Step(part, text, targets)
-
-    def _is_migrated(self, part: ddl.Statement) -> bool:
-        allowed = [self._allows(*name) for name in part.tables]
-        if any(allowed) and not all(allowed):
-            raise errors.new(
-                "SyncerUnsupportedStmt",
-                f"the statement moves a table into or out of what block-allow-list lets through: {part.sql[:500]}",
-                workaround="Let both names through, or neither, with block-allow-list; then start the task anew.",
-            )
-        return bool(allowed) and all(allowed)
 
     def _refuse_online_ddl(self, part: ddl.Statement) -> None:
         if not self._cfg.online_ddl:

@@ -23,6 +23,7 @@ from dm_worker.syncer.lookup import Server
 from dm_worker.syncer.planner import Planner
 from dm_worker.syncer.protocol import Recovery, Sequencer, recover
 from dm_worker.syncer.reader import Instructions, Reader
+from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.runner import BatchRunner
 from dm_worker.syncer.schema_source import SchemaSource
 from dm_worker.syncer.start import dump_schema_files, start_location
@@ -36,14 +37,12 @@ from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.position import Location
 from pkg.binlog.stream import BinlogStream
 from pkg.binlog.upstream import open_upstream
-from pkg.block_allow_list import BlockAllowListFilter
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.folding import Folding, fetch_characters, fetch_folding
 from pkg.mysql.introspect import fetch_foreign_keys, server_info
 from pkg.schema_tracker import fetch_server_defaults
-from pkg.table_router import TableRouter
 
 log = get_logger("syncer")
 
@@ -65,8 +64,7 @@ class Run:
         self._session = dict(cfg.to.session)
         self._foreign_keys = self._session.get("foreign_key_checks", "0").upper() in ("1", "ON", "TRUE")
         self._ddl_session = DDLSession(cfg.to, self._foreign_keys)
-        self._filter = BlockAllowListFilter(cfg.block_allow_list, cfg.case_sensitive)
-        self._router = TableRouter(cfg.routes, cfg.case_sensitive)
+        self._rules = Rules(cfg)
         self._foldings: dict[str, Folding | None] = {}
         self._charsets: dict[str, str | None] = {}
         self._policy = BatchPolicy(Budget.of(engine.memory))
@@ -223,21 +221,19 @@ class Run:
             server=self._upstream.ask(fetch_server_defaults),
             dump_files=dump_schema_files(self._cfg),
             upstream=self._upstream.table,
-            target=lambda schema, table: self._target.table(*self._router.route(schema, table)),
+            target=lambda schema, table: self._target.table(*self._rules.route(schema, table)),
             schema_charset=self._upstream.schema_charset,
             trust_dump=trust_dump,
         )
         source.restore(durable.tables)
         return source
 
-    def _allows(self, schema: str, table: str) -> bool:
-        return schema != self._cfg.meta_schema and self._filter.allows(schema, table)
-
     def _registry(self, source: SchemaSource) -> TableRegistry:
         compact = self._cfg.syncer.compact is not False
         return TableRegistry(
-            allows=self._allows,
-            route=self._router.route,
+            allows=self._rules.takes_rows,
+            route=self._rules.route,
+            rules=self._rules.of_table,
             source=source,
             target=self._target.table,
             options=PlanOptions(compact=compact, charsets=Charsets(self._folding, self._characters)),
@@ -266,8 +262,7 @@ class Run:
     def _barrier(self, source: SchemaSource) -> DDLBarrier:
         return DDLBarrier(
             self._cfg,
-            allows=self._allows,
-            route=self._router.route,
+            rules=self._rules,
             source=source,
             store=self._store,
             session=self._ddl_session,
@@ -301,7 +296,7 @@ class Run:
     def _settings(self) -> bytes:
         """What of the configuration decides how a range is planned."""
         syncer = self._cfg.syncer
-        rules = (self._cfg.routes, self._cfg.block_allow_list, syncer.compact, self._foreign_keys)
+        rules = (self._rules.settings, syncer.compact, self._foreign_keys)
         return blake2b(repr(rules).encode(), digest_size=16).digest()
 
     def _is_unsafe(self, location: Location) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from types import ModuleType
@@ -15,10 +15,12 @@ from dm_worker.syncer.compact import DELETE, INSERT, UPDATE, Change, ImpossibleC
 from dm_worker.syncer.located import located
 from dm_worker.syncer.placement import placement_of
 from dm_worker.syncer.ties import Binder, Hasher, Pairs, hasher
+from pkg.binlog import constants as c
 from pkg.binlog.cursor import MALFORMED
+from pkg.binlog.derived import Derived
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.position import Position
-from pkg.binlog.rows import KERNEL, RowDecoder
+from pkg.binlog.rows import KERNEL, Image, RowDecoder
 from pkg.binlog.table_map import parse_table_map
 from pkg.errors import DMError
 from pkg.mysql.schema import Column
@@ -56,6 +58,8 @@ def scatter(
     """
     pairs, moved = pairs if pairs is not None else Pairs(), set[int]()
     used = {number: plans[number] for number in part.plan_numbers()}
+    if any(not plan.filter.kinds.takes_all for plan in used.values()):
+        part = _without_ignored(part, used)
     decoders = {number: decoder_of(plan, kernel) for number, plan in used.items()}
     placed: Sections = {}
     compacted = {number: plan for number, plan in used.items() if plan.mode == COMPACT}
@@ -83,7 +87,7 @@ def scatter(
 
 def decoder_of(plan: TablePlan, kernel: ModuleType | None = KERNEL) -> RowDecoder:
     """The decoder of a plan's rows, kept by the process. Raises DMError when structure and table map differ."""
-    return _decoder(plan.table_map, plan.columns, plan.key, plan.write, kernel)
+    return _decoder(plan.table_map, plan.columns, plan.key, plan.write, plan.derived, kernel)
 
 
 @lru_cache(maxsize=4096)
@@ -92,9 +96,28 @@ def _decoder(
     columns: tuple[Column, ...],
     key: tuple[int, ...],
     write: tuple[int, ...],
+    derived: tuple[Derived, ...],
     kernel: ModuleType | None,
 ) -> RowDecoder:
-    return RowDecoder(parse_table_map(event_from_bytes(table_map)), columns, key=key, write=write, kernel=kernel)
+    shape = parse_table_map(event_from_bytes(table_map))
+    return RowDecoder(shape, columns, key=key, write=write, derived=derived, kernel=kernel)
+
+
+def _without_ignored(part: Slice, plans: Mapping[int, TablePlan]) -> Slice:
+    """The slice without the events whose kind of row change is left out. Raises 36015 for one that stops the task."""
+    place = _Place(part, plans)
+    kept: list[tuple[bytes, int, int]] = []
+    with place.located():
+        for data, place.plan, place.position in part.events():
+            # Events of other types are left for the decoder to refuse.
+            op, plan = c.ROWS_EVENTS.get(data[4], -1), plans[place.plan]
+            refusal = plan.filter.refusal(op, plan.source) if op >= 0 else None
+            if refusal is not None:
+                raise refusal
+            if op < 0 or not plan.filter.ignores(op):
+                kept.append((data, place.plan, place.position))
+    events, numbers, positions = zip(*kept, strict=True) if kept else ((), (), ())
+    return Slice.pack(part.order, events, numbers, positions, part.file)
 
 
 def row_hash(plan: TablePlan, key: bytes) -> int:
@@ -294,7 +317,9 @@ def _ordered(
             plan = wanted.get(place.plan)
             if plan is None:
                 continue
-            images = decoders[plan.number].images(data)
+            images: Sequence[Image] = decoders[plan.number].images(data)
+            if plan.filter.reads_rows:
+                images = plan.filter.compiled(plan.columns)(images)
             changes += len(images)
             for n, (op, before, after) in enumerate(images):
                 row = (event << 32 | n, op, plan.number, place.position, before, after)

@@ -107,14 +107,19 @@ class SchemaSource:
         dump, upstream = ("dump", self._dumped), ("upstream", self._upstream)
         return [*((dump, upstream) if self._trust_dump else (upstream, dump)), ("target", self._target)]
 
+    def around(self, statement: ddl.Statement) -> tuple[TableInfo | None, TableInfo | None]:
+        """The structure of the table that a statement changes, before and after it; None where that is not known.
+
+        Raises 44006 for a statement that does not fit the structure.
+        """
+        self._learn(statement)
+        name = statement.tables[0]
+        before = self.tracker.table(*name)
+        return before, None if before is None else self.tracker.preview(statement, name)
+
     def apply(self, statement: ddl.Statement) -> None:
         """Brings the structures forward. A table that is not known yet is asked for at its next rows."""
-        for ref in statement.refs:
-            if self._trust_dump and ref.table and self.tracker.table(ref.schema, ref.table) is None:
-                dumped = self._dumped(ref.schema, ref.table)
-                if dumped is not None:
-                    self._set(dumped)
-        self._learn_schema(statement)
+        self._learn(statement)
         before = {name: self.tracker.table(*name) for name in statement.tables if name[1]}
         dropped = self._in_schema(statement)
         try:
@@ -129,6 +134,15 @@ class SchemaSource:
                 self._note(name, after)
         for name in dropped:
             self._note(name, None)
+
+    def _learn(self, statement: ddl.Statement) -> None:
+        """What the dump and the upstream tell of the tables and schemas that a statement names."""
+        for ref in statement.refs:
+            if self._trust_dump and ref.table and self.tracker.table(ref.schema, ref.table) is None:
+                dumped = self._dumped(ref.schema, ref.table)
+                if dumped is not None:
+                    self._set(dumped)
+        self._learn_schema(statement)
 
     def _learn_schema(self, statement: ddl.Statement) -> None:
         """A new table inherits the charset of its schema, which may be older than our reading."""

@@ -303,7 +303,8 @@ def _delete_one(plan: TablePlan, before: Sequence[bytes], position: int, form: F
 
 def _one_row(plan: TablePlan, text: bytes, image: Sequence[bytes], position: int, form: Form) -> SQL:
     name = b",".join([image[i] for i in plan.key or plan.write])
-    return SQL(text, plan.number, position, None if form.safe else 1, row=name)
+    any_will_do = form.safe or plan.filter.leaves_gaps
+    return SQL(text, plan.number, position, None if any_will_do else 1, row=name)
 
 
 def _update_one(

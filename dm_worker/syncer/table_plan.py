@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from dm_worker.syncer.batch import COMPACT, ORDERED, TablePlan
 from dm_worker.syncer.bulk_load import can_load
 from dm_worker.syncer.canon import ANY, SILENT, Canon, Charsets, canon_of
+from dm_worker.syncer.row_shape import NO_RULES, RowShape, TableRules
 from dm_worker.syncer.ties import Family, Tie, folded
 from pkg import errors
-from pkg.binlog.literals import MembersByName
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 
@@ -43,29 +43,34 @@ def build(
     *,
     weak: frozenset[str] = frozenset(),
     family: Family | None = None,
+    rules: TableRules = NO_RULES,
 ) -> TablePlan:
-    """The plan of one table. Raises 36027 when the target lacks a column of the upstream.
+    """The plan of one table under its ``rules``. Raises 36027 when the target lacks a column of the upstream, and as
+    :class:`RowShape`.
 
     ``weak`` are columns (lower-case names) that don't count for the placement, because for some upstream table of
     this target they can't be compared; at least :func:`weak_columns`. ``family``: the tables that foreign keys connect
     to the target, when it checks them.
     """
-    write = _written(upstream, target)
-    names = tuple(_target_column(target, upstream, i).name for i in write)
-    columns = tuple(_as_written(column, target) for column in upstream.columns)
-    key = common_key(upstream, target)
-    extra = any(not c.generated and upstream.index_of(c.name) < 0 for c in target.columns)
+    shape = RowShape(upstream, target, rules)
+    written = _written(upstream, target, shape)
+    write = tuple(shape.index_of(column.name) for column in written)
+    names = tuple(column.name for column in written)
+    key = common_key(upstream, target, shape)
+    extra = any(not c.generated and shape.index_of(c.name) < 0 for c in target.columns)
     further = _further_keys(target, key) if key else ()
-    ordered = not options.compact or family is not None or key is None or bool(further and extra)
+    # A row that may be missing must not be made up from its change.
+    ordered = not options.compact or family is not None or key is None or rules.filter.leaves_gaps
+    ordered = ordered or bool(further and extra)
     plan = TablePlan(
         number=number,
         target_number=target_number,
         source=(upstream.schema, upstream.name),
         target=(target.schema, target.name),
         table_map=table_map,
-        columns=columns,
+        columns=tuple(shape.columns[: len(upstream.columns)]),
         mode=ORDERED if ordered else COMPACT,
-        key=tuple(upstream.index_of(name) for name in key.columns) if key else (),
+        key=tuple(shape.index_of(name) for name in key.columns) if key else (),
         key_names=key.columns if key else (),
         write=write,
         write_names=names,
@@ -74,12 +79,14 @@ def build(
         rewrite_existing=bool(further),
         extra_columns=extra,
         family=family.name if family is not None else "",
-        loadable=not extra and can_load((upstream.columns[i], _target_column(target, upstream, i)) for i in write),
+        loadable=not extra and can_load(zip((shape.columns[i] for i in write), written, strict=True)),
         # What is written before a refusal can only be undone there.
-        bulk=tuple(_target_column(target, upstream, i) for i in write) if target.engine.lower() == "innodb" else (),
+        bulk=written if target.engine.lower() == "innodb" else (),
         numbered=any(column.auto_increment for column in target.columns),
+        derived=shape.derived,
+        filter=rules.filter,
     )
-    return _placed(plan, upstream, target, key, further, options.charsets, weak, family)
+    return _placed(plan, shape, target, key, further, options.charsets, weak, family)
 
 
 def unspread(plan: TablePlan) -> TablePlan:
@@ -88,22 +95,27 @@ def unspread(plan: TablePlan) -> TablePlan:
 
 
 def weak_columns(
-    upstream: TableInfo, target: TableInfo, options: PlanOptions, family: Family | None = None
+    upstream: TableInfo,
+    target: TableInfo,
+    options: PlanOptions,
+    family: Family | None = None,
+    rules: TableRules = NO_RULES,
 ) -> frozenset[str]:
-    """The columns of the target's unique and foreign keys (lower-case names) whose values can't be compared."""
-    columns = tuple(_as_written(column, target) for column in upstream.columns)
+    """The columns of the target's unique and foreign keys (lower-case names) whose values can't be compared. Raises as
+    :class:`RowShape`."""
+    shape = RowShape(upstream, target, rules)
     weak = set()
     for part in [part for index in target.unique_keys for part in index.parts] + [
         IndexPart(name) for _, names in _references(target, family) for name in names
     ]:
-        if _canon(columns, upstream, target, part, options.charsets).kind == ANY:
+        if _canon(shape, target, part, options.charsets).kind == ANY:
             weak.add(part.column.lower())
     return frozenset(weak)
 
 
 def _placed(
     plan: TablePlan,
-    upstream: TableInfo,
+    shape: RowShape,
     target: TableInfo,
     key: Index | None,
     further: Sequence[Index],
@@ -117,11 +129,11 @@ def _placed(
 
     def tie(parts: Sequence[IndexPart], *name: str) -> Tie | None:
         told = [part for part in parts if part.column.lower() not in weak]
-        canons = [_canon(plan.columns, upstream, target, part, charsets) for part in told]
+        canons = [_canon(shape, target, part, charsets) for part in told]
         if not told or any(canon.kind == ANY for canon in canons):
             return None
         seed = zlib.crc32("\0".join(name).encode())
-        return Tie(seed, tuple(upstream.index_of(part.column) for part in told), tuple(canons))
+        return Tie(seed, tuple(shape.index_of(part.column) for part in told), tuple(canons))
 
     def reference(names: Sequence[str], seed: Sequence[str]) -> Tie | None:
         same = all((there := target.column(name)) is not None and there.type_name in _REFERABLE for name in names)
@@ -129,8 +141,7 @@ def _placed(
         return tie([IndexPart(name) for name in names], *seed) if same and not weak.intersection(names) else None
 
     canons = tuple(
-        Canon(ANY) if part.column.lower() in weak else _canon(plan.columns, upstream, target, part, charsets)
-        for part in key.parts
+        Canon(ANY) if part.column.lower() in weak else _canon(shape, target, part, charsets) for part in key.parts
     )
     # Columns that can't be compared are left out: that ties more rows, never fewer.
     ties = [tie(index.parts, *plan.target, index.name) for index in further]
@@ -166,23 +177,18 @@ def _references(target: TableInfo, family: Family | None) -> list[tuple[tuple[st
     return list(found)
 
 
-def _canon(
-    columns: Sequence[Column], upstream: TableInfo, target: TableInfo, part: IndexPart, charsets: Charsets
-) -> Canon:
+def _canon(shape: RowShape, target: TableInfo, part: IndexPart, charsets: Charsets) -> Canon:
     """The canonical form of an index part's values; ``ANY`` for a column that one side lacks."""
-    at, there = upstream.index_of(part.column), target.column(part.column)
+    at, there = shape.index_of(part.column), target.column(part.column)
     if at < 0 or there is None:
         return Canon(ANY)
-    return canon_of(columns[at], there, part.length, charsets)
+    return canon_of(shape.columns[at], there, part.length, charsets)
 
 
-def _target_column(target: TableInfo, upstream: TableInfo, i: int) -> Column:
-    return target.columns[target.index_of(upstream.columns[i].name)]
-
-
-def _written(upstream: TableInfo, target: TableInfo) -> tuple[int, ...]:
+def _written(upstream: TableInfo, target: TableInfo, shape: RowShape) -> tuple[Column, ...]:
+    """The target's columns that rows give values to: the upstream's in their order, then extracted ones."""
     written = []
-    for i, column in enumerate(upstream.columns):
+    for column in upstream.columns:
         there = target.column(column.name)
         if there is None and not column.generated:
             raise errors.new(
@@ -193,26 +199,20 @@ def _written(upstream: TableInfo, target: TableInfo) -> tuple[int, ...]:
                 workaround="Add the column to the target table, then resume the task.",
             )
         if there is not None and not there.generated and not column.generated:
-            written.append(i)
-    return tuple(written)
+            written.append(there)
+    found = (target.column(name) for name in shape.extracted)
+    return (*written, *(column for column in found if column is not None))
 
 
-def _as_written(column: Column, target: TableInfo) -> Column:
-    """ENUM and SET go by the numbers of their members, which is exact, wherever the target gives the same ones."""
-    there = target.column(column.name)
-    members = column.elements
-    if not members or there is None:
-        return column
-    same = there.type_name == column.type_name and there.elements[: len(members)] == members
-    return column if same else MembersByName.of(column)
+def common_key(upstream: TableInfo, target: TableInfo, shape: RowShape) -> Index | None:
+    """The target's row key when it identifies the upstream's rows as well; None when rows have no common identity.
 
-
-def common_key(upstream: TableInfo, target: TableInfo) -> Index | None:
-    """The target's row key when it identifies the upstream's rows as well; None when rows have no common identity."""
+    Constants of the upstream table may be part of it: they tell its rows from those of other tables.
+    """
     key = target.row_key()
-    if key is None or any(not name or upstream.index_of(name) < 0 for name in key.columns):
+    if key is None or any(not name or shape.index_of(name) < 0 for name in key.columns):
         return None
-    wanted = {name.lower() for name in key.columns}
+    wanted = {origin for name in key.columns if (origin := shape.origin_of(name))}
     for index in upstream.unique_keys:
         columns = [upstream.column(name) for name in index.columns]
         whole = index.primary or all(c is not None and not c.nullable for c in columns)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from dm_worker.syncer.batch import COMPACT, ORDERED, TablePlan
 from dm_worker.syncer.located import located
+from dm_worker.syncer.row_shape import NO_RULES, TableRules
 from dm_worker.syncer.schema_source import Fetch, SchemaSource
 from dm_worker.syncer.table_plan import PlanOptions, build, unspread, weak_columns
 from dm_worker.syncer.ties import Family, Table, families, folded
@@ -21,6 +22,8 @@ from pkg.mysql.schema import ForeignKey, TableInfo
 
 log = get_logger("syncer.tables")
 
+#: What the task's rules say of a table with this structure. Raises DMError for rules that don't fit it.
+RulesOf = Callable[[TableInfo], TableRules]
 #: All foreign keys that the target checks.
 ForeignKeys = Callable[[], list[ForeignKey]]
 
@@ -51,9 +54,11 @@ class TableRegistry:
         source: SchemaSource,
         target: Fetch,
         options: PlanOptions,
+        rules: RulesOf = lambda _: NO_RULES,
         foreign_keys: ForeignKeys = list,
     ) -> None:
         self._allows = allows
+        self._rules_of = rules
         self._route = route
         self._source = source
         self._fetch_target = target
@@ -97,11 +102,12 @@ class TableRegistry:
         self._next += 1
         number = self._numbers.setdefault(name, len(self._numbers))
         family = self._family(name)
-        weak = weak_columns(upstream, target, self._options, family)
+        rules = self._rules_of(upstream)
+        weak = weak_columns(upstream, target, self._options, family, rules)
         known = self._rules.get(name)
         if known is not None:
             weak |= known.weak
-        plan = build(self._next, number, data, upstream, target, self._options, weak=weak, family=family)
+        plan = build(self._next, number, data, upstream, target, self._options, weak=weak, family=family, rules=rules)
         plan = replace(plan, source_number=self._sources.setdefault(plan.source, len(self._sources)))
         plan, rule = _agree(plan, _Rule(plan.mode, plan.spread, plan.key_names, weak), known)
         self._rules[name] = rule

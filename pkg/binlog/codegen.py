@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pkg.binlog.derived import Derived
 from pkg.binlog.literals import Codec, escape
 from pkg.binlog.temporal import Remembered
 
@@ -33,10 +34,15 @@ class Readers:
 
 
 def compile_readers(
-    codecs: Sequence[Codec], nullable: Sequence[bool], key: Sequence[int], write: Sequence[int]
+    codecs: Sequence[Codec],
+    nullable: Sequence[bool],
+    key: Sequence[int],
+    write: Sequence[int],
+    derived: Sequence[Derived] = (),
 ) -> Readers:
-    """Readers for row images whose columns are ``codecs``; ``key`` and ``write`` are column numbers."""
-    source = _Source(codecs, nullable, tuple(key), tuple(write))
+    """Readers for row images whose columns are ``codecs``; ``key`` and ``write`` are column numbers, or beyond them
+    those of ``derived`` literals."""
+    source = _Source(codecs, nullable, tuple(key), tuple(write), tuple(derived))
     text = "\n".join(
         (
             source.insert(),
@@ -55,9 +61,15 @@ class _Source:
     """Writes the functions. Raw values are called ``v3`` (``o3`` before an update), whole literals ``lv3``."""
 
     def __init__(
-        self, codecs: Sequence[Codec], nullable: Sequence[bool], key: tuple[int, ...], write: tuple[int, ...]
+        self,
+        codecs: Sequence[Codec],
+        nullable: Sequence[bool],
+        key: tuple[int, ...],
+        write: tuple[int, ...],
+        derived: tuple[Derived, ...],
     ) -> None:
         self._codecs = codecs
+        self._derived = derived
         self._nullable = nullable
         self._key = key
         self._write = write
@@ -69,10 +81,12 @@ class _Source:
                 self.namespace[f"r{i}"] = codec.render
             if isinstance(codec.render, Remembered):
                 self.namespace[f"known{i}"] = codec.render.get
+        for i, one in enumerate(derived, len(codecs)):
+            self.namespace[f"d{i}"] = one.literal
         self._structs: dict[str, str] = {}
 
     def insert(self) -> str:
-        wanted = {*self._key, *self._write}
+        wanted = self._read_for(*self._key, *self._write)
         body = self._image(wanted, "v", lambda nulls: [*self._keep_key(nulls), *self._append_values(0, nulls, "b''")])
         return self._loop("insert", body)
 
@@ -80,15 +94,16 @@ class _Source:
         def finish(nulls: bool) -> list[str]:
             return [*self._keep_key(nulls), f"append((2, {self._key_text('lv')}, b'', b''))"]
 
-        return self._loop("delete", self._image(set(self._key), "v", finish))
+        return self._loop("delete", self._image(self._read_for(*self._key), "v", finish))
 
     def update(self) -> str:
         # A key that can't be NULL is compared raw, and its old literal made only when it changed.
         # Floats are not: -0 and 0 are equal, and their literals are not.
-        compare_raw = bool(self._key) and not any(
-            self._nullable[i] or self._codecs[i].fixed in ("f", "d") for i in self._key
+        compared = sorted(self._read_for(*self._key))
+        compare_raw = bool(compared) and not any(
+            self._nullable[i] or self._codecs[i].fixed in ("f", "d") for i in compared
         )
-        same = " and ".join(f"o{i} == v{i}" for i in self._key)
+        same = " and ".join(f"o{i} == v{i}" for i in compared)
 
         def finish_before(nulls: bool) -> list[str]:
             return [] if compare_raw else [*self._keep_key(nulls, "o"), f"old = {self._key_text('lo')}"]
@@ -102,8 +117,8 @@ class _Source:
                 return [*lines, *self._append_values(1, nulls, "old", "key")]
             return [*lines, *self._append_values(1, nulls, "old")]
 
-        before = self._image(set(self._key), "o", finish_before)
-        after = self._image({*self._key, *self._write}, "v", finish_after)
+        before = self._image(self._read_for(*self._key), "o", finish_before)
+        after = self._image(self._read_for(*self._key, *self._write), "v", finish_after)
         return self._loop("update", [*before, *after])
 
     def image(self, name: str, count: int) -> str:
@@ -114,12 +129,18 @@ class _Source:
             target = f"image{n}"
 
             def finish(nulls: bool, target: str = target) -> list[str]:
-                made = [f"{target} = [{', '.join(self._whole(i, 'v', nulls) for i in sorted(wanted))}]"]
-                return made
+                literals = (self._whole(i, "v", nulls) for i in range(len(self._codecs) + len(self._derived)))
+                return [f"{target} = [{', '.join(literals)}]"]
 
             lines += self._image(wanted, "v", finish)
         result = "image0" if count == 1 else "(image0, image1)"
         return self._loop(name, [*lines, f"append({result})"])
+
+    def _read_for(self, *numbers: int) -> set[int]:
+        """The columns to read for the literals with these numbers."""
+        count = len(self._codecs)
+        sources = (i if i < count else self._derived[i - count].source for i in numbers)
+        return {i for i in sources if i >= 0}
 
     def _loop(self, name: str, body: list[str]) -> str:
         lines = [f"def {name}(data, p, end, append):", "    while p < end:"]
@@ -197,11 +218,18 @@ class _Source:
         return self._filler(i, raw) if form == b"%b" else f"{form!r} % ({self._filler(i, raw)},)"
 
     def _whole(self, i: int, var: str, nulls: bool) -> str:
+        if i >= len(self._codecs):
+            one = self._derived[i - len(self._codecs)]
+            return f"d{i}({self._whole(one.source, var, nulls)})" if one.source >= 0 else repr(one.text)
         return f"l{var}{i}" if nulls and self._nullable[i] else self._literal(i, f"{var}{i}")
 
     def _keep_key(self, nulls: bool, var: str = "v") -> list[str]:
         """Gives the key's literals names, for they are used twice."""
-        return [f"l{var}{i} = {self._literal(i, f'{var}{i}')}" for i in self._key if not (nulls and self._nullable[i])]
+        return [f"l{var}{i} = {self._whole(i, var, nulls)}" for i in self._key if not self._is_named(i, nulls)]
+
+    def _is_named(self, i: int, nulls: bool) -> bool:
+        """Whether reading the column gave its literal a name already."""
+        return i < len(self._codecs) and nulls and self._nullable[i]
 
     def _key_text(self, prefix: str) -> str:
         names = [f"{prefix}{i}" for i in self._key]
@@ -212,9 +240,10 @@ class _Source:
     def _append_values(self, op: int, nulls: bool, old: str, key: str = "") -> list[str]:
         forms, fillers = [], []
         for i in self._write:
-            named = i in self._key or (nulls and self._nullable[i])
-            forms.append(b"%b" if named else self._codecs[i].form)
-            fillers.append(f"lv{i}" if named else self._filler(i, f"v{i}"))
+            named = i in self._key or self._is_named(i, nulls)
+            whole = named or i >= len(self._codecs)
+            forms.append(b"%b" if whole else self._codecs[i].form)
+            fillers.append(f"lv{i}" if named else self._whole(i, "v", nulls) if whole else self._filler(i, f"v{i}"))
         form = b"(" + b",".join(forms) + b")"
         values = f"{form!r} % ({', '.join(fillers)},)" if fillers else "b'()'"
         return [f"append(({op}, {key or self._key_text('lv')}, {values}, {old}))"]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any
 
+from pkg.binlog.derived import Derived
 from pkg.binlog.literals import Codec, float_literal
 
 
@@ -44,6 +45,15 @@ Program = tuple[int, int, str, bool, bool, int, int, int, Callable[[Any], Any] |
 def programs(codecs: Sequence[Codec], nullable: Sequence[bool]) -> tuple[Program, ...]:
     """The columns of a table for ``Readers`` of the kernel."""
     return tuple(_program(codec, null) for codec, null in zip(codecs, nullable, strict=True))
+
+
+#: source, base, limit, text, change.
+DerivedProgram = tuple[int, int, int, bytes, Callable[[bytes], bytes] | None]
+
+
+def derived_programs(derived: Sequence[Derived]) -> tuple[DerivedProgram, ...]:
+    """The literals beyond the columns for ``Readers`` of the kernel."""
+    return tuple((one.source, one.base, one.limit, one.text, one.literal) for one in derived)
 
 
 def _program(codec: Codec, nullable: bool) -> Program:

@@ -15,9 +15,10 @@ from pkg import errors, native
 from pkg.binlog import constants as c
 from pkg.binlog.codegen import Reader, Readers, compile_readers
 from pkg.binlog.cursor import MALFORMED, malformed
+from pkg.binlog.derived import Derived
 from pkg.binlog.events import event_from_bytes, inflate
 from pkg.binlog.literals import codec_for
-from pkg.binlog.programs import programs
+from pkg.binlog.programs import derived_programs, programs
 from pkg.binlog.table_check import check_table_map
 from pkg.binlog.table_map import TableMap, parse_rows_header
 from pkg.mysql.schema import Column
@@ -41,19 +42,21 @@ def _readers(
     columns: tuple[Column, ...],
     key: tuple[int, ...],
     write: tuple[int, ...],
+    derived: tuple[Derived, ...],
     kernel: ModuleType | None,
 ) -> Readers:
     codecs = [codec_for(*shape) for shape in zip(types, metas, columns, collations, strict=True)]
     if kernel is None:
-        return compile_readers(codecs, nullable, key, write)
-    readers: Readers = kernel.Readers(programs(codecs, nullable), key, write)
+        return compile_readers(codecs, nullable, key, write, derived)
+    readers: Readers = kernel.Readers(programs(codecs, nullable), key, write, derived_programs(derived))
     return readers
 
 
 class RowDecoder:
     """Turns the rows events of one table map into SQL literals.
 
-    ``columns`` is the upstream's structure at this place; ``key`` and ``write`` are numbers of columns in it.
+    ``columns`` is the upstream's structure at this place; ``key`` and ``write`` are numbers of columns in it, or of
+    ``derived`` literals, which are counted on behind the columns and stand there in images.
     ``kernel``: the compiled row kernel, or None for the Python code. ``readers`` are theirs.
     Raises 36027 when it does not fit the table map (see :func:`check_table_map`), 11076 for types without literals.
     """
@@ -65,6 +68,7 @@ class RowDecoder:
         *,
         key: Sequence[int],
         write: Sequence[int],
+        derived: Sequence[Derived] = (),
         kernel: ModuleType | None = KERNEL,
     ) -> None:
         check_table_map(table_map, columns)
@@ -72,7 +76,7 @@ class RowDecoder:
         collations = table_map.collations or (0,) * table_map.column_count
         self.readers = _readers(
             *(table_map.types, table_map.metas, table_map.nullable, collations),
-            *(tuple(columns), tuple(key), tuple(write), kernel),
+            *(tuple(columns), tuple(key), tuple(write), tuple(derived), kernel),
         )
         bitmap = (table_map.column_count + 7) // 8
         count = 1 if table_map.column_count < 251 else 3
@@ -93,7 +97,7 @@ class RowDecoder:
         return out
 
     def images(self, data: bytes, file: str = "") -> list[Image]:
-        """Every row with all columns' literals before and after; the slow and complete form of :meth:`changes`."""
+        """Every row with all literals before and after, derived ones too; slower than :meth:`changes`."""
         readers = self.readers
         rows: list[Any] = []
         op = self._run((readers.image, readers.image_pair, readers.image), data, file, rows.append)

@@ -141,10 +141,6 @@ def _checker(section: Section | None) -> CheckerConfig:
 def _filters(top: Section) -> list[BinlogFilterRule]:
     rules = [read_filter(section) for section in top.items("filters")]
     check_filters(rules, top.flag("case-sensitive", False), top, "filters")
-    if rules:
-        raise top.error(
-            "ConfigBinlogEventFilter", "filters", "binlog event filters are not supported yet", "Remove filters."
-        )
     return rules
 
 

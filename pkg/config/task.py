@@ -21,6 +21,7 @@ from pkg.config.model import (
     BlockAllowList,
     ColumnMappingRule,
     DBConfig,
+    ExpressionFilter,
     InstanceConfig,
     LoaderConfig,
     Meta,
@@ -321,7 +322,8 @@ class _Reader:
     ) -> InstanceConfig:
         binlog_filters = self._filters(section, maps["filters"])
         column_mappings = self._column_mappings(section, maps["column-mappings"])
-        self._refuse_later_rules(section, maps)
+        expression_filters = self._expression_filters(section, maps["expression-filter"])
+        self._refuse_later_rules(section)
         syncer, syncer_section = self._syncer(section, maps)
         unit_blocks.check_foreign_keys(syncer_section, syncer, target)
         name = section.text("validator-config-name")
@@ -332,6 +334,7 @@ class _Reader:
             meta=self._meta(section, mode),
             routes=self._routes(section, maps["routes"]),
             filters=binlog_filters,
+            expression_filters=expression_filters,
             column_mappings=column_mappings,
             block_allow_list=self._block_allow_list(section, maps["block-allow-list"]),
             mydumper=self._mydumper(section, maps),
@@ -378,22 +381,15 @@ class _Reader:
         filters.check_column_mappings(rules, self._case_sensitive, section, key)
         return rules
 
-    def _refuse_later_rules(self, section: Section, maps: Mapping[str, _Named]) -> None:
-        later = (
-            ("filter-rules", "ConfigBinlogEventFilter", "binlog event filters are", "filters"),
-            ("column-mapping-rules", "ConfigColumnMappingDeprecated", "column mapping is", "column-mappings"),
-        )
+    def _refuse_later_rules(self, section: Section) -> None:
+        later = (("column-mapping-rules", "ConfigColumnMappingDeprecated", "column mapping is", "column-mappings"),)
         for key, kind, what, block in later:
             if section.texts(key):
                 raise section.error(kind, key, f"{what} not supported yet", f"Remove {block} and {key}.")
-        for name in _distinct(section, "expression-filters"):
-            filters.read_expression_filter(maps["expression-filter"].take(name, section, "expression-filters"))
-            raise section.error(
-                "ConfigExprFilterWrongGrammar",
-                "expression-filters",
-                "expression filters are not supported yet",
-                "Remove expression-filter and expression-filters.",
-            )
+
+    def _expression_filters(self, section: Section, named: _Named) -> tuple[ExpressionFilter, ...]:
+        key = "expression-filters"
+        return tuple(filters.read_expression_filter(named.take(name, section, key)) for name in _distinct(section, key))
 
     def _block_allow_list(self, section: Section, named: _Named) -> BlockAllowList:
         key = "block-allow-list" if section.text("block-allow-list") else "black-white-list"

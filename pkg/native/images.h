@@ -4,10 +4,19 @@
 
 #include "literals.h"
 
+/* A literal beyond the columns: the constant ``text``, or what becomes of the literal of column ``source``. */
+typedef struct {
+    Py_ssize_t source; /* -1 for a constant */
+    uint64_t base, limit;
+    PyObject *text, *change;
+} Derived;
+
 typedef struct {
     PyObject_HEAD
     Py_ssize_t count, bitmap;
     Column *columns;
+    Py_ssize_t derived_count;
+    Derived *derived;
     Py_ssize_t key_count, write_count;
     uint32_t *key, *write;
 } Readers;
@@ -53,8 +62,61 @@ static int read_image(const Readers *self, const uint8_t **at, const uint8_t *en
     return 0;
 }
 
+/* A literal that stands behind ``from`` as a plain number below the limit becomes base | number; 0 for another one. */
+static int add_base(const Derived *derived, Buffer *out, size_t from)
+{
+    size_t size = out->size - from;
+    uint64_t value = 0;
+    /* More digits than 18 may not fit. */
+    if (size == 0 || size > 18)
+        return 0;
+    for (const uint8_t *p = out->data + from; p < out->data + out->size; p++) {
+        if (*p < '0' || *p > '9')
+            return 0;
+        value = value * 10 + (uint64_t)(*p - '0');
+    }
+    if (value >= derived->limit)
+        return 0;
+    if (buffer_reserve(out, 20) < 0)
+        return -1;
+    out->size = (size_t)(put_uint(out->data + from, derived->base | value) - out->data);
+    return 1;
+}
+
+/* Python makes another literal of the one that stands behind ``from``. */
+static int change_literal(const Derived *derived, Buffer *out, size_t from)
+{
+    PyObject *changed = PyObject_CallFunction(derived->change, "y#", (const char *)out->data + from,
+                                              (Py_ssize_t)(out->size - from));
+    if (changed != NULL && !PyBytes_Check(changed)) {
+        PyErr_Format(PyExc_TypeError, "a literal is bytes, not %.100s", Py_TYPE(changed)->tp_name);
+        Py_CLEAR(changed);
+    }
+    if (changed == NULL)
+        return -1;
+    out->size = from;
+    int done = append_bytes(out, changed);
+    Py_DECREF(changed);
+    return done;
+}
+
+static int append_derived(const Readers *self, const Derived *derived, const Value *values, Buffer *out)
+{
+    if (derived->source < 0)
+        return append_bytes(out, derived->text);
+    if (values[derived->source].data == NULL)
+        return append(out, "NULL", 4);
+    size_t from = out->size;
+    if (append_literal(&self->columns[derived->source], &values[derived->source], out) < 0)
+        return -1;
+    int added = add_base(derived, out, from);
+    return added ? (added < 0 ? -1 : 0) : change_literal(derived, out, from);
+}
+
 static inline int append_value(const Readers *self, uint32_t i, const Value *values, Buffer *out)
 {
+    if ((Py_ssize_t)i >= self->count)
+        return append_derived(self, &self->derived[i - self->count], values, out);
     if (values[i].data == NULL)
         return append(out, "NULL", 4);
     return append_literal(&self->columns[i], &values[i], out);
@@ -87,11 +149,30 @@ static int same_value(const Value *one, const Value *other)
     return one->size == other->size && memcmp(one->data, other->data, one->size) == 0;
 }
 
+/* The column that literal ``i`` is made of; -1 for a constant. */
+static inline Py_ssize_t column_of(const Readers *self, uint32_t i)
+{
+    return (Py_ssize_t)i < self->count ? (Py_ssize_t)i : self->derived[i - self->count].source;
+}
+
+static int is_null(const Readers *self, uint32_t i, const Value *values)
+{
+    Py_ssize_t column = column_of(self, i);
+    return column >= 0 && values[column].data == NULL;
+}
+
+/* Whether literal ``i`` is made of the same bytes in two images; of others may still come equal ones. */
+static int same_origin(const Readers *self, uint32_t i, const Value *one, const Value *other)
+{
+    Py_ssize_t column = column_of(self, i);
+    return column < 0 || same_value(&one[column], &other[column]);
+}
+
 /* Whether two images have the same key bytes; others may still have equal literals. */
 static int same_key(const Readers *self, const Value *one, const Value *other)
 {
     for (Py_ssize_t n = 0; n < self->key_count; n++)
-        if (!same_value(&one[self->key[n]], &other[self->key[n]]))
+        if (!same_origin(self, self->key[n], one, other))
             return 0;
     return 1;
 }
@@ -161,8 +242,8 @@ static PyObject *make_update(const Readers *self, const Value *values, Buffer *b
 
 static PyObject *make_image(const Readers *self, const Value *values, Buffer *buffer)
 {
-    PyObject *image = PyList_New(self->count);
-    for (Py_ssize_t i = 0; image != NULL && i < self->count; i++) {
+    PyObject *image = PyList_New(self->count + self->derived_count);
+    for (Py_ssize_t i = 0; image != NULL && i < self->count + self->derived_count; i++) {
         buffer->size = 0;
         PyObject *text = append_value(self, (uint32_t)i, values, buffer) < 0 ? NULL : taken(buffer, 0);
         if (text == NULL)
@@ -304,6 +385,29 @@ static int column_from(Column *column, PyObject *program)
     return 0;
 }
 
+static int derived_from(Derived *derived, PyObject *program, Py_ssize_t columns)
+{
+    unsigned long long base, limit;
+    Py_ssize_t source;
+    PyObject *text, *change;
+    if (!PyTuple_Check(program)) {
+        PyErr_SetString(PyExc_TypeError, "a derived literal is a tuple");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(program, "nKKSO", &source, &base, &limit, &text, &change))
+        return -1;
+    if (source < -1 || source >= columns) {
+        PyErr_SetString(PyExc_ValueError, "a literal derived from no column");
+        return -1;
+    }
+    derived->source = source;
+    derived->base = base;
+    derived->limit = limit;
+    derived->text = Py_NewRef(text);
+    derived->change = Py_NewRef(change);
+    return 0;
+}
+
 /* Column numbers from a tuple. */
 static uint32_t *indexes_from(PyObject *tuple, Py_ssize_t columns)
 {
@@ -333,7 +437,12 @@ static void readers_free(PyObject *object)
         Py_XDECREF(self->columns[i].tail);
         Py_XDECREF(self->columns[i].text);
     }
+    for (Py_ssize_t i = 0; self->derived != NULL && i < self->derived_count; i++) {
+        Py_XDECREF(self->derived[i].text);
+        Py_XDECREF(self->derived[i].change);
+    }
     PyMem_Free(self->columns);
+    PyMem_Free(self->derived);
     PyMem_Free(self->key);
     PyMem_Free(self->write);
     Py_TYPE(object)->tp_free(object);
@@ -341,8 +450,9 @@ static void readers_free(PyObject *object)
 
 static PyObject *readers_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(keywords))
 {
-    PyObject *programs, *key, *write;
-    if (!PyArg_ParseTuple(args, "O!O!O!", &PyTuple_Type, &programs, &PyTuple_Type, &key, &PyTuple_Type, &write))
+    PyObject *programs, *key, *write, *derived = NULL;
+    if (!PyArg_ParseTuple(args, "O!O!O!|O!", &PyTuple_Type, &programs, &PyTuple_Type, &key, &PyTuple_Type, &write,
+                          &PyTuple_Type, &derived))
         return NULL;
     Readers *self = (Readers *)type->tp_alloc(type, 0);
     if (self == NULL)
@@ -351,10 +461,15 @@ static PyObject *readers_new(PyTypeObject *type, PyObject *args, PyObject *Py_UN
     self->bitmap = (self->count + 7) / 8;
     self->key_count = PyTuple_GET_SIZE(key);
     self->write_count = PyTuple_GET_SIZE(write);
+    self->derived_count = derived ? PyTuple_GET_SIZE(derived) : 0;
+    Py_ssize_t literals = self->count + self->derived_count;
     self->columns = PyMem_Calloc((size_t)self->count + 1, sizeof(Column));
-    self->key = self->columns ? indexes_from(key, self->count) : (uint32_t *)PyErr_NoMemory();
-    self->write = self->key ? indexes_from(write, self->count) : NULL;
+    self->derived = PyMem_Calloc((size_t)self->derived_count + 1, sizeof(Derived));
+    self->key = self->columns && self->derived ? indexes_from(key, literals) : (uint32_t *)PyErr_NoMemory();
+    self->write = self->key ? indexes_from(write, literals) : NULL;
     int done = self->write ? 0 : -1;
+    for (Py_ssize_t i = 0; done == 0 && i < self->derived_count; i++)
+        done = derived_from(&self->derived[i], PyTuple_GET_ITEM(derived, i), self->count);
     for (Py_ssize_t i = 0; done == 0 && i < self->count; i++)
         done = column_from(&self->columns[i], PyTuple_GET_ITEM(programs, i));
     if (done < 0)
@@ -366,7 +481,7 @@ static PyTypeObject readers_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "pkg.native._rows.Readers",
     .tp_basicsize = sizeof(Readers),
     .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_doc = "The readers of one table shape: Readers(programs, key, write), see pkg.binlog.programs.",
+    .tp_doc = "The readers of one table shape: Readers(programs, key, write, derived=()), see pkg.binlog.programs.",
     .tp_new = readers_new,
     .tp_dealloc = readers_free,
     .tp_methods = readers_methods,

@@ -170,9 +170,9 @@ static int add_pair(Scatter *self, uint32_t row, uint32_t tie)
 /* Whether two images have the same literal in a column; -1 for an error. */
 static int same_literal(Scatter *self, const Readers *readers, uint32_t i, const Value *before, const Value *after)
 {
-    if (same_value(&before[i], &after[i]))
+    if (same_origin(readers, i, before, after))
         return 1;
-    if (before[i].data == NULL || after[i].data == NULL)
+    if (is_null(readers, i, before) || is_null(readers, i, after))
         return 0;
     self->literal.size = 0;
     if (append_value(readers, i, before, &self->literal) < 0)
@@ -189,7 +189,7 @@ static int tie_image(Scatter *self, const Readers *readers, const Tie *tie, uint
 {
     Py_ssize_t count = PyTuple_GET_SIZE(tie->columns);
     for (Py_ssize_t n = 0; n < count; n++)
-        if (values[tie->numbers[n]].data == NULL)
+        if (is_null(readers, tie->numbers[n], values))
             return 0;
     self->canonical.size = 0;
     for (Py_ssize_t n = 0; n < count; n++) {
@@ -517,7 +517,7 @@ static int plan_from(Plan *plan, PyObject *number, PyObject *spec)
     if (!PyArg_ParseTuple(spec, "O!OIIO!", &readers_type, &plan->readers, &plan->prepare, &target, &source,
                           &placement_type, &plan->placement))
         return -1;
-    if (plan->placement->widest > plan->readers->count) {
+    if (plan->placement->widest > plan->readers->count + plan->readers->derived_count) {
         PyErr_SetString(PyExc_ValueError, "a tie of columns that are not there");
         return -1;
     }

@@ -96,6 +96,15 @@ class SchemaTracker:
         elif statement.kind in handlers:
             handlers[statement.kind](statement)
 
+    def preview(self, statement: Statement, name: Key) -> TableInfo | None:
+        """The table ``name`` as :meth:`apply` would leave it, which it does not do. Raises as :meth:`apply`."""
+        tables, schemas = dict(self._tables), dict(self._schemas)
+        try:
+            self.apply(statement)
+            return self.table(*name)
+        finally:
+            self._tables, self._schemas = tables, schemas
+
     def _set_schema_options(self, statement: Statement, collation_server: str) -> None:
         name = statement.refs[0].schema
         known = self._schemas.get(self._fold(name))

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from dm_master.task_split import needs_start_position, split_task, target_session
-from pkg.config.model import DBConfig, InstanceConfig, SourceConfig, SubTaskConfig, TaskConfig
+from pkg.config.model import BinlogFilterRule, DBConfig, InstanceConfig, SourceConfig, SubTaskConfig, TaskConfig
 from pkg.config.task import load_task
 from pkg.errors import DMError
 from pkg.mysql.introspect import ServerInfo
@@ -57,6 +57,13 @@ def test_no_setting_of_task_or_instance_is_forgotten() -> None:
                 assert getattr(a, name) == getattr(config, field.name), name
     known = {f.name for cls in (TaskConfig, InstanceConfig, SourceConfig) for f in dataclasses.fields(cls)}
     assert {f.name for f in dataclasses.fields(SubTaskConfig)} - known == {"to"}
+
+
+def test_filters_of_the_task_come_before_those_of_the_source() -> None:
+    own, of_source = (BinlogFilterRule(name, events=("insert",), action="Ignore") for name in ("x", "y"))
+    task = dataclasses.replace(TASK, instances=(dataclasses.replace(TASK.instances[0], filters=(own,)),))
+    sources = {"a": dataclasses.replace(SOURCES["a"], filters=(of_source,))}
+    assert split_task(task, sources)[0].filters == (own, of_source)
 
 
 def test_only_the_chosen_sources() -> None:

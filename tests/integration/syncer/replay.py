@@ -17,6 +17,8 @@ from dm_worker.syncer.canon import Charsets
 from dm_worker.syncer.combine import Content, combine
 from dm_worker.syncer.instructions import Limits
 from dm_worker.syncer.planner import Planner
+from dm_worker.syncer.row_shape import NO_RULES
+from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.scatter import scatter
 from dm_worker.syncer.statements import Form
 from dm_worker.syncer.table_plan import PlanOptions
@@ -72,6 +74,7 @@ class Replay:
         compact: bool = True,
         slice_bytes: int = 500,
         kernel: ModuleType | None = KERNEL,
+        rules: Rules | None = None,
     ) -> None:
         self._upstream = upstream
         self._target = target
@@ -88,8 +91,9 @@ class Replay:
             return _FOLDINGS[target.port, collation]
 
         self._registry = TableRegistry(
-            allows=lambda *_: True,
-            route=lambda schema, table: (schema, table),
+            allows=rules.takes_rows if rules else lambda *_: True,
+            route=rules.route if rules else lambda schema, table: (schema, table),
+            rules=rules.of_table if rules else lambda _: NO_RULES,
             source=Structures(upstream),  # type: ignore[arg-type]
             target=lambda schema, table: fetch_table_info(conn, schema, table),
             options=PlanOptions(compact, Charsets(folding, lambda charset: fetch_characters(conn, charset))),

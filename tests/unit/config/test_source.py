@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pkg.config.model import CheckerConfig, PurgeConfig
+from pkg.config.model import BinlogFilterRule, CheckerConfig, PurgeConfig
 from pkg.config.source import load_source, source_to_yaml
 from pkg.errors import DMError
 
@@ -32,7 +32,6 @@ def test_smallest_source() -> None:
         ("checker: {backoff-max: 5}\n", 20003, "a duration"),
         ("checker: {backoff-factor: 0.5}\n", 20003, "at least 1"),
         ("checker: {check-interval: 0s}\n", 20003, "positive"),
-        ("filters: [{schema-pattern: a, events: [insert], action: Ignore}]\n", 20037, "not supported yet"),
         ("filters: [{schema-pattern: a, action: Ignore}]\n", 20037, "s.yaml:3:11: neither events"),
         ("filters: [{schema-pattern: a, events: [insert, inset], action: Ignore}]\n", 20037, "s.yaml:3:48"),
         ("filters: {}\n", 20003, "must be a list"),
@@ -73,7 +72,9 @@ def test_shown_source_hides_the_password_and_loads_again() -> None:
     config = load_source(
         SOURCE.replace("port: 3306", "port: 3306, session: {a: 1}, security: {ssl-ca: /ca, ssl-key-bytes: eHl6}")
         + "flavor: mariadb\nserver-id: 7\nchecker: {backoff-max: 90s, backoff-factor: 3}\npurge: {expires: 2}\n"
+        + "filters: [{schema-pattern: a, table-pattern: b, events: [insert], sql-pattern: [x], action: Ignore}]\n"
     )
+    assert config.filters == (BinlogFilterRule("a", "b", ("insert",), ("x",), "Ignore"),)
     shown = source_to_yaml(config)
     assert "hunter2" not in shown
     assert "xyz" not in shown

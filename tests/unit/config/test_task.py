@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkg.config import encrypt
-from pkg.config.model import BlockAllowList, Meta, RouteRule, TableName
+from pkg.config.model import BinlogFilterRule, BlockAllowList, ExpressionFilter, Meta, RouteRule, TableName
 from pkg.config.task import load_task, task_to_yaml
 from pkg.errors import DMError
 
@@ -43,6 +43,28 @@ def test_smallest_task() -> None:
     assert [instance.source_id for instance in task.instances] == ["s1"]
     assert task.text == TASK
     assert "p@ss" not in repr(task)
+
+
+def test_filters_are_resolved_by_name_in_the_order_of_the_instance() -> None:
+    task = load_task(
+        _with(
+            "{source-id: s1, filter-rules: [f, e], expression-filters: [y, x]}",
+            "filters:\n"
+            "  e: {schema-pattern: a*, table-pattern: t, sql-pattern: [^DROP], action: Error}\n"
+            "  f: {schema-pattern: a, events: [delete], action: Ignore}\n"
+            "expression-filter:\n"
+            "  x: {schema: a, table: t, insert-value-expr: 'c > 1'}\n"
+            "  y: {schema: a, table: t, update-old-value-expr: c, update-new-value-expr: not c}\n",
+        )
+    )
+    assert task.instances[0].filters == (
+        BinlogFilterRule("a", "", ("delete",), (), "Ignore"),
+        BinlogFilterRule("a*", "t", (), ("^DROP",), "Error"),
+    )
+    assert task.instances[0].expression_filters == (
+        ExpressionFilter("a", "t", update_old_value_expr="c", update_new_value_expr="not c"),
+        ExpressionFilter("a", "t", insert_value_expr="c > 1"),
+    )
 
 
 def test_rules_are_resolved_by_name() -> None:
@@ -191,12 +213,6 @@ def test_rules_of_the_whole_task(old: str, new: str, code: int, place: str) -> N
         ("{source-id: s1, block-allow-list: l}", "block-allow-list: {l: {do-dbs: ['~(']}}\n", 20044, ""),
         ("{source-id: s1, block-allow-list: l}", "block-allow-list: {l: {do-tables: [{db-name: a}]}}\n", 20044, ""),
         (
-            "{source-id: s1, filter-rules: [f]}",
-            "filters: {f: {schema-pattern: a, events: [insert], action: Ignore}}\n",
-            20037,
-            "not supported yet",
-        ),
-        (
             "{source-id: s1, filter-rules: [f, g]}",
             "filters:\n  f: {schema-pattern: a, events: [insert], action: Ignore}\n"
             "  g: {schema-pattern: A, events: [INSERT], action: Error}\n",
@@ -204,12 +220,6 @@ def test_rules_of_the_whole_task(old: str, new: str, code: int, place: str) -> N
             "t.yaml:5:37: this filter contradicts number 1",
         ),
         ("{source-id: s1, filter-rules: [f]}", "filters: {f: {schema-pattern: a, action: Drop}}\n", 20037, "'Drop'"),
-        (
-            "{source-id: s1, expression-filters: [f]}",
-            "expression-filter: {f: {schema: a, table: b, insert-value-expr: c}}\n",
-            20041,
-            "not supported yet",
-        ),
         ("{source-id: s1, expression-filters: [f]}", "expression-filter: {f: {schema: a}}\n", 20042, "table"),
         (
             "{source-id: s1, expression-filters: [f]}",

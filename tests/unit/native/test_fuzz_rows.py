@@ -185,3 +185,9 @@ def test_programs_that_do_not_fit_are_refused() -> None:
             KERNEL.Readers((good,), key, (0,))
     with pytest.raises(TypeError):
         KERNEL.Readers((good[:5],), (0,), (0,))
+    KERNEL.Readers((good,), (1,), (1,), ((-1, 0, 0, b"'x'", None),))
+    for source in (1, -2):
+        with pytest.raises(ValueError, match="derived from no column"):
+            KERNEL.Readers((good,), (0,), (0,), ((source, 0, 0, b"", bytes),))
+    with pytest.raises(TypeError):
+        KERNEL.Readers((good,), (0,), (0,), ((0, 0, 0, None, bytes),))

@@ -44,11 +44,14 @@ def images(numbers: range) -> bytes:
 
 def scattered() -> object:
     """Enough keys and pairs that every table grows."""
-    readers = rows.Readers((number_program(False), text_program(False), slow_program()), (0, 1), (0, 1, 2))
+    # Behind the columns: a number with a base, a text that Python changes, a constant.
+    derived = ((0, 5 << 44, 1 << 44, b"", None), (1, 0, 0, b"", bytes), (-1, 0, 0, b"'x'", None))
+    programs = (number_program(False), text_program(False), slow_program())
+    readers = rows.Readers(programs, (3, 1), (3, 4, 2, 5), derived)
     text = rows.Canon(2, 0, WEIGHTS, b"", None)
     call = rows.Canon(3, 0, None, b"", bytes)
     exact = rows.Canon(0, 0, None, b"", None)
-    placement = rows.Placement(1, True, (exact, text), ((2, (1, 2), (text, call)), (3, (0,), (exact,))))
+    placement = rows.Placement(1, True, (exact, text), ((2, (4, 2), (text, call)), (3, (3,), (exact,))))
     events = [build.rows(23, 3, images(range(n, n + 100))) for n in range(0, 600, 100)]
     events.append(build.rows(24, 3, images(range(400, 402))))
     events.append(b"compressed")

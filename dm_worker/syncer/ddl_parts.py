@@ -1,0 +1,115 @@
+"""Which parts of a statement the target gets, and which only the schema tracker does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dm_worker.syncer.ddl_session import sql_mode_text
+from dm_worker.syncer.rules import Rules
+from dm_worker.syncer.schema_source import SchemaSource
+from pkg import ddl, errors
+from pkg.binlog.events import Query
+from pkg.binlog_filter import event_types
+from pkg.errors import DMError
+from pkg.log import get_logger
+
+log = get_logger("syncer.ddl")
+
+_NOT_UNDERSTOOD = 36067
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a statement. ``number`` is its name within the statement: the same whatever the rules leave out."""
+
+    number: int
+    parsed: ddl.Statement
+
+
+class StatementParts:
+    """Takes statements apart."""
+
+    def __init__(self, rules: Rules, source: SchemaSource, flavor: str) -> None:
+        self._rules = rules
+        self._source = source
+        self._flavor = flavor
+
+    def migrated(self, query: Query) -> list[Part]:
+        """The parts about tables that take part in the task; the structures follow all of them.
+
+        Raises 36067 for a statement that is not understood, unless a filter passes over it or it provably names no
+        migrated table, 36015 when a filter says so, and 36068 for a rename out of the allow-list or into it.
+        """
+        try:
+            parsed = ddl.parse(
+                query.sql,
+                sql_mode=sql_mode_text(query.sql_mode),
+                default_schema=query.schema,
+                flavor=self._flavor,
+            )
+        except DMError as exc:
+            if exc.code != _NOT_UNDERSTOOD or not (self._is_filtered(query) or self._is_elsewhere(query)):
+                raise
+            log.warning("passed over a statement that is not understood", error=exc.message)
+            return []
+        if parsed.kind == "skip":
+            return []
+        return [part for part in _numbered(ddl.split(parsed)) if self._is_migrated(part.parsed)]
+
+    def for_target(self, parts: Sequence[Part]) -> list[Part]:
+        """What of these parts the event filters let through. Raises 36015, before anything has run."""
+        return [kept for part in parts for kept in self._let_through(part)]
+
+    def _let_through(self, part: Part) -> Iterator[Part]:
+        """The part as it is, or those steps of its ALTER TABLE that are let through."""
+        if not self._rules.filters_events:
+            yield part
+            return
+        before, after = self._source.around(part.parsed)
+        # Each step has a number of its own.
+        steps = [Part(part.number + i, step) for i, step in enumerate(ddl.split_alter(part.parsed))]
+        kept = [step for step in steps if self._is_let_through(step.parsed, event_types(step.parsed, before, after))]
+        yield from [part] if len(kept) == len(steps) else kept
+
+    def _is_let_through(self, statement: ddl.Statement, types: Sequence[str]) -> bool:
+        decision, schema, table = self._rules.decide(statement.tables, types, statement.sql)
+        if decision.action == "error":
+            raise decision.refusal(schema, table, statement.sql)
+        if decision.action == "ignore":
+            log.info("a filter keeps a statement from the target", statement=statement.sql, filter=decision.why)
+        return decision.action == "do"
+
+    def _is_filtered(self, query: Query) -> bool:
+        """Whether a filter for all schemas passes over a statement that is not understood."""
+        decision, _, _ = self._rules.decide((), (), query.sql)
+        if decision.action == "error":
+            raise decision.refusal(query.schema, "", query.sql)
+        return decision.action == "ignore"
+
+    def _is_elsewhere(self, query: Query) -> bool:
+        """Whether a statement that is not understood provably names no schema that has migrated tables."""
+        schemas = ddl.named_schemas(
+            query.sql,
+            sql_mode=sql_mode_text(query.sql_mode),
+            default_schema=query.schema,
+            flavor=self._flavor,
+        )
+        return schemas is not None and not any(self._rules.allows(schema) for schema in schemas)
+
+    def _is_migrated(self, part: ddl.Statement) -> bool:
+        allowed = [self._rules.allows(*name) for name in part.tables]
+        if any(allowed) and not all(allowed):
+            raise errors.new(
+                "SyncerUnsupportedStmt",
+                f"the statement moves a table into or out of what block-allow-list lets through: {part.sql[:500]}",
+                workaround="Let both names through, or neither, with block-allow-list; then start the task anew.",
+            )
+        return bool(allowed) and all(allowed)
+
+
+def _numbered(statements: Sequence[ddl.Statement]) -> Iterator[Part]:
+    number = 0
+    for statement in statements:
+        yield Part(number, statement)
+        number += len(ddl.split_alter(statement))

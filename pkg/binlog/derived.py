@@ -1,0 +1,34 @@
+"""Literals that a row has beyond its columns: constants, and those made of a column's literal. Pure data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Change(Protocol):
+    """How one literal becomes another. Hashable and picklable; NULL stays NULL."""
+
+    def literal(self, literal: bytes, /) -> bytes:
+        """Raises DMError for a value that can't be changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A literal that follows those of the columns in every image.
+
+    ``source`` is the number of the column whose literal ``change`` takes; -1 for the constant ``text``.
+    With a ``limit``, a literal that is a plain number below it becomes ``base | number`` without asking ``change``,
+    which must say the same.
+    """
+
+    source: int = -1
+    text: bytes = b""
+    change: Change | None = None
+    base: int = 0
+    limit: int = 0
+
+    def literal(self, literal: bytes) -> bytes:
+        """What becomes of the source's literal."""
+        assert self.change is not None
+        return self.change.literal(literal)

@@ -1,0 +1,130 @@
+"""Hazards: a part that a filter names runs, one that it does not name is left out, parts change their numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dm_worker.syncer.ddl_parts import StatementParts
+from dm_worker.syncer.rules import Rules
+from dm_worker.syncer.schema_source import SchemaSource
+from pkg.binlog.events import Query
+from pkg.config.model import BinlogFilterRule, BlockAllowList, DBConfig, SubTaskConfig, TableName
+from pkg.errors import DMError
+from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
+from pkg.schema_tracker import ServerDefaults
+
+T = TableInfo(
+    "d",
+    "t",
+    (
+        Column("id", "int", "int(11)", nullable=False),
+        Column("v", "bigint", "bigint(20)"),
+        Column("n", "int", "int(11)"),
+    ),
+    (Index("PRIMARY", (IndexPart("id"),), unique=True), Index("u", (IndexPart("n"),), unique=True)),
+)
+
+
+def source() -> SchemaSource:
+    nothing: Path | None = None
+    made = SchemaSource(
+        server=ServerDefaults(),
+        dump_files=lambda *_: nothing,
+        upstream=lambda *_: None,
+        target=lambda *_: None,
+        schema_charset=lambda _: None,
+    )
+    made.restore([T])
+    return made
+
+
+def decided(sql: str, *filters: BinlogFilterRule, of: SchemaSource | None = None) -> list[tuple[int, str]]:
+    """What the target gets: numbers and texts."""
+    server = DBConfig("h", 1)
+    names = BlockAllowList(ignore_tables=(TableName("d", "mine"),))
+    cfg = SubTaskConfig("t", "s", "all", server, server, filters=filters, block_allow_list=names)
+    parts = StatementParts(Rules(cfg), of or source(), "mariadb")
+    found = parts.for_target(parts.migrated(Query(1, 0, 0, "d", sql.encode())))
+    return [(part.number, part.parsed.sql) for part in found]
+
+
+def ignore(*events: str, table: str = "t", schema: str = "d", sql: str = "") -> BinlogFilterRule:
+    return BinlogFilterRule(schema, table, events, (sql,) if sql else (), "Ignore")
+
+
+ALTER = "ALTER TABLE t DROP COLUMN n, ADD INDEX (v), MODIFY v INT, ALGORITHM=COPY"
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (ignore("create table"), [(0, ALTER)]),
+        (ignore("all ddl"), []),
+        (
+            ignore("drop column"),
+            [
+                (1, "ALTER TABLE t ADD INDEX (v), ALGORITHM=COPY"),
+                (2, "ALTER TABLE t MODIFY v INT, ALGORITHM=COPY"),
+            ],
+        ),
+        # Told by the structure before and after.
+        (ignore("value range decrease", "create index"), [(0, "ALTER TABLE t DROP COLUMN n, ALGORITHM=COPY")]),
+        (ignore(sql="add\\s+index|modify"), [(0, "ALTER TABLE t DROP COLUMN n, ALGORITHM=COPY")]),
+        (BinlogFilterRule("d", "t", ("modify column", "value range decrease"), (), "Do"),
+         [(2, "ALTER TABLE t MODIFY v INT, ALGORITHM=COPY")]),
+        (ignore("drop column", table="other"), [(0, ALTER)]),
+    ],
+)  # fmt: skip
+def test_parts_of_an_alter_are_decided_one_by_one(rule: BinlogFilterRule, expected: list[tuple[int, str]]) -> None:
+    before = source()
+    assert decided(ALTER, rule, of=before) == expected
+    # Deciding changed no structure.
+    assert before.tracker.table("d", "t") == T
+
+
+def test_tables_of_a_drop_are_decided_one_by_one() -> None:
+    sql = "DROP TABLE a, mine, b, c"
+    want = [(0, "DROP TABLE a"), (2, "DROP TABLE b"), (3, "DROP TABLE c")]
+    assert decided(sql) == want
+    assert decided(sql, ignore("drop table", table="b")) == [want[0], want[2]]
+
+
+def test_a_unique_key_that_goes_is_known_by_the_structure() -> None:
+    assert decided("DROP INDEX u ON t", ignore("drop unique key")) == []
+    assert decided("ALTER TABLE unknown DROP INDEX u", ignore("drop unique key", table="unknown"))
+
+
+def test_an_error_is_raised_before_any_part_is_given_out() -> None:
+    rule = BinlogFilterRule("d", "b", ("drop table",), (), "Error")
+    with pytest.raises(DMError, match=r"'d\.b: Error'.*`d`\.`b`: DROP TABLE b") as caught:
+        decided("DROP TABLE a, b", rule)
+    assert caught.value.code == 36015
+
+
+def test_a_rename_across_the_allow_list_is_refused() -> None:
+    with pytest.raises(DMError) as caught:
+        decided("RENAME TABLE t TO mine")
+    assert caught.value.code == 36068
+    assert decided("RENAME TABLE t TO x, a TO b", ignore("rename table", table="b")) == [(0, "RENAME TABLE t TO x")]
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        (ignore(schema="*", table="", sql="^ALTER SEQUENCE"), 0),
+        (ignore(schema="d", table="", sql="^ALTER SEQUENCE"), 36067),
+        (ignore(schema="*", table="", sql="^CREATE"), 36067),
+        # Without a class, it is in no list of events.
+        (ignore("all", schema="*", table=""), 36067),
+        (BinlogFilterRule("*", "", (), ("SEQUENCE",), "Error"), 36015),
+    ],
+)
+def test_a_statement_that_is_not_understood_is_decided_by_its_text(rule: BinlogFilterRule, code: int) -> None:
+    if not code:
+        assert decided("ALTER SEQUENCE s RESTART 5", rule) == []
+        return
+    with pytest.raises(DMError) as caught:
+        decided("ALTER SEQUENCE s RESTART 5", rule)
+    assert caught.value.code == code
