@@ -6,12 +6,17 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import pytest
+from hypothesis import settings
 
 from dm_worker.spark import SparkEngine
 from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 
 S = TypeVar("S", bound=SQLServer)
+
+# How long an example takes tells more of the machine than of the code.
+settings.register_profile("dm", deadline=None)
+settings.load_profile("dm")
 
 
 @pytest.fixture(scope="session")
