@@ -43,11 +43,13 @@ class _NameSet:
 class BlockAllowListFilter:
     """Decides per table, in DM's order: system schemas, do-dbs, ignore-dbs, do-tables, ignore-tables.
 
+    ``meta_schema``: where the target keeps the task's progress; an upstream's schema of that name is left out.
     Raises a 20044 error for an entry that is not valid. Picklable; decisions are remembered per table.
     """
 
-    def __init__(self, bal: BlockAllowList | None, case_sensitive: bool) -> None:
+    def __init__(self, bal: BlockAllowList | None, case_sensitive: bool, meta_schema: str = "") -> None:
         rules = bal or BlockAllowList()
+        self._meta_schema = meta_schema
         self._do_dbs = _build("do-dbs", [(name, "") for name in rules.do_dbs], case_sensitive)
         self._ignore_dbs = _build("ignore-dbs", [(name, "") for name in rules.ignore_dbs], case_sensitive)
         self._do_tables = _build("do-tables", [(t.db_name, t.tbl_name) for t in rules.do_tables], case_sensitive)
@@ -67,7 +69,7 @@ class BlockAllowListFilter:
         return allowed
 
     def _decide(self, schema: str, table: str) -> bool:
-        if schema.lower() in SYSTEM_SCHEMAS:
+        if schema.lower() in SYSTEM_SCHEMAS or schema == self._meta_schema:
             return False
         if not self._do_dbs.empty:
             if (schema, "") not in self._do_dbs:

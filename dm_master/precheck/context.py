@@ -12,6 +12,7 @@ from pymysql.connections import Connection
 from dm_master.precheck.grants import Grants, roles_of
 from pkg import errors
 from pkg.block_allow_list import BlockAllowListFilter
+from pkg.column_mapping import ColumnMapper, TableMapping
 from pkg.config.model import DBConfig, SubTaskConfig
 from pkg.errors import DMError
 from pkg.mysql.connection import Scope, classify, connect, error_number
@@ -129,28 +130,44 @@ class Upstream(Server):
         self.subtask = subtask
 
     @functools.cached_property
+    def _allowed(self) -> BlockAllowListFilter:
+        subtask = self.subtask
+        return BlockAllowListFilter(subtask.block_allow_list, subtask.case_sensitive, subtask.meta_schema)
+
+    @functools.cached_property
     def schemas(self) -> dict[str, list[str]]:
         """The migrated schemas with all of their base tables, migrated or not."""
-        allowed = BlockAllowListFilter(self.subtask.block_allow_list, self.subtask.case_sensitive)
-        return {s: list_tables(self.conn, s) for s in list_schemas(self.conn) if allowed.allows(s)}
+        return {s: list_tables(self.conn, s) for s in list_schemas(self.conn) if self._allowed.allows(s)}
 
     @functools.cached_property
     def tables(self) -> list[Table]:
         """The migrated tables."""
-        allowed = BlockAllowListFilter(self.subtask.block_allow_list, self.subtask.case_sensitive)
-        return [(s, t) for s, tables in self.schemas.items() for t in tables if allowed.allows(s, t)]
+        return [(s, t) for s, tables in self.schemas.items() for t in tables if self._allowed.allows(s, t)]
 
     @functools.cached_property
     def others(self) -> list[tuple[str, str, str]]:
         """Migrated objects that are no base tables, with their kind."""
-        allowed = BlockAllowListFilter(self.subtask.block_allow_list, self.subtask.case_sensitive)
-        return [each for each in list_other_objects(self.conn) if allowed.allows(each[0], each[1])]
+        return [each for each in list_other_objects(self.conn) if self._allowed.allows(each[0], each[1])]
 
     @functools.cached_property
     def routed(self) -> dict[Table, Table]:
         """Migrated table → its table in the target. Raises 40080 when two routes claim one table."""
         router = TableRouter(self.subtask.routes, self.subtask.case_sensitive)
         return {table: router.route(*table) for table in self.tables}
+
+    @functools.cached_property
+    def extracted(self) -> dict[Table, tuple[str, ...]]:
+        """Migrated table → the columns that its route fills. Raises 20045 for a name without the text to extract."""
+        router = TableRouter(self.subtask.routes, self.subtask.case_sensitive)
+        found = {table: router.extracted(*table, self.subtask.source_id) for table in self.tables}
+        return {table: tuple(column for column, _ in pairs) for table, pairs in found.items() if pairs}
+
+    @functools.cached_property
+    def mappings(self) -> dict[Table, TableMapping]:
+        """Migrated table → its column mapping. Raises 26004 for a rule that does not suit its table."""
+        mapper = ColumnMapper(self.subtask.column_mappings, self.subtask.case_sensitive)
+        found = {table: mapper.compile(*table, info.columns) for table, info in self.structures.items()}
+        return {table: mapping for table, mapping in found.items() if mapping is not None}
 
     @functools.cached_property
     def structures(self) -> dict[Table, TableInfo]:

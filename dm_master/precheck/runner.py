@@ -178,7 +178,11 @@ def _check_source(subtask: SubTaskConfig, target_there: bool) -> tuple[Upstream 
     results.append(
         CheckResult("table route check", "check whether each table has one target", routes, upstream.address)
     )
-    if routes:
+    rules = () if routes else _guarded(lambda: _merge_rules(upstream), upstream)
+    if rules:
+        desc = "check whether column mapping and extracts suit the tables"
+        results.append(CheckResult("merge rules check", desc, rules, upstream.address))
+    if routes or rules:
         # Without targets nothing can be compared: one error instead of the same from every check.
         upstream.close()
         return None, results
@@ -197,6 +201,13 @@ def _check_source(subtask: SubTaskConfig, target_there: bool) -> tuple[Upstream 
 def _routes(upstream: Upstream) -> list[Finding]:
     """Raises 40080 for a table that two routes claim."""
     _targets([upstream])
+    return []
+
+
+def _merge_rules(upstream: Upstream) -> list[Finding]:
+    """Raises 26004 for column mapping that does not suit a table, 20045 for a name without the text to extract."""
+    for table in upstream.structures:
+        table_checks.shard_of(upstream, table)
     return []
 
 
@@ -251,6 +262,12 @@ def _check_groups(task: TaskConfig, upstreams: Sequence[Upstream], copied: bool)
             "auto-increment key check",
             "check for conflict of auto-increment keys in sharding tables",
             table_checks.check_auto_increment,
+        ),
+        (
+            "auto_increment_ID",
+            "partition id check",
+            "check whether partition ids keep the rows of sharding tables apart",
+            table_checks.check_partition_ids,
         ),
         (
             "table_name",

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from dm_master.precheck.context import Server, Table, Upstream
 from dm_master.precheck.result import Finding, fail, from_error, warn
 from pkg import errors
+from pkg.column_mapping import TableMapping, collisions
+from pkg.merge_rules import extract_problems, mapping_problems
 from pkg.mysql.introspect import NOT_MIGRATED
 from pkg.mysql.schema import Column, TableInfo
 
@@ -25,10 +27,21 @@ _INT_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint)\(\d+\)")
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One upstream table that goes into a target table, perhaps with others."""
+    """One upstream table that goes into a target table, perhaps with others.
+
+    ``extracted``: the columns that its route fills.
+    """
 
     source_id: str
     info: TableInfo
+    extracted: tuple[str, ...] = ()
+    mapping: TableMapping | None = None
+
+    @property
+    def mapped(self) -> frozenset[str]:
+        """The columns (lower-case names) that column mapping writes."""
+        transforms = self.mapping.transforms if self.mapping is not None else ()
+        return frozenset(self.info.columns[transform.target].name.lower() for transform in transforms)
 
     def __str__(self) -> str:
         return f"{self.source_id} `{self.info.schema}`.`{self.info.name}`"
@@ -42,17 +55,34 @@ def check_table_schema(upstream: Upstream, target: Server | None) -> list[Findin
     starts_now = subtask.meta is None and subtask.task_mode in ("full", "all", "dump", "incremental")
     certain = starts_now and target is not None and not target.has_progress(subtask)
     present = {} if target is None else target.table_infos(upstream.routed[table] for table in upstream.structures)
-    for table, info in upstream.structures.items():
-        shard = Shard(upstream.subtask.source_id, info)
+    for table in upstream.structures:
+        shard = shard_of(upstream, table)
         findings += check_table(shard)
         if target is not None:
             name = upstream.routed[table]
             there = present.get(name)
+            if there is not None or subtask.task_mode != "incremental":
+                findings += check_merge_rules(shard, there, certain=certain)
             if there is not None:
                 findings += compare_with_target(shard, there, certain=certain)
             elif subtask.task_mode == "incremental":
                 findings.append(_target_missing(shard, name))
     return findings
+
+
+def shard_of(upstream: Upstream, table: Table) -> Shard:
+    """A migrated table with its rules."""
+    extracted, mapping = upstream.extracted.get(table, ()), upstream.mappings.get(table)
+    return Shard(upstream.subtask.source_id, upstream.structures[table], extracted, mapping)
+
+
+def check_merge_rules(shard: Shard, there: TableInfo | None, *, certain: bool = True) -> list[Finding]:
+    """Whether the target's table has what column mapping and extracts need; None: the task would create it. Pure."""
+    problems = extract_problems(shard.info, there, shard.extracted)
+    if shard.mapping is not None:
+        problems += mapping_problems(shard.info, there, shard.mapping)
+    problem = fail if certain else warn
+    return [problem(each.what, each.workaround, subject=str(shard)) for each in problems]
 
 
 def _not_migrated(source_id: str, schema: str, name: str, kind: str) -> Finding:
@@ -109,7 +139,9 @@ def compare_with_target(shard: Shard, there: TableInfo, *, certain: bool = True)
                 other=other,
             )
         )
-    extra = [c.name for c in there.columns if shard.info.column(c.name) is None and _needs_value(c)]
+    filled = {name.lower() for name in shard.extracted}
+    unfilled = [c for c in there.columns if shard.info.column(c.name) is None and c.name.lower() not in filled]
+    extra = [c.name for c in unfilled if _needs_value(c)]
     if extra:
         findings.append(
             problem(
@@ -129,7 +161,7 @@ def _needs_value(column: Column) -> bool:
 
 def _compare_details(shard: Shard, there: TableInfo, other: str) -> list[Finding]:
     findings = []
-    changed = _differing_columns(shard.info, there)
+    changed = _differing_columns(shard.info, there, without=shard.mapped)
     if changed:
         findings.append(
             warn(
@@ -139,7 +171,7 @@ def _compare_details(shard: Shard, there: TableInfo, other: str) -> list[Finding
                 other=other,
             )
         )
-    if _key(shard.info) not in _unique_keys(there):
+    if _key(shard.info) not in _unique_keys(there, without={name.lower() for name in shard.extracted}):
         findings.append(
             warn(
                 "the target table has no unique key like the upstream's" if _key(shard.info) else "only one has a key",
@@ -156,13 +188,13 @@ def _key(info: TableInfo) -> frozenset[str]:
     return frozenset(name.lower() for name in key.columns) if key else frozenset()
 
 
-def _unique_keys(info: TableInfo) -> set[frozenset[str]]:
-    keys = {frozenset(name.lower() for name in index.columns) for index in info.unique_keys}
+def _unique_keys(info: TableInfo, without: set[str]) -> set[frozenset[str]]:
+    keys = {frozenset(name.lower() for name in index.columns) - without for index in info.unique_keys}
     return keys or {frozenset()}
 
 
-def _differing_columns(one: TableInfo, two: TableInfo) -> list[str]:
-    pairs = [(column, two.column(column.name)) for column in one.columns]
+def _differing_columns(one: TableInfo, two: TableInfo, without: frozenset[str] = frozenset()) -> list[str]:
+    pairs = [(column, two.column(column.name)) for column in one.columns if column.name.lower() not in without]
     return [f"{a.name} is {_type(a)} and {_type(b)}" for a, b in pairs if b is not None and _type(a) != _type(b)]
 
 
@@ -178,8 +210,8 @@ def by_target(upstreams: Sequence[Upstream]) -> dict[Table, list[Shard]]:
     """Target table → the upstream tables that go into it."""
     groups: dict[Table, list[Shard]] = defaultdict(list)
     for upstream in upstreams:
-        for table, info in upstream.structures.items():
-            groups[upstream.routed[table]].append(Shard(upstream.subtask.source_id, info))
+        for table in upstream.structures:
+            groups[upstream.routed[table]].append(shard_of(upstream, table))
     return dict(groups)
 
 
@@ -223,7 +255,7 @@ def check_auto_increment(groups: Mapping[Table, Sequence[Shard]]) -> list[Findin
         for shard in shards if len(shards) > 1 else ():
             key = shard.info.primary_key
             columns = [shard.info.column(name) for name in key.columns] if key and len(key.columns) == 1 else []
-            if any(column is not None and column.auto_increment for column in columns):
+            if any(c is not None and c.auto_increment and c.name.lower() not in shard.mapped for c in columns):
                 findings.append(
                     warn(
                         f"the auto-increment primary key may repeat in the tables that merge into"
@@ -233,6 +265,27 @@ def check_auto_increment(groups: Mapping[Table, Sequence[Shard]]) -> list[Findin
                     )
                 )
     return findings
+
+
+def check_partition_ids(groups: Mapping[Table, Sequence[Shard]]) -> list[Finding]:
+    """Shards with equal partition ids would overwrite each other's rows. Pure."""
+    mapped = [
+        (shard.source_id, target, shard.mapping)
+        for target, shards in groups.items()
+        for shard in shards
+        if shard.mapping is not None
+    ]
+    return [
+        from_error(
+            errors.new(
+                "TaskCheckGenColumnMapping",
+                f"`partition id` gives rows of {first} `{one.schema}`.`{one.table}` and of {second} `{two.schema}`."
+                f"`{two.table}` the same numbers",
+                workaround="Give the sources different instance ids, or the shards different prefixes.",
+            )
+        )
+        for (first, one), (second, two) in collisions(mapped)
+    ]
 
 
 def check_same_names(targets: Iterable[Table]) -> list[Finding]:

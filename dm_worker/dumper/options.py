@@ -24,12 +24,13 @@ class TableFilter:
     """Which tables are dumped: the task's block-allow-list, or what extra-args put in its place."""
 
     rules: BlockAllowListFilter | None
+    meta_schema: str
     databases: tuple[str, ...] = ()
     tables: tuple[tuple[str, str], ...] = ()
     patterns: tuple[str, ...] = ()
 
     def allows(self, schema: str, table: str) -> bool:
-        if schema.lower() in SYSTEM_SCHEMAS:
+        if schema.lower() in SYSTEM_SCHEMAS or schema == self.meta_schema:
             return False
         if self.tables:
             return (schema, table) in self.tables
@@ -113,9 +114,9 @@ def _parser() -> _Parser:
 
 def _filter(cfg: SubTaskConfig, args: argparse.Namespace) -> TableFilter:
     if args.tables_list or args.filter:  # these take the place of the block-allow-list, as in DM
-        return TableFilter(None, tuple(args.database), tuple(args.tables_list), tuple(args.filter))
-    rules = BlockAllowListFilter(cfg.block_allow_list, cfg.case_sensitive)
-    return TableFilter(rules, databases=tuple(args.database))
+        return TableFilter(None, cfg.meta_schema, tuple(args.database), tuple(args.tables_list), tuple(args.filter))
+    rules = BlockAllowListFilter(cfg.block_allow_list, cfg.case_sensitive, cfg.meta_schema)
+    return TableFilter(rules, cfg.meta_schema, databases=tuple(args.database))
 
 
 def _security(cfg: SubTaskConfig, args: argparse.Namespace) -> SecurityConfig | None:

@@ -6,13 +6,13 @@ fails at, because the error of an INSERT tells the row.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
 
+from dm_worker.loader.insert_head import BEFORE_ROWS, column_names
 from dm_worker.loader.sqlfile import Statement
 from pkg.mysql.bulk import Prepared, takes_bulk
 from pkg.mysql.bulk_types import types_of
@@ -25,10 +25,6 @@ _NATIVE = load("sqlscan")
 #: Statements of other sizes are not worth it, or would be in memory twice.
 LEAST_BYTES = 8 << 10
 MOST_BYTES = 16 << 20
-_NAME = rb"`(?:[^`]|``)+`|[\w$\x80-\xff]+"
-#: What lies between the table's name and the first row.
-_BEFORE_ROWS = re.compile(rb"\s*(?:\(((?:\s*(?:%b)\s*,?)+)\)\s*)?VALUES?\s*(?=\()" % _NAME, re.IGNORECASE)
-_COLUMN = re.compile(_NAME)
 _VARIABLES = ("version", "wsrep_on", "log_bin", "binlog_format")
 
 
@@ -91,7 +87,7 @@ class BulkRows:
 
     def _write(self, info: TableInfo, head: bytes, statement: Statement, tail: bytes) -> bool:
         literal, raw = self._session or self._look_at_session()
-        match = _BEFORE_ROWS.match(statement.text, statement.head)
+        match = BEFORE_ROWS.match(statement.text, statement.head)
         if not literal or match is None or _NATIVE is None:
             return False
         columns = _columns(info, match[1])
@@ -135,6 +131,5 @@ def _columns(info: TableInfo, listed: bytes | None) -> list[Column]:
     """The columns of an INSERT with this list of names or none; none when one is unknown."""
     if listed is None:
         return [column for column in info.columns if not column.invisible]
-    names = (name.decode("utf-8", "replace") for name in _COLUMN.findall(listed))
-    found = [info.column(name[1:-1].replace("``", "`") if name[0] == "`" else name) for name in names]
+    found = [info.column(name) for name in column_names(listed)]
     return [] if None in found else [column for column in found if column is not None]

@@ -25,7 +25,7 @@ def schema_statements(folder: Path, listing: DumpListing, route: Route, flavor: 
 
     Raises DMError 34005 for a file that cannot be read or has no statement, and the parser's errors.
     """
-    databases = unique_targets(listing.databases, lambda file: (route(file.schema, "")[0].lower(), ""))
+    databases = unique_targets(listing.databases, lambda file: route(file.schema, ""))
     tables = unique_targets(listing.tables, lambda file: route(file.schema, file.table))
     return [(file.name, _statement(folder, file, route, flavor)) for file in (*databases, *tables)]
 
@@ -36,13 +36,18 @@ def target_schemas(listing: DumpListing, route: Route) -> list[str]:
 
 
 def _statement(folder: Path, file: DumpFile, route: Route, flavor: str) -> str:
+    return rewrite(parse(create_statement(folder, file), default_schema=file.schema, flavor=flavor), route)
+
+
+def create_statement(folder: Path, file: DumpFile) -> str:
+    """The CREATE statement of a schema file. Raises DMError 34005 for one that cannot be read or has none."""
     try:
         text = first_statement((folder / file.name).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as exc:
         raise _unreadable(folder, file, str(exc)) from exc
     if not text:
         raise _unreadable(folder, file, "it has no CREATE statement")
-    return rewrite(parse(text, default_schema=file.schema, flavor=flavor), route)
+    return text
 
 
 def create_schema(conn: Connection[Any], statements: list[tuple[str, str]], should_stop: Callable[[], bool]) -> None:

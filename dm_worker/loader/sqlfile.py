@@ -21,10 +21,13 @@ _MAX_STATEMENT = 1 << 30
 # comment fails at once. A comment's or string's start alone never matches: its end may lie in the next piece.
 _PLAIN = rb"""[^'"`;/\#-]*"""
 _COMMENT = rb"/\*[^*]*(?:\*(?!/)[^*]*)*\*/"
-_SPECIAL = rb"""(?:'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'(?!') | "[^"\\]*(?:(?:\\.|"")[^"\\]*)*"(?!") | `[^`]*`
-       | --(?=[\s\x00])[^\n]*\n | \#[^\n]*\n | %(comment)s | -(?=[^-]) | --(?=[^\s\x00]) | /(?=[^*]))"""
+#: What may hold a separator that is none.
+SPECIAL = rb"""(?:'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'(?!') | "[^"\\]*(?:(?:\\.|"")[^"\\]*)*"(?!") | `[^`]*`
+       | --(?=[\s\x00])[^\n]*\n | \#[^\n]*\n | %(comment)s | -(?=[^-]) | --(?=[^\s\x00]) | /(?=[^*]))""" % {
+    b"comment": _COMMENT
+}
 _STATEMENT = re.compile(
-    rb"(?=(%(plain)s(?:%(special)s%(plain)s)*))\1;" % {b"plain": _PLAIN, b"special": _SPECIAL % {b"comment": _COMMENT}},
+    rb"(?=(%(plain)s(?:%(special)s%(plain)s)*))\1;" % {b"plain": _PLAIN, b"special": SPECIAL},
     re.DOTALL | re.VERBOSE,
 )
 #: A comment for version 99.99.99 runs nowhere: mariadb-dump's files begin with one.

@@ -6,6 +6,7 @@ Runs in Spark's Python workers. Errors are returned as values; a failed task fen
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from pymysql.connections import Connection
 
 from dm_worker.loader.bulk import BulkFailed, BulkRows, Targets
 from dm_worker.loader.progress import fence_off, fenced
+from dm_worker.loader.row_rules import RowRewriter, RowRules
 from dm_worker.loader.sqlfile import Statement, read_statements
 from pkg import errors
 from pkg.config.model import DBConfig
@@ -54,7 +56,7 @@ class LoadSpec:
 
 @dataclass(frozen=True, slots=True)
 class FileSpec:
-    """A data file: its source table and where that routes to."""
+    """A data file: its source table, where that routes to, and the rules for its rows."""
 
     name: str
     size: int
@@ -62,6 +64,7 @@ class FileSpec:
     table: str
     target_schema: str
     target_table: str
+    rules: RowRules | None = None
 
     @property
     def target(self) -> str:
@@ -119,6 +122,16 @@ class FileLoader:
         self._tail = b""
         self._committed = -1
 
+    def _rewriter(self, conn: Connection[Any]) -> RowRewriter | None:
+        @functools.cache
+        def charset() -> str:
+            found = query(conn, "SELECT @@character_set_client")[0][0]
+            # After SET NAMES binary, all texts come as bytes.
+            return found.decode() if isinstance(found, bytes) else str(found)
+
+        rules = self._file.rules
+        return None if rules is None else RowRewriter(rules, self._file.name, charset)
+
     def run(self) -> None:
         """Raises DMError for what retrying does not heal, _Fenced when the run has ended."""
         while True:
@@ -174,16 +187,20 @@ class FileLoader:
     def _load_from(self, conn: Connection[Any], data: BinaryIO, offset: int, bulk: BulkRows) -> None:
         size, begun = 0, False
         position = offset
+        rewriter = self._rewriter(conn)
         for statement in read_statements(data, offset, self._file.name):
             if statement.kind == "session":
                 conn.query(bytes(statement.text))
                 bulk.session_changed()
+                rewriter = self._rewriter(conn)
             elif statement.kind == "rows":
                 if not begun:
                     self._begin(conn, offset)
                     begun = True
                 head, tail = self._rewritten(conn, statement)
                 size += len(statement.text)
+                if rewriter is not None:
+                    statement = rewriter.rewrite(statement)
                 if not bulk.write(head, statement, tail):
                     send(conn, head, statement.text[statement.head :], tail)
             position = statement.end

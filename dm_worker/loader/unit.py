@@ -8,7 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pymysql
@@ -28,6 +28,7 @@ from dm_worker.loader.progress import (
     stored_state,
     unfinished_files,
 )
+from dm_worker.loader.rules import LoadRules
 from dm_worker.loader.schema import create_schema, schema_statements, target_schemas
 from dm_worker.loader.tasks import ATTEMPTS, FileReport, FileSpec, LoadSpec, load_fenced_error, run_load_task
 from dm_worker.periodic import Periodic
@@ -41,6 +42,7 @@ from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.connection import classify, connect
+from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.names import quote
 from pkg.mysql.retry import retrying
 from pkg.pb import dmworker_pb2 as pb
@@ -84,7 +86,8 @@ class LoadUnit:
         self._engine = engine
         self._dir = dump_dir(cfg)
         self._router = TableRouter(cfg.routes, cfg.case_sensitive)
-        self._filter = BlockAllowListFilter(cfg.block_allow_list, cfg.case_sensitive)
+        self._filter = BlockAllowListFilter(cfg.block_allow_list, cfg.case_sensitive, cfg.meta_schema)
+        self._rules = LoadRules(cfg, self._router)
         self._session = {**SESSION, **dict(cfg.to.session)}
         self._stopping = threading.Event()
         self._progress = _Progress()
@@ -167,7 +170,7 @@ class LoadUnit:
         self._progress.metadata = metadata
         self._progress.rate = Rate()  # what was loaded before a pause says nothing of the speed now
         self._progress.total = sum(file.size for file in files)
-        left = self._prepare(listing, files, metadata, statements)
+        files, left = self._prepare(listing, files, metadata, statements)
         self._progress.finished = self._progress.total - sum(left.values())
         if self._stopping.is_set():
             return UnitOutcome(canceled=True)
@@ -207,17 +210,19 @@ class LoadUnit:
 
     def _prepare(
         self, listing: DumpListing, files: list[FileSpec], metadata: DumpMetadata, statements: list[tuple[str, str]]
-    ) -> Mapping[str, int]:
-        """Takes the load over and creates the structure; the bytes left of each unfinished file."""
+    ) -> tuple[list[FileSpec], Mapping[str, int]]:
+        """Takes the load over and creates the structure; the files with their rules, and the bytes left of them."""
         conn = connect(self._cfg.to, scope="downstream", session=self._session)
         try:
+            rules = self._rules.compile(self._dir, listing, functools.partial(fetch_table_info, conn))
+            files = [replace(file, rules=rules.get((file.schema, file.table))) for file in files]
             sizes = {file.name: file.size for file in files}
             self._epoch = begin_load(conn, self._cfg, listing.dump_id, sizes, metadata.location, metadata.exit_location)
             for schema in target_schemas(listing, self._route):
-                if not any(schema.lower() == self._route(file.schema, "")[0].lower() for file in listing.databases):
+                if not any(schema == self._route(file.schema, "")[0] for file in listing.databases):
                     conn.query(f"CREATE DATABASE IF NOT EXISTS {quote(schema)}")
             create_schema(conn, statements, self._stopping.is_set)
-            return unfinished_files(conn, self._cfg)
+            return files, unfinished_files(conn, self._cfg)
         except pymysql.Error as exc:
             raise classify(exc, scope="downstream", statement="preparing the load") from exc
         finally:

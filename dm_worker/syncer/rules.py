@@ -26,7 +26,7 @@ class Rules:
 
     def __init__(self, cfg: SubTaskConfig) -> None:
         self._cfg = cfg
-        self._allow_list = BlockAllowListFilter(cfg.block_allow_list, cfg.case_sensitive)
+        self._allow_list = BlockAllowListFilter(cfg.block_allow_list, cfg.case_sensitive, cfg.meta_schema)
         self._router = TableRouter(cfg.routes, cfg.case_sensitive)
         self._mapper = ColumnMapper(cfg.column_mappings, cfg.case_sensitive, "sync")
         self._events = BinlogEventFilter(cfg.filters, cfg.case_sensitive)
@@ -36,7 +36,7 @@ class Rules:
 
     def allows(self, schema: str, table: str = "") -> bool:
         """Whether the table, or the schema, takes part in the task."""
-        return schema != self._cfg.meta_schema and self._allow_list.allows(schema, table)
+        return self._allow_list.allows(schema, table)
 
     def takes_rows(self, schema: str, table: str) -> bool:
         """Whether any row change of the table is of interest."""

@@ -195,13 +195,6 @@ def _extract(section: Section, key: str, regexp_key: str, case_sensitive: bool) 
     return rule
 
 
-def refuse_extracts(section: Section) -> None:
-    """Raises 20045 for a route that extracts values, which load and sync don't fill in yet."""
-    for key, _ in _EXTRACTS:
-        if section.section(key) is not None:
-            raise section.error("ConfigGenTableRouter", key, f"{key} is not supported yet", f"Remove {key}.")
-
-
 def check_routes(rules: Sequence[RouteRule], case_sensitive: bool, section: Section, key: str) -> None:
     """Compiles the rules together; a failure is told at ``key`` of ``section`` (20045)."""
     try:

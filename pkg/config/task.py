@@ -323,7 +323,6 @@ class _Reader:
         binlog_filters = self._filters(section, maps["filters"])
         column_mappings = self._column_mappings(section, maps["column-mappings"])
         expression_filters = self._expression_filters(section, maps["expression-filter"])
-        self._refuse_later_rules(section)
         syncer, syncer_section = self._syncer(section, maps)
         unit_blocks.check_foreign_keys(syncer_section, syncer, target)
         name = section.text("validator-config-name")
@@ -360,8 +359,6 @@ class _Reader:
         blocks = [named.take(name, section, "route-rules") for name in _distinct(section, "route-rules")]
         rules = tuple(filters.read_route(block, self._case_sensitive) for block in blocks)
         filters.check_routes(rules, self._case_sensitive, section, "route-rules")
-        for block in blocks:
-            filters.refuse_extracts(block)
         return rules
 
     def _filters(self, section: Section, named: _Named) -> tuple[BinlogFilterRule, ...]:
@@ -380,12 +377,6 @@ class _Reader:
         )
         filters.check_column_mappings(rules, self._case_sensitive, section, key)
         return rules
-
-    def _refuse_later_rules(self, section: Section) -> None:
-        later = (("column-mapping-rules", "ConfigColumnMappingDeprecated", "column mapping is", "column-mappings"),)
-        for key, kind, what, block in later:
-            if section.texts(key):
-                raise section.error(kind, key, f"{what} not supported yet", f"Remove {block} and {key}.")
 
     def _expression_filters(self, section: Section, named: _Named) -> tuple[ExpressionFilter, ...]:
         key = "expression-filters"

@@ -1,84 +1,11 @@
-/* Statements of SQL files: where they end, the same as the regular expression of dm_worker.loader.sqlfile, and the
-   tuples of an INSERT as the values of a MariaDB bulk execution (bulk_rows). */
+/* Statements of SQL files: where they end, the same as the regular expression of dm_worker.loader.sqlfile, the tuples of
+   an INSERT as the values of a MariaDB bulk execution (bulk_rows), and with mapped values (map_rows, maprows.h). */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <string.h>
 
-#define BLOCK 32
-#define OPEN (-1)
-
-/* 1 for the bytes that may begin something other than plain text. */
-static unsigned char special[256];
-
-static inline int has_stop(const unsigned char *p, unsigned char quote)
-{
-    int found = 0; /* no early exit: this is to become vector instructions */
-    for (int i = 0; i < BLOCK; i++)
-        found |= (p[i] == quote) | (p[i] == '\\');
-    return found;
-}
-
-/* `i` is behind the opening quote; where the string's text goes on behind its end, OPEN when it is not there. */
-static Py_ssize_t skip_string(const unsigned char *p, Py_ssize_t i, Py_ssize_t size, unsigned char quote)
-{
-    while (i < size) {
-        if (size - i >= BLOCK && !has_stop(p + i, quote)) {
-            i += BLOCK;
-            continue;
-        }
-        if (p[i] == '\\')
-            i += 2;
-        else if (p[i] != quote)
-            i++;
-        else if (i + 1 < size && p[i + 1] == quote)
-            i += 2;
-        else
-            return i + 1;
-    }
-    return OPEN;
-}
-
-static Py_ssize_t skip_past(const unsigned char *p, Py_ssize_t i, Py_ssize_t size, unsigned char last)
-{
-    if (i >= size)
-        return OPEN;
-    const unsigned char *found = memchr(p + i, last, (size_t)(size - i));
-    return found == NULL ? OPEN : found - p + 1;
-}
-
-static Py_ssize_t skip_comment(const unsigned char *p, Py_ssize_t i, Py_ssize_t size)
-{
-    while ((i = skip_past(p, i, size, '*')) != OPEN)
-        if (i < size && p[i] == '/')
-            return i + 1;
-    return OPEN;
-}
-
-static int ends_dashes(unsigned char byte)
-{
-    return byte == 0 || byte == ' ' || (byte >= '\t' && byte <= '\r');
-}
-
-/* Behind what begins with the special byte at `i`; OPEN when its end is not there. */
-static Py_ssize_t skip(const unsigned char *p, Py_ssize_t i, Py_ssize_t size)
-{
-    unsigned char first = p[i];
-    if (first == '\'' || first == '"')
-        return skip_string(p, i + 1, size, first);
-    if (first == '`')
-        return skip_past(p, i + 1, size, '`');
-    if (first == '#')
-        return skip_past(p, i + 1, size, '\n');
-    if (i + 1 >= size)
-        return OPEN;
-    if (first == '/')
-        return p[i + 1] == '*' ? skip_comment(p, i + 2, size) : i + 1;
-    if (p[i + 1] != '-')
-        return i + 1;
-    if (i + 2 >= size)
-        return OPEN;
-    return ends_dashes(p[i + 2]) ? skip_past(p, i + 2, size, '\n') : i + 2;
-}
+#include "maprows.h"
+#include "sqltext.h"
 
 static PyObject *statement_end(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -130,13 +57,7 @@ typedef struct {
 
 static void skip_blanks(Values *v)
 {
-    while (v->at < v->end && (*v->at == ' ' || (*v->at >= '\t' && *v->at <= '\r')))
-        v->at++;
-}
-
-static int is_digit(unsigned char byte)
-{
-    return byte >= '0' && byte <= '9';
+    v->at += skip_blanks_at(v->at, 0, v->end - v->at);
 }
 
 /* Writes the indicator "a value" and its length. The form of the length is that of `most`, which is not less. */
@@ -347,6 +268,10 @@ static PyMethodDef methods[] = {
     {"bulk_rows", bulk_rows, METH_VARARGS,
      "bulk_rows(text, start, columns): the tuples from start on as (rows, the forms that each column has, values of a\n"
      "bulk execution), None for what is not plainly such tuples."},
+    {"map_rows", map_rows, METH_VARARGS,
+     "map_rows(text, start, bases, more, head): head and the tuples from start on, where a base in bases (one of these or\n"
+     "None for each column) is added to the whole numbers of that column, and more stands behind the last value. None for\n"
+     "what is not plainly such tuples."},
     {"statement_end", statement_end, METH_VARARGS,
      "statement_end(text, start): the index of the semicolon that ends the statement at start, -1 without one."},
     {NULL, NULL, 0, NULL},

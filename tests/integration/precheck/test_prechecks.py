@@ -348,3 +348,30 @@ def test_objects_that_hold_data_but_cannot_be_migrated_are_refused_until_left_ou
     rest = f"block-allow-list: {{b: {left_out}}}\n"
     task = _task(target.db_config, "s1", rest=rest, instance=", block-allow-list: b")
     assert _run(task, source).passed
+
+
+def test_merge_rules_are_checked_with_the_servers(mariadb_upstream: MariaDBServer, target: MariaDBServer) -> None:
+    mariadb_upstream.execute("CREATE DATABASE a", TABLE)
+    rules = (
+        "routes: {r: {schema-pattern: a, target-schema: b, target-table: m, table-pattern: t,"
+        " extract-source: {source-regexp: '(.*)', target-column: origin}}}\n"
+        "column-mappings: {c: {schema-pattern: a, target-column: id, expression: partition id,"
+        " arguments: ['1', '', '']}}\n"
+    )
+    task = _task(target.db_config, "s1", rest=rules, instance=", route-rules: [r], column-mapping-rules: [c]")
+    missing = _run(task, _source(mariadb_upstream))
+    assert "`origin`" in missing.text
+    assert "BIGINT" in missing.text
+    target.execute(
+        "CREATE DATABASE b", "CREATE TABLE b.m (id BIGINT PRIMARY KEY, v VARCHAR(20), origin CHAR(9) NOT NULL)"
+    )
+    assert _run(task, _source(mariadb_upstream)).passed
+    wrong = _run(
+        _task(
+            target.db_config, "s1", rest=rules.replace("'', ''", "'', 'x'"),
+            instance=", route-rules: [r], column-mapping-rules: [c]",
+        ),
+        _source(mariadb_upstream),
+    )  # fmt: skip
+    assert _failed(wrong) == {"merge rules check"}
+    assert "code=26004" in wrong.text

@@ -120,14 +120,12 @@ routes:
 """
 
 
-def test_a_route_with_extracts_loads_and_is_refused_until_the_units_fill_them_in() -> None:
+def test_a_route_with_extracts_loads() -> None:
     block = _blocks(ROUTE, "routes")["r"]
     rule = filters.read_route(block, case_sensitive=True)
     assert rule.extract_table == ExtractRule("t_(.*)", "c_table")
     assert rule.extract_schema is None
     assert rule.extract_source == ExtractRule("(.*)", "c_source")
-    with pytest.raises(DMError, match=r"t\.yaml:5:20: extract-table is not supported yet"):
-        filters.refuse_extracts(block)
 
 
 @pytest.mark.parametrize(

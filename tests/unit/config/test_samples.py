@@ -42,6 +42,6 @@ def test_full_sample_shows_the_defaults() -> None:
 def test_full_sample_explains_every_key_that_works() -> None:
     text = (CONFIGS / "task-full.yaml").read_text()
     later = {"is-sharding", "enable-heartbeat", "heartbeat-update-interval", "heartbeat-report-interval",
-             "online-ddl-scheme", "column-mappings", "black-white-list", "validators",
+             "online-ddl-scheme", "black-white-list", "validators",
              "ansi-quotes", "remove-meta", "experimental"}  # fmt: skip
     assert [key for key in TASK if key not in later and f"\n{key}:" not in text] == []

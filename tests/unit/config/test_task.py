@@ -7,8 +7,21 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dm_master.task_split import split_task
 from pkg.config import encrypt
-from pkg.config.model import BinlogFilterRule, BlockAllowList, ExpressionFilter, Meta, RouteRule, TableName
+from pkg.config.codec import decode_subtask, encode_subtask
+from pkg.config.model import (
+    BinlogFilterRule,
+    BlockAllowList,
+    ColumnMappingRule,
+    DBConfig,
+    ExpressionFilter,
+    ExtractRule,
+    Meta,
+    RouteRule,
+    SourceConfig,
+    TableName,
+)
 from pkg.config.task import load_task, task_to_yaml
 from pkg.errors import DMError
 
@@ -85,6 +98,24 @@ def test_rules_are_resolved_by_name() -> None:
     assert (instance.mydumper.threads, instance.mydumper.chunk_filesize) == (9, 32 << 20)
     assert instance.loader.pool_size == 3
     assert instance.syncer.worker_count == 7
+
+
+def test_column_mappings_and_extracts_of_an_old_file_reach_the_subtask() -> None:
+    """As DM 1.0's examples write them."""
+    text = _with(
+        "{source-id: s1, column-mapping-rules: [instance-1], route-rules: [shard], black-white-list: bw}",
+        "column-mappings:\n  instance-1:\n"
+        '    {schema-pattern: "s_*", table-pattern: "t_*", expression: "partition id", source-column: id,\n'
+        '     target-column: id, arguments: ["1", "s_", "t_"]}\n'
+        "routes:\n  shard:\n    {schema-pattern: s_*, table-pattern: t_*, target-schema: s, target-table: t,\n"
+        '     extract-schema: {schema-regexp: "s_(.*)", target-column: c}}\n'
+        "black-white-list: {bw: {do-dbs: [s_*]}}\n",
+    )
+    (subtask,) = split_task(load_task(text), {"s1": SourceConfig("s1", DBConfig("127.0.0.1", 3306))})
+    subtask = decode_subtask(encode_subtask(subtask, b""), b"")
+    assert subtask.column_mappings == (ColumnMappingRule("s_*", "id", "partition id", "t_*", "id", ("1", "s_", "t_")),)
+    assert subtask.routes == (RouteRule("s_*", "s", "t_*", "t", extract_schema=ExtractRule("s_(.*)", "c")),)
+    assert subtask.block_allow_list == BlockAllowList(do_dbs=("s_*",))
 
 
 @pytest.mark.parametrize(
@@ -177,12 +208,6 @@ def test_rules_of_the_whole_task(old: str, new: str, code: int, place: str) -> N
         ),
         ("{source-id: s1, column-mapping-rules: [r]}", "", 20025, "t.yaml:5:41"),
         (
-            "{source-id: s1, column-mapping-rules: [r]}",
-            MAPPING,
-            20064,
-            "t.yaml:5:41: column mapping is not supported yet",
-        ),
-        (
             "{source-id: s1, column-mapping-rules: [r, q]}",
             MAPPING + "  q: {schema-pattern: A, target-column: ID, expression: add prefix, arguments: [x]}\n",
             20046,
@@ -206,9 +231,9 @@ def test_rules_of_the_whole_task(old: str, new: str, code: int, place: str) -> N
         (
             "{source-id: s1, route-rules: [r]}",
             "routes: {r: {schema-pattern: a, target-schema: b,\n"
-            "  extract-table: {table-regexp: (x), target-column: c}}}\n",
+            "  extract-table: {table-regexp: x, target-column: c}}}\n",
             20045,
-            "extract-table is not supported yet",
+            "t.yaml:7:33",
         ),
         ("{source-id: s1, block-allow-list: l}", "block-allow-list: {l: {do-dbs: ['~(']}}\n", 20044, ""),
         ("{source-id: s1, block-allow-list: l}", "block-allow-list: {l: {do-tables: [{db-name: a}]}}\n", 20044, ""),

@@ -19,7 +19,7 @@ from tests.unit.native.shapes import KINDS
 from tests.unit.native.test_scan import Writer
 
 testcapi: Any = pytest.importorskip("_testcapi")
-rows, scan, dump = map(required, ("rows", "scan", "dump"))
+rows, scan, dump, sqlscan = map(required, ("rows", "scan", "dump", "sqlscan"))
 
 INT = next(kind for kind in KINDS if kind.type_name == "int")
 WEIGHTS = tuple(bytes([point & 0xFF]) for point in range(0x100))
@@ -85,6 +85,11 @@ def dumped() -> object:
     return out
 
 
+def mapped() -> object:
+    """What is added to each row is much longer than the row."""
+    return sqlscan.map_rows(b",".join([b"(1,'a')"] * 100), 0, (1 << 59, None), b"," + b"x" * 2000, b"(a,b) VALUES ")
+
+
 def log() -> bytes:
     writer = Writer()
     for number in range(200):
@@ -133,7 +138,7 @@ def fail_each(call: Callable[[], object]) -> int:
     return failures
 
 
-@pytest.mark.parametrize("call", [scattered, combined, dumped, scanned])
+@pytest.mark.parametrize("call", [scattered, combined, dumped, scanned, mapped])
 def test_every_allocation_may_fail(call: Callable[[], object]) -> None:
     global BLOCKS, LOG
     BLOCKS, LOG = BLOCKS or scattered(), LOG or log()

@@ -12,11 +12,15 @@ from dm_master.precheck.result import HEADER, PASSED, CheckResult, conclude, fai
 from dm_master.precheck.table_checks import (
     Shard,
     check_auto_increment,
+    check_merge_rules,
+    check_partition_ids,
     check_same_names,
     check_shards,
     check_table,
     compare_with_target,
 )
+from pkg.column_mapping import ColumnMapper, TableMapping
+from pkg.config.model import ColumnMappingRule
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 
 
@@ -194,3 +198,57 @@ def test_counts_bound_what_is_shown_but_not_the_verdict() -> None:
     result = conclude(many, err_count=2, warn_count=1)
     assert (result.text.count('"fail",'), result.text.count("short_error")) == (4, 3)
     assert not conclude(many, err_count=0, warn_count=0).passed
+
+
+def _mapping(schema: str, table: str, instance: str = "1") -> TableMapping:
+    rule = ColumnMappingRule("*", "id", "partition id", "", "", (instance, "", "t"))
+    mapping = ColumnMapper([rule], False).compile(schema, table, [ID, V])
+    assert mapping is not None
+    return mapping
+
+
+SMALL = Column("id", "int", "int(11)", nullable=False)
+ORIGIN = Column("origin", "varchar", "varchar(20)", nullable=False)
+
+
+@pytest.mark.parametrize(
+    ("there", "texts"),
+    [
+        (_info("t", ID, V, ORIGIN), []),
+        (_info("t", ID, V), ["lacks the column `origin`"]),
+        (_info("t", SMALL, V, ORIGIN), ["does not fit into the target's column, which is int(11)"]),
+        (None, ["would lack the column `origin`", "does not fit into int(11)"]),
+    ],
+)
+def test_the_target_has_what_the_merge_rules_need(there: TableInfo | None, texts: list[str]) -> None:
+    shard = Shard("s1", _info("t1", SMALL, V), ("origin",), _mapping("s", "t1"))
+    findings = check_merge_rules(shard, there)
+    assert [finding.severity for finding in findings] == ["fail"] * len(texts)
+    for finding, text in zip(findings, texts, strict=True):
+        assert text in finding.message
+        assert finding.instruction
+    assert {finding.severity for finding in check_merge_rules(shard, there, certain=False)} <= {"warn"}
+
+
+def test_columns_that_rules_fill_or_map_are_no_difference() -> None:
+    there = TableInfo("s", "t", (ID, V, ORIGIN), (Index("PRIMARY", (IndexPart("id"), IndexPart("origin")), True),))
+    shard = Shard("s1", _info("t1", SMALL, V), ("Origin",), _mapping("s", "t1"))
+    assert compare_with_target(shard, there) == []
+    assert len(compare_with_target(Shard("s1", shard.info), there)) == 3
+
+
+def test_mapped_auto_increment_keys_do_not_meet() -> None:
+    auto = Column("id", "bigint", "bigint(20)", nullable=False, auto_increment=True)
+    shards = [Shard("s1", _info(name, auto, V), (), _mapping("s", name)) for name in ("t1", "t2")]
+    assert check_auto_increment({T: shards}) == []
+    assert len(check_auto_increment({T: [Shard("s1", shard.info) for shard in shards]})) == 2
+
+
+def test_shards_with_equal_partition_ids_are_refused() -> None:
+    one = Shard("s1", _info("t1", ID, V), (), _mapping("s", "t1"))
+    assert check_partition_ids({T: [one, Shard("s2", _info("t1", ID, V), (), _mapping("s", "t1", "2"))]}) == []
+    (finding,) = check_partition_ids({T: [one, Shard("s2", _info("t01", ID, V), (), _mapping("s", "t01"))]})
+    assert finding.severity == "fail"
+    assert "code=26004" in finding.message
+    for part in ("s1 `s`.`t1`", "s2 `s`.`t01`"):
+        assert part in finding.message

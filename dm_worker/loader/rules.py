@@ -1,0 +1,91 @@
+"""The merge rules of a load, compiled for its tables and compared with the target before anything is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from dm_worker.dumper.files import DumpFile
+from dm_worker.loader.plan import DumpListing
+from dm_worker.loader.row_rules import RowRules
+from dm_worker.loader.schema import create_statement
+from pkg import errors
+from pkg.column_mapping import ColumnMapper
+from pkg.config.model import SubTaskConfig
+from pkg.merge_rules import extract_problems, mapping_problems
+from pkg.mysql.names import qualified
+from pkg.mysql.schema import TableInfo
+from pkg.schema_tracker import ServerDefaults, parse_create_table
+from pkg.table_router import TableRouter
+
+Table = tuple[str, str]
+#: Asks the target for a table's structure; None when there is no such table.
+Fetch = Callable[[str, str], TableInfo | None]
+
+
+class LoadRules:
+    """Column mapping and extracts of one source. Raises 20046 for a mapping rule that is not valid."""
+
+    def __init__(self, cfg: SubTaskConfig, router: TableRouter) -> None:
+        self._cfg = cfg
+        self._router = router
+        self._mapper = ColumnMapper(cfg.column_mappings, cfg.case_sensitive, "load")
+        # A task without such rules pays nothing: no structure is read, no table asked for.
+        self._any = bool(cfg.column_mappings) or any(
+            route.extract_table or route.extract_schema or route.extract_source for route in cfg.routes
+        )
+
+    def compile(self, folder: Path, listing: DumpListing, target: Fetch) -> Mapping[Table, RowRules]:
+        """The rules of each table of the dump that has some.
+
+        Raises 34011 for a mapping that does not suit its table or whose numbers the target's column can't hold, 34010
+        for an extracted column that the upstream has or the target lacks, 20045 for a name without the text to extract,
+        34013 for a table without any known structure.
+        """
+        if not self._any:
+            return {}
+        files = {(file.schema, file.table): file for file in listing.tables}
+        tables = sorted({*files, *((file.schema, file.table) for file in listing.data)})
+        found = {table: self._table(folder, table, files.get(table), target) for table in tables}
+        return {table: rules for table, rules in found.items() if rules is not None}
+
+    def _table(self, folder: Path, table: Table, file: DumpFile | None, fetch: Fetch) -> RowRules | None:
+        extracted = self._router.extracted(*table, self._cfg.source_id)
+        if not extracted and not self._mapper.rules_for(*table):
+            return None
+        target = fetch(*self._router.route(*table))
+        names = {column.lower() for column, _ in extracted}
+        info = self._structure(folder, table, file, target, names)
+        mapping = self._mapper.compile(*table, info.columns)
+        kinds = {
+            "LoadUnitGenTableRouter": extract_problems(info, target, (column for column, _ in extracted)),
+            "LoadUnitGenColumnMapping": mapping_problems(info, target, mapping) if mapping is not None else [],
+        }
+        for kind, problems in kinds.items():
+            for problem in problems:
+                what = f"{qualified(*table)} of source {self._cfg.source_id}: {problem.what}"
+                raise errors.new(kind, what, workaround=problem.workaround, scope="downstream")
+        return RowRules(
+            columns=tuple(column.name for column in info.columns),
+            visible=tuple(column.name for column in info.columns if not column.invisible),
+            stored=tuple(column.name for column in info.columns if not column.invisible and not column.generated),
+            mapping=mapping,
+            extracted=extracted,
+        )
+
+    def _structure(
+        self, folder: Path, table: Table, file: DumpFile | None, target: TableInfo | None, extracted: set[str]
+    ) -> TableInfo:
+        """The upstream's structure, from the dump; without its file that of the target, extracted columns left out."""
+        if file is not None:
+            server = ServerDefaults(flavor="mariadb" if self._cfg.flavor == "mariadb" else "mysql")
+            return parse_create_table(create_statement(folder, file), file.schema, server).renamed(*table)
+        if target is None:
+            raise errors.new(
+                "LoadUnitNoTableFile",
+                f"the dump has no structure of {qualified(*table)}, which the task's rules need, and the target table"
+                " does not exist",
+                workaround="Create the target table, or dump again with the tables' structures.",
+            )
+        columns = tuple(column for column in target.columns if column.name.lower() not in extracted)
+        return TableInfo(*table, columns, charset=target.charset, collation=target.collation)
