@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +11,9 @@ from dataclasses import dataclass
 from dm_master.precheck.context import Server, Table, Upstream
 from dm_master.precheck.result import Finding, fail, from_error, warn
 from pkg import errors
+from pkg.column_mapping import TableMapping
+from pkg.config.rule_names import RuleName
+from pkg.errors import DMError
 from pkg.mysql.introspect import NOT_MIGRATED
 from pkg.mysql.schema import Column, TableInfo
 
@@ -25,31 +29,57 @@ _INT_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint)\(\d+\)")
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One upstream table that goes into a target table, perhaps with others."""
+    """One upstream table that goes into a target table, perhaps with others.
+
+    ``filled`` are the target's columns that its route fills, with their values; ``mapping`` is what column mapping does
+    to its rows, ``via`` the route that takes it to its target.
+    """
 
     source_id: str
     info: TableInfo
+    filled: tuple[tuple[str, str], ...] = ()
+    mapping: TableMapping | None = None
+    via: RuleName | None = None
 
     def __str__(self) -> str:
-        return f"{self.source_id} `{self.info.schema}`.`{self.info.name}`"
+        routed = f" (by {self.via.label}, {self.via.place})" if self.via is not None else ""
+        return f"{self.source_id} `{self.info.schema}`.`{self.info.name}`{routed}"
+
+    @property
+    def filled_columns(self) -> frozenset[str]:
+        """Lower-case names of what the route fills."""
+        return frozenset(column.lower() for column, _ in self.filled)
+
+
+def shard_of(upstream: Upstream, info: TableInfo) -> Shard:
+    """The table with what rules say of it. What they can't say of it is told by the check of the rules."""
+    rules, table = upstream.rules, (info.schema, info.name)
+    filled: tuple[tuple[str, str], ...] = ()
+    mapping = None
+    with contextlib.suppress(DMError):
+        filled = rules.router.extracted(*table, upstream.subtask.source_id)
+    with contextlib.suppress(DMError):
+        mapping = rules.mapper.compile(*table, info.columns)
+    route = rules.router.rule_for(*table)
+    return Shard(upstream.subtask.source_id, info, filled, mapping, None if route is None else rules.name_of(route))
 
 
 def check_table_schema(upstream: Upstream, target: Server | None) -> list[Finding]:
     """Each table by itself and, where the target has it already, beside its target."""
     subtask = upstream.subtask
     findings = [_not_migrated(subtask.source_id, *other) for other in upstream.others if other[2] in NOT_MIGRATED]
-    # A stream that begins in the past may bring the very DDL that the target lacks: then nothing is certain.
-    starts_now = subtask.meta is None and subtask.task_mode in ("full", "all", "dump", "incremental")
-    certain = starts_now and target is not None and not target.has_progress(subtask)
+    certain = target is not None and upstream.starts_now(target)
     present = {} if target is None else target.table_infos(upstream.routed[table] for table in upstream.structures)
     for table, info in upstream.structures.items():
-        shard = Shard(upstream.subtask.source_id, info)
+        shard = shard_of(upstream, info)
         findings += check_table(shard)
         if target is not None:
             name = upstream.routed[table]
             there = present.get(name)
             if there is not None:
                 findings += compare_with_target(shard, there, certain=certain)
+            elif shard.filled:
+                findings.append(_to_be_made(shard, name))
             elif subtask.task_mode == "incremental":
                 findings.append(_target_missing(shard, name))
     return findings
@@ -67,6 +97,16 @@ def _target_missing(shard: Shard, name: Table) -> Finding:
     return warn(
         f"target table `{name[0]}`.`{name[1]}` does not exist, and task-mode incremental does not create it",
         "Create it in the target, or use task-mode all.",
+        subject=str(shard),
+    )
+
+
+def _to_be_made(shard: Shard, name: Table) -> Finding:
+    """As in DM: the table would be made from the upstream's statement, which does not know the filled columns."""
+    longest = ", ".join(f"`{column}` VARCHAR({max(64, len(value))}) NOT NULL" for column, value in shard.filled)
+    return fail(
+        f"the route fills columns of `{name[0]}`.`{name[1]}`, which does not exist in the target",
+        f"Create it there with the upstream's columns and {longest}.",
         subject=str(shard),
     )
 
@@ -99,7 +139,8 @@ def compare_with_target(shard: Shard, there: TableInfo, *, certain: bool = True)
     problem = fail if certain else warn
     other = f"target `{there.schema}`.`{there.name}`"
     stored = [column for column in shard.info.columns if not column.generated]
-    missing = [column.name for column in stored if there.column(column.name) is None]
+    names = [*(column.name for column in stored), *(column for column, _ in shard.filled)]
+    missing = [name for name in names if there.column(name) is None]
     if missing:
         findings.append(
             problem(
@@ -109,7 +150,12 @@ def compare_with_target(shard: Shard, there: TableInfo, *, certain: bool = True)
                 other=other,
             )
         )
-    extra = [c.name for c in there.columns if shard.info.column(c.name) is None and _needs_value(c)]
+    given = shard.filled_columns
+    extra = [
+        c.name
+        for c in there.columns
+        if shard.info.column(c.name) is None and c.name.lower() not in given and _needs_value(c)
+    ]
     if extra:
         findings.append(
             problem(
@@ -139,7 +185,7 @@ def _compare_details(shard: Shard, there: TableInfo, other: str) -> list[Finding
                 other=other,
             )
         )
-    if _key(shard.info) not in _unique_keys(there):
+    if _key(shard.info) not in {key - shard.filled_columns for key in _unique_keys(there)}:
         findings.append(
             warn(
                 "the target table has no unique key like the upstream's" if _key(shard.info) else "only one has a key",
@@ -179,7 +225,7 @@ def by_target(upstreams: Sequence[Upstream]) -> dict[Table, list[Shard]]:
     groups: dict[Table, list[Shard]] = defaultdict(list)
     for upstream in upstreams:
         for table, info in upstream.structures.items():
-            groups[upstream.routed[table]].append(Shard(upstream.subtask.source_id, info))
+            groups[upstream.routed[table]].append(shard_of(upstream, info))
     return dict(groups)
 
 
@@ -214,25 +260,6 @@ def _compare_shards(target: Table, first: Shard, shard: Shard) -> list[Finding]:
 
 def _kind(column: Column) -> str:
     return next((kind for kind, names in _KINDS.items() if column.type_name in names), column.type_name)
-
-
-def check_auto_increment(groups: Mapping[Table, Sequence[Shard]]) -> list[Finding]:
-    """Merging tables that number their own rows will soon number two alike. Pure."""
-    findings = []
-    for target, shards in groups.items():
-        for shard in shards if len(shards) > 1 else ():
-            key = shard.info.primary_key
-            columns = [shard.info.column(name) for name in key.columns] if key and len(key.columns) == 1 else []
-            if any(column is not None and column.auto_increment for column in columns):
-                findings.append(
-                    warn(
-                        f"the auto-increment primary key may repeat in the tables that merge into"
-                        f" `{target[0]}`.`{target[1]}`",
-                        "Make sure that the shards' numbers never meet, for example by auto_increment_offset.",
-                        subject=str(shard),
-                    )
-                )
-    return findings
 
 
 def check_same_names(targets: Iterable[Table]) -> list[Finding]:

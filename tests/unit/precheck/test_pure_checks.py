@@ -11,7 +11,6 @@ from dm_master.precheck.privilege_checks import consistency_of
 from dm_master.precheck.result import HEADER, PASSED, CheckResult, conclude, fail, warn
 from dm_master.precheck.table_checks import (
     Shard,
-    check_auto_increment,
     check_same_names,
     check_shards,
     check_table,
@@ -107,12 +106,6 @@ def test_shards_that_differ_are_named(other: TableInfo, severity: str, text: str
     assert finding.severity == severity
     assert text in finding.message
     assert (finding.subject, finding.other) == ("s1 `s`.`t2`", "s1 `s`.`t1`")
-
-
-def test_auto_increment_matters_only_where_tables_merge() -> None:
-    auto = _info("t1", Column("id", "bigint", "bigint(20)", nullable=False, auto_increment=True))
-    assert check_auto_increment(_shards(auto)) == []
-    assert [f.severity for f in check_auto_increment(_shards(auto, _info("t2", ID)))] == ["warn"]
 
 
 def test_targets_that_differ_in_case_alone_are_refused() -> None:
