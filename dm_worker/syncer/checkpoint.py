@@ -334,7 +334,7 @@ class MetaStore:
             data = json.loads(text)
             # DM's own structures have another form; the table's other sources serve then.
             if isinstance(data, dict) and data.get("format") == _FORMAT:
-                found.append(TableInfo.from_json(json.dumps(data["table"])))
+                found.append(TableInfo.from_data(data["table"]))
         return found
 
     def _write_table(self, info: TableInfo, location: Location) -> _Statement:

@@ -26,7 +26,8 @@ TIMEOUT = 24 * 3600.0
 _ABORT_TIMEOUT = 5.0
 _AUTO_INCREMENT = re.compile(r"\sAUTO_INCREMENT=\d+")
 _MISSING = frozenset({1049, 1146, 1051, 1008})
-#: The bits of sql_mode in QUERY events that every kind of target knows.
+#: The bits of sql_mode in QUERY events that change a statement's meaning. A target that lacks one (MySQL 8 has neither
+#: ORACLE nor MAXDB) refuses the statement.
 _SQL_MODES = {
     0: "REAL_AS_FLOAT",
     1: "PIPES_AS_CONCAT",
@@ -34,6 +35,8 @@ _SQL_MODES = {
     3: "IGNORE_SPACE",
     5: "ONLY_FULL_GROUP_BY",
     6: "NO_UNSIGNED_SUBTRACTION",
+    9: "ORACLE",
+    12: "MAXDB",
     19: "NO_AUTO_VALUE_ON_ZERO",
     20: "NO_BACKSLASH_ESCAPES",
     21: "STRICT_TRANS_TABLES",

@@ -90,13 +90,13 @@ def _add(cursor: Cursor, schema: str) -> list[Action] | Spec:
     if not cursor.at_any("COLUMN"):
         element = table_element(cursor, schema)
         if element is not None:
-            return [AddIndex(element) if isinstance(element, IndexDef) else NoStructure("add period")]
+            return [AddIndex(element) if isinstance(element, IndexDef) else element]
     cursor.accept("COLUMN")
     if_not_exists = cursor.if_not_exists()
     if cursor.at_op("("):
         return _add_list(cursor, schema, if_not_exists)
     column = column_definition(cursor, schema)
-    return _added(column, _position(cursor), if_not_exists)
+    return _added(cursor, column, _position(cursor), if_not_exists)
 
 
 def _add_list(cursor: Cursor, schema: str, if_not_exists: bool) -> Spec:
@@ -109,18 +109,21 @@ def _add_list(cursor: Cursor, schema: str, if_not_exists: bool) -> Spec:
         start = cursor.token.start
         element = table_element(cursor, schema)
         if element is None:
-            actions.extend(_added(column_definition(cursor, schema), None, if_not_exists))
-        elif isinstance(element, IndexDef):
-            actions.append(AddIndex(element))
+            actions.extend(_added(cursor, column_definition(cursor, schema), None, if_not_exists))
+        else:
+            actions.append(AddIndex(element) if isinstance(element, IndexDef) else element)
         elements.append((column_head if element is None else "ADD", start, cursor.last_end))
         if cursor.accept_op(")"):
             return Spec(start, cursor.last_end, tuple(actions), tuple(elements))
         cursor.expect_op(",")
 
 
-def _added(column: ColumnDef, position: Position | None, if_not_exists: bool) -> list[Action]:
+def _added(cursor: Cursor, column: ColumnDef, position: Position | None, if_not_exists: bool) -> list[Action]:
     # MariaDB adds the keys even of a column that IF NOT EXISTS leaves out.
-    return [AddColumn(column, position, if_not_exists), *(AddIndex(index) for index in inline_indexes(column))]
+    return [
+        AddColumn(column, position, if_not_exists),
+        *(AddIndex(index) for index in inline_indexes(column, cursor.dialect)),
+    ]
 
 
 def _position(cursor: Cursor) -> Position | None:
@@ -137,7 +140,7 @@ def _change(cursor: Cursor, schema: str, *, renames: bool) -> list[Action]:
     old_name = cursor.name()
     column = column_after_name(cursor, cursor.name() if renames else old_name, schema)
     action = ChangeColumn(old_name, column, _position(cursor), if_exists)
-    return [action, *(AddIndex(index) for index in inline_indexes(column))]
+    return [action, *(AddIndex(index) for index in inline_indexes(column, cursor.dialect))]
 
 
 def _drop(cursor: Cursor) -> Action | None:
@@ -263,8 +266,7 @@ def _no_structure(cursor: Cursor) -> Action | None:
         return NoStructure("keys")
     if cursor.accept_any("ALGORITHM", "LOCK"):
         cursor.accept_op("=")
-        cursor.name()
-        return NoStructure("algorithm and lock", modifier=True)
+        return NoStructure("copy" if cursor.name().upper() == "COPY" else "algorithm and lock", modifier=True)
     if cursor.accept("WITH", "VALIDATION") or cursor.accept("WITHOUT", "VALIDATION"):
         return NoStructure("validation", modifier=True)
     if cursor.accept("ORDER", "BY"):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pkg.ddl.cursor import Cursor
 from pkg.ddl.statement import ColumnDef, Ref, TypeSpec
-from pkg.ddl.tokens import word_set
+from pkg.ddl.tokens import Dialect, word_set
 
 _SIMPLE_TYPES = word_set(
     """BIT BOOL BOOLEAN TINYINT SMALLINT MEDIUMINT MIDDLEINT INT INTEGER BIGINT INT1 INT2 INT3 INT4 INT8 SERIAL
@@ -38,6 +38,10 @@ _PHRASES: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 
 
+#: The target has no sequences: rows bring their values.
+_SEQUENCE_WORDS = frozenset({"NEXT", "PREVIOUS", "NEXTVAL", "LASTVAL"})
+#: What MariaDB makes of types without arguments under sql_mode ORACLE.
+_ORACLE_TYPES = {"BLOB": "LONGBLOB", "DATE": "DATETIME", "NUMBER": "DOUBLE"}
 _REFERENTIAL_ACTIONS = (("CASCADE",), ("RESTRICT",), ("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION"))
 
 
@@ -60,9 +64,18 @@ def data_type(cursor: Cursor) -> TypeSpec:
     spec = TypeSpec(name, _arguments(cursor))
     while (changed := _modifier(cursor, spec)) is not None:
         spec = changed
+    return replace(spec, name=_name_in_mode(spec, cursor.dialect))
+
+
+def _name_in_mode(spec: TypeSpec, dialect: Dialect) -> str:
+    """The type's name as if the session had no sql_mode that gives it another meaning."""
     if spec.name == "REAL":
-        return replace(spec, name="FLOAT" if cursor.dialect.real_as_float else "DOUBLE")
-    return spec
+        return "FLOAT" if dialect.real_as_float else "DOUBLE"
+    if spec.name == "TIMESTAMP" and dialect.maxdb:
+        return "DATETIME"
+    if dialect.oracle and dialect.flavor == "mariadb":
+        return spec.name if spec.args else _ORACLE_TYPES.get(spec.name, spec.name)
+    return spec.name
 
 
 def _type_name(cursor: Cursor) -> str:
@@ -93,9 +106,25 @@ def _argument(cursor: Cursor) -> str:
     if token.kind not in ("number", "bits", "word"):
         raise cursor.error("expected the type's length, precision or members")
     cursor.advance()
-    if token.kind == "bits" and token.text[1] in "x'" and token.text[0] not in "bB":
-        return bytes.fromhex(token.text[2:].strip("'")).decode("utf-8", "surrogateescape")
-    return token.text
+    return escaped(_bytes_of(token.text)) if token.kind == "bits" else token.text
+
+
+def escaped(data: bytes) -> str:
+    """Bytes in the column's charset, which is not known here, as low surrogates: no text has these."""
+    return "".join(chr(0xDC00 + byte) for byte in data)
+
+
+def unescaped(text: str) -> bytes | None:
+    """The bytes that :func:`escaped` hid; None for a text."""
+    return bytes(ord(char) - 0xDC00 for char in text) if "\udc00" <= text[:1] <= "\udcff" else None
+
+
+def _bytes_of(literal: str) -> bytes:
+    """The value of ``x'…'``, ``0x…``, ``b'…'`` or ``0b…``."""
+    digits = literal[2:].strip("'")
+    if "x" in literal[:2].lower():
+        return bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}")
+    return int(digits or "0", 2).to_bytes((len(digits) + 7) // 8, "big")
 
 
 def accept_charset(cursor: Cursor) -> str:
@@ -224,12 +253,20 @@ def _storage(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
 def default_value(cursor: Cursor) -> str:
     """Reads the value of DEFAULT or ON UPDATE: a literal, a call, or an expression in parentheses; its text."""
     start = cursor.token.start
+    _default_tokens(cursor)
+    if any(token.word in _SEQUENCE_WORDS for token in cursor.read_since(start)):
+        raise cursor.error("a default value from a sequence is not supported")
+    return cursor.sql[start : cursor.last_end]
+
+
+def _default_tokens(cursor: Cursor) -> None:
     if cursor.at_op("("):
         cursor.parenthesised()
-        return cursor.sql[start : cursor.last_end]
+        return
     _ = cursor.accept_op("-") or cursor.accept_op("+")
     if cursor.accept("NEXT", "VALUE", "FOR"):
-        raise cursor.error("a default value from a sequence is not supported")
+        cursor.name()
+        return
     token = cursor.advance()
     if token.kind == "word":
         if cursor.at_op("("):
@@ -240,7 +277,6 @@ def default_value(cursor: Cursor) -> str:
         raise cursor.error("expected a default value")
     while token.kind == "string" and cursor.token.kind == "string":
         cursor.advance()
-    return cursor.sql[start : cursor.last_end]
 
 
 def references(cursor: Cursor, schema: str) -> Ref:

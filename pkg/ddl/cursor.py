@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import takewhile
 from typing import Literal
 
 from pkg.ddl.failure import parse_error
@@ -34,6 +36,10 @@ class Cursor:
     def last_end(self) -> int:
         """Where the last token read ends."""
         return self._tokens[self._at - 1].end if self._at else 0
+
+    def read_since(self, offset: int) -> Iterator[Token]:
+        """The tokens read whose text begins at ``offset`` or behind it, the last first."""
+        return takewhile(lambda token: token.start >= offset, reversed(self._tokens[: self._at]))
 
     def at_words(self, *words: str) -> bool:
         """Whether the next tokens are these words."""

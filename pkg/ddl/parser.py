@@ -8,7 +8,7 @@ from pkg import errors
 from pkg.ddl.alter import specifications
 from pkg.ddl.cursor import Cursor
 from pkg.ddl.failure import dml_found, shorten
-from pkg.ddl.skipped import StatementClass, classify_at
+from pkg.ddl.skipped import StatementClass, classify_at, skip_settings
 from pkg.ddl.statement import AddIndex, DropIndex, IndexDef, Options, Ref, Spec, Statement
 from pkg.ddl.table import charset_option, index_options, key_parts, table_body
 from pkg.ddl.tokens import Dialect
@@ -16,7 +16,9 @@ from pkg.ddl.tokens import Dialect
 
 def classify(sql: str, *, sql_mode: str = "", flavor: str = "") -> StatementClass:
     """*transaction* (BEGIN, COMMIT), *skip*, *dml* or *ddl*; raises 36067 for text with an open quote or comment."""
-    return classify_at(Cursor(sql, Dialect.of(sql_mode, flavor), ""))
+    cursor = Cursor(sql, Dialect.of(sql_mode, flavor), "")
+    skip_settings(cursor)
+    return classify_at(cursor)
 
 
 def parse(
@@ -42,6 +44,7 @@ def parse(
 def parse_dialect(sql: str, dialect: Dialect, default_schema: str) -> Statement:
     """As :func:`parse`, the session's circumstances as one value."""
     cursor = Cursor(sql, dialect, default_schema)
+    cuts = skip_settings(cursor)
     statement_class = classify_at(cursor)
     if statement_class == "dml":
         raise dml_found(sql)
@@ -49,7 +52,13 @@ def parse_dialect(sql: str, dialect: Dialect, default_schema: str) -> Statement:
         return Statement(sql, "skip", default_schema=default_schema, dialect=dialect)
     statement = _statement(cursor)
     cursor.finish()
-    return replace(statement, refs=tuple(cursor.refs), default_schema=default_schema, dialect=dialect)
+    return replace(
+        statement,
+        refs=tuple(cursor.refs),
+        cuts=(*cuts, *statement.cuts),
+        default_schema=default_schema,
+        dialect=dialect,
+    )
 
 
 def _statement(cursor: Cursor) -> Statement:
@@ -145,8 +154,8 @@ def _create_index(cursor: Cursor, or_replace: bool) -> Statement:
         cursor.name()
     cursor.expect("ON")
     cursor.table()
-    cursor.wait_option()
     parts = key_parts(cursor)
+    cursor.wait_option()
     _index_modifiers(cursor)
     kinds = {"UNIQUE": "unique", "FULLTEXT": "fulltext", "SPATIAL": "spatial"}
     kind = kinds.get(word, "index")

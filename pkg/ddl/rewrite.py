@@ -6,7 +6,23 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from pkg.ddl.parser import parse_dialect
-from pkg.ddl.statement import Kind, Statement
+from pkg.ddl.statement import (
+    Action,
+    AddColumn,
+    AddIndex,
+    AlterColumn,
+    ChangeColumn,
+    DropColumn,
+    DropConstraint,
+    DropForeignKey,
+    DropIndex,
+    Kind,
+    NoStructure,
+    RenameColumn,
+    RenameIndex,
+    Statement,
+)
+from pkg.ddl.tokens import tokenize
 from pkg.mysql.names import qualified, quote
 
 Route = Callable[[str, str], tuple[str, str]]
@@ -15,7 +31,7 @@ Route = Callable[[str, str], tuple[str, str]]
 _GUARDED_DROP_INDEX = ("mariadb", "tidb")
 
 _ALTER_ERRORS = frozenset({1054, 1060, 1061, 1068, 1091, 1176, 1507, 1517})
-#: MySQL's error numbers that say that a single-step statement had its effect before, by kind of statement.
+#: MySQL's error numbers that can say that a single-step statement had its effect before, by kind of statement.
 IGNORABLE_ERRORS: Mapping[Kind, frozenset[int]] = MappingProxyType(
     {
         "create database": frozenset({1007}),
@@ -28,16 +44,51 @@ IGNORABLE_ERRORS: Mapping[Kind, frozenset[int]] = MappingProxyType(
     }
 )
 
+_PART_ERRORS: Mapping[type, frozenset[int]] = MappingProxyType(
+    {
+        AddColumn: frozenset({1060}),
+        RenameColumn: frozenset({1054}),
+        AlterColumn: frozenset({1054}),
+        DropColumn: frozenset({1091}),
+        DropIndex: frozenset({1091, 1176}),
+        RenameIndex: frozenset({1176}),
+        DropForeignKey: frozenset({1091}),
+        DropConstraint: frozenset({1091}),
+    }
+)
+_INDEX_ERRORS: Mapping[str, frozenset[int]] = MappingProxyType(
+    {"primary": frozenset({1068}), "check": frozenset[int]()}
+)
+_PARTITION_ERRORS: Mapping[str, frozenset[int]] = MappingProxyType(
+    {"add table partition": frozenset({1517}), "drop table partition": frozenset({1507})}
+)
+
 
 def ignorable_errors(statement: Statement) -> frozenset[int]:
     """The error numbers after which ``statement`` counts as executed.
 
     None for an ALTER TABLE of several parts: that one part had its effect before says nothing of the others. Execute
-    the steps of :func:`split_alter` then.
+    the steps of :func:`split_alter` then. DM ignores each number after every ALTER TABLE; here it counts only where it
+    says so of this part: an unknown column after ADD COLUMN … AFTER it means that nothing was added.
     """
-    if statement.kind == "alter table" and len(_steps(statement)) > 1:
+    if statement.kind != "alter table":
+        return IGNORABLE_ERRORS.get(statement.kind, frozenset())
+    if len(_steps(statement)) > 1:
         return frozenset()
-    return IGNORABLE_ERRORS.get(statement.kind, frozenset())
+    actions = (a for a in statement.actions if not (isinstance(a, NoStructure) and a.modifier))
+    return next((_had_effect(action) for action in actions), frozenset())
+
+
+def _had_effect(action: Action) -> frozenset[int]:
+    if isinstance(action, ChangeColumn):
+        # The unknown column may be another one: that before its place, or one of its expression.
+        others = action.column.generated or (action.position is not None and action.position.after)
+        return frozenset() if others else frozenset({1054})
+    if isinstance(action, AddIndex):
+        return _INDEX_ERRORS.get(action.index.kind, frozenset({1061}))
+    if isinstance(action, NoStructure):
+        return _PARTITION_ERRORS.get(action.what, frozenset())
+    return next((numbers for kind, numbers in _PART_ERRORS.items() if isinstance(action, kind)), frozenset())
 
 
 def split(statement: Statement) -> list[Statement]:
@@ -47,14 +98,14 @@ def split(statement: Statement) -> list[Statement]:
     """
     if len(statement.items) < 2:
         return [statement]
-    sql = statement.sql
+    sql = _without_comments(statement)
     head, tail = sql[: statement.items[0][0]], sql[statement.items[-1][1] :]
     return [_again(statement, f"{head}{sql[start:end]}{tail}") for start, end in statement.items]
 
 
 def split_alter(statement: Statement) -> list[Statement]:
     """An ALTER TABLE as one statement for each of its parts, each with the original's ALGORITHM and LOCK."""
-    sql = statement.sql
+    sql = _without_comments(statement)
     steps = _steps(statement)
     if len(steps) < 2:
         return [statement]
@@ -65,7 +116,7 @@ def split_alter(statement: Statement) -> list[Statement]:
 
 def _steps(statement: Statement) -> list[str]:
     """The text of every part that could be an ALTER TABLE of its own."""
-    sql = statement.sql
+    sql = _without_comments(statement)
     steps: list[str] = []
     for spec in statement.specs:
         if spec.elements:
@@ -73,6 +124,17 @@ def _steps(statement: Statement) -> list[str]:
         elif not spec.modifier:
             steps.append(sql[spec.start : spec.end])
     return steps
+
+
+def _without_comments(statement: Statement) -> str:
+    """The text with blanks for executable comments' signs, which may stand around several parts; places stay."""
+    sql = statement.sql
+    if "/*!" not in sql and "/*M!" not in sql:
+        return sql
+    out = [" "] * len(sql)
+    for token in tokenize(sql, statement.dialect):
+        out[token.start : token.end] = token.text
+    return "".join(out)
 
 
 def _again(statement: Statement, sql: str) -> Statement:

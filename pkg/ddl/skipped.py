@@ -40,6 +40,21 @@ def classify_at(cursor: Cursor) -> StatementClass:
     return "ddl"
 
 
+def skip_settings(cursor: Cursor) -> tuple[tuple[int, int], ...]:
+    """Reads MariaDB's ``SET STATEMENT variable = value, … FOR``: settings of the upstream's session; their span."""
+    start = cursor.token.start
+    if not cursor.accept("SET", "STATEMENT"):
+        return ()
+    while not cursor.accept("FOR"):
+        if cursor.at_end:
+            raise cursor.error("expected FOR")
+        if cursor.at_op("("):
+            cursor.parenthesised()
+        else:
+            cursor.advance()
+    return ((start, cursor.last_end),)
+
+
 def _skipped_set(cursor: Cursor) -> bool:
     return any(cursor.at_words("SET", *words) for words in (("PASSWORD",), ("ROLE",), ("DEFAULT", "ROLE")))
 

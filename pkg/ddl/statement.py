@@ -193,6 +193,14 @@ class SetOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class AddPeriod:
+    """PERIOD FOR a name (``start``, ``end``): the two columns can't be NULL from then on."""
+
+    start: str
+    end: str
+
+
+@dataclass(frozen=True, slots=True)
 class RenameTable:
     target: Ref
 
@@ -215,6 +223,7 @@ Action = (
     | DropColumn
     | AlterColumn
     | AddIndex
+    | AddPeriod
     | DropIndex
     | RenameIndex
     | DropForeignKey
@@ -256,6 +265,7 @@ class TableBody:
     options: Options = Options()
     like: Ref | None = None
     options_at: int = -1
+    periods: tuple[AddPeriod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +274,7 @@ class Statement:
 
     ``refs`` are in the order of the text (RENAME TABLE: subject, target, subject, target …). ``guard`` is the offset
     where IF EXISTS or IF NOT EXISTS is missing, -1 when it is there or not possible. ``items`` are the spans that can
-    stand alone (the tables of DROP TABLE, the pairs of RENAME TABLE), ``cuts`` those that only the binlog may hold.
+    stand alone (the tables of DROP TABLE, the pairs of RENAME TABLE), ``cuts`` those that are not for the target.
     """
 
     sql: str

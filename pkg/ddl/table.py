@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from pkg.ddl.columns import accept_charset, column_definition, references
 from pkg.ddl.cursor import Cursor
 from pkg.ddl.failure import unsupported
-from pkg.ddl.statement import ColumnDef, IndexDef, KeyPart, Options, TableBody
-from pkg.ddl.tokens import word_set
+from pkg.ddl.statement import AddPeriod, ColumnDef, IndexDef, KeyPart, Options, TableBody
+from pkg.ddl.tokens import Dialect, word_set
 
 # Options that may stand without "=" before their value; any other is read only with it (engines define their own).
 _VALUE_OPTIONS = word_set(
@@ -19,14 +19,6 @@ _VALUE_OPTIONS = word_set(
     AUTOEXTEND_SIZE ENGINE_ATTRIBUTE SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE STORAGE TABLESPACE
     PAGE_COMPRESSED PAGE_COMPRESSION_LEVEL SEQUENCE DATA_DIRECTORY INDEX_DIRECTORY"""
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Period:
-    """PERIOD FOR …: no column and no key."""
-
-
-Element = ColumnDef | IndexDef | Period
 
 
 def table_body(cursor: Cursor, schema: str) -> TableBody:
@@ -42,14 +34,14 @@ def table_body(cursor: Cursor, schema: str) -> TableBody:
         return body
     if cursor.at_any("SELECT", "WITH", "VALUES") or cursor.at_op("("):
         raise unsupported(cursor.sql, _AS_SELECT)
-    columns, indexes = _elements(cursor, schema)
+    columns, indexes, periods = _elements(cursor, schema)
     options_at = cursor.last_end
     options = table_options(cursor)
     if cursor.at_words("PARTITION", "BY"):
         partitioning(cursor)
     if cursor.at_any("SELECT", "AS", "IGNORE", "REPLACE", "WITH", "VALUES") or cursor.at_op("("):
         raise unsupported(cursor.sql, _AS_SELECT)
-    return TableBody(columns, indexes, options, options_at=options_at)
+    return TableBody(columns, indexes, options, options_at=options_at, periods=periods)
 
 
 _AS_SELECT = (
@@ -58,39 +50,44 @@ _AS_SELECT = (
 )
 
 
-def _elements(cursor: Cursor, schema: str) -> tuple[tuple[ColumnDef, ...], tuple[IndexDef, ...]]:
+def _elements(cursor: Cursor, schema: str) -> tuple[tuple[ColumnDef, ...], tuple[IndexDef, ...], tuple[AddPeriod, ...]]:
     """``element, element … )``. A column's own PRIMARY KEY or UNIQUE becomes an index at its place."""
     columns: list[ColumnDef] = []
     indexes: list[IndexDef] = []
+    periods: list[AddPeriod] = []
     while True:
         element = table_element(cursor, schema) or column_definition(cursor, schema)
         if isinstance(element, ColumnDef):
             columns.append(element)
-            indexes.extend(inline_indexes(element))
+            indexes.extend(inline_indexes(element, cursor.dialect))
         elif isinstance(element, IndexDef):
             indexes.append(element)
+        else:
+            periods.append(element)
         if cursor.accept_op(")"):
-            return tuple(columns), tuple(indexes)
+            return tuple(columns), tuple(indexes), tuple(periods)
         cursor.expect_op(",")
 
 
-def inline_indexes(column: ColumnDef) -> list[IndexDef]:
-    """The indexes that a column's attributes ask for."""
+def inline_indexes(column: ColumnDef, dialect: Dialect) -> list[IndexDef]:
+    """The indexes that a column's attributes ask for. To MariaDB, UNIQUE says nothing beside PRIMARY KEY."""
     indexes: list[IndexDef] = []
     parts = (KeyPart(column.name),)
     if column.primary:
         indexes.append(IndexDef("primary", "PRIMARY", parts))
-    if column.unique or column.type.name == "SERIAL":
+    unique = column.unique or column.type.name == "SERIAL"
+    if unique and not (column.primary and dialect.flavor == "mariadb"):
         indexes.append(IndexDef("unique", "", parts))
     if column.reference is not None:
         indexes.append(IndexDef("foreign", "", parts, reference=column.reference))
     return indexes
 
 
-def table_element(cursor: Cursor, schema: str) -> IndexDef | Period | None:
+def table_element(cursor: Cursor, schema: str) -> IndexDef | AddPeriod | None:
     """A key, constraint or period; None when a column definition comes next."""
     symbol = ""
     if cursor.accept("CONSTRAINT"):
+        cursor.if_not_exists()
         if not cursor.at_any("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
             symbol = cursor.name()
         if not cursor.at_any("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
@@ -129,12 +126,16 @@ def _special_key(cursor: Cursor) -> Literal["", "fulltext", "spatial", "index"]:
     return ""
 
 
-def _period(cursor: Cursor) -> Period:
+def _period(cursor: Cursor) -> AddPeriod:
     if cursor.at_any("SYSTEM_TIME"):
         raise cursor.error("system-versioned tables are not supported")
     cursor.name()
-    cursor.parenthesised()
-    return Period()
+    cursor.expect_op("(")
+    start = cursor.name()
+    cursor.expect_op(",")
+    end = cursor.name()
+    cursor.expect_op(")")
+    return AddPeriod(start, end)
 
 
 def _key(cursor: Cursor, kind: Literal["primary", "unique", "index", "fulltext", "spatial"], name: str) -> IndexDef:

@@ -27,7 +27,7 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What changes the reading of a text: two SQL modes, and the family of the server that ran it.
+    """What changes the reading of a text: some SQL modes, and the family of the server that ran it.
 
     ``flavor`` is mysql, mariadb or '' (unknown: every executable comment counts as executed). ``version`` is the
     server's as in such comments (101106 for 10.11.6), 0 when not known.
@@ -36,6 +36,8 @@ class Dialect:
     ansi_quotes: bool = False
     no_backslash_escapes: bool = False
     real_as_float: bool = False
+    oracle: bool = False
+    maxdb: bool = False
     flavor: str = ""
     version: int = 0
 
@@ -48,6 +50,8 @@ class Dialect:
             ansi_quotes=ansi or "ANSI_QUOTES" in modes,
             no_backslash_escapes="NO_BACKSLASH_ESCAPES" in modes,
             real_as_float="ANSI" in modes or "REAL_AS_FLOAT" in modes,
+            oracle="ORACLE" in modes,
+            maxdb="MAXDB" in modes,
             flavor=flavor,
             version=version[0] * 10000 + version[1] * 100 + version[2] if version else 0,
         )

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ class TableInfo:
     _by_name: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
-        self._by_name.update({column.name.lower(): i for i, column in enumerate(self.columns)})
+        object.__setattr__(self, "_by_name", _positions(self.columns))
 
     def index_of(self, column: str) -> int:
         """The column's position, names compared without case; -1 when there is none."""
@@ -121,27 +124,57 @@ class TableInfo:
         return replace(self, schema=schema, name=name)
 
     def to_json(self) -> str:
-        data = asdict(self)
-        data.pop("_by_name", None)
+        data = {name: getattr(self, name) for name in _TABLE_FIELDS}
+        data["columns"] = [{name: getattr(column, name) for name in _COLUMN_FIELDS} for column in self.columns]
+        data["indexes"] = [
+            {
+                "name": index.name,
+                "parts": [{"column": part.column, "length": part.length} for part in index.parts],
+                "unique": index.unique,
+            }
+            for index in self.indexes
+        ]
         return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> TableInfo:
         """Raises ``ValueError``, ``KeyError`` or ``TypeError`` for text that :meth:`to_json` did not write."""
-        data: dict[str, Any] = json.loads(text)
+        return cls.from_data(json.loads(text))
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> TableInfo:
+        """From what :meth:`to_json` wrote, parsed. Equal parts of many tables are one object: shards are alike."""
         return cls(
             schema=data["schema"],
             name=data["name"],
-            columns=tuple(Column(**column) for column in data["columns"]),
-            indexes=tuple(
-                Index(index["name"], tuple(IndexPart(**part) for part in index["parts"]), index["unique"])
-                for index in data["indexes"]
+            columns=_shared_tuple(tuple(_shared_column(**column) for column in data["columns"])),
+            indexes=_shared_tuple(
+                tuple(
+                    Index(index["name"], tuple(IndexPart(**part) for part in index["parts"]), index["unique"])
+                    for index in data["indexes"]
+                )
             ),
             charset=data["charset"],
             collation=data["collation"],
             foreign_keys=tuple((schema, name) for schema, name in data["foreign_keys"]),
             engine=data["engine"],
         )
+
+
+_COLUMN_FIELDS = tuple(each.name for each in fields(Column))
+_TABLE_FIELDS = tuple(each.name for each in fields(TableInfo) if each.init)
+#: Bounded, as what is remembered stays in memory: some MB of columns, some tens of MB of wide tables.
+_shared_column = lru_cache(1 << 14)(Column)
+
+
+@lru_cache(1 << 12)
+def _shared_tuple(value: _T) -> _T:
+    return value
+
+
+@lru_cache(1 << 12)
+def _positions(columns: tuple[Column, ...]) -> dict[str, int]:
+    return {column.name.lower(): i for i, column in enumerate(columns)}
 
 
 def parse_elements(column_type: str) -> tuple[str, ...]:

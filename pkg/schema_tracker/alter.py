@@ -9,6 +9,7 @@ from pkg.ddl.statement import (
     Action,
     AddColumn,
     AddIndex,
+    AddPeriod,
     AlterColumn,
     ChangeColumn,
     ConvertCharset,
@@ -41,6 +42,8 @@ def altered(table: TableInfo, actions: Sequence[Action], schema_charset: Charset
     columns = _redefaulted(columns, names, actions)
     if converted is not None:
         columns = [convert_column(column, converted, server) for column in columns]
+        if tuple(columns) == table.columns and _passed_over(actions, server):
+            return table
     indexes = _indexes(table, actions, columns, names)
     engines = [action.options.engine for action in actions if isinstance(action, SetOptions)]
     added = tuple(action.index for action in actions if isinstance(action, AddIndex))
@@ -49,12 +52,23 @@ def altered(table: TableInfo, actions: Sequence[Action], schema_charset: Charset
     return TableInfo(
         schema=table.schema,
         name=table.name,
-        columns=without_nulls(columns, indexes),
+        columns=without_nulls(columns, indexes, (a for a in actions if isinstance(a, AddPeriod))),
         indexes=in_order(indexes),
         charset=charset.name,
         collation=charset.collation,
         foreign_keys=tuple(foreign_keys),
         engine=next((engine for engine in reversed(engines) if engine), table.engine),
+    )
+
+
+def _passed_over(actions: Iterable[Action], server: ServerDefaults) -> bool:
+    """Whether the server leaves a CONVERT TO that changes no column alone, with the table's default charset."""
+    if server.mariadb or server.version >= (5, 7, 0):
+        return False
+    return all(
+        isinstance(action, ConvertCharset)
+        or (isinstance(action, NoStructure) and action.modifier and action.what != "copy")
+        for action in actions
     )
 
 
@@ -167,12 +181,12 @@ def _columns(
             column = resolve_column(change.column, charset, server)
             if change.position is not None:
                 placed.append(_Placed(column, change.position))
-                names[key] = column.name
-                continue
         names[key] = column.name
         result.append(column)
     placed = _in_statement_order(placed, actions, charset, server)
     for item in placed:
+        # A column that moves is at its old place until its turn comes: others may be put behind it before.
+        result = [column for column in result if column is not item.column]
         _place(result, item)
     _unambiguous(result)
     return result, names

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from pkg.ddl.statement import IndexDef
+from pkg.ddl.statement import AddPeriod, IndexDef
 from pkg.mysql.schema import Column, Index, IndexPart
 from pkg.schema_tracker.types import character_length
 
@@ -74,8 +74,11 @@ def in_order(indexes: Sequence[Index]) -> tuple[Index, ...]:
     return tuple(sorted(indexes, key=lambda index: index.name.upper()))
 
 
-def without_nulls(columns: Sequence[Column], indexes: Sequence[Index]) -> tuple[Column, ...]:
-    """The columns, those of the primary key NOT NULL."""
+def without_nulls(
+    columns: Sequence[Column], indexes: Sequence[Index], periods: Iterable[AddPeriod] = ()
+) -> tuple[Column, ...]:
+    """The columns, those of the primary key and of periods NOT NULL."""
     primary = find_index(indexes, "PRIMARY")
     members = {name.lower() for name in primary.columns} if primary else set()
+    members |= {name.lower() for period in periods for name in (period.start, period.end)}
     return tuple(replace(c, nullable=False) if c.name.lower() in members else c for c in columns)

@@ -53,7 +53,7 @@ def table_of(statement: Statement, body: TableBody, inherited: Charset, server: 
     return TableInfo(
         schema=ref.schema,
         name=ref.table,
-        columns=without_nulls(columns, indexes),
+        columns=without_nulls(columns, indexes, body.periods),
         indexes=in_order(indexes),
         charset=charset.name,
         collation=charset.collation,

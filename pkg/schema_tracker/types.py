@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from pkg.binlog.charsets import decode_text
+from pkg.ddl.columns import unescaped
 from pkg.ddl.statement import ColumnDef, TypeSpec
 from pkg.mysql.schema import Column
 from pkg.schema_tracker.server import Charset, ServerDefaults
@@ -78,6 +80,13 @@ def resolve_column(definition: ColumnDef, inherited: Charset, server: ServerDefa
 
 
 def resolve_type(spec: TypeSpec, inherited: Charset, server: ServerDefaults) -> ResolvedType:
+    resolved = _uncompressed(spec, inherited, server)
+    if not spec.compressed:
+        return resolved
+    return replace(resolved, column_type=f"{resolved.column_type} /*M!100301 COMPRESSED*/")
+
+
+def _uncompressed(spec: TypeSpec, inherited: Charset, server: ServerDefaults) -> ResolvedType:
     name = _SYNONYMS.get(spec.name, spec.name)
     if name in _INTEGERS:
         return _integer(name, spec, server)
@@ -96,11 +105,12 @@ def resolve_type(spec: TypeSpec, inherited: Charset, server: ServerDefaults) -> 
     if name == "JSON" and server.mariadb:
         return ResolvedType("longtext", "longtext", False, "utf8mb4", "utf8mb4_bin")
     if name in ("BINARY", "VARBINARY"):
-        return _plain(name, [str(_length(spec, 1))])
+        # As with VARCHAR: without strict mode it becomes a type that holds as much.
+        return _blob("blob", _length(spec)) if _length(spec) > _VARCHAR_BYTES else _plain(name, [str(_length(spec, 1))])
     if name.lower() in _BLOBS:
         return _blob(name.lower(), _length(spec))
     if name.lower() in _CHARACTER or name in ("NCHAR", "NVARCHAR"):
-        return _with_compression(_character(name, spec, inherited, server), spec)
+        return _character(name, spec, inherited, server)
     return _plain(name, list(spec.args))
 
 
@@ -190,7 +200,8 @@ def _character(name: str, spec: TypeSpec, inherited: Charset, server: ServerDefa
         charset = server.binary_collation(charset)
     base = name.lower()
     if base in ("enum", "set"):
-        trimmed = spec.args if charset.name == "binary" else [member.rstrip(" ") for member in spec.args]
+        texts = [_member(member, charset.name) for member in spec.args]
+        trimmed = texts if charset.name == "binary" else [member.rstrip(" ") for member in texts]
         members = ",".join(f"'{member.translate(_ENUM_ESCAPES)}'" for member in trimmed)
         return _in_charset(ResolvedType(base, f"{base}({members})"), charset)
     if base == "text" and spec.args:
@@ -203,15 +214,15 @@ def _character(name: str, spec: TypeSpec, inherited: Charset, server: ServerDefa
     return _in_charset(_plain(base, [str(_length(spec, 1))]), charset)
 
 
+def _member(member: str, charset: str) -> str:
+    """A member's text, also of one given as a hex or bit literal."""
+    data = unescaped(member)
+    return member if data is None else decode_text(data, charset)
+
+
 def _in_charset(type_: ResolvedType, charset: Charset) -> ResolvedType:
     """The charset ``binary`` makes binary types of character types, except ENUM and SET."""
     if charset.name == "binary" and type_.type_name in _AS_BINARY:
         base = _AS_BINARY[type_.type_name]
         return ResolvedType(base, type_.column_type.replace(type_.type_name, base, 1))
     return replace(type_, charset=charset.name, collation=charset.collation)
-
-
-def _with_compression(type_: ResolvedType, spec: TypeSpec) -> ResolvedType:
-    if not spec.compressed:
-        return type_
-    return replace(type_, column_type=f"{type_.column_type} /*M!100301 COMPRESSED*/")

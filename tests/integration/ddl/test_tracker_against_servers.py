@@ -1,4 +1,4 @@
-"""The tracker's structures against those of real servers, after every statement."""
+"""Random ALTER TABLE statements, and names without a schema: the tracker against real servers."""
 
 from __future__ import annotations
 
@@ -10,29 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pymysql.connections import Connection
 
-from pkg.ddl import parse, rewrite, split
+from pkg.ddl import parse
 from pkg.mysql.introspect import fetch_table_info, list_tables
-from pkg.mysql.schema import TableInfo
-from pkg.schema_tracker import SchemaTracker, fetch_server_defaults, parse_create_table
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.integration.ddl.statements import COMMON, MARIADB
+from pkg.schema_tracker import SchemaTracker, fetch_server_defaults
+from tests.harness.mysql import SQLServer
+from tests.integration.ddl.structures import comparable
 
 SCHEMA = "ddl_oracle"
-
-
-def comparable(table: TableInfo) -> dict[str, Any]:
-    """What must be equal; DEFAULT texts and engine are shown differently by each server."""
-    return {
-        "columns": [
-            (c.name, c.type_name, c.column_type, c.nullable, c.unsigned, c.charset, c.collation, c.generated)
-            for c in table.columns
-        ],
-        "flags": [(c.auto_increment, c.invisible) for c in table.columns],
-        "unique": [(k.name, k.parts) for k in table.indexes if k.unique],
-        "indexes": [(k.name, k.columns) for k in table.indexes],
-        "charset": (table.charset, table.collation),
-        "foreign keys": table.foreign_keys,
-    }
 
 
 class Twin:
@@ -69,41 +53,6 @@ class Twin:
             assert set(want.pop("indexes")) <= set(have.pop("indexes")), after
             assert have == want, after
 
-    def check_show_create(self) -> None:
-        """What SHOW CREATE TABLE prints is parsed to the same structure."""
-        for name in list_tables(self.conn, SCHEMA):
-            with self.conn.cursor() as cursor:
-                cursor.execute(f"SHOW CREATE TABLE `{name.replace('`', '``')}`")
-                text = cursor.fetchall()[0][1]
-            expected = fetch_table_info(self.conn, SCHEMA, name)
-            assert expected is not None
-            assert comparable(parse_create_table(text, SCHEMA, self.tracker.server)) == comparable(expected), text
-
-
-def follow(server: SQLServer, script: list[str]) -> None:
-    twin = Twin(server)
-    for sql in script:
-        twin.run_raw(sql)
-        twin.apply(sql)
-        twin.check(sql)
-        if sql.startswith("ALTER TABLE") or sql == script[-1]:
-            twin.check_show_create()
-
-
-@pytest.mark.parametrize("number", range(len(COMMON)))
-def test_mariadb_common(mariadb_upstream: MariaDBServer, number: int) -> None:
-    follow(mariadb_upstream, COMMON[number])
-
-
-@pytest.mark.parametrize("number", range(len(MARIADB)))
-def test_mariadb_only(mariadb_upstream: MariaDBServer, number: int) -> None:
-    follow(mariadb_upstream, MARIADB[number])
-
-
-@pytest.mark.parametrize("number", range(len(COMMON)))
-def test_mysql_common(mysql_upstream: MySQLServer, number: int) -> None:
-    follow(mysql_upstream, COMMON[number])
-
 
 @pytest.mark.parametrize("sql", ["ALTER TABLE other_db.t RENAME u", "RENAME TABLE other_db.t TO u"])
 @pytest.mark.parametrize("family", ["mariadb_upstream", "mysql_upstream"])
@@ -139,38 +88,6 @@ def test_parent_without_schema_is_in_the_tables_schema(request: pytest.FixtureRe
     assert expected is not None
     assert actual is not None
     assert actual.foreign_keys == expected.foreign_keys == (("other_db", "parent"),)
-
-
-ROUTED = "ddl_routed"
-
-
-def route(schema: str, table: str) -> tuple[str, str]:
-    return (ROUTED if schema == SCHEMA else schema), (f"{table}_r" if table else "")
-
-
-@pytest.mark.parametrize("number", range(len(COMMON) + len(MARIADB)))
-def test_rewritten_statements_make_the_same_tables_elsewhere(mariadb_upstream: MariaDBServer, number: int) -> None:
-    """Executed from a session without any schema, so that a name left unqualified or unrouted fails."""
-    twin = Twin(mariadb_upstream)
-    target = mariadb_upstream.connect()
-    with target.cursor() as cursor:
-        cursor.execute(f"DROP DATABASE IF EXISTS {ROUTED}")
-        cursor.execute(f"CREATE DATABASE {ROUTED}")
-        cursor.execute("SET foreign_key_checks = 0")
-        for sql in [*COMMON, *MARIADB][number]:
-            twin.run_raw(sql)
-            statement = parse(sql, default_schema=SCHEMA, flavor="mariadb", version=twin.tracker.server.version)
-            for part in split(statement):
-                cursor.execute(rewrite(part, route, target_flavor="mariadb"))
-            names = list_tables(twin.conn, SCHEMA)
-            assert list_tables(target, ROUTED) == sorted(f"{name}_r" for name in names), sql
-            for name in names:
-                source, copy = fetch_table_info(twin.conn, SCHEMA, name), fetch_table_info(target, ROUTED, f"{name}_r")
-                assert source is not None
-                assert copy is not None
-                want, have = comparable(source), comparable(copy)
-                want["foreign keys"] = tuple(route(*parent) for parent in want["foreign keys"])
-                assert have == want, sql
 
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
