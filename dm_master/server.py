@@ -15,6 +15,7 @@ from dm_master.http_api import add_routes
 from dm_master.master_metrics import MasterMetrics
 from dm_master.precheck import check_source, run_prechecks
 from dm_master.remove_meta import remove_meta
+from dm_master.rules.gather import show_rules
 from dm_master.scheduler import Scheduler
 from dm_master.service import Dispatcher, handlers, no_leader, refusal, register
 from dm_master.service_base import Cluster
@@ -162,7 +163,7 @@ class MasterServer:
             ttl=config.election_ttl,
         )
         self._cluster = Cluster(config, scheduler, election, etcd, workers)
-        steps = TaskSteps(split_task, run_prechecks, complete, remove_meta)
+        steps = TaskSteps(split_task, run_prechecks, show_rules, complete, remove_meta)
         table = handlers(self._cluster, steps, check_source)
         self._dispatcher = Dispatcher(self._cluster, table, self._leading)
         election.start()

@@ -66,6 +66,7 @@ def handlers(cluster: Cluster, steps: TaskSteps, check_source: CheckSource) -> d
         "StartTask": task.start_task,
         "OperateTask": task.operate_task,
         "CheckTask": task.check_task,
+        "ShowRules": task.show_rules,
         "QueryStatus": status.query_status,
         "OperateSource": source.operate_source,
         "TransferSource": source.transfer_source,

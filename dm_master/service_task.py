@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dm_master.expectation import is_gone, reaches, wait_for_all
+from dm_master.rules.gather import TaskRules
+from dm_master.rules.source_rules import Explanation
+from dm_master.rules.usage import RuleSummary
 from dm_master.service_base import Cluster, failure, unbound
 from pkg import errors
 from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig
@@ -16,12 +19,14 @@ from pkg.pb import dmworker_pb2 as worker_pb
 
 
 class Precheck(Protocol):
-    """What a precheck found; ``text`` is DM's report."""
+    """What a precheck found; ``text`` is DM's report, ``rules`` is None when not all tables could be seen."""
 
     @property
     def passed(self) -> bool: ...
     @property
     def text(self) -> str: ...
+    @property
+    def rules(self) -> RuleSummary | None: ...
 
 
 class RunPrechecks(Protocol):
@@ -42,6 +47,7 @@ class TaskSteps:
 
     split: Callable[[TaskConfig, Mapping[str, SourceConfig], Sequence[str]], Sequence[SubTaskConfig]]
     precheck: RunPrechecks
+    show_rules: Callable[[TaskConfig, Mapping[str, SourceConfig], Sequence[str]], TaskRules]
     complete: Callable[[TaskConfig, SubTaskConfig], SubTaskConfig]
     remove_meta: Callable[[TaskConfig], None]
 
@@ -66,7 +72,16 @@ class TaskService:
         # Splitting finds unknown sources and contradictions that need no connection.
         self._steps.split(task, sources, ())
         found = self._steps.precheck(task, sources, err_count=request.errCnt, warn_count=request.warnCnt, only=())
-        return pb.CheckTaskResponse(result=found.passed, msg=found.text)
+        rules = None if found.rules is None else _summary(found.rules)
+        return pb.CheckTaskResponse(result=found.passed, msg=found.text, rules=rules)
+
+    def show_rules(self, request: pb.ShowRulesRequest) -> pb.ShowRulesResponse:
+        """What the task's rules do with each upstream table."""
+        found = self._steps.show_rules(
+            load_task(request.task), self._cluster.scheduler.sources(), tuple(request.sources)
+        )
+        tables = [_table_rules(explained) for explained in found.explanations]
+        return pb.ShowRulesResponse(result=True, summary=_summary(found.summary), tables=tables)
 
     def start_task(self, request: pb.StartTaskRequest) -> pb.StartTaskResponse:
         """Refuses before anything is changed, or stores the subtasks and waits until their workers have begun."""
@@ -152,6 +167,32 @@ class TaskService:
         with self._cluster.scheduler.task_latch(task.name, "start-task with --remove-meta"):
             self._steps.remove_meta(task)
             self._cluster.scheduler.start_task(task.name, text, subtasks)
+
+
+def _summary(rules: RuleSummary) -> pb.RulesSummary:
+    return pb.RulesSummary(
+        tables=rules.tables, targets=rules.targets, leftOut=rules.left_out, unused=list(rules.unused)
+    )
+
+
+def _table_rules(explained: Explanation) -> pb.TableRules:
+    target_schema, target_table = explained.target or ("", "")
+    rules = [
+        pb.AppliedRule(
+            block=one.rule.block, name=one.rule.name, place=one.rule.place, pattern=one.pattern, effect=one.effect
+        )
+        for one in explained.applied
+    ]
+    return pb.TableRules(
+        source=explained.source_id,
+        schema=explained.schema,
+        table=explained.table,
+        targetSchema=target_schema,
+        targetTable=target_table,
+        leftOut=explained.reason,
+        problem=explained.problem,
+        rules=rules,
+    )
 
 
 #: How many errors and how many warnings of the precheck start-task shows.

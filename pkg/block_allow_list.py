@@ -2,42 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pkg import errors
 from pkg.config.model import BlockAllowList
 from pkg.mysql.names import SYSTEM_SCHEMAS
-from pkg.selector import CACHE_SIZE, REGEX_MARK, DuplicatePatternError, NamePattern, Selector
+from pkg.regex_selector import RegexSelector
+from pkg.selector import CACHE_SIZE, REGEX_MARK, DuplicatePatternError, Selector
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a name takes part, and what decided: the ``key`` of the list and the position of its entry.
+
+    ``item`` is -1 when no entry matched. ``key`` is empty when nothing decided, *system* for a system schema,
+    *meta-schema* for one of that name.
+    """
+
+    allowed: bool
+    key: str = ""
+    item: int = -1
 
 
 class _NameSet:
     """Patterns over schema names, or over (schema, table) pairs."""
 
-    def __init__(self, entries: Iterable[tuple[str, str]], case_sensitive: bool) -> None:
-        self._case_sensitive = case_sensitive
-        self._wildcards: Selector[bool] = Selector(case_sensitive)
-        self._regexes: list[tuple[NamePattern, NamePattern | None]] = []
-        self.empty = True
-        for schema, table in entries:
-            self._add(schema, table)
+    def __init__(self, entries: Sequence[tuple[str, str]], case_sensitive: bool) -> None:
+        self._wildcards: Selector[int] = Selector(case_sensitive)
+        self._regexes: RegexSelector[int] = RegexSelector(case_sensitive)
+        self.empty = not entries
+        for item, (schema, table) in enumerate(entries):
+            self._add(schema, table, item)
 
-    def _add(self, schema: str, table: str) -> None:
-        self.empty = False
+    def _add(self, schema: str, table: str, item: int) -> None:
         if REGEX_MARK in (schema[:1], table[:1]):
-            table_pattern = NamePattern(table, self._case_sensitive) if table else None
-            self._regexes.append((NamePattern(schema, self._case_sensitive), table_pattern))
+            self._regexes.insert(schema, table, item)
             return
-        try:
-            self._wildcards.insert(schema, table, True)
-        except DuplicatePatternError:
-            return  # The list is a set: naming a table twice says nothing new.
+        # The list is a set: naming a table twice says nothing new.
+        with contextlib.suppress(DuplicatePatternError):
+            self._wildcards.insert(schema, table, item)
 
-    def __contains__(self, name: tuple[str, str]) -> bool:
-        schema, table = name
-        if self._wildcards.match(schema, table).all:
-            return True
-        return any(s.matches(schema) and (t is None or t.matches(table)) for s, t in self._regexes)
+    def matching(self, schema: str, table: str) -> list[int]:
+        """The positions of the entries that match."""
+        schema_level, table_level = self._regexes.match(schema, table)
+        return sorted([*self._wildcards.match(schema, table).all, *schema_level, *table_level])
 
 
 class BlockAllowListFilter:
@@ -50,35 +61,55 @@ class BlockAllowListFilter:
     def __init__(self, bal: BlockAllowList | None, case_sensitive: bool, meta_schema: str = "") -> None:
         rules = bal or BlockAllowList()
         self._meta_schema = meta_schema
-        self._do_dbs = _build("do-dbs", [(name, "") for name in rules.do_dbs], case_sensitive)
-        self._ignore_dbs = _build("ignore-dbs", [(name, "") for name in rules.ignore_dbs], case_sensitive)
-        self._do_tables = _build("do-tables", [(t.db_name, t.tbl_name) for t in rules.do_tables], case_sensitive)
-        self._ignore_tables = _build(
-            "ignore-tables", [(t.db_name, t.tbl_name) for t in rules.ignore_tables], case_sensitive
-        )
-        self._cache: dict[tuple[str, str], bool] = {}
+        tables = {"do-tables": rules.do_tables, "ignore-tables": rules.ignore_tables}
+        self._lists = {
+            "do-dbs": _build("do-dbs", [(name, "") for name in rules.do_dbs], case_sensitive),
+            "ignore-dbs": _build("ignore-dbs", [(name, "") for name in rules.ignore_dbs], case_sensitive),
+            **{
+                key: _build(key, [(entry.db_name, entry.tbl_name) for entry in entries], case_sensitive)
+                for key, entries in tables.items()
+            },
+        }
+        self._cache: dict[tuple[str, str], Verdict] = {}
 
     def allows(self, schema: str, table: str = "") -> bool:
         """Whether the table (or, without one, the schema) takes part in the task."""
+        return self.verdict(schema, table).allowed
+
+    def verdict(self, schema: str, table: str = "") -> Verdict:
+        """As :meth:`allows`, with what decided."""
         key = (schema, table)
-        allowed = self._cache.get(key)
-        if allowed is None:
+        verdict = self._cache.get(key)
+        if verdict is None:
             if len(self._cache) >= CACHE_SIZE:
                 self._cache.clear()
-            allowed = self._cache[key] = self._decide(schema, table)
-        return allowed
+            verdict = self._cache[key] = self._decide(schema, table)
+        return verdict
 
-    def _decide(self, schema: str, table: str) -> bool:
-        if schema.lower() in SYSTEM_SCHEMAS or schema == self._meta_schema:
-            return False
-        if not self._do_dbs.empty:
-            if (schema, "") not in self._do_dbs:
-                return False
-        elif (schema, "") in self._ignore_dbs:
-            return False
-        if not table or (schema, table) in self._do_tables:
-            return True
-        return (schema, table) not in self._ignore_tables and self._do_tables.empty
+    def entries(self, key: str, schema: str, table: str = "") -> list[int]:
+        """The positions of all entries of the list ``key`` (do-dbs, …) that match, whether they decide or not."""
+        return self._lists[key].matching(schema, table)
+
+    def _decide(self, schema: str, table: str) -> Verdict:
+        if schema.lower() in SYSTEM_SCHEMAS:
+            return Verdict(False, "system")
+        if schema == self._meta_schema:
+            return Verdict(False, "meta-schema")
+        verdict = self._decide_schema(schema)
+        if not table or not verdict.allowed:
+            return verdict
+        for key, allowed in (("do-tables", True), ("ignore-tables", False)):
+            found = self._lists[key].matching(schema, table)
+            if found:
+                return Verdict(allowed, key, found[0])
+        return verdict if self._lists["do-tables"].empty else Verdict(False, "do-tables")
+
+    def _decide_schema(self, schema: str) -> Verdict:
+        key = "ignore-dbs" if self._lists["do-dbs"].empty else "do-dbs"
+        found = self._lists[key].matching(schema, "")
+        if key == "do-dbs":
+            return Verdict(True, key, found[0]) if found else Verdict(False, key)
+        return Verdict(False, key, found[0]) if found else Verdict(True)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": {}}

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from pkg import errors
 from pkg.config.model import ExtractRule, RouteRule
 from pkg.name_regex import compile_name_regex
-from pkg.selector import CACHE_SIZE, REGEX_MARK, Matches, NamePattern, Selector
-
-
-@dataclass(frozen=True, slots=True)
-class _RegexRule:
-    """A rule with a regular expression in its schema or its table pattern, or in both."""
-
-    order: int
-    schema: NamePattern
-    table: NamePattern | None
-    rule: RouteRule
+from pkg.regex_selector import RegexSelector
+from pkg.selector import CACHE_SIZE, REGEX_MARK, Matches, Selector
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +54,7 @@ class TableRouter:
     def __init__(self, routes: Sequence[RouteRule], case_sensitive: bool) -> None:
         self._case_sensitive = case_sensitive
         self._selector: Selector[tuple[int, RouteRule]] = Selector(case_sensitive)
-        # By what their schema's name begins with, so that a schema is not tried against thousands of expressions.
-        self._regexes: dict[str, list[_RegexRule]] = {}
-        self._by_schema: dict[str, list[_RegexRule]] = {}
+        self._regexes: RegexSelector[tuple[int, RouteRule]] = RegexSelector(case_sensitive)
         self._cache: dict[tuple[str, str], tuple[str, str]] = {}
         self._extracts: dict[RouteRule, tuple[_Extract, ...]] = {}
         for order, rule in enumerate(routes):
@@ -87,7 +75,7 @@ class TableRouter:
 
     def rule_for(self, schema: str, table: str = "") -> RouteRule | None:
         """The rule that decides for this name, ``None`` when it is not routed. Raises as :meth:`route`."""
-        matches = self._matches(schema, table)
+        matches = self.matching(schema, table)
         for level, rules in (("table", matches.table_level), ("schema", matches.schema_level)):
             if len(rules) > 1:
                 raise _ambiguous(schema, table, level, rules)
@@ -113,32 +101,11 @@ class TableRouter:
             return schema, table
         return rule.target_schema, (rule.target_table or table) if table else ""
 
-    def _matches(self, schema: str, table: str) -> Matches[RouteRule]:
+    def matching(self, schema: str, table: str = "") -> Matches[RouteRule]:
+        """All rules that match the name, each level in the order of the rules; :meth:`rule_for` tells which decides."""
         wildcard = self._selector.match(schema, table)
-        schema_level, table_level = list(wildcard.schema_level), list(wildcard.table_level)
-        for regex in self._regexes_for(schema):
-            if regex.table is None:
-                schema_level.append((regex.order, regex.rule))
-            elif table and regex.table.matches(table):
-                table_level.append((regex.order, regex.rule))
-        return Matches(_rules(schema_level), _rules(table_level))
-
-    def _regexes_for(self, schema: str) -> list[_RegexRule]:
-        """The regular-expression rules whose schema pattern matches."""
-        found = self._by_schema.get(schema)
-        if found is None:
-            if len(self._by_schema) >= CACHE_SIZE:
-                self._by_schema.clear()
-            found = [regex for regex in self._candidates(schema) if regex.schema.matches(schema)]
-            self._by_schema[schema] = found
-        return found
-
-    def _candidates(self, schema: str) -> Iterable[_RegexRule]:
-        if not schema.isascii():
-            # Without case, letters outside ASCII may equal one of a prefix in ways that lower() does not tell.
-            return chain.from_iterable(self._regexes.values())
-        folded = schema if self._case_sensitive else schema.lower()
-        return chain.from_iterable(self._regexes.get(folded[:end], ()) for end in range(len(folded) + 1))
+        schema_level, table_level = self._regexes.match(schema, table)
+        return Matches(_rules([*wildcard.schema_level, *schema_level]), _rules([*wildcard.table_level, *table_level]))
 
     def _add(self, order: int, rule: RouteRule) -> None:
         if not rule.schema_pattern or not rule.target_schema:
@@ -147,9 +114,7 @@ class TableRouter:
         self._extracts.update(self._compile_extracts(rule))
         try:
             if REGEX_MARK in (rule.schema_pattern[0], rule.table_pattern[:1]):
-                schema = NamePattern(rule.schema_pattern, self._case_sensitive)
-                table = NamePattern(rule.table_pattern, self._case_sensitive) if rule.table_pattern else None
-                self._regexes.setdefault(schema.prefix, []).append(_RegexRule(order, schema, table, rule))
+                self._regexes.insert(rule.schema_pattern, rule.table_pattern, (order, rule))
             else:
                 self._selector.insert(rule.schema_pattern, rule.table_pattern, (order, rule))
         except ValueError as exc:
@@ -172,7 +137,7 @@ class TableRouter:
         return {rule: tuple(extracts)} if extracts else {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cache": {}, "_by_schema": {}}
+        return {**self.__dict__, "_cache": {}}
 
 
 def _rules(entries: list[tuple[int, RouteRule]]) -> tuple[RouteRule, ...]:

@@ -10,25 +10,23 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_master.precheck.grants import Grants, roles_of
+from dm_master.rules.source_rules import SourceRules
 from pkg import errors
-from pkg.block_allow_list import BlockAllowListFilter
-from pkg.column_mapping import ColumnMapper, TableMapping
 from pkg.config.model import DBConfig, SubTaskConfig
+from pkg.config.rule_names import InstanceNames
 from pkg.errors import DMError
 from pkg.mysql.connection import Scope, classify, connect, error_number
 from pkg.mysql.introspect import (
     ServerInfo,
     fetch_table_infos,
+    list_all_tables,
     list_other_objects,
-    list_schemas,
-    list_tables,
     query,
     server_info,
     variable,
 )
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
-from pkg.table_router import TableRouter
 
 #: No single question to a server may take longer than this, in seconds.
 READ_TIMEOUT = 60.0
@@ -125,51 +123,46 @@ class Server:
 class Upstream(Server):
     """The upstream of one subtask, with the tables that the subtask migrates."""
 
-    def __init__(self, subtask: SubTaskConfig) -> None:
+    def __init__(self, subtask: SubTaskConfig, names: InstanceNames) -> None:
         super().__init__(subtask.from_, "upstream")
         self.subtask = subtask
+        self.rules = SourceRules(subtask, names)
 
     @functools.cached_property
-    def _allowed(self) -> BlockAllowListFilter:
-        subtask = self.subtask
-        return BlockAllowListFilter(subtask.block_allow_list, subtask.case_sensitive, subtask.meta_schema)
+    def everything(self) -> dict[str, list[str]]:
+        """All schemas with all of their base tables, migrated or not."""
+        return list_all_tables(self.conn)
 
     @functools.cached_property
     def schemas(self) -> dict[str, list[str]]:
         """The migrated schemas with all of their base tables, migrated or not."""
-        return {s: list_tables(self.conn, s) for s in list_schemas(self.conn) if self._allowed.allows(s)}
+        return {s: tables for s, tables in self.everything.items() if self.rules.allow_list.allows(s)}
 
     @functools.cached_property
     def tables(self) -> list[Table]:
         """The migrated tables."""
-        return [(s, t) for s, tables in self.schemas.items() for t in tables if self._allowed.allows(s, t)]
+        return [(s, t) for s, tables in self.schemas.items() for t in tables if self.rules.allow_list.allows(s, t)]
 
     @functools.cached_property
     def others(self) -> list[tuple[str, str, str]]:
         """Migrated objects that are no base tables, with their kind."""
-        return [each for each in list_other_objects(self.conn) if self._allowed.allows(each[0], each[1])]
+        return [each for each in list_other_objects(self.conn) if self.rules.allow_list.allows(each[0], each[1])]
 
     @functools.cached_property
     def routed(self) -> dict[Table, Table]:
         """Migrated table → its table in the target. Raises 40080 when two routes claim one table."""
-        router = TableRouter(self.subtask.routes, self.subtask.case_sensitive)
-        return {table: router.route(*table) for table in self.tables}
-
-    @functools.cached_property
-    def extracted(self) -> dict[Table, tuple[str, ...]]:
-        """Migrated table → the columns that its route fills. Raises 20045 for a name without the text to extract."""
-        router = TableRouter(self.subtask.routes, self.subtask.case_sensitive)
-        found = {table: router.extracted(*table, self.subtask.source_id) for table in self.tables}
-        return {table: tuple(column for column, _ in pairs) for table, pairs in found.items() if pairs}
-
-    @functools.cached_property
-    def mappings(self) -> dict[Table, TableMapping]:
-        """Migrated table → its column mapping. Raises 26004 for a rule that does not suit its table."""
-        mapper = ColumnMapper(self.subtask.column_mappings, self.subtask.case_sensitive)
-        found = {table: mapper.compile(*table, info.columns) for table, info in self.structures.items()}
-        return {table: mapping for table, mapping in found.items() if mapping is not None}
+        return {table: self.rules.router.route(*table) for table in self.tables}
 
     @functools.cached_property
     def structures(self) -> dict[Table, TableInfo]:
         found = self.table_infos(self.tables)
         return {table: found[table] for table in self.tables if table in found}
+
+    def starts_now(self, target: Server) -> bool:
+        """Whether today's structures are those that the task begins with.
+
+        A stream that begins in the past may bring the very DDL that something lacks: then nothing is certain.
+        """
+        subtask = self.subtask
+        now = subtask.meta is None and subtask.task_mode in ("full", "all", "dump", "incremental")
+        return now and not target.has_progress(subtask)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from dm_master.rules.usage import RuleSummary
 from pkg import errors
 from pkg.errors import DMError
 
@@ -59,12 +60,16 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class PrecheckResult:
-    """``text`` is what ``checkResult`` shows; ``results`` are all checks, also those that ``text`` leaves out."""
+    """``text`` is what ``checkResult`` shows; ``results`` are all checks, also those that ``text`` leaves out.
+
+    ``rules`` is None when not all of the task's tables could be seen.
+    """
 
     passed: bool
     text: str
     warnings: tuple[str, ...] = ()
     results: tuple[CheckResult, ...] = field(default=())
+    rules: RuleSummary | None = None
 
 
 def fail(message: str, instruction: str, *, subject: str = "", other: str = "") -> Finding:

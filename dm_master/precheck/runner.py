@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pymysql
 
-from dm_master.precheck import position_check, privilege_checks, server_checks, table_checks
+from dm_master.precheck import key_checks, position_check, privilege_checks, rule_checks, server_checks, table_checks
 from dm_master.precheck.context import Server, Table, Upstream
 from dm_master.precheck.result import CheckResult, Finding, PrecheckResult, conclude, from_error
 from dm_master.precheck.table_checks import Shard
+from dm_master.rules.usage import Use, known_uses, summary, usage_of
 from dm_master.task_split import split_task
 from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig, TaskMode
+from pkg.config.rule_names import InstanceNames, RuleName, subtask_rule_names
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.connection import classify
+from pkg.mysql.schema import TableInfo
 
 log = get_logger("precheck")
 
@@ -129,23 +133,60 @@ def run_prechecks(
     if "all" in task.ignore_checking_items:
         return conclude((), task.warnings)
     results: list[CheckResult] = []
+    names = subtask_rule_names(task, sources)
+    rules = None
     with contextlib.ExitStack() as stack:
         target, failed = _open_target(task, stack)
         results += failed
         with ThreadPoolExecutor(min(len(subtasks), _MOST_SOURCES_AT_ONCE), "precheck") as pool:
-            checked = list(pool.map(lambda subtask: _check_source(subtask, target is not None), subtasks))
+            checked = list(pool.map(lambda one: _check_source(one, names[one.source_id], target is not None), subtasks))
         upstreams = []
         for upstream, found in checked:
             results += found
             if upstream is not None:
                 stack.callback(upstream.close)
                 upstreams.append(upstream)
-        if target is not None:
-            results += _check_target(target, task, subtasks, upstreams)
+        results += _check_target(target, task, subtasks, upstreams) if target is not None else ()
         # Shards of a running task may differ for a while: some have had a DDL and others not yet.
         fresh = target is None or not any(target.has_progress(subtask) for subtask in subtasks)
-        results += _check_groups(task, upstreams, fresh and task.task_mode in _DUMP)
-    return conclude(results, task.warnings, err_count=err_count, warn_count=warn_count)
+        copied = fresh and task.task_mode in _DUMP
+        present, failed = _present(target, upstreams)
+        results += failed
+        results += _check_groups(task, upstreams, present, copied)
+        if len(upstreams) == len(subtasks):
+            uses = _uses(upstreams, names)
+            targets = [name for upstream in upstreams for name in upstream.routed.values()]
+            total = sum(len(tables) for upstream in upstreams for tables in upstream.everything.values())
+            rules = summary(targets, total - len(targets), uses)
+            results += _check_usage(task, uses, copied)
+    concluded = conclude(results, task.warnings, err_count=err_count, warn_count=warn_count)
+    return replace(concluded, rules=rules)
+
+
+def _uses(upstreams: Sequence[Upstream], names: Mapping[str, InstanceNames]) -> dict[RuleName, Use]:
+    parts = [usage_of(upstream.rules, upstream.everything) for upstream in upstreams]
+    return known_uses(parts, names, [upstream.subtask.source_id for upstream in upstreams])
+
+
+def _check_usage(task: TaskConfig, uses: Mapping[RuleName, Use], certain: bool) -> Iterator[CheckResult]:
+    if "rules" not in task.ignore_checking_items:
+        yield CheckResult(
+            "rule usage check",
+            "check whether each rule has something to do",
+            tuple(rule_checks.check_usage(uses, certain=certain)),
+        )
+
+
+def _present(target: Server | None, upstreams: Sequence[Upstream]) -> tuple[dict[Table, TableInfo], list[CheckResult]]:
+    """The target tables that exist already."""
+    found: dict[Table, TableInfo] = {}
+
+    def look() -> list[Finding]:
+        found.update({} if target is None else target.table_infos(_targets(upstreams)))
+        return []
+
+    failed = _guarded(look, target)
+    return found, [CheckResult("target tables", "read the target's tables", failed)] if failed else []
 
 
 def _open_target(task: TaskConfig, stack: contextlib.ExitStack) -> tuple[Server | None, list[CheckResult]]:
@@ -161,10 +202,12 @@ def _unreachable(what: str, error: DMError) -> CheckResult:
     return CheckResult("connection check", f"check whether the {what} can be reached", (from_error(error),))
 
 
-def _check_source(subtask: SubTaskConfig, target_there: bool) -> tuple[Upstream | None, list[CheckResult]]:
+def _check_source(
+    subtask: SubTaskConfig, names: InstanceNames, target_there: bool
+) -> tuple[Upstream | None, list[CheckResult]]:
     """All checks of one source. Its connection stays open for the checks over several sources."""
     try:
-        upstream = Upstream(subtask)
+        upstream = Upstream(subtask, names)
     except DMError as exc:
         return None, [_unreachable(f"upstream of {subtask.source_id}", exc)]
     ignored = subtask.ignore_checking_items
@@ -174,15 +217,11 @@ def _check_source(subtask: SubTaskConfig, target_there: bool) -> tuple[Upstream 
             run = check.run
             findings = _guarded(lambda run=run: run(upstream), upstream)  # type: ignore[misc]
             results.append(CheckResult(check.name, check.desc, findings, upstream.address))
-    routes = _guarded(lambda: _routes(upstream), upstream)
+    routes = _guarded(lambda: rule_checks.check_routes(upstream), upstream)
     results.append(
         CheckResult("table route check", "check whether each table has one target", routes, upstream.address)
     )
-    rules = () if routes else _guarded(lambda: _merge_rules(upstream), upstream)
-    if rules:
-        desc = "check whether column mapping and extracts suit the tables"
-        results.append(CheckResult("merge rules check", desc, rules, upstream.address))
-    if routes or rules:
+    if routes:
         # Without targets nothing can be compared: one error instead of the same from every check.
         upstream.close()
         return None, results
@@ -195,20 +234,16 @@ def _check_source(subtask: SubTaskConfig, target_there: bool) -> tuple[Upstream 
                 upstream.address,
             )
         )
+    if "rules" not in ignored:
+        results.append(
+            CheckResult(
+                "rule check",
+                "check what column mappings, extracts and expression filters do to the tables",
+                _guarded(lambda: _rules(upstream, target_there), upstream),
+                upstream.address,
+            )
+        )
     return upstream, results
-
-
-def _routes(upstream: Upstream) -> list[Finding]:
-    """Raises 40080 for a table that two routes claim."""
-    _targets([upstream])
-    return []
-
-
-def _merge_rules(upstream: Upstream) -> list[Finding]:
-    """Raises 26004 for column mapping that does not suit a table, 20045 for a name without the text to extract."""
-    for table in upstream.structures:
-        table_checks.shard_of(upstream, table)
-    return []
 
 
 def _table_schema(upstream: Upstream, target_there: bool) -> list[Finding]:
@@ -217,6 +252,13 @@ def _table_schema(upstream: Upstream, target_there: bool) -> list[Finding]:
     # A connection of its own: the sources are checked at the same time.
     with contextlib.closing(Server(upstream.subtask.to, "downstream")) as target:
         return table_checks.check_table_schema(upstream, target)
+
+
+def _rules(upstream: Upstream, target_there: bool) -> list[Finding]:
+    if not target_there:
+        return rule_checks.check_rules(upstream, certain=False)
+    with contextlib.closing(Server(upstream.subtask.to, "downstream")) as target:
+        return rule_checks.check_rules(upstream, certain=upstream.starts_now(target))
 
 
 def _check_target(
@@ -248,8 +290,13 @@ def _targets(upstreams: Sequence[Upstream]) -> list[Table]:
     return sorted({name for upstream in upstreams for name in upstream.routed.values()})
 
 
-def _check_groups(task: TaskConfig, upstreams: Sequence[Upstream], copied: bool) -> Iterator[CheckResult]:
+def _check_groups(
+    task: TaskConfig, upstreams: Sequence[Upstream], present: Mapping[Table, TableInfo], copied: bool
+) -> Iterator[CheckResult]:
     """Checks over tables of several sources. Nothing is asked anew: each source's facts are kept."""
+    migrated = {upstream.subtask.source_id: upstream.tables for upstream in upstreams}
+    proposed = key_checks.proposer(migrated, any(upstream.subtask.case_sensitive for upstream in upstreams))
+    rules = {upstream.subtask.source_id: upstream.rules for upstream in upstreams}
     checks: tuple[tuple[str, str, str, Callable[[Mapping[Table, Sequence[Shard]]], list[Finding]]], ...] = (
         (
             "schema_of_shard_tables",
@@ -261,13 +308,13 @@ def _check_groups(task: TaskConfig, upstreams: Sequence[Upstream], copied: bool)
             "auto_increment_ID",
             "auto-increment key check",
             "check for conflict of auto-increment keys in sharding tables",
-            table_checks.check_auto_increment,
+            lambda groups: key_checks.check_unique_keys(groups, present, proposed),
         ),
         (
-            "auto_increment_ID",
+            "rules",
             "partition id check",
-            "check whether partition ids keep the rows of sharding tables apart",
-            table_checks.check_partition_ids,
+            "check whether column mapping keeps sharding tables apart",
+            lambda groups: rule_checks.check_collisions(groups, rules),
         ),
         (
             "table_name",
@@ -276,9 +323,10 @@ def _check_groups(task: TaskConfig, upstreams: Sequence[Upstream], copied: bool)
             table_checks.check_same_names,
         ),
     )
+    groups = functools.cache(lambda: table_checks.by_target(upstreams))
     for item, name, desc, run in checks:
         if item not in task.ignore_checking_items and (copied or item != "schema_of_shard_tables"):
-            findings = _guarded(lambda run=run: run(table_checks.by_target(upstreams)), None)  # type: ignore[misc]
+            findings = _guarded(lambda run=run: run(groups()), None)  # type: ignore[misc]
             yield CheckResult(name, desc, findings)
 
 

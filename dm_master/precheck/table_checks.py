@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +11,9 @@ from dataclasses import dataclass
 from dm_master.precheck.context import Server, Table, Upstream
 from dm_master.precheck.result import Finding, fail, from_error, warn
 from pkg import errors
-from pkg.column_mapping import TableMapping, collisions
+from pkg.column_mapping import TableMapping
+from pkg.config.rule_names import RuleName
+from pkg.errors import DMError
 from pkg.merge_rules import extract_problems, mapping_problems
 from pkg.mysql.introspect import NOT_MIGRATED
 from pkg.mysql.schema import Column, TableInfo
@@ -29,34 +32,56 @@ _INT_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint)\(\d+\)")
 class Shard:
     """One upstream table that goes into a target table, perhaps with others.
 
-    ``extracted``: the columns that its route fills.
+    ``filled`` are the target's columns that its route fills, with their values; ``mapping`` is what column mapping does
+    to its rows by the rules ``mapped_by``, ``via`` the route that takes it to its target.
     """
 
     source_id: str
     info: TableInfo
-    extracted: tuple[str, ...] = ()
+    filled: tuple[tuple[str, str], ...] = ()
     mapping: TableMapping | None = None
+    via: RuleName | None = None
+    mapped_by: tuple[RuleName, ...] = ()
+
+    def __str__(self) -> str:
+        routed = f" (by {self.via.label}, {self.via.place})" if self.via is not None else ""
+        return f"{self.source_id} `{self.info.schema}`.`{self.info.name}`{routed}"
 
     @property
-    def mapped(self) -> frozenset[str]:
-        """The columns (lower-case names) that column mapping writes."""
+    def filled_columns(self) -> frozenset[str]:
+        """Lower-case names of what the route fills."""
+        return frozenset(column.lower() for column, _ in self.filled)
+
+    @property
+    def mapped_columns(self) -> frozenset[str]:
+        """Lower-case names of what column mapping writes."""
         transforms = self.mapping.transforms if self.mapping is not None else ()
         return frozenset(self.info.columns[transform.target].name.lower() for transform in transforms)
 
-    def __str__(self) -> str:
-        return f"{self.source_id} `{self.info.schema}`.`{self.info.name}`"
+
+def shard_of(upstream: Upstream, info: TableInfo) -> Shard:
+    """The table with what rules say of it. What they can't say of it is told by the check of the rules."""
+    rules, table = upstream.rules, (info.schema, info.name)
+    filled: tuple[tuple[str, str], ...] = ()
+    mapping = None
+    with contextlib.suppress(DMError):
+        filled = rules.router.extracted(*table, upstream.subtask.source_id)
+    with contextlib.suppress(DMError):
+        mapping = rules.mapper.compile(*table, info.columns)
+    route = rules.router.rule_for(*table)
+    via = None if route is None else rules.name_of(route)
+    mapped_by = tuple(rules.name_of(rule) for rule in rules.mapper.rules_for(*table))
+    return Shard(upstream.subtask.source_id, info, filled, mapping, via, mapped_by)
 
 
 def check_table_schema(upstream: Upstream, target: Server | None) -> list[Finding]:
     """Each table by itself and, where the target has it already, beside its target."""
     subtask = upstream.subtask
     findings = [_not_migrated(subtask.source_id, *other) for other in upstream.others if other[2] in NOT_MIGRATED]
-    # A stream that begins in the past may bring the very DDL that the target lacks: then nothing is certain.
-    starts_now = subtask.meta is None and subtask.task_mode in ("full", "all", "dump", "incremental")
-    certain = starts_now and target is not None and not target.has_progress(subtask)
+    certain = target is not None and upstream.starts_now(target)
     present = {} if target is None else target.table_infos(upstream.routed[table] for table in upstream.structures)
-    for table in upstream.structures:
-        shard = shard_of(upstream, table)
+    for table, info in upstream.structures.items():
+        shard = shard_of(upstream, info)
         findings += check_table(shard)
         if target is not None:
             name = upstream.routed[table]
@@ -68,21 +93,6 @@ def check_table_schema(upstream: Upstream, target: Server | None) -> list[Findin
             elif subtask.task_mode == "incremental":
                 findings.append(_target_missing(shard, name))
     return findings
-
-
-def shard_of(upstream: Upstream, table: Table) -> Shard:
-    """A migrated table with its rules."""
-    extracted, mapping = upstream.extracted.get(table, ()), upstream.mappings.get(table)
-    return Shard(upstream.subtask.source_id, upstream.structures[table], extracted, mapping)
-
-
-def check_merge_rules(shard: Shard, there: TableInfo | None, *, certain: bool = True) -> list[Finding]:
-    """Whether the target's table has what column mapping and extracts need; None: the task would create it. Pure."""
-    problems = extract_problems(shard.info, there, shard.extracted)
-    if shard.mapping is not None:
-        problems += mapping_problems(shard.info, there, shard.mapping)
-    problem = fail if certain else warn
-    return [problem(each.what, each.workaround, subject=str(shard)) for each in problems]
 
 
 def _not_migrated(source_id: str, schema: str, name: str, kind: str) -> Finding:
@@ -99,6 +109,22 @@ def _target_missing(shard: Shard, name: Table) -> Finding:
         "Create it in the target, or use task-mode all.",
         subject=str(shard),
     )
+
+
+def check_merge_rules(shard: Shard, there: TableInfo | None, *, certain: bool = True) -> list[Finding]:
+    """Whether the target's table has what column mapping and extracts need; None: the task would create it. Pure."""
+    problem = fail if certain else warn
+    findings = [
+        problem(each.what, each.workaround, subject=str(shard))
+        for each in extract_problems(shard.info, there, [column for column, _ in shard.filled])
+    ]
+    if shard.mapping is not None:
+        names = "".join(f"{name}: " for name in shard.mapped_by)
+        findings += [
+            problem(f"{names}{each.what}", each.workaround, subject=str(shard))
+            for each in mapping_problems(shard.info, there, shard.mapping)
+        ]
+    return findings
 
 
 def check_table(shard: Shard) -> list[Finding]:
@@ -139,9 +165,12 @@ def compare_with_target(shard: Shard, there: TableInfo, *, certain: bool = True)
                 other=other,
             )
         )
-    filled = {name.lower() for name in shard.extracted}
-    unfilled = [c for c in there.columns if shard.info.column(c.name) is None and c.name.lower() not in filled]
-    extra = [c.name for c in unfilled if _needs_value(c)]
+    given = shard.filled_columns
+    extra = [
+        c.name
+        for c in there.columns
+        if shard.info.column(c.name) is None and c.name.lower() not in given and _needs_value(c)
+    ]
     if extra:
         findings.append(
             problem(
@@ -161,7 +190,7 @@ def _needs_value(column: Column) -> bool:
 
 def _compare_details(shard: Shard, there: TableInfo, other: str) -> list[Finding]:
     findings = []
-    changed = _differing_columns(shard.info, there, without=shard.mapped)
+    changed = _differing_columns(shard.info, there, without=shard.mapped_columns)
     if changed:
         findings.append(
             warn(
@@ -171,7 +200,7 @@ def _compare_details(shard: Shard, there: TableInfo, other: str) -> list[Finding
                 other=other,
             )
         )
-    if _key(shard.info) not in _unique_keys(there, without={name.lower() for name in shard.extracted}):
+    if _key(shard.info) not in {key - shard.filled_columns for key in _unique_keys(there)}:
         findings.append(
             warn(
                 "the target table has no unique key like the upstream's" if _key(shard.info) else "only one has a key",
@@ -188,8 +217,8 @@ def _key(info: TableInfo) -> frozenset[str]:
     return frozenset(name.lower() for name in key.columns) if key else frozenset()
 
 
-def _unique_keys(info: TableInfo, without: set[str]) -> set[frozenset[str]]:
-    keys = {frozenset(name.lower() for name in index.columns) - without for index in info.unique_keys}
+def _unique_keys(info: TableInfo) -> set[frozenset[str]]:
+    keys = {frozenset(name.lower() for name in index.columns) for index in info.unique_keys}
     return keys or {frozenset()}
 
 
@@ -210,8 +239,8 @@ def by_target(upstreams: Sequence[Upstream]) -> dict[Table, list[Shard]]:
     """Target table → the upstream tables that go into it."""
     groups: dict[Table, list[Shard]] = defaultdict(list)
     for upstream in upstreams:
-        for table in upstream.structures:
-            groups[upstream.routed[table]].append(shard_of(upstream, table))
+        for table, info in upstream.structures.items():
+            groups[upstream.routed[table]].append(shard_of(upstream, info))
     return dict(groups)
 
 
@@ -246,46 +275,6 @@ def _compare_shards(target: Table, first: Shard, shard: Shard) -> list[Finding]:
 
 def _kind(column: Column) -> str:
     return next((kind for kind, names in _KINDS.items() if column.type_name in names), column.type_name)
-
-
-def check_auto_increment(groups: Mapping[Table, Sequence[Shard]]) -> list[Finding]:
-    """Merging tables that number their own rows will soon number two alike. Pure."""
-    findings = []
-    for target, shards in groups.items():
-        for shard in shards if len(shards) > 1 else ():
-            key = shard.info.primary_key
-            columns = [shard.info.column(name) for name in key.columns] if key and len(key.columns) == 1 else []
-            if any(c is not None and c.auto_increment and c.name.lower() not in shard.mapped for c in columns):
-                findings.append(
-                    warn(
-                        f"the auto-increment primary key may repeat in the tables that merge into"
-                        f" `{target[0]}`.`{target[1]}`",
-                        "Make sure that the shards' numbers never meet, for example by auto_increment_offset.",
-                        subject=str(shard),
-                    )
-                )
-    return findings
-
-
-def check_partition_ids(groups: Mapping[Table, Sequence[Shard]]) -> list[Finding]:
-    """Shards with equal partition ids would overwrite each other's rows. Pure."""
-    mapped = [
-        (shard.source_id, target, shard.mapping)
-        for target, shards in groups.items()
-        for shard in shards
-        if shard.mapping is not None
-    ]
-    return [
-        from_error(
-            errors.new(
-                "TaskCheckGenColumnMapping",
-                f"`partition id` gives rows of {first} `{one.schema}`.`{one.table}` and of {second} `{two.schema}`."
-                f"`{two.table}` the same numbers",
-                workaround="Give the sources different instance ids, or the shards different prefixes.",
-            )
-        )
-        for (first, one), (second, two) in collisions(mapped)
-    ]
 
 
 def check_same_names(targets: Iterable[Table]) -> list[Finding]:

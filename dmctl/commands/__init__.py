@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
     "pause-task": ("task", "pause_task", "Pauses a running task, or all tasks of one source."),
     "resume-task": ("task", "resume_task", "Resumes a paused task, or all tasks of one source."),
     "check-task": ("task", "check_task", "Checks whether a task could run."),
+    "show-rules": ("rules", "show_rules", "Shows what a task's rules would do with each upstream table."),
     "query-status": ("status", "query_status", "Shows the status of tasks."),
     "operate-source": ("source", "operate_source", "Creates, stops or shows upstream sources."),
     "transfer-source": ("source", "transfer_source", "Moves a source to another free worker."),

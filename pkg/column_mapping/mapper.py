@@ -16,7 +16,7 @@ from pkg.column_mapping.transforms import Affix, PartitionId, Place, Transform, 
 from pkg.config.model import ColumnMappingRule
 from pkg.config.program import nearest
 from pkg.mysql.schema import Column
-from pkg.selector import Selector, check_wildcard
+from pkg.selector import Matches, Selector, check_wildcard
 
 PARTITION_ID = "partition id"
 ADD_PREFIX = "add prefix"
@@ -86,8 +86,12 @@ class ColumnMapper:
 
     def rules_for(self, schema: str, table: str) -> tuple[ColumnMappingRule, ...]:
         """The rules that decide for the table."""
-        matches = self._selector.match(schema, table)
+        matches = self.matching(schema, table)
         return tuple(rule for group in matches.table_level or matches.schema_level for rule in group)
+
+    def matching(self, schema: str, table: str) -> Matches[tuple[ColumnMappingRule, ...]]:
+        """All rules that match, in groups of those with the same patterns."""
+        return self._selector.match(schema, table)
 
     def compile(self, schema: str, table: str, columns: Sequence[Column]) -> TableMapping | None:
         """The mapping of a table with these columns, ``None`` when no rule matches it.

@@ -150,10 +150,14 @@ class Section:
 
         ``item`` is the position in the list that the value is; -1 for the whole value.
         """
+        return errors.new(kind, f"{self.place(key, item)}: {message}", workaround=workaround)
+
+    def place(self, key: str, item: int = -1) -> str:
+        """``file:line:column`` of what :meth:`error` speaks of."""
         node = self._values.get(key) or self._keys.get(key) or self._node
         if item >= 0 and isinstance(node, SequenceNode) and item < len(node.value):
             node = node.value[item]
-        return errors.new(kind, f"{_place(self._path, node)}: {message}", workaround=workaround)
+        return _place(self._path, node)
 
     def text(self, key: str, default: str = "") -> str:
         node = self._values.get(key)

@@ -107,6 +107,16 @@ def list_tables(conn: Connection[Any], schema: str) -> list[str]:
     return sorted(str(row[0]) for row in rows)
 
 
+def list_all_tables(conn: Connection[Any]) -> dict[str, list[str]]:
+    """The schemas that could be migrated, each with its base tables (no views), all sorted."""
+    found: dict[str, list[str]] = {schema: [] for schema in list_schemas(conn)}
+    rows = query(conn, "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE'")
+    for schema, table in sorted((str(schema), str(table)) for schema, table in rows):
+        if schema in found:
+            found[schema].append(table)
+    return found
+
+
 #: Objects that hold data but can't be migrated, by the server's name for their kind. Views hold none.
 NOT_MIGRATED = {"SYSTEM VERSIONED": "system-versioned table", "SEQUENCE": "sequence"}
 

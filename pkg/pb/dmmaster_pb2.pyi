@@ -267,12 +267,80 @@ class CheckTaskRequest(_message.Message):
     def __init__(self, task: _Optional[str] = ..., errCnt: _Optional[int] = ..., warnCnt: _Optional[int] = ..., startTime: _Optional[str] = ...) -> None: ...
 
 class CheckTaskResponse(_message.Message):
-    __slots__ = ("result", "msg")
+    __slots__ = ("result", "msg", "rules")
     RESULT_FIELD_NUMBER: _ClassVar[int]
     MSG_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
     result: bool
     msg: str
-    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ...) -> None: ...
+    rules: RulesSummary
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., rules: _Optional[_Union[RulesSummary, _Mapping]] = ...) -> None: ...
+
+class RulesSummary(_message.Message):
+    __slots__ = ("tables", "targets", "leftOut", "unused")
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    TARGETS_FIELD_NUMBER: _ClassVar[int]
+    LEFTOUT_FIELD_NUMBER: _ClassVar[int]
+    UNUSED_FIELD_NUMBER: _ClassVar[int]
+    tables: int
+    targets: int
+    leftOut: int
+    unused: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tables: _Optional[int] = ..., targets: _Optional[int] = ..., leftOut: _Optional[int] = ..., unused: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ShowRulesRequest(_message.Message):
+    __slots__ = ("task", "sources")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    sources: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, task: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ShowRulesResponse(_message.Message):
+    __slots__ = ("result", "msg", "summary", "tables")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    MSG_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    result: bool
+    msg: str
+    summary: RulesSummary
+    tables: _containers.RepeatedCompositeFieldContainer[TableRules]
+    def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., summary: _Optional[_Union[RulesSummary, _Mapping]] = ..., tables: _Optional[_Iterable[_Union[TableRules, _Mapping]]] = ...) -> None: ...
+
+class TableRules(_message.Message):
+    __slots__ = ("source", "schema", "table", "targetSchema", "targetTable", "leftOut", "problem", "rules")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    TARGETSCHEMA_FIELD_NUMBER: _ClassVar[int]
+    TARGETTABLE_FIELD_NUMBER: _ClassVar[int]
+    LEFTOUT_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    schema: str
+    table: str
+    targetSchema: str
+    targetTable: str
+    leftOut: str
+    problem: str
+    rules: _containers.RepeatedCompositeFieldContainer[AppliedRule]
+    def __init__(self, source: _Optional[str] = ..., schema: _Optional[str] = ..., table: _Optional[str] = ..., targetSchema: _Optional[str] = ..., targetTable: _Optional[str] = ..., leftOut: _Optional[str] = ..., problem: _Optional[str] = ..., rules: _Optional[_Iterable[_Union[AppliedRule, _Mapping]]] = ...) -> None: ...
+
+class AppliedRule(_message.Message):
+    __slots__ = ("block", "name", "place", "pattern", "effect")
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    block: str
+    name: str
+    place: str
+    pattern: str
+    effect: str
+    def __init__(self, block: _Optional[str] = ..., name: _Optional[str] = ..., place: _Optional[str] = ..., pattern: _Optional[str] = ..., effect: _Optional[str] = ...) -> None: ...
 
 class OperateSourceRequest(_message.Message):
     __slots__ = ("op", "config", "sourceID", "workerName")

@@ -186,6 +186,11 @@ class MasterStub:
                 request_serializer=google_dot_protobuf_dot_empty__pb2.Empty.SerializeToString,
                 response_deserializer=dmmaster__pb2.ListSourceConfigsResponse.FromString,
                 _registered_method=True)
+        self.ShowRules = channel.unary_unary(
+                '/pb.Master/ShowRules',
+                request_serializer=dmmaster__pb2.ShowRulesRequest.SerializeToString,
+                response_deserializer=dmmaster__pb2.ShowRulesResponse.FromString,
+                _registered_method=True)
 
 
 class MasterServicer:
@@ -371,6 +376,13 @@ class MasterServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ShowRules(self, request, context):
+        """Our own; DM's clients do not know it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MasterServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -523,6 +535,11 @@ def add_MasterServicer_to_server(servicer, server):
                     servicer.ListSourceConfigs,
                     request_deserializer=google_dot_protobuf_dot_empty__pb2.Empty.FromString,
                     response_serializer=dmmaster__pb2.ListSourceConfigsResponse.SerializeToString,
+            ),
+            'ShowRules': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShowRules,
+                    request_deserializer=dmmaster__pb2.ShowRulesRequest.FromString,
+                    response_serializer=dmmaster__pb2.ShowRulesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1335,6 +1352,33 @@ class Master:
             '/pb.Master/ListSourceConfigs',
             google_dot_protobuf_dot_empty__pb2.Empty.SerializeToString,
             dmmaster__pb2.ListSourceConfigsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShowRules(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pb.Master/ShowRules',
+            dmmaster__pb2.ShowRulesRequest.SerializeToString,
+            dmmaster__pb2.ShowRulesResponse.FromString,
             options,
             channel_credentials,
             insecure,

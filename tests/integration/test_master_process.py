@@ -176,7 +176,16 @@ def test_a_tasks_life(
     again = dmctl("operate-source", "create", source)
     assert "code=46007" in again["msg"]
 
-    assert dmctl("check-task", task) == {"result": True, "msg": "pre-check is passed. "}
+    assert dmctl("check-task", task) == {
+        "result": True,
+        "msg": "pre-check is passed. ",
+        "rules": {"tables": 1, "targets": 1, "leftOut": 0, "unused": []},
+    }
+    shown = dmctl("show-rules", task, "-o", "json")
+    assert (shown["result"], shown["summary"]["tables"]) == (True, 1)
+    assert [(one["schema"], one["targetTable"], one["rules"][0]["pattern"]) for one in shown["tables"]] == [
+        ("shop", "orders", "shop")
+    ]
     started = dmctl("start-task", task)
     assert started == {
         "result": True,

@@ -91,7 +91,90 @@ def test_a_precheck_report_is_readable_inside_the_answer(dmctl: Run, fake: FakeM
     assert code == 0
     assert '\n        detail: {\n            "results": [\n                {\n                    "id": 0,\n' in out
     assert out.startswith('{\n    "result": false,\n    "msg": "[code=26005:')
-    assert out.endswith('        }"\n}\n')
+    assert out.endswith('        }",\n    "rules": null\n}\n')
+
+
+def test_check_task_tells_what_the_rules_come_to(dmctl: Run, fake: FakeMaster, task_file: Path) -> None:
+    rules = master.RulesSummary(tables=12, targets=3, leftOut=4, unused=["task.yaml:1:1: 'r' of routes does nothing"])
+    fake.answers["CheckTask"] = master.CheckTaskResponse(result=True, msg="pre-check is passed. ", rules=rules)
+    code, out, _ = dmctl("check-task", str(task_file))
+    assert code == 0
+    assert json.loads(out)["rules"] == {
+        "tables": 12,
+        "targets": 3,
+        "leftOut": 4,
+        "unused": ["task.yaml:1:1: 'r' of routes does nothing"],
+    }
+
+
+def _rules_answer() -> master.ShowRulesResponse:
+    route = master.AppliedRule(
+        block="routes", name="merge", place="task.yaml:7:3", pattern="shop_*", effect="goes to `all`.`t`"
+    )
+    own = master.AppliedRule(block="source s1", name="filters[0]", pattern="*", effect="Ignore: events delete")
+    tables = [
+        master.TableRules(
+            source="s1", schema="shop_1", table=f"t{i}", targetSchema="all", targetTable="t", rules=[route]
+        )
+        for i in range(3)
+    ]
+    tables[2].rules.append(own)
+    tables += [
+        master.TableRules(source="s1", schema="x", table="y", problem="[code=40080]"),
+        master.TableRules(source="s1", schema="crm", table="people", leftOut="no entry of do-dbs matches"),
+    ]
+    summary = master.RulesSummary(tables=3, targets=1, leftOut=1, unused=["task.yaml:9:3: 'r' of routes does nothing"])
+    return master.ShowRulesResponse(result=True, summary=summary, tables=tables)
+
+
+def test_show_rules_is_a_text_for_people(dmctl: Run, fake: FakeMaster, task_file: Path) -> None:
+    fake.answers["ShowRules"] = _rules_answer()
+    code, out, err = dmctl("show-rules", str(task_file), "-s", "s1,s2")
+    assert (fake.last("ShowRules").task, list(fake.last("ShowRules").sources)) == (task_file.read_text(), ["s1", "s2"])
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "Problems:",
+        "  s1  `x`.`y`",
+        "      [code=40080]",
+        "",
+        "Migrated:",
+        "  s1  `shop_1`.`t0`  →  `all`.`t`",
+        "      routes merge, shop_* (task.yaml:7:3): goes to `all`.`t`",
+        "  s1  `shop_1`.`t1`  →  `all`.`t`",
+        "      routes merge, shop_* (task.yaml:7:3): goes to `all`.`t`",
+        "  s1  `shop_1`.`t2`  →  `all`.`t`",
+        "      routes merge, shop_* (task.yaml:7:3): goes to `all`.`t`",
+        "      source s1 filters[0], *: Ignore: events delete",
+        "",
+        "Left out:",
+        "  s1  `crm`.`people`  no entry of do-dbs matches",
+        "",
+        "Rules that do nothing:",
+        "  task.yaml:9:3: 'r' of routes does nothing",
+        "",
+        "3 tables go to 1 target tables; 1 are left out.",
+    ]
+
+
+def test_show_rules_is_bounded_as_a_text_and_complete_as_json(dmctl: Run, fake: FakeMaster, task_file: Path) -> None:
+    fake.answers["ShowRules"] = _rules_answer()
+    _, out, _ = dmctl("show-rules", str(task_file), "--limit", "1")
+    assert "  … and 2 more (--limit 0 shows all)\n" in out
+    assert "t1" not in out
+    _, out, _ = dmctl("show-rules", str(task_file), "--limit", "0")
+    assert "t2" in out
+    _, out, _ = dmctl("show-rules", str(task_file), "-o", "json", "--limit", "1")
+    answer = json.loads(out)
+    assert (len(answer["tables"]), answer["summary"]["leftOut"]) == (5, 1)
+    assert answer["tables"][0]["rules"][0]["place"] == "task.yaml:7:3"
+
+
+def test_show_rules_that_fails_says_why(dmctl: Run, fake: FakeMaster, task_file: Path) -> None:
+    fake.answers["ShowRules"] = master.ShowRulesResponse(msg="[code=26002] no upstream")
+    code, out, err = dmctl("show-rules", str(task_file))
+    assert (code, out) == (1, "")
+    assert "code=26002" in err
+    assert dmctl("show-rules", str(task_file), "-o", "xml")[0] == 1
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,7 @@ from dm_master.precheck.privilege_checks import consistency_of
 from dm_master.precheck.result import HEADER, PASSED, CheckResult, conclude, fail, warn
 from dm_master.precheck.table_checks import (
     Shard,
-    check_auto_increment,
     check_merge_rules,
-    check_partition_ids,
     check_same_names,
     check_shards,
     check_table,
@@ -111,12 +109,6 @@ def test_shards_that_differ_are_named(other: TableInfo, severity: str, text: str
     assert finding.severity == severity
     assert text in finding.message
     assert (finding.subject, finding.other) == ("s1 `s`.`t2`", "s1 `s`.`t1`")
-
-
-def test_auto_increment_matters_only_where_tables_merge() -> None:
-    auto = _info("t1", Column("id", "bigint", "bigint(20)", nullable=False, auto_increment=True))
-    assert check_auto_increment(_shards(auto)) == []
-    assert [f.severity for f in check_auto_increment(_shards(auto, _info("t2", ID)))] == ["warn"]
 
 
 def test_targets_that_differ_in_case_alone_are_refused() -> None:
@@ -221,7 +213,7 @@ ORIGIN = Column("origin", "varchar", "varchar(20)", nullable=False)
     ],
 )
 def test_the_target_has_what_the_merge_rules_need(there: TableInfo | None, texts: list[str]) -> None:
-    shard = Shard("s1", _info("t1", SMALL, V), ("origin",), _mapping("s", "t1"))
+    shard = Shard("s1", _info("t1", SMALL, V), (("origin", "s1"),), _mapping("s", "t1"))
     findings = check_merge_rules(shard, there)
     assert [finding.severity for finding in findings] == ["fail"] * len(texts)
     for finding, text in zip(findings, texts, strict=True):
@@ -232,23 +224,6 @@ def test_the_target_has_what_the_merge_rules_need(there: TableInfo | None, texts
 
 def test_columns_that_rules_fill_or_map_are_no_difference() -> None:
     there = TableInfo("s", "t", (ID, V, ORIGIN), (Index("PRIMARY", (IndexPart("id"), IndexPart("origin")), True),))
-    shard = Shard("s1", _info("t1", SMALL, V), ("Origin",), _mapping("s", "t1"))
+    shard = Shard("s1", _info("t1", SMALL, V), (("Origin", "s1"),), _mapping("s", "t1"))
     assert compare_with_target(shard, there) == []
     assert len(compare_with_target(Shard("s1", shard.info), there)) == 3
-
-
-def test_mapped_auto_increment_keys_do_not_meet() -> None:
-    auto = Column("id", "bigint", "bigint(20)", nullable=False, auto_increment=True)
-    shards = [Shard("s1", _info(name, auto, V), (), _mapping("s", name)) for name in ("t1", "t2")]
-    assert check_auto_increment({T: shards}) == []
-    assert len(check_auto_increment({T: [Shard("s1", shard.info) for shard in shards]})) == 2
-
-
-def test_shards_with_equal_partition_ids_are_refused() -> None:
-    one = Shard("s1", _info("t1", ID, V), (), _mapping("s", "t1"))
-    assert check_partition_ids({T: [one, Shard("s2", _info("t1", ID, V), (), _mapping("s", "t1", "2"))]}) == []
-    (finding,) = check_partition_ids({T: [one, Shard("s2", _info("t01", ID, V), (), _mapping("s", "t01"))]})
-    assert finding.severity == "fail"
-    assert "code=26004" in finding.message
-    for part in ("s1 `s`.`t1`", "s2 `s`.`t01`"):
-        assert part in finding.message

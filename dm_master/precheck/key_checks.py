@@ -1,0 +1,108 @@
+"""Checks whether keys stay unique when shards merge, and how to keep them so. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from dm_master.precheck.context import Table
+from dm_master.precheck.result import Finding, warn
+from dm_master.precheck.table_checks import Shard
+from dm_master.rules.proposal import propose
+from pkg.column_mapping.transforms import Affix, PartitionId
+from pkg.mysql.schema import Index, TableInfo
+
+Groups = Mapping[Table, Sequence[Shard]]
+#: (target, column, shards) → a mapping to paste, '' when there is none to propose.
+Propose = Callable[[Table, str, Sequence[Shard]], str]
+_APART = "Make sure that the shards' numbers never meet, for example by auto_increment_offset"
+
+
+def proposer(migrated: Mapping[str, Sequence[Table]], case_sensitive: bool) -> Propose:
+    """``migrated``: the tables of each source that the task migrates."""
+
+    def run(target: Table, column: str, shards: Sequence[Shard]) -> str:
+        by_source: dict[str, list[TableInfo]] = {}
+        for shard in shards:
+            by_source.setdefault(shard.source_id, []).append(shard.info)
+        return propose(target, column, by_source, migrated, case_sensitive)
+
+    return run
+
+
+def check_unique_keys(groups: Groups, present: Mapping[Table, TableInfo], proposed: Propose) -> list[Finding]:
+    """Warns of unique keys that nothing keeps apart in tables that merge; ``present`` are the target's tables.
+
+    What two shards have alike in a key's extracted and mapped columns does not keep them apart.
+    """
+    findings = []
+    for target, shards in groups.items():
+        for key in _keys(shards, present.get(target)) if len(shards) > 1 else ():
+            alike = _largest_alike(key, shards)
+            if len(alike) > 1:
+                findings.append(_may_repeat(target, key, alike, shards, proposed))
+    return findings
+
+
+def _keys(shards: Sequence[Shard], there: TableInfo | None) -> list[Index]:
+    """The unique keys of the target table, or those that it will be made with."""
+    infos = [there] if there is not None else [shard.info for shard in shards]
+    keys: dict[frozenset[str], Index] = {}
+    for info in infos:
+        for key in info.unique_keys:
+            keys.setdefault(frozenset(name.lower() for name in key.columns), key)
+    return list(keys.values())
+
+
+def _largest_alike(key: Index, shards: Sequence[Shard]) -> Sequence[Shard]:
+    """The most shards that the key's extracted and mapped columns do not tell from each other."""
+    columns = {name.lower() for name in key.columns}
+    groups: dict[object, list[Shard]] = {}
+    for shard in shards:
+        filled = tuple((c.lower(), value) for c, value in shard.filled if c.lower() in columns)
+        # Equal bits of partition ids are told as an error, with the rules that gave them.
+        if not any(isinstance(transform, PartitionId) for transform in _transforms(shard, columns)):
+            affixes = tuple((t.prefix, t.suffix) for t in _transforms(shard, columns) if isinstance(t, Affix))
+            groups.setdefault((filled, affixes), []).append(shard)
+    return max(groups.values(), key=len, default=())
+
+
+def _transforms(shard: Shard, columns: set[str]) -> list[PartitionId | Affix]:
+    transforms = shard.mapping.transforms if shard.mapping is not None else ()
+    return [one for one in transforms if shard.info.columns[one.target].name.lower() in columns]
+
+
+def _may_repeat(
+    target: Table, key: Index, alike: Sequence[Shard], shards: Sequence[Shard], proposed: Propose
+) -> Finding:
+    column = _number_of(key, alike)
+    counts = column and any(_is_auto_increment(shard.info, column) for shard in alike)
+    what = "the auto-increment primary key" if counts and key.primary else "the unique key"
+    text = proposed(target, column, shards) if column and not any(shard.mapping for shard in shards) else ""
+    if text:
+        way = f"{_APART}, or add {text} (and make `{column}` BIGINT in the target)"
+    else:
+        way = f"{_APART}, or bring a column into the target's key that extract-table, -schema or -source fills"
+    return warn(
+        f"{what} `{key.name}` ({', '.join(key.columns)}) may repeat in the {len(alike)} tables that merge into"
+        f" `{target[0]}`.`{target[1]}`",
+        f"{way}.",
+        subject=str(alike[0]),
+        other=str(alike[1]),
+    )
+
+
+def _number_of(key: Index, shards: Sequence[Shard]) -> str:
+    """The key's column that could take a partition id: the counted one, or the only one if it holds numbers."""
+    info = shards[0].info
+    counted = [name for name in key.columns if _is_auto_increment(info, name)]
+    if counted:
+        return counted[0]
+    column = info.column(key.columns[0])
+    alone = len(key.columns) == 1 and column is not None and not column.generated
+    whole = ("tinyint", "smallint", "mediumint", "int", "bigint")
+    return key.columns[0] if alone and column is not None and column.type_name in whole else ""
+
+
+def _is_auto_increment(info: TableInfo, name: str) -> bool:
+    column = info.column(name)
+    return column is not None and column.auto_increment

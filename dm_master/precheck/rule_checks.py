@@ -1,0 +1,160 @@
+"""Checks of a task's rules over the tables that are there: what does nothing, can't be done, or would do harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from dm_master.precheck.context import Table, Upstream
+from dm_master.precheck.result import Finding, fail, from_error, warn
+from dm_master.precheck.table_checks import Shard
+from dm_master.rules.source_rules import SourceRules
+from dm_master.rules.usage import REASONS, Use
+from pkg import expression_filter
+from pkg.column_mapping import TableMapping, collisions
+from pkg.config.rule_names import RuleName
+from pkg.errors import DMError
+from pkg.mysql.schema import TableInfo
+
+Groups = Mapping[Table, Sequence[Shard]]
+_Problem = Callable[..., Finding]
+_IGNORE = "put `rules` into ignore-checking-items"
+
+
+def check_routes(upstream: Upstream) -> list[Finding]:
+    """Tables that several routes claim (40080), one finding for each set of routes."""
+    rules = upstream.rules
+    claimed: dict[tuple[int, ...], list[Table]] = {}
+    for table in upstream.tables:
+        matches = rules.router.matching(*table)
+        deciding = matches.table_level or matches.schema_level
+        if len(deciding) > 1:
+            claimed.setdefault(tuple(map(id, deciding)), []).append(table)
+    return [_ambiguous(rules, tables) for tables in claimed.values()]
+
+
+def _ambiguous(rules: SourceRules, tables: Sequence[Table]) -> Finding:
+    matches = rules.router.matching(*tables[0])
+    names = [rules.name_of(route) for route in matches.table_level or matches.schema_level]
+    more = f" and {len(tables) - 1} more tables" if len(tables) > 1 else ""
+    try:
+        rules.router.route(*tables[0])
+    except DMError as exc:
+        found = from_error(exc)
+        return fail(
+            f"{'; '.join(map(str, names))}: {found.message}",
+            found.instruction,
+            subject=f"{rules.subtask.source_id} `{tables[0][0]}`.`{tables[0][1]}`{more}",
+        )
+    raise AssertionError("a table with several routes has a target")
+
+
+def check_usage(uses: Mapping[RuleName, Use], *, certain: bool) -> list[Finding]:
+    """Rules that do nothing: refused, because what they were meant for is lost or goes elsewhere. Pure.
+
+    Not ``certain`` where their tables may still come, through the binlog. An entry that leaves out what is not there
+    does no harm.
+    """
+    findings = []
+    for rule, use in uses.items():
+        if use is not Use.USED:
+            harmless = rule.block == "block-allow-list" and ": ignore-" in rule.name
+            problem: _Problem = fail if certain and not harmless else warn
+            findings.append(
+                problem(
+                    f"{rule} does nothing: {REASONS[use]}",
+                    f"Correct or remove it; if its tables come later, {_IGNORE}.",
+                )
+            )
+    return findings
+
+
+def check_rules(upstream: Upstream, *, certain: bool) -> list[Finding]:
+    """What rules can't do to the tables as they are; not ``certain`` makes failures warnings."""
+    findings: list[Finding] = []
+    for info in upstream.structures.values():
+        found = [
+            *_column_mapping(upstream, info),
+            *_extracts(upstream, info),
+            *_expressions(upstream, info),
+        ]
+        findings += found if certain else [warn(f.message, f.instruction, subject=f.subject) for f in found]
+    return findings
+
+
+def _subject(upstream: Upstream, info: TableInfo) -> str:
+    return f"{upstream.subtask.source_id} `{info.schema}`.`{info.name}`"
+
+
+def _column_mapping(upstream: Upstream, info: TableInfo) -> Iterator[Finding]:
+    rules = upstream.rules
+    matching = rules.mapper.rules_for(info.schema, info.name)
+    if not matching:
+        return
+    places = "; ".join(str(rules.name_of(rule)) for rule in matching)
+    try:
+        rules.mapper.compile(info.schema, info.name, info.columns)
+    except DMError as exc:
+        found = from_error(exc)
+        yield fail(f"{places}: {found.message}", found.instruction, subject=_subject(upstream, info))
+
+
+def _extracts(upstream: Upstream, info: TableInfo) -> Iterator[Finding]:
+    rules, subject = upstream.rules, _subject(upstream, info)
+    route = rules.router.rule_for(info.schema, info.name)
+    if route is None:
+        return
+    name = rules.name_of(route)
+    try:
+        rules.router.extracted(info.schema, info.name, upstream.subtask.source_id)
+    except DMError as exc:
+        found = from_error(exc)
+        yield fail(f"{name}: {found.message}", found.instruction, subject=subject)
+
+
+def _expressions(upstream: Upstream, info: TableInfo) -> Iterator[Finding]:
+    for rule in upstream.rules.expressions_for(info.schema, info.name):
+        texts = (
+            rule.insert_value_expr, rule.update_old_value_expr, rule.update_new_value_expr, rule.delete_value_expr,
+        )  # fmt: skip
+        for text in filter(None, texts):
+            try:
+                expression_filter.compile_filter(text, info.columns, flavor=upstream.subtask.flavor)
+            except DMError as exc:
+                found = from_error(exc)
+                yield fail(
+                    f"{upstream.rules.name_of(rule)}: {found.message}",
+                    found.instruction,
+                    subject=_subject(upstream, info),
+                )
+
+
+def check_collisions(groups: Groups, rules: Mapping[str, SourceRules]) -> list[Finding]:
+    """Shards of one target whose ``partition id`` gives both the same bits: one would overwrite the other. Pure.
+
+    Unless what their routes fill in tells them apart, in a key that has it.
+    """
+    findings = []
+    for target, shards in groups.items():
+        mapped = [(shard.source_id, target, shard.mapping) for shard in shards if shard.mapping is not None]
+        filled = {(shard.source_id, shard.info.schema, shard.info.name): shard.filled for shard in shards}
+        for (source, one), (other, two) in collisions(mapped):
+            if filled[source, one.schema, one.table] == filled[other, two.schema, two.table]:
+                findings.append(_collide(target, (rules[source], one), (rules[other], two)))
+    return findings
+
+
+def _collide(target: Table, one: tuple[SourceRules, TableMapping], two: tuple[SourceRules, TableMapping]) -> Finding:
+    names = dict.fromkeys(str(name) for side in (one, two) for name in _names_of(*side))
+    first, second = (f"{rules.subtask.source_id} `{m.schema}`.`{m.table}`" for rules, m in (one, two))
+    return fail(
+        f"{'; '.join(names)}: {first} and {second} get the same bits of `partition id` in `{target[0]}`.`{target[1]}`,"
+        " so that one's rows would overwrite the other's",
+        "Give them other instance ids, or prefixes that leave different numbers.",
+        subject=second,
+        other=first,
+    )
+
+
+def _names_of(rules: SourceRules, mapping: TableMapping) -> Iterator[RuleName]:
+    for rule in rules.mapper.rules_for(mapping.schema, mapping.table):
+        yield rules.name_of(rule)

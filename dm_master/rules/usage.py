@@ -1,0 +1,134 @@
+"""Which rules have something to do, and why others have not. Pure."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dm_master.rules.source_rules import SourceRules, Table
+from pkg.config.rule_names import InstanceNames, RuleName
+from pkg.mysql.names import SYSTEM_SCHEMAS
+
+
+class Use(enum.IntEnum):
+    """What is best about a rule, over all tables of all its sources."""
+
+    NOTHING = 0
+    LEFT_OUT = 1
+    OUTRANKED = 2
+    USED = 3
+
+
+#: Why a rule does nothing.
+REASONS = {
+    Use.NOTHING: "it matches no table",
+    Use.LEFT_OUT: "the block-allow-list leaves out every table that it matches",
+    Use.OUTRANKED: "wherever it matches, others decide",
+}
+
+
+def usage_of(rules: SourceRules, schemas: Mapping[str, Sequence[str]]) -> dict[RuleName, Use]:
+    """The use of each rule that the task gives to this source; ``schemas`` are all of its schemas and tables."""
+    found = dict.fromkeys(_all_names(rules), Use.NOTHING)
+    for schema, tables in schemas.items():
+        _note(found, _of_schema(rules, schema))
+        for table in tables:
+            _note(found, _of_table(rules, schema, table))
+    return found
+
+
+def merge(parts: Iterable[Mapping[RuleName, Use]]) -> dict[RuleName, Use]:
+    """The use of rules that several sources share."""
+    found: dict[RuleName, Use] = {}
+    for part in parts:
+        for rule, use in part.items():
+            found[rule] = max(use, found.get(rule, Use.NOTHING))
+    return found
+
+
+def known_uses(
+    parts: Iterable[Mapping[RuleName, Use]], names: Mapping[str, InstanceNames], checked: Collection[str]
+) -> dict[RuleName, Use]:
+    """The use of the rules that only the ``checked`` sources have: of those that others share it is not known."""
+    elsewhere = {name for source, found in names.items() if source not in checked for name in found.all}
+    return {rule: use for rule, use in merge(parts).items() if rule not in elsewhere}
+
+
+def describe(uses: Mapping[RuleName, Use]) -> tuple[str, ...]:
+    """A line for each rule that does nothing."""
+    return tuple(f"{rule} does nothing: {REASONS[use]}" for rule, use in uses.items() if use is not Use.USED)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSummary:
+    """How many ``tables`` go to how many ``targets``, how many are ``left_out``, and a line for each unused rule."""
+
+    tables: int
+    targets: int
+    left_out: int
+    unused: tuple[str, ...]
+
+
+def summary(targets: Sequence[Table], left_out: int, uses: Mapping[RuleName, Use]) -> RuleSummary:
+    """``targets`` are those of all migrated tables, ``left_out`` is the number of the others."""
+    return RuleSummary(len(targets), len(set(targets)), left_out, describe(uses))
+
+
+def _all_names(rules: SourceRules) -> Iterator[RuleName]:
+    names, lists = rules.names, rules.subtask.block_allow_list
+    # Filters of the source's own file are for all of its tasks, so this one need not use them.
+    yield from (name for name in (*names.routes, *names.filters) if name.place)
+    yield from (*names.column_mappings, *names.expression_filters)
+    system = {"ignore-dbs": lists.ignore_dbs, "ignore-tables": tuple(t.db_name for t in lists.ignore_tables)}
+    for key, entries in names.entries.items():
+        for i, name in enumerate(entries):
+            # Many files list system schemas there, which does no harm.
+            if key not in system or system[key][i].lower() not in SYSTEM_SCHEMAS:
+                yield name
+
+
+def _note(found: dict[RuleName, Use], uses: Iterable[tuple[RuleName, Use]]) -> None:
+    for rule, use in uses:
+        if rule in found:
+            found[rule] = max(use, found[rule])
+
+
+def _of_schema(rules: SourceRules, schema: str) -> Iterator[tuple[RuleName, Use]]:
+    entries = rules.names.entries
+    outranked = Use.OUTRANKED if rules.subtask.block_allow_list.do_dbs else Use.USED
+    for key, use in (("do-dbs", Use.USED), ("ignore-dbs", outranked)):
+        yield from ((entries[key][i], use) for i in rules.allow_list.entries(key, schema))
+    use = Use.USED if rules.allow_list.allows(schema) else Use.LEFT_OUT
+    for route in rules.router.matching(schema).schema_level:
+        yield rules.name_of(route), use
+    for event in rules.events.rules_for(schema):
+        yield rules.name_of(event), use
+
+
+def _of_table(rules: SourceRules, schema: str, table: str) -> Iterator[tuple[RuleName, Use]]:
+    verdict = rules.allow_list.verdict(schema, table)
+    use = Use.USED if verdict.allowed else Use.LEFT_OUT
+    yield from _of_lists(rules, schema, table, verdict.key)
+    routes = rules.router.matching(schema, table)
+    for route in routes.table_level or routes.schema_level:
+        yield rules.name_of(route), use
+    groups = rules.mapper.matching(schema, table)
+    for level in (groups.table_level, groups.schema_level):
+        decides = level is groups.table_level or not groups.table_level
+        for mapping in (rule for group in level for rule in group):
+            yield rules.name_of(mapping), use if decides else min(use, Use.OUTRANKED)
+    for event in rules.events.rules_for(schema, table):
+        yield rules.name_of(event), use
+    for expression in rules.expressions_for(schema, table):
+        yield rules.name_of(expression), use
+
+
+def _of_lists(rules: SourceRules, schema: str, table: str, decided: str) -> Iterator[tuple[RuleName, Use]]:
+    """Entries over tables; ``decided`` is the key of the one that did."""
+    let_in = rules.allow_list.allows(schema)
+    for i in rules.allow_list.entries("do-tables", schema, table):
+        yield rules.names.entries["do-tables"][i], Use.USED if let_in else Use.LEFT_OUT
+    for i in rules.allow_list.entries("ignore-tables", schema, table):
+        use = Use.USED if decided == "ignore-tables" else Use.OUTRANKED if let_in else Use.LEFT_OUT
+        yield rules.names.entries["ignore-tables"][i], use

@@ -1,0 +1,124 @@
+"""What the rules of a task are called and where they stand in its file.
+
+Rules travel to workers without names: they decide the same under any. Those who explain rules or complain of them
+read the names from the file again, in the order in which the instances have the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pkg.config.keys import TASK
+from pkg.config.model import SourceConfig, TaskConfig
+from pkg.config.yaml_reader import Section, read_document
+
+#: Keys of an instance that name rules → the block of the task file with them, and the key of a rule's pattern.
+_BLOCKS = {
+    "route-rules": ("routes", "schema-pattern"),
+    "filter-rules": ("filters", "schema-pattern"),
+    "column-mapping-rules": ("column-mappings", "schema-pattern"),
+    "expression-filters": ("expression-filter", "schema"),
+}
+_LIST_KEYS = ("do-dbs", "do-tables", "ignore-dbs", "ignore-tables")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleName:
+    """One rule: the ``block`` that it stands in, its ``name`` there, and ``place`` as file:line:column.
+
+    A rule of a source's own file has no place: the file is not at hand.
+    """
+
+    block: str
+    name: str
+    place: str = ""
+
+    def __str__(self) -> str:
+        """As messages begin: the place first, like other mistakes in files."""
+        return f"{self.place}: {self.label}" if self.place else self.label
+
+    @property
+    def label(self) -> str:
+        return f"{self.name!r} of {self.block}"
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceNames:
+    """The names of one instance's rules, in the order of the rules.
+
+    ``entries`` are those of its block-allow-list: key (do-dbs, …) → one for each entry of that key.
+    """
+
+    routes: tuple[RuleName, ...] = ()
+    filters: tuple[RuleName, ...] = ()
+    column_mappings: tuple[RuleName, ...] = ()
+    expression_filters: tuple[RuleName, ...] = ()
+    block_allow_list: RuleName | None = None
+    entries: Mapping[str, tuple[RuleName, ...]] = field(default_factory=dict)
+
+    @property
+    def all(self) -> Iterator[RuleName]:
+        """Every rule and every entry of the block-allow-list."""
+        yield from (*self.routes, *self.filters, *self.column_mappings, *self.expression_filters)
+        for names in self.entries.values():
+            yield from names
+
+
+def read_rule_names(task: TaskConfig, path: str = "task.yaml") -> dict[str, InstanceNames]:
+    """Source-id → the names of its rules. ``task`` was read from its ``text``, so nothing in there is refused here."""
+    top = read_document(task.text, path, TASK)
+    blocks = {block: top.sections(block) for block, _ in _BLOCKS.values()}
+    lists = {key: top.sections(key) for key in ("block-allow-list", "black-white-list")}
+    old_lists = lists["block-allow-list"] or lists["black-white-list"]
+
+    def named(instance: Section, key: str) -> tuple[RuleName, ...]:
+        block, pattern = _BLOCKS[key]
+        names = [name for name in instance.texts(key) if name in blocks[block]]
+        return tuple(RuleName(block, name, blocks[block][name].place(pattern)) for name in names)
+
+    return {
+        instance.text("source-id"): InstanceNames(
+            named(instance, "route-rules"),
+            named(instance, "filter-rules"),
+            named(instance, "column-mapping-rules"),
+            named(instance, "expression-filters"),
+            *_block_allow_list(instance, old_lists),
+        )
+        for instance in top.items("mysql-instances")
+    }
+
+
+def subtask_rule_names(task: TaskConfig, sources: Mapping[str, SourceConfig]) -> dict[str, InstanceNames]:
+    """As :func:`read_rule_names`, with the filters of the sources' own files after those of the task."""
+    return {
+        source_id: replace(names, filters=names.filters + _own_filters(sources.get(source_id)))
+        for source_id, names in read_rule_names(task).items()
+    }
+
+
+def _own_filters(source: SourceConfig | None) -> tuple[RuleName, ...]:
+    if source is None:
+        return ()
+    return tuple(RuleName(f"source {source.source_id}", f"filters[{i}]") for i in range(len(source.filters)))
+
+
+def _block_allow_list(
+    instance: Section, lists: Mapping[str, Section]
+) -> tuple[RuleName | None, Mapping[str, tuple[RuleName, ...]]]:
+    name = instance.text("block-allow-list") or instance.text("black-white-list")
+    section = lists.get(name)
+    if section is None:
+        return None, {}
+    whole = RuleName("block-allow-list", name, section.place(""))
+    return whole, {key: tuple(_entries(section, name, key)) for key in _LIST_KEYS}
+
+
+def _entries(section: Section, name: str, key: str) -> list[RuleName]:
+    def named(count: int, place: Callable[[int], str]) -> list[RuleName]:
+        return [RuleName("block-allow-list", f"{name}: {key}[{i}]", place(i)) for i in range(count)]
+
+    if key.endswith("dbs"):
+        return named(len(section.texts(key)), lambda i: section.place(key, i))
+    items: Sequence[Section] = section.items(key)
+    return named(len(items), lambda i: items[i].place("db-name"))
