@@ -32,7 +32,7 @@ def test_merged_shards_stay_equal_through_copy_ddl_pause_and_restart(
 
         migration.alter("ADD COLUMN channel VARCHAR(20) NOT NULL DEFAULT 'web'")
         time.sleep(1)
-        cluster.ok("pause-task", "task")
+        cluster.dmctl("pause-task", "task")  # which may take longer than its answer waits
         cluster.wait_stage("task", "Paused")
         time.sleep(1)
         cluster.ok("resume-task", "task")
