@@ -44,5 +44,5 @@ class RawFramer(PacketFramer):
         return event
 
     def _usual(self, events: list[Event], max_bytes: int) -> int:
-        """Nothing is usual here: this loop would cut the checksums off."""
-        return max_bytes
+        """This loop would cut the checksums off. One event at a time instead: behind it the scan may go on."""
+        return 0 if events else max_bytes
