@@ -101,6 +101,11 @@ class Course:
         return self._state, self._gtid
 
     @property
+    def begun(self) -> bool:
+        """Whether the file has something whole behind FORMAT_DESCRIPTION, which is nothing to go on from."""
+        return self.boundary > len(c.MAGIC) + len(self._description)
+
+    @property
     def flowing(self) -> bool:
         """Whether the next event belongs where the file ends, so that the scan may take it."""
         return self._flowing and self._at == self.size

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 from dm_worker.relay.course import Action, Course
 from dm_worker.relay.files import sync_folder
 from dm_worker.relay.layout import RelayMeta, SubDir
-from dm_worker.relay.scan import scan
+from dm_worker.relay.scan import CRC_RESIDUE, scan
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.gtid import GTIDSet, parse_gtid_set
@@ -25,9 +26,9 @@ _PIECE = 4 << 20
 def recover(subdir: SubDir, *, flavor: str, base: str = "") -> Course:
     """Cuts the last file of ``subdir`` behind its last whole, undamaged transaction, and returns where that is.
 
-    A file without even a whole FORMAT_DESCRIPTION is removed, and the one before it becomes the last. ``base`` is the
-    GTID set that the sub-folder began with. The executed set is found from the file itself (its list of earlier GTIDs
-    and its transactions), ``base``, and ``relay.meta`` where that is not ahead of the file.
+    A file with nothing whole behind FORMAT_DESCRIPTION is removed, and the one before it becomes the last. ``base`` is
+    the GTID set that the sub-folder began with. The executed set is found from the file itself (its list of earlier
+    GTIDs and its transactions), ``base``, and ``relay.meta`` where that is not ahead of the file.
 
     Raises 30025 when a file can't be read or cut, 11093 or 11095 for a base or a file with another server's GTIDs.
     """
@@ -52,7 +53,7 @@ def _last_file(subdir: SubDir, flavor: str) -> Course:
         path = subdir.path / name
         course, why = examine(path, flavor)
         size = path.stat().st_size
-        if course.boundary:
+        if course.begun:
             if size > course.boundary:
                 log.warning("cutting the relay log", file=str(path), size=size, to=course.boundary, reason=why)
                 _cut(path, course.boundary)
@@ -75,6 +76,8 @@ def examine(path: Path, flavor: str) -> tuple[Course, str]:
             pass
     except errors.DMError as exc:
         why = exc.message
+        if exc.kind.name == "BinlogExpectFormatDescEv":
+            course = Course(flavor=flavor)
     else:
         why = "" if course.boundary == course.size else "its last transaction is not whole"
     course.connected(0)
@@ -122,6 +125,9 @@ def _one(whole: bytes, course: Course) -> None:
     at = max(course.size, len(c.MAGIC))
     if int.from_bytes(whole[13:17], "little") != (at + len(whole)) & 0xFFFFFFFF:
         raise errors.new("BinlogParseSingleEv", f"the event at offset {at} says that it ends elsewhere")
+    if whole[4] != c.FORMAT_DESCRIPTION_EVENT and not course.checksummed and crc32(whole) == CRC_RESIDUE:
+        # Without checksums nothing else tells that it was damaged where it denies them.
+        raise errors.new("BinlogExpectFormatDescEv", "events have checksums, and FORMAT_DESCRIPTION denies it")
     if course.event(whole).action is Action.SKIP:
         raise errors.new("BinlogParseSingleEv", f"the event at offset {at} is none that a file holds")
 

@@ -59,13 +59,14 @@ def python_scan(
     of a file. It stops in front of an event that is torn, damaged, special, artificial, or that belongs elsewhere.
     """
     lead = _LEAD if packets else 0
+    least = c.HEADER_SIZE + (c.CHECKSUM_SIZE if checksummed else 0)
     pieces: list[bytes] = []
     runs: list[Run] = []
     boundary = -1
     while len(raw) - pos >= lead + c.HEADER_SIZE and len(runs) < MAX_RUNS:
         at = pos + lead
         _, kind, _, size, log_pos, flags = _HEAD.unpack_from(raw, at)
-        if size < c.HEADER_SIZE + c.CHECKSUM_SIZE or size > len(raw) - at or kind in SPECIAL:
+        if size < least or size > len(raw) - at or kind in SPECIAL:
             break
         if packets and (size >= 0xFFFFFE or raw[pos : pos + 3] != (size + 1).to_bytes(3, "little") or raw[pos + 4]):
             break

@@ -80,7 +80,7 @@ class RelayWriter:
     def show(self) -> None:
         """Lets readers have what is whole, and brings ``relay.meta`` up to date when it is time. Raises 30025."""
         course = self.course
-        if not course.file:
+        if not course.begun:
             return
         end = End(self.subdir.name, course.file, course.boundary)
         if end != self._end:

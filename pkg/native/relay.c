@@ -137,11 +137,11 @@ static void add_run(Scan *scan)
 /* Takes events from `pos` on into `out` (NULL: nowhere); returns the position behind them. */
 static size_t run_scan(Scan *scan, const unsigned char *bytes, size_t stop, size_t pos, unsigned char *out)
 {
-    size_t lead = scan->packets ? LEAD : 0;
+    size_t lead = scan->packets ? LEAD : 0, least = HEADER + (scan->checksummed ? CHECKSUM : 0);
     while (stop - pos >= lead + HEADER && scan->run_count < MAX_RUNS) {
         const unsigned char *at = bytes + pos, *event = at + lead;
         uint32_t size = get32(event + 9);
-        if (size < HEADER + CHECKSUM || size > stop - pos - lead || is_special(event[4]))
+        if (size < least || size > stop - pos - lead || is_special(event[4]))
             break;
         /* The packet is one byte longer than its event, unless it is the first piece of a big one. */
         if (scan->packets && (size >= 0xFFFFFE || (get32(at) & 0xFFFFFF) != size + 1 || at[4]))
