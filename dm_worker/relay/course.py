@@ -16,6 +16,7 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import (
     Event,
+    Rotate,
     ensure_supported,
     event_from_bytes,
     parse_format_description,
@@ -153,9 +154,7 @@ class Course:
                 workaround="The relay connects again by itself and looks at which server answers.",
                 retryable=True,
             )
-        # Whether this one has a checksum depends on the server's settings of today, not of the file's.
-        plain = event.data[: -c.CHECKSUM_SIZE] if crc32(event.data) == CRC_RESIDUE else event.data
-        target = parse_rotate(event._replace(data=plain), self.file)
+        target = rotate_target(event, self.file)
         self._next_file, self._at = target.file, target.position
         self._flowing = False
 
@@ -231,6 +230,12 @@ class Course:
             scope="upstream",
             retryable=retryable,
         )
+
+
+def rotate_target(event: Event, file: str = "") -> Rotate:
+    """What a made-up ROTATE says. Whether it has a checksum depends on the server's settings, not on the file's."""
+    plain = event.data[: -c.CHECKSUM_SIZE] if crc32(event.data) == CRC_RESIDUE else event.data
+    return parse_rotate(event._replace(data=plain), file)
 
 
 def nearest(expected: int, log_pos: int) -> int:

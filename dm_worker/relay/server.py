@@ -8,8 +8,8 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from dm_worker.relay.course import rotate_target
 from pkg import errors
-from pkg.binlog.events import parse_rotate
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet, parse_gtid_set
 from pkg.binlog.position import Location, Position
 from pkg.binlog.raw import open_raw
@@ -80,7 +80,7 @@ def file_of(source: SourceConfig, server_id: int, gtid_set: str) -> str:
     stream = open_raw(source.from_, location, flavor=source.flavor, server_id=server_id, use_gtid=True)
     try:
         for event in stream.read(1, _PATIENCE):
-            return parse_rotate(event).file
+            return rotate_target(event).file
     finally:
         stream.close()
     raise errors.new(

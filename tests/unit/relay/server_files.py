@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import uuid
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from hypothesis import strategies as st
 
@@ -86,7 +87,7 @@ class Upstream:
         described = build.format_description(checksum=checksum)
         at = len(MAGIC) + len(described)
         body = described[:13] + struct.pack("<I", at) + described[17:-4]
-        file.put(body + struct.pack("<I", build.zlib.crc32(body)))
+        file.put(body + struct.pack("<I", crc32(body)))
         self._boundary(file)
         kind, previous = (163, self._listed()) if self.flavor == "mariadb" else (35, self.executed.encode())  # type: ignore[union-attr]
         file.add(kind, previous)
@@ -166,7 +167,7 @@ def sent(upstream: Upstream, first: str, position: int, *, checksum_of_fake: boo
         if position > 4:
             # Its end is 0, and so is the time at which the server started.
             body = described[:13] + bytes(4) + described[17 : 19 + 52] + bytes(4) + described[19 + 56 : -4]
-            described = body + struct.pack("<I", build.zlib.crc32(body))
+            described = body + struct.pack("<I", crc32(body))
         stream.append(described)
         if position > 4:
             stream.append(build.raw(163, bytes(4), checksum=file.checksum, log_pos=0, flags=0x20))

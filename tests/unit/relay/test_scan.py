@@ -51,7 +51,8 @@ def test_whole_files_are_taken_at_any_offset(
     flavor: str, checksum: bool, packets: bool, transactions: list[Work], around: int
 ) -> None:
     (file,) = Upstream(flavor, checksum, [transactions]).files
-    offset, events = (1 << 32) + around, []
+    offset = (1 << 32) + around
+    events: list[bytes] = []
     for event in file.events[2:]:
         plain = event[:-4] if checksum else event
         offset_after = offset + sum(map(len, events)) + len(event)
