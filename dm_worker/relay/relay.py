@@ -80,7 +80,8 @@ class Relay:
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 return
-            # A thread of an earlier start may not have seen its event yet, so each has one of its own.
+            # Ends what an earlier start left when it failed; each start has an event of its own.
+            self._halt.set()
             self._halt = threading.Event()
             self._puller.begin()
             self._set(pb.Running)
@@ -162,7 +163,7 @@ class Relay:
         self.counts.exits[True] += 1
         self._set(pb.Paused, exc)
         while not self._halt.wait(DISK_LOOK):
-            usage = shutil.disk_usage(self._folder.path)
+            usage = shutil.disk_usage(self._existing())
             if usage.free > ENOUGH * usage.total:
                 self._set(pb.Running)
                 return
@@ -238,4 +239,9 @@ class Relay:
         return [*self._needed(), Place(end.subdir, end.file)]
 
     def _space(self) -> int:
-        return shutil.disk_usage(self._folder.path).free
+        return shutil.disk_usage(self._existing()).free
+
+    def _existing(self) -> Path:
+        """The relay folder, or the folder that it will be made in."""
+        path = self._folder.path
+        return next(folder for folder in (path, *path.absolute().parents) if folder.exists())

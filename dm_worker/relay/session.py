@@ -126,7 +126,7 @@ class Puller:
         """The writer of this server's sub-folder; of a new one when another server answered last time."""
         writer = self.writer
         if writer is None:
-            return self._take(self.folder.add(server.uuid, self._first(server)), "")
+            return self._take(self._add(server.uuid, self._first(server)), "")
         if writer.subdir.uuid == server.uuid:
             return writer
         gtids = str(writer.course.gtids)
@@ -142,7 +142,18 @@ class Puller:
         check_history(server, gtids, self.source.flavor, self.source)
         log.info("the upstream switched", source=self.source.source_id, old=writer.subdir.uuid, new=server.uuid)
         self.close()
-        return self._take(self.folder.add(server.uuid, RelayMeta("", 4, gtids)), gtids)
+        return self._take(self._add(server.uuid, RelayMeta("", 4, gtids)), gtids)
+
+    def _add(self, uuid: str, meta: RelayMeta) -> SubDir:
+        try:
+            return self.folder.add(uuid, meta)
+        except OSError as exc:
+            raise errors.new(
+                "RelayMkdir",
+                f"no relay folder for server {uuid} can be made in {self.folder.path}: {exc}",
+                raw=exc,
+                workaround="Check relay-dir of the worker, its permissions and its disk; then resume-relay.",
+            ) from exc
 
     def _first(self, server: Server) -> RelayMeta:
         """Where an empty relay folder begins: always at the head of a file, so that its files are whole."""
