@@ -13,6 +13,7 @@ from dm_worker.relay.purge import Place
 from pkg.binlog import constants as c
 from pkg.binlog.gtid import MariaDBGTIDSet
 from pkg.binlog.position import Location
+from pkg.config.model import PurgeConfig
 from pkg.errors import DMError
 from pkg.pb import dmworker_pb2 as pb
 from tests.harness.mysql import MariaDBServer, MySQLServer
@@ -225,4 +226,15 @@ def test_purge_stops_before_what_is_needed(mariadb_upstream: MariaDBServer, tmp_
         assert caught.value.code == 30039
         mariadb_upstream.execute(ROW)
         pulled.caught_up()
+        same_files(mariadb_upstream, pulled.subdir())
+
+
+def test_a_full_disk_is_purged_regularly(mariadb_upstream: MariaDBServer, tmp_path: Path) -> None:
+    # More than any disk has free: everything that is not needed goes at once.
+    rules = PurgeConfig(interval=1, remain_space=1 << 20)
+    with Pulled(mariadb_upstream, tmp_path, start_at=at_a_new_file(mariadb_upstream), purge=rules) as pulled:
+        mariadb_upstream.execute(ROW, "FLUSH LOGS", ROW, "FLUSH LOGS", ROW)
+        last = binlog_end(mariadb_upstream).name
+        pulled.caught_up()
+        pulled.wait(lambda _: pulled.subdir().files() == [last])
         same_files(mariadb_upstream, pulled.subdir())

@@ -99,8 +99,9 @@ def test_connections_that_break_anywhere_leave_no_trace(
             if restart:
                 current.abandon()
                 recovered = recover(current.subdir, flavor=flavor)
-                assert (recovered.file, recovered.boundary) == (current.course.file, current.course.boundary)
-                assert str(recovered.gtids) == str(current.course.gtids)
+                assert str(recovered.gtids) == str(course.gtids)
+                # A file that was only begun is begun anew.
+                assert not course.begun or (recovered.file, recovered.boundary) == (course.file, course.boundary)
                 current = RelayWriter(current.subdir, recovered, Tail(), WriteCounts())
         assert written(current) == {file.name: file.data for file in upstream.files}
         assert str(current.course.gtids) == str(upstream.executed)
