@@ -172,7 +172,7 @@ class Relay:
 
     def status(self) -> pb.RelayStatus:
         """A snapshot for ``query-status``; waits for the upstream no longer than :data:`PATIENCE`. Never raises."""
-        master, _ = self._upstream.get()
+        master, current = self._upstream.get()
         shown = self._puller.shown
         with self._lock:
             status = pb.RelayStatus(stage=self._stage)
@@ -189,7 +189,8 @@ class Relay:
                 str(position),
                 shown.gtids,
             )
-            status.relayCatchUpMaster = master is not None and master.position == position
+            # An older answer proves nothing.
+            status.relayCatchUpMaster = current and master is not None and master.position == position
         return status
 
     def purge(self, *, filename: str = "", sub_dir: str = "", before: float = 0.0, inactive: bool = False) -> int:
