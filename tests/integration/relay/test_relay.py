@@ -84,19 +84,6 @@ def test_an_upstreams_restart_goes_on_in_its_next_file(
         assert len(same_files(server, pulled.subdir())) >= 2
 
 
-@pytest.fixture
-def successor(mariadb_upstream: MariaDBServer, new_mariadb: Callable[..., MariaDBServer]) -> MariaDBServer:
-    """A replica of ``mariadb_upstream`` with binlogs of its own, which follows from now on."""
-    server = new_mariadb(gtid=True, extra=["--log-slave-updates=1"])
-    server.execute(
-        f"SET GLOBAL gtid_slave_pos='{here(mariadb_upstream).gtid_set}'",
-        f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={mariadb_upstream.port}, MASTER_USER='root', "
-        "MASTER_USE_GTID=slave_pos",
-        "START SLAVE",
-    )
-    return server
-
-
 def test_with_gtids_another_server_goes_on_in_the_next_sub_folder(
     mariadb_upstream: MariaDBServer, successor: MariaDBServer, tmp_path: Path
 ) -> None:
