@@ -75,6 +75,18 @@ class Relay:
         self._thread: threading.Thread | None = None
         self._halt = threading.Event()
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether readers at the end shall wait: it runs, or was paused without an error."""
+        with self._lock:
+            return not self._errors and self._stage in (pb.Running, pb.Paused)
+
+    @property
+    def executed(self) -> str:
+        """The GTID set at the relay log's end; '' while that is not known."""
+        shown = self._puller.shown
+        return shown.gtids if shown is not None else ""
+
     def start(self) -> None:
         """Begins to pull. Nothing happens while it runs already."""
         with self._lock:
