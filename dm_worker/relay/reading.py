@@ -150,6 +150,9 @@ class RelayStream:
         self._read += len(piece)
         if piece:
             self._framer.feed(piece)
+        elif not self._complete and wanted > 0:
+            # Removed or written anew, as when everything is removed by hand.
+            raise self._broken(f"it has less than the {self._size} bytes that are to be read", retryable=True)
         return bool(piece)
 
     def _ensure_going_on(self) -> None:

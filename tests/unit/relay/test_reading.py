@@ -226,6 +226,22 @@ def test_a_purged_file_in_front_of_a_reader_is_told(tmp_path: Path) -> None:
     assert failure.retryable
 
 
+def test_a_file_that_is_replaced_under_a_reader_is_told(tmp_path: Path) -> None:
+    """The reader's handle leads to what is no longer there."""
+    log = write_log(tmp_path / "relay", [[1]])
+    stream = _by_gtid(log, "")
+    assert stream is not None
+    while stream.read(1 << 20, 0):
+        pass
+    path = log.subdirs[0].path / "bin.000001"
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content + content[-31:])
+    log.tail.moved(log.subdirs[0].name, path.name, len(content) + 31)
+    failure = _failure(stream, [])
+    assert (failure.code, failure.retryable) == (30038, True)
+
+
 @pytest.mark.parametrize(("place", "code"), [(-1, 11071), (-20, 30038), (-22, 11071), (-25, 11071)])
 def test_a_damaged_event_is_never_passed_on(tmp_path: Path, place: int, code: int) -> None:
     """Also where it announces more bytes than there are."""
