@@ -111,7 +111,9 @@ def test_with_gtids_another_server_goes_on_in_the_next_sub_folder(
         check=True,
     )
     assert "ROLLBACK" in dumped.stdout
-    assert (new.path / second).read_bytes()[30:] == (successor.data / second).read_bytes()[30:]
+    # MariaDB may write a BINLOG_CHECKPOINT when nobody looks any more.
+    fetched = (new.path / second).read_bytes()
+    assert fetched[30:] == (successor.data / second).read_bytes()[30 : len(fetched)]
     # A restart finds the same place and the same set again.
     with Pulled(successor, tmp_path, enable_gtid=True) as pulled:
         assert pulled.caught_up().relayBinlogGtid == after.relayBinlogGtid
