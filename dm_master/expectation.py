@@ -112,6 +112,24 @@ def is_gone(task: str) -> Judge:
     return judge
 
 
+def relay_reaches(stage: pb.Stage) -> Judge:
+    """Satisfied when the source's relay is in ``stage`` (``Stopped``: is gone), or when it failed on the way."""
+
+    def judge(_: str, answer: pb.QueryStatusResponse | None) -> Verdict:
+        if answer is None or not answer.result:
+            return False, ""
+        if not answer.sourceStatus.HasField("relayStatus"):
+            return stage == pb.Stopped, ""
+        relay = answer.sourceStatus.relayStatus
+        if relay.stage == stage:
+            return True, ""
+        if stage == pb.Running and relay.result.errors:
+            return True, "; ".join(error_text(error) for error in relay.result.errors)
+        return False, ""
+
+    return judge
+
+
 def serves(source: str, answer: pb.QueryStatusResponse | None) -> Verdict:
     """Satisfied when the worker has taken the source, or could not."""
     if answer is None or answer.sourceStatus.source != source:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dm_master import task_stage, topology
+from dm_master import relay_stage, task_stage, topology
 from dm_master.election import LeaderKey
 from dm_master.topology import VIEWS, Plan, Topology, WorkerStage
 from pkg.config.codec import decode_source, decode_subtask, encode_source, encode_subtask
@@ -118,7 +118,10 @@ class Scheduler:
         Raises 46007, 46004, 46033 or 46027.
         """
         text = encode_source(config)
-        return self._decide(lambda state: topology.add_source(state, config.source_id, text, worker)).message
+        relay = config.enable_relay
+        return self._decide(
+            lambda state: topology.add_source(state, config.source_id, text, worker, relay=relay)
+        ).message
 
     def remove_source(self, source_id: str) -> str:
         """Forgets a source; returns a message or "". Raises 46008, 46010 or 46023."""
@@ -140,6 +143,23 @@ class Scheduler:
         state = self._state()
         worker = state.worker_of(source_id)
         return state.workers.get(worker) if worker else None
+
+    # --- relay ---
+
+    def start_relay(self, source_id: str, workers: Sequence[str]) -> None:
+        """Starts a source's relay, see :func:`relay_stage.start_relay`.
+
+        Raises 46008, 46004, 46020, 46021, 46028 or 46030.
+        """
+        self._decide(lambda state: relay_stage.start_relay(state, source_id, workers))
+
+    def stop_relay(self, source_id: str, workers: Sequence[str]) -> None:
+        """Stops it; see :func:`relay_stage.stop_relay`. Raises 46008, 46022, 46029 or 46031."""
+        self._decide(lambda state: relay_stage.stop_relay(state, source_id, workers))
+
+    def set_relay_stage(self, sources: Sequence[str], stage: str) -> None:
+        """Asks for ``Running`` or ``Paused``. Raises 46011 or 46012."""
+        self._decide(lambda state: relay_stage.set_stage(state, sources, stage))
 
     # --- workers ---
 

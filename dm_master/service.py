@@ -15,6 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 from dm_master.service_base import Cluster
 from dm_master.service_config import ConfigService
 from dm_master.service_member import MemberService
+from dm_master.service_relay import RelayService
 from dm_master.service_source import CheckSource, SourceService
 from dm_master.service_status import StatusService
 from dm_master.service_task import TaskService, TaskSteps
@@ -43,9 +44,6 @@ LATER = {
     "UpdateTask": "updating a task",
     "ShowDDLLocks": "coordination of shard DDL",
     "UnlockDDLLock": "coordination of shard DDL",
-    "OperateWorkerRelayTask": "relay",
-    "PurgeWorkerRelay": "relay",
-    "OperateRelay": "relay",
     "OperateSchema": "operating tracked schemas",
     "HandleError": "operating binlog events",
     "StartValidation": "continuous data validation",
@@ -60,7 +58,7 @@ LATER = {
 def handlers(cluster: Cluster, steps: TaskSteps, check_source: CheckSource) -> dict[str, Handler]:
     """RPC → the function that answers it, for every RPC of the service."""
     task, status, source = TaskService(cluster, steps), StatusService(cluster), SourceService(cluster, check_source)
-    member, config = MemberService(cluster), ConfigService(cluster)
+    member, config, relay = MemberService(cluster), ConfigService(cluster), RelayService(cluster)
     table: dict[str, Handler] = {name: partial(_later, name) for name in LATER}
     return table | {
         "StartTask": task.start_task,
@@ -74,6 +72,9 @@ def handlers(cluster: Cluster, steps: TaskSteps, check_source: CheckSource) -> d
         "OfflineMember": member.offline_member,
         "OperateLeader": member.operate_leader,
         "ListMember": member.list_member,
+        "OperateRelay": relay.operate_relay,
+        "OperateWorkerRelayTask": relay.switch_relay,
+        "PurgeWorkerRelay": relay.purge_relay,
         "GetSubTaskCfg": config.get_subtask_cfg,
         "GetCfg": config.get_cfg,
         "GetMasterCfg": config.get_master_cfg,

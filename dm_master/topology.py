@@ -15,7 +15,7 @@ from pkg.errors import new
 from pkg.etcd.types import Delete, Op, Put
 from pkg.ha import keys
 from pkg.ha.keys import KeyFamily
-from pkg.ha.records import SourceBound, SubTaskStage, WorkerAlive, WorkerInfo
+from pkg.ha.records import RelayStage, SourceBound, SubTaskStage, WorkerAlive, WorkerInfo
 
 WorkerStage = Literal["offline", "free", "relay", "bound"]
 
@@ -34,6 +34,8 @@ class Topology:
     bounds: Mapping[str, str] = field(default_factory=dict)
     last_bounds: Mapping[str, str] = field(default_factory=dict)
     relay_workers: Mapping[str, str] = field(default_factory=dict)
+    #: Source → stage that its relay shall reach; without one it has no relay.
+    relay_stages: Mapping[str, str] = field(default_factory=dict)
     subtasks: Mapping[tuple[str, str], str] = field(default_factory=dict)
     stages: Mapping[tuple[str, str], str] = field(default_factory=dict)
     #: (task, source) → worker that holds the files of an unfinished load.
@@ -102,6 +104,7 @@ VIEWS: dict[KeyFamily, _View] = {
     keys.BOUND: _View("bounds", lambda value: SourceBound.from_json(value).source),
     keys.LAST_BOUND: _View("last_bounds", lambda value: SourceBound.from_json(value).source),
     keys.RELAY_WORKER: _View("relay_workers", _text),
+    keys.RELAY_STAGE: _View("relay_stages", lambda value: RelayStage.from_json(value).expect),
     keys.SUBTASK: _View("subtasks", _text),
     keys.SUBTASK_STAGE: _View("stages", lambda value: SubTaskStage.from_json(value).expect),
     keys.LOAD_TASK: _View("load_tasks", _text),
@@ -119,8 +122,11 @@ def _view_of(key: str) -> tuple[KeyFamily, _View]:
 # --- decisions about sources ---
 
 
-def add_source(state: Topology, source: str, text: str, worker: str = "") -> Plan:
-    """Stores a new source and binds it, to ``worker`` if given. Raises 46007, 46004, 46033 or 46027."""
+def add_source(state: Topology, source: str, text: str, worker: str = "", *, relay: bool = False) -> Plan:
+    """Stores a new source and binds it, to ``worker`` if given; with ``relay`` it gets one.
+
+    Raises 46007, 46004, 46033 or 46027.
+    """
     if source in state.sources:
         raise new(
             "SchedulerSourceCfgExist",
@@ -128,6 +134,8 @@ def add_source(state: Topology, source: str, text: str, worker: str = "") -> Pla
             workaround="Stop it with `operate-source stop` first, or choose another source-id.",
         )
     ops: list[Op] = [Put(keys.SOURCE_CONFIG.key(source), text)]
+    if relay:
+        ops.append(Put(keys.RELAY_STAGE.key(source), RelayStage("Running", source).to_json()))
     if worker:
         _check_bindable(state, source, worker)
         ops += _bind(source, worker)
@@ -137,7 +145,7 @@ def add_source(state: Topology, source: str, text: str, worker: str = "") -> Pla
 
 
 def remove_source(state: Topology, source: str) -> Plan:
-    """Forgets a source that no task and no relay uses; its worker becomes free. Raises 46008, 46010 or 46023."""
+    """Forgets a source that no task and no relay worker uses; its worker becomes free. Raises 46008, 46010 or 46023."""
     _check_source(state, source)
     tasks = state.tasks_of(source)
     if tasks:
@@ -155,6 +163,7 @@ def remove_source(state: Topology, source: str) -> Plan:
         )
     worker = state.worker_of(source)
     ops: list[Op] = [Delete(keys.SOURCE_CONFIG.key(source))]
+    ops += [Delete(keys.RELAY_STAGE.key(source))] if source in state.relay_stages else []
     ops += [Delete(keys.BOUND.key(worker))] if worker else []
     # A source made later under the same name has nothing to do with this one.
     ops += [Delete(keys.LAST_BOUND.key(last)) for last, of in sorted(state.last_bounds.items()) if of == source]

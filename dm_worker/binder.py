@@ -26,7 +26,8 @@ RETRY = 1.0
 class Binder:
     """Opens and closes the :class:`SourceWorker` of the bound source, between :meth:`begin` and :meth:`end`.
 
-    ``on_stuck`` is called when a unit goes on although it was killed: then only the end of the process stops it.
+    ``relay_dir``: the worker's folder of relay logs. ``on_stuck`` is called when a unit goes on although it was killed:
+    then only the end of the process stops it.
     """
 
     def __init__(
@@ -37,8 +38,10 @@ class Binder:
         metrics: WorkerMetrics,
         *,
         on_stuck: Callable[[], None],
+        relay_dir: str = "",
     ) -> None:
         self._worker = worker
+        self._relay_dir = relay_dir
         self._engine = engine
         self._make_unit = make_unit
         self._metrics = metrics
@@ -126,6 +129,7 @@ class Binder:
             self._make_unit,
             self._metrics,
             worker=self._worker,
+            relay_dir=self._relay_dir,
             on_broken=self._on_broken,
         )
         with self._lock:

@@ -8,6 +8,8 @@ from functools import partial
 from dm_worker.binder import Binder
 from dm_worker.keepalive import FIRST_JOIN_TRIES, JOIN_PAUSE, Identity, Membership
 from dm_worker.master_client import register
+from dm_worker.purge_watch import PurgeWatch
+from dm_worker.relay.source_relay import SourceRelay
 from dm_worker.service import WorkerService
 from dm_worker.spark import DEFAULT_DRIVER_MEMORY, DEFAULT_MEMORY, DEFAULT_SLOTS, SparkEngine
 from dm_worker.units import UnitFactory, make_unit
@@ -53,8 +55,12 @@ class WorkerServer:
             executor_timeout=config.spark.executor_timeout,
         )
         self._metrics = WorkerMetrics(Metrics(), config.name)
-        self._binder = Binder(config.name, self._engine, units, self._metrics, on_stuck=self._on_stuck)
+        self._binder = Binder(
+            config.name, self._engine, units, self._metrics, on_stuck=self._on_stuck, relay_dir=config.relay_dir
+        )
         self._metrics.follow(self._statuses)
+        self._metrics.follow_relay(self._relay)
+        self._metrics.follow_purges(self._purge_watch)
         self._membership = Membership(
             Identity(config.name, config.keepalive_ttl, config.security),
             partial(register, config.master_addresses, config.name, config.advertise_addr, config.security),
@@ -116,6 +122,14 @@ class WorkerServer:
 
     def _routes(self) -> HttpRoutes:
         return HttpRoutes(status=version_text, metrics=self._metrics.metrics, ready=lambda: self._membership.alive)
+
+    def _relay(self) -> SourceRelay | None:
+        current = self._binder.current
+        return None if current is None else current.relay
+
+    def _purge_watch(self) -> tuple[str, PurgeWatch | None]:
+        current = self._binder.current
+        return ("", None) if current is None else (current.source.source_id, current.purge_watch)
 
     def _statuses(self) -> tuple[str, list[pb.SubTaskStatus]]:
         current = self._binder.current

@@ -37,8 +37,15 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
     def QueryStatus(self, request: pb.QueryStatusRequest, context: grpc.ServicerContext) -> pb.QueryStatusResponse:
         current = self._binder.current
         if current is not None:
-            source = pb.SourceStatus(source=current.source.source_id, worker=self._config.name)
-            return pb.QueryStatusResponse(result=True, sourceStatus=source, subTaskStatus=current.status(request.name))
+            source = pb.SourceStatus(
+                source=current.source.source_id, worker=self._config.name, relayStatus=current.relay.status()
+            )
+            return pb.QueryStatusResponse(
+                result=True,
+                msg="\n".join(current.purge_watch.warnings()),
+                sourceStatus=source,
+                subTaskStatus=current.status(request.name),
+            )
         bound, error = self._binder.trouble
         source = pb.SourceStatus(source=bound, worker=self._config.name)
         if error is not None:
@@ -47,6 +54,23 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
 
     def GetWorkerCfg(self, request: pb.GetWorkerCfgRequest, context: grpc.ServicerContext) -> pb.GetWorkerCfgResponse:
         return pb.GetWorkerCfgResponse(cfg=self._config.to_toml())
+
+    def PurgeRelay(self, request: pb.PurgeRelayRequest, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
+        current = self._binder.current
+        answer = pb.CommonWorkerResponse(worker=self._config.name)
+        if current is None:
+            answer.msg = str(not_started())
+            return answer
+        answer.source = current.source.source_id
+        try:
+            current.relay.purge(
+                filename=request.filename, sub_dir=request.subDir, before=float(request.time), inactive=request.inactive
+            )
+        except DMError as exc:
+            answer.msg = str(exc)
+            return answer
+        answer.result = True
+        return answer
 
     def CheckSubtasksCanUpdate(
         self, request: pb.CheckSubtasksCanUpdateRequest, context: grpc.ServicerContext
@@ -83,9 +107,6 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
             )
 
     # Answers for what is yet to come: explicit, so that nobody takes silence for success.
-
-    def PurgeRelay(self, request: Any, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
-        return self._refuse("purge-relay")
 
     def OperateSchema(self, request: Any, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
         return self._refuse("binlog-schema")

@@ -8,8 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dm_worker.auto_resume import ResumePolicy
+from dm_worker.binlog_readers import binlog_readers
 from dm_worker.load_claim import LoadClaim
+from dm_worker.purge_watch import BinlogReader, PurgeWatch
 from dm_worker.reconcile import Actual, Ask, Create, Forget, Remove, Wanted, reconcile
+from dm_worker.relay import needs
+from dm_worker.relay.layout import RelayDir
+from dm_worker.relay.progress import Tail
+from dm_worker.relay.purge import Place
+from dm_worker.relay.source_relay import SourceRelay, relay_folder
+from dm_worker.relay.wish import RelayWish
 from dm_worker.spark import SparkEngine
 from dm_worker.subtask import GRACE, SubTask, process_result
 from dm_worker.units import UnitFactory
@@ -18,7 +26,7 @@ from dm_worker.worker_metrics import WorkerMetrics
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.config.codec import decode_subtask
-from pkg.config.model import SourceConfig
+from pkg.config.model import SourceConfig, SubTaskConfig
 from pkg.errors import DMError
 from pkg.etcd import KV, EtcdClient, PrefixMirror
 from pkg.ha import keys
@@ -33,6 +41,8 @@ log = get_logger(__name__)
 KILL_PATIENCE = 60.0
 #: The same when the worker is ending anyway, which has to be done within 30 s with everything else.
 LAST_PATIENCE = 8.0
+#: Seconds that the relay waits for etcd to tell which subtasks there are.
+_ETCD_PATIENCE = 30.0
 
 
 @dataclass(slots=True)
@@ -44,6 +54,13 @@ class _Slot:
     error: DMError | None = None
     doomed: bool = False
 
+    def is_copying(self) -> bool:
+        """Whether it has to come to Sync yet, and what it will need then is not known."""
+        if self.subtask is None:
+            return True
+        state = self.subtask.state
+        return state.stage != pb.Finished and state.unit in (pb.Dump, pb.Load)
+
     def actual(self) -> Actual:
         if self.subtask is None:
             # Nothing runs: it may be made anew as soon as its config or its stage changes.
@@ -54,8 +71,9 @@ class _Slot:
 class SourceWorker:
     """Owns the subtasks of ``source`` from :meth:`start` to :meth:`close`.
 
-    ``worker`` is this worker's name. ``on_broken`` is called, from a thread of etcd's mirror, when etcd's answers
-    cannot be followed any more; it must not wait for :meth:`close`.
+    ``worker`` is this worker's name, ``relay_dir`` its folder of relay logs ('': the source's). ``on_broken`` is
+    called, from a thread of etcd's mirror, when etcd's answers cannot be followed any more; it must not wait for
+    :meth:`close`.
     """
 
     def __init__(
@@ -67,6 +85,7 @@ class SourceWorker:
         metrics: WorkerMetrics,
         *,
         worker: str,
+        relay_dir: str,
         on_broken: Callable[[BaseException], None],
     ) -> None:
         self.source = source
@@ -85,11 +104,21 @@ class SourceWorker:
             PrefixMirror(client, family.prefix(source.source_id), lambda _: self._dirty.set(), on_error=on_broken)
             for family in (keys.SUBTASK, keys.SUBTASK_STAGE)
         )
+        self.relay = SourceRelay(
+            source,
+            relay_folder(relay_dir, source.relay_dir, worker),
+            start_at=lambda: needs.smallest_place(self._subtask_configs()),
+            needed=self._needed_of_relay,
+        )
+        self.purge_watch = PurgeWatch(source, self._binlog_readers)
+        self._relay_wish = RelayWish(client, source.source_id, worker, self._dirty.set, on_broken)
         self._thread = threading.Thread(target=self._main, name=f"source-{source.source_id}", daemon=True)
 
     def start(self) -> None:
         self._configs.start()
         self._stages.start()
+        self._relay_wish.start()
+        self.purge_watch.start()
         self._thread.start()
 
     def kill(self) -> None:
@@ -111,10 +140,13 @@ class SourceWorker:
         self._dirty.set()
         self._configs.stop()
         self._stages.stop()
+        self._relay_wish.stop()
+        self.purge_watch.stop()
         self._thread.join()
         # The thread's last turn may have created one more.
         self._each_subtask(SubTask.kill if self._killed else _stop_gracefully)
         ended = self._join(patience + (GRACE if graceful else 0.0))
+        self.relay.close()
         with self._lock:
             for task in self._slots:
                 self._metrics.forget(self.source.source_id, task)
@@ -153,7 +185,7 @@ class SourceWorker:
                 return
             self._dirty.clear()
             # An incomplete picture must not be acted on: a missing key would look like a stopped task.
-            if self._configs.wait_synced(0) and self._stages.wait_synced(0):
+            if self._configs.wait_synced(0) and self._stages.wait_synced(0) and self._relay_wish.synced():
                 self._follow()
             self._tick(time.monotonic())
 
@@ -162,6 +194,10 @@ class SourceWorker:
 
     def _follow(self) -> None:
         try:
+            # Before the subtasks, which look for the relay when they begin.
+            stage = self._relay_wish.changed()
+            if stage is not None:
+                self.relay.follow(stage)
             self._reconcile()
         except DMError as exc:
             # Everything stays as it is, and the next turn tries again: a guess could stop a running task.
@@ -212,13 +248,36 @@ class SourceWorker:
         claim = LoadClaim(self._client, config.name, config.source_id, self._worker)
         return SubTask(
             config,
-            lambda unit, cfg: self._make_unit(unit, cfg, self._engine),
+            lambda unit, cfg: self._make_unit(unit, cfg, self._engine, self.relay.reader()),
             ResumePolicy(self.source.checker),
             before_unit=lambda unit: _before_unit(claim, unit),
             after_unit=lambda unit: _after_unit(claim, unit),
             on_change=self._changed,
             on_failure=self._failed,
         )
+
+    def _subtask_configs(self) -> list[SubTaskConfig]:
+        """Of all subtasks that this source shall have. Raises 20035 or 20010."""
+        self._configs.wait_synced(_ETCD_PATIENCE)
+        return [decode_subtask(stored.value) for stored in self._configs.snapshot().values()]
+
+    def _needed_of_relay(self, folder: RelayDir, tail: Tail) -> list[Place]:
+        """The files that subtasks still need. Raises 30037 while one of them can't tell, as during its full copy."""
+        with self._lock:
+            slots = dict(self._slots)
+        copying = sorted(task for task, slot in slots.items() if slot.is_copying())
+        if copying:
+            raise errors.new(
+                "RelayPurgeIsForbidden",
+                f"the full copy of task {', '.join(copying)} is not done, or did not begin",
+                workaround="Wait until query-status shows the task in unit Sync.",
+            )
+        return needs.needed_places(folder, tail, self._subtask_configs())
+
+    def _binlog_readers(self) -> list[BinlogReader]:
+        with self._lock:
+            subtasks = [slot.subtask for slot in self._slots.values() if slot.subtask is not None]
+        return binlog_readers(self.relay, subtasks)
 
     def _ask(self, task: str, wanted: Wanted) -> None:
         with self._lock:

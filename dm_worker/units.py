@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dm_worker.relay.choice import RelayReader
 from dm_worker.spark import SparkEngine
 from dm_worker.unit import Unit
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.pb import dmworker_pb2 as pb
 
-#: Makes the unit of one type for one subtask.
-UnitFactory = Callable[[pb.UnitType, SubTaskConfig, SparkEngine], Unit]
+#: Makes the unit of one type for one subtask, which may read the source's relay log.
+UnitFactory = Callable[[pb.UnitType, SubTaskConfig, SparkEngine, RelayReader | None], Unit]
 
 
-def make_unit(unit_type: pb.UnitType, config: SubTaskConfig, engine: SparkEngine) -> Unit:
+def make_unit(
+    unit_type: pb.UnitType, config: SubTaskConfig, engine: SparkEngine, relay: RelayReader | None = None
+) -> Unit:
     """The real units. Raises 40060 for a type that no unit serves."""
     match unit_type:
         case pb.Dump:
@@ -28,7 +31,7 @@ def make_unit(unit_type: pb.UnitType, config: SubTaskConfig, engine: SparkEngine
         case pb.Sync:
             from dm_worker.syncer import SyncUnit
 
-            return SyncUnit(config, engine)
+            return SyncUnit(config, engine, relay)
     raise errors.new(
         "WorkerNoAvailUnits",
         f"no unit serves type {unit_type} of task {config.name}",

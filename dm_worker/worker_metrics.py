@@ -8,6 +8,9 @@ from prometheus_client import Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from dm_worker.purge_watch import PurgeCollector, PurgeWatch
+from dm_worker.relay.relay_metrics import RelayCollector
+from dm_worker.relay.source_relay import SourceRelay
 from pkg import errors
 from pkg.binlog.position import parse_position
 from pkg.metrics import Metrics
@@ -39,6 +42,14 @@ class WorkerMetrics:
     def follow(self, statuses: Statuses) -> None:
         """Shows lag and positions of what ``statuses`` tells, at each scrape."""
         self.metrics.registry.register(_SyncCollector(statuses, self._worker))
+
+    def follow_relay(self, relay: Callable[[], SourceRelay | None]) -> None:
+        """Shows the relay that ``relay`` tells, at each scrape."""
+        self.metrics.registry.register(RelayCollector(relay))
+
+    def follow_purges(self, watch: Callable[[], tuple[str, PurgeWatch | None]]) -> None:
+        """Shows what the purge guard says of the served source, at each scrape."""
+        self.metrics.registry.register(PurgeCollector(watch))
 
     def task_state(self, source: str, task: str, stage: int) -> None:
         self._state.labels(source_id=source, task=task, worker=self._worker).set(stage)

@@ -399,7 +399,8 @@ _SMALL_KEYS = " DEFAULT CHARSET=utf8 COLLATE=utf8_bin"
 
 
 def _location(name: Any, pos: Any, gtid: Any, rows: Any = 0) -> Location:
-    return Location(Position(str(name or ""), int(pos or 0)), str(gtid or ""), int(rows))
+    # DM's name of a relay file is understood; what is written is always the upstream's own.
+    return Location(Position(str(name or ""), int(pos or 0)).of_upstream(), str(gtid or ""), int(rows))
 
 
 def _batch_values(progress: Progress) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from hashlib import blake2b
 
+from dm_worker.relay.choice import RelayReader
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer.apply import TargetSpec
 from dm_worker.syncer.batch import Batch
@@ -53,8 +54,18 @@ STATEMENT_BYTES = 1024 * 1024
 class Run:
     """Everything that lives from one ``run()`` to its end."""
 
-    def __init__(self, cfg: SubTaskConfig, engine: SparkEngine, group: str, should_stop: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        cfg: SubTaskConfig,
+        engine: SparkEngine,
+        group: str,
+        should_stop: Callable[[], bool],
+        relay: RelayReader | None = None,
+    ) -> None:
         self._cfg = cfg
+        self._relay = relay
+        #: Whether the binlog is read from the relay log.
+        self._local = False
         self._engine = engine
         self._group = group
         self._should_stop = should_stop
@@ -150,7 +161,9 @@ class Run:
         if runner is None or reader is None:
             return Snapshot()
         oldest = applying or self._queue.oldest_commit() or reader.planner.oldest_commit
-        return Snapshot(runner.total_rows, runner.flushed, oldest, reader.planner.bytes_read, runner.batch_bytes)
+        return Snapshot(
+            runner.total_rows, runner.flushed, oldest, reader.planner.bytes_read, runner.batch_bytes, self._local
+        )
 
     # -- the parts ----------------------------------------------------------------------------------------------
 
@@ -205,11 +218,21 @@ class Run:
         )
 
     def _open_stream(self, location: Location) -> BinlogStream:
+        # What was prepared before enable-gtid was set has no GTID set yet.
+        location = self._with_gtid(location)
+        relay, use_gtid = self._relay, self._cfg.enable_gtid
+        local = relay.open(location, use_gtid=use_gtid) if relay is not None else None
+        self._local = local is not None
+        if local is not None:
+            return local
+        stream = self._open_upstream(location)
+        return relay.watched(stream) if relay is not None else stream
+
+    def _open_upstream(self, location: Location) -> BinlogStream:
         identity = f"{self._cfg.name}\0{self._cfg.source_id}\0{self._cfg.server_id}".encode()
         return open_upstream(
             self._cfg.from_,
-            # What was prepared before enable-gtid was set has no GTID set yet.
-            self._with_gtid(location),
+            location,
             flavor=self._cfg.flavor,
             # The same for every run, so that the upstream ends the connection of an earlier one.
             server_id=1 + zlib.crc32(identity) % 0xFFFFFFFE,

@@ -28,7 +28,8 @@ def start_location(cfg: SubTaskConfig) -> tuple[Location, Location | None]:
             f"task {cfg.name} has neither a checkpoint for source {cfg.source_id} nor a `meta` to begin at",
             workaround="Give mysql-instances[].meta with binlog-name and binlog-pos (or binlog-gtid), or --start-time.",
         )
-    return Location(Position(cfg.meta.binlog_name, cfg.meta.binlog_pos or 4), cfg.meta.binlog_gtid), None
+    place = Location(Position(cfg.meta.binlog_name, cfg.meta.binlog_pos or 4), cfg.meta.binlog_gtid)
+    return place.of_upstream(), None
 
 
 def _after_copy(cfg: SubTaskConfig) -> tuple[Location, Location | None]:

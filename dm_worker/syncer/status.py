@@ -25,13 +25,14 @@ CLOCK_INTERVAL = 600.0
 @dataclass(slots=True)
 class Snapshot:
     """What the running parts tell. ``oldest_commit``: upstream time of the oldest transaction that is not applied.
-    ``batch_bytes``: of rows events in the last batch."""
+    ``batch_bytes``: of rows events in the last batch. ``local``: the binlog is read from the relay log."""
 
     rows: int = 0
     flushed: Location | None = None
     oldest_commit: int = 0
     bytes_read: int = 0
     batch_bytes: int = 0
+    local: bool = False
 
 
 def bytes_between(here: Position, end: Position, sizes: Mapping[str, int]) -> int | None:
@@ -148,7 +149,7 @@ class Monitor:
             syncerBinlog=str(flushed.position) if flushed else "",
             syncerBinlogGtid=flushed.gtid_set if flushed else "",
             synced=self._synced(master, flushed),
-            binlogType="remote",
+            binlogType="local" if snapshot.local else "remote",
             secondsBehindMaster=self.lag(snapshot),
             ioTotalBytes=snapshot.bytes_read,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from dm_worker.relay.choice import RelayReader
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer.checkpoint import MetaStore
 from dm_worker.syncer.run import Run
@@ -26,8 +27,9 @@ class SyncUnit:
 
     unit_type = pb.Sync
 
-    def __init__(self, cfg: SubTaskConfig, engine: SparkEngine) -> None:
+    def __init__(self, cfg: SubTaskConfig, engine: SparkEngine, relay: RelayReader | None = None) -> None:
         self._cfg = cfg
+        self._relay = relay
         self._engine = engine
         self._group = f"sync-{cfg.name}-{cfg.source_id}"
         self._stop = threading.Event()
@@ -41,7 +43,7 @@ class SyncUnit:
     def run(self) -> UnitOutcome:
         """Replicates until stopped or failed; goes on from the checkpoint each time."""
         self._stop.clear()
-        run = Run(self._cfg, self._engine, self._group, self._stop.is_set)
+        run = Run(self._cfg, self._engine, self._group, self._stop.is_set, self._relay)
         with self._lock:
             self._run = run
         try:

@@ -236,6 +236,10 @@ class MariaDBGTIDSet:
         both.update(other)
         return both
 
+    def domains(self) -> dict[int, tuple[int, int]]:
+        """Domain → server id and sequence number of its last GTID."""
+        return dict(self._domains)
+
     def contains(self, other: MariaDBGTIDSet) -> bool:
         """True when each domain of ``other`` is here with the same or a higher sequence number."""
         return all(

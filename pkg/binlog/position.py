@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pkg import errors
 
 _PARENTHESISED = re.compile(r"^\(([^,()]+),\s*(\d+)\)$")
+_RELAYED = re.compile(r"^(.+)\|(\d{6,})(\.\d+)$")
 
 
 @dataclass(frozen=True, slots=True, order=False)
@@ -26,10 +27,19 @@ class Position:
         return (file_number(self.name), self.pos)
 
     def __lt__(self, other: Position) -> bool:
+        """Of two places in a relay log the one in the earlier sub-folder comes first; else as :meth:`sort_key` says."""
+        ours, theirs = relay_suffix(self.name), relay_suffix(other.name)
+        if ours and theirs and ours != theirs:
+            return ours < theirs
         return self.sort_key() < other.sort_key()
 
     def __le__(self, other: Position) -> bool:
-        return self.sort_key() <= other.sort_key()
+        return not other < self
+
+    def of_upstream(self) -> Position:
+        """The same place under the upstream's own name of the file; see :func:`upstream_name`."""
+        name = upstream_name(self.name)
+        return self if name == self.name else Position(name, self.pos)
 
 
 def file_number(name: str) -> int:
@@ -38,6 +48,18 @@ def file_number(name: str) -> int:
     if not dot or not digits.isdigit():
         raise errors.new("BinlogInvalidFilename", f"binlog file name {name!r} has no number after its last dot")
     return int(digits)
+
+
+def relay_suffix(name: str) -> int:
+    """The sub-folder's number in DM's name of a relay file, ``mysql-bin|000001.000003``; 0 for any other name."""
+    match = _RELAYED.match(name)
+    return int(match[2]) if match else 0
+
+
+def upstream_name(name: str) -> str:
+    """A relay file's name without the number of its sub-folder: what the upstream calls it. Others stay as they are."""
+    match = _RELAYED.match(name)
+    return match[1] + match[3] if match else name
 
 
 def parse_position(text: str) -> Position:
@@ -66,6 +88,11 @@ class Location:
 
     def __str__(self) -> str:
         return f"[position: {self.position}, gtid-set: {self.gtid_set}]"
+
+    def of_upstream(self) -> Location:
+        """The same place under the upstream's own name of the file; see :func:`upstream_name`."""
+        position = self.position.of_upstream()
+        return self if position is self.position else replace(self, position=position)
 
     def at_transaction_start(self) -> Location:
         return replace(self, rows_events=0)

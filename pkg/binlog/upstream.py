@@ -23,6 +23,8 @@ from pkg.mysql.connection import classify, connect, error_number
 
 _REGISTER_REPLICA, _DUMP, _DUMP_GTID = 0x15, 0x12, 0x1E
 _THROUGH_GTID = 0x04
+#: MariaDB sends its ANNOTATE_ROWS events only on demand.
+_SEND_ANNOTATE = 0x02
 _PIECE = 1 << 20
 _UNKNOWN_VARIABLE = 1193
 #: Silence for this many heartbeats means that the connection is dead.
@@ -46,7 +48,30 @@ def open_upstream(
     ``heartbeat`` in seconds: the idle server sends an event this often; four missed ones end the stream.
     Raises 10001 when the server can't be reached, 36053 when it refuses to replicate, 11093/11095 for a bad GTID set.
     """
-    request = _dump_request(location, flavor, server_id, use_gtid)
+    conn, checksummed = start_dump(
+        cfg, location, flavor=flavor, server_id=server_id, use_gtid=use_gtid, heartbeat=heartbeat
+    )
+    framer = PacketFramer(checksummed=checksummed, file=location.position.name)
+    stream = UpstreamStream(conn, framer, heartbeat=heartbeat)
+    # Only MySQL compresses whole transactions; MariaDB compresses single events.
+    return Expanding(stream) if flavor == "mysql" else stream
+
+
+def start_dump(
+    cfg: DBConfig,
+    location: Location,
+    *,
+    flavor: str,
+    server_id: int,
+    use_gtid: bool,
+    heartbeat: float,
+    annotate: bool = False,
+) -> tuple[Connection[Any], bool]:
+    """A connection that the server dumps its binlog into, and whether the dump's first events have checksums.
+
+    ``annotate``: with MariaDB's ANNOTATE_ROWS events, which are in its files. The rest as :func:`open_upstream`.
+    """
+    request = _dump_request(location, flavor, server_id, use_gtid, _SEND_ANNOTATE if annotate else 0)
     conn = connect(cfg, scope="upstream", read_timeout=30.0)
     try:
         checksummed = _prepare(conn, location, flavor, use_gtid, heartbeat)
@@ -63,12 +88,10 @@ def open_upstream(
             scope="upstream",
             retryable=known.retryable,
         ) from exc
-    stream = UpstreamStream(conn, checksummed=checksummed, file=location.position.name, heartbeat=heartbeat)
-    # Only MySQL compresses whole transactions; MariaDB compresses single events.
-    return Expanding(stream) if flavor == "mysql" else stream
+    return conn, checksummed
 
 
-def _dump_request(location: Location, flavor: str, server_id: int, use_gtid: bool) -> bytes:
+def _dump_request(location: Location, flavor: str, server_id: int, use_gtid: bool, flags: int) -> bytes:
     name = location.position.name.encode()
     if use_gtid and flavor == "mysql":
         gtids = MySQLGTIDSet(location.gtid_set).encode()
@@ -85,8 +108,7 @@ def _dump_request(location: Location, flavor: str, server_id: int, use_gtid: boo
             workaround="Use enable-gtid: true for this source, or read it through the relay.",
             scope="upstream",
         )
-    # Flag 2 (annotate events) stays unset: nothing reads them.
-    return struct.pack("<BIHI", _DUMP, pos, 0, server_id) + name
+    return struct.pack("<BIHI", _DUMP, pos, flags, server_id) + name
 
 
 def _prepare(conn: Connection[Any], location: Location, flavor: str, use_gtid: bool, heartbeat: float) -> bool:
@@ -135,12 +157,12 @@ def _send(conn: Any, payload: bytes) -> None:
 
 
 class UpstreamStream:
-    """A dump in progress over one connection; made by :func:`open_upstream`."""
+    """A dump in progress over one connection, of :func:`start_dump`; made by :func:`open_upstream`."""
 
-    def __init__(self, conn: Any, *, checksummed: bool, file: str, heartbeat: float) -> None:
+    def __init__(self, conn: Any, framer: PacketFramer, *, heartbeat: float) -> None:
         self._conn = conn
         self._socket: socket.socket = conn._sock
-        self._framer = PacketFramer(checksummed=checksummed, file=file)
+        self._framer = framer
         self._patience = max(_MISSED_HEARTBEATS * heartbeat, 10.0)
         self._heard = time.monotonic()
         self._open = True

@@ -53,8 +53,6 @@ def load_source(text: str, path: str = "source.yaml", warnings: list[str] | None
 
 
 def _refuse_later_features(top: Section) -> None:
-    if top.flag("enable-relay", False):
-        raise top.error(_YAML, "enable-relay", "relay logs are not supported yet", "Set enable-relay: false.")
     if not top.flag("enable", True):
         raise top.error(
             _YAML, "enable", "a disabled source is not supported yet", "Remove the key, or create the source later."

@@ -38,7 +38,7 @@ OPTIONS = (
     Option("advertise-addr", help="address that masters reach this worker at"),
     Option("join", help="addresses of the masters, separated by commas"),
     Option("keepalive-ttl", "int", "seconds without a sign of life after which this worker counts as offline"),
-    Option("relay-keepalive-ttl", "int", "the same while the worker pulls relay logs"),
+    Option("relay-keepalive-ttl", "int", "without effect: keepalive-ttl holds with a relay too"),
     Option("relay-dir", help="folder for relay logs"),
     Option("redact-info-log", "bool", "hide row values in logs"),
     Option("spark.master", flag=False),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from tests.bench import bounded, catchup, cold, decode, fullcopy, lag, slow
+from tests.bench import bounded, catchup, cold, decode, fullcopy, lag, relay, slow
 from tests.bench.rig import Rig
 from tests.bench.workloads import all_workloads
 from tests.harness.process import HarnessError
@@ -31,11 +31,11 @@ def parts(args: argparse.Namespace) -> dict[str, Part]:
     for name in all_workloads():
         made[name] = partial(catchup.run, name=name)
     made["lag"] = lambda rig: lag.run(rig, args.rate, args.lag_seconds)
-    return {**made, "slow": slow.run, "decode": decode.run, "cold": cold.run}
+    return {**made, "slow": slow.run, "decode": decode.run, "relay": relay.run, "cold": cold.run}
 
 
 #: What runs when nothing is asked for: the parts with a target.
-DEFAULT = ("memory", "copy", *catchup.AIMS, "lag", "slow", "decode", "cold")
+DEFAULT = ("memory", "copy", *catchup.AIMS, "lag", "slow", "decode", "relay", "cold")
 
 
 def chosen(only: str, known: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ import threading
 from pathlib import Path
 
 from dm_worker.cli import serve
+from dm_worker.relay.choice import RelayReader
 from dm_worker.spark import SparkEngine
 from dm_worker.unit import UnitOutcome, UnitStatus
 from pkg import errors
@@ -75,7 +76,9 @@ class FakeUnit:
         self.journal("remove-meta")
 
 
-def make_fake(unit_type: pb.UnitType, config: SubTaskConfig, engine: SparkEngine) -> FakeUnit:
+def make_fake(
+    unit_type: pb.UnitType, config: SubTaskConfig, engine: SparkEngine, relay: RelayReader | None
+) -> FakeUnit:
     return FakeUnit(unit_type, config, Path(os.environ["FAKE_UNITS"]))
 
 

@@ -1,0 +1,38 @@
+"""Who needs the upstream's binlog files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dm_worker.purge_watch import BinlogReader
+from dm_worker.relay import needs
+from dm_worker.relay.source_relay import SourceRelay
+from dm_worker.subtask import SubTask
+from pkg.binlog.position import Position, parse_position
+from pkg.errors import DMError
+from pkg.pb import dmworker_pb2 as pb
+
+
+def binlog_readers(relay: SourceRelay, subtasks: Iterable[SubTask]) -> list[BinlogReader]:
+    """The relay, and those of ``subtasks`` that do not read from it. May wait for upstream and target."""
+    status = relay.status()
+    found = []
+    if status is not None and status.relayBinlog:
+        found.append(BinlogReader("relay", parse_position(status.relayBinlog)))
+    for subtask in subtasks:
+        sync = subtask.status().sync if subtask.state.unit == pb.Sync else None
+        if sync is None or (sync.binlogType == "local" and relay.goes_on()):
+            continue
+        place = parse_position(sync.syncerBinlog) if sync.syncerBinlog else _stored_position(subtask)
+        if place is not None:
+            found.append(BinlogReader(f"task {subtask.name}", place, float(sync.secondsBehindMaster)))
+    return found
+
+
+def _stored_position(subtask: SubTask) -> Position | None:
+    """Of one that did not run since the worker began; None when it can't be told."""
+    try:
+        place = needs.durable_place(subtask.config).position
+    except DMError:
+        return None
+    return place if place.name else None

@@ -1,0 +1,276 @@
+"""What becomes of each event that an upstream sends: written, skipped, or the start of a file. Pure.
+
+The relay's files are to be the upstream's, byte for byte. A server sends more than its files hold (heartbeats, made-up
+events, what a replica has already) and sometimes less (transactions that a GTID set has already).
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+from zlib import crc32
+
+from dm_worker.relay.scan import CRC_RESIDUE, Scanned
+from dm_worker.relay.transactions import OUTSIDE, Gtid, add_run, add_to, follow
+from pkg import errors
+from pkg.binlog import constants as c
+from pkg.binlog.events import (
+    Event,
+    Rotate,
+    ensure_supported,
+    event_from_bytes,
+    parse_format_description,
+    parse_previous_gtids,
+    parse_rotate,
+)
+from pkg.binlog.gtid import GTIDSet, parse_gtid_set
+from pkg.binlog.position import file_number
+
+_HEARTBEATS = frozenset({c.HEARTBEAT_EVENT, c.HEARTBEAT_EVENT_V2})
+_GTID_LISTS = frozenset({c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT})
+#: The largest dummy event; a larger hole gets several.
+LARGEST_DUMMY = 16 << 20
+_ANEW = (
+    "The upstream was reset, or another server answers under its name. Check the source's host; if it is right, remove "
+    "the source's relay folder, and migrate again from a full copy when the subtasks' positions are gone."
+)
+
+
+class Action(enum.Enum):
+    SKIP = "skip"
+    WRITE = "write"
+    OPEN = "open"
+
+
+class Verdict(NamedTuple):
+    """What to do with an event.
+
+    ``WRITE``: append ``data``, after ``hole`` bytes of dummy events. ``OPEN``: begin ``file``, with ``data`` behind
+    the magic number. ``duplicate``: skipped because the file has it, at ``place``, and it must be the same there.
+    """
+
+    action: Action
+    data: bytes = b""
+    hole: int = 0
+    file: str = ""
+    duplicate: bool = False
+    place: int = 0
+
+
+SKIP = Verdict(Action.SKIP)
+
+
+class Course:
+    """Follows one upstream's stream into the files of one sub-folder.
+
+    ``file`` and ``size``: what is written. ``boundary`` and ``gtids``: the last offset where no transaction was open,
+    and what was executed there; a new stream continues there.
+    """
+
+    def __init__(self, *, flavor: str, gtid_set: str = "") -> None:
+        """A sub-folder without files; ``gtid_set`` is what its first transaction follows. Raises 11093 or 11095."""
+        self._flavor = flavor
+        self.gtids: GTIDSet = parse_gtid_set(gtid_set, flavor)
+        self.file = ""
+        self.size = self.boundary = 0
+        self.checksummed = False
+        self._description = b""
+        self._state = OUTSIDE
+        self._gtid: Gtid | None = None
+        self._server_id = 0
+        self._flowing = False
+        self._next_file = ""
+        self._at = 0
+
+    def reading(self, file: str) -> None:
+        """What comes next are the bytes of ``file`` itself, from its FORMAT_DESCRIPTION on."""
+        self.connected(0)
+        self._next_file = file
+
+    def connected(self, server_id: int) -> None:
+        """A new stream begins, from the server with this id. What was written behind the boundary is cut off."""
+        self.size = self.boundary
+        self._server_id = server_id
+        self._flowing = False
+        self._next_file = ""
+        self._at = 0
+        self._state, self._gtid = OUTSIDE, None
+
+    @property
+    def open(self) -> tuple[int, Gtid | None]:
+        """The open transaction, for the scan."""
+        return self._state, self._gtid
+
+    @property
+    def begun(self) -> bool:
+        """Whether the file has something whole behind FORMAT_DESCRIPTION, which is nothing to go on from."""
+        return self.boundary > len(c.MAGIC) + len(self._description)
+
+    @property
+    def flowing(self) -> bool:
+        """Whether the next event belongs where the file ends, so that the scan may take it."""
+        return self._flowing and self._at == self.size
+
+    def scanned(self, found: Scanned, size: int) -> None:
+        """The scan took ``size`` bytes of ordinary events."""
+        self.size += size
+        self._at = self.size
+        self._state, self._gtid = found.state, found.gtid
+        if found.boundary >= 0:
+            self.boundary = found.boundary
+        add_to(self.gtids, found.runs)
+
+    def event(self, whole: bytes) -> Verdict:
+        """Decides on one event, with its checksum if it has one, which is verified.
+
+        Raises 11071 for damage, 11070 and 11093 for tagged GTIDs, 30029 when the upstream's file is not the one that
+        is written, 30044 for another server, 11079 for a hole that no event fits in.
+        """
+        event = event_from_bytes(whole)
+        if event.type in _HEARTBEATS:
+            return SKIP
+        if event.type == c.FORMAT_DESCRIPTION_EVENT:
+            return self._described(event)
+        if self._made_up(event):
+            if event.type == c.ROTATE_EVENT:
+                self._rotated(event)
+            return SKIP
+        if not self._flowing:
+            raise self._error("RelayWriterExpectRotateEv", event, "it comes before FORMAT_DESCRIPTION")
+        return self._placed(event)
+
+    def _made_up(self, event: Event) -> bool:
+        if event.flags & c.FLAG_ARTIFICIAL:
+            return True
+        # Of a file beyond 4 GiB one event may really end at 0.
+        return event.log_pos == 0 and (self._at + event.size) & 0xFFFFFFFF != 0
+
+    def _rotated(self, event: Event) -> None:
+        """The server names the file that it sends from now on, and where it begins in it."""
+        if event.server_id != self._server_id:
+            raise errors.new(
+                "RotateEventWithDifferentServerID",
+                f"the stream of server {self._server_id} goes on with one of server {event.server_id}",
+                workaround="The relay connects again by itself and looks at which server answers.",
+                retryable=True,
+            )
+        target = rotate_target(event, self.file)
+        self._next_file, self._at = target.file, target.position
+        self._flowing = False
+
+    def _described(self, event: Event) -> Verdict:
+        """A file begins, or a stream inside one."""
+        description = parse_format_description(event, self.file)
+        if not self._next_file:
+            raise self._error("RelayWriterExpectRotateEv", event, "no ROTATE named its file")
+        self._flowing = True
+        if self._next_file == self.file:
+            self._same_file(event)
+            return SKIP
+        if self.file and file_number(self._next_file) <= file_number(self.file):
+            raise self._error("RelayCheckIsDuplicateEvent", event, f"the upstream goes back to {self._next_file}")
+        data = event.data
+        if event.log_pos == 0:
+            # A stream that begins inside the file; the file is to be one that its readers know.
+            data = _at_the_head(data, description.has_checksum_field)
+        self._at = max(self._at, len(c.MAGIC) + event.size)
+        self.file, self.checksummed, self._description = self._next_file, description.checksummed, data
+        self.size = self.boundary = len(c.MAGIC) + event.size
+        self._state, self._gtid = OUTSIDE, None
+        return Verdict(Action.OPEN, data, file=self.file)
+
+    def _same_file(self, event: Event) -> None:
+        """What no server changes when it sends it again: when the file was made, and by which version."""
+        ours, theirs = self._description, event.data
+        if (ours[:4], ours[19:71]) != (theirs[:4], theirs[19:71]):
+            raise self._error("RelayCheckIsDuplicateEvent", event, "the upstream has another file of this name")
+
+    def _placed(self, event: Event) -> Verdict:
+        if self.checksummed and crc32(event.data) != CRC_RESIDUE:
+            raise self._error("BinlogParseSingleEv", event, "its checksum is wrong", retryable=True)
+        end = nearest(self._at + event.size, event.log_pos)
+        start = end - event.size
+        self._at = end
+        if end <= self.size:
+            return Verdict(Action.SKIP, event.data, duplicate=True, place=start)
+        hole = start - self.size
+        if hole < 0:
+            raise self._error("RelayCheckIsDuplicateEvent", event, f"it overlaps the {self.size} bytes that are here")
+        if hole and hole < smallest_dummy(self.checksummed):
+            raise self._error("BinlogDummyEvSizeTooSmall", event, f"no event fits into the {hole} bytes before it")
+        self._written(event, end)
+        return Verdict(Action.WRITE, event.data, hole=hole)
+
+    def _written(self, event: Event, end: int) -> None:
+        self.size = end
+        plain = event.data[: -c.CHECKSUM_SIZE] if self.checksummed else event.data
+        if event.type == c.ROTATE_EVENT:
+            self._state, self._gtid = OUTSIDE, None
+        elif event.type == c.GTID_TAGGED_EVENT:
+            ensure_supported(event, self.file)
+        elif event.type in _GTID_LISTS:
+            listed = parse_previous_gtids(event._replace(data=plain), self.file)
+            self.gtids.update(listed)  # type: ignore[arg-type]
+        else:
+            self._state, self._gtid = follow((self._state, self._gtid), plain, self.file)
+        if self._state == OUTSIDE:
+            self.boundary = end
+            if self._gtid is not None:
+                runs: list[tuple[bytes, int, int]] = []
+                add_run(runs, self._gtid)
+                add_to(self.gtids, runs)
+                self._gtid = None
+
+    def _error(self, name: str, event: Event, why: str, *, retryable: bool = False) -> errors.DMError:
+        return errors.new(
+            name,
+            f"event of type {event.type} and {event.size} bytes that ends at ({self._next_file or self.file}, "
+            f"{event.log_pos}), with ({self.file}, {self.size}) written: {why}",
+            workaround="It is fetched again by itself." if retryable else _ANEW,
+            scope="upstream",
+            retryable=retryable,
+        )
+
+
+def rotate_target(event: Event, file: str = "") -> Rotate:
+    """What a made-up ROTATE says. Whether it has a checksum depends on the server's settings, not on the file's."""
+    plain = event.data[: -c.CHECKSUM_SIZE] if crc32(event.data) == CRC_RESIDUE else event.data
+    return parse_rotate(event._replace(data=plain), file)
+
+
+def nearest(expected: int, log_pos: int) -> int:
+    """The offset next to ``expected`` whose lower 32 bits are ``log_pos``: files may be larger than 4 GiB."""
+    base = (expected & ~0xFFFFFFFF) | log_pos
+    candidates = (base - (1 << 32), base, base + (1 << 32))
+    return min((end for end in candidates if end >= 0), key=lambda end: abs(end - expected))
+
+
+def smallest_dummy(checksummed: bool) -> int:
+    return c.HEADER_SIZE + (c.CHECKSUM_SIZE if checksummed else 0)
+
+
+def dummies(size: int, checksummed: bool) -> list[int]:
+    """The sizes of the dummy events that fill ``size`` bytes."""
+    least = smallest_dummy(checksummed)
+    sizes: list[int] = []
+    while size > LARGEST_DUMMY:
+        sizes.append(min(LARGEST_DUMMY, size - least))
+        size -= sizes[-1]
+    return [*sizes, size]
+
+
+def dummy(end: int, size: int, checksummed: bool, server_id: int) -> bytes:
+    """An event of ``size`` bytes that ends at offset ``end`` and says nothing: IGNORABLE, which every reader passes."""
+    body = size - c.HEADER_SIZE - (c.CHECKSUM_SIZE if checksummed else 0)
+    head = b"\0\0\0\0" + bytes([c.IGNORABLE_EVENT]) + server_id.to_bytes(4, "little") + size.to_bytes(4, "little")
+    data = head + (end & 0xFFFFFFFF).to_bytes(4, "little") + c.FLAG_IGNORABLE.to_bytes(2, "little") + bytes(body)
+    return data + crc32(data).to_bytes(4, "little") if checksummed else data
+
+
+def _at_the_head(data: bytes, has_checksum: bool) -> bytes:
+    """FORMAT_DESCRIPTION with its end at the file's head, where it lies."""
+    plain = data[:13] + (len(c.MAGIC) + len(data)).to_bytes(4, "little") + data[17:]
+    if not has_checksum:
+        return plain
+    plain = plain[: -c.CHECKSUM_SIZE]
+    return plain + crc32(plain).to_bytes(4, "little")

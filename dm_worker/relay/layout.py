@@ -1,0 +1,151 @@
+"""Where the relay log lies on disk, as DM lays it out::
+
+    <relay-dir>/server-uuid.index                the sub-folders in order, one per line
+    <relay-dir>/<server-uuid>.000001/            what one upstream server sent, until the next one took its place
+    <relay-dir>/<server-uuid>.000001/relay.meta  up to where it is whole (TOML)
+    <relay-dir>/<server-uuid>.000001/mysql-bin.000001 …
+
+MariaDB has no server UUID: its sub-folders are named ``<domain id>-<server id>``.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tomllib
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from dm_worker.relay.files import replace_file, sync_folder
+from pkg import errors
+from pkg.binlog.position import file_number
+
+INDEX = "server-uuid.index"
+META = "relay.meta"
+_BINLOG = re.compile(r"^.+\.\d+$")
+_SUFFIX = re.compile(r"^\d{6,}$")
+_START_ANEW = "Remove the source's relay folder: the relay then starts anew at the subtasks' positions."
+
+
+@dataclass(frozen=True, slots=True)
+class RelayMeta:
+    """Up to where a sub-folder is whole: always at a transaction's end. ``binlog_gtid`` is the set executed there."""
+
+    binlog_name: str
+    binlog_pos: int
+    binlog_gtid: str
+
+    def to_toml(self) -> str:
+        return (
+            f'binlog-name = "{self.binlog_name}"\nbinlog-pos = {self.binlog_pos}\nbinlog-gtid = "{self.binlog_gtid}"\n'
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SubDir:
+    """``<uuid>.<suffix>``: the files of one upstream server."""
+
+    name: str
+    path: Path
+    suffix: int
+    uuid: str
+
+    def files(self) -> list[str]:
+        """The binlog files in order; [] when the folder is gone."""
+        try:
+            found = [entry.name for entry in self.path.iterdir() if _BINLOG.match(entry.name)]
+        except FileNotFoundError:
+            return []
+        return sorted(found, key=file_number)
+
+    def meta(self) -> RelayMeta | None:
+        """What ``relay.meta`` says, None when there is none. Raises 30003 for one that can't be understood."""
+        path = self.path / META
+        try:
+            found = tomllib.loads(path.read_text(encoding="utf-8"))
+            return RelayMeta(str(found["binlog-name"]), int(found["binlog-pos"]), str(found["binlog-gtid"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, KeyError, ValueError) as exc:
+            raise errors.new(
+                "RelayLoadMetaData",
+                f"{path} can't be read: {exc}",
+                raw=exc,
+                workaround="Remove this file: it is made again from the binlog files beside it.",
+            ) from exc
+
+    def save_meta(self, meta: RelayMeta) -> None:
+        """Replaces ``relay.meta``. Raises ``OSError``."""
+        replace_file(self.path / META, meta.to_toml())
+
+
+@dataclass(frozen=True, slots=True)
+class RelayDir:
+    """The relay folder of one source."""
+
+    path: Path
+
+    def subdirs(self) -> list[SubDir]:
+        """The sub-folders in the order of the index. Raises 28001 and 28002 for a damaged index."""
+        index = self.path / INDEX
+        try:
+            text = index.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError) as exc:
+            raise errors.new(
+                "RelayParseUUIDIndex", f"{index} can't be read: {exc}", raw=exc, workaround=_START_ANEW
+            ) from exc
+        found = [self._subdir(line.strip(), number) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+        for earlier, later in pairwise(found):
+            if later.suffix <= earlier.suffix:
+                raise errors.new(
+                    "RelayUUIDSuffixLessThanPrev",
+                    f"{index}: {later.name} comes after {earlier.name}",
+                    workaround=_START_ANEW,
+                )
+        return found
+
+    def _subdir(self, name: str, line: int) -> SubDir:
+        uuid, dot, suffix = name.rpartition(".")
+        if not dot or not uuid or "/" in uuid or not _SUFFIX.match(suffix):
+            raise errors.new(
+                "RelayParseUUIDSuffix",
+                f"{self.path / INDEX}:{line}: {name!r} is no sub-folder's name such as <server-uuid>.000001",
+                workaround=_START_ANEW,
+            )
+        return SubDir(name, self.path / name, int(suffix), uuid)
+
+    def current(self) -> SubDir | None:
+        """The sub-folder that is written to; None before the first. Raises as :meth:`subdirs`."""
+        found = self.subdirs()
+        return found[-1] if found else None
+
+    def add(self, uuid: str, meta: RelayMeta) -> SubDir:
+        """Makes the next sub-folder, for server ``uuid``, and then names it in the index. Raises ``OSError``."""
+        known = self.subdirs()
+        suffix = known[-1].suffix + 1 if known else 1
+        name = f"{uuid}.{suffix:06d}"
+        subdir = SubDir(name, self.path / name, suffix, uuid)
+        if subdir.path.exists():
+            # Made by a process that died before it wrote the index.
+            shutil.rmtree(subdir.path)
+        subdir.path.mkdir(parents=True)
+        subdir.save_meta(meta)
+        self._write_index([*known, subdir])
+        return subdir
+
+    def forget(self, gone: SubDir) -> None:
+        """Takes a sub-folder out of the index and then removes it. Raises ``OSError``."""
+        self._write_index([known for known in self.subdirs() if known.name != gone.name])
+        shutil.rmtree(gone.path)
+
+    def clear(self) -> None:
+        """Removes everything: the relay starts anew. Raises ``OSError``."""
+        if self.path.exists():
+            shutil.rmtree(self.path)
+
+    def _write_index(self, subdirs: list[SubDir]) -> None:
+        replace_file(self.path / INDEX, "".join(f"{subdir.name}\n" for subdir in subdirs))
+        sync_folder(self.path)

@@ -1,0 +1,55 @@
+"""How far the relay log may be read: the writer tells, readers wait for it without polling."""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+
+class End(NamedTuple):
+    """The readable end of the relay log: ``size`` bytes of ``file`` in ``subdir``."""
+
+    subdir: str
+    file: str
+    size: int
+
+
+class Tail:
+    """The readable end of one source's relay log. Thread-safe; one writer, any number of readers.
+
+    It only ever moves over whole transactions, and what lies before it never changes: a cut after a lost connection or
+    a switch of the upstream takes nothing away that a reader may have seen. Files before the current one are complete.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._end: End | None = None
+
+    def moved(self, subdir: str, file: str, size: int) -> None:
+        """The writer's: ``file`` can be read up to ``size``, and every file before it to its end."""
+        with self._changed:
+            self._end = End(subdir, file, size)
+            self._changed.notify_all()
+
+    def end(self) -> End | None:
+        """The end now; None until the writer has looked at what is there."""
+        with self._changed:
+            return self._end
+
+    def wait(self, subdir: str, file: str, beyond: int, timeout: float) -> int:
+        """The readable size of ``file`` as soon as it exceeds ``beyond``; the size as it is after ``timeout`` seconds.
+
+        -1 when the file is complete and a next one exists, in this sub-folder or a later one: then read on to the end
+        of the file on disk, and go on with the next. Before the writer has looked at what is there, 0 after
+        ``timeout``.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._known(subdir, file, beyond), timeout)
+            end = self._end
+            if end is None:
+                return 0
+            return end.size if (end.subdir, end.file) == (subdir, file) else -1
+
+    def _known(self, subdir: str, file: str, beyond: int) -> bool:
+        end = self._end
+        return end is not None and ((end.subdir, end.file) != (subdir, file) or end.size > beyond)

@@ -1,0 +1,156 @@
+"""Which files of the relay log may go. Pure decisions first, then the thin shell that carries them out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from dm_worker.relay.layout import RelayDir
+from pkg import errors
+from pkg.binlog.position import file_number
+from pkg.log import get_logger
+
+log = get_logger(__name__)
+
+_HOUR = 3600.0
+_GB = 1 << 30
+
+
+class Place(NamedTuple):
+    """A file of the relay log that somebody still reads, or will."""
+
+    subdir: str
+    file: str
+
+
+class RelayFile(NamedTuple):
+    """``modified``: seconds since the epoch."""
+
+    subdir: str
+    file: str
+    size: int
+    modified: float
+
+
+def removable(files: Sequence[RelayFile], needed: Sequence[Place]) -> list[RelayFile]:
+    """Of ``files`` in order, those before everything that is needed; none when nothing is known to be.
+
+    A place in a sub-folder that is not there keeps everything: its order is not known.
+    """
+    if not needed:
+        return []
+    order = {name: number for number, name in enumerate(dict.fromkeys(file.subdir for file in files))}
+    if any(place.subdir not in order for place in needed):
+        return []
+    first = min((order[place.subdir], file_number(place.file)) for place in needed)
+    return [file for file in files if (order[file.subdir], file_number(file.file)) < first]
+
+
+def expired(files: Sequence[RelayFile], now: float, hours: float) -> list[RelayFile]:
+    """The files at the front that were written to last more than ``hours`` ago; 0 hours: none ever."""
+    found: list[RelayFile] = []
+    for file in files:
+        if not hours or file.modified >= now - hours * _HOUR:
+            break
+        found.append(file)
+    return found
+
+
+def in_excess(files: Sequence[RelayFile], available: int, remain: int) -> list[RelayFile]:
+    """As many files at the front as give back what ``available`` bytes lack of ``remain``."""
+    found: list[RelayFile] = []
+    for file in files:
+        if available >= remain:
+            break
+        found.append(file)
+        available += file.size
+    return found
+
+
+def before(files: Sequence[RelayFile], subdir: str, file: str) -> list[RelayFile]:
+    """The files before ``file``; without ``subdir``, of the newest sub-folder that has it. Raises 30042."""
+    places = [number for number, known in enumerate(files) if known.file == file and subdir in ("", known.subdir)]
+    if not places:
+        where = f"sub-folder {subdir}" if subdir else "the relay log"
+        raise errors.new(
+            "RelayPurgeArgsNotValid",
+            f"{where} has no file {file}",
+            workaround="Name a file that query-status shows, or one that lies in the source's relay folder.",
+        )
+    return list(files[: places[-1]])
+
+
+class Purger:
+    """Removes files of one source's relay log.
+
+    ``needed`` tells what subtasks and dumps still need, including the file that is written to; ``space`` the free
+    bytes of the disk; ``now`` the time.
+    """
+
+    def __init__(
+        self,
+        folder: RelayDir,
+        needed: Callable[[], Sequence[Place]],
+        *,
+        space: Callable[[], int],
+        now: Callable[[], float],
+    ) -> None:
+        self._folder = folder
+        self._needed = needed
+        self._space = space
+        self._now = now
+
+    def regularly(self, *, expires: float, remain_space: int) -> int:
+        """By free space (GB) first and then by age (hours), as DM. Returns how many files went."""
+        files = self._removable()
+        count = self._remove(in_excess(files, self._space(), remain_space * _GB))
+        return count + self._remove(expired(files[count:], self._now(), expires))
+
+    def up_to(self, file: str, subdir: str = "") -> int:
+        """Removes what lies before ``file``. Raises 30042 for one that is not there or is still needed."""
+        everything = list(self._files())
+        wanted = before(everything, subdir, file)
+        free = set(removable(everything, self._needed()))
+        for kept in wanted:
+            if kept not in free:
+                raise errors.new(
+                    "RelayPurgeArgsNotValid",
+                    f"{kept.subdir}/{kept.file} before {file} is still needed",
+                    workaround="Name an earlier file, or wait until the source's tasks have read further.",
+                )
+        return self._remove(wanted)
+
+    def older_than(self, moment: float) -> int:
+        """Removes what was written to last before ``moment`` (seconds since the epoch) and is not needed."""
+        return self._remove([file for file in self._removable() if file.modified < moment])
+
+    def unneeded(self) -> int:
+        """Removes everything that nobody needs."""
+        return self._remove(self._removable())
+
+    def _removable(self) -> list[RelayFile]:
+        return removable(list(self._files()), self._needed())
+
+    def _files(self) -> Iterator[RelayFile]:
+        for subdir in self._folder.subdirs():
+            for name in subdir.files():
+                found = (subdir.path / name).stat()
+                yield RelayFile(subdir.name, name, found.st_size, found.st_mtime)
+
+    def _remove(self, files: Sequence[RelayFile]) -> int:
+        """The oldest first, so that a failure leaves no gap; folders that are left empty go with their files."""
+        try:
+            for file in files:
+                (self._folder.path / file.subdir / file.file).unlink()
+                log.info("relay log file purged", subdir=file.subdir, file=file.file, size=file.size)
+            for subdir in self._folder.subdirs()[:-1] if files else []:
+                if not subdir.files():
+                    self._folder.forget(subdir)
+        except OSError as exc:
+            raise errors.new(
+                "RelayRemoveFileFail",
+                f"a relay log file can't be removed: {exc}",
+                raw=exc,
+                workaround="Check the permissions of the source's relay folder.",
+            ) from exc
+        return len(files)

@@ -1,0 +1,159 @@
+"""Back to the last whole transaction after a crash: what the files hold counts, ``relay.meta`` only helps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from zlib import crc32
+
+from dm_worker.relay.course import Action, Course
+from dm_worker.relay.files import sync_folder
+from dm_worker.relay.layout import RelayMeta, SubDir
+from dm_worker.relay.scan import CRC_RESIDUE, scan
+from pkg import errors
+from pkg.binlog import constants as c
+from pkg.binlog.gtid import GTIDSet, parse_gtid_set
+from pkg.binlog.position import file_number
+from pkg.binlog.raw import RawFramer
+from pkg.log import get_logger
+
+log = get_logger(__name__)
+
+_PIECE = 4 << 20
+
+
+def recover(subdir: SubDir, *, flavor: str, base: str = "") -> Course:
+    """Cuts the last file of ``subdir`` behind its last whole, undamaged transaction, and returns where that is.
+
+    A file with nothing whole behind FORMAT_DESCRIPTION is removed, and the one before it becomes the last. ``base`` is
+    the GTID set that the sub-folder began with. The executed set is found from the file itself (its list of earlier
+    GTIDs and its transactions), ``base``, and ``relay.meta`` where that is not ahead of the file.
+
+    Raises 30025 when a file can't be read or cut, 11093 or 11095 for a base or a file with another server's GTIDs.
+    """
+    try:
+        course = _last_file(subdir, flavor)
+    except OSError as exc:
+        raise errors.new(
+            "RelayWriterFileOperate",
+            f"the relay log in {subdir.path} can't be recovered: {exc}",
+            raw=exc,
+            workaround="Check the folder's file system and its permissions; then resume-relay.",
+        ) from exc
+    _join(course.gtids, base, flavor)
+    meta = _readable_meta(subdir)
+    if meta is not None and _is_covered(meta, course):
+        _join(course.gtids, meta.binlog_gtid, flavor)
+    return course
+
+
+def _last_file(subdir: SubDir, flavor: str) -> Course:
+    for name in reversed(subdir.files()):
+        path = subdir.path / name
+        course, why = examine(path, flavor)
+        size = path.stat().st_size
+        if course.begun:
+            if size > course.boundary:
+                log.warning("cutting the relay log", file=str(path), size=size, to=course.boundary, reason=why)
+                _cut(path, course.boundary)
+            return course
+        log.warning("removing a relay log file that holds nothing whole", file=str(path), size=size, reason=why)
+        path.unlink()
+        sync_folder(subdir.path)
+    return Course(flavor=flavor)
+
+
+def examine(path: Path, flavor: str) -> tuple[Course, str]:
+    """Follows a file to its last whole transaction, and says why it goes no further: '' at its end.
+
+    The course's boundary is 0 when there is nothing whole in it. Raises ``OSError``.
+    """
+    course = Course(flavor=flavor)
+    course.reading(path.name)
+    try:
+        for _ in _followed(path, course):
+            pass
+    except errors.DMError as exc:
+        why = exc.message
+        if exc.kind.name == "BinlogExpectFormatDescEv":
+            course = Course(flavor=flavor)
+    else:
+        why = "" if course.boundary == course.size else "its last transaction is not whole"
+    course.connected(0)
+    return course, why
+
+
+def _followed(path: Path, course: Course) -> Iterator[None]:
+    """Takes event after event; raises DMError in front of what is torn or damaged."""
+    framer = RawFramer(checksummed=False, file=path.name)
+    with path.open("rb") as file:
+        left = os.fstat(file.fileno()).st_size - len(c.MAGIC)
+        if file.read(len(c.MAGIC)) != c.MAGIC:
+            raise errors.new("BinlogFileNotValid", "it does not begin as a binlog file")
+        raw, pos = b"", 0
+        while True:
+            if course.flowing:
+                found = scan(raw, pos, False, course.checksummed, course.size, *course.open)
+                course.scanned(found, found.pos - pos)
+                pos = found.pos
+            needed = _event_size(raw, pos)
+            have = len(raw) - pos
+            if have < needed:
+                if needed - have > left:
+                    if have or left:
+                        raise errors.new("BinlogParseSingleEv", f"it ends inside the event at offset {course.size}")
+                    return
+                piece = file.read(max(min(_PIECE, left), needed - have))
+                left -= len(piece)
+                raw, pos = raw[pos:] + piece, 0
+                continue
+            _one(framer.finish(raw[pos : pos + needed]).data, course)
+            pos += needed
+            yield
+
+
+def _event_size(raw: bytes, pos: int) -> int:
+    """How long the event at ``pos`` is; a header's length until that is there."""
+    if len(raw) - pos < c.HEADER_SIZE:
+        return c.HEADER_SIZE
+    return max(int.from_bytes(raw[pos + 9 : pos + 13], "little"), c.HEADER_SIZE)
+
+
+def _one(whole: bytes, course: Course) -> None:
+    """An event that the scan left. What a file can't hold, or not there, is damage."""
+    at = max(course.size, len(c.MAGIC))
+    if int.from_bytes(whole[13:17], "little") != (at + len(whole)) & 0xFFFFFFFF:
+        raise errors.new("BinlogParseSingleEv", f"the event at offset {at} says that it ends elsewhere")
+    if whole[4] != c.FORMAT_DESCRIPTION_EVENT and not course.checksummed and crc32(whole) == CRC_RESIDUE:
+        # Without checksums nothing else tells that it was damaged where it denies them.
+        raise errors.new("BinlogExpectFormatDescEv", "events have checksums, and FORMAT_DESCRIPTION denies it")
+    if course.event(whole).action is Action.SKIP:
+        raise errors.new("BinlogParseSingleEv", f"the event at offset {at} is none that a file holds")
+
+
+def _cut(path: Path, size: int) -> None:
+    with path.open("r+b") as file:
+        file.truncate(size)
+        os.fsync(file.fileno())
+
+
+def _readable_meta(subdir: SubDir) -> RelayMeta | None:
+    try:
+        return subdir.meta()
+    except errors.DMError as exc:
+        log.warning("going on without relay.meta", error=str(exc))
+        return None
+
+
+def _is_covered(meta: RelayMeta, course: Course) -> bool:
+    """Whether everything that ``relay.meta`` counts is in the files."""
+    if not meta.binlog_name or not course.file:
+        return not meta.binlog_name
+    here, there = file_number(course.file), file_number(meta.binlog_name)
+    return (there, meta.binlog_pos) <= (here, course.boundary)
+
+
+def _join(gtids: GTIDSet, text: str, flavor: str) -> None:
+    if text:
+        gtids.update(parse_gtid_set(text, flavor))  # type: ignore[arg-type]

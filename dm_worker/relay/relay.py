@@ -1,0 +1,260 @@
+"""The relay of one source: its thread, its stages, its errors."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dm_worker.relay.layout import RelayDir
+from dm_worker.relay.progress import Tail
+from dm_worker.relay.purge import Place, Purger
+from dm_worker.relay.session import Puller
+from dm_worker.relay.writer import WriteCounts, is_disk_full
+from dm_worker.upstream_position import UpstreamPosition
+from pkg import errors
+from pkg.binlog.position import Location, Position
+from pkg.config.model import SourceConfig
+from pkg.errors import DMError
+from pkg.log import get_logger
+from pkg.pb import dmworker_pb2 as pb
+
+log = get_logger(__name__)
+
+#: Pauses between connections that failed in a row grow up to this (seconds).
+LONGEST_PAUSE = 30.0
+#: How often a full disk is looked at (seconds), and which part of it must be free to go on.
+DISK_LOOK, ENOUGH = 2.0, 0.01
+_DAMAGE = frozenset({"BinlogParseSingleEv"})
+
+
+@dataclass(slots=True)
+class RelayCounts:
+    """For the metrics, since the process began. ``exits``: pauses by an error, by whether it resumes by itself."""
+
+    write: WriteCounts = field(default_factory=WriteCounts)
+    read_errors: int = 0
+    corruption: int = 0
+    exits: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})
+
+
+class Relay:
+    """Pulls a source's binlog into ``relay_dir`` from :meth:`start` to :meth:`stop`. Thread-safe.
+
+    ``source.flavor`` must be known. ``start_at``: where an empty folder begins, usually the smallest checkpoint of the
+    source's subtasks; it is asked for when it is needed. ``needed``: which files subtasks and dumps still need, for
+    every purge; it raises 30037 while nobody can tell.
+    """
+
+    def __init__(
+        self,
+        source: SourceConfig,
+        relay_dir: Path,
+        tail: Tail,
+        *,
+        server_id: int,
+        start_at: Callable[[], Location | None] = lambda: None,
+        needed: Callable[[], Sequence[Place]] = tuple,
+    ) -> None:
+        self.counts = RelayCounts()
+        self._source = source
+        self._folder = RelayDir(relay_dir)
+        self._tail = tail
+        self._upstream = UpstreamPosition(source)
+        self._puller = Puller(source, self._folder, tail, server_id, start_at, self.counts.write)
+        self._needed = needed
+        self._purger = Purger(self._folder, self._all_needed, space=self._space, now=time.time)
+        self._purging = threading.Lock()
+        #: Guards stage, errors and thread.
+        self._lock = threading.RLock()
+        self._stage = pb.Stopped
+        self._errors: list[DMError] = []
+        self._thread: threading.Thread | None = None
+        self._halt = threading.Event()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether readers at the end shall wait: it runs, or was paused without an error."""
+        with self._lock:
+            return not self._errors and self._stage in (pb.Running, pb.Paused)
+
+    @property
+    def executed(self) -> str:
+        """The GTID set at the relay log's end; '' while that is not known."""
+        shown = self._puller.shown
+        return shown.gtids if shown is not None else ""
+
+    def start(self) -> None:
+        """Begins to pull. Nothing happens while it runs already."""
+        with self._lock:
+            if self._thread is not None and self._thread.is_alive():
+                return
+            # Ends what an earlier start left when it failed; each start has an event of its own.
+            self._halt.set()
+            self._halt = threading.Event()
+            self._puller.begin()
+            self._set(pb.Running)
+            self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
+            self._thread.start()
+            threading.Thread(target=self._purge_loop, args=(self._halt,), name="relay-purge", daemon=True).start()
+
+    def resume(self) -> None:
+        """Goes on after :meth:`pause` or an error."""
+        self.start()
+
+    def pause(self) -> None:
+        """Ends pulling and keeps the stage Paused. Returns when the files are closed and whole."""
+        self._end(pb.Paused)
+
+    def stop(self) -> None:
+        """Ends pulling for good."""
+        self._end(pb.Stopped)
+
+    def _end(self, stage: pb.Stage) -> None:
+        with self._lock:
+            thread, self._thread = self._thread, None
+            self._halt.set()
+        self._puller.end()
+        if thread is not None:
+            thread.join()
+        with self._lock:
+            if self._thread is None:
+                self._set(stage)
+
+    def _set(self, stage: pb.Stage, error: DMError | None = None) -> None:
+        with self._lock:
+            self._stage = stage
+            self._errors = [error] if error is not None else []
+
+    # -- the thread ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        failures = 0
+        try:
+            while not self._halt.is_set():
+                try:
+                    self._puller.pull()
+                except DMError as exc:
+                    failures = 1 if self._puller.received else failures + 1
+                    if not self._survives(exc, failures):
+                        return
+            self._puller.close()
+        except DMError as exc:
+            self._failed(exc)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, it must be seen in query-status
+            self._failed(errors.new("RelayWriterStatusNotValid", f"the relay failed: {exc!r}", raw=exc))
+        finally:
+            self._puller.drop()
+
+    def _survives(self, exc: DMError, failures: int) -> bool:
+        """Waits for what may help by itself; False when only an operator can help."""
+        full = is_disk_full(exc)
+        if not full:
+            self.counts.read_errors += exc.scope == "upstream"
+            self.counts.corruption += exc.kind.name in _DAMAGE
+        if not full and not exc.retryable:
+            self._failed(exc)
+            return False
+        log.warning("the relay was interrupted", source=self._source.source_id, error=str(exc), failures=failures)
+        if full:
+            self._await_space(exc)
+        else:
+            self._halt.wait(min(0.2 * 2 ** min(failures, 10), LONGEST_PAUSE))
+        return True
+
+    def _failed(self, exc: DMError) -> None:
+        log.error("the relay paused", source=self._source.source_id, error=str(exc))
+        self.counts.exits[False] += 1
+        self._set(pb.Paused, exc)
+
+    def _await_space(self, exc: DMError) -> None:
+        """Paused with the reason, until there is room again."""
+        self.counts.exits[True] += 1
+        self._set(pb.Paused, exc)
+        while not self._halt.wait(DISK_LOOK):
+            usage = shutil.disk_usage(self._existing())
+            if usage.free > ENOUGH * usage.total:
+                self._set(pb.Running)
+                return
+
+    # -- status and purge ---------------------------------------------------------------------------------------------
+
+    def status(self) -> pb.RelayStatus:
+        """A snapshot for ``query-status``; waits for the upstream no longer than :data:`PATIENCE`. Never raises."""
+        master, current = self._upstream.get()
+        shown = self._puller.shown
+        with self._lock:
+            status = pb.RelayStatus(stage=self._stage)
+            if self._errors:
+                status.result.CopyFrom(
+                    pb.ProcessResult(errors=[pb.ProcessError(**error.to_dict()) for error in self._errors])
+                )
+        if master is not None:
+            status.masterBinlog, status.masterBinlogGtid = str(master.position), master.gtid_set
+        if shown is not None:
+            position = Position(shown.end.file, shown.end.size)
+            status.relaySubDir, status.relayBinlog, status.relayBinlogGtid = (
+                shown.end.subdir,
+                str(position),
+                shown.gtids,
+            )
+            # An older answer proves nothing.
+            status.relayCatchUpMaster = current and master is not None and master.position == position
+        return status
+
+    def purge(self, *, filename: str = "", sub_dir: str = "", before: float = 0.0, inactive: bool = False) -> int:
+        """Removes files nobody needs: those before ``filename``, those last written to before ``before`` (seconds
+        since the epoch), or all (``inactive``). Returns how many.
+
+        Raises 30039 unless exactly one of them is asked for, 30035 while another purge runs, 30037 while nobody can
+        tell what is needed, 30038 when there is no relay log, 30042 for a file that is not there or still needed.
+        """
+        if [bool(filename), bool(before), inactive].count(True) != 1:
+            raise errors.new(
+                "RelayPurgeRequestNotValid",
+                "purge-relay takes exactly one of a file, a time, and inactive",
+                workaround="Name the first file to keep: purge-relay -s <source> -f <file>.",
+            )
+        if not self._purging.acquire(blocking=False):
+            raise errors.new(
+                "RelayThisStrategyIsPurging",
+                "the relay log is being purged already",
+                workaround="Try again when it is done.",
+            )
+        try:
+            if filename:
+                return self._purger.up_to(filename, sub_dir)
+            return self._purger.unneeded() if inactive else self._purger.older_than(before)
+        finally:
+            self._purging.release()
+
+    def _purge_loop(self, halt: threading.Event) -> None:
+        rules = self._source.purge
+        while rules.interval > 0 and not halt.wait(rules.interval):
+            with self._purging:
+                try:
+                    self._purger.regularly(expires=rules.expires, remain_space=rules.remain_space)
+                except DMError as exc:
+                    log.warning("the relay log was not purged", source=self._source.source_id, error=str(exc))
+
+    def _all_needed(self) -> Sequence[Place]:
+        """What others need, and the file that is written to."""
+        end = self._tail.end()
+        if end is None:
+            raise errors.new(
+                "RelayNoActiveRelayLog",
+                "no relay log is being written",
+                workaround="start-relay, and wait until query-status shows its position.",
+            )
+        return [*self._needed(), Place(end.subdir, end.file)]
+
+    def _space(self) -> int:
+        return shutil.disk_usage(self._existing()).free
+
+    def _existing(self) -> Path:
+        """The relay folder, or the folder that it will be made in."""
+        path = self._folder.path
+        return next(folder for folder in (path, *path.absolute().parents) if folder.exists())

@@ -1,0 +1,69 @@
+"""The relay's metrics under DM's names, read from its state when scraped."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dm_worker.relay.source_relay import SourceRelay
+from pkg.binlog.position import parse_position
+from pkg.pb import dmworker_pb2 as pb
+
+_SPACES = ("capacity", "available")
+
+
+class RelayCollector(Collector):
+    """``relay`` tells the bound source's; its series end with it."""
+
+    def __init__(self, relay: Callable[[], SourceRelay | None]) -> None:
+        self._relay = relay
+
+    def collect(self) -> Iterator[Metric]:
+        relay = self._relay()
+        status = relay.status() if relay is not None else None
+        if relay is None or status is None:
+            return
+        yield from _places(status)
+        yield from _counts(relay)
+        yield _space(relay)
+
+
+def _places(status: pb.RelayStatus) -> Iterator[Metric]:
+    offset = GaugeMetricFamily("dm_relay_binlog_pos", "Offset in the binlog file.", labels=("node",))
+    file = GaugeMetricFamily("dm_relay_binlog_file", "Number of the binlog file.", labels=("node",))
+    for node, text in (("master", status.masterBinlog), ("relay", status.relayBinlog)):
+        if text:
+            number, pos = parse_position(text).sort_key()
+            file.add_metric([node], number)
+            offset.add_metric([node], pos)
+    index = GaugeMetricFamily("dm_relay_sub_dir_index", "Number of the sub-folder.", labels=("node", "uuid"))
+    if status.relaySubDir:
+        uuid, _, suffix = status.relaySubDir.rpartition(".")
+        index.add_metric(["relay", uuid], int(suffix))
+    yield from (offset, file, index)
+
+
+def _counts(relay: SourceRelay) -> Iterator[Metric]:
+    counts = relay.counts
+    if counts is None:
+        return
+    yield GaugeMetricFamily("dm_relay_data_corruption", "Damaged events that were received.", value=counts.corruption)
+    yield GaugeMetricFamily("dm_relay_read_error_count", "Connections that broke.", value=counts.read_errors)
+    yield GaugeMetricFamily("dm_relay_write_error_count", "Writes that failed.", value=counts.write.errors)
+    yield GaugeMetricFamily("dm_relay_write_size", "Bytes written.", value=counts.write.bytes)
+    yield GaugeMetricFamily("dm_relay_write_duration", "Seconds spent in writing.", value=counts.write.seconds)
+    exits = GaugeMetricFamily("dm_relay_exit_with_error_count", "Pauses by an error.", labels=("resumable_err",))
+    for resumable, count in sorted(counts.exits.items()):
+        exits.add_metric([str(resumable).lower()], count)
+    yield exits
+
+
+def _space(relay: SourceRelay) -> Metric:
+    space = GaugeMetricFamily("dm_relay_space", "Bytes of the relay log's disk.", labels=("type",))
+    usage = shutil.disk_usage(relay.folder.path)
+    for kind, size in zip(_SPACES, (usage.total, usage.free), strict=True):
+        space.add_metric([kind], size)
+    return space

@@ -1,0 +1,166 @@
+"""The relay of a bound source: started, paused and stopped as etcd wants it, and what the worker asks of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from dm_worker.relay.choice import RelayReader
+from dm_worker.relay.files import replace_file
+from dm_worker.relay.layout import RelayDir
+from dm_worker.relay.progress import Tail
+from dm_worker.relay.purge import Place
+from dm_worker.relay.relay import Relay, RelayCounts
+from pkg import errors
+from pkg.binlog.position import Location, parse_position
+from pkg.config.model import SourceConfig
+from pkg.errors import DMError
+from pkg.log import get_logger
+from pkg.pb import dmworker_pb2 as pb
+
+log = get_logger(__name__)
+
+#: The folder of relay logs when neither worker nor source names one.
+DEFAULT_FOLDER = "relay-dir"
+#: Names the source whose relay log the folder holds.
+_OWNER = "source-id"
+
+
+def relay_folder(worker_dir: str, source_dir: str, worker: str) -> Path:
+    """Where ``worker`` keeps relay logs: ``<relay-dir>/<worker>``; its own relay-dir wins over the source's."""
+    return Path(worker_dir or source_dir or DEFAULT_FOLDER) / worker
+
+
+class SourceRelay:
+    """Keeps one source's relay log in ``folder``. ``start_at`` and ``needed``: see :class:`Relay`."""
+
+    def __init__(
+        self,
+        source: SourceConfig,
+        folder: Path,
+        *,
+        start_at: Callable[[], Location | None],
+        needed: Callable[[RelayDir, Tail], Sequence[Place]],
+    ) -> None:
+        self.folder = RelayDir(folder)
+        self.tail = Tail()
+        self._source = source
+        self._start_at = start_at
+        self._needed = needed
+        self._lock = threading.Lock()
+        self._relay: Relay | None = None
+        self._error: DMError | None = None
+
+    # -- stages -------------------------------------------------------------------------------------------------------
+
+    def follow(self, stage: str) -> None:
+        """Goes to ``Running`` or ``Paused``, or ends for '' ; asking for Running again resumes one that failed."""
+        if not stage:
+            self.close()
+            return
+        try:
+            relay = self._made()
+        except (DMError, OSError) as exc:
+            self._error = _unusable(self.folder.path, exc)
+            log.error("the relay does not start", source=self._source.source_id, error=str(self._error))
+            return
+        self._error = None
+        if stage == "Paused":
+            relay.pause()
+        else:
+            relay.resume()
+        log.info("relay", source=self._source.source_id, stage=stage)
+
+    def close(self) -> None:
+        """Ends pulling; the files stay."""
+        with self._lock:
+            relay, self._relay, self._error = self._relay, None, None
+        if relay is not None:
+            relay.stop()
+            log.info("relay", source=self._source.source_id, stage="Stopped")
+
+    def _made(self) -> Relay:
+        with self._lock:
+            if self._relay is None:
+                self._take_folder()
+                # A source's server id is that of its relay; each subtask that reads the upstream has one of its own.
+                self._relay = Relay(
+                    self._source,
+                    self.folder.path,
+                    self.tail,
+                    server_id=self._source.server_id,
+                    start_at=self._start_at,
+                    needed=lambda: self._needed(self.folder, self.tail),
+                )
+            return self._relay
+
+    def _take_folder(self) -> None:
+        """What another source left is removed: the folder is this worker's, and a worker serves one source."""
+        owner = self.folder.path / _OWNER
+        try:
+            if owner.read_text(encoding="utf-8") == self._source.source_id:
+                return
+        except FileNotFoundError:
+            pass
+        self.folder.clear()
+        self.folder.path.mkdir(parents=True)
+        replace_file(owner, self._source.source_id)
+
+    # -- what readers ask ---------------------------------------------------------------------------------------------
+
+    def reader(self) -> RelayReader:
+        """For one subtask."""
+        return RelayReader(self, self._source.flavor)
+
+    def goes_on(self) -> bool:
+        relay = self._relay
+        return relay is not None and relay.goes_on
+
+    def executed(self) -> str:
+        relay = self._relay
+        return relay.executed if relay is not None else ""
+
+    def caught_up(self) -> bool:
+        status = self.status()
+        if status is None or not status.masterBinlog or not status.relayBinlog:
+            return False
+        return parse_position(status.masterBinlog) <= parse_position(status.relayBinlog)
+
+    # -- what the worker asks -----------------------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> RelayCounts | None:
+        """For the metrics; None without a relay."""
+        relay = self._relay
+        return relay.counts if relay is not None else None
+
+    def status(self) -> pb.RelayStatus | None:
+        """For ``query-status``; None when there is no relay."""
+        relay, error = self._relay, self._error
+        if error is not None:
+            result = pb.ProcessResult(errors=[pb.ProcessError(**error.to_dict())])
+            return pb.RelayStatus(stage=pb.Paused, result=result)
+        return relay.status() if relay is not None else None
+
+    def purge(self, *, filename: str, sub_dir: str, before: float, inactive: bool) -> int:
+        """See :meth:`Relay.purge`; raises 30038 when there is no relay."""
+        relay = self._relay
+        if relay is None:
+            raise errors.new(
+                "RelayNoActiveRelayLog",
+                f"source {self._source.source_id} has no relay here",
+                workaround="start-relay, and wait until query-status shows its position.",
+            )
+        return relay.purge(filename=filename, sub_dir=sub_dir, before=before, inactive=inactive)
+
+
+def _unusable(folder: Path, exc: DMError | OSError) -> DMError:
+    if isinstance(exc, DMError):
+        return exc
+    return errors.new(
+        "RelayMkdir",
+        f"the relay folder {folder} can't be used: {exc}",
+        raw=exc,
+        workaround="Check relay-dir in the worker's configuration and its permissions, then resume-relay.",
+    )

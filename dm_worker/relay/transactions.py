@@ -1,0 +1,84 @@
+"""Where transactions begin and end in a binlog, whatever they hold. Pure.
+
+The relay cuts its files, and shows them to readers, only where no transaction is open.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+
+from dm_worker.syncer.gtid_event import GTID_EVENTS, gtid_of, is_standalone
+from pkg.binlog import constants as c
+from pkg.binlog.events import event_from_bytes
+from pkg.binlog.gtid import GTIDSet
+
+#: No transaction is open; its GTID is read, and a single statement would be all of it; it goes on until it is ended.
+OUTSIDE, BEGUN, INSIDE = 0, 1, 2
+
+#: The source of a GTID (MySQL: UUID; MariaDB: domain and server, 4 bytes each, little-endian), and its number.
+Gtid = tuple[bytes, int]
+#: Source, first and last number. Of a MariaDB domain only the newest GTID is kept.
+Run = tuple[bytes, int, int]
+#: Everything about the end of what was read: state and the open transaction's GTID (None: it has none).
+Open = tuple[int, Gtid | None]
+
+_ENDS = frozenset({c.XID_EVENT, c.XA_PREPARE_EVENT, c.TRANSACTION_PAYLOAD_EVENT})
+#: Statements that end an XA transaction which was prepared before.
+_XA_ENDS = (b"XA COMMIT", b"XA ROLLBACK")
+
+
+def follow(now: Open, event: bytes, file: str = "") -> Open:
+    """What is open after ``event`` (whole, without checksum). When nothing is, the GTID is that of what just ended.
+
+    Raises 11071 for a torn GTID event and 11070 for a tagged one.
+    """
+    kind = event[4]
+    if kind in GTID_EVENTS:
+        parsed = event_from_bytes(event)
+        source, number = gtid_of(parsed, file)
+        return (BEGUN if is_standalone(parsed) else INSIDE), ((source, number) if source else None)
+    if kind in _ENDS:
+        return OUTSIDE, now[1]
+    if kind in c.QUERY_EVENTS:
+        return _query(now[0], statement(event)), now[1]
+    return now
+
+
+def _query(state: int, text: bytes) -> int:
+    if text.startswith(_XA_ENDS):
+        return OUTSIDE
+    if state == INSIDE:
+        return OUTSIDE if text in (b"COMMIT", b"ROLLBACK") else INSIDE
+    return INSIDE if text == b"BEGIN" or text.startswith(b"XA START") else OUTSIDE
+
+
+def statement(event: bytes) -> bytes:
+    """The statement of a QUERY (compressed ones as they are); '' when it is torn."""
+    schema, variables = event[27:28], event[30:32]
+    start = c.HEADER_SIZE + 13 + int.from_bytes(variables, "little") + int.from_bytes(schema, "little") + 1
+    return event[start:]
+
+
+def add_run(runs: list[Run], gtid: Gtid) -> None:
+    """Adds a transaction that ended to ``runs``."""
+    source, number = gtid
+    for at, (known, first, last) in enumerate(runs):
+        if len(source) == 8 and known[:4] == source[:4]:
+            runs[at] = (source, number, number)
+            return
+        if known == source and last + 1 == number:
+            runs[at] = (source, first, number)
+            return
+    runs.append((source, number, number))
+
+
+def add_to(gtids: GTIDSet, runs: Iterable[Run]) -> None:
+    """Adds ``runs`` to an executed set."""
+    for source, first, last in runs:
+        if len(source) == 8:
+            domain, server = int.from_bytes(source[:4], "little"), int.from_bytes(source[4:], "little")
+            gtids.add(f"{domain}-{server}-{last}")
+        else:
+            name = uuid.UUID(bytes=source)
+            gtids.add(f"{name}:{first}" if first == last else f"{name}:{first}-{last}")

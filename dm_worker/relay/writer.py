@@ -1,0 +1,226 @@
+"""Writes what the course decides into the files of one sub-folder.
+
+What is durable when: a file when the next one begins, and every file before ``relay.meta`` says that it is whole. In
+between the system writes at its own pace; what a crash of the machine takes is cut away and fetched again.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from dm_worker.relay.course import Action, Course, Verdict, dummies, dummy
+from dm_worker.relay.files import sync_folder
+from dm_worker.relay.layout import RelayMeta, SubDir
+from dm_worker.relay.progress import End, Tail
+from dm_worker.relay.scan import scan
+from pkg import errors
+from pkg.binlog import constants as c
+
+#: Seconds between two writes of ``relay.meta``, as DM.
+META_INTERVAL = 30.0
+SHOW_INTERVAL = 0.2
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@dataclass(slots=True)
+class WriteCounts:
+    """What was written since the process began: for the metrics. ``seconds`` were spent in writing."""
+
+    bytes: int = 0
+    seconds: float = 0.0
+    errors: int = 0
+
+
+class Shown(NamedTuple):
+    """Where the relay log was whole, and the GTID set executed there."""
+
+    end: End
+    gtids: str
+
+
+def is_disk_full(exc: BaseException) -> bool:
+    """Whether a write failed for want of space: it goes on by itself once there is some."""
+    cause = exc.__cause__
+    return isinstance(cause, OSError) and cause.errno in _FULL
+
+
+class RelayWriter:
+    """One sub-folder's files. ``course`` must be at the end of its last file, as :func:`recover` leaves them."""
+
+    def __init__(self, subdir: SubDir, course: Course, tail: Tail, counts: WriteCounts) -> None:
+        self.subdir = subdir
+        self.course = course
+        self._tail = tail
+        self._counts = counts
+        self._descriptor = -1
+        self._server_id = 0
+        self._end: End | None = None
+        #: For status answers; as old as :data:`SHOW_INTERVAL` while much comes in.
+        self.shown: Shown | None = None
+        self._shown_at = 0.0
+        self._saved = 0.0
+        #: Something failed between deciding and writing: only :func:`recover` knows now what the file holds.
+        self.torn = False
+
+    def connected(self, server_id: int) -> None:
+        """A stream of this server begins where the last whole transaction ends; what is behind it is cut off.
+
+        Raises 30025.
+        """
+        self._server_id = server_id
+        self.course.connected(server_id)
+        self._cut()
+        self.show()
+
+    def show(self) -> None:
+        """Lets readers have what is whole, and brings ``relay.meta`` up to date when it is time. Raises 30025."""
+        course = self.course
+        if not course.begun:
+            return
+        end = End(self.subdir.name, course.file, course.boundary)
+        if end != self._end:
+            self._end = end
+            self._tail.moved(*end)
+        now = time.monotonic()
+        if now - self._shown_at > SHOW_INTERVAL:
+            self._shown_at = now
+            if self.shown is None or self.shown.end != end:
+                self.shown = Shown(end, str(course.gtids))
+        if now - self._saved > META_INTERVAL:
+            self.save_meta()
+
+    def save_meta(self) -> None:
+        """``relay.meta`` as of the last whole transaction, which is durable first. Raises 30006."""
+        course = self.course
+        try:
+            if self._descriptor >= 0:
+                os.fsync(self._descriptor)
+            self.subdir.save_meta(RelayMeta(course.file, course.boundary, str(course.gtids)))
+        except OSError as exc:
+            raise errors.new(
+                "RelayFlushLocalMeta",
+                f"relay.meta in {self.subdir.path} can't be written: {exc}",
+                raw=exc,
+                workaround="Free space or repair the file system; then resume-relay.",
+            ) from exc
+        self._saved = time.monotonic()
+
+    def take(self, raw: bytes, pos: int, packets: bool, checksummed: bool, /) -> int:
+        """Keeps :class:`pkg.binlog.stream.Scan`: writes the ordinary events of a block at once."""
+        course = self.course
+        if not course.flowing:
+            return pos
+        found = scan(raw, pos, packets, course.checksummed, course.size, *course.open)
+        if found.data:
+            self._write(found.data)
+            course.scanned(found, len(found.data))
+        return found.pos
+
+    def event(self, whole: bytes) -> None:
+        """Writes or skips one event, as the course decides. Raises what that raises, and 30025."""
+        self.torn = True
+        at = self.course.size
+        verdict = self.course.event(whole)
+        if verdict.action is Action.OPEN:
+            self._open(verdict)
+        elif verdict.action is Action.WRITE:
+            if verdict.hole:
+                self._fill(at, verdict.hole)
+            self._write(verdict.data)
+        elif verdict.duplicate:
+            self._compare(verdict)
+        self.torn = False
+
+    def close(self) -> None:
+        """Cuts the open transaction off, saves ``relay.meta`` and closes the file. Raises 30025 or 30006."""
+        try:
+            self.course.connected(0)
+            self._cut()
+            if self.course.file:
+                self.save_meta()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Closes the file as it is. May be called twice."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _path(self) -> Path:
+        return self.subdir.path / self.course.file
+
+    def _cut(self) -> None:
+        course = self.course
+        if not course.file:
+            return
+        try:
+            if self._descriptor < 0:
+                self._descriptor = os.open(self._path(), os.O_RDWR | os.O_CLOEXEC)
+            if os.fstat(self._descriptor).st_size != course.boundary:
+                os.ftruncate(self._descriptor, course.boundary)
+            os.lseek(self._descriptor, course.boundary, os.SEEK_SET)
+        except OSError as exc:
+            raise self._failed(exc) from exc
+
+    def _open(self, verdict: Verdict) -> None:
+        """Ends the current file and begins the next one."""
+        try:
+            if self._descriptor >= 0:
+                os.fsync(self._descriptor)
+                self.abandon()
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            self._descriptor = os.open(self._path(), flags, 0o640)
+            sync_folder(self.subdir.path)
+        except OSError as exc:
+            raise self._failed(exc) from exc
+        self._write(c.MAGIC + verdict.data)
+        self.save_meta()
+
+    def _fill(self, at: int, hole: int) -> None:
+        checksummed = self.course.checksummed
+        for size in dummies(hole, checksummed):
+            at += size
+            self._write(dummy(at, size, checksummed, self._server_id))
+
+    def _write(self, data: bytes) -> None:
+        started = time.perf_counter()
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError as exc:
+            self._counts.errors += 1
+            raise self._failed(exc) from exc
+        self._counts.bytes += len(data)
+        self._counts.seconds += time.perf_counter() - started
+
+    def _compare(self, verdict: Verdict) -> None:
+        """What the server sends again must be what is here."""
+        try:
+            here = os.pread(self._descriptor, len(verdict.data), verdict.place)
+        except OSError as exc:
+            raise self._failed(exc) from exc
+        if here != verdict.data:
+            raise errors.new(
+                "RelayCheckIsDuplicateEvent",
+                f"{self._path()} has another event at offset {verdict.place} than the upstream sends",
+                workaround="Remove the source's relay folder: the relay then starts anew at the subtasks' positions.",
+            )
+
+    def _failed(self, exc: OSError) -> errors.DMError:
+        self.torn = True
+        full = exc.errno in _FULL
+        return errors.new(
+            "RelayWriterFileOperate",
+            f"the relay log file {self._path()} can't be written: {exc.strerror}",
+            raw=exc,
+            workaround="Free space on its disk, or purge-relay: the relay then goes on by itself."
+            if full
+            else "Check the folder's file system and its permissions; then resume-relay.",
+        )

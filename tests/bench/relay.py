@@ -1,0 +1,123 @@
+"""What fetching the binlog into files costs: the relay against ``mariadb-binlog --raw``, MB/s and CPU seconds per GB.
+
+Both fetch all of a server's binlog files, after large row events and after one-row transactions; the files are compared
+with the server's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from dm_worker.relay.progress import Tail
+from dm_worker.relay.relay import Relay
+from pkg.binlog.position import Position
+from pkg.config.model import DBConfig, SourceConfig
+from tests.bench.binlog import end_of_binlog
+from tests.bench.figures import Figure
+from tests.bench.rig import Rig
+from tests.bench.workloads import all_workloads
+from tests.harness.mysql import MariaDBServer
+from tests.harness.process import HarnessError, binary
+
+_ROOT = Path(__file__).resolve().parents[2]
+PEER = "mariadb-binlog --raw"
+#: Workload and row changes: one with large events, one with small transactions.
+_WORK = {"insert-only": 400_000, "oltp": 200_000}
+_FIRST = "mysql-bin.000001"
+
+
+def run(rig: Rig) -> None:
+    print("\nRelay: the binlog into files")
+    for name, changes in _WORK.items():
+        workload = all_workloads()[name]
+        rig.fresh_source(workload, 60_000)
+        workload.write(rig.source, 60_000, changes)
+        rig.source.execute("FLUSH LOGS")
+        speeds: dict[str, float] = {}
+        for who in ("relay", PEER):
+            folder = Path(tempfile.mkdtemp(prefix="dm-bench-relay-"))
+            try:
+                found = _ours(rig.source, folder) if who == "relay" else _theirs(rig.source, folder)
+                size = _compared(rig.source, folder)
+            finally:
+                shutil.rmtree(folder)
+            speeds[who] = size / found["wall"]
+            rig.report.measurements.append({"work": f"relay {name}", "who": who, "bytes": size, **found})
+            cost = found["cpu"] / size * 1e9
+            print(f"  {name:12} {who:22} {speeds[who] / 1e6:8.1f} MB/s {cost:8.2f} CPU s/GB", flush=True)
+        rig.report.add(Figure("", f"relay, {name}", PEER, speeds["relay"] / speeds[PEER], "x"))
+
+
+def _compared(source: MariaDBServer, folder: Path) -> int:
+    """The bytes of all complete files; raises HarnessError for one that differs from the server's."""
+    total = 0
+    # The last file is being written: its server marks it as such.
+    for path in sorted(folder.rglob("mysql-bin.[0-9]*"))[:-1]:
+        data = path.read_bytes()
+        if data != (source.data / path.name).read_bytes():
+            raise HarnessError(f"{path.name} differs from the server's")
+        total += len(data)
+    if not total:
+        raise HarnessError("nothing was fetched")
+    return total
+
+
+def _theirs(source: MariaDBServer, folder: Path) -> dict[str, float]:
+    command = [binary("mariadb-binlog", "mysqlbinlog"), "--raw", "--read-from-remote-server", "--to-last-log"]
+    command += ["--host=127.0.0.1", f"--port={source.port}", "--user=root", f"--result-file={folder}/", _FIRST]
+    before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    subprocess.run(command, check=True)
+    wall, after = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {"wall": wall, "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
+
+
+def _ours(source: MariaDBServer, folder: Path) -> dict[str, float]:
+    end = end_of_binlog(source).position
+    command = [sys.executable, "-m", "tests.bench.relay", str(source.port), str(folder), end.name, str(end.pos)]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise HarnessError(f"the relay failed:\n{done.stderr}")
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def _pull(port: int, folder: Path, end: Position) -> dict[str, float]:
+    """In a process of its own: from the relay's start to its last byte on its way to the disk."""
+    upstream = DBConfig(host="127.0.0.1", port=port, user="root")
+    source = SourceConfig("bench", upstream, flavor="mariadb", relay_binlog_name=_FIRST)
+    tail = Tail()
+    relay = Relay(source, folder, tail, server_id=4_100_000_000)
+    cpu, begin = time.process_time(), time.monotonic()
+    relay.start()
+    at = tail.end()
+    while at is None or Position(at.file, at.size) < end:
+        if time.monotonic() > begin + 600:
+            raise HarnessError(f"the relay did not arrive: {relay.status()}")
+        time.sleep(0.005)
+        at = tail.end()
+    wall = time.monotonic() - begin
+    relay.stop()
+    return {"wall": wall, "cpu": time.process_time() - cpu}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("port", type=int)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("file")
+    parser.add_argument("pos", type=int)
+    args = parser.parse_args()
+    print(json.dumps(_pull(args.port, args.folder, Position(args.file, args.pos))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

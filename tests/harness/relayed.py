@@ -1,0 +1,110 @@
+"""A cluster with one source whose relay two tasks read."""
+
+from __future__ import annotations
+
+import filecmp
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.harness.cluster import Cluster
+from tests.harness.mysql import MariaDBServer
+from tests.harness.process import wait_until
+
+TASK = """\
+name: {name}
+task-mode: all
+target-database: {{host: 127.0.0.1, port: {port}, user: root, password: ''}}
+mysql-instances:
+  - {{source-id: s1, block-allow-list: mine, route-rules: [mine]}}
+routes:
+  mine: {{schema-pattern: relayed, target-schema: {name}}}
+block-allow-list:
+  mine: {{do-dbs: [relayed]}}
+"""
+TASKS = ("relay_a", "relay_b")
+
+
+class Relayed:
+    """``upstream``'s table ``relayed.t`` on its way to ``target``, through the relay in ``folder``.
+
+    ``cluster`` has one worker, whose relay-dir is ``folder``'s parent.
+    """
+
+    def __init__(self, cluster: Cluster, upstream: MariaDBServer, target: MariaDBServer, folder: Path) -> None:
+        self.cluster = cluster
+        self.upstream = upstream
+        self.target = target
+        self.folder = folder
+        self._rows = 0
+
+    def start(self) -> None:
+        """Creates table, source and tasks; returns when both tasks are in Sync."""
+        self.upstream.execute("CREATE DATABASE relayed", "CREATE TABLE relayed.t (id INT PRIMARY KEY, v TEXT)")
+        path = self.cluster.dir / "s1.yaml"
+        path.write_text(
+            "source-id: s1\nenable-gtid: true\nenable-relay: true\nchecker: {check-interval: 1s}\n"
+            f"from: {{host: 127.0.0.1, port: {self.upstream.port}, user: root, password: ''}}\n"
+        )
+        self.cluster.ok("operate-source", "create", str(path))
+        self.write()
+        for task in TASKS:
+            text = TASK.format(name=task, port=self.target.port)
+            self.cluster.ok("start-task", self.cluster.write_task(text, f"{task}.yaml"))
+        for task in TASKS:
+            self.cluster.wait_stage(task, "Running", unit="Sync")
+
+    def end(self) -> tuple[str, int]:
+        """Where the upstream's binlog ends."""
+        name, pos, *_ = self.upstream.execute("SHOW MASTER STATUS")[0]
+        return str(name), int(pos)
+
+    def files(self) -> tuple[Path, list[str]]:
+        """The current sub-folder, and its binlog files."""
+        subdir = self.folder / (self.folder / "server-uuid.index").read_text().split()[-1]
+        return subdir, sorted(path.name for path in subdir.glob("mysql-bin.*"))
+
+    def write(self, rows: int = 20) -> None:
+        for _ in range(rows):
+            self._rows += 1
+            self.upstream.execute(f"INSERT INTO relayed.t VALUES ({self._rows}, REPEAT('x', 500))")
+
+    def source_status(self) -> dict[str, Any]:
+        (source,) = self.cluster.dmctl("query-status", "-s", "s1")["sources"]
+        status: dict[str, Any] = source["sourceStatus"]
+        return status
+
+    def relay(self) -> dict[str, Any]:
+        status: dict[str, Any] = self.source_status()["relayStatus"]
+        return status
+
+    def wait(self, ready: Callable[[], bool], what: str) -> None:
+        wait_until(ready, what, 90, step=0.3)
+
+    def wait_read_from(self, kind: str) -> None:
+        """Until both tasks read the binlog from there."""
+
+        def reads() -> bool:
+            states = [self.cluster.subtasks(task)["s1"] for task in TASKS]
+            return all(state.get("sync", {}).get("binlogType") == kind for state in states)
+
+        self.wait(reads, f"tasks read from {kind}")
+
+    def check_rows(self) -> None:
+        for task in TASKS:
+            self.cluster.wait_synced(task)
+            assert self.target.execute(f"SELECT COUNT(*), SUM(id) FROM {task}.t") == [
+                (self._rows, self._rows * (self._rows + 1) // 2)
+            ]
+
+    def check_files(self) -> None:
+        """Every relay file has the bytes of the upstream's."""
+        name, pos = self.end()
+        self.wait(lambda: self.relay()["relayBinlog"] == f"({name}, {pos})", "the relay at the upstream's end")
+        subdir, files = self.files()
+        assert files[-1] == name
+        same, _, _ = filecmp.cmpfiles(self.upstream.data, subdir, files[:-1], shallow=False)
+        assert same == files[:-1]
+        relayed, written = (subdir / name).read_bytes(), (self.upstream.data / name).read_bytes()[:pos]
+        # The flag "in use", which the server clears when it closes the file.
+        assert relayed[:21] + relayed[23:] == written[:21] + written[23:]

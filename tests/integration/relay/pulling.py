@@ -1,0 +1,91 @@
+"""Relays of real servers, and the comparison of their files with the server's own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dm_worker.relay.layout import RelayDir, SubDir
+from dm_worker.relay.progress import Tail
+from dm_worker.relay.relay import Relay
+from pkg.binlog.position import Position
+from pkg.config.model import SourceConfig
+from pkg.pb import dmworker_pb2 as pb
+from tests.harness.mysql import SQLServer
+
+#: The flag in FORMAT_DESCRIPTION that says that a server is writing the file: no server sends it.
+_IN_USE_AT = 21
+
+
+def source_of(server: SQLServer, **options: Any) -> SourceConfig:
+    return SourceConfig(source_id="relayed", from_=server.db_config, flavor=server.flavor, **options)
+
+
+class Pulled:
+    """A relay of ``server`` into ``folder``, and what tests ask of it."""
+
+    _server_id = 88000
+
+    def __init__(self, server: SQLServer, folder: Path, **options: Any) -> None:
+        Pulled._server_id += 1
+        self.server = server
+        self.folder = RelayDir(folder)
+        self.tail = Tail()
+        arguments = {key: options.pop(key) for key in ("start_at", "needed") if key in options}
+        source = source_of(server, **options)
+        self.relay = Relay(source, folder, self.tail, server_id=Pulled._server_id, **arguments)
+
+    def __enter__(self) -> Pulled:
+        self.relay.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.relay.stop()
+
+    def subdir(self) -> SubDir:
+        current = self.folder.current()
+        assert current is not None
+        return current
+
+    def wait(self, fulfilled: Callable[[pb.RelayStatus], bool], seconds: float = 60) -> pb.RelayStatus:
+        limit = time.monotonic() + seconds
+        while True:
+            status = self.relay.status()
+            if fulfilled(status):
+                return status
+            assert time.monotonic() < limit, status
+            time.sleep(0.05)
+
+    def caught_up(self) -> pb.RelayStatus:
+        """Waits for all that the server has written: asked each time, for MariaDB adds checkpoint events on its own."""
+        status = self.wait(
+            lambda status: status.relayBinlog == str(binlog_end(self.server)) or status.stage != pb.Running
+        )
+        assert status.stage == pb.Running, status
+        return status
+
+
+def binlog_end(server: SQLServer) -> Position:
+    name, pos = server.execute("SHOW MASTER STATUS")[0][:2]
+    return Position(str(name), int(pos))
+
+
+def same_files(server: SQLServer, subdir: SubDir, *, first: str = "") -> list[str]:
+    """Every relay file equals the server's; the ones compared. The flag "in use" of the newest file is let pass."""
+    names = subdir.files()
+    end = binlog_end(server)
+    for name in names:
+        theirs = bytearray((server.data / name).read_bytes())
+        if name == end.name:
+            theirs[_IN_USE_AT] &= ~1
+        ours = (subdir.path / name).read_bytes()
+        if name == end.name:
+            # The server may have added an event of its own after the relay had caught up.
+            theirs = theirs[: len(ours)]
+        assert len(ours) == len(theirs), name
+        assert ours == bytes(theirs), name
+    assert names[-1] == end.name
+    assert not first or names[0] == first
+    return names

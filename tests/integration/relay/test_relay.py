@@ -1,0 +1,229 @@
+"""The relay stops where it should go on, goes on where it should stop, or loses its place in between."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dm_worker.relay.layout import META
+from dm_worker.relay.purge import Place
+from pkg.binlog import constants as c
+from pkg.binlog.gtid import MariaDBGTIDSet
+from pkg.binlog.position import Location
+from pkg.config.model import PurgeConfig
+from pkg.errors import DMError
+from pkg.pb import dmworker_pb2 as pb
+from tests.harness.mysql import MariaDBServer, MySQLServer
+from tests.integration.binlog_replay import here
+from tests.integration.relay.pulling import Pulled, binlog_end, same_files
+
+TABLE = ("CREATE DATABASE IF NOT EXISTS r", "CREATE TABLE IF NOT EXISTS r.t (a INT AUTO_INCREMENT PRIMARY KEY, b TEXT)")
+ROW = "INSERT INTO r.t (b) VALUES (REPEAT('x', 500))"
+
+
+def at_a_new_file(server: MariaDBServer | MySQLServer) -> Callable[[], Location | None]:
+    server.execute("FLUSH LOGS", *TABLE)
+    location = here(server)
+    return lambda: location
+
+
+def dump_threads(server: MariaDBServer | MySQLServer) -> list[int]:
+    return [row[0] for row in server.execute("SHOW PROCESSLIST") if str(row[4]).startswith("Binlog Dump")]
+
+
+def test_pauses_restarts_and_lost_connections_leave_whole_files(
+    mariadb_upstream: MariaDBServer, tmp_path: Path
+) -> None:
+    start = at_a_new_file(mariadb_upstream)
+    with Pulled(mariadb_upstream, tmp_path, start_at=start) as pulled:
+        pulled.caught_up()
+        mariadb_upstream.execute(ROW)
+        for number in dump_threads(mariadb_upstream):
+            mariadb_upstream.execute(f"KILL {number}")
+        mariadb_upstream.execute(ROW)
+        pulled.caught_up()
+        pulled.relay.pause()
+        assert pulled.relay.status().stage == pb.Paused
+        mariadb_upstream.execute(ROW, "FLUSH LOGS", ROW)
+        pulled.relay.resume()
+        pulled.caught_up()
+    assert pulled.relay.status().stage == pb.Stopped
+    # Another process, with a torn tail and without relay.meta.
+    subdir = pulled.subdir()
+    with (subdir.path / subdir.files()[-1]).open("r+b") as file:
+        file.seek(-10, 2)
+        file.truncate()
+    (subdir.path / META).unlink()
+    mariadb_upstream.execute(ROW)
+    with Pulled(mariadb_upstream, tmp_path) as pulled:
+        status = pulled.caught_up()
+        assert len(same_files(mariadb_upstream, subdir)) == 2
+    assert status.relaySubDir == subdir.name
+    meta = subdir.meta()
+    assert meta is not None
+    assert (meta.binlog_name, meta.binlog_pos) == (binlog_end(mariadb_upstream).name, binlog_end(mariadb_upstream).pos)
+    assert MariaDBGTIDSet(meta.binlog_gtid) == MariaDBGTIDSet(here(mariadb_upstream).gtid_set)
+
+
+@pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
+def test_an_upstreams_restart_goes_on_in_its_next_file(
+    request: pytest.FixtureRequest, tmp_path: Path, flavor: str
+) -> None:
+    server = request.getfixturevalue(f"{flavor}_upstream")
+    start = at_a_new_file(server)
+    with Pulled(server, tmp_path, start_at=start, enable_gtid=True) as pulled:
+        pulled.caught_up()
+        server.execute(ROW)
+        server.stop()
+        server.start()
+        server.execute(ROW)
+        pulled.caught_up()
+        assert len(same_files(server, pulled.subdir())) >= 2
+
+
+def test_with_gtids_another_server_goes_on_in_the_next_sub_folder(
+    mariadb_upstream: MariaDBServer, successor: MariaDBServer, tmp_path: Path
+) -> None:
+    start = at_a_new_file(mariadb_upstream)
+    mariadb_upstream.execute(ROW, ROW)
+    with Pulled(mariadb_upstream, tmp_path, start_at=start, enable_gtid=True) as pulled:
+        before = pulled.caught_up()
+    waited = successor.execute(f"SELECT MASTER_GTID_WAIT('{here(mariadb_upstream).gtid_set}', 60)")
+    assert waited == [(0,)]
+    successor.execute("STOP SLAVE", ROW, "FLUSH LOGS", ROW)
+    with Pulled(successor, tmp_path, enable_gtid=True) as pulled:
+        after = pulled.caught_up()
+    old, new = pulled.folder.subdirs()
+    assert (before.relaySubDir, after.relaySubDir) == (old.name, new.name)
+    assert (old.suffix, new.suffix) == (1, 2)
+    assert new.uuid == f"0-{successor.server_id}"
+    assert MariaDBGTIDSet(after.relayBinlogGtid) == MariaDBGTIDSet(here(successor).gtid_set)
+    # What the old server sent is not there again, and the hole is one that every reader passes.
+    first, second = new.files()
+    assert [kind for name in (first, second) for kind in _kinds(new.path / name) if kind in c.ROWS_EVENTS] == [23, 23]
+    dumped = subprocess.run(
+        ["mariadb-binlog", "--verify-binlog-checksum", str(new.path / first)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "ROLLBACK" in dumped.stdout
+    # MariaDB may write a BINLOG_CHECKPOINT when nobody looks any more.
+    fetched = (new.path / second).read_bytes()
+    assert fetched[30:] == (successor.data / second).read_bytes()[30 : len(fetched)]
+    # A restart finds the same place and the same set again.
+    with Pulled(successor, tmp_path, enable_gtid=True) as pulled:
+        assert pulled.caught_up().relayBinlogGtid == after.relayBinlogGtid
+
+
+def _kinds(path: Path) -> list[int]:
+    """The types of a file's events."""
+    data, at, kinds = path.read_bytes(), 4, []
+    while at < len(data):
+        kinds.append(data[at + 4])
+        at += int.from_bytes(data[at + 9 : at + 13], "little")
+    assert at == len(data)
+    return kinds
+
+
+def test_without_gtids_another_server_is_an_error_with_a_way_out(
+    mariadb_upstream: MariaDBServer, successor: MariaDBServer, tmp_path: Path
+) -> None:
+    with Pulled(mariadb_upstream, tmp_path, start_at=at_a_new_file(mariadb_upstream)) as pulled:
+        pulled.caught_up()
+    with Pulled(successor, tmp_path) as pulled:
+        status = pulled.wait(lambda status: status.stage == pb.Paused)
+        (error,) = status.result.errors
+        assert error.ErrCode == 30034
+        assert "enable-gtid" in error.Workaround
+        assert len(pulled.folder.subdirs()) == 1
+        assert pulled.relay.counts.exits == {True: 0, False: 1}
+
+
+def test_a_server_that_lacks_what_the_relay_has_is_refused(
+    mariadb_upstream: MariaDBServer, successor: MariaDBServer, tmp_path: Path
+) -> None:
+    assert successor.execute(f"SELECT MASTER_GTID_WAIT('{here(mariadb_upstream).gtid_set}', 60)") == [(0,)]
+    successor.execute("STOP SLAVE")
+    with Pulled(mariadb_upstream, tmp_path, start_at=at_a_new_file(mariadb_upstream), enable_gtid=True) as pulled:
+        mariadb_upstream.execute(ROW)
+        pulled.caught_up()
+    with Pulled(successor, tmp_path, enable_gtid=True) as pulled:
+        status = pulled.wait(lambda status: status.stage == pb.Paused)
+        assert "lacks transactions" in status.result.errors[0].Message
+
+
+@pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
+def test_an_empty_folder_begins_at_the_file_of_a_gtid_set(
+    request: pytest.FixtureRequest, tmp_path: Path, flavor: str
+) -> None:
+    server = request.getfixturevalue(f"{flavor}_upstream")
+    server.execute("FLUSH LOGS", *TABLE, ROW)
+    first, gtids = binlog_end(server).name, here(server).gtid_set
+    server.execute(ROW, "FLUSH LOGS", ROW)
+    with Pulled(server, tmp_path, enable_gtid=True, relay_binlog_gtid=gtids) as pulled:
+        pulled.caught_up()
+        same_files(server, pulled.subdir(), first=first)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(folder)], check=False)
+    if mounted.returncode:
+        pytest.skip("a file system of its own takes root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_pauses_with_a_reason_and_goes_on_when_freed(mysql_upstream: MySQLServer, small_disk: Path) -> None:
+    start = at_a_new_file(mysql_upstream)
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(1 << 20))
+    with Pulled(mysql_upstream, small_disk / "relay", start_at=start) as pulled:
+        pulled.caught_up()
+        mysql_upstream.execute(*["INSERT INTO r.t (b) VALUES (REPEAT('x', 60000))"] * 22)
+        status = pulled.wait(lambda status: status.stage == pb.Paused)
+        (error,) = status.result.errors
+        assert error.ErrCode == 30025
+        assert "No space left" in error.Message
+        ballast.unlink()
+        pulled.wait(lambda status: status.relayCatchUpMaster and status.stage == pb.Running)
+        same_files(mysql_upstream, pulled.subdir())
+
+
+def test_purge_stops_before_what_is_needed(mariadb_upstream: MariaDBServer, tmp_path: Path) -> None:
+    needed: list[Place] = []
+    with Pulled(mariadb_upstream, tmp_path, start_at=at_a_new_file(mariadb_upstream), needed=lambda: needed) as pulled:
+        mariadb_upstream.execute(ROW, "FLUSH LOGS", ROW, "FLUSH LOGS", ROW)
+        subdir = pulled.caught_up().relaySubDir
+        first, second, third = pulled.subdir().files()
+        needed.append(Place(subdir, second))
+        with pytest.raises(DMError, match="still needed"):
+            pulled.relay.purge(filename=third)
+        assert pulled.relay.purge(filename=second) == 1
+        needed.clear()
+        # The file that is written to stays, whoever asks.
+        assert pulled.relay.purge(inactive=True) == 1
+        assert pulled.subdir().files() == [third]
+        with pytest.raises(DMError) as caught:
+            pulled.relay.purge(filename=first, inactive=True)
+        assert caught.value.code == 30039
+        mariadb_upstream.execute(ROW)
+        pulled.caught_up()
+        same_files(mariadb_upstream, pulled.subdir())
+
+
+def test_a_full_disk_is_purged_regularly(mariadb_upstream: MariaDBServer, tmp_path: Path) -> None:
+    # More than any disk has free: everything that is not needed goes at once.
+    rules = PurgeConfig(interval=1, remain_space=1 << 20)
+    with Pulled(mariadb_upstream, tmp_path, start_at=at_a_new_file(mariadb_upstream), purge=rules) as pulled:
+        mariadb_upstream.execute(ROW, "FLUSH LOGS", ROW, "FLUSH LOGS", ROW)
+        last = binlog_end(mariadb_upstream).name
+        pulled.caught_up()
+        pulled.wait(lambda _: pulled.subdir().files() == [last])
+        same_files(mariadb_upstream, pulled.subdir())

@@ -1,0 +1,48 @@
+"""The purge guard against servers that really purge."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm_worker.purge_guard import Level
+from dm_worker.purge_watch import BinlogReader, PurgeWatch, ask_upstream
+from pkg.config.model import SourceConfig
+from tests.harness.mysql import SQLServer
+from tests.integration.binlog_replay import here
+
+
+@pytest.fixture(params=["mariadb", "mysql"])
+def upstream(request: pytest.FixtureRequest) -> SQLServer:
+    server: SQLServer = request.getfixturevalue(f"{request.param}_upstream")
+    return server
+
+
+def test_it_tells_files_and_retention_as_the_server_has_them(upstream: SQLServer) -> None:
+    source = SourceConfig("s1", upstream.db_config, flavor=upstream.flavor)
+    before = upstream.execute("SELECT @@GLOBAL.expire_logs_days")[0][0]
+    try:
+        upstream.execute("SET GLOBAL expire_logs_days = 0")
+        assert ask_upstream(source)[1] is None
+        upstream.execute("SET GLOBAL expire_logs_days = 3", "FLUSH BINARY LOGS")
+        files, retention = ask_upstream(source)
+        assert retention == 3 * 86400
+        end = here(upstream).position
+        assert list(files)[-1] == end.name
+        assert files[end.name] == end.pos
+    finally:
+        upstream.execute(f"SET GLOBAL expire_logs_days = {before}")
+
+
+def test_a_purged_file_that_is_needed_is_told_once_it_is_gone(upstream: SQLServer) -> None:
+    place = here(upstream).position
+    watch = PurgeWatch(
+        SourceConfig("s1", upstream.db_config, flavor=upstream.flavor), lambda: [BinlogReader("task t", place)]
+    )
+    watch.look()
+    assert watch.warnings() == []
+    upstream.execute("FLUSH BINARY LOGS")
+    upstream.execute(f"PURGE BINARY LOGS TO '{here(upstream).position.name}'")
+    watch.look()
+    assert watch.verdicts["task t"].level == Level.LOST
+    (warning,) = watch.warnings()
+    assert warning.startswith(f"task t: {place.name} is needed and gone")
