@@ -1,6 +1,7 @@
 """The benchmark's tables and what is written to them. Made inside the server, so that making it is quick.
 
-Every version of a row differs from the one before: the server skips an image that equals the stored row.
+Every version of a row differs from the one before: the server skips an image that equals the stored row. So what
+transactions write is made from negative numbers, and what tables are filled with from positive ones.
 """
 
 from __future__ import annotations
@@ -147,8 +148,8 @@ def _oltp(rows: int, table: str = TABLE) -> str:
     ids = _random(rows)
     return (
         f"SET a = {ids}, b = {ids}, d = {ids}; UPDATE {table} SET k = k + 1 WHERE id = a;"
-        f" UPDATE {table} SET c = {_C.format('(n * 2)')} WHERE id = b; DELETE FROM {table} WHERE id = d;"
-        f" INSERT INTO {table} VALUES (d, n, {_C.format('(n * 2 + 1)')}, {_PAD.format('n')})"
+        f" UPDATE {table} SET c = {_C.format('(-2 * n)')} WHERE id = b; DELETE FROM {table} WHERE id = d;"
+        f" INSERT INTO {table} VALUES (d, n, {_C.format('(-2 * n - 1)')}, {_PAD.format('n')})"
     )
 
 
@@ -157,9 +158,9 @@ def _update_heavy(rows: int) -> str:
     hot = zipf_sql(rows)
     return (
         f"SET a = {hot}, b = {hot}, d = {hot}; UPDATE {TABLE} SET k = k + 1 WHERE id = a;"
-        f" UPDATE {TABLE} SET c = {_C.format('(n * 2)')} WHERE id = b;"
-        f" UPDATE {TABLE} SET pad = {_PAD.format('(n * 5)')} WHERE id = d;"
-        f" SET a = {_random(rows)}; UPDATE {TABLE} SET k = k + 2, c = {_C.format('(n * 2 + 1)')} WHERE id = a"
+        f" UPDATE {TABLE} SET c = {_C.format('(-2 * n)')} WHERE id = b;"
+        f" UPDATE {TABLE} SET pad = {_PAD.format('(-5 * n)')} WHERE id = d;"
+        f" SET a = {_random(rows)}; UPDATE {TABLE} SET k = k + 2, c = {_C.format('(-2 * n - 1)')} WHERE id = a"
     )
 
 
@@ -168,8 +169,8 @@ def _no_reuse(rows: int) -> str:
     first, second, third = (scattered(f"n * 3 + {i}", rows) for i in range(3))
     return (
         f"UPDATE {TABLE} SET k = k + 1 WHERE id = {first};"
-        f" UPDATE {TABLE} SET c = {_C.format('(n * 7)')} WHERE id = {second}; DELETE FROM {TABLE} WHERE id = {third};"
-        f" INSERT INTO {TABLE} VALUES ({rows} + n, n, {_C.format('(n * 3)')}, {_PAD.format('n')})"
+        f" UPDATE {TABLE} SET c = {_C.format('(-7 * n)')} WHERE id = {second}; DELETE FROM {TABLE} WHERE id = {third};"
+        f" INSERT INTO {TABLE} VALUES ({rows} + n, n, {_C.format('(-3 * n)')}, {_PAD.format('n')})"
     )
 
 
@@ -182,9 +183,9 @@ def _mixed(rows: int) -> str:
     even = f"2 * (1 + FLOOR(RAND() * {rows // 2 - 1}))"
     return (
         f"SET a = {even}, b = {even}, d = 2 * {zipf_sql(rows // 2)}; UPDATE {TABLE} SET k = k + 1 WHERE id = a;"
-        f" UPDATE {TABLE} SET c = {_C.format('(n * 7)')} WHERE id = b; UPDATE {TABLE} SET k = k + 1 WHERE id = d;"
+        f" UPDATE {TABLE} SET c = {_C.format('(-7 * n)')} WHERE id = b; UPDATE {TABLE} SET k = k + 1 WHERE id = d;"
         f" DELETE FROM {TABLE} WHERE id = 2 * n - 1;"
-        f" INSERT INTO {TABLE} VALUES ({rows} + n, n, {_C.format('(n * 3)')}, {_PAD.format('n')})"
+        f" INSERT INTO {TABLE} VALUES ({rows} + n, n, {_C.format('(-3 * n)')}, {_PAD.format('n')})"
     )
 
 
@@ -208,9 +209,9 @@ def _uniques(rows: int) -> str:
     table, ids = f"{SCHEMA}.uniques", _random(rows)
     return (
         f"SET a = {ids}, b = {ids}, d = {ids}; UPDATE {table} SET email = CONCAT(MD5(n), '@b') WHERE id = a;"
-        f" UPDATE {table} SET code = {rows} + 2 * n, c = {_C.format('(n * 7)')} WHERE id = b;"
+        f" UPDATE {table} SET code = {rows} + 2 * n, c = {_C.format('(-7 * n)')} WHERE id = b;"
         f" DELETE FROM {table} WHERE id = d;"
-        f" INSERT INTO {table} VALUES (d, CONCAT(MD5(n), '@c'), {rows} + 2 * n + 1, {_C.format('(n * 3)')})"
+        f" INSERT INTO {table} VALUES (d, CONCAT(MD5(n), '@c'), {rows} + 2 * n + 1, {_C.format('(-3 * n)')})"
     )
 
 
