@@ -37,8 +37,7 @@ def test_a_task_started_over_copies_anew(
         target.execute("DROP DATABASE again")
         # The old dump cannot lead here: its binlog is gone.
         mariadb_upstream.execute("INSERT INTO again.t VALUES (2)", "FLUSH BINARY LOGS")
-        newest = mariadb_upstream.execute("SHOW BINARY LOGS")[-1][0]
-        mariadb_upstream.execute(f"PURGE BINARY LOGS TO '{newest}'")
+        mariadb_upstream.purge_binlogs()
         cluster.ok("start-task", task, "--remove-meta")
         cluster.wait_stage("again", "Running", unit="Sync")
         mariadb_upstream.execute("INSERT INTO again.t VALUES (3)")

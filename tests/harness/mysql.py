@@ -15,7 +15,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from pkg.config.model import DBConfig
-from tests.harness.process import HarnessError, Process, binary, free_port
+from tests.harness.process import HarnessError, Process, binary, free_port, wait_until
 
 #: Where unpacked packages and empty data folders are kept between runs.
 CACHE = Path(os.environ.get("DM_TEST_CACHE", Path.home() / ".cache" / "dm-tests"))
@@ -87,6 +87,20 @@ class SQLServer(Process):
                 return list(cursor.fetchall())
         finally:
             conn.close()
+
+    def purge_binlogs(self) -> str:
+        """Removes all binlog files but the newest, whose name it returns.
+
+        The server keeps a file silently while a connection reads it, and MariaDB until its next checkpoint.
+        """
+        newest = str(self.execute("SHOW BINARY LOGS")[-1][0])
+
+        def gone() -> bool:
+            self.execute(f"PURGE BINARY LOGS TO '{newest}'")
+            return str(self.execute("SHOW BINARY LOGS")[0][0]) == newest
+
+        wait_until(gone, f"files before {newest} are purged", 60, step=0.1)
+        return newest
 
     @property
     def db_config(self) -> DBConfig:

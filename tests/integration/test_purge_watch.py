@@ -41,7 +41,7 @@ def test_a_purged_file_that_is_needed_is_told_once_it_is_gone(upstream: SQLServe
     watch.look()
     assert watch.warnings() == []
     upstream.execute("FLUSH BINARY LOGS")
-    upstream.execute(f"PURGE BINARY LOGS TO '{here(upstream).position.name}'")
+    upstream.purge_binlogs()
     watch.look()
     assert watch.verdicts["task t"].level == Level.LOST
     (warning,) = watch.warnings()

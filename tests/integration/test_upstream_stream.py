@@ -170,7 +170,7 @@ def test_restarted_server_may_be_opened_again(new_mariadb: Callable[..., MariaDB
 def test_purged_binlog_needs_a_full_copy(upstream: SQLServer) -> None:
     start = here(upstream)
     upstream.execute("CREATE DATABASE s", "FLUSH LOGS", "CREATE DATABASE s2", "FLUSH LOGS")
-    upstream.execute(f"PURGE BINARY LOGS TO '{here(upstream).position.name}'")
+    upstream.purge_binlogs()
     for use_gtid in (False, True):
         stream = open_at(upstream, start, use_gtid=use_gtid)
         error = _failure(stream)

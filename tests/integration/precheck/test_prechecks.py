@@ -303,8 +303,8 @@ def test_start_positions_by_gtid_mysql(mysql_upstream: MySQLServer, target: Mari
     ahead = Meta("", 0, f"{uuid}:1-1000000")
     assert "never had" in _start_at(server, target, ahead, gtid=True).text
     assert "no GTID set" in _start_at(server, target, Meta("", 0, "nonsense"), gtid=True).text
-    server.execute("FLUSH BINARY LOGS", f"PURGE BINARY LOGS TO '{server.execute('SHOW MASTER STATUS')[0][0]}'")
-    server.execute(f"PURGE BINARY LOGS TO '{server.execute('SHOW MASTER STATUS')[0][0]}'")
+    server.execute("FLUSH BINARY LOGS")
+    server.purge_binlogs()
     assert "purged" in _start_at(server, target, Meta("", 0, f"{uuid}:1"), gtid=True).text
 
 
@@ -319,7 +319,7 @@ def test_start_positions_by_gtid_mariadb(mariadb_upstream: MariaDBServer, target
     assert "no GTID set" in _start_at(server, target, Meta("", 0, "nonsense"), gtid=True).text
     server.execute("FLUSH BINARY LOGS")
     server.execute("CREATE TABLE a.later (id INT)")
-    server.execute(f"PURGE BINARY LOGS TO '{server.execute('SHOW MASTER STATUS')[0][0]}'")
+    server.purge_binlogs()
     assert "purged" in _start_at(server, target, Meta("", 0, f"{domain}-{server_id}-1"), gtid=True).text
     assert _start_at(server, target, Meta("", 0, now), gtid=True).passed
 

@@ -12,7 +12,6 @@ from dm_worker.syncer.batch_policy import Budget
 from dm_worker.syncer.instructions import Limits
 from pkg.config.model import SyncerConfig
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import wait_until
 from tests.integration.syncer.support import assert_equal, rows, running, subtask
 
 TABLES = ["CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(90))", "CREATE TABLE d.k (id INT, v VARCHAR(90))"]
@@ -95,11 +94,6 @@ def test_large_prepared_transaction_is_cut_and_stopped_inside_and_applied_once(
     assert waiting(target) == []
 
 
-def _purged(upstream: MariaDBServer) -> bool:
-    upstream.execute("PURGE BINARY LOGS TO 'mysql-bin.000002'")
-    return [row[0] for row in upstream.execute("SHOW BINARY LOGS")] == ["mysql-bin.000002"]
-
-
 def test_purged_place_of_a_prepared_transaction_stops_the_task_with_the_reason(
     upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
@@ -109,7 +103,7 @@ def test_purged_place_of_a_prepared_transaction_stops_the_task_with_the_reason(
         upstream.execute("FLUSH BINARY LOGS", "INSERT INTO d.t VALUES (2, 'b')")
         run.wait_synced(upstream)
         run.stop()
-    wait_until(lambda: _purged(upstream), "the upstream lets go of the file that it was sending")
+    assert upstream.purge_binlogs() == "mysql-bin.000002"
     with running(cfg, spark) as run:
         upstream.execute("INSERT INTO d.t VALUES (3, 'c')", "XA COMMIT 'a'", "INSERT INTO d.t VALUES (4, 'd')")
         (error,) = run.wait_ended().errors
