@@ -1,0 +1,237 @@
+"""One sharding group: the upstream tables of a source that merge into one target table, and their DDL. Pure.
+
+All of them run the same DDL in the same order, each at its own time. A DDL is numbered by its place in the group's
+sequence. A table that has run DDLs that the target has not yet is *ahead*: its rows are held back. When all have run
+the oldest of these DDLs, the group is *in sync*, and what becomes of that DDL can be settled; then the rows that
+were held back between it and the next one are due (:mod:`shard_groups` has them read again).
+
+Memory: one :class:`Step` per table and DDL that it is ahead, one :class:`GroupDDL` per DDL; nothing per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pkg import errors
+from pkg.binlog.position import Location
+from pkg.errors import DMError
+from pkg.mysql.names import qualified
+
+#: Schema and table.
+Table = tuple[str, str]
+#: A DDL's statements as they would run at the target: routed, split, defaults resolved.
+Statements = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A statement in the binlog where a table's structure, name or existence changes.
+
+    ``ordinal`` is its place in the order of reading, equal for all that one statement does. ``key`` is its name,
+    the same whenever and from whichever server it is read.
+    """
+
+    ordinal: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A table is past a DDL from ``boundary`` on; ``structure`` is what it looks like from there on."""
+
+    boundary: Boundary
+    structure: str
+
+
+@dataclass(slots=True)
+class Life:
+    """A table from its creation, or from being renamed to this name, up to ``end``; None while it is there.
+
+    ``steps`` are the unsettled DDLs that it is past, in their order. Steps at one boundary have nothing between them: a
+    table that is created or renamed in the middle of a sequence is past all of them at once.
+    """
+
+    table: Table
+    steps: list[Step] = field(default_factory=list)
+    end: Boundary | None = None
+
+
+@dataclass(slots=True)
+class GroupDDL:
+    """An unsettled DDL: the table that was the first to run it and where, and the rows held back behind it.
+
+    ``start`` is in front of the statement. ``held`` counts the rows of all tables that were read past this DDL and
+    not past the next one.
+    """
+
+    statements: Statements
+    first: Table
+    boundary: Boundary
+    start: Location
+    held: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """A DDL that is settled at the target; that it is must still be told to level 2.
+
+    ``revision`` is level 2's name of the decision that was obeyed.
+    """
+
+    number: int
+    statements: Statements
+    executed: bool
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of the binlog in which a table's rows are past the active DDL and not past the next one.
+
+    ``end`` is None when it reaches to where the main pass stands.
+    """
+
+    table: Table
+    start: Boundary
+    end: Boundary | None
+    structure: str
+
+    def has(self, ordinal: int) -> bool:
+        """Whether it is open once all up to the boundary ``ordinal`` are passed, and no later one."""
+        return self.start.ordinal <= ordinal and (self.end is None or ordinal < self.end.ordinal)
+
+
+class Group:
+    """The tables that are routed to ``target``."""
+
+    def __init__(self, target: Table) -> None:
+        self.target = target
+        #: How many DDLs of the sequence are settled and their rows applied: the number of the active one.
+        self.number = 0
+        self.ddls: list[GroupDDL] = []
+        self.members: dict[Table, Life] = {}
+        #: Lives that have ended and hold back rows.
+        self.gone: list[Life] = []
+        self.owed: Owed | None = None
+
+    @property
+    def name(self) -> str:
+        return qualified(*self.target)
+
+    @property
+    def in_sync(self) -> bool:
+        """Whether all tables that are there are past the active DDL."""
+        return bool(self.ddls) and all(life.steps for life in self.members.values())
+
+    @property
+    def held(self) -> int:
+        """Rows held back that are not applied yet."""
+        return sum(ddl.held for ddl in self.ddls)
+
+    # -- what the main pass meets -------------------------------------------------------------------------------
+
+    def join(self, table: Table) -> None:
+        """A table that is there takes part from the group's start on. Raises 36005 in the middle of a sequence."""
+        if self.ddls:
+            raise errors.new(
+                "SyncUnitAddTableInSharding",
+                f"{qualified(*table)} is not known as one of the tables that merge into {self.name}, and whether "
+                f"it has run their DDL {'; '.join(self.ddls[0].statements)[:500]} can't be told",
+                workaround="Leave the table out with block-allow-list until the DDL is settled (query-status shows it "
+                "under unresolvedGroups), then migrate the table by a task of its own.",
+            )
+        self.members[table] = Life(table)
+
+    def advance(
+        self, table: Table, statements: Statements, boundary: Boundary, start: Location, structure: str
+    ) -> None:
+        """A member has run the next DDL of its sequence. Raises 36008 when another one ran something else there."""
+        life = self.members[table]
+        index = len(life.steps)
+        if index == len(self.ddls):
+            self.ddls.append(GroupDDL(statements, table, boundary, start))
+        elif self.ddls[index].statements != statements:
+            raise self._differ(life, statements, boundary)
+        life.steps.append(Step(boundary, structure))
+
+    def create(self, table: Table, boundary: Boundary, structure: str) -> None:
+        """A new table. It has the newest structure in the group: it is past all DDLs that any of them has run."""
+        if table in self.members:
+            # It was listed before it came to be, or is replaced.
+            self.drop(table, boundary)
+        self.members[table] = Life(table, [Step(boundary, structure) for _ in self.ddls])
+
+    def drop(self, table: Table, boundary: Boundary) -> None:
+        """A table has gone: nobody waits for it. Rows of it that are held back will be applied all the same."""
+        life = self.members.pop(table)
+        life.end = boundary
+        if life.steps:
+            self.gone.append(life)
+
+    def rename(self, table: Table, new: Table, boundary: Boundary, structure: str) -> None:
+        """A table goes on under another name, which is free: the upstream sees to that."""
+        ahead = len(self.members[table].steps)
+        self.drop(table, boundary)
+        if new in self.members:
+            # It was listed before it came to be.
+            self.drop(new, boundary)
+        self.members[new] = Life(new, [Step(boundary, structure)] * ahead)
+
+    def hold(self, table: Table, rows: int) -> None:
+        """Counts rows of a member that is ahead: they were read and not applied."""
+        ahead = len(self.members[table].steps)
+        assert ahead, "rows of a table that is not ahead are applied"
+        self.ddls[ahead - 1].held += rows
+
+    # -- the active DDL -----------------------------------------------------------------------------------------
+
+    def segments(self) -> Iterator[Segment]:
+        """Where the rows are that are due with the active DDL."""
+        for life in (*self.gone, *self.members.values()):
+            if life.steps:
+                start = life.steps[0]
+                end = life.steps[1].boundary if len(life.steps) > 1 else life.end
+                if end is None or start.boundary.ordinal < end.ordinal:
+                    yield Segment(life.table, start.boundary, end, start.structure)
+
+    def pass_on(self) -> None:
+        """The active DDL is settled and the rows behind it are applied: the next one is active."""
+        self.number += 1
+        del self.ddls[0]
+        for life in (*self.gone, *self.members.values()):
+            del life.steps[:1]
+        self.gone = [life for life in self.gone if life.steps]
+
+    # -- errors -------------------------------------------------------------------------------------------------
+
+    def _differ(self, life: Life, statements: Statements, boundary: Boundary) -> DMError:
+        index = len(life.steps)
+        known = self.ddls[index]
+        other = qualified(*known.first)
+        mine = qualified(*life.table)
+        ours = [*(ddl.statements for ddl in self.ddls[:index]), statements]
+        theirs = [ddl.statements for ddl in self.ddls]
+        return errors.new(
+            "SyncUnitDDLWrongSequence",
+            f"the tables that merge into {self.name} run different DDLs: number {self.number + index + 1} of their "
+            f"sequence is {'; '.join(known.statements)} in {other} ({known.boundary.key}), and "
+            f"{'; '.join(statements)} in {mine} ({boundary.key}). Their unsettled DDLs side by side:\n"
+            + side_by_side((other, theirs), (mine, ours), self.number),
+            workaround=f"All of them must run the same DDLs in the same order. If {mine} is to run what {other} ran: "
+            "give that statement to its place by `binlog replace`, or pass over its own by `binlog skip`, and see that "
+            f"{mine} has the same columns as the others.",
+        )
+
+
+def side_by_side(one: tuple[str, Sequence[Statements]], other: tuple[str, Sequence[Statements]], number: int) -> str:
+    """Two sequences in two columns, a line each; lines that differ begin with '*'. ``number`` DDLs came before."""
+    left, right = ["; ".join(ddl) for ddl in one[1]], ["; ".join(ddl) for ddl in other[1]]
+    width = max(map(len, (one[0], *left)))
+    lines = [f"     # | {one[0]:<{width}} | {other[0]}"]
+    for i in range(max(len(left), len(right))):
+        a, b = (column[i] if i < len(column) else "" for column in (left, right))
+        # What only one of them has run yet is no difference.
+        mark = "*" if a and b and a != b else " "
+        lines.append(f"{mark}{number + i + 1:>5} | {a:<{width}} | {b}")
+    return "\n".join(line.rstrip() for line in lines)
