@@ -56,6 +56,13 @@ TASK_CLI_ARGS = KeyFamily("/dm-master/task-cli-args", ("task", "source"))
 #: The task file as the operator gave it. This one is ours; DM builds the file again from its subtasks.
 TASK_TEXT = KeyFamily("/dm-master/upstream/task", ("task",))
 
+#: DM keeps one DDL per source and task; with the target table in the key, several groups of tables can wait at once.
+SHARD_DDL_INFO = KeyFamily("/dm-master/shardddl-pessimism/info", ("task", "source", "schema", "table"))
+SHARD_DDL_OPERATION = KeyFamily("/dm-master/shardddl-pessimism/operation", ("task", "source", "schema", "table"))
+#: These two are ours: an operator's order survives the master that took it; a source without shards is not waited for.
+SHARD_DDL_UNLOCK = KeyFamily("/dm-master/shardddl-pessimism/unlock", ("task", "schema", "table"))
+SHARD_DDL_TABLES = KeyFamily("/dm-master/shardddl-pessimism/source-tables", ("task", "source"))
+
 #: The election's prefix; the key ends in the lease id in hex.
 LEADER_PREFIX = "/dm-master/leader/"
 

@@ -25,21 +25,29 @@ def stage_name(number: int) -> str:
         raise new("HAInvalidItem", f"unknown stage number {number!r}", raw=exc) from exc
 
 
-class _Record:
-    """JSON with fixed fields. ``FIELDS`` maps attributes to JSON names, in the order they are written."""
+class Record:
+    """JSON with fixed fields. ``FIELDS`` maps attributes to JSON names, in the order they are written.
+
+    An empty one of ``OPTIONAL`` is left out, and may be missing.
+    """
 
     __slots__ = ()
     FIELDS: ClassVar[dict[str, str]]
+    OPTIONAL: ClassVar[frozenset[str]] = frozenset()
 
     def to_json(self) -> str:
-        return json.dumps({name: self._out(attr) for attr, name in self.FIELDS.items()}, separators=(",", ":"))
+        written = (
+            (attr, name) for attr, name in self.FIELDS.items() if attr not in self.OPTIONAL or getattr(self, attr)
+        )
+        return json.dumps({name: self._out(attr) for attr, name in written}, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Raises 42502 for text that is not this record. Unknown fields, of a newer version, are passed over."""
         try:
             data = json.loads(text)
-            return cls(**{attr: cls._in(attr, data[name]) for attr, name in cls.FIELDS.items()})
+            given = [(attr, name) for attr, name in cls.FIELDS.items() if attr not in cls.OPTIONAL or name in data]
+            return cls(**{attr: cls._in(attr, data[name]) for attr, name in given})
         except (ValueError, KeyError, TypeError) as exc:
             raise new(
                 "HAInvalidItem",
@@ -58,7 +66,7 @@ class _Record:
         return value
 
 
-class _StageRecord(_Record):
+class _StageRecord(Record):
     """``expect`` is a stage's name here and its number in etcd."""
 
     __slots__ = ()
@@ -76,7 +84,7 @@ class _StageRecord(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerInfo(_Record):
+class WorkerInfo(Record):
     """A registered worker."""
 
     name: str
@@ -85,7 +93,7 @@ class WorkerInfo(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerAlive(_Record):
+class WorkerAlive(Record):
     """A worker that holds its lease. ``join_time`` is RFC 3339."""
 
     name: str
@@ -94,7 +102,7 @@ class WorkerAlive(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class SourceBound(_Record):
+class SourceBound(Record):
     """Which source a worker serves."""
 
     source: str
@@ -122,7 +130,7 @@ class RelayStage(_StageRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderInfo(_Record):
+class LeaderInfo(Record):
     """A candidate for leadership, or the leader: its member name and advertised address."""
 
     id: str

@@ -1,0 +1,274 @@
+"""The lock of one task and target table (pessimistic mode). Pure: what it does next is a function of etcd's records.
+
+A lock is nothing but the records of its sources, so a master that takes over, at any moment and whatever the order in
+which it reads them, stands exactly where the former one stood. Three kinds of records make it up:
+
+- **infos**: a source waits with DDLs. Written and withdrawn by workers. The oldest one is the owner's.
+- **operations**: what a source shall do, written by the master; the worker sets ``done`` when it has done it.
+- **unlock**: an operator's order.
+
+What a worker must keep to, for every DDL to be executed once:
+
+1. It reports only when all rows before the DDL are durable in the target, and only while it has no operation here (one
+   transaction); the master deletes the records of what is over.
+2. It obeys an operation in the same transaction of the target in which it records the operation's *create revision*
+   (for a DDL, which no target rolls back: intent, look at the schema, execute, record). After a crash, an operation
+   with the recorded revision is only acknowledged, another one is obeyed.
+3. It sets ``done`` in a transaction that compares the operation's mod revision. If its operation is gone and it has not
+   obeyed, it reports again.
+
+The master grants in this order: once all members have reported the same DDLs, the owner executes. When that is done,
+the others skip. When everyone is done, all records are deleted in one transaction, so that two DDLs of one
+table never mix. Every step compares the revisions of what it was decided on; one that fails changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dm_master.shardddl import messages
+from pkg.errors import DMError
+from pkg.etcd.types import Compare, Delete, Op, Put, missing, mod_revision_is
+from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardUnlock, Statements
+from pkg.ha.shard_ddl_steps import LockId, Step, Stored
+
+Phase = Literal["waiting", "conflict", "executing", "owner left", "skipping", "done"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """The records of one lock, by source."""
+
+    id: LockId
+    infos: Mapping[str, Stored[ShardInfo]] = field(default_factory=dict)
+    operations: Mapping[str, Stored[ShardOperation]] = field(default_factory=dict)
+    unlock: Stored[ShardUnlock] | None = None
+
+    @property
+    def empty(self) -> bool:
+        return not self.infos and not self.operations and self.unlock is None
+
+    def ddls_of(self, source: str) -> Statements:
+        """What ``source`` reported; () if it did not."""
+        operation, info = self.operations.get(source), self.infos.get(source)
+        return operation.record.ddls if operation else info.record.ddls if info else ()
+
+    def reported(self) -> list[str]:
+        """The sources that reported their DDLs, the first one first."""
+        order = {source: info.create_revision for source, info in self.infos.items()}
+        order |= {source: min(order.get(source, op.create_revision), op.create_revision) for source, op in self._ops()}
+        return sorted(order, key=lambda source: (order[source], source))
+
+    def executions(self, *, done: bool) -> list[str]:
+        """The sources that were told to execute and have done it, or not yet."""
+        return sorted(source for source, op in self._ops() if op.record.execute and op.record.done == done)
+
+    def executed(self) -> set[Statements]:
+        """The DDLs that are known to be executed in the target."""
+        return {self.operations[source].record.ddls for source in self.executions(done=True)}
+
+    def sequences(self) -> tuple[Statements, ...]:
+        """All DDLs that shall be executed, in this order; () as long as nothing is granted."""
+        if self.unlock is not None:
+            return self.unlock.record.sequences
+        granted = [
+            self.operations[source].record.ddls for done in (True, False) for source in self.executions(done=done)
+        ]
+        return tuple(dict.fromkeys(granted))
+
+    def unexecuted(self) -> list[Statements]:
+        executed = self.executed()
+        return [ddls for ddls in self.sequences() if ddls not in executed]
+
+    def waiting(self, sources: Iterable[str]) -> list[str]:
+        """Those of ``sources`` that reported and were not told anything, the first one first."""
+        chosen = set(sources)
+        free = [source for source in self.infos if source in chosen and source not in self.operations]
+        return sorted(free, key=lambda source: (self.infos[source].create_revision, source))
+
+    def owner(self, members: Iterable[str]) -> str:
+        """Who executes, or would if all had reported now; "" if nobody."""
+        granted = self.executions(done=False) or self.executions(done=True)
+        if granted:
+            return granted[0]
+        waiting = self.waiting(members)
+        ordered = self.unlock.record.owner if self.unlock else ""
+        return ordered if ordered in waiting else next(iter(waiting), "")
+
+    def _ops(self) -> Iterable[tuple[str, Stored[ShardOperation]]]:
+        return self.operations.items()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where the lock stands, and the transaction that leads on (None: others must act first).
+
+    ``waits_for`` are the sources that must act; ``problem`` is for the operator, who must act then.
+    """
+
+    phase: Phase
+    step: Step | None = None
+    waits_for: tuple[str, ...] = ()
+    problem: DMError | None = None
+
+
+def decide(lock: Lock, members: frozenset[str]) -> Decision:
+    """What to do next. ``members`` are the sources that the lock waits for."""
+    if lock.sequences():
+        return _resolve(lock, members)
+    stale = [lock.id.info_key(source) for source in lock.infos if source not in members]
+    # Without anything granted, operations are leftovers that would keep their sources from ever reporting.
+    stale += [lock.id.operation_key(source) for source in lock.operations]
+    if stale:
+        revisions = _revisions(lock)
+        compare = tuple(mod_revision_is(key, revisions[key]) for key in stale)
+        return Decision("waiting", Step(compare, tuple(Delete(key) for key in stale)))
+    return _gather(lock, members)
+
+
+def _gather(lock: Lock, members: frozenset[str]) -> Decision:
+    waiting = lock.waiting(members)
+    missing_sources = tuple(sorted(members - set(waiting)))
+    if len({lock.ddls_of(source) for source in waiting}) > 1:
+        other = next(source for source in waiting if lock.ddls_of(source) != lock.ddls_of(waiting[0]))
+        return Decision("conflict", waits_for=missing_sources, problem=_difference(lock, waiting[0], other))
+    if missing_sources or not waiting:
+        return Decision("waiting", waits_for=missing_sources)
+    # Nobody may have withdrawn or changed what all agreed on.
+    agreed = [mod_revision_is(lock.id.info_key(source), lock.infos[source].mod_revision) for source in waiting]
+    return Decision("executing", _grant(lock, waiting[:1], execute=True, compare=agreed), (waiting[0],))
+
+
+def _resolve(lock: Lock, members: frozenset[str]) -> Decision:
+    """Executions one after the other, then the others skip, then the records go."""
+    running = lock.executions(done=False)
+    if running:
+        if running[0] in members:
+            return Decision("executing", waits_for=(running[0],))
+        return Decision("owner left", waits_for=(running[0],), problem=messages.owner_left(lock.id, running[0]))
+    pending = lock.unexecuted()
+    if pending:
+        return _execute_next(lock, members, pending[0])
+    skippers = [source for source in lock.waiting(members) if _may_skip(lock, source)]
+    if skippers:
+        return Decision("skipping", _grant(lock, skippers, execute=False, compare=_settled(lock)), tuple(skippers))
+    done = {source for source, operation in lock.operations.items() if operation.record.done}
+    unfinished = tuple(sorted(members - done))
+    strangers = [source for source in lock.waiting(members) if not _may_skip(lock, source)]
+    if strangers:
+        problem = _difference(lock, lock.executions(done=True)[0], strangers[0])
+        return Decision("conflict", waits_for=unfinished, problem=problem)
+    # A stopped task keeps what it knows: its sources come back with DDLs that are executed already.
+    if unfinished or not members:
+        return Decision("skipping", waits_for=unfinished)
+    return Decision("done", Step(tuple(_settled(lock)), _delete_all(lock)))
+
+
+def _difference(lock: Lock, first: str, other: str) -> DMError:
+    executed = bool(lock.sequences())
+    return messages.difference(lock.id, first, lock.ddls_of(first), other, lock.ddls_of(other), executed=executed)
+
+
+def _execute_next(lock: Lock, members: frozenset[str], ddls: Statements) -> Decision:
+    able = [source for source in lock.waiting(members) if lock.ddls_of(source) == ddls]
+    owner = lock.owner(members)
+    if not able:
+        asked = tuple(sorted(source for source, had in _ordered(lock).items() if had == ddls))
+        return Decision("owner left", waits_for=asked, problem=messages.nobody_waits(lock.id, ddls))
+    chosen = owner if owner in able else able[0]
+    return Decision("executing", _grant(lock, [chosen], execute=True, compare=_settled(lock)), (chosen,))
+
+
+def _may_skip(lock: Lock, source: str) -> bool:
+    """Its DDLs are executed, or the operator saw them and decided."""
+    ddls = lock.ddls_of(source)
+    return ddls in lock.executed() or _ordered(lock).get(source) == ddls
+
+
+def _ordered(lock: Lock) -> Mapping[str, Statements]:
+    return lock.unlock.record.waiting if lock.unlock else {}
+
+
+def _grant(lock: Lock, sources: Iterable[str], *, execute: bool, compare: Iterable[Compare]) -> Step:
+    conditions, ops = list(compare), []
+    for source in sources:
+        info, key = lock.infos[source], lock.id.operation_key(source)
+        operation = ShardOperation(str(lock.id), lock.id.task, source, info.record.ddls, execute)
+        conditions += [mod_revision_is(lock.id.info_key(source), info.mod_revision), missing(key)]
+        ops.append(Put(key, operation.to_json()))
+    return Step(tuple(dict.fromkeys(conditions)), tuple(ops))
+
+
+def _settled(lock: Lock) -> list[Compare]:
+    """That the lock is the one decided on, and not the next one of its table: its executions and order still stand."""
+    stands = [
+        mod_revision_is(lock.id.operation_key(source), operation.mod_revision)
+        for source, operation in lock.operations.items()
+        if operation.record.execute
+    ]
+    return stands + ([mod_revision_is(lock.id.unlock_key, lock.unlock.mod_revision)] if lock.unlock else [])
+
+
+def _revisions(lock: Lock) -> dict[str, int]:
+    revisions = {lock.id.info_key(source): info.mod_revision for source, info in lock.infos.items()}
+    revisions |= {lock.id.operation_key(source): op.mod_revision for source, op in lock.operations.items()}
+    return revisions | ({lock.id.unlock_key: lock.unlock.mod_revision} if lock.unlock else {})
+
+
+def _delete_all(lock: Lock) -> tuple[Op, ...]:
+    return tuple(Delete(key) for key in _revisions(lock))
+
+
+# --- what an operator may do ---
+
+
+def unlock(lock: Lock, members: frozenset[str], *, owner: str = "", every: bool = False) -> Step:
+    """Resolves the lock with the sources that have reported: ``owner`` (or the first one) executes, the others skip.
+
+    With ``every`` no DDL is lost where they differ: each different sequence is executed by one of its sources, one
+    after the other, the owner's first. Sources that report the same later skip. Raises 38022 for an owner that does not
+    wait, 38020 while a source executes, or when all is executed.
+    """
+    running = lock.executions(done=False)
+    if running and running[0] in members:
+        raise messages.resolving(lock.id, f"source {running[0]} executes its DDLs")
+    return _order(lock, members, owner, every, ())
+
+
+def take_over(lock: Lock, members: frozenset[str], *, owner: str, every: bool = False) -> Step:
+    """As :func:`unlock`, and takes the DDLs away from a source that shall execute them and doesn't (``--force-remove``
+    with ``--owner``). If that source did execute them, ``owner`` does so again. Raises 38022 or 38020."""
+    return _order(lock, members, owner, every, lock.executions(done=False))
+
+
+def force_remove(lock: Lock) -> Step:
+    """Forgets the lock, whatever its state. Sources that still wait report again, and make a new one."""
+    return Step(_unchanged(lock), _delete_all(lock))
+
+
+def _order(lock: Lock, members: frozenset[str], owner: str, every: bool, revoked: list[str] | tuple[()]) -> Step:
+    if lock.sequences() and not lock.unexecuted():
+        raise messages.resolving(lock.id, "its DDLs are executed, other sources have yet to skip them")
+    taken = {*revoked, *(source for source in lock.executions(done=False) if source not in members)}
+    waiting = [source for source in lock.waiting(members) if source not in taken]
+    chosen = owner or lock.owner(members)
+    if chosen not in waiting:
+        raise messages.not_waiting(lock.id, chosen, waiting)
+    first = [chosen, *(source for source in waiting if source != chosen)] if every else [chosen]
+    done = [ddls for ddls in lock.sequences() if ddls in lock.executed()]
+    sequences = tuple(dict.fromkeys([*done, *(lock.ddls_of(source) for source in first)]))
+    order = ShardUnlock(
+        str(lock.id), lock.id.task, chosen, sequences, {source: lock.ddls_of(source) for source in waiting}
+    )
+    gone = [key(source) for source in sorted(taken) for key in (lock.id.operation_key, lock.id.info_key)]
+    ops: list[Op] = [Put(lock.id.unlock_key, order.to_json()), *(Delete(key) for key in gone)]
+    return Step(_unchanged(lock), tuple(ops))
+
+
+def _unchanged(lock: Lock) -> tuple[Compare, ...]:
+    """What the operator saw is what there is."""
+    absent = [] if lock.unlock else [missing(lock.id.unlock_key)]
+    absent += [missing(lock.id.operation_key(source)) for source in lock.infos if source not in lock.operations]
+    return (*(mod_revision_is(key, revision) for key, revision in _revisions(lock).items()), *absent)

@@ -1,0 +1,48 @@
+"""A worker's side of the locks of shard DDL, in etcd: report, learn what to do, confirm."""
+
+from __future__ import annotations
+
+from pkg.etcd import EtcdClient
+from pkg.ha import shard_ddl_steps as steps
+from pkg.ha.keys import SHARD_DDL_TABLES
+from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables
+from pkg.ha.shard_ddl_steps import LockId, Step, Stored
+
+
+class ShardReports:
+    """What one source tells and is told about a task's locks.
+
+    Keep to the rules in :mod:`dm_master.shardddl.lock`. Every method raises 42501; after a ``retryable`` one the
+    outcome of a change is found by reading, or by doing it again.
+    """
+
+    def __init__(self, client: EtcdClient, task: str, source: str) -> None:
+        self._client = client
+        self._task = task
+        self._source = source
+
+    def publish_tables(self, tables: ShardTables) -> None:
+        """Tells which upstream tables go where, so that nobody waits for a source without any."""
+        self._client.put(SHARD_DDL_TABLES.key(self._task, self._source), tables.to_json())
+
+    def report(self, info: ShardInfo) -> bool:
+        """Waits with ``info``; False if there is an operation to obey or confirm first."""
+        return self._commit(steps.report(info))
+
+    def withdraw(self, lock: LockId) -> bool:
+        """Waits no more; False if there is an operation already."""
+        return self._commit(steps.withdraw(lock, self._source))
+
+    def operation(self, lock: LockId) -> Stored[ShardOperation] | None:
+        """What to do now; None if nothing. Its create revision tells one order from the next."""
+        found = self._client.get(lock.operation_key(self._source))
+        if found is None:
+            return None
+        return Stored(ShardOperation.from_json(found.value), found.create_revision, found.mod_revision)
+
+    def confirm(self, lock: LockId, operation: Stored[ShardOperation]) -> bool:
+        """The operation is done; False if it changed or was taken back."""
+        return self._commit(steps.confirm(lock, operation))
+
+    def _commit(self, step: Step) -> bool:
+        return self._client.txn(step.compare, step.ops).succeeded

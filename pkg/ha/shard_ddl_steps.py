@@ -1,0 +1,73 @@
+"""The transactions by which workers take part in a lock of shard DDL, and what master and workers share for it. Pure.
+
+What the master does with them, and what a worker must keep to, is told in :mod:`dm_master.shardddl.lock`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from pkg.etcd.types import Compare, Delete, Op, Put, missing, mod_revision_is
+from pkg.ha import keys
+from pkg.ha.shard_ddl import ShardInfo, ShardOperation
+from pkg.mysql.names import qualified
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LockId:
+    """A task's target table. Its text is DM's lock ID."""
+
+    task: str
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.task}-{qualified(self.schema, self.table)}"
+
+    def info_key(self, source: str) -> str:
+        return keys.SHARD_DDL_INFO.key(self.task, source, self.schema, self.table)
+
+    def operation_key(self, source: str) -> str:
+        return keys.SHARD_DDL_OPERATION.key(self.task, source, self.schema, self.table)
+
+    @property
+    def unlock_key(self) -> str:
+        return keys.SHARD_DDL_UNLOCK.key(self.task, self.schema, self.table)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(Generic[R]):
+    """A record with its revisions in etcd."""
+
+    record: R
+    create_revision: int
+    mod_revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One transaction: ``ops`` if every condition holds."""
+
+    compare: tuple[Compare, ...]
+    ops: tuple[Op, ...]
+
+
+def report(info: ShardInfo) -> Step:
+    """A source waits with its DDLs; refused while it has an operation there, which comes first."""
+    lock = LockId(info.task, info.schema, info.table)
+    return Step((missing(lock.operation_key(info.source)),), (Put(lock.info_key(info.source), info.to_json()),))
+
+
+def withdraw(lock: LockId, source: str) -> Step:
+    """A source waits no more (its DDLs were skipped or replaced by hand); refused once it was told what to do."""
+    return Step((missing(lock.operation_key(source)),), (Delete(lock.info_key(source)),))
+
+
+def confirm(lock: LockId, operation: Stored[ShardOperation]) -> Step:
+    """A source did what it was told. Refused if that was taken back meanwhile."""
+    key = lock.operation_key(operation.record.source)
+    done = replace(operation.record, done=True)
+    return Step((mod_revision_is(key, operation.mod_revision),), (Put(key, done.to_json()),))
