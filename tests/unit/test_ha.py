@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from pkg.errors import DMError
 from pkg.ha import keys
-from pkg.ha.records import LeaderInfo, RelayStage, SourceBound, SubTaskStage, WorkerAlive, WorkerInfo
+from pkg.ha.records import LeaderInfo, Record, RelayStage, SourceBound, SubTaskStage, WorkerAlive, WorkerInfo
+from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables, ShardUnlock
 
 names = st.text(st.characters(codec="utf-8"), min_size=1)
 FAMILIES = [value for value in vars(keys).values() if isinstance(value, keys.KeyFamily)]
@@ -61,6 +62,72 @@ def test_records_survive_json(first: str, second: str, stage: str) -> None:
         LeaderInfo(first, second),
     ):
         assert type(record).from_json(record.to_json()) == record
+
+
+texts = st.lists(st.text(), max_size=3).map(tuple)
+tables_of = st.dictionaries(names, st.lists(names, max_size=2).map(sorted).map(tuple), max_size=2)
+tables = st.dictionaries(names, st.dictionaries(names, tables_of, max_size=2), max_size=2)
+
+
+@given(names, texts, st.lists(texts, max_size=3).map(tuple), st.dictionaries(names, texts), st.booleans())
+def test_records_of_shard_ddl_survive_json(
+    name: str,
+    ddls: tuple[str, ...],
+    sequences: tuple[tuple[str, ...], ...],
+    waiting: dict[str, tuple[str, ...]],
+    flag: bool,
+) -> None:
+    for record in (
+        ShardInfo(name, name, name, name, ddls, "" if flag else "2026-01-02T03:04:05Z"),
+        ShardOperation(name, name, name, ddls, flag, not flag),
+        ShardUnlock(name, name, name, sequences, waiting),
+    ):
+        assert type(record).from_json(record.to_json()) == record
+
+
+@given(tables)
+def test_shards_tables_survive_json(by_target: dict[str, dict[str, dict[str, tuple[str, ...]]]]) -> None:
+    record = ShardTables("t", "s", by_target)
+    back = ShardTables.from_json(record.to_json())
+    assert back.to_json() == record.to_json()
+    for schema, targets in by_target.items():
+        for table, ups in targets.items():
+            assert back.has(schema, table) == any(ups.values())
+    assert not back.has("", "")
+
+
+def test_records_of_shard_ddl_have_dms_json() -> None:
+    info = ShardInfo("t", "s1", "db", "tb", ("ALTER TABLE `db`.`tb` ADD a INT",))
+    assert json.loads(info.to_json()) == {
+        "task": "t", "source": "s1", "schema": "db", "table": "tb", "ddls": ["ALTER TABLE `db`.`tb` ADD a INT"],
+    }  # fmt: skip
+    operation = ShardOperation("t-`db`.`tb`", "t", "s1", ("x",), True)
+    assert json.loads(operation.to_json()) == {
+        "id": "t-`db`.`tb`", "task": "t", "source": "s1", "ddls": ["x"], "exec": True, "done": False,
+    }  # fmt: skip
+    told = ShardTables("t", "s1", {"db": {"tb": {"up1": ("a", "b")}}})
+    assert json.loads(told.to_json())["tables"] == {"db": {"tb": {"up1": {"a": {}, "b": {}}}}}
+    assert keys.SHARD_DDL_INFO.prefix("t", "s1") == "/dm-master/shardddl-pessimism/info/74/7331/"
+    assert keys.SHARD_DDL_OPERATION.prefix("t", "s1") == "/dm-master/shardddl-pessimism/operation/74/7331/"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (ShardInfo, '{"task":"t","source":"s","schema":"d","table":"t","ddls":"x"}'),
+        (ShardInfo, '{"task":"t","source":"s","schema":"d","table":"t","ddls":[1]}'),
+        (ShardInfo, '{"task":"t","source":"s","schema":"d","table":"t"}'),
+        (ShardOperation, '{"id":"i","task":"t","source":"s","ddls":[],"exec":1,"done":false}'),
+        (ShardUnlock, '{"id":"i","task":"t","owner":"s","sequences":{},"waiting":{}}'),
+        (ShardUnlock, '{"id":"i","task":"t","owner":"s","sequences":[],"waiting":[]}'),
+        (ShardTables, '{"task":"t","source":"s","tables":{"d":{"t":["x"]}}}'),
+    ],
+)
+def test_a_damaged_record_of_shard_ddl_names_itself(kind: type[Record], text: str) -> None:
+    with pytest.raises(DMError) as caught:
+        kind.from_json(text)
+    assert caught.value.code == 42502
+    assert kind.__name__ in str(caught.value)
 
 
 def test_records_have_dms_json() -> None:

@@ -124,6 +124,9 @@ class World:
             return False
         return self.etcd.commit(steps.confirm(shard.lock, operation))
 
+    def withdraw(self, shard: Shard) -> bool:
+        return self.etcd.commit(steps.withdraw(shard.lock, shard.source))
+
     def has_tables(self, source: str, tables: Iterable[str]) -> None:
         told = ShardTables(TASK, source, {"db": {table: {"up": ("t",)} for table in tables}})
         self.etcd.commit(Step((), (Put(SHARD_DDL_TABLES.key(TASK, source), told.to_json()),)))
