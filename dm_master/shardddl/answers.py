@@ -59,7 +59,7 @@ def view(locks: Locks, lock: Lock) -> LockView:
         str(lock.id),
         lock.id.task,
         owner,
-        lock.ddls_of(owner),
+        lock.ddls_of(owner) or next(iter(lock.sequences()), ()),
         sorted(synced),
         sorted(members - set(synced)),
         decision.phase,

@@ -66,17 +66,15 @@ class Lock:
         return sorted(source for source, op in self._ops() if op.record.execute and op.record.done == done)
 
     def executed(self) -> set[Statements]:
-        """The DDLs that are known to be executed in the target."""
-        return {self.operations[source].record.ddls for source in self.executions(done=True)}
+        """The DDLs that are known to be executed in the target. Without an order, whoever may skip proves it too."""
+        proofs = [op.record for _, op in self._ops() if op.record.done or not op.record.execute]
+        return {record.ddls for record in proofs if record.execute or self.unlock is None}
 
     def sequences(self) -> tuple[Statements, ...]:
         """All DDLs that shall be executed, in this order; () as long as nothing is granted."""
         if self.unlock is not None:
             return self.unlock.record.sequences
-        granted = [
-            self.operations[source].record.ddls for done in (True, False) for source in self.executions(done=done)
-        ]
-        return tuple(dict.fromkeys(granted))
+        return tuple(dict.fromkeys(op.record.ddls for _, op in self._ops()))
 
     def unexecuted(self) -> list[Statements]:
         executed = self.executed()
@@ -118,12 +116,9 @@ def decide(lock: Lock, members: frozenset[str]) -> Decision:
     """What to do next. ``members`` are the sources that the lock waits for."""
     if lock.sequences():
         return _resolve(lock, members)
-    stale = [lock.id.info_key(source) for source in lock.infos if source not in members]
-    # Without anything granted, operations are leftovers that would keep their sources from ever reporting.
-    stale += [lock.id.operation_key(source) for source in lock.operations]
+    stale = {lock.id.info_key(name): info.mod_revision for name, info in lock.infos.items() if name not in members}
     if stale:
-        revisions = _revisions(lock)
-        compare = tuple(mod_revision_is(key, revisions[key]) for key in stale)
+        compare = tuple(mod_revision_is(key, revision) for key, revision in stale.items())
         return Decision("waiting", Step(compare, tuple(Delete(key) for key in stale)))
     return _gather(lock, members)
 
@@ -153,12 +148,13 @@ def _resolve(lock: Lock, members: frozenset[str]) -> Decision:
         return _execute_next(lock, members, pending[0])
     skippers = [source for source in lock.waiting(members) if _may_skip(lock, source)]
     if skippers:
-        return Decision("skipping", _grant(lock, skippers, execute=False, compare=_settled(lock)), tuple(skippers))
+        return Decision("skipping", _grant(lock, skippers, execute=False, compare=()), tuple(skippers))
     done = {source for source, operation in lock.operations.items() if operation.record.done}
     unfinished = tuple(sorted(members - done))
     strangers = [source for source in lock.waiting(members) if not _may_skip(lock, source)]
     if strangers:
-        problem = _difference(lock, lock.executions(done=True)[0], strangers[0])
+        told = lock.executions(done=True) or sorted(lock.operations)
+        problem = _difference(lock, told[0], strangers[0])
         return Decision("conflict", waits_for=unfinished, problem=problem)
     # A stopped task keeps what it knows: its sources come back with DDLs that are executed already.
     if unfinished or not members:
@@ -202,12 +198,8 @@ def _grant(lock: Lock, sources: Iterable[str], *, execute: bool, compare: Iterab
 
 
 def _settled(lock: Lock) -> list[Compare]:
-    """That the lock is the one decided on, and not the next one of its table: its executions and order still stand."""
-    stands = [
-        mod_revision_is(lock.id.operation_key(source), operation.mod_revision)
-        for source, operation in lock.operations.items()
-        if operation.record.execute
-    ]
+    """That the lock is the one decided on, and not the next one of its table: what was told still stands."""
+    stands = [mod_revision_is(lock.id.operation_key(source), op.mod_revision) for source, op in lock.operations.items()]
     return stands + ([mod_revision_is(lock.id.unlock_key, lock.unlock.mod_revision)] if lock.unlock else [])
 
 
@@ -257,8 +249,7 @@ def _order(lock: Lock, members: frozenset[str], owner: str, every: bool, revoked
     if chosen not in waiting:
         raise messages.not_waiting(lock.id, chosen, waiting)
     first = [chosen, *(source for source in waiting if source != chosen)] if every else [chosen]
-    done = [ddls for ddls in lock.sequences() if ddls in lock.executed()]
-    sequences = tuple(dict.fromkeys([*done, *(lock.ddls_of(source) for source in first)]))
+    sequences = tuple(dict.fromkeys(lock.ddls_of(source) for source in first))
     order = ShardUnlock(
         str(lock.id), lock.id.task, chosen, sequences, {source: lock.ddls_of(source) for source in waiting}
     )

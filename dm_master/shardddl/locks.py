@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from dm_master.shardddl import lock as rules
 from dm_master.shardddl.lock import Decision, Lock
-from pkg.errors import DMError, new
+from pkg.errors import new
 from pkg.etcd.types import KV, Delete, Event, Op
 from pkg.ha import keys
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables, ShardUnlock
@@ -53,10 +53,9 @@ class Locks:
         return locks
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, Locks) and (self._locks, self._tables) == (other._locks, other._tables)
-        return same and isinstance(other, Locks) and self._sources == other._sources
-
-    __hash__ = None  # type: ignore[assignment]
+        if not isinstance(other, Locks):
+            return NotImplemented
+        return (self._locks, self._tables, self._sources) == (other._locks, other._tables, other._sources)
 
     def set_sources(self, task: str, sources: Iterable[str]) -> None:
         """The sources that run ``task`` now; none for one that is stopped."""
@@ -173,12 +172,8 @@ def _all_of(task: str, source: str) -> tuple[Op, ...]:
 
 def _every(action: str) -> bool:
     if action not in ("skip", "exec"):
-        raise _unknown_action(action)
+        raise new("MasterInvalidOperateOp", f"invalid action {action!r} on a DDL lock", workaround="Give skip or exec.")
     return action == "exec"
-
-
-def _unknown_action(action: str) -> DMError:
-    return new("MasterInvalidOperateOp", f"invalid action {action!r} on a DDL lock", workaround="Give skip or exec.")
 
 
 def _stored(event: Event, record: R) -> Stored[R]:

@@ -242,6 +242,48 @@ def test_an_order_on_an_outdated_view_changes_nothing() -> None:
     assert not world.etcd.commit(stale)
 
 
+def test_an_order_given_while_the_owner_was_told_already_changes_nothing() -> None:
+    world = world_of(s1=[ADD_A], s2=[ADD_A])
+    wait(world, "s1", "s2")
+    assert world.lead()
+    assert not world.unlock(LOCK, Order(owner="s2")), "the master has not read yet what it did"
+
+
+def test_what_an_earlier_order_asked_for_is_not_done_after_a_later_one() -> None:
+    world = world_of(s1=[ADD_A], s2=[ADD_B])
+    wait(world, "s1", "s2")
+    assert world.unlock(LOCK, Order(owner="s1"))
+    world.hear()
+    [outdated] = world.locks.steps()
+    assert world.unlock(LOCK, Order(owner="s2"))
+    assert not world.etcd.commit(outdated)
+    world.settle()
+    assert executed(world) == [("s2", ADD_B)]
+
+
+def test_nothing_is_executed_that_a_source_has_withdrawn_meanwhile() -> None:
+    world = world_of(s1=[ADD_A], s2=[ADD_A])
+    wait(world, "s1", "s2")
+    assert world.withdraw(world.shards["s2", "t"])
+    assert not world.lead()
+
+
+def test_an_owner_that_begins_anew_leaves_behind_that_others_may_skip() -> None:
+    world = world_of(s1=[ADD_A], s2=[ADD_A], s3=[ADD_A])
+    wait(world, "s1", "s2", "s3")
+    for act in (world.obey, world.confirm):
+        world.lead()
+        act(world.shards["s1", "t"])
+        world.hear()
+    world.lead()
+    world.set_members(["s2", "s3"])
+    for step in world.locks.forget(TASK, ["s1"]):
+        assert world.etcd.commit(step)
+    world.settle()
+    assert executed(world) == [("s1", ADD_A)]
+    assert not world.etcd.all()
+
+
 @pytest.mark.parametrize(
     ("order", "lock_id", "code"), [(Order(), "other-`db`.`t`", 38019), (Order(action="x"), LOCK, 38041)]
 )
@@ -279,6 +321,16 @@ def test_a_table_that_is_created_makes_its_source_a_member() -> None:
     assert list(answer(world).locks[0].unsynced) == ["s2"], "who tells nothing is waited for"
 
 
+def test_a_source_that_waits_is_a_member_although_its_tables_are_gone() -> None:
+    world = world_of(s1=[ADD_A], s2=[ADD_A])
+    wait(world, "s2")
+    world.has_tables("s2", [])
+    wait(world, "s1")
+    world.settle()
+    assert executed(world) == [("s2", ADD_A)]
+    assert world.shards["s1", "t"].skipped == [ADD_A]
+
+
 def test_a_source_that_leaves_is_not_waited_for_and_its_report_goes() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A], s3=[ADD_A])
     wait(world, "s3", "s1")
@@ -296,11 +348,13 @@ def test_a_stopped_task_leaves_no_lock_that_nobody_has_executed() -> None:
     assert not world.etcd.all()
 
 
-def test_a_task_stopped_between_execution_and_skip_goes_on_where_it_stood() -> None:
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_a_task_stopped_between_execution_and_skip_goes_on_where_it_stood(confirmed: bool) -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1", "s2")
     world.lead()
     world.obey(world.shards["s1", "t"])
+    assert not confirmed or world.confirm(world.shards["s1", "t"])
     world.set_members([])
     world.settle()
     world.restart_master()
