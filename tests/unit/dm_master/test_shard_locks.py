@@ -261,6 +261,48 @@ def test_what_an_earlier_order_asked_for_is_not_done_after_a_later_one() -> None
     assert executed(world) == [("s2", ADD_B)]
 
 
+def test_what_the_operator_let_one_source_skip_another_that_comes_late_may_not() -> None:
+    world = world_of(s1=[ADD_A], s2=[ADD_B], s3=[ADD_B])
+    wait(world, "s1", "s2")
+    assert world.unlock(LOCK, Order(owner="s1"))
+    world.settle()
+    assert executed(world) == [("s1", ADD_A)]
+    assert [len(world.shards[source, "t"].skipped) for source in ("s2", "s3")] == [1, 0]
+    assert "[code=38016:" in answer(world).msg
+
+
+def test_a_source_that_changed_its_report_meanwhile_is_not_told_to_skip() -> None:
+    world = world_of(s1=[ADD_A], s2=[ADD_A])
+    wait(world, "s1", "s2")
+    world.lead()
+    world.obey(world.shards["s1", "t"])
+    world.confirm(world.shards["s1", "t"])
+    world.hear()
+    [skip] = world.locks.steps()
+    world.shards["s2", "t"].ddls = [ADD_B]
+    assert world.report(world.shards["s2", "t"])
+    assert not world.etcd.commit(skip)
+
+
+def test_a_source_that_joins_when_the_owner_has_gone_skips_what_another_may_skip() -> None:
+    world = world_of(s1=[ADD_A], s2=[ADD_A], s3=[ADD_A])
+    world.set_members(["s1", "s2"])
+    wait(world, "s1", "s2")
+    world.lead()
+    world.obey(world.shards["s1", "t"])
+    world.confirm(world.shards["s1", "t"])
+    world.hear()
+    world.lead()
+    for step in world.locks.forget(TASK, ["s1"]):
+        world.etcd.commit(step)
+    world.set_members(["s2", "s3"])
+    wait(world, "s3")
+    world.lead()
+    world.obey(world.shards["s3", "t"])
+    assert executed(world) == [("s1", ADD_A)]
+    assert world.shards["s3", "t"].skipped == [ADD_A]
+
+
 def test_nothing_is_executed_that_a_source_has_withdrawn_meanwhile() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1", "s2")
