@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from pkg.etcd import EtcdClient
+from collections.abc import Callable, Sequence
+
+from pkg.etcd import EtcdClient, Event, PrefixMirror
+from pkg.ha import keys
 from pkg.ha import shard_ddl_steps as steps
-from pkg.ha.keys import SHARD_DDL_TABLES
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables
 from pkg.ha.shard_ddl_steps import LockId, Step, Stored
 
@@ -23,7 +25,7 @@ class ShardReports:
 
     def publish_tables(self, tables: ShardTables) -> None:
         """Tells which upstream tables go where, so that nobody waits for a source without any."""
-        self._client.put(SHARD_DDL_TABLES.key(self._task, self._source), tables.to_json())
+        self._client.put(keys.SHARD_DDL_TABLES.key(self._task, self._source), tables.to_json())
 
     def report(self, info: ShardInfo) -> bool:
         """Waits with ``info``; False if there is an operation to obey or confirm first."""
@@ -39,6 +41,17 @@ class ShardReports:
         if found is None:
             return None
         return Stored(ShardOperation.from_json(found.value), found.create_revision, found.mod_revision)
+
+    def follow(
+        self, on_change: Callable[[Sequence[Event]], None], on_error: Callable[[BaseException], None]
+    ) -> tuple[PrefixMirror, PrefixMirror]:
+        """Started mirrors of this source's operations and reports: what to do now, and reports that were removed."""
+        families = (keys.SHARD_DDL_OPERATION, keys.SHARD_DDL_INFO)
+        first, second = (
+            PrefixMirror(self._client, family.prefix(self._task, self._source), on_change, on_error=on_error)
+            for family in families
+        )
+        return first.start(), second.start()
 
     def confirm(self, lock: LockId, operation: Stored[ShardOperation]) -> bool:
         """The operation is done; False if it changed or was taken back."""

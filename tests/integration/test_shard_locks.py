@@ -99,6 +99,27 @@ def test_a_ddl_goes_through_a_real_etcd(client: EtcdClient) -> None:
     master.mirror.stop()
 
 
+def test_a_worker_hears_what_it_shall_do_and_that_its_report_is_gone(client: EtcdClient) -> None:
+    leader, store, errors = lead(client), LockStore(client), list[BaseException]()
+    heard: list[tuple[str, str]] = []
+    one, other = (ShardReports(client, TASK, source) for source in SOURCES[:2])
+    mirrors = one.follow(lambda events: heard.extend((event.type, event.key) for event in events), errors.append)
+    assert other.report(info("s2"))
+    assert one.report(info("s1"))
+    locks = Locks.rebuilt(store.load(), {TASK: ["s1"]})
+    assert store.commit(locks.unlock(str(LOCK), Order()), leader)
+    [step] = Locks.rebuilt(store.load(), {TASK: ["s1"]}).steps()
+    assert store.commit(step, leader)
+    locks = Locks.rebuilt(store.load(), {TASK: ["s1"]})
+    assert store.commit(locks.unlock(str(LOCK), Order(force_remove=True)), leader)
+    expected = {(kind, key("s1")) for kind in ("put", "delete") for key in (LOCK.info_key, LOCK.operation_key)}
+    wait_until(lambda: set(heard) >= expected, "the worker has heard all")
+    assert set(heard) == expected, "heard of another source"
+    assert not errors
+    for mirror in mirrors:
+        mirror.stop()
+
+
 def test_a_former_leader_changes_nothing(client: EtcdClient) -> None:
     store, former = LockStore(client), lead(client)
     for source in SOURCES:
