@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pytest
+
+from dm_master.shardddl import answers
 from dm_master.shardddl.locks import BASE, Locks, Order
+from pkg.errors import DMError
 from pkg.etcd.types import KV, Compare, Delete, Event, Put
 from pkg.ha import shard_ddl_steps as steps
 from pkg.ha.keys import SHARD_DDL_TABLES
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables, Statements
 from pkg.ha.shard_ddl_steps import LockId, Step, Stored
+from pkg.pb import dmmaster_pb2 as pb
 
 TASK = "merge"
 
@@ -175,3 +180,35 @@ class World:
                 self.hear()
                 return
         raise AssertionError("the locks never come to rest")
+
+
+# --- one table, for tests case by case ---
+
+ADD_A: Statements = ("ALTER TABLE `db`.`t` ADD a INT",)
+ADD_B: Statements = ("ALTER TABLE `db`.`t` ADD b INT",)
+LOCK = "merge-`db`.`t`"
+
+
+def world_of(**ddls: Sequence[Statements]) -> World:
+    """One target table ``t``; a source's argument is what its shards run."""
+    return World({"t": ddls})
+
+
+def wait(world: World, *sources: str) -> None:
+    for source in sources:
+        assert world.report(world.shards[source, "t"], f"2026-01-01T00:00:0{source[-1]}Z")
+    world.hear()
+
+
+def executed(world: World) -> list[tuple[str, Statements]]:
+    return world.targets["t"].executed
+
+
+def answer(world: World, **request: str | Sequence[str]) -> pb.ShowDDLLocksResponse:
+    return answers.show(world.locks, pb.ShowDDLLocksRequest(**request))  # type: ignore[arg-type]
+
+
+def refusal(world: World, order: Order, lock_id: str = LOCK) -> DMError:
+    with pytest.raises(DMError) as caught:
+        world.unlock(lock_id, order)
+    return caught.value

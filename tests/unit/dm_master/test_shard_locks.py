@@ -1,4 +1,4 @@
-"""Locks of shard DDL, case by case: what an operator sees and may do, who is waited for, what stays after a stop."""
+"""Locks of shard DDL, case by case: what is executed and skipped, who is waited for, what stays after a stop."""
 
 from __future__ import annotations
 
@@ -6,42 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from dm_master.shardddl import answers
 from dm_master.shardddl.locks import Locks, Order
 from dm_master.shardddl.messages import side_by_side
 from pkg.errors import DMError
 from pkg.ha.shard_ddl import Statements
 from pkg.pb import dmmaster_pb2 as pb
-from tests.unit.dm_master.shard_world import TASK, World
-
-ADD_A: Statements = ("ALTER TABLE `db`.`t` ADD a INT",)
-ADD_B: Statements = ("ALTER TABLE `db`.`t` ADD b INT",)
-LOCK = "merge-`db`.`t`"
-
-
-def world_of(**ddls: Sequence[Statements]) -> World:
-    """One target table ``t``; a source's argument is what its shards run."""
-    return World({"t": ddls})
-
-
-def wait(world: World, *sources: str) -> None:
-    for source in sources:
-        assert world.report(world.shards[source, "t"], f"2026-01-01T00:00:0{source[-1]}Z")
-    world.hear()
-
-
-def executed(world: World) -> list[tuple[str, Statements]]:
-    return world.targets["t"].executed
-
-
-def answer(world: World, **request: str | Sequence[str]) -> pb.ShowDDLLocksResponse:
-    return answers.show(world.locks, pb.ShowDDLLocksRequest(**request))  # type: ignore[arg-type]
-
-
-def refusal(world: World, order: Order, lock_id: str = LOCK) -> DMError:
-    with pytest.raises(DMError) as caught:
-        world.unlock(lock_id, order)
-    return caught.value
+from tests.unit.dm_master.shard_world import ADD_A, ADD_B, LOCK, TASK, World, answer, executed, wait, world_of
 
 
 def test_the_first_to_report_executes_once_and_the_others_skip() -> None:
@@ -149,128 +119,6 @@ def test_sequences_of_different_length_stand_side_by_side() -> None:
     ]
 
 
-def test_unlock_executes_only_the_owners_and_the_others_skip() -> None:
-    world = world_of(s1=[ADD_A], s2=[ADD_B], s3=[ADD_A])
-    wait(world, "s1", "s2", "s3")
-    assert world.unlock(LOCK, Order(owner="s2"))
-    world.settle()
-    assert executed(world) == [("s2", ADD_B)]
-    assert not world.locks.all()
-
-
-def test_unlock_with_exec_executes_each_sequence_once_one_after_the_other() -> None:
-    world = world_of(s1=[ADD_A], s2=[ADD_B], s3=[ADD_A])
-    wait(world, "s1", "s2", "s3")
-    assert world.unlock(LOCK, Order(owner="s2", action="exec"))
-    world.settle()
-    assert executed(world) == [("s2", ADD_B), ("s1", ADD_A)]
-
-
-def test_an_unlock_survives_the_master_that_took_it() -> None:
-    world = world_of(s1=[ADD_A], s2=[ADD_A], s3=[ADD_A])
-    wait(world, "s1", "s3")
-    assert world.unlock(LOCK, Order(owner="s3"))
-    world.restart_master()
-    assert world.lead()
-    world.restart_master()
-    assert world.obey(world.shards["s3", "t"])
-    world.settle()
-    assert executed(world) == [("s3", ADD_A)]
-    assert world.shards["s2", "t"].skipped == [ADD_A], "who comes late skips what was executed"
-
-
-def test_who_comes_late_with_something_else_is_not_let_pass() -> None:
-    world = world_of(s1=[ADD_A], s2=[ADD_B])
-    wait(world, "s1")
-    assert world.unlock(LOCK, Order())
-    world.settle()
-    assert executed(world) == [("s1", ADD_A)]
-    text = answer(world).msg
-    assert "[code=38016:" in text
-    assert "Those of s1 are executed." in text
-    assert world.shards["s2", "t"].passed == 0
-
-
-def test_an_owner_that_does_not_wait_is_refused() -> None:
-    world = world_of(s1=[ADD_A], s2=[ADD_A])
-    wait(world, "s1")
-    for owner in ("s2", "unknown"):
-        error = refusal(world, Order(owner=owner))
-        assert error.code == 38022
-        assert "sources that wait: [s1]" in error.message
-
-
-def test_a_lock_that_resolves_is_left_alone() -> None:
-    world = world_of(s1=[ADD_A], s2=[ADD_A])
-    wait(world, "s1", "s2")
-    world.lead()
-    world.hear()
-    assert refusal(world, Order(owner="s2")).code == 38020
-    world.obey(world.shards["s1", "t"])
-    world.confirm(world.shards["s1", "t"])
-    world.hear()
-    assert refusal(world, Order()).code == 38020
-    assert refusal(world, Order(owner="s2", force_remove=True)).code == 38020, "executed: nothing to take over"
-
-
-def test_an_owner_that_cannot_execute_can_be_replaced_by_force() -> None:
-    world = world_of(s1=[ADD_A], s2=[ADD_A])
-    wait(world, "s1", "s2")
-    world.lead()
-    world.hear()
-    assert world.unlock(LOCK, Order(owner="s2", force_remove=True))
-    assert not world.obey(world.shards["s1", "t"])
-    world.settle()
-    assert executed(world) == [("s2", ADD_A)]
-    assert world.shards["s1", "t"].skipped == [ADD_A]
-
-
-def test_force_remove_forgets_and_those_that_wait_report_again() -> None:
-    world = world_of(s1=[ADD_A], s2=[ADD_A])
-    wait(world, "s1")
-    assert world.unlock(LOCK, Order(force_remove=True))
-    assert not world.etcd.all()
-    world.settle()
-    assert [ddls for _, ddls in executed(world)] == [ADD_A]
-
-
-def test_an_order_on_an_outdated_view_changes_nothing() -> None:
-    world = world_of(s1=[ADD_A], s2=[ADD_B])
-    wait(world, "s1")
-    stale = world.locks.unlock(LOCK, Order(owner="s1"))
-    assert world.report(world.shards["s1", "t"])
-    assert not world.etcd.commit(stale)
-
-
-def test_an_order_given_while_the_owner_was_told_already_changes_nothing() -> None:
-    world = world_of(s1=[ADD_A], s2=[ADD_A])
-    wait(world, "s1", "s2")
-    assert world.lead()
-    assert not world.unlock(LOCK, Order(owner="s2")), "the master has not read yet what it did"
-
-
-def test_what_an_earlier_order_asked_for_is_not_done_after_a_later_one() -> None:
-    world = world_of(s1=[ADD_A], s2=[ADD_B])
-    wait(world, "s1", "s2")
-    assert world.unlock(LOCK, Order(owner="s1"))
-    world.hear()
-    [outdated] = world.locks.steps()
-    assert world.unlock(LOCK, Order(owner="s2"))
-    assert not world.etcd.commit(outdated)
-    world.settle()
-    assert executed(world) == [("s2", ADD_B)]
-
-
-def test_what_the_operator_let_one_source_skip_another_that_comes_late_may_not() -> None:
-    world = world_of(s1=[ADD_A], s2=[ADD_B], s3=[ADD_B])
-    wait(world, "s1", "s2")
-    assert world.unlock(LOCK, Order(owner="s1"))
-    world.settle()
-    assert executed(world) == [("s1", ADD_A)]
-    assert [len(world.shards[source, "t"].skipped) for source in ("s2", "s3")] == [1, 0]
-    assert "[code=38016:" in answer(world).msg
-
-
 def test_a_source_that_changed_its_report_meanwhile_is_not_told_to_skip() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1", "s2")
@@ -326,21 +174,6 @@ def test_an_owner_that_begins_anew_leaves_behind_that_others_may_skip() -> None:
     assert not world.etcd.all()
 
 
-@pytest.mark.parametrize(
-    ("order", "lock_id", "code"), [(Order(), "other-`db`.`t`", 38019), (Order(action="x"), LOCK, 38041)]
-)
-def test_orders_that_make_no_sense_are_refused(order: Order, lock_id: str, code: int) -> None:
-    world = world_of(s1=[ADD_A], s2=[ADD_A])
-    wait(world, "s1")
-    assert refusal(world, order, lock_id).code == code
-
-
-def test_an_order_is_read_from_the_request() -> None:
-    request = pb.UnlockDDLLockRequest(ID=LOCK, replaceOwner="s1", forceRemove=True, op=pb.ExecLock)
-    assert answers.order_of(request) == Order("s1", True, "exec")
-    assert answers.order_of(pb.UnlockDDLLockRequest(ID=LOCK)) == Order("", False, "skip")
-
-
 def test_a_source_without_shards_of_the_table_is_not_waited_for() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A], s3=[])
     wait(world, "s1", "s2")
@@ -382,14 +215,6 @@ def test_a_source_that_leaves_is_not_waited_for_and_its_report_goes() -> None:
     assert not world.etcd.all()
 
 
-def test_a_stopped_task_leaves_no_lock_that_nobody_has_executed() -> None:
-    world = world_of(s1=[ADD_A], s2=[ADD_A])
-    wait(world, "s1")
-    world.set_members([])
-    world.settle()
-    assert not world.etcd.all()
-
-
 @pytest.mark.parametrize("confirmed", [False, True])
 def test_a_task_stopped_between_execution_and_skip_goes_on_where_it_stood(confirmed: bool) -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
@@ -404,32 +229,6 @@ def test_a_task_stopped_between_execution_and_skip_goes_on_where_it_stood(confir
     world.settle()
     assert executed(world) == [("s1", ADD_A)]
     assert world.shards["s2", "t"].skipped == [ADD_A]
-
-
-def test_an_owner_that_leaves_while_it_executes_is_a_persons_decision() -> None:
-    world = world_of(s1=[ADD_A], s2=[ADD_A])
-    wait(world, "s1", "s2")
-    world.lead()
-    world.set_members(["s2"])
-    world.settle()
-    assert executed(world) == [], "somebody else executed what may be executed"
-    assert "[code=38024:" in answer(world).msg
-    assert refusal(world, Order()).code == 38022
-    assert world.unlock(LOCK, Order(owner="s2"))
-    world.settle()
-    assert executed(world) == [("s2", ADD_A)]
-    assert not world.etcd.all()
-
-
-def test_an_order_that_nobody_can_carry_out_any_more_says_so() -> None:
-    world = world_of(s1=[ADD_A], s2=[ADD_A])
-    wait(world, "s1")
-    world.unlock(LOCK, Order())
-    assert world.withdraw(world.shards["s1", "t"])
-    world.hear()
-    assert "no source waits any more" in answer(world).msg
-    wait(world, "s2")
-    assert world.lead(), "another source with the same DDLs executes them"
 
 
 def test_a_task_that_begins_anew_forgets_its_locks_and_no_others() -> None:
