@@ -135,8 +135,9 @@ class SparkEngine:
                 log.error("cannot start Spark", error=str(exc))
 
     def _start(self) -> None:
-        # py4j logs each failed call besides raising it.
+        # py4j logs each failed call besides raising it, some of them as nobody's.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(_not_of_py4j)
         if PYTHON in self._conf:
             # PySpark itself looks at the environment only.
             os.environ["PYSPARK_PYTHON"] = self._conf[PYTHON]
@@ -228,6 +229,10 @@ class SparkEngine:
         SparkContext._active_spark_context = None
         SparkContext._gateway = None
         SparkContext._jvm = None
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
 
 
 def _refusal(exc: BaseException) -> str:

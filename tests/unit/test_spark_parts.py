@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.machinery
+import logging
 import subprocess
 import sys
 import zipfile
@@ -16,6 +17,7 @@ import pkg.native
 from dm_worker import spark_code
 from dm_worker.executors import first_reason
 from dm_worker.jvm import _with_java_options
+from dm_worker.spark import _not_of_py4j
 from dm_worker.spark_settings import as_properties, is_local, spark_settings
 
 
@@ -113,3 +115,9 @@ def test_tasks_start_without_grpc_and_without_what_only_the_driver_needs() -> No
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_what_py4j_logs_as_nobody_is_not_printed() -> None:
+    record = logging.LogRecord("root", logging.ERROR, "/x/py4j/java_gateway.py", 1038, "Exception", None, None)
+    ours = logging.LogRecord("root", logging.ERROR, "/x/other.py", 1, "Exception", None, None)
+    assert (_not_of_py4j(record), _not_of_py4j(ours)) == (False, True)
