@@ -42,6 +42,8 @@ _LOCATION = (
     " {0}_gtid LONGTEXT NOT NULL, {0}_rows BIGINT UNSIGNED NOT NULL"
 )
 _CHARSET = " DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
+#: Columns of the batch table that its first version did not have.
+_LATE_COLUMNS = {"keyless": "VARCHAR(64) NOT NULL DEFAULT ''", "since": "BIGINT UNSIGNED NOT NULL DEFAULT 0"}
 
 
 @dataclass(slots=True)
@@ -104,6 +106,7 @@ class MetaStore:
                 query(conn, self._checkpoint_table("LONGTEXT"))  # servers before JSON
             for statement in self._own_tables():
                 query(conn, statement)
+            self._add_late_columns(conn)
 
         self._transaction(create)
 
@@ -230,8 +233,8 @@ class MetaStore:
             f"CREATE TABLE IF NOT EXISTS {self.batches} (id VARCHAR(32) NOT NULL PRIMARY KEY,"
             " batch BIGINT UNSIGNED NOT NULL, epoch BIGINT UNSIGNED NOT NULL, state VARCHAR(8) NOT NULL,"
             f" {_LOCATION.format('start')}, {_LOCATION.format('end')}, buckets INT NOT NULL,"
-            " fingerprint VARCHAR(64) NOT NULL, safe BOOLEAN NOT NULL, keyless VARCHAR(64) NOT NULL,"
-            f" since BIGINT UNSIGNED NOT NULL, {now}){_CHARSET}"
+            " fingerprint VARCHAR(64) NOT NULL, safe BOOLEAN NOT NULL,"
+            f" {', '.join(f'{name} {kind}' for name, kind in _LATE_COLUMNS.items())}, {now}){_CHARSET}"
         )
         yield (
             f"CREATE TABLE IF NOT EXISTS {self.markers} (id VARCHAR(32) NOT NULL, bucket INT NOT NULL,"
@@ -250,6 +253,13 @@ class MetaStore:
             f" {_LOCATION.format('start')}, PRIMARY KEY (id, xid)){_SMALL_KEYS}"
         )
 
+    def _add_late_columns(self, conn: Conn) -> None:
+        """What a table of an earlier version lacks. An unfinished batch of it counts as one of another plan."""
+        there = {str(row[0]).lower() for row in query(conn, f"SHOW COLUMNS FROM {self.batches}")}
+        for name, kind in _LATE_COLUMNS.items():
+            if name not in there:
+                query(conn, f"ALTER TABLE {self.batches} ADD COLUMN {name} {kind}")
+
     def _read_progress(self, conn: Conn) -> Progress | None:
         rows = query(
             conn,
@@ -263,7 +273,7 @@ class MetaStore:
         start, end = _location(*places[:4]), _location(*places[4:])
         return Progress(
             int(number), int(epoch), str(state), start, end, int(buckets), str(fingerprint), bool(safe),
-            self._read_prepared(conn), str(keyless), int(since),
+            self._read_prepared(conn), str(keyless), int(since) or int(number),
         )  # fmt: skip
 
     def _read_prepared(self, conn: Conn) -> Waiting:

@@ -174,6 +174,20 @@ def test_target_that_gains_a_column_while_a_batch_is_unfinished_gets_no_row_twic
     assert target.execute("SELECT * FROM d.plain") == [(1, "new", 0, 7)]
 
 
+def test_meta_tables_of_an_earlier_version_are_brought_up_to_date(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    make_tables(mariadb_upstream, target)
+    cfg = subtask(mariadb_upstream, target)
+    for i in (1, 2):
+        mariadb_upstream.execute(f"INSERT INTO d.keyless VALUES ({i}, 'a', 1)")
+        with running(cfg, spark) as run:
+            run.wait_synced(mariadb_upstream, PATIENCE)
+            assert run.stop().errors == []
+        assert_equal(mariadb_upstream, target, "d.keyless")
+        target.execute("ALTER TABLE dm_meta.t_syncer_batch DROP COLUMN keyless, DROP COLUMN since")
+
+
 def test_restarting_target_is_waited_for(
     mariadb_upstream: MariaDBServer, new_mariadb: Callable[..., MariaDBServer], spark: SparkEngine
 ) -> None:
