@@ -10,10 +10,9 @@ from pkg import errors
 from pkg.binlog.derived import Change, Derived
 from pkg.binlog.literals import MembersByName, escape
 from pkg.column_mapping import VALUE_LIMIT, Affix, PartitionId, TableMapping, Transform
+from pkg.merge_rules import holds
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, TableInfo
-
-_INTEGER_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +99,7 @@ class RowShape:
 
     def _check_room(self, transform: PartitionId, name: str) -> None:
         there = self._target.column(name)
-        bits = _INTEGER_BITS.get(there.type_name) if there is not None else None
-        if there is not None and bits is not None and transform.base >> (bits if there.unsigned else bits - 1):
+        if there is not None and not holds(there, transform.base):
             raise self._refused(
                 f"`partition id` of {quote(name)} starts at {transform.base}, which the target's column can't hold",
                 f"ALTER TABLE {self._there} MODIFY {quote(name)} BIGINT, then resume the task.",

@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dm_worker.relay.scan import Scanned, python_scan
-from pkg import native
+from tests.compiled import required
 from tests.unit.binlog import build
 from tests.unit.relay.server_files import Upstream, Work, works
 
-compiled: Any = native.load("relay")
-pytestmark = pytest.mark.skipif(compiled is None, reason="the kernel is switched off")
+compiled = required("relay")
 
 flavors = st.sampled_from(["mysql", "mariadb"])
 

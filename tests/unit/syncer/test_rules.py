@@ -99,8 +99,11 @@ def test_a_number_that_the_target_can_hold_or_not() -> None:
         plan(mapping(partition()), target=table(ID, OTHER, V))
     assert caught.value.code == 36027
     unsigned = replace(BIG, unsigned=True)
-    for there in (BIG, unsigned, replace(SHARD, name="id")):
+    short, text = (replace(SHARD, name="id", column_type=f"varchar({length})") for length in (17, 18))
+    for there in (BIG, unsigned, text):
         plan(mapping(partition()), target=table(there, OTHER, V))
+    with pytest.raises(DMError, match="can't hold"):
+        plan(mapping(partition()), target=table(short, OTHER, V))
     # A base of 0 leaves the values as they are.
     zero = ColumnMappingRule("d", "id", "partition id", "t_*", "", ("0", "", ""))
     plan(mapping(zero), target=table(ID, OTHER, V))
