@@ -109,13 +109,14 @@ class _Source:
             return [] if compare_raw else [*self._keep_key(nulls, "o"), f"old = {self._key_text('lo')}"]
 
         def finish_after(nulls: bool) -> list[str]:
-            lines = self._keep_key(nulls)
+            # The old key comes first: of two values that can't be mapped, the error names the older one.
+            lines = [f"if {same}:", "    old = b''", "else:"] if compare_raw else []
             if compare_raw:
-                lines += [f"key = {self._key_text('lv')}", f"if {same}:", "    old = key", "else:"]
-                lines += [f"    {line}" for line in self._keep_key(False, "o")]
-                lines += [f"    old = {self._key_text('lo')}"]
-                return [*lines, *self._append_values(1, nulls, "old", "key")]
-            return [*lines, *self._append_values(1, nulls, "old")]
+                lines += [f"    {line}" for line in [*self._keep_key(False, "o"), f"old = {self._key_text('lo')}"]]
+            lines += self._keep_key(nulls)
+            if not compare_raw:
+                return [*lines, *self._append_values(1, nulls, "old")]
+            return [*lines, f"key = {self._key_text('lv')}", *self._append_values(1, nulls, "old or key", "key")]
 
         before = self._image(self._read_for(*self._key), "o", finish_before)
         after = self._image(self._read_for(*self._key, *self._write), "v", finish_after)

@@ -233,10 +233,14 @@ static PyObject *make_delete(const Readers *self, const Value *values, Buffer *b
 static PyObject *make_update(const Readers *self, const Value *values, Buffer *buffer)
 {
     const Value *after = values + self->count;
-    PyObject *key = key_object(self, after, buffer);
-    if (key == NULL)
+    /* The old key comes first: of two values that can't be mapped, the error names the older one. */
+    int same = same_key(self, values, after);
+    PyObject *old = same ? NULL : key_object(self, values, buffer);
+    if (old == NULL && !same)
         return NULL;
-    PyObject *old = same_key(self, values, after) ? Py_NewRef(key) : key_object(self, values, buffer);
+    PyObject *key = key_object(self, after, buffer);
+    if (same)
+        old = Py_XNewRef(key);
     return change_object(self, 1, key, old, after, buffer);
 }
 
