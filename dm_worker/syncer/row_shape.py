@@ -10,8 +10,8 @@ from pkg import errors
 from pkg.binlog.derived import Change, Derived
 from pkg.binlog.literals import MembersByName, escape
 from pkg.column_mapping import VALUE_LIMIT, Affix, PartitionId, TableMapping, Transform
-from pkg.merge_rules import holds
-from pkg.mysql.names import qualified, quote
+from pkg.merge_rules import extract_problems, mapping_problems
+from pkg.mysql.names import qualified
 from pkg.mysql.schema import Column, TableInfo
 
 
@@ -44,8 +44,7 @@ class RowShape:
     """The literals of a row and the target columns that they are for.
 
     ``columns`` describe the literals: those of the upstream's columns first, then the ``derived`` ones.
-    Raises 36027 for a rule that the target's table can't take, 20045 for an extract that the upstream's own column
-    stands against.
+    Raises 36027 for a rule that the target's table can't take, or that the upstream's own column stands against.
     """
 
     def __init__(self, upstream: TableInfo, target: TableInfo, rules: TableRules) -> None:
@@ -56,6 +55,7 @@ class RowShape:
         #: By the target column's lower-case name: the literal's number, and the upstream column that decides it.
         self._numbers: dict[str, int] = {}
         self._origins: dict[str, str] = {}
+        self._ensure_fits(rules)
         for transform in rules.mapping.transforms if rules.mapping is not None else ():
             self._map(transform)
         for name, text in rules.extracts:
@@ -91,44 +91,26 @@ class RowShape:
         base = limit = 0
         if isinstance(transform, PartitionId):
             base, limit = transform.base, VALUE_LIMIT
-            self._check_room(transform, target.name)
         else:
             change = _Affixed(transform)
         derived = Derived(transform.source, change=change, base=base, limit=limit)
         self._add(target.name, source.name.lower(), derived, replace(source, name=target.name, generated=""))
 
-    def _check_room(self, transform: PartitionId, name: str) -> None:
-        there = self._target.column(name)
-        if there is not None and not holds(there, transform.base):
-            raise self._refused(
-                f"`partition id` of {quote(name)} starts at {transform.base}, which the target's column can't hold",
-                f"ALTER TABLE {self._there} MODIFY {quote(name)} BIGINT, then resume the task.",
-            )
-
     def _extract(self, name: str, text: str) -> None:
-        there = self._target.column(name)
-        if self._upstream.index_of(name) >= 0:
-            raise errors.new(
-                "ConfigGenTableRouter",
-                f"the route of {qualified(self._upstream.schema, self._upstream.name)} extracts into {quote(name)}, "
-                "but the upstream table has a column of that name itself",
-                workaround="Extract into a column with another name.",
-            )
-        if there is None or there.generated:
-            lack = "has no column" if there is None else "computes the values of its column"
-            raise self._refused(
-                f"the target table {self._there} {lack} {quote(name)}, into which the route extracts",
-                "Add the column to the target table as one that takes values, then resume the task.",
-            )
         column = Column(name, "varchar", "varchar(255)", False, False, "utf8mb4", "utf8mb4_bin")
         self._add(name, "", Derived(text=b"'%b'" % escape(text.encode())), column)
 
-    @property
-    def _there(self) -> str:
-        return qualified(self._target.schema, self._target.name)
-
-    def _refused(self, what: str, workaround: str) -> errors.DMError:
-        return errors.new("SyncerUnitDMLColumnNotMatch", what, scope="downstream", workaround=workaround)
+    def _ensure_fits(self, rules: TableRules) -> None:
+        problems = extract_problems(self._upstream, self._target, (name for name, _ in rules.extracts))
+        if rules.mapping is not None:
+            problems += mapping_problems(self._upstream, self._target, rules.mapping)
+        for problem in problems:
+            raise errors.new(
+                "SyncerUnitDMLColumnNotMatch",
+                f"{qualified(self._upstream.schema, self._upstream.name)}: {problem.what}",
+                scope="downstream",
+                workaround=problem.workaround,
+            )
 
 
 def _as_written(column: Column, target: TableInfo) -> Column:
