@@ -157,7 +157,7 @@ class ShowDDLLocksRequest(_message.Message):
     def __init__(self, task: _Optional[str] = ..., sources: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DDLLock(_message.Message):
-    __slots__ = ("ID", "task", "mode", "owner", "DDLs", "synced", "unsynced")
+    __slots__ = ("ID", "task", "mode", "owner", "DDLs", "synced", "unsynced", "phase", "since", "waitsFor", "problem", "heldRows")
     ID_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -165,6 +165,11 @@ class DDLLock(_message.Message):
     DDLS_FIELD_NUMBER: _ClassVar[int]
     SYNCED_FIELD_NUMBER: _ClassVar[int]
     UNSYNCED_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    WAITSFOR_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    HELDROWS_FIELD_NUMBER: _ClassVar[int]
     ID: str
     task: str
     mode: str
@@ -172,7 +177,20 @@ class DDLLock(_message.Message):
     DDLs: _containers.RepeatedScalarFieldContainer[str]
     synced: _containers.RepeatedScalarFieldContainer[str]
     unsynced: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, ID: _Optional[str] = ..., task: _Optional[str] = ..., mode: _Optional[str] = ..., owner: _Optional[str] = ..., DDLs: _Optional[_Iterable[str]] = ..., synced: _Optional[_Iterable[str]] = ..., unsynced: _Optional[_Iterable[str]] = ...) -> None: ...
+    phase: str
+    since: str
+    waitsFor: _containers.RepeatedScalarFieldContainer[str]
+    problem: str
+    heldRows: _containers.RepeatedCompositeFieldContainer[HeldRows]
+    def __init__(self, ID: _Optional[str] = ..., task: _Optional[str] = ..., mode: _Optional[str] = ..., owner: _Optional[str] = ..., DDLs: _Optional[_Iterable[str]] = ..., synced: _Optional[_Iterable[str]] = ..., unsynced: _Optional[_Iterable[str]] = ..., phase: _Optional[str] = ..., since: _Optional[str] = ..., waitsFor: _Optional[_Iterable[str]] = ..., problem: _Optional[str] = ..., heldRows: _Optional[_Iterable[_Union[HeldRows, _Mapping]]] = ...) -> None: ...
+
+class HeldRows(_message.Message):
+    __slots__ = ("source", "rows")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    rows: int
+    def __init__(self, source: _Optional[str] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class ShowDDLLocksResponse(_message.Message):
     __slots__ = ("result", "msg", "locks")

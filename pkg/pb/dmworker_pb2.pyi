@@ -226,18 +226,24 @@ class LoadStatus(_message.Message):
     def __init__(self, finishedBytes: _Optional[int] = ..., totalBytes: _Optional[int] = ..., progress: _Optional[str] = ..., metaBinlog: _Optional[str] = ..., metaBinlogGTID: _Optional[str] = ..., bps: _Optional[int] = ...) -> None: ...
 
 class ShardingGroup(_message.Message):
-    __slots__ = ("target", "DDLs", "firstLocation", "synced", "unsynced")
+    __slots__ = ("target", "DDLs", "firstLocation", "synced", "unsynced", "heldRows", "waitingDDLs", "rereading")
     TARGET_FIELD_NUMBER: _ClassVar[int]
     DDLS_FIELD_NUMBER: _ClassVar[int]
     FIRSTLOCATION_FIELD_NUMBER: _ClassVar[int]
     SYNCED_FIELD_NUMBER: _ClassVar[int]
     UNSYNCED_FIELD_NUMBER: _ClassVar[int]
+    HELDROWS_FIELD_NUMBER: _ClassVar[int]
+    WAITINGDDLS_FIELD_NUMBER: _ClassVar[int]
+    REREADING_FIELD_NUMBER: _ClassVar[int]
     target: str
     DDLs: _containers.RepeatedScalarFieldContainer[str]
     firstLocation: str
     synced: _containers.RepeatedScalarFieldContainer[str]
     unsynced: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, target: _Optional[str] = ..., DDLs: _Optional[_Iterable[str]] = ..., firstLocation: _Optional[str] = ..., synced: _Optional[_Iterable[str]] = ..., unsynced: _Optional[_Iterable[str]] = ...) -> None: ...
+    heldRows: int
+    waitingDDLs: int
+    rereading: bool
+    def __init__(self, target: _Optional[str] = ..., DDLs: _Optional[_Iterable[str]] = ..., firstLocation: _Optional[str] = ..., synced: _Optional[_Iterable[str]] = ..., unsynced: _Optional[_Iterable[str]] = ..., heldRows: _Optional[int] = ..., waitingDDLs: _Optional[int] = ..., rereading: _Optional[bool] = ...) -> None: ...
 
 class SyncStatus(_message.Message):
     __slots__ = ("totalEvents", "totalTps", "recentTps", "masterBinlog", "masterBinlogGtid", "syncerBinlog", "syncerBinlogGtid", "blockingDDLs", "unresolvedGroups", "synced", "binlogType", "secondsBehindMaster", "blockDDLOwner", "conflictMsg", "totalRows", "totalRps", "recentRps", "ioTotalBytes", "dumpIOTotalBytes")
