@@ -47,12 +47,19 @@ class Scheduler:
     decision. Reading never waits for etcd. Thread-safe.
 
     ``on_failure`` is called, from any thread, when it finds that it cannot go on as the leader's scheduler: the term
-    should be given up (``Election.resign``).
+    should be given up (``Election.resign``). ``on_change`` is called after each change, and must not block.
     """
 
-    def __init__(self, client: EtcdClient, *, on_failure: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        client: EtcdClient,
+        *,
+        on_failure: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
         self._client = client
         self._on_failure = on_failure
+        self._on_change = on_change
         # Held while a decision is made and committed; readers take the reference that is current.
         self._deciding = threading.RLock()
         self._topology = Topology()
@@ -211,6 +218,20 @@ class Scheduler:
             tasks.setdefault(task, {})[source] = stage
         return dict(sorted(tasks.items()))
 
+    def task_sources(self) -> dict[str, frozenset[str]]:
+        """Task → the sources that have it. Unlike the others it waits for a change that is being committed, and for
+        etcd when the outcome of one is unknown: it is no older than what a worker may have read. Raises 46001 or 42501.
+        """
+        with self._deciding:
+            self._term()
+            if self._in_doubt:
+                self._load()
+            subtasks = self._topology.subtasks
+        tasks: dict[str, frozenset[str]] = {}
+        for source, task in subtasks:
+            tasks[task] = tasks.get(task, frozenset()) | {source}
+        return tasks
+
     def task_text(self, task: str) -> str | None:
         """The task's file as the operator gave it; None for an unknown task."""
         return self._state().task_texts.get(task)
@@ -276,6 +297,7 @@ class Scheduler:
         self._check_fence(done.succeeded)
         self._topology = self._topology.after(plan.ops)
         self._log_bounds(plan)
+        self._on_change()
 
     def _load(self) -> None:
         """Reads the whole state at one revision."""
@@ -289,6 +311,7 @@ class Scheduler:
             state = _as_workers_say(state, self._mirrors)
         self._topology = state
         self._in_doubt = False
+        self._on_change()
 
     def _check_fence(self, succeeded: bool) -> None:
         if not succeeded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import grpc
 from google.protobuf.message import Message
@@ -20,6 +20,8 @@ from dm_master.scheduler import Scheduler
 from dm_master.service import Dispatcher, handlers, no_leader, refusal, register
 from dm_master.service_base import Cluster
 from dm_master.service_task import TaskSteps
+from dm_master.shardddl.answers import lock_states
+from dm_master.shardddl.coordinator import LockCoordinator
 from dm_master.subtask_completion import complete
 from dm_master.task_split import split_task
 from dm_master.worker_client import WorkerClients
@@ -77,8 +79,8 @@ class MasterServer:
     # --- the port ---
 
     def _open_port(self) -> None:
-        metrics = MasterMetrics(self._worker_stages, self._leading)
-        routes = HttpRoutes(status=version_text, metrics=metrics.metrics, ready=self._ready)
+        self._metrics = MasterMetrics(self._worker_stages, self._lock_states, self._leading)
+        routes = HttpRoutes(status=version_text, metrics=self._metrics.metrics, ready=self._ready)
         add_routes(routes, self.call, self._etcd_endpoints)
         host, port = self._config.listen
 
@@ -120,6 +122,15 @@ class MasterServer:
             # Not the leader: the leader tells about the workers.
             return {}
 
+    def _lock_states(self) -> Mapping[tuple[str, str], int]:
+        if self._cluster is None:
+            return {}
+        try:
+            return self._cluster.locks.term().read(lock_states)
+        except DMError:
+            # As above, or etcd's answer is being waited for.
+            return {}
+
     def _etcd_endpoints(self) -> list[str]:
         """etcd's client URLs, those of all members when they can be had, so that workers survive the loss of one."""
         if self._embedded is None or self._cluster is None:
@@ -154,15 +165,16 @@ class MasterServer:
             security=config.security,
         )
         self._cleanup.callback(workers.close)
-        scheduler = Scheduler(etcd, on_failure=lambda: election.resign())
+        scheduler = Scheduler(etcd, on_failure=lambda: election.resign(), on_change=lambda: locks.wake())
+        locks = LockCoordinator(etcd, scheduler.task_sources, self._metrics.ddl_error)
         election = Election(
             etcd,
             LeaderInfo(config.name, config.advertise_addr),
-            on_elected=_starting(scheduler),
-            on_lost=scheduler.stop,
+            on_elected=_starting(scheduler, locks),
+            on_lost=_stopping(scheduler, locks),
             ttl=config.election_ttl,
         )
-        self._cluster = Cluster(config, scheduler, election, etcd, workers)
+        self._cluster = Cluster(config, scheduler, election, etcd, workers, locks)
         steps = TaskSteps(split_task, run_prechecks, show_rules, complete, remove_meta)
         table = handlers(self._cluster, steps, check_source)
         self._dispatcher = Dispatcher(self._cluster, table, self._leading)
@@ -170,9 +182,19 @@ class MasterServer:
         self._cleanup.callback(election.stop)
 
 
-def _starting(scheduler: Scheduler) -> Callable[[LeaderKey], None]:
+def _starting(scheduler: Scheduler, locks: LockCoordinator) -> Callable[[LeaderKey], None]:
     def start(leader: LeaderKey) -> None:
         scheduler.start(leader)
+        locks.start(leader)
         log.info("leading the cluster", key=leader.key)
 
     return start
+
+
+def _stopping(scheduler: Scheduler, locks: LockCoordinator) -> Callable[[], None]:
+    def stop() -> None:
+        # The scheduler first: what the locks wait for from it ends then.
+        scheduler.stop()
+        locks.stop()
+
+    return stop

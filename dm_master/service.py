@@ -16,6 +16,7 @@ from dm_master.service_base import Cluster
 from dm_master.service_config import ConfigService
 from dm_master.service_member import MemberService
 from dm_master.service_relay import RelayService
+from dm_master.service_shardddl import ShardDDLService
 from dm_master.service_source import CheckSource, SourceService
 from dm_master.service_status import StatusService
 from dm_master.service_task import TaskService, TaskSteps
@@ -42,8 +43,6 @@ FORWARD_TIMEOUT = 1800.0
 #: RPCs of features that come later, with what to call them.
 LATER = {
     "UpdateTask": "updating a task",
-    "ShowDDLLocks": "coordination of shard DDL",
-    "UnlockDDLLock": "coordination of shard DDL",
     "OperateSchema": "operating tracked schemas",
     "HandleError": "operating binlog events",
     "StartValidation": "continuous data validation",
@@ -59,6 +58,7 @@ def handlers(cluster: Cluster, steps: TaskSteps, check_source: CheckSource) -> d
     """RPC → the function that answers it, for every RPC of the service."""
     task, status, source = TaskService(cluster, steps), StatusService(cluster), SourceService(cluster, check_source)
     member, config, relay = MemberService(cluster), ConfigService(cluster), RelayService(cluster)
+    locks = ShardDDLService(cluster)
     table: dict[str, Handler] = {name: partial(_later, name) for name in LATER}
     return table | {
         "StartTask": task.start_task,
@@ -66,6 +66,8 @@ def handlers(cluster: Cluster, steps: TaskSteps, check_source: CheckSource) -> d
         "CheckTask": task.check_task,
         "ShowRules": task.show_rules,
         "QueryStatus": status.query_status,
+        "ShowDDLLocks": locks.show_locks,
+        "UnlockDDLLock": locks.unlock,
         "OperateSource": source.operate_source,
         "TransferSource": source.transfer_source,
         "RegisterWorker": member.register_worker,

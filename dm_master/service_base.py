@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dm_master.election import Election
 from dm_master.scheduler import Scheduler
+from dm_master.shardddl.coordinator import LockCoordinator
 from dm_master.worker_client import WorkerClients
 from pkg import errors
 from pkg.config.master import MasterConfig
@@ -26,6 +27,7 @@ class Cluster:
     election: Election
     etcd: EtcdClient
     workers: WorkerClients
+    locks: LockCoordinator
 
     def candidates(self) -> list[LeaderInfo]:
         """The masters that lead or wait to lead. Raises 42501."""

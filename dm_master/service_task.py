@@ -166,6 +166,8 @@ class TaskService:
             return
         with self._cluster.scheduler.task_latch(task.name, "start-task with --remove-meta"):
             self._steps.remove_meta(task)
+            # In this order: as long as workers find their meta data, they count on the locks' records.
+            self._cluster.locks.term().forget(task.name)
             self._cluster.scheduler.start_task(task.name, text, subtasks)
 
 

@@ -34,21 +34,22 @@ from pkg.etcd.types import Compare, Delete, Op, Put, missing, mod_revision_is
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardUnlock, Statements
 from pkg.ha.shard_ddl_steps import LockId, Step, Stored
 
-Phase = Literal["waiting", "conflict", "executing", "owner left", "skipping", "done"]
+Phase = Literal["waiting", "conflict", "executing", "owner left", "skipping", "done", "damaged"]
 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """The records of one lock, by source."""
+    """The records of one lock, by source. ``damaged`` ones can't be read: by key, what is wrong with them."""
 
     id: LockId
     infos: Mapping[str, Stored[ShardInfo]] = field(default_factory=dict)
     operations: Mapping[str, Stored[ShardOperation]] = field(default_factory=dict)
     unlock: Stored[ShardUnlock] | None = None
+    damaged: Mapping[str, Stored[str]] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
-        return not self.infos and not self.operations and self.unlock is None
+        return not (self.infos or self.operations or self.unlock or self.damaged)
 
     def ddls_of(self, source: str) -> Statements:
         """What ``source`` reported; () if it did not."""
@@ -114,6 +115,9 @@ class Decision:
 
 def decide(lock: Lock, members: frozenset[str]) -> Decision:
     """What to do next. ``members`` are the sources that the lock waits for."""
+    if lock.damaged:
+        # Whoever it is of may have executed the DDLs: nothing is safe to do.
+        return Decision("damaged", problem=_damage(lock))
     if lock.sequences():
         return _resolve(lock, members)
     stale = {lock.id.info_key(name): info.mod_revision for name, info in lock.infos.items() if name not in members}
@@ -162,6 +166,10 @@ def _resolve(lock: Lock, members: frozenset[str]) -> Decision:
     return Decision("done", Step(tuple(_settled(lock)), _delete_all(lock)))
 
 
+def _damage(lock: Lock) -> DMError:
+    return messages.damaged(lock.id, {key: stored.record for key, stored in lock.damaged.items()})
+
+
 def _difference(lock: Lock, first: str, other: str) -> DMError:
     executed = bool(lock.sequences())
     return messages.difference(lock.id, first, lock.ddls_of(first), other, lock.ddls_of(other), executed=executed)
@@ -206,6 +214,7 @@ def _settled(lock: Lock) -> list[Compare]:
 def _revisions(lock: Lock) -> dict[str, int]:
     revisions = {lock.id.info_key(source): info.mod_revision for source, info in lock.infos.items()}
     revisions |= {lock.id.operation_key(source): op.mod_revision for source, op in lock.operations.items()}
+    revisions |= {key: stored.mod_revision for key, stored in lock.damaged.items()}
     return revisions | ({lock.id.unlock_key: lock.unlock.mod_revision} if lock.unlock else {})
 
 
@@ -221,7 +230,7 @@ def unlock(lock: Lock, members: frozenset[str], *, owner: str = "", every: bool 
 
     With ``every`` no DDL is lost where they differ: each different sequence is executed by one of its sources, one
     after the other, the owner's first. Sources that report the same later skip. Raises 38022 for an owner that does not
-    wait, 38020 while a source executes, or when all is executed.
+    wait, 38020 while a source executes, or when all is executed, 42502 if a record is damaged.
     """
     running = lock.executions(done=False)
     if running and running[0] in members:
@@ -231,8 +240,35 @@ def unlock(lock: Lock, members: frozenset[str], *, owner: str = "", every: bool 
 
 def take_over(lock: Lock, members: frozenset[str], *, owner: str, every: bool = False) -> Step:
     """As :func:`unlock`, and takes the DDLs away from a source that shall execute them and doesn't (``--force-remove``
-    with ``--owner``). If that source did execute them, ``owner`` does so again. Raises 38022 or 38020."""
+    with ``--owner``). If that source did execute them, ``owner`` does so again. Raises 38022, 38020 or 42502."""
     return _order(lock, members, owner, every, lock.executions(done=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an order is: who has executed, who shall and hasn't, who has yet to skip of those that waited, and the
+    members that have not reported."""
+
+    executed: tuple[str, ...]
+    executing: tuple[str, ...]
+    skipping: tuple[str, ...]
+    unreported: tuple[str, ...]
+
+
+def progress(lock: Lock, members: frozenset[str]) -> Progress:
+    """How far ``lock``'s order is."""
+    executing, pending = lock.executions(done=False), lock.unexecuted()
+    if not executing and pending:
+        asked = sorted(source for source, ddls in _ordered(lock).items() if ddls in pending)
+        executing = [lock.owner(members)] if lock.owner(members) in asked else asked
+    done = {source for source, operation in lock.operations.items() if operation.record.done}
+    skipping = sorted(set(_ordered(lock)) & members - done - set(executing))
+    return Progress(
+        executed=tuple(lock.executions(done=True)),
+        executing=tuple(executing),
+        skipping=tuple(skipping),
+        unreported=tuple(sorted(members - set(lock.reported()))),
+    )
 
 
 def force_remove(lock: Lock) -> Step:
@@ -241,6 +277,8 @@ def force_remove(lock: Lock) -> Step:
 
 
 def _order(lock: Lock, members: frozenset[str], owner: str, every: bool, revoked: list[str] | tuple[()]) -> Step:
+    if lock.damaged:
+        raise _damage(lock)
     if lock.sequences() and not lock.unexecuted():
         raise messages.resolving(lock.id, "its DDLs are executed, other sources have yet to skip them")
     taken = {*revoked, *(source for source in lock.executions(done=False) if source not in members)}
@@ -260,6 +298,7 @@ def _order(lock: Lock, members: frozenset[str], owner: str, every: bool, revoked
 
 def _unchanged(lock: Lock) -> tuple[Compare, ...]:
     """What the operator saw is what there is."""
-    absent = [] if lock.unlock else [missing(lock.id.unlock_key)]
-    absent += [missing(lock.id.operation_key(source)) for source in lock.infos if source not in lock.operations]
-    return (*(mod_revision_is(key, revision) for key, revision in _revisions(lock).items()), *absent)
+    known = _revisions(lock)
+    expected = [lock.id.unlock_key, *(lock.id.operation_key(source) for source in lock.infos)]
+    absent = [missing(key) for key in expected if key not in known]
+    return (*(mod_revision_is(key, revision) for key, revision in known.items()), *absent)

@@ -8,9 +8,10 @@ from typing import TypeVar
 
 from dm_master.shardddl import lock as rules
 from dm_master.shardddl.lock import Decision, Lock
-from pkg.errors import new
-from pkg.etcd.types import KV, Delete, Event, Op
+from pkg.errors import DMError, new
+from pkg.etcd.types import KV, Delete, Event
 from pkg.ha import keys
+from pkg.ha.keys import KeyFamily
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables, ShardUnlock
 from pkg.ha.shard_ddl_steps import LockId, Step, Stored
 
@@ -41,12 +42,13 @@ class Locks:
         self._locks: dict[LockId, Lock] = {}
         self._sources: dict[str, frozenset[str]] = {}
         self._tables: dict[tuple[str, str], ShardTables] = {}
+        self._damaged: dict[str, str] = {}
         for task, names in (sources or {}).items():
             self.set_sources(task, names)
 
     @classmethod
     def rebuilt(cls, kvs: Iterable[KV], sources: Mapping[str, Iterable[str]]) -> Locks:
-        """From all records below :data:`BASE`, in any order. Raises 42502 for one that is damaged."""
+        """From all records below :data:`BASE`, in any order."""
         locks = cls(sources)
         for kv in kvs:
             locks.apply(Event("put", kv.key, kv.value, kv.mod_revision, kv.create_revision))
@@ -55,7 +57,12 @@ class Locks:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Locks):
             return NotImplemented
-        return (self._locks, self._tables, self._sources) == (other._locks, other._tables, other._sources)
+        mine = (self._locks, self._tables, self._sources, self._damaged)
+        return mine == (other._locks, other._tables, other._sources, other._damaged)
+
+    def set_all_sources(self, tasks: Mapping[str, Iterable[str]]) -> None:
+        """The sources of all tasks that run now: any other task is stopped."""
+        self._sources = {task: frozenset(sources) for task, sources in tasks.items() if sources}
 
     def set_sources(self, task: str, sources: Iterable[str]) -> None:
         """The sources that run ``task`` now; none for one that is stopped."""
@@ -64,41 +71,40 @@ class Locks:
             del self._sources[task]
 
     def apply(self, event: Event) -> None:
-        """One change of a record; one that is known already changes nothing. Raises 42502 for a damaged record."""
-        if event.key.startswith(keys.SHARD_DDL_TABLES.prefix()):
-            self._apply_tables(event)
-            return
-        for family in (keys.SHARD_DDL_INFO, keys.SHARD_DDL_OPERATION):
-            if event.key.startswith(family.prefix()):
-                task, source, schema, table = family.names(event.key)
-                self._apply_of(LockId(task, schema, table), source, family is keys.SHARD_DDL_INFO, event)
-                return
-        self._apply_unlock(event)
+        """One change of a record; one that is known already changes nothing.
 
-    def _apply_of(self, lock_id: LockId, source: str, is_info: bool, event: Event) -> None:
+        A lock with a damaged record stands still, others go on; see :meth:`damaged` for those of no lock.
+        """
+        self._damaged.pop(event.key, None)
+        try:
+            if event.key.startswith(keys.SHARD_DDL_TABLES.prefix()):
+                self._apply_tables(event)
+            else:
+                self._apply_of(_lock_of(event.key), event)
+        except DMError as exc:
+            if event.type == "put":
+                self._damaged[event.key] = exc.message
+
+    def _apply_of(self, lock_id: LockId, event: Event) -> None:
         lock = self._locks.get(lock_id, Lock(lock_id))
-        if is_info:
-            self._set(replace(lock, infos=_changed(lock.infos, source, event, ShardInfo.from_json)))
+        lock = replace(lock, damaged=_without(lock.damaged, event.key))
+        try:
+            lock = _changed(lock, event)
+        except DMError as exc:
+            # What was known of this record holds no more.
+            lock = _changed(lock, replace(event, type="delete"))
+            lock = replace(lock, damaged={**lock.damaged, event.key: _stored(event, exc.message)})
+        if lock.empty:
+            self._locks.pop(lock_id, None)
         else:
-            self._set(replace(lock, operations=_changed(lock.operations, source, event, ShardOperation.from_json)))
-
-    def _apply_unlock(self, event: Event) -> None:
-        lock_id = LockId(*keys.SHARD_DDL_UNLOCK.names(event.key))
-        order = _stored(event, ShardUnlock.from_json(event.value)) if event.type == "put" else None
-        self._set(replace(self._locks.get(lock_id, Lock(lock_id)), unlock=order))
+            self._locks[lock_id] = lock
 
     def _apply_tables(self, event: Event) -> None:
         task, source = keys.SHARD_DDL_TABLES.names(event.key)
+        # Of a damaged record nothing is known: then the source is waited for.
+        self._tables.pop((task, source), None)
         if event.type == "put":
             self._tables[task, source] = ShardTables.from_json(event.value)
-        else:
-            self._tables.pop((task, source), None)
-
-    def _set(self, lock: Lock) -> None:
-        if lock.empty:
-            self._locks.pop(lock.id, None)
-        else:
-            self._locks[lock.id] = lock
 
     # --- reading ---
 
@@ -111,6 +117,10 @@ class Locks:
             return told is None or told.has(schema, table) or source in lock.infos or source in lock.operations
 
         return frozenset(filter(has_part, self._sources.get(task, ())))
+
+    def tasks(self) -> list[str]:
+        """The tasks that run."""
+        return sorted(self._sources)
 
     def all(self, task: str = "", sources: Iterable[str] = ()) -> list[Lock]:
         """The locks by ID: of ``task`` if it is named, and those that one of ``sources`` has a part in."""
@@ -132,6 +142,13 @@ class Locks:
             )
         return found
 
+    def get(self, lock_id: LockId) -> Lock | None:
+        return self._locks.get(lock_id)
+
+    def damaged(self) -> Mapping[str, str]:
+        """Records that can't be read and are of no lock: key → what is wrong. They are passed over."""
+        return dict(sorted(self._damaged.items()))
+
     def decide(self, lock: Lock) -> Decision:
         return rules.decide(lock, self.members(lock))
 
@@ -143,7 +160,7 @@ class Locks:
     # --- orders ---
 
     def unlock(self, lock_id: str, order: Order) -> Step:
-        """Carries out an operator's order. Raises 38019, 38020, 38022, or 38041 for an unknown action."""
+        """Carries out an operator's order. Raises 38019, 38020, 38022, 42502, or 38041 for an unknown action."""
         lock = self.find(lock_id)
         members = self.members(lock)
         every = _every(order.action)
@@ -153,21 +170,11 @@ class Locks:
             return rules.take_over(lock, members, owner=order.owner, every=every)
         return rules.force_remove(lock)
 
-    def forget(self, task: str, sources: Iterable[str]) -> list[Step]:
-        """Removes all that ``sources`` left of ``task``, for one that begins anew (``--remove-meta``)."""
-        chosen = sorted(set(sources))
-        steps = [Step((), _all_of(task, source)) for source in chosen]
-        if not self._sources.get(task, frozenset()) - set(chosen):
-            steps.append(Step((), (Delete(keys.SHARD_DDL_UNLOCK.prefix(task), prefix=True),)))
-        return steps
-
-
-def _all_of(task: str, source: str) -> tuple[Op, ...]:
-    return (
-        Delete(keys.SHARD_DDL_INFO.prefix(task, source), prefix=True),
-        Delete(keys.SHARD_DDL_OPERATION.prefix(task, source), prefix=True),
-        Delete(keys.SHARD_DDL_TABLES.key(task, source)),
-    )
+    @staticmethod
+    def forget(task: str) -> Step:
+        """Removes all that is left of ``task``, which no source runs: it begins anew (``--remove-meta``)."""
+        families = (keys.SHARD_DDL_INFO, keys.SHARD_DDL_OPERATION, keys.SHARD_DDL_UNLOCK, keys.SHARD_DDL_TABLES)
+        return Step((), tuple(Delete(family.prefix(task), prefix=True) for family in families))
 
 
 def _every(action: str) -> bool:
@@ -180,10 +187,35 @@ def _stored(event: Event, record: R) -> Stored[R]:
     return Stored(record, event.create_revision, event.mod_revision)
 
 
-def _changed(
-    records: Mapping[str, Stored[R]], source: str, event: Event, decode: Callable[[str], R]
+def _changed(lock: Lock, event: Event) -> Lock:
+    """``lock`` after a change of one of its records. Raises 42502 for one that is damaged."""
+    if event.key == lock.id.unlock_key:
+        order = _stored(event, ShardUnlock.from_json(event.value)) if event.type == "put" else None
+        return replace(lock, unlock=order)
+    if event.key.startswith(keys.SHARD_DDL_INFO.prefix()):
+        return replace(lock, infos=_with(lock.infos, event, keys.SHARD_DDL_INFO, ShardInfo.from_json))
+    operations = _with(lock.operations, event, keys.SHARD_DDL_OPERATION, ShardOperation.from_json)
+    return replace(lock, operations=operations)
+
+
+def _with(
+    records: Mapping[str, Stored[R]], event: Event, family: KeyFamily, decode: Callable[[str], R]
 ) -> Mapping[str, Stored[R]]:
+    source = family.names(event.key)[1]
     if event.type == "put":
         # By name: whatever the order of the events, equal records make equal locks.
         return dict(sorted({**records, source: _stored(event, decode(event.value))}.items()))
-    return {name: record for name, record in records.items() if name != source}
+    return _without(records, source)
+
+
+def _without(records: Mapping[str, Stored[R]], name: str) -> Mapping[str, Stored[R]]:
+    return {other: record for other, record in records.items() if other != name}
+
+
+def _lock_of(key: str) -> LockId:
+    """The lock that a record belongs to. Raises 42502 for a key that is none of ours."""
+    for family in (keys.SHARD_DDL_INFO, keys.SHARD_DDL_OPERATION):
+        if key.startswith(family.prefix()):
+            task, _, schema, table = family.names(key)
+            return LockId(task, schema, table)
+    return LockId(*keys.SHARD_DDL_UNLOCK.names(key))

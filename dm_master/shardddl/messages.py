@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pkg.errors import DMError, new
 
@@ -44,6 +44,59 @@ def nobody_waits(lock_id: object, ddls: Sequence[str]) -> DMError:
         f"lock {lock_id} was unlocked, but no source waits any more to execute: {'; '.join(ddls)}",
         workaround="Wait until one reports again, name a source that waits with `shard-ddl-lock unlock --owner "
         "<source>`, or drop the lock (`--force-remove`).",
+    )
+
+
+def damaged(lock_id: object, records: Mapping[str, str]) -> DMError:
+    """42502, for records that can't be read; ``records``: key → what is wrong with it."""
+    return new(
+        "HAInvalidItem",
+        f"lock {lock_id} stands still, it has damaged records: {', '.join(sorted(records))}",
+        raw="; ".join(f"{key}: {text}" for key, text in sorted(records.items())),
+        workaround="Repair the key with etcdctl. Or look whether the target's table has the DDLs, and drop the lock "
+        "(`--force-remove`): sources that still wait report again.",
+    )
+
+
+def outdated(lock_id: object) -> DMError:
+    """38020, for an order on a lock that changes faster than it can be given."""
+    return new(
+        "MasterLockIsResolving",
+        f"lock {lock_id} changed while it was to be unlocked",
+        workaround="Look at it again with `shard-ddl-lock`; it may go on by itself.",
+        retryable=True,
+    )
+
+
+def not_executed(lock_id: object, source: str, seconds: float, cause: str) -> DMError:
+    """38024: an order was given, and its owner has not executed within ``seconds``."""
+    return new(
+        "MasterOwnerExecDDL",
+        f"owner {source} of lock {lock_id} has not confirmed the execution of its DDLs within {seconds:g} s",
+        raw=cause,
+        workaround="The order stands, and goes on by itself once the owner can: see `query-status` for what keeps it. "
+        "To give the DDLs to another source: `--force-remove --owner <source>`.",
+    )
+
+
+def not_skipped(lock_id: object, sources: Sequence[str], seconds: float, cause: str) -> DMError:
+    """38025: the owner has executed, others have not skipped within ``seconds``."""
+    return new(
+        "MasterPartWorkerExecDDLFail",
+        f"the DDLs of lock {lock_id} are executed, but sources {', '.join(sources)} have not confirmed within "
+        f"{seconds:g} s that they skip them",
+        raw=cause,
+        workaround="The order stands: each skips once it can. See `query-status` for what keeps them.",
+    )
+
+
+def not_started() -> DMError:
+    """38046."""
+    return new(
+        "MasterPessimistNotStarted",
+        "the shard-ddl pessimist has not started: this master has not read the locks yet",
+        workaround="Try again in a moment. If it lasts, see the master's log for what keeps it from reading etcd.",
+        retryable=True,
     )
 
 

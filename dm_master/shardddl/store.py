@@ -28,7 +28,8 @@ class LockStore:
         """A started mirror of all records: ``on_change`` gets what :meth:`Locks.apply` takes, the present first."""
         return PrefixMirror(self._client, BASE, on_change, on_error=on_error).start()
 
-    def commit(self, step: Step, leader: LeaderKey) -> bool:
-        """Carries out ``step`` if ``leader`` still leads; False if that is over, or the records are not those that the
-        step was decided on: follow them and decide again."""
-        return self._client.txn([leader.compare, *step.compare], step.ops).succeeded
+    def commit(self, step: Step, leader: LeaderKey) -> int:
+        """Carries out ``step`` if ``leader`` still leads; the revision of the change. 0 if the term is over, or the
+        records are not those that the step was decided on: follow them and decide again."""
+        done = self._client.txn([leader.compare, *step.compare], step.ops)
+        return done.revision if done.succeeded else 0

@@ -144,8 +144,7 @@ def test_a_mirror_lists_what_was_there_before(client: EtcdClient) -> None:
     master = Master(client, leader)
     assert master.mirror.wait_synced(30)
     assert [str(lock.id) for lock in master.locks.all()] == ["merge-`db`.`t``1`"]
-    for step in master.locks.forget(TASK, SOURCES):
-        assert master.store.commit(step, leader)
+    assert master.store.commit(master.locks.forget(TASK), leader)
     assert master.store.load() == []
     assert master.store.commit(Step((), ()), leader)
     master.mirror.stop()

@@ -12,7 +12,7 @@ from dm_master.shardddl.locks import BASE, Locks, Order
 from pkg.errors import DMError
 from pkg.etcd.types import KV, Compare, Delete, Event, Put
 from pkg.ha import shard_ddl_steps as steps
-from pkg.ha.keys import SHARD_DDL_TABLES
+from pkg.ha.keys import SHARD_DDL_INFO, SHARD_DDL_OPERATION, SHARD_DDL_TABLES
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables, Statements
 from pkg.ha.shard_ddl_steps import LockId, Step, Stored
 from pkg.pb import dmmaster_pb2 as pb
@@ -145,6 +145,16 @@ class World:
         waits = shard.lock.info_key(shard.source) in self.etcd.kvs
         return not waits and self.report(shard)
 
+    def leaves_nothing(self, source: str) -> None:
+        """All records of a source are removed, by whoever that may be."""
+        families = (SHARD_DDL_INFO, SHARD_DDL_OPERATION, SHARD_DDL_TABLES)
+        gone = [
+            key
+            for key in self.etcd.kvs
+            if any(family.names(key)[1] == source for family in families if key.startswith(family.prefix()))
+        ]
+        assert self.etcd.commit(Step((), tuple(Delete(key) for key in gone)))
+
     # --- the master ---
 
     def hear(self, count: int = 1_000_000) -> None:
@@ -205,7 +215,10 @@ def executed(world: World) -> list[tuple[str, Statements]]:
 
 
 def answer(world: World, **request: str | Sequence[str]) -> pb.ShowDDLLocksResponse:
-    return answers.show(world.locks, pb.ShowDDLLocksRequest(**request))  # type: ignore[arg-type]
+    """What ``shard-ddl-lock`` answers, without what workers say."""
+    asked = pb.ShowDDLLocksRequest(**request)  # type: ignore[arg-type]
+    chosen = world.locks.all(asked.task, asked.sources)
+    return answers.answer([answers.view(world.locks, lock) for lock in chosen], world.locks.damaged())
 
 
 def refusal(world: World, order: Order, lock_id: str = LOCK) -> DMError:

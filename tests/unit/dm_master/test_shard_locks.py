@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from dm_master.shardddl.locks import Locks, Order
+from dm_master.shardddl.locks import Order
 from dm_master.shardddl.messages import side_by_side
-from pkg.errors import DMError
 from pkg.ha.shard_ddl import Statements
 from pkg.pb import dmmaster_pb2 as pb
 from tests.unit.dm_master.shard_world import ADD_A, ADD_B, LOCK, TASK, World, answer, executed, wait, world_of
@@ -58,9 +57,10 @@ def test_a_waiting_lock_tells_what_will_run_who_is_waited_for_and_since_when() -
     world = world_of(s1=[ADD_A], s2=[ADD_A], s3=[ADD_A])
     wait(world, "s3", "s1")
     shown = answer(world)
-    assert list(shown.locks) == [
-        pb.DDLLock(ID=LOCK, task=TASK, mode="pessimistic", owner="s3", DDLs=ADD_A, synced=["s1", "s3"], unsynced=["s2"])
-    ]
+    expected = pb.DDLLock(ID=LOCK, task=TASK, mode="pessimistic", owner="s3", DDLs=ADD_A)
+    expected.synced[:], expected.unsynced[:], expected.waitsFor[:] = ["s1", "s3"], ["s2"], ["s2"]
+    expected.phase, expected.since = "waiting", "2026-01-01T00:00:03Z"
+    assert list(shown.locks) == [expected]
     assert shown.msg == (
         f"{LOCK}: waiting since 2026-01-01T00:00:03Z, waits for s2; s3 will execute its DDLs, the others skip them"
     )
@@ -141,8 +141,7 @@ def test_a_source_that_joins_when_the_owner_has_gone_skips_what_another_may_skip
     world.confirm(world.shards["s1", "t"])
     world.hear()
     world.lead()
-    for step in world.locks.forget(TASK, ["s1"]):
-        world.etcd.commit(step)
+    world.leaves_nothing("s1")
     world.set_members(["s2", "s3"])
     wait(world, "s3")
     world.lead()
@@ -167,8 +166,7 @@ def test_an_owner_that_begins_anew_leaves_behind_that_others_may_skip() -> None:
         world.hear()
     world.lead()
     world.set_members(["s2", "s3"])
-    for step in world.locks.forget(TASK, ["s1"]):
-        assert world.etcd.commit(step)
+    world.leaves_nothing("s1")
     world.settle()
     assert executed(world) == [("s1", ADD_A)]
     assert not world.etcd.all()
@@ -191,7 +189,7 @@ def test_a_table_that_is_created_makes_its_source_a_member() -> None:
     world.has_tables("s2", ["t"])
     wait(world, "s1")
     assert not world.lead()
-    world.etcd.commit(world.locks.forget(TASK, ["s2"])[0])
+    world.leaves_nothing("s2")
     world.hear()
     assert list(answer(world).locks[0].unsynced) == ["s2"], "who tells nothing is waited for"
 
@@ -238,11 +236,9 @@ def test_a_task_that_begins_anew_forgets_its_locks_and_no_others() -> None:
     world.hear()
     world.lead()
     world.has_tables("s1", ["t"])
-    for step in world.locks.forget("other", ["s1", "s2"]):
-        world.etcd.commit(step)
+    world.etcd.commit(world.locks.forget("other"))
     assert len(world.etcd.all()) == 4
-    for step in world.locks.forget(TASK, ["s1", "s2"]):
-        world.etcd.commit(step)
+    world.etcd.commit(world.locks.forget(TASK))
     assert not world.etcd.all()
 
 
@@ -258,12 +254,3 @@ def test_locks_of_several_tables_do_not_wait_for_each_other() -> None:
         ("merge-`db`.`t`", "waiting"),
         ("merge-`db`.`u`", "executing"),
     ]
-
-
-def test_a_key_that_is_none_of_ours_is_an_error() -> None:
-    world = world_of(s1=[ADD_A], s2=[ADD_A])
-    wait(world, "s1")
-    kv = world.etcd.all()[0]
-    with pytest.raises(DMError) as caught:
-        Locks.rebuilt([type(kv)("/dm-master/shardddl-pessimism/x", "", 1, 1, 1)], {})
-    assert caught.value.code == 42502
