@@ -314,6 +314,32 @@ def test_a_transferred_source_is_served_by_the_chosen_worker(client: EtcdClient,
     assert (first.bound(), second.bound()) == ("", "s1")
 
 
+def test_a_tasks_sources_are_those_with_subtasks_whatever_their_stage_and_worker(
+    client: EtcdClient, lead: Callable[[], Master]
+) -> None:
+    """Who is waited for in a lock of shard DDL: a pause or a move to another worker takes nobody out."""
+    scheduler = lead().scheduler
+    workers = [Worker(client, name).join(scheduler) for name in ("w1", "w2", "w3")]
+    for name, worker in (("s1", "w1"), ("s2", "w2")):
+        becomes(scheduler, worker, "free")
+        scheduler.add_source(source(name), worker)
+    becomes(scheduler, "w3", "free")
+    assert scheduler.task_sources() == {}
+    scheduler.start_task("t", "name: t\n", [subtask("t", "s1")])
+    scheduler.start_task("t", "name: t\n", [subtask("t", "s2")])
+    scheduler.set_stage("t", ["s1"], "Paused")
+    scheduler.transfer_source("s2", "w3")
+    workers[0].go()
+    becomes(scheduler, "w1", "offline")
+    assert scheduler.task_sources() == {"t": {"s1", "s2"}}
+    scheduler.stop_task("t", ["s1"])
+    assert scheduler.task_sources() == {"t": {"s2"}}
+    scheduler.stop_task("t", [])
+    assert scheduler.task_sources() == {}
+    scheduler.stop()
+    assert code_of(scheduler.task_sources) == 46001
+
+
 def test_one_command_at_a_time_has_a_tasks_latch(lead: Callable[[], Master]) -> None:
     scheduler = lead().scheduler
     with scheduler.task_latch("t", "removing meta data"):
