@@ -6,6 +6,7 @@ round trips: the marker and the statements, sent one behind the other; then COMM
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -94,7 +95,17 @@ def apply_bucket(
                 _POOL.lost_ahead(spec.address)
             raise
 
-    return retrying(attempt, should_stop=should_stop, attempts=ATTEMPTS, base=BASE, cap=CAP)
+    failed: list[tuple[DMError, float]] = []
+
+    def note(exc: DMError, _: int) -> None:
+        failed.append((exc, time.monotonic()))
+
+    result = retrying(attempt, should_stop=should_stop, attempts=ATTEMPTS, base=BASE, cap=CAP, on_retry=note)
+    if not failed:
+        return result
+    # A task has no log of its own.
+    waited = time.monotonic() - failed[0][1]
+    return replace(result, failures=len(failed), cause=str(failed[-1][0]), waited=waited)
 
 
 class _BucketWriter:

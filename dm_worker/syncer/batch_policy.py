@@ -26,6 +26,8 @@ BATCH_EVENTS = 1_000_000
 #: What a job costs until it is known: fixed seconds and seconds per MiB.
 SMALL_COST = (0.12, 0.04)
 LARGE_COST = (0.30, 0.022)
+#: What a shuffle adds to a job's fixed cost at the least (seconds).
+SHUFFLE_COST = 0.08
 #: How much a job still counts after the next one.
 _MEMORY = 0.95
 
@@ -95,8 +97,13 @@ class BatchPolicy:
         self.large = Cost(*LARGE_COST)
 
     def is_small(self, size: int) -> bool:
-        """Whether a batch of ``size`` bytes runs in one task."""
-        return size <= self.budget.small and self.small.predict(size) <= self.large.predict(size)
+        """Whether a batch of ``size`` bytes runs in one task.
+
+        What one task costs more per byte must outweigh the shuffle. That one costs something is certain, whatever was
+        learned: jobs that took long because the machine was busy say so only of their own kind.
+        """
+        more = (self.small.per_mib - self.large.per_mib) * size / MIB
+        return size <= self.budget.small and more <= max(self.large.fixed - self.small.fixed, SHUFFLE_COST)
 
     def observe(self, size: int, *, small: bool, seconds: float) -> None:
         (self.small if small else self.large).observe(size, seconds)

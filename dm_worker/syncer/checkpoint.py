@@ -22,12 +22,15 @@ from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
+from pkg.log import get_logger
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.pipeline import Refused, send_ahead
 from pkg.mysql.retry import retrying
 from pkg.mysql.schema import TableInfo
+
+log = get_logger("syncer.checkpoint")
 
 T = TypeVar("T")
 Conn: TypeAlias = "Connection[Any]"
@@ -401,7 +404,10 @@ class MetaStore:
                 self.close()
                 raise
 
-        return retrying(attempt, should_stop=self._should_stop)
+        def note(exc: DMError, attempt: int) -> None:
+            log.warning("the checkpoint's transaction is tried again", attempt=attempt, error=str(exc))
+
+        return retrying(attempt, should_stop=self._should_stop, on_retry=note)
 
 
 #: Keys over names of 128 characters: utf8mb4 would exceed the 767 bytes of old row formats.

@@ -145,6 +145,7 @@ class DDLBarrier:
             except DMError as exc:
                 if not exc.retryable or self._should_stop():
                     raise
+                log.warning("a DDL is tried again", statement=step.text, error=str(exc))
                 retrying(lambda: again(step.text), should_stop=self._should_stop)
         except StatementFailed as exc:
             self._ignore_or_raise(step, exc, attempt)

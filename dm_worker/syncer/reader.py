@@ -42,7 +42,7 @@ class Instructions:
         self._bytes = 0
         self._changed = threading.Condition()
         self._closed = False
-        #: The main loop has nothing to do.
+        #: The main loop has nothing to do, and nothing waits for it.
         self.hungry = False
 
     def put(self, item: Instruction | DMError) -> None:
@@ -52,6 +52,8 @@ class Instructions:
             if not self._closed:
                 self._items.append(item)
                 self._bytes += _size(item)
+                # Not when it is taken: until the main loop wakes up, many more crumbs could be put behind it.
+                self.hungry = False
                 self._changed.notify_all()
 
     def get(self, timeout: float) -> Instruction | DMError | None:
@@ -59,7 +61,6 @@ class Instructions:
         with self._changed:
             self.hungry = not self._items
             if self._changed.wait_for(lambda: bool(self._items), timeout):
-                self.hungry = False
                 item = self._items.popleft()
                 self._bytes -= _size(item)
                 self._changed.notify_all()
@@ -96,7 +97,7 @@ class Reader:
         self._thread = threading.Thread(target=self._main, name="syncer-reader", daemon=True)
         self.planner = planners[0]
         self._last_emit = time.monotonic()
-        #: Since when rows wait in the planner; 0 while there are none.
+        #: Since when rows wait in the planner; 0 while there are none, and when others were given out meanwhile.
         self._waiting_since = 0.0
 
     def start(self) -> None:
@@ -195,6 +196,7 @@ class Reader:
             self._queue.put(item)
             if isinstance(item, Batch | Advance):
                 self._last_emit = time.monotonic()
+                self._waiting_since = 0.0
             if isinstance(item, Statement):
                 self._resume.wait()
 

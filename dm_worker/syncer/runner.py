@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from py4j.protocol import Py4JError
@@ -47,6 +47,19 @@ def _tell_of_other_plan(batch: Batch, *, doubled: bool) -> None:
         )
     else:
         log.info(told, range=place)
+
+
+def _tell_of_refusals(results: Iterable[BucketResult], place: str) -> None:
+    for result in results:
+        if result.failures:
+            log.warning(
+                "the target refused a bucket for a while",
+                range=place,
+                bucket=result.bucket,
+                failures=result.failures,
+                waited=f"{result.waited:.1f}s",
+                error=result.cause,
+            )
 
 
 class BatchRunner:
@@ -164,9 +177,20 @@ class BatchRunner:
             buckets=intent.buckets,
             plans=batch.plans,
         )
-        return retrying(
-            lambda: self._job(batch, job, small=small), should_stop=self._should_stop, attempts=JOB_ATTEMPTS, base=0.5
+        place = between(batch.start, batch.end)
+
+        def note(exc: DMError, attempt: int) -> None:
+            log.warning("a batch is tried again", range=place, attempt=attempt, error=str(exc))
+
+        results = retrying(
+            lambda: self._job(batch, job, small=small),
+            should_stop=self._should_stop,
+            attempts=JOB_ATTEMPTS,
+            base=0.5,
+            on_retry=note,
         )
+        _tell_of_refusals(results, place)
+        return results
 
     @property
     def _target_id(self) -> str:
@@ -178,7 +202,7 @@ class BatchRunner:
                 self._engine.job_group(self._group, "syncer batch") as context,
                 store_in(self._engine.shared_folder) as store,
             ):
-                partitions = max(1, min(job.buckets, self._engine.slots))
+                partitions = tasks.writing_tasks(job.buckets, self._engine.slots, self._engine.parallel)
                 outcomes = tasks.run(context, batch.slices, store, job, small=small, partitions=partitions)
         except (Py4JError, PySparkException) as exc:
             raise tasks.died(exc) from exc

@@ -70,6 +70,15 @@ class Job:
         return replace(self, plans=plans)
 
 
+def writing_tasks(buckets: int, slots: int, parallel: int) -> int:
+    """How many tasks write ``buckets``: as many as compute at a time, and more while each would get more buckets than
+    it writes side by side. ``slots`` tasks can run at once, ``parallel`` of them compute.
+
+    A further task would cost its share of Spark and, at first, a new process, and be no faster.
+    """
+    return max(1, min(buckets, slots, max(parallel, -(-buckets // WRITERS))))
+
+
 def run(
     context: SparkContext, slices: Sequence[Slice], store: Store, job: Job, *, small: bool, partitions: int
 ) -> list[Outcome]:

@@ -79,6 +79,37 @@ def test_python_workers_are_forked_with_the_task_code_loaded(tmp_path: Path) -> 
     )
 
 
+def test_a_fresh_python_worker_has_nothing_left_to_import(tmp_path: Path) -> None:
+    """A large batch forks many at once: what each imports by itself, all wait for."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from dm_worker.python_daemon import preload; preload(); print(*sys.modules)",
+        ],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (tmp_path / "preloaded").write_text(done.stdout)
+    run(
+        "def state(_):\n"
+        "    import sys\n"
+        "    files = [getattr(module, '__file__', None) or '' for module in list(sys.modules.values())]\n"
+        "    archived = [file for file in (*files, *sys.path) if '.zip/' in file or file.endswith('.jar')]\n"
+        "    return [(archived, set(sys.modules), len(os.listdir('/proc/self/task')))]\n"
+        "archived, modules, threads = engine.context().parallelize([0], 1).mapPartitions(state).first()\n"
+        "assert archived == [], archived\n"
+        "late = modules - set(Path('preloaded').read_text().split())\n"
+        "assert late <= {'pyspark.daemon', 'runpy'}, late\n"
+        "assert threads == 1, 'what is loaded before a fork starts no thread'\n"
+        "Path('preloaded').unlink()\n"
+        "engine.close()\n",
+        tmp_path,
+    )
+
+
 def test_a_dead_jvm_is_replaced_without_a_word_on_stderr(tmp_path: Path) -> None:
     done = run(
         "context = engine.context()\n"

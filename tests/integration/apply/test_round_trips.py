@@ -106,8 +106,10 @@ def test_deadlock_in_the_middle_is_tried_again_as_a_whole(target: MariaDBServer)
         deadlocks = _status(target, "Innodb_deadlocks")
         cursor.execute("UPDATE d.t SET v = v + 100 WHERE id = 1")
         other.commit()
-        assert writing.result(120).statements == 3
+        result = writing.result(120)
+    assert result.statements == 3
     assert _status(target, "Innodb_deadlocks") > deadlocks
+    assert (result.failures, "Deadlock" in result.cause, result.waited > 0) == (1, True, True), "it is in the log"
     assert target.execute("SELECT * FROM d.t WHERE id < 4 ORDER BY id") == [(1, 7), (2, 7), (3, 7)]
     assert marker(target) == 1
 

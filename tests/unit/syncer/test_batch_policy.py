@@ -116,6 +116,15 @@ def test_one_task_is_chosen_where_it_is_faster() -> None:
     assert not policy.is_small(4 * MIB)
 
 
+@given(st.lists(st.floats(0, 60), max_size=60))
+def test_a_few_transactions_never_need_a_shuffle(hiccups: list[float]) -> None:
+    """While the machine was busy small batches took long. A shuffle, with many processes to start, takes longer."""
+    policy = BatchPolicy(Budget.of(1 << 30))
+    for seconds in hiccups:
+        policy.observe(10_000, small=True, seconds=seconds)
+    assert policy.is_small(10_000)
+
+
 @given(st.lists(st.tuples(st.integers(0, 128 * MIB), st.floats(0, 1000)), max_size=60))
 def test_no_history_makes_costs_absurd(jobs: list[tuple[int, float]]) -> None:
     cost = Cost(0.1, 0.04)
