@@ -19,6 +19,7 @@ from dm_master.service_relay import RelayService
 from dm_master.service_source import CheckSource, SourceService
 from dm_master.service_status import StatusService
 from dm_master.service_task import TaskService, TaskSteps
+from dm_master.service_ways_out import WaysOutService
 from pkg import errors
 from pkg.errors import DMError
 from pkg.log import get_logger
@@ -45,7 +46,6 @@ LATER = {
     "ShowDDLLocks": "coordination of shard DDL",
     "UnlockDDLLock": "coordination of shard DDL",
     "OperateSchema": "operating tracked schemas",
-    "HandleError": "operating binlog events",
     "StartValidation": "continuous data validation",
     "StopValidation": "continuous data validation",
     "GetValidationStatus": "continuous data validation",
@@ -59,6 +59,7 @@ def handlers(cluster: Cluster, steps: TaskSteps, check_source: CheckSource) -> d
     """RPC → the function that answers it, for every RPC of the service."""
     task, status, source = TaskService(cluster, steps), StatusService(cluster), SourceService(cluster, check_source)
     member, config, relay = MemberService(cluster), ConfigService(cluster), RelayService(cluster)
+    ways_out = WaysOutService(cluster)
     table: dict[str, Handler] = {name: partial(_later, name) for name in LATER}
     return table | {
         "StartTask": task.start_task,
@@ -72,6 +73,7 @@ def handlers(cluster: Cluster, steps: TaskSteps, check_source: CheckSource) -> d
         "OfflineMember": member.offline_member,
         "OperateLeader": member.operate_leader,
         "ListMember": member.list_member,
+        "HandleError": ways_out.handle_error,
         "OperateRelay": relay.operate_relay,
         "OperateWorkerRelayTask": relay.switch_relay,
         "PurgeWorkerRelay": relay.purge_relay,

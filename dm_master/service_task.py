@@ -166,7 +166,7 @@ class TaskService:
             return
         with self._cluster.scheduler.task_latch(task.name, "start-task with --remove-meta"):
             self._steps.remove_meta(task)
-            self._cluster.scheduler.start_task(task.name, text, subtasks)
+            self._cluster.scheduler.start_task(task.name, text, subtasks, anew=True)
 
 
 def _summary(rules: RuleSummary) -> pb.RulesSummary:

@@ -59,7 +59,7 @@ class Durable:
 
 @dataclass(frozen=True, slots=True)
 class DDLRecord:
-    """A statement under way at the target. ``fingerprint`` is that of its tables before."""
+    """A statement under way at the target. ``fingerprint``: its tables before, or empty when it surely did not run."""
 
     place: Position
     index: int
@@ -185,18 +185,22 @@ class MetaStore:
 
     def read_ddl(self, place: Position, index: int) -> DDLRecord | None:
         """What is known of a statement: None when it was never begun."""
+        return next((record for record in self.read_ddls(place) if record.index == index), None)
 
-        def read(conn: Conn) -> DDLRecord | None:
+    def read_ddls(self, place: Position) -> list[DDLRecord]:
+        """What is known of all parts of a statement, by their numbers."""
+
+        def read(conn: Conn) -> list[DDLRecord]:
             rows = query(
                 conn,
-                f"SELECT statement, fingerprint, state FROM {self.ddls}"
-                " WHERE id = %s AND binlog_name = %s AND binlog_pos = %s AND ddl_index = %s",
-                (self._id, place.name, place.pos, index),
+                f"SELECT ddl_index, statement, fingerprint, state FROM {self.ddls}"
+                " WHERE id = %s AND binlog_name = %s AND binlog_pos = %s ORDER BY ddl_index",
+                (self._id, place.name, place.pos),
             )
-            if not rows:
-                return None
-            statement, fingerprint, state = rows[0]
-            return DDLRecord(place, index, str(statement), str(fingerprint), state == "done")
+            return [
+                DDLRecord(place, int(index), str(statement), str(fingerprint), state == "done")
+                for index, statement, fingerprint, state in rows
+            ]
 
         return self._transaction(read)
 

@@ -7,11 +7,14 @@ import threading
 from dm_worker.relay.choice import RelayReader
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer.checkpoint import MetaStore
+from dm_worker.syncer.instructions import Statement
 from dm_worker.syncer.run import Run
 from dm_worker.unit import UnitOutcome
 from pkg import errors
+from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
+from pkg.ha.binlog_operator import Orders
 from pkg.log import get_logger
 from pkg.pb import dmworker_pb2 as pb
 
@@ -27,9 +30,12 @@ class SyncUnit:
 
     unit_type = pb.Sync
 
-    def __init__(self, cfg: SubTaskConfig, engine: SparkEngine, relay: RelayReader | None = None) -> None:
+    def __init__(
+        self, cfg: SubTaskConfig, engine: SparkEngine, relay: RelayReader | None = None, orders: Orders = tuple
+    ) -> None:
         self._cfg = cfg
         self._relay = relay
+        self._orders = orders
         self._engine = engine
         self._group = f"sync-{cfg.name}-{cfg.source_id}"
         self._stop = threading.Event()
@@ -43,7 +49,7 @@ class SyncUnit:
     def run(self) -> UnitOutcome:
         """Replicates until stopped or failed; goes on from the checkpoint each time."""
         self._stop.clear()
-        run = Run(self._cfg, self._engine, self._group, self._stop.is_set, self._relay)
+        run = Run(self._cfg, self._engine, self._group, self._stop.is_set, self._relay, self._orders)
         with self._lock:
             self._run = run
         try:
@@ -83,6 +89,31 @@ class SyncUnit:
             same = self._run is run
         if same and self._stop.is_set():
             self._engine.cancel(self._group)
+
+    @property
+    def standing_at(self) -> Statement | None:
+        """The statement that is being handled, or at which the last run failed."""
+        with self._lock:
+            run = self._run
+        return run.standing_at if run is not None else None
+
+    @property
+    def flushed(self) -> Location | None:
+        """The checkpoint as the last run left it; None before it took over."""
+        with self._lock:
+            run = self._run
+        return run.flushed if run is not None else None
+
+    def checkpoint(self) -> Location | None:
+        """The checkpoint, asked of the target if no run knows it; None when there is none yet. Raises DMError."""
+        flushed = self.flushed
+        if flushed is not None:
+            return flushed
+        store = MetaStore(self._cfg, should_stop=lambda: True)
+        try:
+            return store.peek()
+        finally:
+            store.close()
 
     def status(self) -> pb.SyncStatus:
         with self._lock:
