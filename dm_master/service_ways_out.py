@@ -23,3 +23,24 @@ class WaysOutService:
         )
         answers = ask_workers(self._cluster, sorted(set(sources)), "HandleError", order)
         return pb.HandleErrorResponse(result=True, sources=answers)
+
+    def operate_schema(self, request: pb.OperateSchemaRequest) -> pb.OperateSchemaResponse:
+        """binlog-schema list, update and delete, for the named sources."""
+        if not request.sources:
+            return pb.OperateSchemaResponse(msg="must specify at least one source")
+        answers = []
+        for source in sorted(set(request.sources)):
+            order = worker_pb.OperateWorkerSchemaRequest(
+                op=request.op,
+                task=request.task,
+                source=source,
+                database=request.database,
+                table=request.table,
+                schema=request.schema,
+                flush=request.flush,
+                sync=request.sync,
+                fromSource=request.fromSource,
+                fromTarget=request.fromTarget,
+            )
+            answers += ask_workers(self._cluster, [source], "OperateSchema", order)
+        return pb.OperateSchemaResponse(result=True, sources=answers)

@@ -10,6 +10,7 @@ import grpc
 
 from dm_worker.binder import Binder, not_started
 from dm_worker.handle_error import handle_error
+from dm_worker.operate_schema import operate_schema
 from dm_worker.source_worker import SourceWorker
 from dm_worker.subtask import SubTask, process_result
 from pkg import errors
@@ -72,6 +73,11 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
     ) -> pb.CommonWorkerResponse:
         return self._answer(lambda current: handle_error(_subtask(current, request.task), current.operators, request))
 
+    def OperateSchema(
+        self, request: pb.OperateWorkerSchemaRequest, context: grpc.ServicerContext
+    ) -> pb.CommonWorkerResponse:
+        return self._answer(lambda current: operate_schema(_subtask(current, request.task), request))
+
     def _answer(self, work: Callable[[SourceWorker], str]) -> pb.CommonWorkerResponse:
         """What ``work`` on the source says, or the error that it raises."""
         current = self._binder.current
@@ -120,9 +126,6 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
             )
 
     # Answers for what is yet to come: explicit, so that nobody takes silence for success.
-
-    def OperateSchema(self, request: Any, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
-        return self._refuse("binlog-schema")
 
     def UpdateValidator(self, request: Any, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
         return self._refuse("validation update")

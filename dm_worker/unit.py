@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,6 +12,7 @@ from pkg.pb import dmworker_pb2 as pb
 
 if TYPE_CHECKING:
     from dm_worker.syncer.instructions import Statement
+    from dm_worker.syncer.structures import Structures
 
 
 @dataclass(slots=True)
@@ -67,4 +69,8 @@ class ReplicatingUnit(Unit, Protocol):
 
     def checkpoint(self) -> Location | None:
         """The checkpoint, asked of the target if no run knows it; None when there is none yet. Raises DMError."""
+        ...
+
+    def structures(self) -> AbstractContextManager[Structures]:
+        """The known structures, to be seen and changed; no run begins meanwhile. Raises 40051 during one."""
         ...

@@ -173,9 +173,7 @@ class MetaStore:
             rest = [self._write_checkpoint(location, exit_safe)]
             if progress.prepared != self._waiting:
                 rest += self._write_prepared(progress.prepared)
-            for name in gone:
-                sql = f"DELETE FROM {self.checkpoints} WHERE id = %s AND cp_schema = %s AND cp_table = %s"
-                rest.append((sql, (self._id, *name)))
+            rest += [self._drop_table(*name) for name in gone]
             rest += [self._write_table(info, location) for info in tables]
             rest += self._write_ddl(ddl) if ddl is not None else []
             self._send(conn, update, rest, progress.epoch)
@@ -203,6 +201,23 @@ class MetaStore:
             ]
 
         return self._transaction(read)
+
+    def read_tables(self) -> list[TableInfo]:
+        """The tables' structures as they are durable."""
+        return self._transaction(self._read_tables)
+
+    def put_table(self, info: TableInfo) -> None:
+        """Stores a structure at the present checkpoint; no run may be under way."""
+
+        def put(conn: Conn) -> None:
+            location, _ = self._read_checkpoint(conn)
+            query(conn, *self._write_table(info, location or Location(Position("", 0))))
+
+        self._transaction(put)
+
+    def delete_table(self, schema: str, table: str) -> None:
+        """Removes a structure; no run may be under way."""
+        self._transaction(lambda conn: query(conn, *self._drop_table(schema, table)))
 
     def peek(self) -> Location | None:
         """The checkpoint without taking over; None when there is none. Creates nothing."""
@@ -354,6 +369,10 @@ class MetaStore:
     def _write_table(self, info: TableInfo, location: Location) -> _Statement:
         text = f'{{"format":"{_FORMAT}","table":{info.to_json()}}}'
         return self._upsert(info.schema, info.name, location, Location(Position("", 0)), text, is_global=False)
+
+    def _drop_table(self, schema: str, table: str) -> _Statement:
+        sql = f"DELETE FROM {self.checkpoints} WHERE id = %s AND cp_schema = %s AND cp_table = %s AND is_global = 0"
+        return sql, (self._id, schema, table)
 
     def _upsert(
         self, schema: str, table: str, place: Location, leave: Location, text: str, *, is_global: bool

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 from dm_worker.relay.choice import RelayReader
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer.checkpoint import MetaStore
 from dm_worker.syncer.instructions import Statement
 from dm_worker.syncer.run import Run
+from dm_worker.syncer.structures import Structures
 from dm_worker.unit import UnitOutcome
 from pkg import errors
 from pkg.binlog.position import Location
@@ -41,6 +44,8 @@ class SyncUnit:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._run: Run | None = None
+        #: Held by what must have the checkpoint for itself.
+        self._busy = threading.Lock()
 
     def is_finished(self) -> bool:
         """Replication never ends by itself."""
@@ -49,6 +54,10 @@ class SyncUnit:
     def run(self) -> UnitOutcome:
         """Replicates until stopped or failed; goes on from the checkpoint each time."""
         self._stop.clear()
+        with self._busy:
+            return self._replicate()
+
+    def _replicate(self) -> UnitOutcome:
         run = Run(self._cfg, self._engine, self._group, self._stop.is_set, self._relay, self._orders)
         with self._lock:
             self._run = run
@@ -114,6 +123,21 @@ class SyncUnit:
             return store.peek()
         finally:
             store.close()
+
+    @contextmanager
+    def structures(self) -> Iterator[Structures]:
+        """The known structures, to be seen and changed; no run begins meanwhile. Raises 40051 during one."""
+        if not self._busy.acquire(blocking=False):
+            raise errors.new(
+                "WorkerNotPausedStage",
+                f"replication of task {self._cfg.name} is under way",
+                workaround="Pause the task, wait until query-status shows it Paused, and try again.",
+            )
+        try:
+            with closing(Structures(self._cfg)) as structures:
+                yield structures
+        finally:
+            self._busy.release()
 
     def status(self) -> pb.SyncStatus:
         with self._lock:

@@ -25,7 +25,8 @@ PASS_EVENT = (
 )
 #: For a known table structure that differs from the one the rows have.
 RENEW_STRUCTURE = (
-    "To have the structure read from the upstream again: stop-task; bring the target's table to that structure; delete "
-    "the row of this schema and table from the task's checkpoint table; start-task. If the upstream's table was "
-    f"altered once more behind this place, copy the table again. {_SEE}."
+    "To set the structure that the rows have: `dmctl pause-task TASK`; bring the target's table to that structure; "
+    "`dmctl binlog-schema update TASK SCHEMA TABLE -s SOURCE --from-source`, or with a file of its CREATE TABLE if the "
+    "upstream's table was altered once more behind this place; `dmctl resume-task TASK`. "
+    "See docs/operations.md, 'Known structures'."
 )
