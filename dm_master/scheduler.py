@@ -193,13 +193,15 @@ class Scheduler:
 
     # --- tasks ---
 
-    def start_task(self, name: str, text: str, subtasks: Sequence[SubTaskConfig]) -> list[str]:
+    def start_task(self, name: str, text: str, subtasks: Sequence[SubTaskConfig], *, anew: bool = False) -> list[str]:
         """Stores a task's new subtasks, to be run; returns their sources. ``text`` is the task's file.
+
+        ``anew``: with the orders for statements that an earlier life left behind removed.
 
         Subtasks that exist are left alone. Raises 46008, 46009 or 46014 (all exist).
         """
         texts = {subtask.source_id: encode_subtask(subtask) for subtask in subtasks}
-        plan = self._decide(lambda state: task_stage.start_task(state, name, text, texts))
+        plan = self._decide(lambda state: task_stage.start_task(state, name, text, texts, anew=anew))
         created = [keys.SUBTASK.names(op.key)[0] for op in plan.ops if op.key.startswith(keys.SUBTASK.prefix())]
         return sorted(created)
 
@@ -289,7 +291,7 @@ class Scheduler:
             return
         term = self._term()
         try:
-            done = self._client.txn([term.compare], plan.ops)
+            done = self._client.txn([term.compare], (*plan.ops, *plan.beside))
         except DMError:
             self._in_doubt = True
             self._wake.set()

@@ -20,6 +20,7 @@ from dm_master.service_shardddl import ShardDDLService
 from dm_master.service_source import CheckSource, SourceService
 from dm_master.service_status import StatusService
 from dm_master.service_task import TaskService, TaskSteps
+from dm_master.service_ways_out import WaysOutService
 from pkg import errors
 from pkg.errors import DMError
 from pkg.log import get_logger
@@ -43,8 +44,6 @@ FORWARD_TIMEOUT = 1800.0
 #: RPCs of features that come later, with what to call them.
 LATER = {
     "UpdateTask": "updating a task",
-    "OperateSchema": "operating tracked schemas",
-    "HandleError": "operating binlog events",
     "StartValidation": "continuous data validation",
     "StopValidation": "continuous data validation",
     "GetValidationStatus": "continuous data validation",
@@ -59,6 +58,7 @@ def handlers(cluster: Cluster, steps: TaskSteps, check_source: CheckSource) -> d
     task, status, source = TaskService(cluster, steps), StatusService(cluster), SourceService(cluster, check_source)
     member, config, relay = MemberService(cluster), ConfigService(cluster), RelayService(cluster)
     locks = ShardDDLService(cluster)
+    ways_out = WaysOutService(cluster)
     table: dict[str, Handler] = {name: partial(_later, name) for name in LATER}
     return table | {
         "StartTask": task.start_task,
@@ -74,6 +74,8 @@ def handlers(cluster: Cluster, steps: TaskSteps, check_source: CheckSource) -> d
         "OfflineMember": member.offline_member,
         "OperateLeader": member.operate_leader,
         "ListMember": member.list_member,
+        "HandleError": ways_out.handle_error,
+        "OperateSchema": ways_out.operate_schema,
         "OperateRelay": relay.operate_relay,
         "OperateWorkerRelayTask": relay.switch_relay,
         "PurgeWorkerRelay": relay.purge_relay,

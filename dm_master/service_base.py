@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+
+from google.protobuf.message import Message
 
 from dm_master.election import Election
 from dm_master.scheduler import Scheduler
@@ -33,6 +36,35 @@ class Cluster:
         """The masters that lead or wait to lead. Raises 42501."""
         candidates, _ = self.etcd.get_prefix(LEADER_PREFIX)
         return [LeaderInfo.from_json(kv.value) for kv in candidates]
+
+
+#: Workers that are asked at the same time.
+_MOST_AT_ONCE = 32
+
+
+def ask_workers(
+    cluster: Cluster, sources: Sequence[str], method: str, request: Message, *, timeout: float | None = None
+) -> list[worker_pb.CommonWorkerResponse]:
+    """Asks the workers of ``sources`` the same at the same time; one answer a source, also where none serves it.
+
+    ``timeout`` in seconds, that of the cluster's configuration when None.
+    """
+
+    def ask(source: str) -> worker_pb.CommonWorkerResponse:
+        worker = cluster.scheduler.bound_worker(source)
+        if worker is None:
+            return failure(source, str(unbound([source])))
+        try:
+            answer: worker_pb.CommonWorkerResponse = cluster.workers.call(worker.addr, method, request, timeout=timeout)
+        except DMError as exc:
+            return failure(source, str(exc), worker.name)
+        answer.source, answer.worker = source, worker.name
+        return answer
+
+    if not sources:
+        return []
+    with ThreadPoolExecutor(min(len(sources), _MOST_AT_ONCE), thread_name_prefix="ask") as pool:
+        return list(pool.map(ask, sources))
 
 
 def success(source: str, worker: str = "", msg: str = "") -> worker_pb.CommonWorkerResponse:

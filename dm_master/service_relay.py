@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from dm_master.expectation import relay_reaches, wait_for_all
-from dm_master.service_base import Cluster, failure, unbound
+from dm_master.service_base import Cluster, ask_workers, unbound
 from pkg import errors
 from pkg.errors import DMError
 from pkg.pb import dmmaster_pb2 as pb
@@ -14,7 +13,6 @@ from pkg.pb import dmworker_pb2 as worker_pb
 
 #: Seconds that a worker gets to remove files.
 PURGE_TIMEOUT = 60.0
-_MOST_AT_ONCE = 32
 #: Operation → (stage that is stored, stage that the worker then reports).
 _STAGES = {
     worker_pb.PauseRelay: ("Paused", worker_pb.Paused),
@@ -62,22 +60,8 @@ class RelayService:
             inactive=request.inactive, time=request.time, filename=request.filename, subDir=request.subDir
         )
         sources = sorted(set(request.sources))
-        with ThreadPoolExecutor(min(len(sources), _MOST_AT_ONCE), thread_name_prefix="purge") as pool:
-            answers = list(pool.map(lambda source: self._purge(source, order), sources))
+        answers = ask_workers(self._cluster, sources, "PurgeRelay", order, timeout=PURGE_TIMEOUT)
         return pb.PurgeWorkerRelayResponse(result=True, sources=answers)
-
-    def _purge(self, source: str, order: worker_pb.PurgeRelayRequest) -> worker_pb.CommonWorkerResponse:
-        worker = self._cluster.scheduler.bound_worker(source)
-        if worker is None:
-            return failure(source, str(unbound([source])))
-        try:
-            answer: worker_pb.CommonWorkerResponse = self._cluster.workers.call(
-                worker.addr, "PurgeRelay", order, timeout=PURGE_TIMEOUT
-            )
-        except DMError as exc:
-            return failure(source, str(exc), worker.name)
-        answer.source, answer.worker = source, worker.name
-        return answer
 
     def _await(self, sources: Sequence[str], stage: worker_pb.Stage) -> list[worker_pb.CommonWorkerResponse]:
         expected = f"the relay is {worker_pb.Stage.Name(stage)}"

@@ -14,8 +14,10 @@ from pkg.ha.records import SubTaskStage
 SETTABLE_STAGES = ("Running", "Paused")
 
 
-def start_task(state: Topology, task: str, text: str, subtasks: Mapping[str, str]) -> Plan:
+def start_task(state: Topology, task: str, text: str, subtasks: Mapping[str, str], *, anew: bool = False) -> Plan:
     """Stores the new ones of a task's ``subtasks`` (source → config) with the stage Running, and its file.
+
+    ``anew``: the operators' orders for statements go, as the checkpoints did.
 
     Raises 46008 for unknown sources, 46009 for sources without a worker, 46014 if all these subtasks exist.
     """
@@ -43,7 +45,8 @@ def start_task(state: Topology, task: str, text: str, subtasks: Mapping[str, str
     ops: list[Op] = [Put(keys.TASK_TEXT.key(task), text)]
     for source in wanted:
         ops += [Put(keys.SUBTASK.key(source, task), subtasks[source]), _expect("Running", source, task)]
-    return Plan(tuple(ops))
+    orders = [Delete(keys.BINLOG_OPERATOR.prefix(source, task), prefix=True) for source in wanted if anew]
+    return Plan(tuple(ops), beside=tuple(orders))
 
 
 def set_stage(state: Topology, task: str, sources: Sequence[str], stage: str) -> Plan:

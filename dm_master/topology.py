@@ -80,10 +80,12 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to commit, in one transaction; ``message`` is for the operator."""
+    """What to commit, in one transaction; ``message`` is for the operator. ``beside`` are keys that are no part of the
+    state."""
 
     ops: tuple[Op, ...] = ()
     message: str = ""
+    beside: tuple[Op, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,9 @@ def remove_source(state: Topology, source: str) -> Plan:
     ops += [Delete(keys.BOUND.key(worker))] if worker else []
     # A source made later under the same name has nothing to do with this one.
     ops += [Delete(keys.LAST_BOUND.key(last)) for last, of in sorted(state.last_bounds.items()) if of == source]
-    return replace(_balanced(state, ops), message="" if worker else STOPPED_UNBOUND)
+    message = "" if worker else STOPPED_UNBOUND
+    orders = Delete(keys.BINLOG_OPERATOR.prefix(source), prefix=True)
+    return replace(_balanced(state, ops), message=message, beside=(orders,))
 
 
 def transfer_source(state: Topology, source: str, worker: str) -> Plan:

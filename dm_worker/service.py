@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
 import grpc
 
 from dm_worker.binder import Binder, not_started
-from dm_worker.subtask import process_result
+from dm_worker.handle_error import handle_error
+from dm_worker.operate_schema import operate_schema
+from dm_worker.source_worker import SourceWorker
+from dm_worker.subtask import SubTask, process_result
 from pkg import errors
 from pkg.config.codec import decode_subtask
 from pkg.config.model import SubTaskConfig
@@ -56,6 +60,26 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
         return pb.GetWorkerCfgResponse(cfg=self._config.to_toml())
 
     def PurgeRelay(self, request: pb.PurgeRelayRequest, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
+        def purge(current: SourceWorker) -> str:
+            current.relay.purge(
+                filename=request.filename, sub_dir=request.subDir, before=float(request.time), inactive=request.inactive
+            )
+            return ""
+
+        return self._answer(purge)
+
+    def HandleError(
+        self, request: pb.HandleWorkerErrorRequest, context: grpc.ServicerContext
+    ) -> pb.CommonWorkerResponse:
+        return self._answer(lambda current: handle_error(_subtask(current, request.task), current.operators, request))
+
+    def OperateSchema(
+        self, request: pb.OperateWorkerSchemaRequest, context: grpc.ServicerContext
+    ) -> pb.CommonWorkerResponse:
+        return self._answer(lambda current: operate_schema(_subtask(current, request.task), request))
+
+    def _answer(self, work: Callable[[SourceWorker], str]) -> pb.CommonWorkerResponse:
+        """What ``work`` on the source says, or the error that it raises."""
         current = self._binder.current
         answer = pb.CommonWorkerResponse(worker=self._config.name)
         if current is None:
@@ -63,9 +87,7 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
             return answer
         answer.source = current.source.source_id
         try:
-            current.relay.purge(
-                filename=request.filename, sub_dir=request.subDir, before=float(request.time), inactive=request.inactive
-            )
+            answer.msg = work(current)
         except DMError as exc:
             answer.msg = str(exc)
             return answer
@@ -82,10 +104,7 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
         return pb.CheckSubtasksCanUpdateResponse(success=True)
 
     def _check_update(self, config: SubTaskConfig) -> None:
-        current = self._binder.current
-        subtask = current.subtask(config.name) if current is not None else None
-        if subtask is None:
-            raise errors.new("WorkerSubTaskNotFound", f"sub task {config.name} does not exist on this worker")
+        subtask = _subtask(self._binder.current, config.name)
         if subtask.state.stage != pb.Paused:
             raise errors.new(
                 "WorkerUpdateTaskStage",
@@ -108,12 +127,6 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
 
     # Answers for what is yet to come: explicit, so that nobody takes silence for success.
 
-    def OperateSchema(self, request: Any, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
-        return self._refuse("binlog-schema")
-
-    def HandleError(self, request: Any, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
-        return self._refuse("binlog skip/replace/revert/inject/list")
-
     def UpdateValidator(self, request: Any, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
         return self._refuse("validation update")
 
@@ -134,6 +147,18 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
         current = self._binder.current
         source = current.source.source_id if current is not None else ""
         return pb.CommonWorkerResponse(result=False, msg=_unsupported(what), source=source, worker=self._config.name)
+
+
+def _subtask(current: SourceWorker | None, task: str) -> SubTask:
+    """Raises 40054."""
+    subtask = current.subtask(task) if current is not None else None
+    if subtask is None:
+        raise errors.new(
+            "WorkerSubTaskNotFound",
+            f"sub task {task} does not exist on this worker",
+            workaround="`query-status` lists the tasks.",
+        )
+    return subtask
 
 
 def fixed_changes(old: SubTaskConfig, new: SubTaskConfig) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dm_worker.auto_resume import ResumePolicy
+from dm_worker.binlog_operators import BinlogOperators
 from dm_worker.binlog_readers import binlog_readers
 from dm_worker.load_claim import LoadClaim
 from dm_worker.purge_watch import BinlogReader, PurgeWatch
@@ -111,6 +112,7 @@ class SourceWorker:
             needed=self._needed_of_relay,
         )
         self.purge_watch = PurgeWatch(source, self._binlog_readers)
+        self.operators = BinlogOperators(client, source.source_id, on_broken)
         self._relay_wish = RelayWish(client, source.source_id, worker, self._dirty.set, on_broken)
         self._thread = threading.Thread(target=self._main, name=f"source-{source.source_id}", daemon=True)
 
@@ -118,6 +120,7 @@ class SourceWorker:
         self._configs.start()
         self._stages.start()
         self._relay_wish.start()
+        self.operators.start()
         self.purge_watch.start()
         self._thread.start()
 
@@ -141,6 +144,7 @@ class SourceWorker:
         self._configs.stop()
         self._stages.stop()
         self._relay_wish.stop()
+        self.operators.stop()
         self.purge_watch.stop()
         self._thread.join()
         # The thread's last turn may have created one more.
@@ -185,12 +189,14 @@ class SourceWorker:
                 return
             self._dirty.clear()
             # An incomplete picture must not be acted on: a missing key would look like a stopped task.
-            if self._configs.wait_synced(0) and self._stages.wait_synced(0) and self._relay_wish.synced():
+            mirrors = (self._configs, self._stages, self.operators)
+            if all(mirror.wait_synced(0) for mirror in mirrors) and self._relay_wish.synced():
                 self._follow()
             self._tick(time.monotonic())
 
     def _tick(self, now: float) -> None:
         self._each_subtask(lambda subtask: subtask.tick(now))
+        self._each_subtask(self.operators.forget_passed)
 
     def _follow(self) -> None:
         try:
@@ -248,7 +254,9 @@ class SourceWorker:
         claim = LoadClaim(self._client, config.name, config.source_id, self._worker)
         return SubTask(
             config,
-            lambda unit, cfg: self._make_unit(unit, cfg, self._engine, self.relay.reader()),
+            lambda unit, cfg: self._make_unit(
+                unit, cfg, self._engine, self.relay.reader(), lambda: self.operators.of(cfg.name)
+            ),
             ResumePolicy(self.source.checker),
             before_unit=lambda unit: _before_unit(claim, unit),
             after_unit=lambda unit: _after_unit(claim, unit),

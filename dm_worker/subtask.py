@@ -107,6 +107,17 @@ class SubTask:
             log.info("auto-resume", task=self.name, source=self.config.source_id)
             self._send(stages.AutoResume())
 
+    def retry(self) -> bool:
+        """Goes on at once if an error stopped it; False if it runs, or is paused by request."""
+        state = self.state
+        self._send(stages.AutoResume())
+        return state.failed and state.expected == pb.Running
+
+    def unit(self) -> Unit | None:
+        """The unit whose turn it is; None while that is not known."""
+        with self._lock:
+            return self._units[self._state.index] if self._units else None
+
     def status(self) -> pb.SubTaskStatus:
         """What query-status shows of this subtask. Cheap, never raises."""
         with self._lock:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from pkg.binlog.position import Location
 from pkg.errors import DMError
 from pkg.pb import dmworker_pb2 as pb
+
+if TYPE_CHECKING:
+    from dm_worker.syncer.instructions import Statement
+    from dm_worker.syncer.structures import Structures
 
 
 @dataclass(slots=True)
@@ -45,4 +51,26 @@ class Unit(Protocol):
 
     def remove_meta(self) -> None:
         """Drops what the unit keeps in the target's meta schema for this subtask's source (``--remove-meta``)."""
+        ...
+
+
+class ReplicatingUnit(Unit, Protocol):
+    """The unit of type ``pb.Sync``: what operators' ways out ask of it."""
+
+    @property
+    def standing_at(self) -> Statement | None:
+        """The statement that is being handled, or at which the last run failed."""
+        ...
+
+    @property
+    def flushed(self) -> Location | None:
+        """The checkpoint as the last run left it; None before it took over."""
+        ...
+
+    def checkpoint(self) -> Location | None:
+        """The checkpoint, asked of the target if no run knows it; None when there is none yet. Raises DMError."""
+        ...
+
+    def structures(self) -> AbstractContextManager[Structures]:
+        """The known structures, to be seen and changed; no run begins meanwhile. Raises 40051 during one."""
         ...

@@ -9,14 +9,19 @@ from dm_worker.spark import SparkEngine
 from dm_worker.unit import Unit
 from pkg import errors
 from pkg.config.model import SubTaskConfig
+from pkg.ha.binlog_operator import Orders
 from pkg.pb import dmworker_pb2 as pb
 
-#: Makes the unit of one type for one subtask, which may read the source's relay log.
-UnitFactory = Callable[[pb.UnitType, SubTaskConfig, SparkEngine, RelayReader | None], Unit]
+#: Makes the unit of one type for one subtask, which may read the source's relay log and obeys the operators' orders.
+UnitFactory = Callable[[pb.UnitType, SubTaskConfig, SparkEngine, RelayReader | None, Orders], Unit]
 
 
 def make_unit(
-    unit_type: pb.UnitType, config: SubTaskConfig, engine: SparkEngine, relay: RelayReader | None = None
+    unit_type: pb.UnitType,
+    config: SubTaskConfig,
+    engine: SparkEngine,
+    relay: RelayReader | None = None,
+    orders: Orders = tuple,
 ) -> Unit:
     """The real units. Raises 40060 for a type that no unit serves."""
     match unit_type:
@@ -31,7 +36,7 @@ def make_unit(
         case pb.Sync:
             from dm_worker.syncer import SyncUnit
 
-            return SyncUnit(config, engine, relay)
+            return SyncUnit(config, engine, relay, orders)
     raise errors.new(
         "WorkerNoAvailUnits",
         f"no unit serves type {unit_type} of task {config.name}",

@@ -62,7 +62,7 @@ class Durable:
 
 @dataclass(frozen=True, slots=True)
 class DDLRecord:
-    """A statement under way at the target. ``fingerprint`` is that of its tables before."""
+    """A statement under way at the target. ``fingerprint``: its tables before, or empty when it surely did not run."""
 
     place: Position
     index: int
@@ -176,9 +176,7 @@ class MetaStore:
             rest = [self._write_checkpoint(location, exit_safe)]
             if progress.prepared != self._waiting:
                 rest += self._write_prepared(progress.prepared)
-            for name in gone:
-                sql = f"DELETE FROM {self.checkpoints} WHERE id = %s AND cp_schema = %s AND cp_table = %s"
-                rest.append((sql, (self._id, *name)))
+            rest += [self._drop_table(*name) for name in gone]
             rest += [self._write_table(info, location) for info in tables]
             rest += self._write_ddl(ddl) if ddl is not None else []
             self._send(conn, update, rest, progress.epoch)
@@ -188,20 +186,41 @@ class MetaStore:
 
     def read_ddl(self, place: Position, index: int) -> DDLRecord | None:
         """What is known of a statement: None when it was never begun."""
+        return next((record for record in self.read_ddls(place) if record.index == index), None)
 
-        def read(conn: Conn) -> DDLRecord | None:
+    def read_ddls(self, place: Position) -> list[DDLRecord]:
+        """What is known of all parts of a statement, by their numbers."""
+
+        def read(conn: Conn) -> list[DDLRecord]:
             rows = query(
                 conn,
-                f"SELECT statement, fingerprint, state FROM {self.ddls}"
-                " WHERE id = %s AND binlog_name = %s AND binlog_pos = %s AND ddl_index = %s",
-                (self._id, place.name, place.pos, index),
+                f"SELECT ddl_index, statement, fingerprint, state FROM {self.ddls}"
+                " WHERE id = %s AND binlog_name = %s AND binlog_pos = %s ORDER BY ddl_index",
+                (self._id, place.name, place.pos),
             )
-            if not rows:
-                return None
-            statement, fingerprint, state = rows[0]
-            return DDLRecord(place, index, str(statement), str(fingerprint), state == "done")
+            return [
+                DDLRecord(place, int(index), str(statement), str(fingerprint), state == "done")
+                for index, statement, fingerprint, state in rows
+            ]
 
         return self._transaction(read)
+
+    def read_tables(self) -> list[TableInfo]:
+        """The tables' structures as they are durable."""
+        return self._transaction(self._read_tables)
+
+    def put_table(self, info: TableInfo) -> None:
+        """Stores a structure at the present checkpoint; no run may be under way."""
+
+        def put(conn: Conn) -> None:
+            location, _ = self._read_checkpoint(conn)
+            query(conn, *self._write_table(info, location or Location(Position("", 0))))
+
+        self._transaction(put)
+
+    def delete_table(self, schema: str, table: str) -> None:
+        """Removes a structure; no run may be under way."""
+        self._transaction(lambda conn: query(conn, *self._drop_table(schema, table)))
 
     def peek(self) -> Location | None:
         """The checkpoint without taking over; None when there is none. Creates nothing."""
@@ -353,6 +372,10 @@ class MetaStore:
     def _write_table(self, info: TableInfo, location: Location) -> _Statement:
         text = f'{{"format":"{_FORMAT}","table":{info.to_json()}}}'
         return self._upsert(info.schema, info.name, location, Location(Position("", 0)), text, is_global=False)
+
+    def _drop_table(self, schema: str, table: str) -> _Statement:
+        sql = f"DELETE FROM {self.checkpoints} WHERE id = %s AND cp_schema = %s AND cp_table = %s AND is_global = 0"
+        return sql, (self._id, schema, table)
 
     def _upsert(
         self, schema: str, table: str, place: Location, leave: Location, text: str, *, is_global: bool

@@ -8,14 +8,16 @@ statement did not run, a changed one that it did.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from dm_worker.syncer.checkpoint import DDLRecord, MetaStore
 from dm_worker.syncer.ddl_parts import StatementParts
-from dm_worker.syncer.ddl_session import DDLSession, StatementFailed
+from dm_worker.syncer.ddl_session import DDLSession, StatementFailed, sql_mode_text
 from dm_worker.syncer.instructions import Statement
 from dm_worker.syncer.located import between, located
+from dm_worker.syncer.operated import OperatedStatements, Pieces, typed
+from dm_worker.syncer.operators import STRIDE
 from dm_worker.syncer.protocol import Progress
 from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.schema_source import SchemaSource
@@ -23,12 +25,15 @@ from pkg import ddl, errors
 from pkg.binlog.events import Query, parse_query
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from pkg.errors.workarounds import PASS_STATEMENT
+from pkg.errors.workarounds import PASS_EVENT, PASS_STATEMENT, pass_statement
+from pkg.ha.binlog_operator import Orders, position_name
 from pkg.log import get_logger
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.retry import retrying
 
 log = get_logger("syncer.ddl")
+
+_REFUSED = 36061
 
 #: Writes progress in state ``ddl`` (or ``idle`` behind the statement) together with the statement's record.
 WriteIntent = Callable[[DDLRecord], None]
@@ -57,11 +62,12 @@ class DDLBarrier:
         target_flavor: str,
         explicit_timestamp: bool,
         should_stop: Callable[[], bool],
+        orders: Orders = tuple,
     ) -> None:
         self._cfg = cfg
         self._route = rules.route
         self._source = source
-        self._statements = StatementParts(rules, source, cfg.flavor)
+        self._statements = OperatedStatements(StatementParts(rules, source, cfg.flavor), store, orders)
         self._store = store
         self._session = session
         self._target_flavor = target_flavor
@@ -76,15 +82,34 @@ class DDLBarrier:
         """
         query = parse_query(statement.event, statement.place.name)
         try:
-            parts = self._statements.migrated(query)
-            steps = [(part.number, self._step(part.parsed)) for part in self._statements.for_target(parts)]
-            for number, step in steps:
-                self._once(statement, query, number, step, intent)
-            for part in parts:
-                self._source.apply(part.parsed)
+            pieces = self._statements.pieces(
+                statement, query, intent, settle=lambda: self._settle(statement, query, intent)
+            )
+            steps = [(piece, self._step(piece.part.parsed)) for piece in pieces.target]
+            for piece, step in steps:
+                self._once(statement, piece.session, piece.part.number, step, intent)
+            self._follow(pieces)
         except DMError as exc:
-            raise located(exc, between(statement.start, statement.behind)) from exc
-        return bool(parts)
+            raise self._explained(exc, statement) from exc
+        return bool(pieces.target or pieces.followed)
+
+    def _follow(self, pieces: Pieces) -> None:
+        for part in pieces.followed:
+            try:
+                self._source.apply(part.parsed)
+            except DMError as exc:
+                if not pieces.lenient:
+                    raise
+                log.warning("the structures do not follow a statement that is passed over", error=exc.message)
+
+    def _explained(self, exc: DMError, statement: Statement) -> DMError:
+        """The error with its place, and with the commands that get past it."""
+        found = located(exc, between(statement.start, statement.behind))
+        if exc.retryable:
+            return found
+        command = pass_statement(self._cfg.name, self._cfg.source_id, position_name(statement.at))
+        own = exc.workaround.replace(PASS_STATEMENT, "").replace(PASS_EVENT, "").strip()
+        return found.advising(f"{own} {command}".strip())
 
     # -- what to execute ----------------------------------------------------------------------------------------
 
@@ -110,26 +135,43 @@ class DDLBarrier:
     # -- executing once -----------------------------------------------------------------------------------------
 
     def _once(self, statement: Statement, query: Query, index: int, step: _Step, intent: Progress) -> None:
-        known = self._store.read_ddl(statement.place, index)
-        if known is not None and known.done:
+        record = self._store.read_ddl(statement.place, index)
+        if record is not None and record.done:
             return
-        record = known
-        now = self._fingerprint(step)
-        if record is None:
+        now = self._fingerprint(step.targets)
+        if record is None or not record.fingerprint:
             record = DDLRecord(statement.place, index, step.text, now)
             self._store.write(intent, ddl=record)
         if record.fingerprint == now:
             log.info("executing a DDL", statement=step.text, place=str(statement.place))
-            self._run(step, query, statement)
+            try:
+                self._run(step, query, statement)
+            except DMError as exc:
+                if exc.code == _REFUSED:
+                    # Whatever is done to its tables before the next try is not its effect.
+                    self._store.write(intent, ddl=replace(record, fingerprint=""))
+                raise
         else:
             log.info("a DDL was executed before a restart", statement=step.text, place=str(statement.place))
         self._store.write(intent, ddl=replace(record, done=True))
 
-    def _fingerprint(self, step: _Step) -> str:
-        return retrying(lambda: self._session.fingerprint(step.targets), should_stop=self._should_stop)
+    def _settle(self, statement: Statement, query: Query, intent: Progress) -> None:
+        """Another order decides from now on: what was under way either ran, or it never will as it was begun."""
+        for record in self._store.read_ddls(statement.place):
+            if record.done or not record.fingerprint:
+                continue
+            mode = typed(query).sql_mode if record.index >= STRIDE else query.sql_mode
+            parsed = ddl.parse(record.statement, sql_mode=sql_mode_text(mode), flavor=self._cfg.flavor)
+            ran = self._fingerprint(parsed.tables) != record.fingerprint
+            log.info("a DDL was under way when its order changed", statement=record.statement, executed=ran)
+            settled = replace(record, done=True) if ran else replace(record, fingerprint="")
+            self._store.write(intent, ddl=settled)
+
+    def _fingerprint(self, names: Iterable[tuple[str, str]]) -> str:
+        return retrying(lambda: self._session.fingerprint(names), should_stop=self._should_stop)
 
     def _run(self, step: _Step, query: Query, statement: Statement) -> None:
-        before = self._fingerprint(step)
+        before = self._fingerprint(step.targets)
 
         def attempt(text: str) -> None:
             self._session.execute(text, query, statement.event.timestamp, self._explicit_timestamp)

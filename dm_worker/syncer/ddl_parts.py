@@ -57,6 +57,17 @@ class StatementParts:
             return []
         return [part for part in _numbered(ddl.split(parsed)) if self._is_migrated(part.parsed)]
 
+    def given(self, texts: Sequence[str], first: int) -> list[Part]:
+        """The parts of statements that an operator gave, numbered from ``first`` on. No event filter applies to them.
+
+        Raises DMError as :meth:`migrated` does.
+        """
+        parts: list[Part] = []
+        for text in texts:
+            parts += _numbered(ddl.split(ddl.parse(text)), first)
+            first = parts[-1].number + len(ddl.split_alter(parts[-1].parsed))
+        return [part for part in parts if self._is_migrated(part.parsed)]
+
     def for_target(self, parts: Sequence[Part]) -> list[Part]:
         """What of these parts the event filters let through. Raises 36015, before anything has run."""
         return [kept for part in parts for kept in self._let_through(part)]
@@ -108,8 +119,7 @@ class StatementParts:
         return bool(allowed) and all(allowed)
 
 
-def _numbered(statements: Sequence[ddl.Statement]) -> Iterator[Part]:
-    number = 0
+def _numbered(statements: Sequence[ddl.Statement], number: int = 0) -> Iterator[Part]:
     for statement in statements:
         yield Part(number, statement)
         number += len(ddl.split_alter(statement))

@@ -54,5 +54,19 @@ class Statement:
     end: Location
     behind: Location
 
+    @property
+    def at(self) -> Position:
+        """Where the event begins: its name in commands, as in DM."""
+        return Position(self.place.name, self.place.pos - self.event.size)
+
+    @property
+    def first(self) -> Position:
+        """From here on a position means this statement: the start of its transaction, if it is not a part of one."""
+        return self.at if self.end == self.start else self.start.position
+
+    def covers(self, position: Position) -> bool:
+        """Whether ``position`` means this statement."""
+        return self.first <= position < self.place
+
 
 Instruction = Batch | Advance | Statement

@@ -18,7 +18,7 @@ from dm_worker.syncer.collations import FOLDINGS
 from dm_worker.syncer.ddl_barrier import DDLBarrier
 from dm_worker.syncer.ddl_session import DDLSession
 from dm_worker.syncer.gtid_tracker import ExecutedGtids
-from dm_worker.syncer.instructions import Advance
+from dm_worker.syncer.instructions import Advance, Statement
 from dm_worker.syncer.located import between, located
 from dm_worker.syncer.lookup import Server
 from dm_worker.syncer.planner import Planner
@@ -40,6 +40,7 @@ from pkg.binlog.stream import BinlogStream
 from pkg.binlog.upstream import open_upstream
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.errors import DMError
+from pkg.ha.binlog_operator import Orders
 from pkg.log import get_logger
 from pkg.mysql.folding import Folding, fetch_characters, fetch_folding
 from pkg.mysql.introspect import fetch_foreign_keys, server_info
@@ -61,9 +62,11 @@ class Run:
         group: str,
         should_stop: Callable[[], bool],
         relay: RelayReader | None = None,
+        orders: Orders = tuple,
     ) -> None:
         self._cfg = cfg
         self._relay = relay
+        self._orders = orders
         #: Whether the binlog is read from the relay log.
         self._local = False
         self._engine = engine
@@ -85,6 +88,8 @@ class Run:
         #: Upstream commit time of what is being applied, or was when the run ended in an error; 0 for nothing.
         self._applying = 0
         self._exit_safe: Location | None = None
+        #: The statement that is being handled, or was when the run ended in an error.
+        self.standing_at: Statement | None = None
         self.monitor = Monitor(
             Server(cfg.from_, "upstream", should_stop, attempts=1), cfg.flavor, self._look, by_gtid=cfg.enable_gtid
         )
@@ -137,9 +142,9 @@ class Run:
                     redo = None
                 runner.advance(item)
             else:
-                self._applying = item.event.timestamp
+                self._applying, self.standing_at = item.event.timestamp, item
                 runner.statement(item, barrier)
-                self._applying = 0
+                self._applying, self.standing_at = 0, None
                 registry.forget()
                 reader.resume()
         runner.flush()
@@ -155,6 +160,11 @@ class Run:
         self.monitor.stop()
         for part in (self._upstream, self._target, self._store, self._ddl_session):
             part.close()
+
+    @property
+    def flushed(self) -> Location | None:
+        """The checkpoint as it is durable; None while that is not known."""
+        return None if self._runner is None else self._runner.flushed
 
     def _look(self) -> Snapshot:
         runner, reader, applying = self._runner, self._reader, self._applying
@@ -292,6 +302,7 @@ class Run:
             target_flavor=self._target.ask(server_info).flavor,
             explicit_timestamp=source.tracker.server.explicit_timestamp,
             should_stop=self._should_stop,
+            orders=self._orders,
         )
 
     def _batch_runner(self, sequencer: Sequencer, source: SchemaSource, recovery: Recovery) -> BatchRunner:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dm_worker.syncer.tape import Tape
 from pkg import errors
 from pkg.binlog.position import Position
-from pkg.errors.workarounds import PASS_STATEMENT
+from pkg.errors.workarounds import PASS_EVENT
 
 _WORD = re.compile(
     rb"^\s*(?:(?P<set>SAVEPOINT)|(?P<back>ROLLBACK(?:\s+WORK)?\s+TO(?:\s+SAVEPOINT)?)|(?P<release>RELEASE\s+SAVEPOINT))"
@@ -155,6 +155,6 @@ def unsupported(what: str) -> errors.DMError:
     return errors.new(
         "SyncerUnsupportedStmt",
         f"{what}: this is not supported",
-        workaround=f"Copy the tables of this transaction again. {PASS_STATEMENT}",
+        workaround=f"Copy the tables of this transaction again. {PASS_EVENT}",
         scope="upstream",
     )

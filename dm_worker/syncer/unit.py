@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 from dm_worker.relay.choice import RelayReader
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer.checkpoint import MetaStore
+from dm_worker.syncer.instructions import Statement
 from dm_worker.syncer.run import Run
+from dm_worker.syncer.structures import Structures
 from dm_worker.unit import UnitOutcome
 from pkg import errors
+from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
+from pkg.ha.binlog_operator import Orders
 from pkg.log import get_logger
 from pkg.pb import dmworker_pb2 as pb
 
@@ -27,14 +33,19 @@ class SyncUnit:
 
     unit_type = pb.Sync
 
-    def __init__(self, cfg: SubTaskConfig, engine: SparkEngine, relay: RelayReader | None = None) -> None:
+    def __init__(
+        self, cfg: SubTaskConfig, engine: SparkEngine, relay: RelayReader | None = None, orders: Orders = tuple
+    ) -> None:
         self._cfg = cfg
         self._relay = relay
+        self._orders = orders
         self._engine = engine
         self._group = f"sync-{cfg.name}-{cfg.source_id}"
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._run: Run | None = None
+        #: Held by what must have the checkpoint for itself.
+        self._busy = threading.Lock()
 
     def is_finished(self) -> bool:
         """Replication never ends by itself."""
@@ -43,7 +54,11 @@ class SyncUnit:
     def run(self) -> UnitOutcome:
         """Replicates until stopped or failed; goes on from the checkpoint each time."""
         self._stop.clear()
-        run = Run(self._cfg, self._engine, self._group, self._stop.is_set, self._relay)
+        with self._busy:
+            return self._replicate()
+
+    def _replicate(self) -> UnitOutcome:
+        run = Run(self._cfg, self._engine, self._group, self._stop.is_set, self._relay, self._orders)
         with self._lock:
             self._run = run
         try:
@@ -83,6 +98,46 @@ class SyncUnit:
             same = self._run is run
         if same and self._stop.is_set():
             self._engine.cancel(self._group)
+
+    @property
+    def standing_at(self) -> Statement | None:
+        """The statement that is being handled, or at which the last run failed."""
+        with self._lock:
+            run = self._run
+        return run.standing_at if run is not None else None
+
+    @property
+    def flushed(self) -> Location | None:
+        """The checkpoint as the last run left it; None before it took over."""
+        with self._lock:
+            run = self._run
+        return run.flushed if run is not None else None
+
+    def checkpoint(self) -> Location | None:
+        """The checkpoint, asked of the target if no run knows it; None when there is none yet. Raises DMError."""
+        flushed = self.flushed
+        if flushed is not None:
+            return flushed
+        store = MetaStore(self._cfg, should_stop=lambda: True)
+        try:
+            return store.peek()
+        finally:
+            store.close()
+
+    @contextmanager
+    def structures(self) -> Iterator[Structures]:
+        """The known structures, to be seen and changed; no run begins meanwhile. Raises 40051 during one."""
+        if not self._busy.acquire(blocking=False):
+            raise errors.new(
+                "WorkerNotPausedStage",
+                f"replication of task {self._cfg.name} is under way",
+                workaround="Pause the task, wait until query-status shows it Paused, and try again.",
+            )
+        try:
+            with closing(Structures(self._cfg)) as structures:
+                yield structures
+        finally:
+            self._busy.release()
 
     def status(self) -> pb.SyncStatus:
         with self._lock:

@@ -22,11 +22,24 @@ _WITH_STATEMENTS = ("replace", "inject")
 
 @click.group("binlog")
 def binlog() -> None:
-    """Skips, replaces or injects statements at a binlog position: that of the current error, or the one given."""
+    """Skips, replaces or injects statements at a binlog position: that of the current error, or the one given.
+
+    Orders are kept until the task's checkpoint is behind them.
+    """
+
+
+def _separated(text: str) -> list[str]:
+    from pkg.ddl import separate
+    from pkg.errors import DMError
+
+    try:
+        return separate(text)
+    except DMError as exc:
+        raise click.UsageError(exc.message) from exc
 
 
 def _handle(session: Session, operation: str, task: str, position: str, statements: tuple[str, ...]) -> None:
-    sqls = [part.strip() for text in statements for part in text.split(";") if part.strip()]
+    sqls = [sql for text in statements for sql in _separated(text)]
     if operation in _WITH_STATEMENTS and not sqls:
         raise click.UsageError(f"{operation} needs the statements that take the event's place")
     if operation not in _WITH_STATEMENTS and sqls:
@@ -41,7 +54,13 @@ def _handle(session: Session, operation: str, task: str, position: str, statemen
     session.run("HandleError", request)
 
 
-_position = click.option("-b", "--binlog-pos", "position", default="", help="Like mysql-bin.000003:3270.")
+_position = click.option(
+    "-b",
+    "--binlog-pos",
+    "position",
+    default="",
+    help="The event's position, like mysql-bin.000003:3270; that of the error if left out.",
+)
 
 
 def _operation(operation: str, text: str) -> click.Command:
@@ -57,11 +76,11 @@ def _operation(operation: str, text: str) -> click.Command:
 
 
 for _name, _text in {
-    "skip": "Passes over the statement that failed.",
+    "skip": "Leaves a statement out.",
     "replace": "Executes other statements (DDL, with schema names) in its place.",
     "revert": "Takes back an earlier skip, replace or inject.",
-    "inject": "Executes statements (DDL, with schema names) before the event.",
-    "list": "Lists what was skipped, replaced or injected.",
+    "inject": "Executes statements (DDL, with schema names) before it.",
+    "list": "Lists what is to be skipped, replaced or injected, at the position and behind it.",
 }.items():
     binlog.add_command(_operation(_name, _text))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pkg import errors
-from pkg.errors.workarounds import PASS_STATEMENT
+from pkg.errors.workarounds import PASS_EVENT
 
 #: Charset → its collation ids, as inclusive ranges. Both servers agree on ids below 512; the rest is MariaDB's.
 _RANGES: Final[dict[str, tuple[tuple[int, int], ...]]] = {
@@ -167,5 +167,5 @@ def _undecodable(data: bytes, charset: str, cause: str) -> errors.DMError:
         "BinlogEventDecode",
         f"bytes {data[:40].hex()}… ({len(data)} in all) are no text in {charset}",
         raw=cause,
-        workaround=PASS_STATEMENT,
+        workaround=PASS_EVENT,
     )

@@ -17,7 +17,7 @@ from pkg.binlog import constants as c
 from pkg.binlog.charsets import collation_charset, decode_text
 from pkg.binlog.cursor import Cursor, parsing
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
-from pkg.errors.workarounds import PASS_STATEMENT
+from pkg.errors.workarounds import PASS_EVENT
 
 HEADER = struct.Struct("<IBIIIH")
 
@@ -417,7 +417,7 @@ def ensure_supported(event: Event, file: str = "") -> None:
     kind = event.type
     if kind in _HANDLED or kind in _HARMLESS or (kind not in _REFUSED and event.flags & c.FLAG_IGNORABLE):
         return
-    what, workaround = _REFUSED.get(kind, ("unknown event", PASS_STATEMENT))
+    what, workaround = _REFUSED.get(kind, ("unknown event", PASS_EVENT))
     raise errors.new(
         "BinlogUnexpectedEv",
         f"{what} (binlog event type {kind}) that ends at ({file or 'unknown file'}, {event.log_pos}) is not supported",

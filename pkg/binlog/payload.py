@@ -20,7 +20,7 @@ from pkg.binlog import constants as c
 from pkg.binlog.cursor import MALFORMED, Cursor, Torn, malformed, parsing
 from pkg.binlog.events import HEADER, Event, parse_rotate
 from pkg.binlog.stream import BinlogStream, Scan, aborted
-from pkg.errors.workarounds import PASS_STATEMENT
+from pkg.errors.workarounds import PASS_EVENT
 
 _END, _BODY_SIZE, _ALGORITHM, _PLAIN_SIZE = 0, 1, 2, 3
 _ZSTD, _NONE = 0, 255
@@ -139,7 +139,7 @@ class Payload:
             "BinlogUnexpectedEv",
             f"compressed transaction that ends at ({self._file or 'unknown file'}, {self._event.log_pos}): {what} is "
             "not supported",
-            workaround="SET GLOBAL binlog_transaction_compression=OFF on the upstream. " + PASS_STATEMENT,
+            workaround="SET GLOBAL binlog_transaction_compression=OFF on the upstream. " + PASS_EVENT,
             scope="upstream",
         )
 

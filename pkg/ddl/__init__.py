@@ -6,6 +6,7 @@ A statement that is not understood is an error with a way out; it is never passe
 from pkg.ddl.named_schemas import named_schemas
 from pkg.ddl.parser import classify, parse
 from pkg.ddl.rewrite import IGNORABLE_ERRORS, Route, ignorable_errors, rewrite, split, split_alter
+from pkg.ddl.script import separate
 from pkg.ddl.skipped import StatementClass
 from pkg.ddl.statement import Kind, Ref, Statement
 
@@ -21,6 +22,7 @@ __all__ = [
     "named_schemas",
     "parse",
     "rewrite",
+    "separate",
     "split",
     "split_alter",
 ]

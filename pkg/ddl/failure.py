@@ -30,7 +30,7 @@ def dml_found(sql: str) -> errors.DMError:
         "SyncUnitDMLStatementFound",
         f"only ROW format binlog is supported, but a DML statement was found: {shorten(sql)}",
         workaround="Set `binlog_format` to ROW on the upstream (also in its sessions), and copy the tables that "
-        "this statement changed again.",
+        f"this statement changed again. {PASS_STATEMENT}",
     )
 
 

@@ -78,6 +78,10 @@ class DMError(Exception):
         """The same error, with ``text`` as what to do unless it tells that already."""
         return _rebuild(self.kind, self.message, self.raw_cause, self.workaround or text, self.scope, self.retryable)
 
+    def advising(self, text: str) -> DMError:
+        """The same error, with ``text`` as what to do in place of its own."""
+        return _rebuild(self.kind, self.message, self.raw_cause, text, self.scope, self.retryable)
+
     def to_dict(self) -> dict[str, Any]:
         """The fields of a ``ProcessError``, as ``query-status`` shows them."""
         return {

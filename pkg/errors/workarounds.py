@@ -4,16 +4,29 @@ from __future__ import annotations
 
 _SEE = "docs/operations.md, 'Getting past a statement', has it step by step"
 
-#: For a statement or event that can't be replicated.
-PASS_STATEMENT = (
+
+def pass_statement(task: str, source: str, position: str = "") -> str:
+    """The way past a statement that can't be replicated, as commands; ``position`` is where its event begins."""
+    where = f"{task} -s {source}" + (f" -b {position}" if position else "")
+    return (
+        f"To leave the statement out: `dmctl binlog skip {where}`. To execute other DDL in its place, or before it: "
+        f'`dmctl binlog replace {where} "STATEMENT; …"`, or `binlog inject`. {_SEE}.'
+    )
+
+
+#: The same where neither task nor place are known yet; the syncer puts them in.
+PASS_STATEMENT = pass_statement("TASK", "SOURCE")
+#: For an event other than a statement that can't be replicated.
+PASS_EVENT = (
     "To go on behind it: stop-task; do by hand on the target what it did to migrated tables; set binlog_name and "
     "binlog_pos (with enable-gtid also binlog_gtid) of the source's is_global row in the task's checkpoint table "
     "to the endLocation of this error; start-task, which goes on in safe mode. "
-    f"{_SEE}."
+    "docs/operations.md, 'Getting past an event by hand', has it step by step."
 )
 #: For a known table structure that differs from the one the rows have.
 RENEW_STRUCTURE = (
-    "To have the structure read from the upstream again: stop-task; bring the target's table to that structure; delete "
-    "the row of this schema and table from the task's checkpoint table; start-task. If the upstream's table was "
-    f"altered once more behind this place, copy the table again. {_SEE}."
+    "To set the structure that the rows have: `dmctl pause-task TASK`; bring the target's table to that structure; "
+    "`dmctl binlog-schema update TASK SCHEMA TABLE -s SOURCE --from-source`, or with a file of its CREATE TABLE if the "
+    "upstream's table was altered once more behind this place; `dmctl resume-task TASK`. "
+    "See docs/operations.md, 'Known structures'."
 )

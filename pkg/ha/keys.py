@@ -56,6 +56,9 @@ TASK_CLI_ARGS = KeyFamily("/dm-master/task-cli-args", ("task", "source"))
 #: The task file as the operator gave it. This one is ours; DM builds the file again from its subtasks.
 TASK_TEXT = KeyFamily("/dm-master/upstream/task", ("task",))
 
+#: What operators ordered for statements of the binlog, by position (``mysql-bin.000001:1234``). Ours; DM forgets them.
+BINLOG_OPERATOR = KeyFamily("/dm-master/binlog-operator", ("source", "task", "position"))
+
 #: DM keeps one DDL per source and task; with the target table in the key, several groups of tables can wait at once.
 SHARD_DDL_INFO = KeyFamily("/dm-master/shardddl-pessimism/info", ("task", "source", "schema", "table"))
 SHARD_DDL_OPERATION = KeyFamily("/dm-master/shardddl-pessimism/operation", ("task", "source", "schema", "table"))

@@ -20,6 +20,7 @@ from dm_worker.spark import SparkEngine
 from dm_worker.unit import UnitOutcome, UnitStatus
 from pkg import errors
 from pkg.config.model import SubTaskConfig
+from pkg.ha.binlog_operator import Orders
 from pkg.pb import dmworker_pb2 as pb
 
 NAMES = {pb.Dump: "dump", pb.Load: "load", pb.Sync: "sync"}
@@ -77,7 +78,7 @@ class FakeUnit:
 
 
 def make_fake(
-    unit_type: pb.UnitType, config: SubTaskConfig, engine: SparkEngine, relay: RelayReader | None
+    unit_type: pb.UnitType, config: SubTaskConfig, engine: SparkEngine, relay: RelayReader | None, orders: Orders
 ) -> FakeUnit:
     return FakeUnit(unit_type, config, Path(os.environ["FAKE_UNITS"]))
 

@@ -14,6 +14,7 @@ from dm_worker.syncer import SyncUnit
 from dm_worker.unit import UnitOutcome
 from pkg.binlog.position import Location, parse_position
 from pkg.config.model import Meta, SubTaskConfig
+from pkg.ha.binlog_operator import Orders
 from pkg.mysql.introspect import master_status
 from tests.harness.mysql import SQLServer
 
@@ -47,9 +48,9 @@ def subtask(upstream: SQLServer, target: SQLServer, **changes: Any) -> SubTaskCo
 class Running:
     """A unit in its thread."""
 
-    def __init__(self, cfg: SubTaskConfig, engine: SparkEngine) -> None:
+    def __init__(self, cfg: SubTaskConfig, engine: SparkEngine, orders: Orders = tuple) -> None:
         self.cfg = cfg
-        self.unit = SyncUnit(cfg, engine)
+        self.unit = SyncUnit(cfg, engine, orders=orders)
         self.outcome: UnitOutcome | None = None
         self._thread = threading.Thread(target=self._main, daemon=True)
         self._thread.start()
@@ -88,8 +89,8 @@ class Running:
 
 
 @contextmanager
-def running(cfg: SubTaskConfig, engine: SparkEngine) -> Iterator[Running]:
-    run = Running(cfg, engine)
+def running(cfg: SubTaskConfig, engine: SparkEngine, orders: Orders = tuple) -> Iterator[Running]:
+    run = Running(cfg, engine, orders)
     try:
         yield run
     finally:

@@ -152,7 +152,7 @@ def test_wrong_type_names_the_column(wrong: Column) -> None:
         RowDecoder(_map(), [wrong, NAME, NOTE], key=[0], write=[0])
     assert caught.value.code == 36027
     assert "`id`" in caught.value.message
-    assert "checkpoint table" in caught.value.workaround
+    assert "binlog-schema update" in caught.value.workaround
 
 
 def _optional(kind: int, body: bytes) -> bytes:

@@ -481,8 +481,9 @@ def test_every_command_reaches_its_rpc(dmctl: Run, fake: FakeMaster, argv: list[
 
 def test_statements_are_split(dmctl: Run, fake: FakeMaster) -> None:
     fake.answers["HandleError"] = master.HandleErrorResponse()
-    dmctl("binlog", "replace", "t", "alter table a.b add c int; drop table a.d;")
-    assert list(fake.last("HandleError").sqls) == ["alter table a.b add c int", "drop table a.d"]
+    dmctl("binlog", "replace", "t", "alter table a.b comment ';'; drop table a.d; /* ; */", "drop table `;`.e")
+    sqls = ["alter table a.b comment ';'", "drop table a.d", "/* ; */", "drop table `;`.e"]
+    assert list(fake.last("HandleError").sqls) == sqls
 
 
 def test_a_grpc_error_is_told_and_ends_with_one(dmctl: Run, fake: FakeMaster) -> None:

@@ -1,0 +1,107 @@
+"""Orders for one statement of the binlog, as the commands ``binlog`` and ``handle-error`` give them to a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from dm_worker.binlog_operators import BinlogOperators
+from dm_worker.subtask import SubTask
+from dm_worker.syncer.operators import checked, in_order, listing, parse_place, refused
+from dm_worker.syncer.rules import Rules
+from dm_worker.unit import ReplicatingUnit
+from pkg import errors
+from pkg.binlog.position import Position
+from pkg.ha.binlog_operator import BinlogOperator, Kind, position_name
+from pkg.mysql.names import qualified
+from pkg.pb import dmworker_pb2 as pb
+
+_KINDS: dict[int, Kind] = {pb.Skip: "skip", pb.Replace: "replace", pb.Inject: "inject"}
+
+
+def handle_error(subtask: SubTask, operators: BinlogOperators, request: pb.HandleWorkerErrorRequest) -> str:
+    """Does what is asked and lets a subtask that an error stopped go on; returns a text for the operator, or ''.
+
+    Raises 40056, 11118, 36065, and what etcd or the target say.
+    """
+    unit = replicating(subtask)
+    given = parse_place(request.binlogPos) if request.binlogPos else None
+    if request.op == pb.List:
+        return listing(in_order(operators.of(subtask.name), given))
+    position = _meant(subtask, unit, given)
+    if request.op == pb.Revert:
+        operators.remove(_standing_order(subtask, operators, position, given))
+    elif request.op in _KINDS:
+        _ensure_ahead(position, unit)
+        operators.put(_order(subtask, _KINDS[request.op], position, request.sqls))
+    else:
+        raise refused(f"the operation {request.op} is not known", "Use one of skip, replace, revert, inject, list.")
+    if subtask.retry() or subtask.state.stage != pb.Paused:
+        return ""
+    return "the order is kept; the task is paused, use resume-task to go on"
+
+
+def replicating(subtask: SubTask) -> ReplicatingUnit:
+    """The subtask's unit if its turn is replication. Raises 40056."""
+    unit = subtask.unit()
+    if unit is None or unit.unit_type != pb.Sync:
+        raise errors.new(
+            "WorkerOperSyncUnitOnly",
+            f"task {subtask.name} is in unit {pb.UnitType.Name(subtask.state.unit)}: only Sync can be operated on",
+            workaround="Wait until the full copy is done.",
+        )
+    return cast(ReplicatingUnit, unit)
+
+
+def _meant(subtask: SubTask, unit: ReplicatingUnit, given: Position | None) -> Position:
+    """Where the statement begins that ``given`` means, or at which the task stands."""
+    failed, standing = subtask.state.failed, unit.standing_at
+    if given is not None:
+        return standing.at if failed and standing is not None and standing.covers(given) else given
+    source = subtask.config.source_id
+    if not failed:
+        raise refused(f"source '{source}' has no error", "Give the statement's position with -b.")
+    if standing is None:
+        raise refused(
+            f"only support to handle ddl error currently: the error of source '{source}' is not one of a statement",
+            "Rows can't be passed over: the target would lack them. See the error with query-status; mend the target, "
+            "or the known structure with binlog-schema, then resume-task.",
+        )
+    return standing.at
+
+
+def _ensure_ahead(position: Position, unit: ReplicatingUnit) -> None:
+    checkpoint = unit.checkpoint()
+    if checkpoint is not None and position < checkpoint.position:
+        raise refused(
+            f"{position_name(position)} lies before the checkpoint {checkpoint.position}: it is applied already",
+            "Give the position of a statement that is yet to come.",
+        )
+
+
+def _order(subtask: SubTask, kind: Kind, position: Position, texts: Sequence[str]) -> BinlogOperator:
+    statements = () if kind == "skip" else tuple(texts)
+    if kind != "skip":
+        rules = Rules(subtask.config)
+        for parsed in checked(statements):
+            for name in parsed.tables:
+                if not rules.allows(*name):
+                    raise refused(
+                        f"{qualified(*name)} is not migrated by task {subtask.name}: {parsed.sql}",
+                        "Give names of upstream tables that block-allow-list lets through; they are routed.",
+                    )
+    return BinlogOperator(kind, subtask.name, subtask.config.source_id, position_name(position), statements)
+
+
+def _standing_order(
+    subtask: SubTask, operators: BinlogOperators, position: Position, given: Position | None
+) -> BinlogOperator:
+    found = {one.at: one for one in operators.of(subtask.name)}
+    for place in (position, given):
+        if place in found:
+            return found[place]
+    raise errors.new(
+        "SyncerOperatorNotExist",
+        f"error operator not exist, position: {position_name(position)}",
+        workaround="`binlog list` shows the orders that there are.",
+    )

@@ -1,0 +1,118 @@
+"""The operators' orders for statements of the binlog: which one a statement meets, and what it then comes to. Pure.
+
+An order is told by its content: the same one given twice is one order. Statements that an order adds are numbered apart
+from the parts of the statement itself, and apart from those of every other order that this statement met before. So
+what was executed is told from what is yet to do, also when the order changes in between: parts of the statement itself
+run once whatever orders come and go, and a new order runs all of its statements.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dm_worker.syncer.instructions import Statement
+from pkg import ddl, errors
+from pkg.binlog.position import Position, parse_position
+from pkg.ddl.failure import shorten
+from pkg.errors import DMError
+from pkg.ha.binlog_operator import BinlogOperator
+
+#: Numbers of parts that each order has for its statements.
+STRIDE = 100_000
+
+
+def meeting(statement: Statement, operators: Iterable[BinlogOperator]) -> BinlogOperator | None:
+    """The order for this statement; of several, the one whose position is nearest to its event."""
+    found = [one for one in operators if statement.covers(one.at)]
+    return max(found, key=lambda one: one.at.sort_key(), default=None)
+
+
+def in_order(operators: Iterable[BinlogOperator], since: Position | None = None) -> list[BinlogOperator]:
+    """Those at ``since`` or behind it, by position."""
+    found = [one for one in operators if since is None or since <= one.at]
+    return sorted(found, key=lambda one: one.at.sort_key())
+
+
+def outdated(operators: Iterable[BinlogOperator], checkpoint: Position) -> list[BinlogOperator]:
+    """Those that no statement behind ``checkpoint`` can meet."""
+    return [one for one in operators if one.at < checkpoint]
+
+
+def listing(operators: Sequence[BinlogOperator]) -> str:
+    """DM's JSON of orders."""
+    shown = [json.loads(one.to_json()) for one in operators]
+    for one in shown:
+        del one["source"]
+    return json.dumps(shown, separators=(",", ":"))
+
+
+def parse_place(text: str) -> Position:
+    """A position as commands take it, also with DM's name of a relay file. Raises 11118."""
+    try:
+        return parse_position(text).of_upstream()
+    except DMError as exc:
+        raise refused(
+            f"the binlog position {text!r} is not valid",
+            "Give it like mysql-bin.000001:1234, or leave it out for the statement at which the task stands.",
+        ) from exc
+
+
+def checked(texts: Sequence[str]) -> list[ddl.Statement]:
+    """Statements that take the place of one in the binlog.
+
+    Raises 11118 for text that is not understood, is no DDL, or leaves out a table's schema.
+    """
+    if not texts:
+        raise refused("no statements are given", "Give the statements that are to be executed.")
+    return [_checked(number, text, len(texts)) for number, text in enumerate(texts, 1)]
+
+
+def _checked(number: int, text: str, count: int) -> ddl.Statement:
+    which = f"statement {number} of {count}"
+    advice = "Correct it. Only DDL may be given, with the schema of every table; names are those of the upstream."
+    try:
+        parsed = ddl.parse(text)
+    except DMError as exc:
+        raise refused(f"{which}: {exc.message}", advice) from exc
+    if parsed.kind == "skip":
+        raise refused(f"{which} is no DDL that the target needs: {shorten(text)}", advice)
+    return parsed
+
+
+def refused(what: str, workaround: str) -> DMError:
+    """11118: an order that can't be taken."""
+    return errors.new("VerifyHandleErrorArgs", what, workaround=workaround)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The order under which a statement is executed; ``kind`` is '' for none.
+
+    It is stored before anything of it runs. ``generation`` counts the changes of mind.
+    """
+
+    generation: int = 0
+    kind: str = ""
+    statements: tuple[str, ...] = ()
+
+    @property
+    def first_number(self) -> int:
+        """The number of the first part of the order's statements."""
+        return self.generation * STRIDE
+
+    def under(self, operator: BinlogOperator | None) -> Decision:
+        """What is decided now: the same as before, or the next generation."""
+        kind, statements = ("", ()) if operator is None else (operator.kind, operator.statements)
+        if (kind, statements) == (self.kind, self.statements):
+            return self
+        return Decision(self.generation + 1, kind, statements)
+
+    def to_json(self) -> str:
+        return json.dumps({"generation": self.generation, "op": self.kind, "sqls": self.statements})
+
+    @classmethod
+    def from_json(cls, text: str) -> Decision:
+        data = json.loads(text)
+        return cls(data["generation"], data["op"], tuple(data["sqls"]))

@@ -1,0 +1,73 @@
+"""What an operator ordered for one statement of the binlog, as JSON with DM's field names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, cast, get_args
+
+from pkg.binlog.position import Position, parse_position
+from pkg.ha import keys
+from pkg.ha.records import Record
+from pkg.pb import dmworker_pb2
+
+#: ``skip`` leaves the statement out, ``replace`` executes others instead, ``inject`` executes others before it.
+Kind = Literal["skip", "replace", "inject"]
+
+
+@dataclass(frozen=True, slots=True)
+class BinlogOperator(Record):
+    """``position`` is where the statement's event begins, ``mysql-bin.000001:1234``."""
+
+    kind: Kind
+    task: str
+    source: str
+    position: str
+    statements: tuple[str, ...] = ()
+    FIELDS: ClassVar[dict[str, str]] = {
+        "kind": "op", "task": "task", "source": "source", "position": "binlogPos", "statements": "sqls",
+    }  # fmt: skip
+    OPTIONAL: ClassVar[frozenset[str]] = frozenset({"statements"})
+
+    @property
+    def at(self) -> Position:
+        """Raises 22003 when it is none."""
+        return parse_position(self.position)
+
+    @property
+    def key(self) -> str:
+        return keys.BINLOG_OPERATOR.key(self.source, self.task, self.position)
+
+    def _out(self, attr: str) -> Any:
+        if attr == "kind":
+            return dmworker_pb2.ErrorOp.Value(self.kind.capitalize())
+        return list(self.statements) if attr == "statements" else getattr(self, attr)
+
+    @classmethod
+    def _in(cls, attr: str, value: Any) -> Any:
+        if attr == "kind":
+            return _kind(value)
+        if attr == "statements":
+            if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+                raise TypeError("sqls is not a list of texts")
+            return tuple(value)
+        text = super(BinlogOperator, cls)._in(attr, value)
+        if attr == "position":
+            parse_position(text)
+        return text
+
+
+#: A task's orders for one source, as they stand now.
+Orders = Callable[[], Sequence[BinlogOperator]]
+
+
+def _kind(number: Any) -> Kind:
+    name = dmworker_pb2.ErrorOp.Name(number).lower()
+    if name not in get_args(Kind):
+        raise ValueError(f"{name} is not kept")
+    return cast(Kind, name)
+
+
+def position_name(position: Position) -> str:
+    """How commands, keys and records write a position."""
+    return f"{position.name}:{position.pos}"

@@ -1,0 +1,68 @@
+"""Structure → CREATE TABLE, to be shown, edited and given back."""
+
+from __future__ import annotations
+
+from pkg.ddl import parse
+from pkg.errors import DMError
+from pkg.mysql.names import qualified, quote
+from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
+
+
+def create_table(info: TableInfo) -> str:
+    """The structure as a statement in one line, which makes the same structure again.
+
+    Not tracked, and therefore not in it: the expressions of generated columns (NULL stands for them), the columns of
+    foreign keys (a comment names the tables), comments, and what kind of index a FULLTEXT or SPATIAL one is.
+    """
+    lines = [_column(column) for column in info.columns] + [_index(index) for index in info.indexes]
+    options = [f"ENGINE={info.engine}"] if info.engine else []
+    options += [f"DEFAULT CHARSET={info.charset}"] if info.charset else []
+    options += [f"COLLATE={info.collation}"] if info.collation else []
+    options += [f"/* references {', '.join(qualified(*name) for name in info.foreign_keys)} */"] * bool(
+        info.foreign_keys
+    )
+    return " ".join([f"CREATE TABLE {quote(info.name)} ({', '.join(lines)})", *options])
+
+
+def _column(column: Column) -> str:
+    words = [quote(column.name), column.column_type]
+    if column.collation:
+        words.append(f"CHARACTER SET {column.charset} COLLATE {column.collation}")
+    if column.generated:
+        words.append(f"GENERATED ALWAYS AS (NULL) {column.generated}")
+        return " ".join(words if column.nullable else [*words, "NOT NULL"])
+    words.append("NULL" if column.nullable else "NOT NULL")
+    if column.default is not None:
+        words.append(f"DEFAULT {_default(column.default)}")
+    words += ["AUTO_INCREMENT"] * column.auto_increment
+    words += ["INVISIBLE"] * column.invisible
+    return " ".join(words)
+
+
+def _default(text: str) -> str:
+    """MySQL's information_schema gives texts without their quotes."""
+    if _is_default(text):
+        return text
+    escaped = text.replace("\\", "\\\\").replace("'", "''")
+    return f"'{escaped}'"
+
+
+def _is_default(text: str) -> bool:
+    try:
+        body = parse(f"CREATE TABLE s.t (c INT DEFAULT {text})").body
+    except DMError:
+        return False
+    return body is not None and [column.default for column in body.columns] == [text]
+
+
+def _index(index: Index) -> str:
+    parts = ", ".join(_part(part) for part in index.parts)
+    if index.primary:
+        return f"PRIMARY KEY ({parts})"
+    return f"{'UNIQUE ' if index.unique else ''}KEY {quote(index.name)} ({parts})"
+
+
+def _part(part: IndexPart) -> str:
+    if not part.column:
+        return "(NULL)"
+    return quote(part.column) + (f"({part.length})" if part.length else "")

@@ -1,0 +1,101 @@
+"""Hazard: a known structure that is wrong can't be put right, or is put right under a run that stores its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dm_worker.spark import SparkEngine
+from dm_worker.syncer import SyncUnit
+from pkg.config.model import BlockAllowList, SubTaskConfig
+from pkg.errors import DMError
+from pkg.ha.binlog_operator import BinlogOperator, position_name
+from tests.harness.mysql import MariaDBServer
+from tests.integration.syncer.support import assert_equal, running, subtask
+
+WRONG = "CREATE TABLE x (id INT PRIMARY KEY)"
+
+
+def refusal(code: int, action: Callable[[], object]) -> DMError:
+    with pytest.raises(DMError) as caught:
+        action()
+    assert caught.value.code == code
+    assert caught.value.workaround
+    return caught.value
+
+
+def prepared(upstream: MariaDBServer, target: MariaDBServer) -> SubTaskConfig:
+    for server in (upstream, target):
+        server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(9) DEFAULT 'x', KEY (v))")
+    return subtask(upstream, target, block_allow_list=BlockAllowList(do_dbs=("d",)))
+
+
+def test_a_structure_is_shown_set_and_forgotten(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    cfg = prepared(mariadb_upstream, target)
+    with SyncUnit(cfg, spark).structures() as structures:
+        refusal(44005, lambda: structures.show("d", "t"))
+    with running(cfg, spark) as run:
+        mariadb_upstream.execute("INSERT INTO d.t VALUES (1, 'a')")
+        run.wait_synced(mariadb_upstream)
+        refusal(40051, lambda: run.unit.structures().__enter__())
+        run.stop()
+        with run.unit.structures() as structures:
+            right = structures.show("d", "t")
+            assert right.startswith("CREATE TABLE `t` (`id` int(11) NOT NULL, `v` varchar(9) CHARACTER SET")
+            structures.update("d", "t", WRONG)
+            assert "`v`" not in structures.show("d", "t")
+            refusal(44009, lambda: structures.update("d", "t", "CREATE TABLE t (id INT"))
+            refusal(44009, lambda: structures.update("d", "t", "DROP TABLE t"))
+            refusal(44005, lambda: structures.update_from_source("d", "nothing"))
+            refusal(44005, lambda: structures.show("mysql", "user"))
+
+    mariadb_upstream.execute("INSERT INTO d.t VALUES (2, 'b')")
+    with running(cfg, spark) as run:
+        (error,) = run.wait_ended().errors
+        assert error.code == 36027
+        assert "binlog-schema update" in error.workaround
+    unit = run.unit
+    with unit.structures() as structures:
+        structures.update("d", "t", right)
+        assert structures.show("d", "t") == right
+        structures.update("d", "t", WRONG)
+        structures.update_from_target("d", "t")
+        assert structures.show("d", "t") == right
+        structures.update("d", "t", WRONG)
+        structures.delete("d", "t")
+        refusal(44005, lambda: structures.show("d", "t"))
+    with running(cfg, spark) as run:
+        run.wait_synced(mariadb_upstream)
+    assert_equal(mariadb_upstream, target, "d.t")
+
+
+def test_the_structure_of_a_statement_that_was_passed_over_comes_from_the_upstream(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    cfg = prepared(mariadb_upstream, target)
+    with running(cfg, spark) as run:
+        mariadb_upstream.execute("INSERT INTO d.t VALUES (1, 'a')")
+        run.wait_synced(mariadb_upstream)
+        mariadb_upstream.execute(
+            "CREATE DATABASE other",
+            "CREATE SEQUENCE other.s",
+            "ALTER TABLE d.t ADD COLUMN n INT DEFAULT NEXTVAL(other.s)",
+            "INSERT INTO d.t (id) VALUES (2)",
+            # The statement itself filled the column.
+            "UPDATE d.t SET n = 7 WHERE id = 1",
+        )
+        assert [error.code for error in run.wait_ended().errors] == [36067]
+        assert run.unit.standing_at is not None
+        skip = BinlogOperator("skip", "t", "source-1", position_name(run.unit.standing_at.at))
+    target.execute("ALTER TABLE d.t ADD COLUMN n INT")
+    with running(cfg, spark, lambda: [skip]) as run:
+        (error,) = run.wait_ended().errors
+        assert error.code == 36027
+    with run.unit.structures() as structures:
+        structures.update_from_source("d", "t")
+    with running(cfg, spark) as run:
+        run.wait_synced(mariadb_upstream)
+    assert_equal(mariadb_upstream, target, "d.t")

@@ -1,0 +1,372 @@
+"""Hazards: an order hits a neighbour's statement; a changed order repeats what was done or loses what is due."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dm_worker.syncer.checkpoint import DDLRecord
+from dm_worker.syncer.ddl_barrier import DDLBarrier
+from dm_worker.syncer.ddl_session import StatementFailed
+from dm_worker.syncer.instructions import Statement
+from dm_worker.syncer.operated import DECISION
+from dm_worker.syncer.operators import STRIDE, Decision, checked, in_order, listing, meeting, outdated, parse_place
+from dm_worker.syncer.planner import Planner
+from dm_worker.syncer.protocol import DDL, Progress
+from dm_worker.syncer.rules import Rules
+from dm_worker.syncer.schema_source import SchemaSource
+from pkg import errors
+from pkg.binlog import constants as c
+from pkg.binlog.events import Query
+from pkg.binlog.position import Location, Position
+from pkg.config.model import BinlogFilterRule, DBConfig, SubTaskConfig
+from pkg.errors import DMError
+from pkg.ha.binlog_operator import BinlogOperator
+from pkg.mysql.schema import Column, TableInfo
+from pkg.schema_tracker import ServerDefaults
+from tests.unit.syncer.test_planner import Log, resolve
+
+NOWHERE = Location(Position("bin.000001", 4))
+
+
+def order(kind: str, pos: int, *statements: str, file: str = "bin.000001") -> BinlogOperator:
+    return BinlogOperator(kind, "t", "s", f"{file}:{pos}", statements)  # type: ignore[arg-type]
+
+
+def planned(log: Log) -> list[Statement]:
+    planner = Planner(NOWHERE, resolve)
+    taken = 0
+    while taken < len(log.events):
+        taken += planner.feed(log.events[taken:])
+    return [item for item in planner.out if isinstance(item, Statement)]
+
+
+# -- which statement an order is for ---------------------------------------------------------------------------------
+
+
+def log_with_statements() -> Log:
+    """Three statements with their GTID events and a transaction around them, then two inside one transaction."""
+    log = Log()
+    for sql in (b"CREATE TABLE a (id INT)", b"DROP TABLE b", b"DROP TABLE c"):
+        log.transaction([1])
+        log.add(c.ANONYMOUS_GTID_EVENT, bytes(25))
+        log.query(sql)
+    log.query(b"BEGIN")
+    log.query(b"INSERT INTO a VALUES (1)")
+    log.query(b"INSERT INTO a VALUES (2)")
+    log.query(b"COMMIT")
+    return log
+
+
+def test_every_position_means_at_most_one_statement() -> None:
+    log = log_with_statements()
+    statements = planned(log)
+    assert len(statements) == 5
+    meant = {
+        pos: [n for n, one in enumerate(statements) if meeting(one, [order("skip", pos)])]
+        for pos in range(4, log.offset + 50)
+    }
+    assert all(len(found) <= 1 for found in meant.values())
+    starts = {event.log_pos - event.size: event for event in log.events}
+    for number, statement in enumerate(statements):
+        # The event's own start, and where its GTID stands, as SHOW BINLOG EVENTS and the error tell them.
+        assert meant[statement.at.pos] == [number]
+        assert starts[statement.at.pos] is statement.event
+        assert meant[statement.place.pos] != [number], "where it ends the next one begins"
+        if number < 3:
+            assert statement.first == statement.start.position
+            assert meant[statement.first.pos] == [number]
+
+
+def test_of_two_orders_the_nearest_to_the_event_counts_and_another_file_does_not() -> None:
+    statement = planned(log_with_statements())[0]
+    near, far = order("skip", statement.at.pos), order("replace", statement.first.pos, "DROP TABLE d.x")
+    assert meeting(statement, [far, near]) == near
+    assert meeting(statement, [near, far]) == near
+    assert meeting(statement, [order("skip", statement.at.pos, file="bin.000002")]) is None
+
+
+def test_orders_are_listed_by_position_and_go_when_the_checkpoint_is_behind() -> None:
+    late, early, other = order("skip", 900), order("inject", 80, "DROP TABLE d.x"), order("skip", 5, file="bin.000002")
+    known = [other, late, early]
+    assert in_order(known) == [early, late, other]
+    assert in_order(known, Position("bin.000001", 900)) == [late, other]
+    assert outdated(known, Position("bin.000001", 900)) == [early]
+    assert listing([early, late]) == (
+        '[{"op":4,"task":"t","binlogPos":"bin.000001:80","sqls":["DROP TABLE d.x"]},'
+        '{"op":1,"task":"t","binlogPos":"bin.000001:900"}]'
+    )
+    assert BinlogOperator.from_json(early.to_json()) == early
+
+
+@pytest.mark.parametrize("text", ["mysql-bin|000001.000003:3270", "mysql-bin.000003:3270", "(mysql-bin.000003, 3270)"])
+def test_positions_are_taken_in_every_form(text: str) -> None:
+    assert parse_place(text) == Position("mysql-bin.000003", 3270)
+
+
+@pytest.mark.parametrize("text", ["mysql-bin.000003", ":4", "x"])
+def test_another_text_is_no_position(text: str) -> None:
+    with pytest.raises(DMError, match="is not valid") as caught:
+        parse_place(text)
+    assert caught.value.code == 11118
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("ALTER TABLE d.t ADD COLUMN", "statement 2 of 2: .*at its end"),
+        ("ALTER TABLE t ADD COLUMN c INT", "statement 2 of 2: .*offset 12.* has no schema"),
+        ("INSERT INTO d.t VALUES (1)", "statement 2 of 2: only ROW format"),
+        ("CREATE VIEW d.v AS SELECT 1", "statement 2 of 2 is no DDL"),
+        ("DROP TABLE d.a; DROP TABLE d.b", "unexpected text"),
+    ],
+)
+def test_a_wrong_statement_is_refused_with_its_place(text: str, problem: str) -> None:
+    with pytest.raises(DMError, match=problem) as caught:
+        checked(["DROP TABLE d.x", text])
+    assert caught.value.code == 11118
+
+
+# -- what a statement comes to ---------------------------------------------------------------------------------------
+
+
+class Crash(Exception):
+    """The process ends."""
+
+
+class Chance:
+    """Ends the process at a durable step: before it, or right behind it."""
+
+    def __init__(self) -> None:
+        self.left, self.behind = 1000, False
+
+    def step(self, effect: Callable[[], None]) -> None:
+        if not self.left and not self.behind:
+            raise Crash
+        effect()
+        if not self.left:
+            raise Crash
+        self.left -= 1
+
+
+class Store:
+    """The records as the target keeps them."""
+
+    def __init__(self, chance: Chance) -> None:
+        self.records: dict[int, DDLRecord] = {}
+        self._chance = chance
+
+    def read_ddl(self, place: Position, index: int) -> DDLRecord | None:
+        return self.records.get(index)
+
+    def read_ddls(self, place: Position) -> list[DDLRecord]:
+        return list(self.records.values())
+
+    def write(self, intent: Progress, *, ddl: DDLRecord) -> None:
+        self._chance.step(lambda: self.records.update({ddl.index: ddl}))
+
+
+class Session:
+    """A target where every statement, and everything done by hand, changes the fingerprints of all tables."""
+
+    def __init__(self, chance: Chance) -> None:
+        self.executed: list[str] = []
+        self.refused = ""
+        self.sessions: list[Query] = []
+        self.changes = 0
+        self._chance = chance
+
+    def execute(self, sql: str, query: Query, timestamp: int, explicit: bool) -> None:
+        if self.refused and self.refused in sql:
+            raise StatementFailed(1062, errors.new("DBExecuteFailed", "Error 1062: told to refuse"))
+        self._chance.step(lambda: self._effect(sql.replace("`", ""), query))
+
+    def _effect(self, sql: str, query: Query) -> None:
+        self.executed.append(sql)
+        self.sessions.append(query)
+        self.changes += 1
+
+    def fingerprint(self, names: Iterable[tuple[str, str]]) -> str:
+        return f"{self.changes} {sorted(names)}"
+
+
+class World:
+    """One statement, handled by runs that end anywhere, under orders that come and go."""
+
+    def __init__(self, sql: str, *filters: BinlogFilterRule) -> None:
+        log = Log()
+        log.query(sql.encode())
+        (self.statement,) = planned(log)
+        server = DBConfig("h", 1)
+        cfg = SubTaskConfig("t", "s", "all", server, server, filters=filters, online_ddl=False)
+        missing: Path | None = None
+        source = SchemaSource(
+            server=ServerDefaults(),
+            dump_files=lambda *_: missing,
+            upstream=lambda *_: None,
+            target=lambda *_: None,
+            schema_charset=lambda _: None,
+        )
+        source.restore([TableInfo("d", name, (Column("id", "int", "int(11)"),)) for name in "abc"])
+        self.tracker = source.tracker
+        self.chance = Chance()
+        self.store = Store(self.chance)
+        self.session = Session(self.chance)
+        self.order: BinlogOperator | None = None
+        self._barrier = DDLBarrier(
+            cfg,
+            rules=Rules(cfg),
+            source=source,
+            store=self.store,  # type: ignore[arg-type]
+            session=self.session,  # type: ignore[arg-type]
+            target_flavor="mysql",
+            explicit_timestamp=True,
+            should_stop=lambda: False,
+            orders=lambda: [self.order] if self.order else [],
+        )
+
+    @property
+    def executed(self) -> list[str]:
+        return self.session.executed
+
+    def given(self) -> list[str]:
+        """What was executed of orders."""
+        return [sql for sql in self.executed if sql not in OWN]
+
+    def give(self, kind: str, *statements: str) -> None:
+        self.order = order(kind, self.statement.at.pos, *statements) if kind else None
+
+    def run(self, steps: int = 1000, *, behind: bool = False) -> None:
+        """Ends at this durable step, or behind it."""
+        self.chance.left, self.chance.behind = steps, behind
+        self._barrier.execute(self.statement, Progress(1, 1, DDL, NOWHERE, NOWHERE))
+
+    def stopped(self) -> DMError:
+        with pytest.raises(DMError) as caught:
+            self.run()
+        return caught.value
+
+
+OWN = [f"DROP TABLE IF EXISTS d.{name}" for name in "abc"]
+_STATEMENTS = st.lists(st.sampled_from([f"TRUNCATE TABLE d.x{n}" for n in range(6)]), min_size=1, max_size=3)
+_ORDERS = st.one_of(
+    st.just(("",)),
+    st.just(("skip",)),
+    _STATEMENTS.map(lambda found: ("replace", *found)),
+    _STATEMENTS.map(lambda found: ("inject", *found)),
+)
+
+
+# Begun, perhaps executed or not, when another order comes.
+@example([(("",), 0, True)], ("inject", "TRUNCATE TABLE d.x1"))
+@example([(("",), 1, True)], ("inject", "TRUNCATE TABLE d.x1"))
+@given(st.lists(st.tuples(_ORDERS, st.integers(0, 12), st.booleans()), max_size=5), _ORDERS)
+def test_changed_orders_and_crashes_run_each_statement_as_often_as_it_is_due(
+    spells: list[tuple[tuple[str, ...], int, bool]], last: tuple[str, ...]
+) -> None:
+    world = World("DROP TABLE a, b, c")
+    due: list[str] = []
+    begun = 0
+    for (kind, *statements), steps, behind in [*spells, (last, 1000, False)]:
+        world.give(kind, *statements)
+        decided, already = world.store.records.get(DECISION), len(world.given())
+        with suppress(Crash):
+            world.run(steps, behind=behind)
+        if world.store.records.get(DECISION) != decided:
+            # A new order, and all of its statements: nothing of an earlier one counts for it.
+            begun, due = already, list(statements)
+    assert world.given()[begun:] == due
+    own = [sql for sql in world.executed if sql in OWN]
+    assert own == OWN[: len(own)], "in order, once each"
+    if last[0] in ("", "inject"):
+        assert own == OWN
+    assert world.tracker.tables() == [], "the structures follow the upstream, whatever the target does"
+
+
+@pytest.mark.parametrize("kind", ["", "inject", "replace"])
+def test_what_the_target_refused_runs_after_its_table_was_changed_by_hand(kind: str) -> None:
+    world = World("DROP TABLE a, b")
+    world.session.refused = "`b`"
+    assert world.stopped().code == 36061
+    world.session.changes += 1  # by hand
+    if kind:
+        world.give(kind, "TRUNCATE TABLE d.x")
+    world.session.refused = ""
+    world.run()
+    given, own = ["TRUNCATE TABLE d.x"] if kind else [], OWN[1:2] if kind != "replace" else []
+    assert world.executed == [OWN[0], *given, *own]
+
+
+def test_the_error_names_the_commands_and_the_place() -> None:
+    world = World("DROP TABLE a, b")
+    world.session.refused = "`b`"
+    error = world.stopped()
+    assert f"dmctl binlog skip t -s s -b bin.000001:{world.statement.at.pos}" in error.workaround
+    assert "TASK" not in error.workaround
+    assert "resume the task" in error.workaround
+    assert "startLocation" in error.message
+
+
+def test_what_is_injected_comes_first() -> None:
+    world = World("DROP TABLE a")
+    world.give("inject", "TRUNCATE d.x", "ALTER TABLE d.y DROP COLUMN p, DROP COLUMN q", "TRUNCATE d.z")
+    world.run()
+    own_statements = ["TRUNCATE d.x", "ALTER TABLE d.y DROP COLUMN p, DROP COLUMN q", "TRUNCATE d.z"]
+    assert world.executed == [*own_statements, OWN[0]]
+    assert sorted(world.store.records) == [DECISION, 0, STRIDE, STRIDE + 1, STRIDE + 3]
+
+
+@pytest.mark.parametrize("kind", ["skip", "replace"])
+def test_a_statement_that_is_not_understood_can_be_passed(kind: str) -> None:
+    world = World("ALTER SEQUENCE s RESTART 5")
+    assert world.stopped().code == 36067
+    statements = ["ALTER TABLE d.a ADD COLUMN n INT"] if kind == "replace" else []
+    world.give(kind, *statements)
+    world.run()
+    assert world.executed == statements
+    table = world.tracker.table("d", "a")
+    # Nothing else tells what the upstream did.
+    assert table is not None
+    assert len(table.columns) == 1 + len(statements)
+
+
+@pytest.mark.parametrize("kind", ["skip", "replace"])
+def test_a_statement_that_the_known_structure_does_not_fit_can_be_passed(kind: str) -> None:
+    world = World("ALTER TABLE a DROP COLUMN nothing")
+    world.give(kind, *(["TRUNCATE d.x"] if kind == "replace" else []))
+    world.run()
+    assert world.executed == (["TRUNCATE d.x"] if kind == "replace" else [])
+
+
+def test_event_filters_decide_on_the_statement_but_not_on_what_an_operator_gives() -> None:
+    world = World("TRUNCATE a", BinlogFilterRule("*", "*", ("truncate table",), (), "Ignore"))
+    world.give("inject", "TRUNCATE d.x")
+    world.run()
+    assert world.executed == ["TRUNCATE d.x"]
+
+
+def test_an_operators_text_is_read_without_the_sql_mode_of_the_event() -> None:
+    log = Log()
+    ansi_quotes = struct.pack("<BQ", 1, 4 | 1 << 22)
+    head = struct.pack("<IIBHH", 7, 0, 1, 0, len(ansi_quotes))
+    log.add(c.QUERY_EVENT, head + ansi_quotes + b"d\0" + b'DROP TABLE "a"')
+    world = World("DROP TABLE a")
+    (world.statement,) = planned(log)
+    text = 'ALTER TABLE d.x COMMENT "quoted"'
+    world.give("inject", text)
+    world.run()
+    assert world.executed == [text, OWN[0]]
+    assert [session.sql_mode for session in world.session.sessions] == [1 << 22, 4 | 1 << 22]
+
+
+def test_the_same_order_given_again_goes_on_where_it_was() -> None:
+    first = Decision().under(order("replace", 4, "DROP TABLE d.x"))
+    assert first.under(order("replace", 4, "DROP TABLE d.x")) is first
+    assert Decision.from_json(first.to_json()) == first
+    assert first.under(None).generation == 2
