@@ -11,7 +11,7 @@ Memory: one :class:`Step` per table and DDL that it is ahead, one :class:`GroupD
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pkg import errors
 from pkg.binlog.position import Location
@@ -38,10 +38,22 @@ class Boundary:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A table is past a DDL from ``boundary`` on; ``structure`` is what it looks like from there on."""
+    """A table is past a DDL from ``boundary`` on; ``structure`` is what it looks like from there on.
+
+    ``changes``: later structures, brought by statements that the target does not get.
+    """
 
     boundary: Boundary
     structure: str
+    changes: tuple[tuple[Boundary, str], ...] = ()
+
+    def segments(self, table: Table, end: Boundary | None) -> Iterator[Segment]:
+        """What lies between this step and ``end``, the table's next one: one segment per structure."""
+        starts = ((self.boundary, self.structure), *self.changes)
+        ends = (*(boundary for boundary, _ in self.changes), end)
+        for (start, structure), stop in zip(starts, ends, strict=True):
+            if stop is None or start.ordinal < stop.ordinal:
+                yield Segment(table, start, stop, structure)
 
 
 @dataclass(slots=True)
@@ -61,14 +73,15 @@ class Life:
 class GroupDDL:
     """An unsettled DDL: the table that was the first to run it and where, and the rows held back behind it.
 
-    ``start`` is in front of the statement. ``held`` counts the rows of all tables that were read past this DDL and
-    not past the next one.
+    ``start`` is in front of the statement, ``session`` (any text) is what it ran in. ``held`` counts the rows of all
+    tables that were read past this DDL and not past the next one.
     """
 
     statements: Statements
     first: Table
     boundary: Boundary
     start: Location
+    session: str = ""
     held: int = 0
 
 
@@ -144,16 +157,21 @@ class Group:
         self.members[table] = Life(table)
 
     def advance(
-        self, table: Table, statements: Statements, boundary: Boundary, start: Location, structure: str
+        self, table: Table, statements: Statements, boundary: Boundary, start: Location, structure: str, session: str
     ) -> None:
         """A member has run the next DDL of its sequence. Raises 36008 when another one ran something else there."""
         life = self.members[table]
         index = len(life.steps)
         if index == len(self.ddls):
-            self.ddls.append(GroupDDL(statements, table, boundary, start))
+            self.ddls.append(GroupDDL(statements, table, boundary, start, session))
         elif self.ddls[index].statements != statements:
             raise self._differ(life, statements, boundary)
         life.steps.append(Step(boundary, structure))
+
+    def restructure(self, table: Table, boundary: Boundary, structure: str) -> None:
+        """A member that is ahead looks otherwise from here on, by a statement that the target does not get."""
+        steps = self.members[table].steps
+        steps[-1] = replace(steps[-1], changes=(*steps[-1].changes, (boundary, structure)))
 
     def create(self, table: Table, boundary: Boundary, structure: str) -> None:
         """A new table. It has the newest structure in the group: it is past all DDLs that any of them has run."""
@@ -190,10 +208,8 @@ class Group:
         """Where the rows are that are due with the active DDL."""
         for life in (*self.gone, *self.members.values()):
             if life.steps:
-                start = life.steps[0]
                 end = life.steps[1].boundary if len(life.steps) > 1 else life.end
-                if end is None or start.boundary.ordinal < end.ordinal:
-                    yield Segment(life.table, start.boundary, end, start.structure)
+                yield from life.steps[0].segments(life.table, end)
 
     def pass_on(self) -> None:
         """The active DDL is settled and the rows behind it are applied: the next one is active."""

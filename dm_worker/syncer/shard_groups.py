@@ -35,6 +35,7 @@ from dataclasses import dataclass
 
 from dm_worker.syncer.shard_group import Boundary, Group, Life, Owed, Statements, Table
 from dm_worker.syncer.shard_pass import Pass
+from dm_worker.syncer.xa import Waiting
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.mysql.names import qualified
@@ -60,6 +61,7 @@ class Settle:
     """Execute the DDL once, or know that another source has (``execute`` False); then :meth:`ShardGroups.settled`.
 
     ``key`` names the statement in the binlog that was the first of its kind: the name of the DDL across restarts.
+    ``session`` is what that statement ran in, ``revision`` level 2's name of the decision.
     """
 
     target: Table
@@ -67,6 +69,8 @@ class Settle:
     statements: Statements
     execute: bool
     key: str
+    session: str
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,9 @@ class ShardGroups:
         self.reread: Pass | None = None
         #: The ordinal of the newest boundary, and its key.
         self.newest = 0
-        self._key = ""
+        self.newest_key = ""
+        #: The main pass stands behind a statement within a transaction: nothing can be settled before its end.
+        self.inside = False
         #: What level 2 has decided on active DDLs, by target; the one that is being settled now. It says so again
         #: after a restart.
         self._verdicts: dict[Table, tuple[bool, int]] = {}
@@ -124,7 +130,7 @@ class ShardGroups:
         """
         if self.reread is not None:
             return table in self.reread.open
-        return not self._group_of(table).members[table].steps
+        return not self.group_of(table).members[table].steps
 
     def structure(self, table: Table) -> str | None:
         """In a re-read, the structure of the rows that are taken; None for a table whose rows are not."""
@@ -132,7 +138,7 @@ class ShardGroups:
 
     def knows(self, table: Table) -> bool:
         """Whether the table has joined its group; else :meth:`join` comes before anything else about it."""
-        return table in self._group_of(table).members
+        return table in self.group_of(table).members
 
     @property
     def oldest_needed(self) -> Location | None:
@@ -174,31 +180,38 @@ class ShardGroups:
 
         Raises 36005 in the middle of a sequence. What brought it must store the groups, not the progress alone.
         """
-        self._member(self._group_of(table), table)
+        self._member(self.group_of(table), table)
 
     def ddl(
-        self, table: Table, statements: Statements, *, key: str, start: Location, structure: str
+        self, table: Table, statements: Statements, *, key: str, start: Location, structure: str, session: str = ""
     ) -> list[Instruction]:
         """A table has run a DDL. ``start`` is in front of the statement, ``structure`` (any text) what the table is
-        now. ``key`` is the statement's name: its GTID where these are used, its position else. Raises 36008 when other
-        tables of the group ran another DDL instead, 36005 for an unknown table; nothing is changed then.
+        now, ``session`` (any text) what the statement ran in. ``key`` is the statement's name: its GTID where these are
+        used, its position else. Raises 36008 when other tables of the group ran another DDL instead, 36005 for an
+        unknown table; nothing is changed then.
         """
-        group = self._group_of(table)
+        group = self.group_of(table)
         self._member(group, table)
-        group.advance(table, statements, self._boundary(key), start, structure)
+        group.advance(table, statements, self._boundary(key), start, structure, session)
         # Only the first step of a table can bring its group in sync.
         return self._report(group) if len(group.members[table].steps) == 1 else []
 
+    def restructure(self, table: Table, *, key: str, structure: str) -> None:
+        """A statement changed a table and is not for the target: a filter or an operator says so."""
+        group = self.group_of(table)
+        if table in group.members and group.members[table].steps:
+            group.restructure(table, self._boundary(key), structure)
+
     def create(self, table: Table, *, key: str, structure: str) -> list[Instruction]:
         """CREATE TABLE. The shell has the target's table created too, where it does not exist."""
-        group = self._group_of(table)
+        group = self.group_of(table)
         was_in_sync = group.in_sync
         group.create(table, self._boundary(key), structure)
         return [] if was_in_sync else self._report(group)
 
     def drop(self, table: Table, *, key: str) -> list[Instruction]:
         """DROP TABLE: not for the target. An unknown table is fine."""
-        group = self._group_of(table)
+        group = self.group_of(table)
         if table not in group.members:
             return []
         was_in_sync = group.in_sync
@@ -207,7 +220,7 @@ class ShardGroups:
 
     def rename(self, table: Table, new: Table, *, key: str, structure: str) -> list[Instruction]:
         """RENAME TABLE within a group: not for the target. Raises 36068 for any other, 36005 for an unknown table."""
-        group, other = self._group_of(table), self._group_of(new)
+        group, other = self.group_of(table), self.group_of(new)
         if group is not other:
             raise errors.new(
                 "SyncerUnsupportedStmt",
@@ -223,7 +236,7 @@ class ShardGroups:
 
     def hold(self, table: Table, rows: int) -> None:
         """``rows`` of a table that is ahead were passed over. To be told with the end of the batch they belong to."""
-        self._group_of(table).hold(table, rows)
+        self.group_of(table).hold(table, rows)
 
     # -- level 2 ------------------------------------------------------------------------------------------------
 
@@ -270,19 +283,24 @@ class ShardGroups:
 
     # -- the re-read --------------------------------------------------------------------------------------------
 
-    def met(self, key: str, behind: Location) -> list[Instruction]:
+    def met(self, key: str, behind: Location, prepared: Waiting | None = None) -> list[Instruction]:
         """The re-read has passed a statement, and all rows before it are applied; ``behind`` is what follows it.
 
         Raises 36064 when the binlog is not the one that the main pass has read.
         """
         reread = self._rereading()
         reread.meet(key)
-        return self._finish() if reread.is_over else self.reached(behind)
+        return self._finish() if reread.is_over else self.reached(behind, prepared)
 
-    def reached(self, location: Location) -> list[Instruction]:
-        """The re-read has applied all that is due up to ``location``. Raises 36064 as :meth:`met`."""
+    def reached(self, location: Location, prepared: Waiting | None = None) -> list[Instruction]:
+        """The re-read has applied all that is due up to ``location``. Raises 36064 as :meth:`met`.
+
+        ``prepared``: the XA transactions that wait there, of those that the re-read has met; None for no change.
+        """
         reread = self._rereading()
         reread.at = location
+        if prepared is not None:
+            reread.prepared = prepared
         if location != reread.end:
             return []
         reread.ensure_complete()
@@ -296,7 +314,8 @@ class ShardGroups:
 
     # -- bookkeeping --------------------------------------------------------------------------------------------
 
-    def _group_of(self, table: Table) -> Group:
+    def group_of(self, table: Table) -> Group:
+        """The group that the table belongs to, or would."""
         target = self._route(*table)
         if target not in self.groups:
             self.groups[target] = Group(target)
@@ -309,8 +328,8 @@ class ShardGroups:
         return group.members[table]
 
     def _boundary(self, key: str) -> Boundary:
-        if key != self._key:
-            self._key = key
+        if key != self.newest_key:
+            self.newest_key = key
             self.newest += 1
         return Boundary(self.newest, key)
 
@@ -341,8 +360,8 @@ class ShardGroups:
         """One DDL is settled at a time, and none during a re-read: the main pass must stand where all is applied."""
         if self._settling is not None or self.reread is not None or not self._verdicts:
             return []
-        target, (execute, _) = next(iter(self._verdicts.items()))
+        target, (execute, revision) = next(iter(self._verdicts.items()))
         self._settling = target
         group = self.groups[target]
         ddl = group.ddls[0]
-        return [Settle(target, group.number, ddl.statements, execute, ddl.boundary.key)]
+        return [Settle(target, group.number, ddl.statements, execute, ddl.boundary.key, ddl.session, revision)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dm_worker.syncer.shard_group import Boundary, Segment, Table
+from dm_worker.syncer.xa import Waiting
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.mysql.names import qualified
@@ -13,8 +14,9 @@ from pkg.mysql.names import qualified
 class Pass:
     """The re-read of ``target``'s rows behind its active DDL, up to ``end`` at most.
 
-    ``at`` is up to where it is applied, ``passed`` the ordinal of the last boundary before that. ``segments`` must be
-    those of the group, which does not change meanwhile.
+    ``at`` is up to where it is applied, ``passed`` the ordinal of the last boundary before that, ``prepared`` the XA
+    transactions that wait there for their XA COMMIT. ``segments`` must be those of the group, which does not change
+    meanwhile.
     """
 
     def __init__(self, target: Table, at: Location, end: Location, passed: int, segments: Iterable[Segment]) -> None:
@@ -22,6 +24,7 @@ class Pass:
         self.at = at
         self.end = end
         self.passed = passed
+        self.prepared: Waiting = {}
         all_of_it = list(segments)
         self._starts: dict[Boundary, list[Segment]] = {}
         self._ends: dict[Boundary, list[Segment]] = {}

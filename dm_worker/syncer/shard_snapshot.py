@@ -2,7 +2,7 @@
 
 It belongs to one place in the main pass, as the checkpoint does. A group's text changes with statements and with what
 level 2 decides; ``progress`` (the re-read, the counts) is small and may change with each batch. So a store writes just
-what differs.
+what differs. The texts are ASCII, whatever the charset of the table that holds them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,13 @@ class Snapshot:
 
 def encode(groups: ShardGroups) -> Snapshot:
     """What must be durable at the place up to which ``groups`` was told everything."""
-    known = [group for group in groups.groups.values() if group.members or group.ddls or group.owed]
-    return Snapshot({group.target: _dumps(_Texts().group(group)) for group in known}, encode_progress(groups))
+    texts = {group.target: encode_group(group) for group in groups.groups.values()}
+    return Snapshot({target: text for target, text in texts.items() if text}, encode_progress(groups))
+
+
+def encode_group(group: Group) -> str:
+    """All of a group but its counts; '' for one that need not be stored."""
+    return _dumps(_Texts().group(group)) if group.members or group.ddls or group.owed else ""
 
 
 def encode_progress(groups: ShardGroups) -> str:
@@ -40,10 +45,9 @@ def encode_progress(groups: ShardGroups) -> str:
     reread = groups.reread
     progress = {
         "format": _FORMAT,
-        "newest": groups.newest,
-        "reread": None
-        if reread is None
-        else [list(reread.target), _from_location(reread.at), _from_location(reread.end), reread.passed],
+        "newest": [groups.newest, groups.newest_key],
+        "inside": groups.inside,
+        "reread": None if reread is None else _from_pass(reread),
         "held": [[list(one.target), [ddl.held for ddl in one.ddls]] for one in groups.groups.values() if one.ddls],
     }
     return _dumps(progress)
@@ -62,12 +66,11 @@ def decode(snapshot: Snapshot, route: Route) -> ShardGroups:
         for target, counts in progress["held"]:
             for ddl, held in zip(groups.groups[_table(target)].ddls, counts, strict=True):
                 ddl.held = held
-        groups.newest = int(progress["newest"])
+        number, key = progress["newest"]
+        groups.newest, groups.newest_key = int(number), str(key)
+        groups.inside = bool(progress["inside"])
         if progress["reread"] is not None:
-            named, at, end, passed = progress["reread"]
-            target = _table(named)
-            segments = groups.groups[target].segments()
-            groups.reread = Pass(target, _to_location(at), _to_location(end), int(passed), segments)
+            groups.reread = _to_pass(progress["reread"], groups)
     except (ValueError, KeyError, TypeError, IndexError) as exc:
         raise errors.new(
             "SyncUnitInvalidShardMeta",
@@ -93,7 +96,13 @@ class _Texts:
             "number": group.number,
             "owed": None if owed is None else [owed.number, owed.statements, owed.executed, owed.revision],
             "ddls": [
-                [list(ddl.statements), list(ddl.first), _from_boundary(ddl.boundary), _from_location(ddl.start)]
+                [
+                    list(ddl.statements),
+                    list(ddl.first),
+                    _from_boundary(ddl.boundary),
+                    _from_location(ddl.start),
+                    ddl.session,
+                ]
                 for ddl in group.ddls
             ],
             "members": self._lives(group.members.values()),
@@ -106,13 +115,29 @@ class _Texts:
             [
                 list(life.table),
                 [
-                    [*_from_boundary(step.boundary), self._numbers.setdefault(step.structure, len(self._numbers))]
+                    [self._at(step.boundary, step.structure), *(self._at(*change) for change in step.changes)]
                     for step in life.steps
                 ],
                 None if life.end is None else _from_boundary(life.end),
             ]
             for life in lives
         ]
+
+    def _at(self, boundary: Boundary, structure: str) -> list[Any]:
+        return [*_from_boundary(boundary), self._numbers.setdefault(structure, len(self._numbers))]
+
+
+def _from_pass(reread: Pass) -> list[Any]:
+    prepared = [[xid.hex(), _from_location(start)] for xid, start in reread.prepared.items()]
+    return [list(reread.target), _from_location(reread.at), _from_location(reread.end), reread.passed, prepared]
+
+
+def _to_pass(data: Any, groups: ShardGroups) -> Pass:
+    named, at, end, passed, prepared = data
+    target = _table(named)
+    reread = Pass(target, _to_location(at), _to_location(end), int(passed), groups.groups[target].segments())
+    reread.prepared = {bytes.fromhex(xid): _to_location(start) for xid, start in prepared}
+    return reread
 
 
 def _to_group(target: Table, data: Any) -> Group:
@@ -122,8 +147,9 @@ def _to_group(target: Table, data: Any) -> Group:
     if data["owed"] is not None:
         number, statements, executed, revision = data["owed"]
         group.owed = Owed(int(number), tuple(statements), bool(executed), int(revision))
-    for statements, first, boundary, start in data["ddls"]:
-        group.ddls.append(GroupDDL(tuple(statements), _table(first), _to_boundary(boundary), _to_location(start)))
+    for statements, first, boundary, start, session in data["ddls"]:
+        place = _to_boundary(boundary), _to_location(start)
+        group.ddls.append(GroupDDL(tuple(statements), _table(first), *place, str(session)))
     structures = data["structures"]
     group.members = {life.table: life for life in _to_lives(data["members"], structures)}
     group.gone = _to_lives(data["gone"], structures)
@@ -134,11 +160,16 @@ def _to_lives(data: Any, structures: Sequence[str]) -> list[Life]:
     return [
         Life(
             _table(table),
-            [Step(Boundary(ordinal, key), structures[number]) for ordinal, key, number in steps],
+            [_to_step(step, structures) for step in steps],
             None if end is None else _to_boundary(end),
         )
         for table, steps, end in data
     ]
+
+
+def _to_step(data: Any, structures: Sequence[str]) -> Step:
+    (first, structure), *changes = ((Boundary(int(at), str(key)), structures[number]) for at, key, number in data)
+    return Step(first, structure, tuple(changes))
 
 
 def _ensure_format(data: Any) -> None:
@@ -170,4 +201,4 @@ def _to_location(data: Any) -> Location:
 
 
 def _dumps(data: Any) -> str:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(data, separators=(",", ":"))

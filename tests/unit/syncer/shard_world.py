@@ -32,8 +32,8 @@ def statements_of(number: int) -> Statements:
     return (f"ALTER TABLE t /* {number // 2} */",)
 
 
-def structure_of(version: int) -> str:
-    return f"columns of version {version}"
+def structure_of(version: int, shape: int) -> str:
+    return f"columns of version {version}, and {shape} changes that the target did not get"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,7 @@ class Event:
     entity: int = 0
     sequence: int = 0
     new: Table = ("", "")
+    shape: int = 0
 
 
 @dataclass(slots=True)
@@ -53,6 +54,7 @@ class Shard:
     entity: int
     version: int
     rows: int = 0
+    shape: int = 0
 
 
 class Upstream:
@@ -76,7 +78,7 @@ class Upstream:
     def write(self, table: Table, count: int) -> None:
         shard = self.tables[table]
         for _ in range(count):
-            self.binlog.append(Event("row", table, shard.version, shard.entity, shard.rows))
+            self.binlog.append(Event("row", table, shard.version, shard.entity, shard.rows, shape=shard.shape))
             shard.rows += 1
 
     def alter(self, table: Table) -> None:
@@ -84,7 +86,13 @@ class Upstream:
         shard.version += 1
         target = route(*table)
         self.head[target] = max(self.head[target], shard.version)
-        self.binlog.append(Event("ddl", table, shard.version))
+        self.binlog.append(Event("ddl", table, shard.version, shape=shard.shape))
+
+    def alter_only_here(self, table: Table) -> None:
+        """By a statement that a filter keeps from the target."""
+        shard = self.tables[table]
+        shard.shape += 1
+        self.binlog.append(Event("shape", table, shard.version, shape=shard.shape))
 
     def drop(self, table: Table) -> None:
         del self.tables[table]
@@ -92,7 +100,7 @@ class Upstream:
 
     def rename(self, table: Table, new: Table) -> None:
         shard = self.tables[new] = self.tables.pop(table)
-        self.binlog.append(Event("rename", table, shard.version, new=new))
+        self.binlog.append(Event("rename", table, shard.version, new=new, shape=shard.shape))
 
 
 class Target:
@@ -264,7 +272,7 @@ class Worker:
             if self.groups.takes(row.table):
                 rows.append(row)
                 if self.groups.reread is not None:
-                    assert self.groups.structure(row.table) == structure_of(row.version)
+                    assert self.groups.structure(row.table) == structure_of(row.version, row.shape)
         return rows
 
     def _apply(self, intent: Intent) -> Iterator[None]:
@@ -302,7 +310,10 @@ class Worker:
         self._then(out)
 
     def _main_statement(self, place: int, key: str, event: Event) -> list[Instruction]:
-        structure = structure_of(event.version)
+        structure = structure_of(event.version, event.shape)
+        if event.kind == "shape":
+            self.groups.restructure(event.table, key=key, structure=structure)
+            return []
         if event.kind == "ddl":
             statements = statements_of(event.version - 1)
             return self.groups.ddl(event.table, statements, key=key, start=at(place), structure=structure)

@@ -46,6 +46,12 @@ class Sharding(RuleBasedStateMachine):
             self.world.upstream.alter(table)
             self.world.upstream.write(table, rows)
 
+    @rule(table=TABLES, rows=st.integers(0, 2))
+    def alter_only_here(self, table: Table, rows: int) -> None:
+        if table in self.world.upstream.tables:
+            self.world.upstream.alter_only_here(table)
+            self.world.upstream.write(table, rows)
+
     @rule(schema=st.sampled_from(SCHEMAS))
     def alter_those_behind(self, schema: str) -> None:
         self._catch_up(schema)
