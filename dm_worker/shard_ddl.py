@@ -31,6 +31,11 @@ class ShardReports:
         """Waits with ``info``; False if there is an operation to obey or confirm first."""
         return self._commit(steps.report(info))
 
+    def reported(self, lock: LockId) -> ShardInfo | None:
+        """What it waits with; None if it does not wait."""
+        found = self._client.get(lock.info_key(self._source))
+        return None if found is None else ShardInfo.from_json(found.value)
+
     def withdraw(self, lock: LockId) -> bool:
         """Waits no more; False if there is an operation already."""
         return self._commit(steps.withdraw(lock, self._source))

@@ -19,6 +19,7 @@ from dm_worker.relay.progress import Tail
 from dm_worker.relay.purge import Place
 from dm_worker.relay.source_relay import SourceRelay, relay_folder
 from dm_worker.relay.wish import RelayWish
+from dm_worker.shard_ddl import ShardReports
 from dm_worker.spark import SparkEngine
 from dm_worker.subtask import GRACE, SubTask, process_result
 from dm_worker.units import UnitFactory
@@ -252,10 +253,11 @@ class SourceWorker:
     def _make_subtask(self, text: str) -> SubTask:
         config = decode_subtask(text)
         claim = LoadClaim(self._client, config.name, config.source_id, self._worker)
+        reports = ShardReports(self._client, config.name, config.source_id)
         return SubTask(
             config,
             lambda unit, cfg: self._make_unit(
-                unit, cfg, self._engine, self.relay.reader(), lambda: self.operators.of(cfg.name)
+                unit, cfg, self._engine, self.relay.reader(), lambda: self.operators.of(cfg.name), reports
             ),
             ResumePolicy(self.source.checker),
             before_unit=lambda unit: _before_unit(claim, unit),

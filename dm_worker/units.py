@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dm_worker.relay.choice import RelayReader
+from dm_worker.shard_ddl import ShardReports
 from dm_worker.spark import SparkEngine
 from dm_worker.unit import Unit
 from pkg import errors
@@ -12,8 +13,9 @@ from pkg.config.model import SubTaskConfig
 from pkg.ha.binlog_operator import Orders
 from pkg.pb import dmworker_pb2 as pb
 
-#: Makes the unit of one type for one subtask, which may read the source's relay log and obeys the operators' orders.
-UnitFactory = Callable[[pb.UnitType, SubTaskConfig, SparkEngine, RelayReader | None, Orders], Unit]
+#: Makes the unit of one type for one subtask, which may read the source's relay log, obeys the operators' orders, and
+#: takes part in the locks of its task's shard DDL.
+UnitFactory = Callable[[pb.UnitType, SubTaskConfig, SparkEngine, RelayReader | None, Orders, ShardReports | None], Unit]
 
 
 def make_unit(
@@ -22,6 +24,7 @@ def make_unit(
     engine: SparkEngine,
     relay: RelayReader | None = None,
     orders: Orders = tuple,
+    reports: ShardReports | None = None,
 ) -> Unit:
     """The real units. Raises 40060 for a type that no unit serves."""
     match unit_type:
@@ -36,7 +39,7 @@ def make_unit(
         case pb.Sync:
             from dm_worker.syncer import SyncUnit
 
-            return SyncUnit(config, engine, relay, orders)
+            return SyncUnit(config, engine, relay, orders, reports)
     raise errors.new(
         "WorkerNoAvailUnits",
         f"no unit serves type {unit_type} of task {config.name}",

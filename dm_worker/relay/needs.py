@@ -10,6 +10,7 @@ from dm_worker.relay.places import find_gtids, find_position
 from dm_worker.relay.progress import Tail
 from dm_worker.relay.purge import Place
 from dm_worker.syncer.checkpoint import MetaStore
+from dm_worker.syncer.shard_snapshot import decode
 from dm_worker.syncer.start import start_location
 from pkg import errors
 from pkg.binlog.gtid import parse_gtid_set
@@ -27,11 +28,16 @@ _PATIENCE = 15.0
 
 
 def durable_place(cfg: SubTaskConfig) -> Location:
-    """Where a subtask would read on: its checkpoint, or where it begins. Raises DMError when nothing tells."""
+    """Where a subtask would read on: its checkpoint, or where it begins. Raises DMError when nothing tells.
+
+    With rows of merged shards held back, that is where they are.
+    """
     deadline = time.monotonic() + _PATIENCE
     store = MetaStore(cfg, should_stop=lambda: time.monotonic() > deadline)
     try:
-        return store.peek() or start_location(cfg)[0]
+        checkpoint, shards = store.peek()
+        held = None if shards is None else decode(shards, lambda schema, table: (schema, table)).oldest_needed
+        return held or checkpoint or start_location(cfg)[0]
     finally:
         store.close()
 

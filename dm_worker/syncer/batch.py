@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -18,6 +18,8 @@ from pkg.mysql.schema import Column
 
 #: Number of the table plan, length of the event, offset in the binlog file behind it.
 RECORD = struct.Struct("<IIQ")
+#: How many rows of which upstream tables were passed over, because they are held back.
+Held = Mapping[tuple[str, str], int]
 #: Rows are compacted to their last image per key and written many per statement.
 COMPACT = "compact"
 #: Rows are written one by one in binlog order: tables without a usable key, or when the task asks for it.
@@ -139,7 +141,7 @@ class Batch:
     """A range of the binlog to be applied as one. ``start`` and ``end`` are where it begins and what follows it.
 
     ``commit_time`` is the upstream's commit time (unix seconds) of the oldest transaction in it. ``prepared`` are
-    the XA transactions that wait for their XA COMMIT at ``end``.
+    the XA transactions that wait for their XA COMMIT at ``end``. ``held`` are rows of the range that are held back.
     """
 
     start: Location
@@ -153,6 +155,7 @@ class Batch:
     safe: bool = False
     inside_transaction: bool = False
     prepared: Waiting = field(default_factory=dict)
+    held: Held = field(default_factory=dict)
 
     def fingerprint(self, buckets: int, settings: bytes = b"") -> str:
         """A digest of the batch's planning. A batch done again under another digest may fall into other buckets."""

@@ -2,7 +2,7 @@
 
 ``<task>_syncer_checkpoint`` has DM's layout. The others carry the exactly-once protocol (see :mod:`protocol`): one
 batch row per source, one marker row per source and bucket, one row per DDL under way, one per XA transaction that waits
-for its XA COMMIT.
+for its XA COMMIT. With merged shards there is the state of their groups besides (:mod:`shard_store`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.syncer.protocol import IDLE, Progress
+from dm_worker.syncer.shard_snapshot import Snapshot
+from dm_worker.syncer.shard_store import ShardChanges, ShardStore
 from dm_worker.syncer.xa import Waiting
 from pkg import errors
 from pkg.binlog.position import Location, Position
@@ -49,20 +51,30 @@ _CHARSET = " DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
 _LATE_COLUMNS = {"keyless": "VARCHAR(64) NOT NULL DEFAULT ''", "since": "BIGINT UNSIGNED NOT NULL DEFAULT 0"}
 
 
+#: The index of the first statement that settles a DDL of merged shards; the next ones are smaller.
+SETTLING = -1000
+
+
 @dataclass(slots=True)
 class Durable:
-    """What a run finds when it takes over. ``exit_safe``: safe mode holds until there."""
+    """What a run finds when it takes over. ``exit_safe``: safe mode holds until there. ``shards``: the state of the
+    sharding groups, None when none is stored."""
 
     epoch: int
     progress: Progress | None
     checkpoint: Location | None
     exit_safe: Location | None = None
     tables: list[TableInfo] = field(default_factory=list)
+    shards: Snapshot | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DDLRecord:
-    """A statement under way at the target. ``fingerprint``: its tables before, or empty when it surely did not run."""
+    """A statement under way at the target. ``fingerprint``: its tables before, or empty when it surely did not run.
+
+    ``place`` is the statement's name. One that settles what merged shards ran has an ``index`` up to :data:`SETTLING`,
+    and the name of the decision that it obeys as its place.
+    """
 
     place: Position
     index: int
@@ -88,6 +100,7 @@ class MetaStore:
         self.markers = self._name("marker")
         self.ddls = self._name("ddl")
         self.prepared = self._name("xa")
+        self._shards = ShardStore(cfg.meta_schema, cfg.name, cfg.source_id)
         #: The prepared transactions as they are durable; None when that is not known.
         self._waiting: Waiting | None = None
 
@@ -109,6 +122,8 @@ class MetaStore:
                 query(conn, self._checkpoint_table("LONGTEXT"))  # servers before JSON
             for statement in self._own_tables():
                 query(conn, statement)
+            if self._cfg.shard_mode:
+                query(conn, self._shards.creation())
             self._add_late_columns(conn)
 
         self._transaction(create)
@@ -122,9 +137,11 @@ class MetaStore:
         """Deletes this source's rows from all tables; tables that were never made are fine."""
 
         def delete(conn: Conn) -> None:
-            for table in (self.checkpoints, self.batches, self.markers, self.ddls, self.prepared):
+            own = (self.checkpoints, self.batches, self.markers, self.ddls, self.prepared)
+            deletions = [(f"DELETE FROM {table} WHERE id = %s", (self._id,)) for table in own]
+            for sql, values in (*deletions, self._shards.deletion()):
                 try:
-                    query(conn, f"DELETE FROM {table} WHERE id = %s", (self._id,))
+                    query(conn, sql, values)
                 except pymysql.Error as exc:
                     if error_number(exc) not in (_NO_SUCH_TABLE, _NO_SUCH_SCHEMA):
                         raise
@@ -154,7 +171,7 @@ class MetaStore:
                     [(self._id, bucket, epoch) for bucket in range(needed)],
                 )
             checkpoint, exit_safe = self._read_checkpoint(conn)
-            return Durable(epoch, progress, checkpoint, exit_safe, self._read_tables(conn))
+            return Durable(epoch, progress, checkpoint, exit_safe, self._read_tables(conn), self._shards.read(conn))
 
         return self._transaction(take)
 
@@ -166,9 +183,14 @@ class MetaStore:
         changed: Iterable[TableInfo] = (),
         dropped: Iterable[tuple[str, str]] = (),
         ddl: DDLRecord | None = None,
+        shards: ShardChanges | None = None,
+        checkpoint: Location | None = None,
     ) -> None:
-        """Makes progress durable with its checkpoint, in one transaction. Raises DMError, also when fenced."""
-        location = progress.end if progress.state == IDLE else progress.start
+        """Makes progress durable with its checkpoint, in one transaction. Raises DMError, also when fenced.
+
+        ``checkpoint`` differs from where ``progress`` stands while rows that were held back are read again.
+        """
+        location = checkpoint or (progress.end if progress.state == IDLE else progress.start)
         tables, gone = list(changed), list(dropped)
 
         def put(conn: Conn) -> None:
@@ -179,6 +201,7 @@ class MetaStore:
             rest += [self._drop_table(*name) for name in gone]
             rest += [self._write_table(info, location) for info in tables]
             rest += self._write_ddl(ddl) if ddl is not None else []
+            rest += self._shards.written(shards) if shards is not None else []
             self._send(conn, update, rest, progress.epoch)
 
         self._transaction(put)
@@ -222,18 +245,25 @@ class MetaStore:
         """Removes a structure; no run may be under way."""
         self._transaction(lambda conn: query(conn, *self._drop_table(schema, table)))
 
-    def peek(self) -> Location | None:
-        """The checkpoint without taking over; None when there is none. Creates nothing."""
+    def peek(self) -> tuple[Location | None, Snapshot | None]:
+        """The checkpoint, None when there is none, and the sharding groups' state, without taking over.
 
-        def read(conn: Conn) -> Location | None:
+        Creates nothing.
+        """
+
+        def read(conn: Conn) -> tuple[Location | None, Snapshot | None]:
             try:
-                return self._read_checkpoint(conn)[0]
+                return self._read_checkpoint(conn)[0], self._shards.read(conn)
             except pymysql.Error as exc:
                 if error_number(exc) in (_NO_SUCH_TABLE, _NO_SUCH_SCHEMA):
-                    return None
+                    return None, None
                 raise
 
         return self._transaction(read)
+
+    def forget_shards(self) -> None:
+        """Removes the sharding groups' state, which is void while the task does not merge shards."""
+        self._transaction(lambda conn: query(conn, *self._shards.deletion()))
 
     # -- statements ---------------------------------------------------------------------------------------------
 
@@ -398,10 +428,11 @@ class MetaStore:
         place = (self._id, record.place.name, record.place.pos)
         state = "done" if record.done else "intent"
         written: list[_Statement] = []
-        if record.index == 0 and not record.done:
-            # Older statements are behind the checkpoint.
-            sql = f"DELETE FROM {self.ddls} WHERE id = %s AND NOT (binlog_name = %s AND binlog_pos = %s)"
-            written.append((sql, place))
+        if record.index in (0, SETTLING) and not record.done:
+            # Older statements are behind the checkpoint, but of the two kinds each may have one under way.
+            kind = "<=" if record.index <= SETTLING else ">"
+            other = f"ddl_index {kind} {SETTLING} AND NOT (binlog_name = %s AND binlog_pos = %s)"
+            written.append((f"DELETE FROM {self.ddls} WHERE id = %s AND {other}", place))
         sql = (
             f"REPLACE INTO {self.ddls} (id, binlog_name, binlog_pos, ddl_index, statement, fingerprint, state)"
             " VALUES (%s, %s, %s, %s, %s, %s, %s)"

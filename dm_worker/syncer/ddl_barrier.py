@@ -1,55 +1,43 @@
 """A statement in the stream: filtered, routed, executed once at the target, and followed by the schema tracker.
 
-Everything before it is applied and checkpointed when it gets here. DDL can't be part of a transaction, so the intent
-is recorded with a fingerprint of the target's tables first: after a crash, an unchanged fingerprint means that the
-statement did not run, a changed one that it did.
+Everything before it is applied and checkpointed when it gets here. What the tables of merged shards run is told to the
+sharding groups instead, and executed when that is decided (:meth:`DDLBarrier.settle`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
 
-from dm_worker.syncer.checkpoint import DDLRecord, MetaStore
-from dm_worker.syncer.ddl_parts import StatementParts
-from dm_worker.syncer.ddl_session import DDLSession, StatementFailed, sql_mode_text
+from dm_worker.syncer.checkpoint import SETTLING, DDLRecord, MetaStore
+from dm_worker.syncer.ddl_execution import Context, DDLExecutor, Step, contexts_of, contexts_text
+from dm_worker.syncer.ddl_parts import Part, StatementParts
+from dm_worker.syncer.ddl_session import sql_mode_text
 from dm_worker.syncer.instructions import Statement
 from dm_worker.syncer.located import between, located
-from dm_worker.syncer.operated import OperatedStatements, Pieces, typed
+from dm_worker.syncer.operated import OperatedStatements, Piece, Pieces, typed
 from dm_worker.syncer.operators import STRIDE
 from dm_worker.syncer.protocol import Progress
 from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.schema_source import SchemaSource
+from dm_worker.syncer.shard_events import changes_group, runs_at_once
+from dm_worker.syncer.shard_groups import Settle
+from dm_worker.syncer.sharding import Sharding
 from pkg import ddl, errors
 from pkg.binlog.events import Query, parse_query
+from pkg.binlog.position import Position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from pkg.errors.workarounds import PASS_EVENT, PASS_STATEMENT, pass_statement
 from pkg.ha.binlog_operator import Orders, position_name
 from pkg.log import get_logger
-from pkg.mysql.names import qualified, quote
-from pkg.mysql.retry import retrying
+from pkg.mysql.names import qualified
 
 log = get_logger("syncer.ddl")
 
-_REFUSED = 36061
-
-#: Writes progress in state ``ddl`` (or ``idle`` behind the statement) together with the statement's record.
-WriteIntent = Callable[[DDLRecord], None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """One statement for the target: what it came from, its text, and the names at the target it is about."""
-
-    parsed: ddl.Statement
-    text: str
-    targets: tuple[tuple[str, str], ...]
-
 
 class DDLBarrier:
-    """Handles the statements of one run."""
+    """Handles the statements of one run. ``sharding``: the groups of merged shards, None when nothing merges."""
 
     def __init__(
         self,
@@ -58,21 +46,17 @@ class DDLBarrier:
         rules: Rules,
         source: SchemaSource,
         store: MetaStore,
-        session: DDLSession,
-        target_flavor: str,
-        explicit_timestamp: bool,
-        should_stop: Callable[[], bool],
+        executor: DDLExecutor,
         orders: Orders = tuple,
+        sharding: Sharding | None = None,
     ) -> None:
         self._cfg = cfg
         self._route = rules.route
         self._source = source
         self._statements = OperatedStatements(StatementParts(rules, source, cfg.flavor), store, orders)
         self._store = store
-        self._session = session
-        self._target_flavor = target_flavor
-        self._explicit_timestamp = explicit_timestamp
-        self._should_stop = should_stop
+        self._executor = executor
+        self._sharding = sharding
         self._online = [re.compile(rule) for rule in (*cfg.shadow_table_rules, *cfg.trash_table_rules)]
 
     def execute(self, statement: Statement, intent: Progress) -> bool:
@@ -83,24 +67,59 @@ class DDLBarrier:
         query = parse_query(statement.event, statement.place.name)
         try:
             pieces = self._statements.pieces(
-                statement, query, intent, settle=lambda: self._settle(statement, query, intent)
+                statement, query, intent, settle=lambda: self._wind_up(statement, query, intent)
             )
             steps = [(piece, self._step(piece.part.parsed)) for piece in pieces.target]
             for piece, step in steps:
-                self._once(statement, piece.session, piece.part.number, step, intent)
-            self._follow(pieces)
+                if self._sharding is None or runs_at_once(step.parsed, self._route):
+                    context = Context(piece.session, statement.event.timestamp)
+                    record = self._executor.once(statement.place, piece.part.number, step, context, intent)
+                    self._store.write(intent, ddl=record)
+            for part in pieces.followed:
+                self._follow(part, pieces)
+                if self._sharding is not None:
+                    self._tell(self._sharding, statement, part, pieces)
+            if self._sharding is not None:
+                for part in _additional(pieces):
+                    self._tell(self._sharding, statement, part, pieces)
         except DMError as exc:
             raise self._explained(exc, statement) from exc
         return bool(pieces.target or pieces.followed)
 
-    def _follow(self, pieces: Pieces) -> None:
-        for part in pieces.followed:
-            try:
-                self._source.apply(part.parsed)
-            except DMError as exc:
-                if not pieces.lenient:
-                    raise
-                log.warning("the structures do not follow a statement that is passed over", error=exc.message)
+    def settle(self, settle: Settle, intent: Progress) -> DDLRecord:
+        """Executes what the groups' tables have all run, unless it was. Returns the record of its last statement.
+
+        ``intent`` is the progress to write with each record. Raises DMError.
+        """
+        # The decision is what is obeyed once: another one on the same statements is another order.
+        place = Position(settle.key, settle.revision)
+        record: DDLRecord | None = None
+        try:
+            for i, (text, context) in enumerate(zip(settle.statements, contexts_of(settle.session), strict=True)):
+                if record is not None:
+                    self._store.write(intent, ddl=record)
+                record = self._executor.once(place, SETTLING - i, self._settling_step(text, context), context, intent)
+        except DMError as exc:
+            own = exc.workaround.replace(PASS_STATEMENT, "").strip()
+            where = f"the first shard of {qualified(*settle.target)} ran it at {settle.key}"
+            raise located(exc, where).advising(own) from exc
+        assert record is not None, "a DDL has statements"
+        return record
+
+    def _follow(self, part: Part, pieces: Pieces) -> None:
+        try:
+            self._source.apply(part.parsed)
+        except DMError as exc:
+            if not pieces.lenient:
+                raise
+            log.warning("the structures do not follow a statement that is passed over", error=exc.message)
+
+    def _tell(self, sharding: Sharding, statement: Statement, part: Part, pieces: Pieces) -> None:
+        """The sharding groups: what the target is to get for a part, which an operator may have decided."""
+        given = [piece for piece in pieces.target if _is_for(piece, part)]
+        texts = tuple(self._step(piece.part.parsed).text for piece in given)
+        contexts = contexts_text(Context(piece.session, statement.event.timestamp) for piece in given)
+        sharding.met(statement, part.parsed, texts, contexts)
 
     def _explained(self, exc: DMError, statement: Statement) -> DMError:
         """The error with its place, and with the commands that get past it."""
@@ -111,13 +130,26 @@ class DDLBarrier:
         own = exc.workaround.replace(PASS_STATEMENT, "").replace(PASS_EVENT, "").strip()
         return found.advising(f"{own} {command}".strip())
 
+    def _wind_up(self, statement: Statement, query: Query, intent: Progress) -> None:
+        """Another order decides from now on: what was under way either ran, or it never will as it was begun."""
+        for record in self._store.read_ddls(statement.place):
+            if not record.done and record.fingerprint:
+                mode = typed(query).sql_mode if record.index >= STRIDE else query.sql_mode
+                parsed = ddl.parse(record.statement, sql_mode=sql_mode_text(mode), flavor=self._cfg.flavor)
+                self._store.write(intent, ddl=self._executor.wound_up(record, parsed.tables))
+
     # -- what to execute ----------------------------------------------------------------------------------------
 
-    def _step(self, part: ddl.Statement) -> _Step:
+    def _step(self, part: ddl.Statement) -> Step:
         self._refuse_online_ddl(part)
         targets = tuple(dict.fromkeys(self._route(*name) for name in part.tables))
-        text = ddl.rewrite(part, self._route, target_flavor=self._target_flavor)
-        return _Step(part, text, targets)
+        text = ddl.rewrite(part, self._route, target_flavor=self._executor.target_flavor)
+        return Step(part, text, targets, self._route)
+
+    def _settling_step(self, text: str, context: Context) -> Step:
+        """A text that was routed when the shard ran it."""
+        parsed = ddl.parse(text, sql_mode=sql_mode_text(context.query.sql_mode), flavor=self._cfg.flavor)
+        return Step(parsed, text, parsed.tables, lambda schema, table: (schema, table))
 
     def _refuse_online_ddl(self, part: ddl.Statement) -> None:
         if not self._cfg.online_ddl:
@@ -132,90 +164,15 @@ class DDLBarrier:
                     "with block-allow-list and run the DDL on the target by hand.",
                 )
 
-    # -- executing once -----------------------------------------------------------------------------------------
 
-    def _once(self, statement: Statement, query: Query, index: int, step: _Step, intent: Progress) -> None:
-        record = self._store.read_ddl(statement.place, index)
-        if record is not None and record.done:
-            return
-        now = self._fingerprint(step.targets)
-        if record is None or not record.fingerprint:
-            record = DDLRecord(statement.place, index, step.text, now)
-            self._store.write(intent, ddl=record)
-        if record.fingerprint == now:
-            log.info("executing a DDL", statement=step.text, place=str(statement.place))
-            try:
-                self._run(step, query, statement)
-            except DMError as exc:
-                if exc.code == _REFUSED:
-                    # Whatever is done to its tables before the next try is not its effect.
-                    self._store.write(intent, ddl=replace(record, fingerprint=""))
-                raise
-        else:
-            log.info("a DDL was executed before a restart", statement=step.text, place=str(statement.place))
-        self._store.write(intent, ddl=replace(record, done=True))
+def _is_for(piece: Piece, part: Part) -> bool:
+    """Whether the piece changes the table that the part does."""
+    parsed = piece.part.parsed
+    return changes_group(parsed) and parsed.tables[:1] == part.parsed.tables[:1]
 
-    def _settle(self, statement: Statement, query: Query, intent: Progress) -> None:
-        """Another order decides from now on: what was under way either ran, or it never will as it was begun."""
-        for record in self._store.read_ddls(statement.place):
-            if record.done or not record.fingerprint:
-                continue
-            mode = typed(query).sql_mode if record.index >= STRIDE else query.sql_mode
-            parsed = ddl.parse(record.statement, sql_mode=sql_mode_text(mode), flavor=self._cfg.flavor)
-            ran = self._fingerprint(parsed.tables) != record.fingerprint
-            log.info("a DDL was under way when its order changed", statement=record.statement, executed=ran)
-            settled = replace(record, done=True) if ran else replace(record, fingerprint="")
-            self._store.write(intent, ddl=settled)
 
-    def _fingerprint(self, names: Iterable[tuple[str, str]]) -> str:
-        return retrying(lambda: self._session.fingerprint(names), should_stop=self._should_stop)
-
-    def _run(self, step: _Step, query: Query, statement: Statement) -> None:
-        before = self._fingerprint(step.targets)
-
-        def attempt(text: str) -> None:
-            self._session.execute(text, query, statement.event.timestamp, self._explicit_timestamp)
-
-        def again(text: str) -> None:
-            # A connection that was lost in between tells nothing: look whether the statement had its effect.
-            if self._session.fingerprint(step.targets) == before:
-                attempt(text)
-
-        try:
-            try:
-                attempt(step.text)
-            except DMError as exc:
-                if not exc.retryable or self._should_stop():
-                    raise
-                log.warning("a DDL is tried again", statement=step.text, error=str(exc))
-                retrying(lambda: again(step.text), should_stop=self._should_stop)
-        except StatementFailed as exc:
-            self._ignore_or_raise(step, exc, attempt)
-
-    def _ignore_or_raise(self, step: _Step, failed: StatementFailed, attempt: Callable[[str], None]) -> None:
-        """Shards that merge run the same DDL once each: its effect may be there already."""
-        if failed.number in ddl.ignorable_errors(step.parsed):
-            log.info("a DDL had its effect before", statement=step.text, error=failed.error.raw_cause)
-            return
-        parts = ddl.split_alter(step.parsed)
-        if len(parts) > 1 and failed.number in ddl.IGNORABLE_ERRORS["alter table"]:
-            for part in parts:
-                text = ddl.rewrite(part, self._route, target_flavor=self._target_flavor)
-                try:
-                    attempt(text)
-                except StatementFailed as exc:
-                    if exc.number not in ddl.ignorable_errors(part):
-                        raise self._failed(step, exc) from exc
-            return
-        raise self._failed(step, failed) from failed
-
-    def _failed(self, step: _Step, failed: StatementFailed) -> DMError:
-        names = ", ".join(qualified(*name) if name[1] else quote(name[0]) for name in step.targets)
-        return errors.new(
-            "SyncerUnitHandleDDLFailed",
-            f"the DDL for {names} failed: {failed.error.message}",
-            raw=failed.error.raw_cause,
-            scope="downstream",
-            workaround=failed.error.workaround
-            or f"Make the target's table as the statement needs it, then resume the task. {PASS_STATEMENT}",
-        )
+def _additional(pieces: Pieces) -> Iterable[Part]:
+    """One part for each table that an operator has changed at the target, and the statement does not change."""
+    known = {part.parsed.tables[:1] for part in pieces.followed}
+    found = {piece.part.parsed.tables[:1]: piece.part for piece in pieces.target if changes_group(piece.part.parsed)}
+    return [part for tables, part in found.items() if tables not in known]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from dm_worker.syncer.batch import Batch, Slice
+from dm_worker.syncer.batch import Batch, Held, Slice
 from dm_worker.syncer.instructions import Limits
 from dm_worker.syncer.table_maps import TableMaps
 from dm_worker.syncer.tape import Tape
@@ -39,7 +39,7 @@ class Draft:
         self._tape.cut(given)
         self._files = [(0, file)]
 
-    def batch(self, end: Location, count: int, prepared: Waiting, *, inside: bool) -> Batch:
+    def batch(self, end: Location, count: int, prepared: Waiting, held: Held, *, inside: bool) -> Batch:
         """The first ``count`` events as a batch that ends at ``end``; they stay until :meth:`begin`."""
         tape = self._tape
         return Batch(
@@ -53,6 +53,7 @@ class Draft:
             transactions=tape.transactions,
             inside_transaction=inside,
             prepared=prepared,
+            held=held,
         )
 
     def _slices(self, count: int) -> list[Slice]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dm_worker.syncer.batch import Batch
+from dm_worker.syncer.batch import Batch, Held
 from dm_worker.syncer.xa import Waiting
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
@@ -35,10 +35,11 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """Nothing to apply up to ``location``: only filtered events. ``prepared`` as in a batch."""
+    """Nothing to apply up to ``location``: only filtered events. ``prepared`` and ``held`` as in a batch."""
 
     location: Location
     prepared: Waiting = field(default_factory=dict)
+    held: Held = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Statement:
     """A statement in a QUERY event: a barrier. ``place`` is where the event ends, its name across restarts.
 
     ``behind`` is where to go on without it; ``end`` is the same unless the statement is a part of a transaction.
+    ``name`` is its GTID where places are told by these, else its position: the same on every server.
     """
 
     event: Event
@@ -53,6 +55,12 @@ class Statement:
     start: Location
     end: Location
     behind: Location
+    name: str = ""
+
+    @property
+    def inside(self) -> bool:
+        """Whether the rest of its transaction follows."""
+        return self.end == self.start
 
     @property
     def at(self) -> Position:
@@ -62,7 +70,7 @@ class Statement:
     @property
     def first(self) -> Position:
         """From here on a position means this statement: the start of its transaction, if it is not a part of one."""
-        return self.at if self.end == self.start else self.start.position
+        return self.at if self.inside else self.start.position
 
     def covers(self, position: Position) -> bool:
         """Whether ``position`` means this statement."""

@@ -18,11 +18,12 @@ from typing import cast
 from dm_worker.syncer.draft import Draft
 from dm_worker.syncer.gtid_event import GTID_EVENTS, gtid_of, is_prepared_xa, is_standalone, is_void_alter
 from dm_worker.syncer.gtid_tracker import GtidTracker
+from dm_worker.syncer.held_rows import HeldRows
 from dm_worker.syncer.instructions import DEFAULT_LIMITS, Advance, Instruction, Limits, Statement
 from dm_worker.syncer.reading import Reading
 from dm_worker.syncer.savepoints import Rewinder, savepoint_word, unsupported
 from dm_worker.syncer.table_maps import Resolve, TableMaps
-from dm_worker.syncer.tape import CLOSE, CUT, FILTERED, ScanningTape, Tape, new_tape
+from dm_worker.syncer.tape import CLOSE, CUT, FILTERED, ScanningTape, Tape, gtid_text, new_tape
 from dm_worker.syncer.xa import Prepared, Xid, prepared_xid, xa_word
 from dm_worker.syncer.xa_rows import Kept, Reread, Step
 from pkg import errors
@@ -36,7 +37,11 @@ _DUMMY_TABLE = b"\xff\xff\xff\0\0\0"
 
 
 class Planner:
-    """Feed it events; it appends to ``out``. ``until`` asks for one batch over exactly the range up to there."""
+    """Feed it events; it appends to ``out``.
+
+    ``until`` asks for one batch over exactly the range up to there. ``limit`` ends the planning at that end of a
+    transaction.
+    """
 
     def __init__(
         self,
@@ -47,11 +52,14 @@ class Planner:
         by_gtid: bool = False,
         limits: Limits | None = None,
         until: Location | None = None,
+        limit: Location | None = None,
         tape: Tape | None = None,
         prepared: Prepared | None = None,
     ) -> None:
         self.out: list[Instruction] = []
         self._until = until
+        self._limit = limit
+        self._by_gtid = by_gtid
         self._tape = new_tape() if tape is None else tape
         self._reading = Reading(start, self._tape, gtids, by_gtid=by_gtid)
         self._tables = TableMaps(self._tape, resolve)
@@ -66,13 +74,14 @@ class Planner:
         self._overflown = False
         #: The stream must be opened at another place: see :meth:`take_jump`.
         self._jump = False
+        self._held = HeldRows()
 
     # -- what the shell asks ------------------------------------------------------------------------------------
 
     @property
     def reached(self) -> bool:
-        """Whether the range up to ``until`` is planned."""
-        return self._until is not None and self._draft.start == self._until
+        """Whether the range up to ``until``, or to ``limit``, is planned."""
+        return self._draft.start in (self._until, self._limit)
 
     @property
     def location(self) -> Location:
@@ -146,8 +155,12 @@ class Planner:
     def can_scan(self) -> bool:
         """Whether :meth:`scan` may be used now. Everything rare is left to :meth:`feed`."""
         odd = self._xa or self._prepared or self._rewinder.is_used or self._until is not None
-        odd = odd or self._reading.reread is not None
+        odd = odd or self._reading.reread is not None or self._is_near_limit()
         return hasattr(self._tape, "scan") and not odd
+
+    def _is_near_limit(self) -> bool:
+        """Whether a scan, which stops at the end of a file, might go beyond ``limit``."""
+        return self._limit is not None and (self._by_gtid or self._reading.file == self._limit.position.name)
 
     def scan(self, raw: bytes, pos: int, packets: bool, checksummed: bool) -> int:
         """Plans the ordinary events in ``raw`` from ``pos`` on, up to the first other one or to a full batch.
@@ -182,6 +195,8 @@ class Planner:
                 self._kept.add(event, self._reading.file)
             if self._until is not None and self._at_until():
                 return index + 1
+            if self._limit is not None and self._at_limit():
+                return index + 1
         return len(events)
 
     def close(self) -> None:
@@ -210,7 +225,9 @@ class Planner:
                 scope="upstream",
                 workaround="Start again from an earlier position, at the start of a transaction.",
             )
-        if number == FILTERED:
+        if number <= FILTERED:
+            if number < FILTERED:
+                self._held.add(self._tables.held(number), data, reading.file_read)
             return
         # Rows that are read again come to be at their XA COMMIT.
         tape.append(number, data, timestamp if reading.reread is None else reading.reread.timestamp)
@@ -234,6 +251,7 @@ class Planner:
         if self._undecided:
             # They are read again if they come to be.
             self._tape.truncate(self._tape.marked)
+            self._held.roll_back()
             self._overflown = True
             self._kept.drop()
             return
@@ -367,6 +385,7 @@ class Planner:
         until = self._until
         if self._overflown or (until is not None and until.rows_events and self._reading.is_at(until)):
             self._tape.truncate(self._tape.marked)
+            self._held.roll_back()
             self._tape.rows, self._tape.skip = 0, self._rewinder.cut_at
             self._begin_reread(xid, self._reading.at_boundary(), event.timestamp, None)
             return True
@@ -427,6 +446,7 @@ class Planner:
                 workaround="Migrate the tables of this transaction again.",
             )
         self._tape.truncate(self._tape.marked)
+        self._held.roll_back()
         self._end_transaction(0)
 
     def _barrier(self, event: Event, standalone: bool) -> bool:
@@ -445,16 +465,17 @@ class Planner:
             )
         self._cut_before_statement()
         start = self._reading.inside() if tape.inside and not standalone else self._reading.at_boundary()
-        if self._draft.start.position != start.position:
-            self.out.append(Advance(start, self._waiting.waiting))
-        behind = self.read_to
+        if self._held or self._draft.start.position != start.position:
+            self.out.append(Advance(start, self._waiting.waiting, self._held.take(inside=True)))
+        behind, run = self.read_to, tape.gtid
+        name = gtid_text(run) if self._by_gtid and run is not None else str(place)
         if standalone:
             self._end_transaction(0)
             end = self._reading.at_boundary()
         else:
             end = start
         self._draft.begin(end, tape.count, self._reading.file_read)
-        self.out.append(Statement(event, place, start, end, behind))
+        self.out.append(Statement(event, place, start, end, behind, name))
         return True
 
     # -- bookkeeping --------------------------------------------------------------------------------------------
@@ -470,6 +491,7 @@ class Planner:
         if not self._tape.ended:
             return
         self._tape.ended = False
+        self._held.end_transaction()
         self._xa = self._prepared = self._overflown = False
         self._kept.drop()
         self._rewinder.end()
@@ -493,9 +515,26 @@ class Planner:
             )
         return False
 
+    def _at_limit(self) -> bool:
+        limit = self._limit
+        assert limit is not None
+        if self.reached or self._tape.inside or self._reading.reread is not None:
+            return self.reached
+        if self._reading.is_at(limit):
+            self._emit(limit, self._tape.marked, inside=False)
+            return True
+        if self._reading.is_beyond(limit):
+            raise errors.new(
+                "SyncerEvent",
+                f"the binlog holds no transaction that ends at {limit}, up to where it is read again",
+                scope="upstream",
+                workaround="Check that the upstream's binlog files were not replaced; migrate again if they were.",
+            )
+        return False
+
     def _emit(self, end: Location, count: int, *, inside: bool) -> None:
         """Gives out the first ``count`` events as a batch that ends at ``end``, and keeps the others."""
-        waiting = self._waiting.waiting
-        batch = self._draft.batch(end, count, waiting, inside=inside) if count else Advance(end, waiting)
+        waiting, held = self._waiting.waiting, self._held.take(inside=inside)
+        batch = self._draft.batch(end, count, waiting, held, inside=inside) if count else Advance(end, waiting, held)
         self.out.append(batch)
         self._draft.begin(end, count, self._reading.file_read)

@@ -89,18 +89,21 @@ class Recovery:
     prepared: Waiting = field(default_factory=dict)
 
 
-def recover(progress: Progress | None, checkpoint: Location | None, fallback: Location | None) -> Recovery | None:
+def recover(
+    progress: Progress | None, checkpoint: Location | None, fallback: Location | None, main: Location | None = None
+) -> Recovery | None:
     """Where a run begins, by what is durable; None when nothing tells.
 
     ``fallback`` is the start of a task that has no checkpoint yet. A checkpoint that does not belong to the batch row
     was written by DM or edited by hand: it rules, but what lies beyond it may be applied, hence safe mode.
+    While rows of merged shards are read again, the checkpoint stays at ``main`` and the batch row is elsewhere.
     """
     if checkpoint is None:
         return None if fallback is None else Recovery(fallback)
     if progress is None:
         return Recovery(checkpoint, safe=True)
     expected = progress.end if progress.state == IDLE else progress.start
-    if not same_place(expected, checkpoint):
+    if not same_place(main or expected, checkpoint):
         return Recovery(checkpoint, safe=True)
     return Recovery(expected, redo=progress if progress.state == OPEN else None, prepared=progress.prepared)
 
@@ -119,7 +122,8 @@ class Sequencer:
         self._open: Progress | None = None
         #: All before this is applied.
         self.applied = start
-        self._prepared: Waiting = prepared or {}
+        #: The XA transactions that wait where the main pass stands.
+        self.prepared: Waiting = prepared or {}
 
     def open(
         self,
@@ -145,7 +149,7 @@ class Sequencer:
             buckets=buckets,
             fingerprint=fingerprint,
             safe=safe,
-            prepared=self._prepared,
+            prepared=self.prepared,
             keyless=keyless,
             since=self._number,
         )
@@ -180,7 +184,7 @@ class Sequencer:
         if self._open is None:
             raise AssertionError("no batch is open")
         self.applied = self._open.end
-        self._prepared = self._prepared if prepared is None else prepared
+        self.prepared = self.prepared if prepared is None else prepared
         self._open = None
 
     def idle(self, location: Location, prepared: Waiting | None = None) -> Progress:
@@ -191,5 +195,5 @@ class Sequencer:
         if self._open is not None:
             raise AssertionError("a batch is open")
         self.applied = location
-        self._prepared = self._prepared if prepared is None else prepared
-        return Progress(self._number, self.epoch, IDLE, location, location, prepared=self._prepared)
+        self.prepared = self.prepared if prepared is None else prepared
+        return Progress(self._number, self.epoch, IDLE, location, location, prepared=self.prepared)

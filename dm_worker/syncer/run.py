@@ -16,17 +16,24 @@ from dm_worker.syncer.canon import Charsets
 from dm_worker.syncer.checkpoint import Durable, MetaStore
 from dm_worker.syncer.collations import FOLDINGS
 from dm_worker.syncer.ddl_barrier import DDLBarrier
+from dm_worker.syncer.ddl_execution import DDLExecutor
 from dm_worker.syncer.ddl_session import DDLSession
 from dm_worker.syncer.gtid_tracker import ExecutedGtids
 from dm_worker.syncer.instructions import Advance, Statement
 from dm_worker.syncer.located import between, located
 from dm_worker.syncer.lookup import Server
 from dm_worker.syncer.planner import Planner
-from dm_worker.syncer.protocol import Recovery, Sequencer, recover
+from dm_worker.syncer.protocol import Progress, Recovery, Sequencer, recover
 from dm_worker.syncer.reader import Instructions, Reader
 from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.runner import BatchRunner
 from dm_worker.syncer.schema_source import SchemaSource
+from dm_worker.syncer.shard_groups import ShardGroups
+from dm_worker.syncer.shard_link import Level2, ShardLink
+from dm_worker.syncer.shard_pass import Pass
+from dm_worker.syncer.shard_start import ensure_settled, new_groups, stored_groups
+from dm_worker.syncer.shard_status import NO_SHARDING
+from dm_worker.syncer.sharding import Sharding
 from dm_worker.syncer.start import dump_schema_files, start_location
 from dm_worker.syncer.statements import Form, wants_alias
 from dm_worker.syncer.status import Monitor, Snapshot
@@ -43,13 +50,17 @@ from pkg.errors import DMError
 from pkg.ha.binlog_operator import Orders
 from pkg.log import get_logger
 from pkg.mysql.folding import Folding, fetch_characters, fetch_folding
-from pkg.mysql.introspect import fetch_foreign_keys, server_info
+from pkg.mysql.introspect import fetch_foreign_keys, list_all_tables, server_info
 from pkg.schema_tracker import fetch_server_defaults
 
 log = get_logger("syncer")
 
 #: Statements are kept well below what the target takes in one packet.
 STATEMENT_BYTES = 1024 * 1024
+
+
+def _nothing(*_: str) -> bool:
+    return False
 
 
 class Run:
@@ -63,8 +74,10 @@ class Run:
         should_stop: Callable[[], bool],
         relay: RelayReader | None = None,
         orders: Orders = tuple,
+        level2: Level2 | None = None,
     ) -> None:
         self._cfg = cfg
+        self._level2 = level2
         self._relay = relay
         self._orders = orders
         #: Whether the binlog is read from the relay log.
@@ -84,7 +97,11 @@ class Run:
         self._policy = BatchPolicy(Budget.of(engine.memory))
         self._queue = Instructions(self._policy.budget.queue)
         self._reader: Reader | None = None
+        #: Bytes that readers before this one have read.
+        self._bytes_read = 0
         self._runner: BatchRunner | None = None
+        self._sharding: Sharding | None = None
+        self._link: ShardLink | None = None
         #: Upstream commit time of what is being applied, or was when the run ended in an error; 0 for nothing.
         self._applying = 0
         self._exit_safe: Location | None = None
@@ -100,7 +117,8 @@ class Run:
         """Takes over, recovers, and replicates until a stop is asked for. Raises DMError."""
         self._store.prepare()
         durable = self._store.take_over(self._cfg.syncer.worker_count)
-        recovery = self._recover(durable)
+        groups = stored_groups(durable.shards, self._rules.route)
+        recovery = self._recover(durable, None if groups is None else groups.reread)
         log.info(
             "taking over", task=self._cfg.name, source=self._cfg.source_id, epoch=durable.epoch,
             location=str(recovery.location), unfinished=recovery.redo is not None, safe_mode=recovery.safe,
@@ -108,20 +126,45 @@ class Run:
         if self._cfg.syncer.batch != SyncerConfig().batch:
             log.info("syncers.batch has no effect: a transaction holds a writer's rows of one batch of the binlog")
         source = self._schema_source(durable, trust_dump=not recovery.safe)
+        ours = durable.checkpoint is not None and not recovery.safe
+        self._sharding = self._merged(groups, source, ours=ours)
         registry = self._registry(source)
         sequencer = Sequencer(durable.epoch, durable.progress, recovery.location, recovery.prepared)
-        self._runner = self._batch_runner(sequencer, source, recovery)
+        self._runner = self._batch_runner(sequencer, source)
         barrier = self._barrier(source)
-        self._reader = Reader(self._planners(recovery, registry), self._open_stream, self._queue, self._policy)
-        self._reader.start()
+        if self._link is not None:
+            self._link.start()
         self.monitor.start()
-        self._loop(self._runner, self._reader, barrier, registry, recovery)
+        self._passes(self._runner, barrier, registry, recovery.redo)
 
-    def _loop(
-        self, runner: BatchRunner, reader: Reader, barrier: DDLBarrier, registry: TableRegistry, recovery: Recovery
-    ) -> None:
-        redo = recovery.redo
+    def _passes(self, runner: BatchRunner, barrier: DDLBarrier, registry: TableRegistry, redo: Progress | None) -> None:
+        """One pass over the binlog, if no shards merge; else the main pass and re-reads in turn."""
         while not self._should_stop():
+            reader = self._open_pass(runner, registry, redo)
+            self._follow(runner, reader, barrier, registry, redo)
+            redo, sharding = None, self._sharding
+            if sharding is None or self._should_stop():
+                return
+            reader.stop()
+            self._bytes_read += reader.planner.bytes_read
+            while sharding.settle is not None and self._may_settle(runner, sharding):
+                runner.settle(sharding, barrier)
+            sharding.turned = False
+            registry.forget()
+
+    def _follow(
+        self,
+        runner: BatchRunner,
+        reader: Reader,
+        barrier: DDLBarrier,
+        registry: TableRegistry,
+        redo: Progress | None,
+    ) -> None:
+        """The pass that was opened, until a stop is asked for or another pass has to follow."""
+        sharding = self._sharding
+        while not self._should_stop():
+            if sharding is not None and redo is None and self._is_over(runner, sharding):
+                return
             item = self._queue.get(0.0 if runner.behind else 0.2)
             if item is None:
                 # Nothing follows at once: what is applied becomes the checkpoint.
@@ -143,11 +186,25 @@ class Run:
                 runner.advance(item)
             else:
                 self._applying, self.standing_at = item.event.timestamp, item
-                runner.statement(item, barrier)
+                if sharding is not None and sharding.reread is not None:
+                    runner.statement_again(item, sharding)
+                else:
+                    runner.statement(item, barrier)
                 self._applying, self.standing_at = 0, None
                 registry.forget()
                 reader.resume()
         runner.flush()
+
+    def _is_over(self, runner: BatchRunner, sharding: Sharding) -> bool:
+        """Hears what level 2 says; whether another pass has to follow this one."""
+        if sharding.hear():
+            runner.note()
+        return sharding.turned or (sharding.settle is not None and self._may_settle(runner, sharding))
+
+    @staticmethod
+    def _may_settle(runner: BatchRunner, sharding: Sharding) -> bool:
+        """Whether the main pass stands between transactions."""
+        return sharding.reread is None and not sharding.inside and not runner.applied.rows_events
 
     def abort(self) -> None:
         """Ends the statement that runs at the target, if one does; the intent tells the next run about it."""
@@ -158,6 +215,8 @@ class Run:
         if self._reader is not None:
             self._reader.stop()
         self.monitor.stop()
+        if self._link is not None:
+            self._link.stop()
         for part in (self._upstream, self._target, self._store, self._ddl_session):
             part.close()
 
@@ -172,16 +231,23 @@ class Run:
             return Snapshot()
         oldest = applying or self._queue.oldest_commit() or reader.planner.oldest_commit
         return Snapshot(
-            runner.total_rows, runner.flushed, oldest, reader.planner.bytes_read, runner.batch_bytes, self._local
+            runner.total_rows,
+            runner.flushed,
+            oldest,
+            self._bytes_read + reader.planner.bytes_read,
+            runner.batch_bytes,
+            self._local,
+            NO_SHARDING if self._sharding is None else self._sharding.status(),
         )
 
     # -- the parts ----------------------------------------------------------------------------------------------
 
-    def _recover(self, durable: Durable) -> Recovery:
+    def _recover(self, durable: Durable, reread: Pass | None) -> Recovery:
         fallback: Location | None = None
         if durable.checkpoint is None:
             fallback, self._exit_safe = start_location(self._cfg)
-        recovery = recover(durable.progress, durable.checkpoint, fallback)
+        main = None if reread is None else reread.end
+        recovery = recover(durable.progress, durable.checkpoint, fallback, main)
         assert recovery is not None
         if durable.exit_safe is not None:
             self._exit_safe = durable.exit_safe
@@ -204,17 +270,60 @@ class Run:
             )
         return Location(location.position, known, location.rows_events)
 
-    def _planners(self, recovery: Recovery, registry: TableRegistry) -> list[Planner]:
-        planners = []
-        location = recovery.location
-        prepared = Prepared(recovery.prepared)
-        if recovery.redo is not None:
-            planners.append(self._planner(location, registry, prepared, until=recovery.redo.end))
-            location = recovery.redo.end
-        return [*planners, self._planner(location, registry, prepared)]
+    def _merged(self, groups: ShardGroups | None, source: SchemaSource, *, ours: bool) -> Sharding | None:
+        """The sharding groups at work; None when nothing merges. ``ours``: the checkpoint is the one of ``groups``."""
+        if not self._cfg.shard_mode:
+            if groups is not None:
+                ensure_settled(groups, "shard-mode is switched off")
+                self._store.forget_shards()
+            return None
+        if groups is not None and not ours:
+            ensure_settled(groups, "the checkpoint was changed by hand")
+            groups = None
+        assert self._level2 is not None, "merged shards need the other sources"
+        route = self._rules.route
+        fresh = groups is None
+        self._link = ShardLink(self._level2, self._cfg.name, self._cfg.source_id)
+        return Sharding(
+            new_groups(self._upstream_tables(), route) if groups is None else groups,
+            self._link,
+            source,
+            takes_rows=self._rules.takes_rows,
+            task=self._cfg.name,
+            source_id=self._cfg.source_id,
+            fresh=fresh,
+        )
+
+    def _upstream_tables(self) -> list[tuple[str, str]]:
+        """The migrated tables that there are now."""
+        found = self._upstream.ask(list_all_tables)
+        names = ((schema, table) for schema, tables in found.items() for table in tables)
+        return sorted(name for name in names if self._rules.allows(*name))
+
+    def _open_pass(self, runner: BatchRunner, registry: TableRegistry, redo: Progress | None) -> Reader:
+        """Begins to read where all before is applied."""
+        reread = None if self._sharding is None else self._sharding.reread
+        prepared = Prepared(runner.prepared if reread is None else reread.prepared)
+        limit = None if reread is None else reread.end
+        planners, start = [], runner.applied
+        if redo is not None:
+            planners.append(self._planner(start, registry, prepared, until=redo.end))
+            start = redo.end
+        if redo is None or start != limit:
+            planners.append(self._planner(start, registry, prepared, limit=limit))
+        self._queue = Instructions(self._policy.budget.queue)
+        self._reader = Reader(planners, self._open_stream, self._queue, self._policy)
+        self._reader.start()
+        return self._reader
 
     def _planner(
-        self, start: Location, registry: TableRegistry, prepared: Prepared, until: Location | None = None
+        self,
+        start: Location,
+        registry: TableRegistry,
+        prepared: Prepared,
+        *,
+        until: Location | None = None,
+        limit: Location | None = None,
     ) -> Planner:
         track = bool(start.gtid_set) or self._cfg.enable_gtid
         return Planner(
@@ -224,6 +333,7 @@ class Run:
             by_gtid=self._cfg.enable_gtid,
             limits=self._policy.budget.limits(self._engine.parallel),
             until=until,
+            limit=limit,
             prepared=prepared,
         )
 
@@ -263,11 +373,13 @@ class Run:
 
     def _registry(self, source: SchemaSource) -> TableRegistry:
         compact = self._cfg.syncer.compact is not False
+        sharding = self._sharding
         return TableRegistry(
-            allows=self._rules.takes_rows,
+            allows=self._rules.takes_rows if sharding is None else sharding.allows,
+            holds_back=_nothing if sharding is None else sharding.holds_back,
             route=self._rules.route,
             rules=self._rules.of_table,
-            source=source,
+            source=source if sharding is None else sharding,
             target=self._target.table,
             options=PlanOptions(compact=compact, charsets=Charsets(self._folding, self._characters)),
             foreign_keys=lambda: self._target.ask(fetch_foreign_keys) if self._foreign_keys else [],
@@ -293,19 +405,24 @@ class Run:
         return self._charsets[charset]
 
     def _barrier(self, source: SchemaSource) -> DDLBarrier:
-        return DDLBarrier(
-            self._cfg,
-            rules=self._rules,
-            source=source,
+        executor = DDLExecutor(
             store=self._store,
             session=self._ddl_session,
             target_flavor=self._target.ask(server_info).flavor,
             explicit_timestamp=source.tracker.server.explicit_timestamp,
             should_stop=self._should_stop,
+        )
+        return DDLBarrier(
+            self._cfg,
+            rules=self._rules,
+            source=source,
+            store=self._store,
+            executor=executor,
             orders=self._orders,
+            sharding=self._sharding,
         )
 
-    def _batch_runner(self, sequencer: Sequencer, source: SchemaSource, recovery: Recovery) -> BatchRunner:
+    def _batch_runner(self, sequencer: Sequencer, source: SchemaSource) -> BatchRunner:
         limit = min(STATEMENT_BYTES, max(16 * 1024, self._cfg.to.max_allowed_packet // 2))
         form = Form(
             multiple=self._cfg.syncer.multiple_rows is not False,
@@ -325,6 +442,7 @@ class Run:
             is_unsafe=self._is_unsafe,
             exit_safe=self._exit_safe,
             should_stop=self._should_stop,
+            sharding=self._sharding,
         )
 
     def _settings(self) -> bytes:

@@ -14,13 +14,15 @@ from dm_worker.syncer import tasks
 from dm_worker.syncer.apply import TargetSpec
 from dm_worker.syncer.batch import Batch, BucketResult, Ticket
 from dm_worker.syncer.batch_policy import BatchPolicy
-from dm_worker.syncer.checkpoint import MetaStore
+from dm_worker.syncer.checkpoint import DDLRecord, MetaStore
 from dm_worker.syncer.ddl_barrier import DDLBarrier
 from dm_worker.syncer.instructions import Advance, Statement
 from dm_worker.syncer.located import between, located
 from dm_worker.syncer.protocol import DDL, Progress, Sequencer
 from dm_worker.syncer.schema_source import SchemaSource
+from dm_worker.syncer.sharding import Sharding
 from dm_worker.syncer.shipping import store_in
+from dm_worker.syncer.xa import Waiting
 from pkg.binlog.position import Location
 from pkg.errors import DMError
 from pkg.log import get_logger
@@ -80,6 +82,7 @@ class BatchRunner:
         is_unsafe: IsUnsafe,
         exit_safe: Location | None,
         should_stop: Callable[[], bool],
+        sharding: Sharding | None = None,
     ) -> None:
         self._engine = engine
         self._group = group
@@ -93,8 +96,9 @@ class BatchRunner:
         self._is_unsafe = is_unsafe
         self._exit_safe = exit_safe
         self._should_stop = should_stop
+        self._sharding = sharding
         #: The checkpoint as it is durable, and whether more is applied than it says.
-        self.flushed = sequencer.applied
+        self.flushed = self._checkpoint or sequencer.applied
         self.behind = False
         self.total_rows = 0
         self.statements = 0
@@ -121,7 +125,8 @@ class BatchRunner:
             results = self._run(batch, intent, small=small)
         except DMError as exc:
             raise located(exc, between(batch.start, batch.end)) from exc
-        self._sequencer.done(batch.prepared)
+        # A re-read's prepared transactions are not those of the main pass.
+        self._sequencer.done(batch.prepared if self._checkpoint is None else None)
         seconds = time.monotonic() - began
         self._policy.observe(batch.size, small=small, seconds=seconds)
         log.debug(
@@ -137,10 +142,17 @@ class BatchRunner:
         self.batch_bytes = batch.size
         self.total_rows += sum(result.changes for result in results)
         self.statements += sum(result.statements for result in results)
+        if self._sharding is not None:
+            self._sharding.passed(batch)
+            if self._sharding.has_news:
+                self.flush()
 
     def advance(self, item: Advance) -> None:
         """Only filtered events up to its location."""
-        self._write(self._sequencer.idle(item.location, item.prepared))
+        prepared = item.prepared if self._checkpoint is None else None
+        if self._sharding is not None:
+            self._sharding.passed(item)
+        self._write(self._sequencer.idle(item.location, prepared))
 
     def flush(self) -> None:
         """Makes durable that all so far is applied."""
@@ -149,23 +161,81 @@ class BatchRunner:
 
     def statement(self, statement: Statement, barrier: DDLBarrier) -> None:
         """A barrier: all before it is applied by now."""
+        if self._sharding is not None:
+            # The intent moves the checkpoint, and the groups' state belongs to it.
+            self.flush()
         intent = self._sequencer.open(statement.start, statement.end, buckets=0, fingerprint="", safe=False, state=DDL)
         barrier.execute(statement, intent)
         self._sequencer.done()
+        if self._sharding is not None:
+            self._sharding.behind(statement)
         self._write(self._sequencer.idle(statement.end))
 
-    def _write(self, progress: Progress) -> None:
+    # -- merged shards ------------------------------------------------------------------------------------------
+
+    def statement_again(self, statement: Statement, sharding: Sharding) -> None:
+        """One that the main pass has met, in a re-read: all before it is applied by now."""
+        main = sharding.checkpoint
+        assert main is not None
+        sharding.met_again(statement)
+        self._write(self._sequencer.idle(statement.end if sharding.reread is not None else main))
+
+    def settle(self, sharding: Sharding, barrier: DDLBarrier) -> None:
+        """What level 2 has decided on; the main pass stands between transactions."""
+        settle, main = sharding.settle, self._sequencer.applied
+        assert settle is not None
+        self.flush()
+        record = barrier.settle(settle, self._sequencer.idle(main)) if settle.execute else None
+        sharding.settled(main)
+        reread = sharding.reread
+        self._write(self._sequencer.idle(main if reread is None else reread.at), record)
+
+    def note(self) -> None:
+        """Makes durable what the sharding groups were told besides the stream."""
+        self._write(self._sequencer.idle(self._sequencer.applied))
+
+    @property
+    def applied(self) -> Location:
+        """All before this is applied in the pass that runs."""
+        return self._sequencer.applied
+
+    @property
+    def prepared(self) -> Waiting:
+        """The XA transactions that wait where the main pass stands."""
+        return self._sequencer.prepared
+
+    @property
+    def _checkpoint(self) -> Location | None:
+        return None if self._sharding is None else self._sharding.checkpoint
+
+    # -- what is durable ----------------------------------------------------------------------------------------
+
+    def _write(self, progress: Progress, ddl: DDLRecord | None = None) -> None:
         changed, dropped = self._source.take_changes()
-        if self._exit_safe is not None and not self._is_unsafe(progress.start):
-            log.info("left safe mode", location=str(progress.start))
-            self._exit_safe = None
+        shards = None if self._sharding is None else self._sharding.take_changes()
+        checkpoint = self._checkpoint
+        self._leave_safe_mode(progress.start)
         try:
-            self._store.write(progress, exit_safe=self._exit_safe, changed=changed, dropped=dropped)
+            self._store.write(
+                progress, exit_safe=self._exit_safe, changed=changed, dropped=dropped, ddl=ddl, shards=shards,
+                checkpoint=checkpoint,
+            )  # fmt: skip
         except DMError:
             self._source.put_back(changed, dropped)
+            if self._sharding is not None and shards is not None:
+                self._sharding.put_back(shards)
             raise
-        self.flushed = progress.start if progress.state != "idle" else progress.end
+        self.flushed = checkpoint or (progress.start if progress.state != "idle" else progress.end)
         self.behind = False
+        if self._sharding is not None and shards is not None:
+            self._sharding.stored(shards)
+
+    def _leave_safe_mode(self, location: Location) -> None:
+        """Rows that are held back may lie further behind than what is applied."""
+        held = None if self._sharding is None else self._sharding.oldest_needed
+        if self._exit_safe is not None and not self._is_unsafe(location) and not (held and self._is_unsafe(held)):
+            log.info("left safe mode", location=str(location))
+            self._exit_safe = None
 
     # -- the Spark job ------------------------------------------------------------------------------------------
 

@@ -91,11 +91,19 @@ class SchemaSource:
         if known is not None:
             check_table_map(table_map, known.columns)
             return known
-        for origin, fetch in self._origins():
+        return self._set(self._fitting(table_map, self._origins()))
+
+    def guess(self, table_map: TableMap) -> TableInfo:
+        """A structure that fits rows from before where the stream is read; it is not kept. Raises as above."""
+        return self._fitting(table_map, [("target", self._target), ("upstream", self._upstream)])
+
+    def _fitting(self, table_map: TableMap, origins: Iterable[tuple[str, Fetch]]) -> TableInfo:
+        name = (table_map.schema, table_map.table)
+        for origin, fetch in origins:
             info = fetch(*name)
             if info is not None and fits(table_map, info.columns):
                 log.info("took a table's structure", table=qualified(*name), origin=origin)
-                return self._set(info.renamed(*name))
+                return info.renamed(*name)
         raise errors.new(
             "SchemaTrackerCannotFetchDownstreamCreateTableStmt",
             f"no structure of the upstream table {qualified(*name)} fits its rows in the binlog: there is neither a "

@@ -42,6 +42,9 @@ class ShardingStatus:
         return sum(group.held_rows for group in self.unresolved)
 
 
+NO_SHARDING = ShardingStatus()
+
+
 def status_of(groups: ShardGroups) -> ShardingStatus:
     """The state of all groups that have unsettled DDLs, by their targets' names."""
     busy = sorted((group for group in groups.groups.values() if group.ddls), key=lambda group: group.target)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from dm_worker.rate import Rate
 from dm_worker.syncer.lookup import Server
+from dm_worker.syncer.shard_status import NO_SHARDING, GroupStatus, ShardingStatus
 from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.position import Location, Position
 from pkg.errors import DMError
@@ -25,7 +26,8 @@ CLOCK_INTERVAL = 600.0
 @dataclass(slots=True)
 class Snapshot:
     """What the running parts tell. ``oldest_commit``: upstream time of the oldest transaction that is not applied.
-    ``batch_bytes``: of rows events in the last batch. ``local``: the binlog is read from the relay log."""
+    ``batch_bytes``: of rows events in the last batch. ``local``: the binlog is read from the relay log. ``sharding``:
+    DDL of merged shards that is not settled."""
 
     rows: int = 0
     flushed: Location | None = None
@@ -33,6 +35,7 @@ class Snapshot:
     bytes_read: int = 0
     batch_bytes: int = 0
     local: bool = False
+    sharding: ShardingStatus = NO_SHARDING
 
 
 def bytes_between(here: Position, end: Position, sizes: Mapping[str, int]) -> int | None:
@@ -44,6 +47,19 @@ def bytes_between(here: Position, end: Position, sizes: Mapping[str, int]) -> in
         return None
     files = names[names.index(here.name) : names.index(end.name)]
     return max(0, sum(sizes[name] for name in files) - here.pos + end.pos)
+
+
+def _group(status: GroupStatus) -> pb.ShardingGroup:
+    return pb.ShardingGroup(
+        target=status.target,
+        DDLs=status.ddls,
+        firstLocation=status.first_location,
+        synced=status.synced,
+        unsynced=status.unsynced,
+        heldRows=status.held_rows,
+        waitingDDLs=status.waiting,
+        rereading=status.rereading,
+    )
 
 
 class Monitor:
@@ -148,7 +164,10 @@ class Monitor:
             masterBinlogGtid=master.gtid_set if master else "",
             syncerBinlog=str(flushed.position) if flushed else "",
             syncerBinlogGtid=flushed.gtid_set if flushed else "",
-            synced=self._synced(master, flushed),
+            # Rows that are held back are not applied, wherever the checkpoint is.
+            synced=not snapshot.sharding.unresolved and self._synced(master, flushed),
+            blockingDDLs=snapshot.sharding.blocking_ddls,
+            unresolvedGroups=[_group(one) for one in snapshot.sharding.unresolved],
             binlogType="local" if snapshot.local else "remote",
             secondsBehindMaster=self.lag(snapshot),
             ioTotalBytes=snapshot.bytes_read,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 from dm_worker.syncer.batch import TablePlan
 from dm_worker.syncer.tape import FILTERED, Tape
@@ -13,8 +14,18 @@ from pkg.binlog.position import Position
 #: Where the rest of a TABLE_MAP begins, behind the table id: that changes whenever the upstream opens the table again.
 _SHAPE = c.HEADER_SIZE + 6
 
-#: The plan of a TABLE_MAP's table, None when the table is not migrated. The second value asks to end the batch before.
-Resolve = Callable[[bytes, Position], tuple[TablePlan | None, bool]]
+#: The plan of a TABLE_MAP's table, what counts its rows when they are held back, or None when it is not migrated. The
+#: second value asks to end the batch before.
+Resolve = Callable[[bytes, Position], tuple["TablePlan | HeldBack | None", bool]]
+
+
+class HeldBack(Protocol):
+    """A table whose rows are held back."""
+
+    table: tuple[str, str]
+
+    def count(self, event: bytes, file: str, /) -> int:
+        """The rows in a rows event of it."""
 
 
 class TableMaps:
@@ -24,8 +35,10 @@ class TableMaps:
         self._tape = tape
         self._resolve = resolve
         #: Plans by TABLE_MAP (without the table id), and by number.
-        self._known: dict[bytes, TablePlan | None] = {}
+        self._known: dict[bytes, TablePlan | HeldBack | None] = {}
         self._plans: dict[int, TablePlan] = {}
+        #: What counts the rows of tables that are held back, by their numbers.
+        self._held: dict[int, HeldBack] = {}
         #: TABLE_MAPs by their table ids, as far as these are valid.
         self._maps: dict[bytes, bytes] = {}
 
@@ -42,9 +55,13 @@ class TableMaps:
         """Asks for the plan. True when the table changed the rule for others of its target: see :meth:`ask_anew`."""
         plan, split = self._resolve(data, place)
         self._known[data[_SHAPE:]] = plan
-        if plan is not None:
+        if isinstance(plan, TablePlan):
             self._plans[plan.number] = plan
         return split
+
+    def held(self, number: int) -> HeldBack:
+        """The table behind a number below :data:`FILTERED`."""
+        return self._held[number]
 
     def bind(self, data: bytes) -> None:
         """The table id of a TABLE_MAP stands for the plan that was asked for."""
@@ -71,6 +88,7 @@ class TableMaps:
     def forget(self) -> None:
         """Structures, routes or targets changed: ask for every table again."""
         self._known.clear()
+        self._held.clear()
         self.forget_ids()
         # Events may wait that need theirs.
         self._plans = self.plans(self._tape.count)
@@ -82,7 +100,15 @@ class TableMaps:
 
     def _set(self, table: bytes, shape: bytes) -> None:
         plan = self._known[shape]
-        self._tape.set_table(table, shape, FILTERED if plan is None else plan.number)
+        number = FILTERED if plan is None else plan.number if isinstance(plan, TablePlan) else self._hold(plan)
+        self._tape.set_table(table, shape, number)
+
+    def _hold(self, table: HeldBack) -> int:
+        number = next(
+            (number for number, known in self._held.items() if known is table), FILTERED - 1 - len(self._held)
+        )
+        self._held[number] = table
+        return number
 
     def _plan_waiting(self, number: int, place: Position) -> None:
         """The plan of waiting events as it would be made now, under the old number."""
@@ -90,5 +116,5 @@ class TableMaps:
         if data[_SHAPE:] not in self._known:
             self.ask(data, place)
         plan = self._known[data[_SHAPE:]]
-        assert plan is not None
+        assert isinstance(plan, TablePlan)
         self._plans[number] = replace(plan, number=number)

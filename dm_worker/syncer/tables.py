@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from dm_worker.syncer.batch import COMPACT, ORDERED, TablePlan
 from dm_worker.syncer.located import located
 from dm_worker.syncer.row_shape import NO_RULES, TableRules
-from dm_worker.syncer.schema_source import Fetch, SchemaSource
+from dm_worker.syncer.schema_source import Fetch
 from dm_worker.syncer.table_plan import PlanOptions, build, unspread, weak_columns
 from dm_worker.syncer.ties import Family, Table, families, folded
 from pkg import errors
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.position import Position
+from pkg.binlog.rows import RowDecoder
 from pkg.binlog.table_map import TableMap, parse_table_map, table_map_name
 from pkg.errors import DMError
 from pkg.log import get_logger
@@ -22,10 +24,37 @@ from pkg.mysql.schema import ForeignKey, TableInfo
 
 log = get_logger("syncer.tables")
 
+_UNKNOWN_STRUCTURE = 44019
+
 #: What the task's rules say of a table with this structure. Raises DMError for rules that don't fit it.
 RulesOf = Callable[[TableInfo], TableRules]
 #: All foreign keys that the target checks.
 ForeignKeys = Callable[[], list[ForeignKey]]
+
+
+class Structures(Protocol):
+    """Tells structures of upstream tables."""
+
+    def structure(self, table_map: TableMap) -> TableInfo:
+        """The structure that the rows after ``table_map`` have. Raises DMError when none agrees with it."""
+
+
+class HeldBackTable:
+    """Counts the rows of a table that are held back. Raises 36027 when its structure does not fit the TABLE_MAP."""
+
+    def __init__(self, table_map: TableMap, structures: Structures) -> None:
+        self.table = (table_map.schema, table_map.table)
+        self._decoder: RowDecoder | None = None
+        try:
+            self._decoder = RowDecoder(table_map, structures.structure(table_map).columns, key=(), write=())
+        except DMError as exc:
+            if exc.code != _UNKNOWN_STRUCTURE:
+                raise
+            log.info("rows are held back before their structure is known", table=qualified(*self.table))
+
+    def count(self, event: bytes, file: str) -> int:
+        """The rows in a rows event; 1, and maybe more, when the structure is not known yet."""
+        return 1 if self._decoder is None else len(self._decoder.changes(event, file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +80,16 @@ class TableRegistry:
         *,
         allows: Callable[[str, str], bool],
         route: Callable[[str, str], tuple[str, str]],
-        source: SchemaSource,
+        source: Structures,
         target: Fetch,
         options: PlanOptions,
         rules: RulesOf = lambda _: NO_RULES,
         foreign_keys: ForeignKeys = list,
+        holds_back: Callable[[str, str], bool] = lambda *_: False,
     ) -> None:
+        """``holds_back`` tells of a table that ``allows`` lets through whether its rows are counted only."""
         self._allows = allows
+        self._holds_back = holds_back
         self._rules_of = rules
         self._route = route
         self._source = source
@@ -74,15 +106,18 @@ class TableRegistry:
         self._planned: set[tuple[str, str]] = set()
         self._next = 0
 
-    def resolve(self, data: bytes, place: Position) -> tuple[TablePlan | None, bool]:
+    def resolve(self, data: bytes, place: Position) -> tuple[TablePlan | HeldBackTable | None, bool]:
         """The plan for a TABLE_MAP event, None when its table is not migrated; True when a batch must end before it.
 
         Raises DMError, which then names the place.
         """
         event = event_from_bytes(data)
-        if not self._allows(*table_map_name(event, place.name)):
+        name = table_map_name(event, place.name)
+        if not self._allows(*name):
             return None, False
         try:
+            if self._holds_back(*name):
+                return HeldBackTable(parse_table_map(event, place.name), self._source), False
             return self._plan(parse_table_map(event, place.name), data)
         except DMError as exc:
             raise located(exc, f"at {place}") from exc

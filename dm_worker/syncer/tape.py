@@ -16,7 +16,7 @@ from pkg import native
 #: A run of GTIDs: a MySQL source's UUID (16 bytes) or a MariaDB domain and server (4 bytes each, little-endian), the
 #: first and the last number. For a domain, the first means nothing.
 GtidRun = tuple[bytes, int, int]
-#: The number of a table that is not migrated.
+#: The number of a table that is not migrated. Smaller ones are of tables whose rows are held back: a scan stops there.
 FILTERED = -1
 #: Why a scan ended: the next event is not ordinary or not whole; the batch is full inside, or at the end of, a
 #: transaction.

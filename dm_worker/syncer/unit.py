@@ -11,6 +11,7 @@ from dm_worker.spark import SparkEngine
 from dm_worker.syncer.checkpoint import MetaStore
 from dm_worker.syncer.instructions import Statement
 from dm_worker.syncer.run import Run
+from dm_worker.syncer.shard_link import Level2
 from dm_worker.syncer.structures import Structures
 from dm_worker.unit import UnitOutcome
 from pkg import errors
@@ -29,14 +30,23 @@ PATIENCE = 3.0
 
 
 class SyncUnit:
-    """Replicates one source's binlog into the target until it is stopped."""
+    """Replicates one source's binlog into the target until it is stopped.
+
+    ``level2`` is the source's part in the locks of the task's shard DDL, needed with a ``shard-mode``.
+    """
 
     unit_type = pb.Sync
 
     def __init__(
-        self, cfg: SubTaskConfig, engine: SparkEngine, relay: RelayReader | None = None, orders: Orders = tuple
+        self,
+        cfg: SubTaskConfig,
+        engine: SparkEngine,
+        relay: RelayReader | None = None,
+        orders: Orders = tuple,
+        level2: Level2 | None = None,
     ) -> None:
         self._cfg = cfg
+        self._level2 = level2
         self._relay = relay
         self._orders = orders
         self._engine = engine
@@ -58,7 +68,7 @@ class SyncUnit:
             return self._replicate()
 
     def _replicate(self) -> UnitOutcome:
-        run = Run(self._cfg, self._engine, self._group, self._stop.is_set, self._relay, self._orders)
+        run = Run(self._cfg, self._engine, self._group, self._stop.is_set, self._relay, self._orders, self._level2)
         with self._lock:
             self._run = run
         try:
@@ -120,7 +130,7 @@ class SyncUnit:
             return flushed
         store = MetaStore(self._cfg, should_stop=lambda: True)
         try:
-            return store.peek()
+            return store.peek()[0]
         finally:
             store.close()
 

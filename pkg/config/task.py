@@ -27,6 +27,7 @@ from pkg.config.model import (
     Meta,
     MydumperConfig,
     RouteRule,
+    ShardMode,
     SyncerConfig,
     TaskConfig,
     TaskMode,
@@ -98,7 +99,7 @@ class _Reader:
     def read(self, text: str) -> TaskConfig:
         top = self._top
         name, mode = self._name(), self._mode()
-        self._shard_mode()
+        shard_mode = self._shard_mode()
         self._online_ddl_scheme()
         target_section = top.section("target-database")
         if target_section is None:
@@ -115,6 +116,7 @@ class _Reader:
             task_mode=mode,
             target=target,
             instances=instances,
+            shard_mode=shard_mode,
             ignore_checking_items=self._checking_items(),
             meta_schema=top.text("meta-schema") or "dm_meta",
             timezone=self._timezone(),
@@ -154,7 +156,7 @@ class _Reader:
             )
         return cast(TaskMode, mode)
 
-    def _shard_mode(self) -> None:
+    def _shard_mode(self) -> ShardMode:
         top, kind = self._top, "ConfigShardModeNotSupport"
         mode, old = top.text("shard-mode"), top.flag("is-sharding", False)
         if mode not in ("", "pessimistic", "optimistic"):
@@ -170,13 +172,14 @@ class _Reader:
             )
         if top.has("is-sharding"):
             self._warnings.append("is-sharding is deprecated: use shard-mode")
-        if mode or old:
+        if mode == "optimistic":
             raise top.error(
                 kind,
-                "shard-mode" if mode else "is-sharding",
-                f"shard-mode {mode or 'pessimistic'!r} is not supported yet",
-                "Remove it: tables merge by routes; change the structure of merged tables by hand, on all shards.",
+                "shard-mode",
+                "shard-mode 'optimistic' is not supported yet",
+                "Set pessimistic: then all shards run the same DDL in the same order, and the target gets it once.",
             )
+        return "pessimistic" if mode or old else ""
 
     def _online_ddl_scheme(self) -> None:
         scheme = self._top.text("online-ddl-scheme")

@@ -269,7 +269,9 @@ static int take(Tape *tape, const Rules *rules, const unsigned char *event, size
         if (size < HEADER + 6)
             return -1;
         table = find_table(tape, table_id(event + HEADER));
-        if (table == NULL && tape->rows >= tape->skip && table_id(event + HEADER) != 0xFFFFFF)
+        /* Rows of a table that is held back are counted by the caller. */
+        if (tape->rows >= tape->skip &&
+            (table == NULL ? table_id(event + HEADER) != 0xFFFFFF : table->number < FILTERED))
             return -1;
         /* Before anything moves: a failure must leave the tape as it was. */
         if (buffer_extend(&tape->data, size) < 0 || buffer_extend(&tape->index, RECORD) < 0)

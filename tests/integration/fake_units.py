@@ -16,6 +16,7 @@ from pathlib import Path
 
 from dm_worker.cli import serve
 from dm_worker.relay.choice import RelayReader
+from dm_worker.shard_ddl import ShardReports
 from dm_worker.spark import SparkEngine
 from dm_worker.unit import UnitOutcome, UnitStatus
 from pkg import errors
@@ -78,7 +79,12 @@ class FakeUnit:
 
 
 def make_fake(
-    unit_type: pb.UnitType, config: SubTaskConfig, engine: SparkEngine, relay: RelayReader | None, orders: Orders
+    unit_type: pb.UnitType,
+    config: SubTaskConfig,
+    engine: SparkEngine,
+    relay: RelayReader | None,
+    orders: Orders,
+    reports: ShardReports | None,
 ) -> FakeUnit:
     return FakeUnit(unit_type, config, Path(os.environ["FAKE_UNITS"]))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer import SyncUnit
+from dm_worker.syncer.shard_link import Level2
 from dm_worker.unit import UnitOutcome
 from pkg.binlog.position import Location, parse_position
 from pkg.config.model import Meta, SubTaskConfig
@@ -48,9 +49,11 @@ def subtask(upstream: SQLServer, target: SQLServer, **changes: Any) -> SubTaskCo
 class Running:
     """A unit in its thread."""
 
-    def __init__(self, cfg: SubTaskConfig, engine: SparkEngine, orders: Orders = tuple) -> None:
+    def __init__(
+        self, cfg: SubTaskConfig, engine: SparkEngine, orders: Orders = tuple, level2: Level2 | None = None
+    ) -> None:
         self.cfg = cfg
-        self.unit = SyncUnit(cfg, engine, orders=orders)
+        self.unit = SyncUnit(cfg, engine, orders=orders, level2=level2)
         self.outcome: UnitOutcome | None = None
         self._thread = threading.Thread(target=self._main, daemon=True)
         self._thread.start()
@@ -89,8 +92,10 @@ class Running:
 
 
 @contextmanager
-def running(cfg: SubTaskConfig, engine: SparkEngine, orders: Orders = tuple) -> Iterator[Running]:
-    run = Running(cfg, engine, orders)
+def running(
+    cfg: SubTaskConfig, engine: SparkEngine, orders: Orders = tuple, level2: Level2 | None = None
+) -> Iterator[Running]:
+    run = Running(cfg, engine, orders, level2)
     try:
         yield run
     finally:

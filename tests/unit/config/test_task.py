@@ -142,6 +142,20 @@ def test_every_wrong_key_or_value_has_its_place(rest: str, place: str, hint: str
 
 
 @pytest.mark.parametrize(
+    ("key", "mode"),
+    [
+        ("", ""),
+        ("is-sharding: false\n", ""),
+        ("is-sharding: true\n", "pessimistic"),
+        ("shard-mode: pessimistic\n", "pessimistic"),
+        ("is-sharding: true\nshard-mode: pessimistic\n", "pessimistic"),
+    ],
+)
+def test_old_and_new_key_for_merged_shards(key: str, mode: str) -> None:
+    assert load_task(key + TASK).shard_mode == mode
+
+
+@pytest.mark.parametrize(
     ("old", "new", "code", "place"),
     [
         ("name: t\n", "", 20019, ":1:1"),
@@ -151,9 +165,7 @@ def test_every_wrong_key_or_value_has_its_place(rest: str, place: str, hint: str
         ("task-mode: all", "task-mode: everything", 20020, ":2:12"),
         ("task-mode: all\n", "", 20020, ":1:1"),
         ("target-database", "shard-mode: strict\ntarget-database", 20033, ":3:13"),
-        ("target-database", "shard-mode: pessimistic\ntarget-database", 20033, "not supported yet"),
         ("target-database", "shard-mode: optimistic\ntarget-database", 20033, "not supported yet"),
-        ("target-database", "is-sharding: true\ntarget-database", 20033, "not supported yet"),
         ("target-database", "is-sharding: true\nshard-mode: optimistic\ntarget-database", 20033, "contradicts"),
         ("target-database", "strict-optimistic-shard-mode: true\ntarget-database", 20066, ":3:31"),
         ("target-database", "timezone: Mars/Phobos\ntarget-database", 20008, ":3:11"),

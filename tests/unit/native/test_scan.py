@@ -68,6 +68,9 @@ class Writer(Log):
         elif what == "filtered":
             self.table_map(b"x", 3)
             self.rows(tag, 3)
+        elif what == "held":
+            self.table_map(b"h", 4)
+            self.rows(tag, 4)
         elif what == "again":
             # The table id now stands for another table.
             self.table_map(b"tt", 1)
@@ -84,7 +87,7 @@ class Writer(Log):
             self.query(b"ROLLBACK TO a")
 
 
-WORDS = ["rows", "rows", "rows", "other", "filtered", "again", "dummy", "note", "heartbeat", "savepoint"]
+WORDS = ["rows", "rows", "rows", "other", "filtered", "held", "again", "dummy", "note", "heartbeat", "savepoint"]
 
 
 @st.composite

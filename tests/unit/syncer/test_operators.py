@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dm_worker.syncer.checkpoint import DDLRecord
 from dm_worker.syncer.ddl_barrier import DDLBarrier
+from dm_worker.syncer.ddl_execution import DDLExecutor
 from dm_worker.syncer.ddl_session import StatementFailed
 from dm_worker.syncer.instructions import Statement
 from dm_worker.syncer.operated import DECISION
@@ -224,10 +225,13 @@ class World:
             rules=Rules(cfg),
             source=source,
             store=self.store,  # type: ignore[arg-type]
-            session=self.session,  # type: ignore[arg-type]
-            target_flavor="mysql",
-            explicit_timestamp=True,
-            should_stop=lambda: False,
+            executor=DDLExecutor(
+                store=self.store,  # type: ignore[arg-type]
+                session=self.session,  # type: ignore[arg-type]
+                target_flavor="mysql",
+                explicit_timestamp=True,
+                should_stop=lambda: False,
+            ),
             orders=lambda: [self.order] if self.order else [],
         )
 

@@ -75,8 +75,25 @@ def plan_of(table: bytes) -> TablePlan:
     return TablePlan(len(table), 1, names, names, b"", (), COMPACT, (0,), ("id",), (0,), ("id",), (), True)
 
 
-def resolve(data: bytes, place: Position) -> tuple[TablePlan | None, bool]:
+class Counted:
+    """A table whose rows are held back."""
+
+    def __init__(self, table: bytes) -> None:
+        self.table = ("d", table.decode())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Counted) and other.table == self.table
+
+    def count(self, event: bytes, file: str) -> int:
+        assert event[27:33].isdigit()
+        return 1
+
+
+def resolve(data: bytes, place: Position) -> tuple[TablePlan | Counted | None, bool]:
+    """Tables x… are not migrated, and h… are held back."""
     table = data[27:]
+    if table.startswith(b"h"):
+        return Counted(table), False
     return (None, False) if table.startswith(b"x") else (plan_of(table), False)
 
 
@@ -95,6 +112,10 @@ def tags(instructions: list[Instruction]) -> list[int]:
     return found
 
 
+def held(instructions: list[Instruction]) -> int:
+    return sum(sum(item.held.values()) for item in instructions if not isinstance(item, Statement))
+
+
 def tail(log: Log, location: Location) -> list[Event]:
     """What a server sends from ``location`` on (one file)."""
     return [event for event in log.events if event.log_pos > location.position.pos]
@@ -102,14 +123,14 @@ def tail(log: Log, location: Location) -> list[Event]:
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[Log, list[int]]:
-    """Transactions of migrated tables (t, uu) and filtered ones (x), and the tags that must come out, in order."""
+    """Transactions of migrated tables (t, uu) and others (x, h), and the tags that must come out, in order."""
     log, wanted, tag = Log(), [], 0
     for _ in range(draw(st.integers(0, 8))):
-        table = draw(st.sampled_from([b"t", b"uu", b"x"]))
+        table = draw(st.sampled_from([b"t", b"uu", b"x", b"h"]))
         mine = list(range(tag, tag + draw(st.integers(0, 9))))
         tag += len(mine)
         log.transaction(mine, table=table)
-        if table != b"x":
+        if table in (b"t", b"uu"):
             wanted += mine
     return log, wanted
 
@@ -138,6 +159,72 @@ def test_every_cut_is_a_place_to_go_on_from(logged: tuple[Log, list[int]], piece
         again.feed(tail(log, end))
         again.close()
         assert tags(planner.out[:count]) + tags(again.out) == wanted
+        assert held(planner.out[:count]) + held(again.out) == held_in(log)
+
+
+def held_in(log: Log) -> int:
+    """The rows events behind TABLE_MAPs of held back tables."""
+    maps = [event.data[27:] for event in log.events if event.type == c.TABLE_MAP_EVENT]
+    return sum(table == b"h" for table in maps)
+
+
+@given(logs())
+def test_a_pass_ends_where_another_one_stood(logged: tuple[Log, list[int]]) -> None:
+    log, _ = logged
+    planner = Planner(start(), resolve, limits=LIMITS)
+    planner.feed(log.events)
+    planner.close()
+    for count, item in enumerate(planner.out, 1):
+        end = item.location if isinstance(item, Advance) else item.end
+        if end.rows_events:
+            continue
+        again = Planner(start(), resolve, limits=Limits(150, 3, 80), limit=end)
+        taken = again.feed(log.events)
+        assert again.reached
+        assert log.events[taken - 1].log_pos == end.position.pos
+        assert tags(again.out) == tags(planner.out[:count])
+        assert held(again.out) == held(planner.out[:count])
+        last = again.out[-1]
+        assert (last.location if isinstance(last, Advance) else last.end) is end
+
+
+def test_a_pass_does_not_go_beyond_its_end() -> None:
+    log = Log()
+    log.transaction([1])
+    between = Location(Position("bin.000001", log.offset - 5))
+    log.transaction([2])
+    with pytest.raises(DMError, match="no transaction that ends at"):
+        Planner(start(), resolve, limit=between).feed(log.events)
+
+
+def test_a_pass_is_scanned_but_for_its_last_file() -> None:
+    ahead = Planner(start(), resolve, limit=start(100, file="bin.000002"))
+    assert ahead.can_scan == Planner(start(), resolve).can_scan
+    assert not Planner(start(), resolve, limit=start(100)).can_scan
+    assert not Planner(start(), resolve, by_gtid=True, limit=start(100, file="bin.000002")).can_scan
+
+
+def test_rows_that_are_rolled_back_are_not_counted() -> None:
+    log = Log()
+    log.query(b"BEGIN")
+    log.table_map(b"h")
+    log.rows(1)
+    log.query(b"ROLLBACK")
+    log.transaction([2], table=b"h")
+    planner = Planner(start(), resolve)
+    planner.feed(log.events)
+    planner.close()
+    assert held(planner.out) == 1
+
+
+def test_what_is_held_back_in_front_of_a_statement_is_told_before_it() -> None:
+    log = Log()
+    log.transaction([1], table=b"h")
+    log.query(b"ALTER TABLE t ADD c INT")
+    planner = Planner(start(), resolve)
+    planner.feed(log.events)
+    assert [type(item) for item in planner.out] == [Advance, Statement]
+    assert held(planner.out) == 1
 
 
 @given(logs())
@@ -154,6 +241,7 @@ def test_open_range_is_planned_again_as_it_was(logged: tuple[Log, list[int]]) ->
             assert redo.reached
             assert len(redo.out) == 1
             assert tags(redo.out) == tags([batch])
+            assert held(redo.out) == held([batch])
             # The stream goes on behind the range.
             rest = Planner(batch.end, resolve, limits=LIMITS)
             rest.feed(tail(log, batch.end))

@@ -1,0 +1,166 @@
+"""Executes a statement at the target once, whatever happens in between.
+
+DDL can't be part of a transaction, so the intent is recorded with a fingerprint of the target's tables first: after a
+crash, an unchanged fingerprint means that the statement did not run, a changed one that it did.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from dm_worker.syncer.checkpoint import DDLRecord, MetaStore
+from dm_worker.syncer.ddl_session import DDLSession, StatementFailed
+from dm_worker.syncer.protocol import Progress
+from pkg import ddl, errors
+from pkg.binlog.events import Query
+from pkg.binlog.position import Position
+from pkg.errors import DMError
+from pkg.errors.workarounds import PASS_STATEMENT
+from pkg.log import get_logger
+from pkg.mysql.names import qualified, quote
+from pkg.mysql.retry import retrying
+
+log = get_logger("syncer.ddl")
+
+_REFUSED = 36061
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One statement for the target: what it came from, its text, the names at the target it is about, and the route
+    that led from the one to the other."""
+
+    parsed: ddl.Statement
+    text: str
+    targets: tuple[tuple[str, str], ...]
+    route: ddl.Route
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a statement ran in upstream: its session and its time (unix seconds)."""
+
+    query: Query
+    timestamp: int
+
+
+def contexts_text(contexts: Iterable[Context]) -> str:
+    """All that matters of them when their statements run later."""
+    return json.dumps(
+        [[one.query.sql_mode, one.query.charsets, one.query.time_zone, one.timestamp] for one in contexts]
+    )
+
+
+def contexts_of(text: str) -> list[Context]:
+    """What :func:`contexts_text` made a text of."""
+    found = []
+    for sql_mode, charsets, time_zone, timestamp in json.loads(text):
+        known = None if charsets is None else (int(charsets[0]), int(charsets[1]), int(charsets[2]))
+        query = Query(0, 0, 0, "", b"", sql_mode=sql_mode, charsets=known, time_zone=str(time_zone))
+        found.append(Context(query, int(timestamp)))
+    return found
+
+
+class DDLExecutor:
+    """Executes for one run."""
+
+    def __init__(
+        self,
+        *,
+        store: MetaStore,
+        session: DDLSession,
+        target_flavor: str,
+        explicit_timestamp: bool,
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self._store = store
+        self._session = session
+        self.target_flavor = target_flavor
+        self._explicit_timestamp = explicit_timestamp
+        self._should_stop = should_stop
+
+    def once(self, place: Position, index: int, step: Step, context: Context, intent: Progress) -> DDLRecord:
+        """Executes the step unless it was: (``place``, ``index``) is its name. Returns the record to be written then.
+
+        ``intent`` is the progress to write with the intent's record. Raises DMError.
+        """
+        record = self._store.read_ddl(place, index)
+        if record is not None and record.done:
+            return record
+        now = self._fingerprint(step.targets)
+        if record is None or not record.fingerprint:
+            record = DDLRecord(place, index, step.text, now)
+            self._store.write(intent, ddl=record)
+        if record.fingerprint == now:
+            log.info("executing a DDL", statement=step.text, place=str(place))
+            try:
+                self._run(step, context)
+            except DMError as exc:
+                if exc.code == _REFUSED:
+                    # Whatever is done to its tables before the next try is not its effect.
+                    self._store.write(intent, ddl=replace(record, fingerprint=""))
+                raise
+        else:
+            log.info("a DDL was executed before a restart", statement=step.text, place=str(place))
+        return replace(record, done=True)
+
+    def wound_up(self, record: DDLRecord, targets: Iterable[tuple[str, str]]) -> DDLRecord:
+        """What is known of a statement that was under way and will not be begun again: whether it ran."""
+        ran = self._fingerprint(targets) != record.fingerprint
+        log.info("a DDL was under way when its order changed", statement=record.statement, executed=ran)
+        return replace(record, done=True) if ran else replace(record, fingerprint="")
+
+    def _fingerprint(self, names: Iterable[tuple[str, str]]) -> str:
+        return retrying(lambda: self._session.fingerprint(names), should_stop=self._should_stop)
+
+    def _run(self, step: Step, context: Context) -> None:
+        before = self._fingerprint(step.targets)
+
+        def attempt(text: str) -> None:
+            self._session.execute(text, context.query, context.timestamp, self._explicit_timestamp)
+
+        def again(text: str) -> None:
+            # A connection that was lost in between tells nothing: look whether the statement had its effect.
+            if self._session.fingerprint(step.targets) == before:
+                attempt(text)
+
+        try:
+            try:
+                attempt(step.text)
+            except DMError as exc:
+                if not exc.retryable or self._should_stop():
+                    raise
+                log.warning("a DDL is tried again", statement=step.text, error=str(exc))
+                retrying(lambda: again(step.text), should_stop=self._should_stop)
+        except StatementFailed as exc:
+            self._ignore_or_raise(step, exc, attempt)
+
+    def _ignore_or_raise(self, step: Step, failed: StatementFailed, attempt: Callable[[str], None]) -> None:
+        """Shards that merge run the same DDL once each: its effect may be there already."""
+        if failed.number in ddl.ignorable_errors(step.parsed):
+            log.info("a DDL had its effect before", statement=step.text, error=failed.error.raw_cause)
+            return
+        parts = ddl.split_alter(step.parsed)
+        if len(parts) > 1 and failed.number in ddl.IGNORABLE_ERRORS["alter table"]:
+            for part in parts:
+                text = ddl.rewrite(part, step.route, target_flavor=self.target_flavor)
+                try:
+                    attempt(text)
+                except StatementFailed as exc:
+                    if exc.number not in ddl.ignorable_errors(part):
+                        raise self._failed(step, exc) from exc
+            return
+        raise self._failed(step, failed) from failed
+
+    def _failed(self, step: Step, failed: StatementFailed) -> DMError:
+        names = ", ".join(qualified(*name) if name[1] else quote(name[0]) for name in step.targets)
+        return errors.new(
+            "SyncerUnitHandleDDLFailed",
+            f"the DDL for {names} failed: {failed.error.message}",
+            raw=failed.error.raw_cause,
+            scope="downstream",
+            workaround=failed.error.workaround
+            or f"Make the target's table as the statement needs it, then resume the task. {PASS_STATEMENT}",
+        )

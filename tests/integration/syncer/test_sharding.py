@@ -1,0 +1,229 @@
+"""Hazards of merged shards in one upstream: rows lost, doubled, or written at another structure; a DDL run twice."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dm_worker.spark import SparkEngine
+from dm_worker.syncer.checkpoint import MetaStore
+from dm_worker.syncer.run import Run
+from pkg.binlog.position import Position, parse_position
+from pkg.config.model import RouteRule, SubTaskConfig
+from tests.harness.mysql import MariaDBServer, SQLServer
+from tests.harness.process import wait_until
+from tests.integration.syncer.level2 import OneSource
+from tests.integration.syncer.support import location, rows, running, subtask
+
+pytestmark = pytest.mark.timeout(300)
+
+#: What upstreams do before anything is replicated: three groups, one of tables without a key.
+TABLES = [
+    *(f"CREATE TABLE d.{name} (id INT PRIMARY KEY, v INT, w INT)" for name in ("t1", "t2", "u1", "u2")),
+    *(f"CREATE TABLE d.{name} (v INT, w INT)" for name in ("k1", "k2")),
+]
+#: DDL of all groups interleaved, new, renamed and dropped shards in the middle of sequences, equal texts in a row.
+SCRIPT = [
+    "INSERT INTO d.t1 VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3)",
+    "INSERT INTO d.t2 VALUES (101, 1, 1), (102, 2, 2)",
+    "INSERT INTO d.k1 VALUES (1, 1), (1, 1), (2, 2)",
+    "ALTER TABLE d.t1 ADD COLUMN a INT",
+    "BEGIN",
+    "INSERT INTO d.t1 VALUES (4, 4, 4, 4)",
+    "INSERT INTO d.t2 VALUES (103, 3, 3)",
+    "INSERT INTO d.u1 VALUES (1, 1, 1)",
+    "INSERT INTO d.k2 VALUES (1, 1)",
+    "COMMIT",
+    "UPDATE d.t1 SET a = 11 WHERE id = 1",
+    "ALTER TABLE d.t1 ADD INDEX (v)",
+    "INSERT INTO d.t1 VALUES (5, 5, 5, 5)",
+    "ALTER TABLE d.u1 DROP COLUMN v",
+    "ALTER TABLE d.k2 ADD COLUMN a INT FIRST",
+    "INSERT INTO d.k2 VALUES (7, 1, 1), (7, 1, 1)",
+    "INSERT INTO d.k1 VALUES (1, 1)",
+    "CREATE TABLE d.t3 (id INT PRIMARY KEY, v INT, w INT, a INT, KEY (v))",
+    "INSERT INTO d.t3 VALUES (201, 1, 1, 1), (202, 2, 2, 2)",
+    "INSERT INTO d.u1 VALUES (2, 20)",
+    "INSERT INTO d.u2 VALUES (101, 1, 1)",
+    "DELETE FROM d.t1 WHERE id = 2",
+    "ALTER TABLE d.t2 ADD COLUMN a INT",
+    "INSERT INTO d.t2 VALUES (104, 4, 4, 4)",
+    "UPDATE d.t1 SET w = w + 1",
+    "RENAME TABLE d.t1 TO d.t9",
+    "INSERT INTO d.t9 VALUES (6, 6, 6, 6)",
+    "UPDATE d.k2 SET w = 5 WHERE a = 7 LIMIT 1",
+    "ALTER TABLE d.k1 ADD COLUMN a INT FIRST",
+    "INSERT INTO d.k1 VALUES (8, 1, 1)",
+    "ALTER TABLE d.u2 DROP COLUMN v",
+    "INSERT INTO d.u2 VALUES (102, 2)",
+    "UPDATE d.u1 SET w = 21 WHERE id = 2",
+    "ALTER TABLE d.t2 ADD INDEX (v)",
+    "INSERT INTO d.t2 VALUES (105, 5, 5, 5)",
+    "ALTER TABLE d.t9 MODIFY v BIGINT",
+    "INSERT INTO d.t9 VALUES (7, 5000000000, 7, 7)",
+    "ALTER TABLE d.t9 ADD COLUMN b INT",
+    "UPDATE d.t9 SET b = 1",
+    "ALTER TABLE d.t9 DROP COLUMN b",
+    "ALTER TABLE d.t9 ADD COLUMN b INT",
+    "UPDATE d.t9 SET b = 2 WHERE id < 5",
+    "DELETE FROM d.t3",
+    "DROP TABLE d.t3",
+    "ALTER TABLE d.t2 MODIFY v BIGINT",
+    "INSERT INTO d.t2 VALUES (106, 6000000000, 6, 6)",
+    "ALTER TABLE d.t2 ADD COLUMN b INT",
+    "ALTER TABLE d.t2 DROP COLUMN b",
+    "UPDATE d.t2 SET a = 9 WHERE id = 106",
+    "ALTER TABLE d.t2 ADD COLUMN b INT",
+    "INSERT INTO d.t2 VALUES (107, 7, 7, 7, 7)",
+    "INSERT INTO d.k2 VALUES (9, 9, 9)",
+]
+#: How often each of them is executed at the target, in the order of each group.
+EXECUTED = {
+    "t": [
+        "ADD COLUMN a INT",
+        "ADD INDEX (v)",
+        "MODIFY v BIGINT",
+        "ADD COLUMN b INT",
+        "DROP COLUMN b",
+        "ADD COLUMN b INT",
+    ],
+    "u": ["DROP COLUMN v"],
+    "k": ["ADD COLUMN a INT FIRST"],
+}
+COLUMNS = "id INT PRIMARY KEY, v INT"
+
+
+def shards(upstream: SQLServer, target: SQLServer, count: int = 2) -> None:
+    upstream.execute("CREATE DATABASE d", *(f"CREATE TABLE d.t{i} ({COLUMNS})" for i in range(1, count + 1)))
+    target.execute("CREATE DATABASE m", f"CREATE TABLE m.t ({COLUMNS})")
+
+
+def merging(upstream: SQLServer, target: SQLServer, **changes: object) -> SubTaskConfig:
+    routes = (RouteRule("d", "m", "t*", "t"), *(RouteRule("d", "m", f"{name}*", name) for name in "uk"))
+    return subtask(upstream, target, shard_mode="pessimistic", routes=routes, **changes)
+
+
+def merged(server: SQLServer, tables: str, columns: str = "*") -> list[tuple[object, ...]]:
+    return rows(server, "(" + " UNION ALL ".join(f"SELECT {columns} FROM {name}" for name in tables.split()) + ") x")
+
+
+def test_two_tables_in_one_upstream(mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine) -> None:
+    """The documented timeline: t1 is ahead from its DDL on, t2 follows, then what was held back is read again."""
+    shards(mariadb_upstream, target)
+    level2 = OneSource()
+    with running(merging(mariadb_upstream, target), spark, level2=level2) as run:
+        mariadb_upstream.execute(
+            "INSERT INTO d.t1 VALUES (1, 1)",
+            "INSERT INTO d.t2 VALUES (101, 1)",
+            "ALTER TABLE d.t1 ADD COLUMN a INT",
+            "INSERT INTO d.t1 VALUES (2, 2, 2), (3, 3, 3)",
+            "INSERT INTO d.t2 VALUES (102, 2)",
+            "UPDATE d.t1 SET a = 30 WHERE id = 3",
+        )
+        run.wait_synced(mariadb_upstream)
+        (group,) = run.unit.status().unresolvedGroups
+        assert (group.target, list(group.synced), list(group.unsynced)) == ("`m`.`t`", ["`d`.`t1`"], ["`d`.`t2`"])
+        assert (group.heldRows, group.waitingDDLs, group.rereading) == (3, 0, False)
+        assert not run.unit.status().synced
+        assert merged(target, "m.t") == [(1, 1), (101, 1), (102, 2)]
+        level2.open.clear()
+        mariadb_upstream.execute(
+            "ALTER TABLE d.t2 ADD COLUMN a INT", "INSERT INTO d.t2 VALUES (103, 3, 3)", "DELETE FROM d.t1 WHERE id = 2"
+        )
+        wait_until(lambda: level2.waiting() == 1, "the DDL is reported")
+        run.wait_synced(mariadb_upstream)
+        assert run.unit.status().blockingDDLs == ["ALTER TABLE `m`.`t` ADD COLUMN a INT"]
+        assert merged(target, "m.t") == [(1, 1), (101, 1), (102, 2)]
+        level2.open.set()
+        level2.decide()
+        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
+        mariadb_upstream.execute("INSERT INTO d.t1 VALUES (4, 4, 4)")
+        wait_until(lambda: not run.unit.status().unresolvedGroups, "nothing is held back")
+        run.wait_synced(mariadb_upstream)
+        assert run.unit.status().synced
+    assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
+    assert level2.granted == [("ALTER TABLE `m`.`t` ADD COLUMN a INT",)]
+
+
+class Killed(BaseException):
+    """What ends a run in the middle: nothing catches it."""
+
+
+class Faults:
+    """Ends runs in front of or behind one of their writes to the meta tables."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+        self._chance = random.Random(seed)
+        self._left = 0
+        self.kills = 0
+        monkeypatch.setattr(MetaStore, "write", self._instead(MetaStore.write))
+
+    def arm(self) -> None:
+        self._left = self._chance.randint(2, 12)
+
+    def _instead(self, write: Callable[..., None]) -> Callable[..., None]:
+        def instead(store: MetaStore, *args: Any, **options: Any) -> None:
+            self._left -= 1
+            early = self._chance.random() < 0.5
+            if self._left == 0 and early:
+                raise Killed
+            write(store, *args, **options)
+            if self._left == 0:
+                raise Killed
+
+        return instead
+
+
+def kill_again_and_again(
+    cfg: SubTaskConfig, spark: SparkEngine, level2: OneSource, faults: Faults, end: Position
+) -> int:
+    """Runs that die after a few durable steps, until one has nothing left to do. Returns how many died."""
+    for kills in range(400):
+        faults.arm()
+        run = Run(cfg, spark, "killed", lambda: is_done(run, level2, end), level2=level2)  # noqa: B023
+        try:
+            run.work()
+            return kills
+        except Killed:
+            continue
+        finally:
+            run.close()
+    raise AssertionError("there is no end to it")
+
+
+def is_done(run: Run, level2: OneSource, end: Position) -> bool:
+    status = run.monitor.status()
+    there = "." in status.syncerBinlog and end <= parse_position(status.syncerBinlog)
+    return there and not status.unresolvedGroups and not level2.waiting()
+
+
+@pytest.mark.parametrize("gtid", [False, True])
+def test_runs_killed_between_any_two_durable_steps(
+    mariadb_upstream: MariaDBServer,
+    target: MariaDBServer,
+    spark: SparkEngine,
+    gtid: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mariadb_upstream.execute("CREATE DATABASE d", *TABLES)
+    target.execute(
+        "CREATE DATABASE m",
+        *(f"CREATE TABLE m.{name} (id INT PRIMARY KEY, v INT, w INT)" for name in "tu"),
+        "CREATE TABLE m.k (v INT, w INT)",
+    )
+    cfg = merging(mariadb_upstream, target, enable_gtid=gtid)
+    mariadb_upstream.execute(*SCRIPT)
+    level2 = OneSource()
+    end = location(mariadb_upstream).position
+    kills = kill_again_and_again(cfg, spark, level2, Faults(monkeypatch, seed=5), end)
+    assert kills > 5
+    assert merged(target, "m.t") == merged(mariadb_upstream, "d.t9 d.t2")
+    assert merged(target, "m.u") == merged(mariadb_upstream, "d.u1 d.u2")
+    assert merged(target, "m.k") == merged(mariadb_upstream, "d.k1 d.k2")
+    executed = {f"m.{name}": [text for (text,) in level2.granted if f"`m`.`{name}`" in text] for name in "tuk"}
+    assert executed == {f"m.{name}": [f"ALTER TABLE `m`.`{name}` {text}" for text in EXECUTED[name]] for name in "tuk"}
+    assert [row[2] for row in target.execute("SHOW INDEX FROM m.t")] == ["PRIMARY", "v"]
+    assert target.execute("SELECT COUNT(*) FROM dm_meta.t_syncer_sharding_meta WHERE is_global = 0") == [(3,)]
