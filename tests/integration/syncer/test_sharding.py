@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from dm_master.election import LeaderKey
+from dm_master.shardddl.coordinator import LockCoordinator
+from dm_worker.shard_ddl import ShardReports
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer.checkpoint import MetaStore
 from dm_worker.syncer.run import Run
 from pkg.binlog.position import Position, parse_position
 from pkg.config.model import RouteRule, SubTaskConfig
-from tests.harness.mysql import MariaDBServer, SQLServer
+from pkg.etcd import EtcdClient
+from pkg.ha.shard_ddl_steps import LockId
+from tests.harness.etcd import EtcdServer
+from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import wait_until
 from tests.integration.syncer.level2 import OneSource
 from tests.integration.syncer.support import location, rows, running, subtask
@@ -227,3 +236,81 @@ def test_runs_killed_between_any_two_durable_steps(
     assert executed == {f"m.{name}": [f"ALTER TABLE `m`.`{name}` {text}" for text in EXECUTED[name]] for name in "tuk"}
     assert [row[2] for row in target.execute("SHOW INDEX FROM m.t")] == ["PRIMARY", "v"]
     assert target.execute("SELECT COUNT(*) FROM dm_meta.t_syncer_sharding_meta WHERE is_global = 0") == [(3,)]
+
+
+class Writer:
+    """Inserts, updates and deletes rows of shards by the columns that they had first, until it is stopped."""
+
+    def __init__(self, server: SQLServer, tables: str, first: int) -> None:
+        self._server, self._tables, self._next = server, tables.split(), first
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._main, daemon=True)
+        self._thread.start()
+
+    def _main(self) -> None:
+        while not self._end.wait(0.02):
+            for table in self._tables:
+                self._next += 1
+                self._server.execute(
+                    f"INSERT INTO {table} (id, v) VALUES ({self._next}, {self._next})",
+                    f"UPDATE {table} SET v = v + 1 WHERE id = {self._next - len(self._tables)}",
+                    f"DELETE FROM {table} WHERE id = {self._next - 10 * len(self._tables)}",
+                )
+
+    def stop(self) -> None:
+        self._end.set()
+        self._thread.join(30)
+
+
+def test_two_sources_with_writers(
+    mariadb_upstream: MariaDBServer,
+    mysql_upstream: MySQLServer,
+    target: MariaDBServer,
+    spark: SparkEngine,
+    etcd: EtcdServer,
+) -> None:
+    """The documented timeline: the first source waits in the lock until the other one has come to the DDL."""
+    shards(mariadb_upstream, target)
+    mysql_upstream.execute("CREATE DATABASE d", f"CREATE TABLE d.t1 ({COLUMNS})")
+    one = merging(mariadb_upstream, target)
+    two = replace(merging(mysql_upstream, target), source_id="source-2")
+    with EtcdClient([etcd.endpoint]) as client, coordinated(client, "source-1", "source-2"):
+        reports = [ShardReports(client, "t", cfg.source_id) for cfg in (one, two)]
+        with running(one, spark, reports[0]) as first, running(two, spark, reports[1]) as second:
+            writers = [Writer(mariadb_upstream, "d.t1 d.t2", 0), Writer(mysql_upstream, "d.t1", 1_000_000)]
+            for change in ("ADD COLUMN a INT DEFAULT 7", "ADD INDEX (v)", "DROP COLUMN a"):
+                before = structure(target)
+                mariadb_upstream.execute(f"ALTER TABLE d.t1 {change}")
+                wait_until(lambda: bool(first.unit.status().unresolvedGroups), "t1 is ahead")
+                mariadb_upstream.execute(f"ALTER TABLE d.t2 {change}")
+                wait_until(lambda: bool(first.unit.status().blockingDDLs), "the first source waits")
+                wait_until(lambda: reports[0].reported(LockId("t", "m", "t")) is not None, "it has told so")
+                assert structure(target) == before
+                mysql_upstream.execute(f"ALTER TABLE d.t1 {change}")
+                wait_until(lambda: structure(target) != before, "the DDL is executed")  # noqa: B023
+                states = (first.unit.status, second.unit.status)
+                wait_until(lambda: not any(one().unresolvedGroups for one in states), "all is applied")  # noqa: B023
+            for writer in writers:
+                writer.stop()
+            first.wait_synced(mariadb_upstream)
+            second.wait_synced(mysql_upstream)
+    upstream = merged(mariadb_upstream, "d.t1 d.t2") + merged(mysql_upstream, "d.t1")
+    assert merged(target, "m.t") == sorted(upstream, key=repr)
+    assert structure(target) == (2, ["PRIMARY", "v"])
+
+
+def structure(target: SQLServer) -> tuple[int, list[str]]:
+    """Of m.t: the number of columns, and the indexes' names."""
+    return len(target.execute("SHOW COLUMNS FROM m.t")), [row[2] for row in target.execute("SHOW INDEX FROM m.t")]
+
+
+@contextmanager
+def coordinated(client: EtcdClient, *sources: str) -> Iterator[None]:
+    """A master's locks."""
+    leader = LeaderKey("/dm-master/leader/1", client.put("/dm-master/leader/1", "{}"))
+    coordinator = LockCoordinator(client, lambda: {"t": frozenset(sources)})
+    coordinator.start(leader)
+    try:
+        yield
+    finally:
+        coordinator.stop()
