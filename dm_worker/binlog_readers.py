@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from dm_worker.purge_watch import BinlogReader
@@ -11,6 +12,9 @@ from dm_worker.subtask import SubTask
 from pkg.binlog.position import Position, parse_position
 from pkg.errors import DMError
 from pkg.pb import dmworker_pb2 as pb
+
+#: The position in a location's text.
+_PLACE = re.compile(r"\([^()]+, \d+\)")
 
 
 def binlog_readers(relay: SourceRelay, subtasks: Iterable[SubTask]) -> list[BinlogReader]:
@@ -23,10 +27,16 @@ def binlog_readers(relay: SourceRelay, subtasks: Iterable[SubTask]) -> list[Binl
         sync = subtask.status().sync if subtask.state.unit == pb.Sync else None
         if sync is None or (sync.binlogType == "local" and relay.goes_on()):
             continue
-        place = parse_position(sync.syncerBinlog) if sync.syncerBinlog else _stored_position(subtask)
+        place = needed_from(sync) if sync.syncerBinlog else _stored_position(subtask)
         if place is not None:
             found.append(BinlogReader(f"task {subtask.name}", place, float(sync.secondsBehindMaster)))
     return found
+
+
+def needed_from(sync: pb.SyncStatus) -> Position:
+    """Where the oldest rows are that are not applied: rows of merged shards may be held back behind the checkpoint."""
+    held = (_PLACE.search(group.firstLocation) for group in sync.unresolvedGroups)
+    return min(parse_position(text) for text in (sync.syncerBinlog, *(found[0] for found in held if found)))
 
 
 def _stored_position(subtask: SubTask) -> Position | None:

@@ -385,11 +385,12 @@ def _slot_status(task: str, slot: _Slot) -> pb.SubTaskStatus:
 
 
 def _set_position(sync: pb.SyncStatus, location: Location | None, *, current: bool, by_gtid: bool) -> None:
-    """Adds the upstream's end. ``synced`` is a promise to whoever switches over, so it rests on a ``current`` end."""
+    """Adds the upstream's end. ``synced`` is a promise to whoever switches over, so it rests on a ``current`` end, and
+    on nothing being held back."""
     if location is not None:
         sync.masterBinlog = str(location.position)
         sync.masterBinlogGtid = location.gtid_set
-    if location is None or not current:
+    if location is None or not current or sync.unresolvedGroups:
         sync.synced = False
     elif by_gtid:
         sync.synced = sync.masterBinlogGtid == sync.syncerBinlogGtid

@@ -18,6 +18,7 @@ from pkg.pb import dmworker_pb2 as pb
 
 _TASK = ("source_id", "task", "worker")
 _NODE = ("node", "source_id", "task")
+_SHARDS = ("source_id", "task")
 _EXIT = ("resumable_err", "source_id", "task")
 
 #: The served source's id and its subtasks' status; '' and none while there is none.
@@ -40,7 +41,7 @@ class WorkerMetrics:
         metrics.cpu_usage("dm_worker_cpu_usage")
 
     def follow(self, statuses: Statuses) -> None:
-        """Shows lag and positions of what ``statuses`` tells, at each scrape."""
+        """Shows lag, positions and merged shards of what ``statuses`` tells, at each scrape."""
         self.metrics.registry.register(_SyncCollector(statuses, self._worker))
 
     def follow_relay(self, relay: Callable[[], SourceRelay | None]) -> None:
@@ -67,7 +68,7 @@ class WorkerMetrics:
 
 
 class _SyncCollector(Collector):
-    """Lag and positions as the subtasks' status has them, so that they end with their subtask."""
+    """Lag, positions and merged shards as the subtasks' status has them, so that they end with their subtask."""
 
     def __init__(self, statuses: Statuses, worker: str) -> None:
         self._statuses = statuses
@@ -77,6 +78,13 @@ class _SyncCollector(Collector):
         lag = GaugeMetricFamily("dm_syncer_replication_lag_gauge", "Seconds behind the upstream.", labels=_TASK)
         offset = GaugeMetricFamily("dm_syncer_binlog_pos", "Offset in the binlog file.", labels=_NODE)
         file = GaugeMetricFamily("dm_syncer_binlog_file", "Number of the binlog file.", labels=_NODE)
+        waiting = GaugeMetricFamily(
+            "dm_syncer_shard_lock_resolving", "1 while a DDL of merged shards waits for other sources.", labels=_SHARDS
+        )
+        unsynced = GaugeMetricFamily(
+            "dm_syncer_unsynced_table_number", "Shards that have not run the DDL yet.", labels=(*_SHARDS, "table")
+        )
+        held = GaugeMetricFamily("dm_syncer_held_rows", "Rows of merged shards that are held back.", labels=_SHARDS)
         source, statuses = self._statuses()
         for status in statuses:
             if status.WhichOneof("status") != "sync":
@@ -88,7 +96,12 @@ class _SyncCollector(Collector):
                 if place is not None:
                     file.add_metric([node, source, status.name], place[0])
                     offset.add_metric([node, source, status.name], place[1])
-        yield from (lag, offset, file)
+            groups = sync.unresolvedGroups
+            waiting.add_metric([source, status.name], bool(sync.blockingDDLs))
+            held.add_metric([source, status.name], sum(group.heldRows for group in groups))
+            for group in groups:
+                unsynced.add_metric([source, status.name, group.target], len(group.unsynced))
+        yield from (lag, offset, file, waiting, unsynced, held)
 
 
 def _place(text: str) -> tuple[int, int] | None:

@@ -32,7 +32,7 @@ def ensure_settled(groups: ShardGroups, why: str) -> None:
     open_ = [group for group in groups.groups.values() if group.ddls]
     if open_:
         raise errors.new(
-            "SyncUnitUpdateConfigInSharding",
+            "SyncerUnitUpdateConfigInSharding",
             f"{why}, but the DDL {'; '.join(open_[0].ddls[0].statements)[:500]} of {qualified(*open_[0].target)} is "
             "not settled: rows behind it are held back",
             workaround="Undo the change, and make it when query-status shows no unresolvedGroups. Or migrate the "

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from dm_worker import units
+from dm_worker.binlog_readers import needed_from
 from dm_worker.service import fixed_changes
 from dm_worker.spark import SparkEngine
 from dm_worker.upstream_position import UpstreamPosition
@@ -154,3 +155,29 @@ def test_a_closed_engine_does_not_start_again(tmp_path: Path) -> None:
     engine.close()
     with pytest.raises(RuntimeError, match="closed"):
         engine.context()
+
+
+def sharded(*, waiting: bool) -> pb.SubTaskStatus:
+    place = Location(Position("bin.000003", 90), "0-1-5")
+    group = pb.ShardingGroup(target="`m`.`t`", firstLocation=str(place), unsynced=["`d`.`t2`"], heldRows=7)
+    blocking = ["ALTER …"] if waiting else []
+    sync = pb.SyncStatus(syncerBinlog="(bin.000012, 4)", unresolvedGroups=[group], blockingDDLs=blocking)
+    return pb.SubTaskStatus(name="t1", sync=sync)
+
+
+def test_binlogs_with_rows_that_are_held_back_are_needed() -> None:
+    sync = sharded(waiting=False).sync
+    assert needed_from(sync) == Position("bin.000003", 90)
+    del sync.unresolvedGroups[:]
+    assert needed_from(sync) == Position("bin.000012", 4)
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+def test_metrics_of_merged_shards(waiting: bool) -> None:
+    metrics = WorkerMetrics(Metrics(), "w1")
+    metrics.follow(lambda: ("s1", [sharded(waiting=waiting)]))
+    labels = {"source_id": "s1", "task": "t1"}
+    value = metrics.metrics.registry.get_sample_value
+    assert value("dm_syncer_shard_lock_resolving", labels) == waiting
+    assert value("dm_syncer_held_rows", labels) == 7
+    assert value("dm_syncer_unsynced_table_number", {**labels, "table": "`m`.`t`"}) == 1

@@ -13,12 +13,13 @@ import pytest
 
 from dm_master.election import LeaderKey
 from dm_master.shardddl.coordinator import LockCoordinator
+from dm_worker.relay.needs import durable_place
 from dm_worker.shard_ddl import ShardReports
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer.checkpoint import MetaStore
 from dm_worker.syncer.run import Run
 from pkg.binlog.position import Position, parse_position
-from pkg.config.model import RouteRule, SubTaskConfig
+from pkg.config.model import BinlogFilterRule, RouteRule, SubTaskConfig
 from pkg.etcd import EtcdClient
 from pkg.ha.shard_ddl_steps import LockId
 from tests.harness.etcd import EtcdServer
@@ -297,6 +298,121 @@ def test_two_sources_with_writers(
     upstream = merged(mariadb_upstream, "d.t1 d.t2") + merged(mysql_upstream, "d.t1")
     assert merged(target, "m.t") == sorted(upstream, key=repr)
     assert structure(target) == (2, ["PRIMARY", "v"])
+
+
+def test_structures_that_nobody_told_are_found_when_rows_are_read_again(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    """Tables without rows before their DDL, and none of a dump; new ones that are filled by their own statement."""
+    shards(mariadb_upstream, target)
+    level2 = OneSource()
+    cfg = merging(mariadb_upstream, target)
+    mariadb_upstream.execute(
+        "ALTER TABLE d.t1 ADD COLUMN a VARCHAR(9) FIRST",
+        "INSERT INTO d.t1 VALUES ('x', 1, 1), ('xx', 11, 11)",
+        "CREATE TABLE d.t3 (PRIMARY KEY (id)) AS SELECT a, id + 200 AS id, v FROM d.t1",
+        "UPDATE d.t3 SET v = 5",
+        "INSERT INTO d.t2 VALUES (101, 101)",
+        "ALTER TABLE d.t2 ADD COLUMN a VARCHAR(9) FIRST",
+        "INSERT INTO d.t2 VALUES ('z', 102, 102)",
+    )
+    with running(cfg, spark, level2) as run:
+        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
+        wait_until(lambda: not run.unit.status().unresolvedGroups, "all is applied")
+        run.wait_synced(mariadb_upstream)
+    assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2 d.t3")
+
+
+def test_xa_transactions_around_a_reread(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    """Prepared before the DDL of another shard, within what is read again, and committed behind it."""
+    upstream = mariadb_upstream
+    shards(upstream, target)
+    level2 = OneSource()
+    cfg = merging(upstream, target)
+
+    def prepare(name: str, *statements: str) -> None:
+        upstream.execute(f"XA START '{name}'", *statements, f"XA END '{name}'", f"XA PREPARE '{name}'")
+
+    prepare("before", "INSERT INTO d.t2 VALUES (101, 1)")
+    upstream.execute("ALTER TABLE d.t1 ADD COLUMN a INT")
+    prepare("within", "INSERT INTO d.t1 VALUES (1, 1, 1)")
+    prepare("undone", "INSERT INTO d.t1 VALUES (2, 2, 2)")
+    prepare("behind", "INSERT INTO d.t1 VALUES (3, 3, 3)")
+    upstream.execute(
+        "INSERT INTO d.t1 VALUES (4, 4, 4)", "XA COMMIT 'before'", "XA COMMIT 'within'", "XA ROLLBACK 'undone'"
+    )
+    level2.open.clear()
+    upstream.execute("ALTER TABLE d.t2 ADD COLUMN a INT", "INSERT INTO d.t2 VALUES (102, 2, 2)")
+    with running(cfg, spark, level2) as run:
+        wait_until(lambda: level2.waiting() == 1, "the DDL is reported")
+        run.wait_synced(upstream)
+        level2.open.set()
+        level2.decide()
+        wait_until(lambda: not run.unit.status().unresolvedGroups, "all is applied")
+        upstream.execute("XA COMMIT 'behind'", "INSERT INTO d.t2 VALUES (103, 3, 3)")
+        run.wait_synced(upstream)
+    assert merged(target, "m.t") == merged(upstream, "d.t1 d.t2")
+
+
+def test_ddl_that_a_filter_keeps_from_the_target(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    """It is not waited for, but the rows behind it look otherwise, also those that are held back."""
+    shards(mariadb_upstream, target)
+    target.execute("ALTER TABLE m.t ADD COLUMN own INT")
+    level2 = OneSource()
+    only = BinlogFilterRule("d", "t*", (), ("(?i)ADD COLUMN own",), "Ignore")
+    cfg = merging(mariadb_upstream, target, filters=(only,))
+    with running(cfg, spark, level2) as run:
+        mariadb_upstream.execute("INSERT INTO d.t1 VALUES (1, 1)", "INSERT INTO d.t2 VALUES (101, 1)")
+        run.wait_synced(mariadb_upstream)
+        mariadb_upstream.execute(
+            "ALTER TABLE d.t1 ADD COLUMN a INT",
+            "INSERT INTO d.t1 VALUES (2, 2, 2)",
+            "ALTER TABLE d.t1 ADD COLUMN own INT FIRST",
+            "INSERT INTO d.t1 VALUES (30, 3, 3, 3)",
+            "ALTER TABLE d.t2 ADD COLUMN a INT",
+            "INSERT INTO d.t2 VALUES (102, 2, 2)",
+            "ALTER TABLE d.t2 ADD COLUMN own INT FIRST",
+            "INSERT INTO d.t2 VALUES (40, 103, 3, 3)",
+        )
+        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
+        wait_until(lambda: not run.unit.status().unresolvedGroups, "all is applied")
+        run.wait_synced(mariadb_upstream)
+    columns = "id, v, a, own"
+    assert merged(target, "m.t", columns) == merged(mariadb_upstream, "d.t1 d.t2", columns)
+
+
+def test_rules_do_not_change_while_rows_are_held_back(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    shards(mariadb_upstream, target)
+    level2 = OneSource()
+    cfg = merging(mariadb_upstream, target)
+    mariadb_upstream.execute("ALTER TABLE d.t1 ADD COLUMN a INT", "INSERT INTO d.t1 VALUES (1, 1, 1)")
+    place = location(mariadb_upstream)
+    with running(cfg, spark, level2) as run:
+        run.wait_synced(mariadb_upstream)
+    assert durable_place(cfg).position < place.position
+    elsewhere = (RouteRule("d", "m", "t*", "other"),)
+    for changed in (replace(cfg, shard_mode=""), replace(cfg, routes=elsewhere)):
+        with running(changed, spark, level2) as run:
+            assert [error.code for error in run.wait_ended().errors] == [36058]
+    target.execute("UPDATE dm_meta.t_syncer_checkpoint SET binlog_pos = binlog_pos + 1 WHERE is_global = 1")
+    with running(cfg, spark, level2) as run:
+        assert [error.code for error in run.wait_ended().errors] == [36058]
+    target.execute("UPDATE dm_meta.t_syncer_checkpoint SET binlog_pos = binlog_pos - 1 WHERE is_global = 1")
+    mariadb_upstream.execute("ALTER TABLE d.t2 ADD COLUMN a INT")
+    with running(cfg, spark, level2) as run:
+        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
+        wait_until(lambda: run.unit.status().synced, "all is applied")
+    assert merged(target, "m.t") == [(1, 1, 1)]
+    with running(replace(cfg, shard_mode=""), spark) as run:
+        mariadb_upstream.execute("INSERT INTO d.t1 VALUES (2, 2, 2)")
+        run.wait_synced(mariadb_upstream)
+    assert target.execute("SELECT COUNT(*) FROM dm_meta.t_syncer_sharding_meta") == [(0,)]
 
 
 def structure(target: SQLServer) -> tuple[int, list[str]]:
