@@ -277,7 +277,7 @@ def test_two_sources_with_writers(
     two = replace(merging(mysql_upstream, target), source_id="source-2")
     with EtcdClient([etcd.endpoint]) as client, coordinated(client, "source-1", "source-2"):
         reports = [ShardReports(client, "t", cfg.source_id) for cfg in (one, two)]
-        with running(one, spark, reports[0]) as first, running(two, spark, reports[1]) as second:
+        with running(one, spark, level2=reports[0]) as first, running(two, spark, level2=reports[1]) as second:
             writers = [Writer(mariadb_upstream, "d.t1 d.t2", 0), Writer(mysql_upstream, "d.t1", 1_000_000)]
             for change in ("ADD COLUMN a INT DEFAULT 7", "ADD INDEX (v)", "DROP COLUMN a"):
                 before = structure(target)
@@ -316,7 +316,7 @@ def test_structures_that_nobody_told_are_found_when_rows_are_read_again(
         "ALTER TABLE d.t2 ADD COLUMN a VARCHAR(9) FIRST",
         "INSERT INTO d.t2 VALUES ('z', 102, 102)",
     )
-    with running(cfg, spark, level2) as run:
+    with running(cfg, spark, level2=level2) as run:
         wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
         wait_until(lambda: not run.unit.status().unresolvedGroups, "all is applied")
         run.wait_synced(mariadb_upstream)
@@ -345,7 +345,7 @@ def test_xa_transactions_around_a_reread(
     )
     level2.open.clear()
     upstream.execute("ALTER TABLE d.t2 ADD COLUMN a INT", "INSERT INTO d.t2 VALUES (102, 2, 2)")
-    with running(cfg, spark, level2) as run:
+    with running(cfg, spark, level2=level2) as run:
         wait_until(lambda: level2.waiting() == 1, "the DDL is reported")
         run.wait_synced(upstream)
         level2.open.set()
@@ -365,7 +365,7 @@ def test_ddl_that_a_filter_keeps_from_the_target(
     level2 = OneSource()
     only = BinlogFilterRule("d", "t*", (), ("(?i)ADD COLUMN own",), "Ignore")
     cfg = merging(mariadb_upstream, target, filters=(only,))
-    with running(cfg, spark, level2) as run:
+    with running(cfg, spark, level2=level2) as run:
         mariadb_upstream.execute("INSERT INTO d.t1 VALUES (1, 1)", "INSERT INTO d.t2 VALUES (101, 1)")
         run.wait_synced(mariadb_upstream)
         mariadb_upstream.execute(
@@ -393,19 +393,19 @@ def test_rules_do_not_change_while_rows_are_held_back(
     cfg = merging(mariadb_upstream, target)
     mariadb_upstream.execute("ALTER TABLE d.t1 ADD COLUMN a INT", "INSERT INTO d.t1 VALUES (1, 1, 1)")
     place = location(mariadb_upstream)
-    with running(cfg, spark, level2) as run:
+    with running(cfg, spark, level2=level2) as run:
         run.wait_synced(mariadb_upstream)
     assert durable_place(cfg).position < place.position
     elsewhere = (RouteRule("d", "m", "t*", "other"),)
     for changed in (replace(cfg, shard_mode=""), replace(cfg, routes=elsewhere)):
-        with running(changed, spark, level2) as run:
+        with running(changed, spark, level2=level2) as run:
             assert [error.code for error in run.wait_ended().errors] == [36058]
     target.execute("UPDATE dm_meta.t_syncer_checkpoint SET binlog_pos = binlog_pos + 1 WHERE is_global = 1")
-    with running(cfg, spark, level2) as run:
+    with running(cfg, spark, level2=level2) as run:
         assert [error.code for error in run.wait_ended().errors] == [36058]
     target.execute("UPDATE dm_meta.t_syncer_checkpoint SET binlog_pos = binlog_pos - 1 WHERE is_global = 1")
     mariadb_upstream.execute("ALTER TABLE d.t2 ADD COLUMN a INT")
-    with running(cfg, spark, level2) as run:
+    with running(cfg, spark, level2=level2) as run:
         wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
         wait_until(lambda: run.unit.status().synced, "all is applied")
     assert merged(target, "m.t") == [(1, 1, 1)]
