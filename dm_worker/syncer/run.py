@@ -40,6 +40,7 @@ from pkg.binlog.stream import BinlogStream
 from pkg.binlog.upstream import open_upstream
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.errors import DMError
+from pkg.errors.workarounds import RENEW_STRUCTURE, renew_structure
 from pkg.ha.binlog_operator import Orders
 from pkg.log import get_logger
 from pkg.mysql.folding import Folding, fetch_characters, fetch_folding
@@ -130,7 +131,7 @@ class Run:
                 runner.flush()
                 # Lost connections tell nothing about what waits behind them; an event that can't be applied does.
                 self._applying = 0 if item.retryable else reader.planner.newest
-                raise located(item, between(runner.flushed, reader.planner.read_to))
+                raise self._explained(item, between(runner.flushed, reader.planner.read_to))
             elif isinstance(item, Batch):
                 self._applying = item.commit_time
                 runner.apply(item, redo)
@@ -148,6 +149,11 @@ class Run:
                 registry.forget()
                 reader.resume()
         runner.flush()
+
+    def _explained(self, exc: DMError, where: str) -> DMError:
+        """The error with its place, and with this task's names in the commands that it advises."""
+        renew = renew_structure(self._cfg.name, self._cfg.source_id)
+        return located(exc, where).advising(exc.workaround.replace(RENEW_STRUCTURE, renew))
 
     def abort(self) -> None:
         """Ends the statement that runs at the target, if one does; the intent tells the next run about it."""

@@ -56,7 +56,7 @@ def test_a_structure_is_shown_set_and_forgotten(
     with running(cfg, spark) as run:
         (error,) = run.wait_ended().errors
         assert error.code == 36027
-        assert "binlog-schema update" in error.workaround
+        assert "dmctl binlog-schema update t SCHEMA TABLE -s source-1 --from-source" in error.workaround
     unit = run.unit
     with unit.structures() as structures:
         structures.update("d", "t", right)
