@@ -90,7 +90,7 @@ class Run:
         self._applying = 0
         self._exit_safe: Location | None = None
         #: The statement that is being handled, or was when the run ended in an error.
-        self.standing_at: Statement | None = None
+        self.handling: Statement | None = None
         self.monitor = Monitor(
             Server(cfg.from_, "upstream", should_stop, attempts=1), cfg.flavor, self._look, by_gtid=cfg.enable_gtid
         )
@@ -143,9 +143,9 @@ class Run:
                     redo = None
                 runner.advance(item)
             else:
-                self._applying, self.standing_at = item.event.timestamp, item
+                self._applying, self.handling = item.event.timestamp, item
                 runner.statement(item, barrier)
-                self._applying, self.standing_at = 0, None
+                self._applying, self.handling = 0, None
                 registry.forget()
                 reader.resume()
         runner.flush()

@@ -88,8 +88,8 @@ def test_the_structure_of_a_statement_that_was_passed_over_comes_from_the_upstre
             "UPDATE d.t SET n = 7 WHERE id = 1",
         )
         assert [error.code for error in run.wait_ended().errors] == [36067]
-        assert run.unit.standing_at is not None
-        skip = BinlogOperator("skip", "t", "source-1", position_name(run.unit.standing_at.at))
+        assert run.unit.stuck_at is not None
+        skip = BinlogOperator("skip", "t", "source-1", position_name(run.unit.stuck_at.at))
     target.execute("ALTER TABLE d.t ADD COLUMN n INT")
     with running(cfg, spark, lambda: [skip]) as run:
         (error,) = run.wait_ended().errors
