@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import cast
 
@@ -16,6 +17,9 @@ from pkg.ha.binlog_operator import BinlogOperator, Kind, position_name
 from pkg.mysql.names import qualified
 from pkg.pb import dmworker_pb2 as pb
 
+#: Seconds that a try under way gets to end.
+_PATIENCE = 3.0
+_POLL = 0.05
 _KINDS: dict[int, Kind] = {pb.Skip: "skip", pb.Replace: "replace", pb.Inject: "inject"}
 
 
@@ -36,9 +40,19 @@ def handle_error(subtask: SubTask, operators: BinlogOperators, request: pb.Handl
         operators.put(_order(subtask, _KINDS[request.op], position, request.sqls))
     else:
         raise refused(f"the operation {request.op} is not known", "Use one of skip, replace, revert, inject, list.")
-    if subtask.retry() or subtask.state.stage != pb.Paused:
-        return ""
-    return "the order is kept; the task is paused, use resume-task to go on"
+    return _go_on(subtask, unit)
+
+
+def _go_on(subtask: SubTask, unit: ReplicatingUnit) -> str:
+    """Lets a subtask go on that an error stopped; one that is just trying again may not have seen the order."""
+    deadline = time.monotonic() + _PATIENCE
+    while not subtask.retry():
+        if subtask.state.stage == pb.Paused:
+            return "the order is kept; the task is paused, use resume-task to go on"
+        if unit.stuck_at is None or time.monotonic() > deadline:
+            break
+        time.sleep(_POLL)
+    return ""
 
 
 def replicating(subtask: SubTask) -> ReplicatingUnit:
@@ -55,19 +69,20 @@ def replicating(subtask: SubTask) -> ReplicatingUnit:
 
 def _meant(subtask: SubTask, unit: ReplicatingUnit, given: Position | None) -> Position:
     """Where the statement begins that ``given`` means, or at which the task stands."""
-    failed, standing = subtask.state.failed, unit.standing_at
+    stuck = unit.stuck_at
     if given is not None:
-        return standing.at if failed and standing is not None and standing.covers(given) else given
+        return stuck.at if stuck is not None and stuck.covers(given) else given
+    if stuck is not None:
+        # Also while it tries once more by itself.
+        return stuck.at
     source = subtask.config.source_id
-    if not failed:
-        raise refused(f"source '{source}' has no error", "Give the statement's position with -b.")
-    if standing is None:
+    if subtask.state.failed:
         raise refused(
             f"only support to handle ddl error currently: the error of source '{source}' is not one of a statement",
             "Rows can't be passed over: the target would lack them. See the error with query-status; mend the target, "
             "or the known structure with binlog-schema, then resume-task.",
         )
-    return standing.at
+    raise refused(f"source '{source}' has no error", "Give the statement's position with -b.")
 
 
 def _ensure_ahead(position: Position, unit: ReplicatingUnit) -> None:

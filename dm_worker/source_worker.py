@@ -43,6 +43,8 @@ log = get_logger(__name__)
 KILL_PATIENCE = 60.0
 #: The same when the worker is ending anyway, which has to be done within 30 s with everything else.
 LAST_PATIENCE = 8.0
+#: Seconds between looks at whether etcd has told everything.
+_SYNC_POLL = 0.1
 #: Seconds that the relay waits for etcd to tell which subtasks there are.
 _ETCD_PATIENCE = 30.0
 
@@ -185,15 +187,18 @@ class SourceWorker:
 
     def _main(self) -> None:
         while not self._stop.is_set():
-            self._dirty.wait(self.source.checker.check_interval)
+            self._dirty.wait(self.source.checker.check_interval if self._is_synced() else _SYNC_POLL)
             if self._stop.is_set():
                 return
             self._dirty.clear()
             # An incomplete picture must not be acted on: a missing key would look like a stopped task.
-            mirrors = (self._configs, self._stages, self.operators)
-            if all(mirror.wait_synced(0) for mirror in mirrors) and self._relay_wish.synced():
+            if self._is_synced():
                 self._follow()
             self._tick(time.monotonic())
+
+    def _is_synced(self) -> bool:
+        mirrors = (self._configs, self._stages, self.operators)
+        return all(mirror.wait_synced(0) for mirror in mirrors) and self._relay_wish.synced()
 
     def _tick(self, now: float) -> None:
         self._each_subtask(lambda subtask: subtask.tick(now))

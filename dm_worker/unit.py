@@ -58,8 +58,8 @@ class ReplicatingUnit(Unit, Protocol):
     """The unit of type ``pb.Sync``: what operators' ways out ask of it."""
 
     @property
-    def standing_at(self) -> Statement | None:
-        """The statement that is being handled, or at which the last run failed."""
+    def stuck_at(self) -> Statement | None:
+        """The statement at which the last failure was, until the checkpoint is behind it."""
         ...
 
     @property

@@ -209,21 +209,21 @@ class MetaStore:
 
     def read_ddl(self, place: Position, index: int) -> DDLRecord | None:
         """What is known of a statement: None when it was never begun."""
-        return next((record for record in self.read_ddls(place) if record.index == index), None)
+        return next(iter(self.read_ddls(place, index)), None)
 
-    def read_ddls(self, place: Position) -> list[DDLRecord]:
-        """What is known of all parts of a statement, by their numbers."""
+    def read_ddls(self, place: Position, index: int | None = None) -> list[DDLRecord]:
+        """What is known of all parts of a statement, by their numbers; or of one."""
+        one = "" if index is None else " AND ddl_index = %s"
+        sql = (
+            f"SELECT ddl_index, statement, fingerprint, state FROM {self.ddls}"
+            f" WHERE id = %s AND binlog_name = %s AND binlog_pos = %s{one} ORDER BY ddl_index"
+        )
+        which = (self._id, place.name, place.pos, *([] if index is None else [index]))
 
         def read(conn: Conn) -> list[DDLRecord]:
-            rows = query(
-                conn,
-                f"SELECT ddl_index, statement, fingerprint, state FROM {self.ddls}"
-                " WHERE id = %s AND binlog_name = %s AND binlog_pos = %s ORDER BY ddl_index",
-                (self._id, place.name, place.pos),
-            )
             return [
-                DDLRecord(place, int(index), str(statement), str(fingerprint), state == "done")
-                for index, statement, fingerprint, state in rows
+                DDLRecord(place, int(number), str(statement), str(fingerprint), state == "done")
+                for number, statement, fingerprint, state in query(conn, sql, which)
             ]
 
         return self._transaction(read)

@@ -28,7 +28,7 @@ from pkg.binlog.events import Query, parse_query
 from pkg.binlog.position import Position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from pkg.errors.workarounds import PASS_EVENT, PASS_STATEMENT, pass_statement
+from pkg.errors.workarounds import PASS_EVENT, PASS_STATEMENT, RENEW_STRUCTURE, pass_statement, renew_structure
 from pkg.ha.binlog_operator import Orders, position_name
 from pkg.log import get_logger
 from pkg.mysql.names import qualified
@@ -128,6 +128,7 @@ class DDLBarrier:
             return found
         command = pass_statement(self._cfg.name, self._cfg.source_id, position_name(statement.at))
         own = exc.workaround.replace(PASS_STATEMENT, "").replace(PASS_EVENT, "").strip()
+        own = own.replace(RENEW_STRUCTURE, renew_structure(self._cfg.name, self._cfg.source_id))
         return found.advising(f"{own} {command}".strip())
 
     def _wind_up(self, statement: Statement, query: Query, intent: Progress) -> None:

@@ -47,6 +47,7 @@ from pkg.binlog.stream import BinlogStream
 from pkg.binlog.upstream import open_upstream
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.errors import DMError
+from pkg.errors.workarounds import RENEW_STRUCTURE, renew_structure
 from pkg.ha.binlog_operator import Orders
 from pkg.log import get_logger
 from pkg.mysql.folding import Folding, fetch_characters, fetch_folding
@@ -106,7 +107,7 @@ class Run:
         self._applying = 0
         self._exit_safe: Location | None = None
         #: The statement that is being handled, or was when the run ended in an error.
-        self.standing_at: Statement | None = None
+        self.handling: Statement | None = None
         self.monitor = Monitor(
             Server(cfg.from_, "upstream", should_stop, attempts=1), cfg.flavor, self._look, by_gtid=cfg.enable_gtid
         )
@@ -173,7 +174,7 @@ class Run:
                 runner.flush()
                 # Lost connections tell nothing about what waits behind them; an event that can't be applied does.
                 self._applying = 0 if item.retryable else reader.planner.newest
-                raise located(item, between(runner.flushed, reader.planner.read_to))
+                raise self._explained(item, between(runner.flushed, reader.planner.read_to))
             elif isinstance(item, Batch):
                 self._applying = item.commit_time
                 runner.apply(item, redo)
@@ -185,12 +186,12 @@ class Run:
                     redo = None
                 runner.advance(item)
             else:
-                self._applying, self.standing_at = item.event.timestamp, item
+                self._applying, self.handling = item.event.timestamp, item
                 if sharding is not None and sharding.reread is not None:
                     runner.statement_again(item, sharding)
                 else:
                     runner.statement(item, barrier)
-                self._applying, self.standing_at = 0, None
+                self._applying, self.handling = 0, None
                 registry.forget()
                 reader.resume()
         runner.flush()
@@ -205,6 +206,11 @@ class Run:
     def _may_settle(runner: BatchRunner, sharding: Sharding) -> bool:
         """Whether the main pass stands between transactions."""
         return sharding.reread is None and not sharding.inside and not runner.applied.rows_events
+
+    def _explained(self, exc: DMError, where: str) -> DMError:
+        """The error with its place, and with this task's names in the commands that it advises."""
+        renew = renew_structure(self._cfg.name, self._cfg.source_id)
+        return located(exc, where).advising(exc.workaround.replace(RENEW_STRUCTURE, renew))
 
     def abort(self) -> None:
         """Ends the statement that runs at the target, if one does; the intent tells the next run about it."""

@@ -89,7 +89,8 @@ class Structures:
         finally:
             server.close()
         if info is None:
-            raise _unknown(f"there is no table {qualified(*place)} at the {scope}", "Check the names, and try again.")
+            where = "upstream" if scope == "upstream" else "target"
+            raise _unknown(f"the {where} has no table {qualified(*place)}", "Check the names, and try again.")
         self._put(info.renamed(*name), scope)
 
     def _put(self, info: TableInfo, origin: str) -> None:

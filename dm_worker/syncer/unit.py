@@ -54,6 +54,8 @@ class SyncUnit:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._run: Run | None = None
+        #: The statement at which the last run that failed did so; None where it failed at something else.
+        self._stuck: Statement | None = None
         #: Held by what must have the checkpoint for itself.
         self._busy = threading.Lock()
 
@@ -65,7 +67,11 @@ class SyncUnit:
         """Replicates until stopped or failed; goes on from the checkpoint each time."""
         self._stop.clear()
         with self._busy:
-            return self._replicate()
+            outcome = self._replicate()
+            if outcome.errors:
+                with self._lock:
+                    self._stuck = self._run.handling if self._run is not None else None
+            return outcome
 
     def _replicate(self) -> UnitOutcome:
         run = Run(self._cfg, self._engine, self._group, self._stop.is_set, self._relay, self._orders, self._level2)
@@ -110,11 +116,13 @@ class SyncUnit:
             self._engine.cancel(self._group)
 
     @property
-    def standing_at(self) -> Statement | None:
-        """The statement that is being handled, or at which the last run failed."""
+    def stuck_at(self) -> Statement | None:
+        """The statement at which the last failure was, until the checkpoint is behind it."""
         with self._lock:
-            run = self._run
-        return run.standing_at if run is not None else None
+            stuck = self._stuck
+        flushed = self.flushed
+        passed = stuck is not None and flushed is not None and not flushed.position < stuck.place
+        return None if passed else stuck
 
     @property
     def flushed(self) -> Location | None:

@@ -23,10 +23,17 @@ PASS_EVENT = (
     "to the endLocation of this error; start-task, which goes on in safe mode. "
     "docs/operations.md, 'Getting past an event by hand', has it step by step."
 )
-#: For a known table structure that differs from the one the rows have.
-RENEW_STRUCTURE = (
-    "To set the structure that the rows have: `dmctl pause-task TASK`; bring the target's table to that structure; "
-    "`dmctl binlog-schema update TASK SCHEMA TABLE -s SOURCE --from-source`, or with a file of its CREATE TABLE if the "
-    "upstream's table was altered once more behind this place; `dmctl resume-task TASK`. "
-    "See docs/operations.md, 'Known structures'."
-)
+
+
+def renew_structure(task: str, source: str) -> str:
+    """The way on when a table's known structure differs from the one that its rows have."""
+    return (
+        f"To set the structure that the rows have: `dmctl pause-task {task}`; bring the target's table to it; "
+        f"`dmctl binlog-schema update {task} SCHEMA TABLE -s {source} --from-source`, or with a file of its CREATE "
+        f"TABLE if the upstream's table was altered once more behind this place; `dmctl resume-task {task}`. "
+        "See docs/operations.md, 'Known structures'."
+    )
+
+
+#: The same where neither task nor source are known; the syncer puts them in.
+RENEW_STRUCTURE = renew_structure("TASK", "SOURCE")

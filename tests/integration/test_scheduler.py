@@ -151,6 +151,29 @@ def test_a_task_is_stored_whole_and_removed_whole(client: EtcdClient, lead: Call
     assert set(scheduler.sources()) == {"s2"}
 
 
+def test_orders_for_statements_live_as_long_as_the_checkpoints(client: EtcdClient, lead: Callable[[], Master]) -> None:
+    scheduler = lead().scheduler
+    for name in ("s1", "s2"):
+        scheduler.add_source(source(name))
+        Worker(client, f"worker of {name}").join(scheduler)
+        becomes(scheduler, f"worker of {name}", "bound")
+        for task in ("t", "other"):
+            client.put(keys.BINLOG_OPERATOR.key(name, task, "bin.000001:4"), "order")
+
+    def kept() -> list[str]:
+        found = [keys.BINLOG_OPERATOR.names(kv.key) for kv in client.get_prefix(keys.BINLOG_OPERATOR.prefix())[0]]
+        return [f"{name} {task}" for name, task, _ in found]
+
+    scheduler.start_task("t", "", [subtask("t", "s1")])
+    scheduler.stop_task("t", [])
+    assert len(kept()) == 4
+    scheduler.start_task("t", "", [subtask("t", "s1")], anew=True)
+    assert kept() == ["s1 other", "s2 other", "s2 t"]
+    scheduler.remove_source("s2")
+    assert kept() == ["s1 other"]
+    assert set(scheduler.sources()) == {"s1"}
+
+
 def test_a_refused_command_writes_nothing(client: EtcdClient, lead: Callable[[], Master]) -> None:
     scheduler = lead().scheduler
     scheduler.add_source(source("s1"))

@@ -34,14 +34,12 @@ STATEMENT = Statement(
 class World:
     """A subtask as :func:`handle_error` sees it, and the orders as etcd keeps them."""
 
-    def __init__(self, *, failed: bool = True, standing: Statement | None = STATEMENT, stage: int = pb.Paused) -> None:
+    def __init__(self, *, failed: bool = True, stuck: Statement | None = STATEMENT, stage: int = pb.Paused) -> None:
         server = DBConfig("h", 1)
         allowed = BlockAllowList(do_dbs=("d",))
         config = SubTaskConfig("t", "s", "all", server, server, block_allow_list=allowed)
         self.resumed = 0
-        unit = SimpleNamespace(
-            unit_type=pb.Sync, standing_at=standing, checkpoint=lambda: Location(Position(FILE, 100))
-        )
+        unit = SimpleNamespace(unit_type=pb.Sync, stuck_at=stuck, checkpoint=lambda: Location(Position(FILE, 100)))
         self.subtask: Any = SimpleNamespace(
             name="t",
             config=config,
@@ -112,9 +110,30 @@ def test_what_an_operator_paused_stays_paused() -> None:
     assert world.kept
 
 
+def test_a_try_that_began_before_the_order_is_followed_by_another() -> None:
+    """Auto-resume begins one every few seconds: an operator must not have to hit the time in between."""
+    world = World(failed=False, stage=pb.Running)
+
+    def fail_at_the_third_look() -> bool:
+        world.resumed += 1
+        world.subtask.state.failed = world.resumed == 3
+        return world.resumed == 3
+
+    world.subtask.retry = fail_at_the_third_look
+    assert world.say("skip") == ""
+    assert list(world.kept) == [f"{FILE}:142"]
+    assert world.resumed == 3
+
+
+def test_a_running_task_is_left_alone() -> None:
+    world = World(failed=False, stuck=None, stage=pb.Running)
+    assert world.say("skip", f"{FILE}:900") == ""
+    assert world.resumed == 1
+
+
 def test_orders_that_can_have_no_effect_are_refused() -> None:
-    World(failed=False, stage=pb.Running).refuses(11118, "source 's' has no error", "skip")
-    World(standing=None).refuses(11118, "only support to handle ddl error", "skip")
+    World(failed=False, stuck=None, stage=pb.Running).refuses(11118, "source 's' has no error", "skip")
+    World(stuck=None).refuses(11118, "only support to handle ddl error", "skip")
     world = World()
     world.refuses(11118, "before the checkpoint", "skip", f"{FILE}:99")
     world.refuses(11118, "before the checkpoint", "skip", "bin.000002:900")

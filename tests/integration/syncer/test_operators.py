@@ -33,8 +33,8 @@ class Task:
         with running(self._cfg, self._spark, lambda: self._orders) as run:
             (error,) = run.wait_ended().errors
             assert error.code == code, error
-            assert run.unit.standing_at is not None
-            self._at = position_name(run.unit.standing_at.at)
+            assert run.unit.stuck_at is not None
+            self._at = position_name(run.unit.stuck_at.at)
         assert f"dmctl binlog skip t -s source-1 -b {self._at}" in error.workaround
         return error
 

@@ -56,7 +56,7 @@ def test_a_structure_is_shown_set_and_forgotten(
     with running(cfg, spark) as run:
         (error,) = run.wait_ended().errors
         assert error.code == 36027
-        assert "binlog-schema update" in error.workaround
+        assert "dmctl binlog-schema update t SCHEMA TABLE -s source-1 --from-source" in error.workaround
     unit = run.unit
     with unit.structures() as structures:
         structures.update("d", "t", right)
@@ -88,8 +88,8 @@ def test_the_structure_of_a_statement_that_was_passed_over_comes_from_the_upstre
             "UPDATE d.t SET n = 7 WHERE id = 1",
         )
         assert [error.code for error in run.wait_ended().errors] == [36067]
-        assert run.unit.standing_at is not None
-        skip = BinlogOperator("skip", "t", "source-1", position_name(run.unit.standing_at.at))
+        assert run.unit.stuck_at is not None
+        skip = BinlogOperator("skip", "t", "source-1", position_name(run.unit.stuck_at.at))
     target.execute("ALTER TABLE d.t ADD COLUMN n INT")
     with running(cfg, spark, lambda: [skip]) as run:
         (error,) = run.wait_ended().errors

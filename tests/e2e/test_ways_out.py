@@ -1,0 +1,170 @@
+"""Operators get a task past what stops it, by dmctl alone, with worker and master killed in between."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.harness.cluster import Cluster
+from tests.harness.mysql import MariaDBServer
+from tests.harness.process import wait_until
+
+TASK = """\
+name: out
+task-mode: incremental
+target-database: {{host: 127.0.0.1, port: {port}, user: root, password: ''}}
+mysql-instances:
+  - {{source-id: s1, block-allow-list: mine}}
+block-allow-list:
+  mine: {{do-dbs: [out], ignore-tables: [{{db-name: out, tbl-name: "q*"}}]}}
+"""
+
+
+class Stage:
+    """A running task and its servers."""
+
+    def __init__(self, cluster: Cluster, upstream: MariaDBServer, target: MariaDBServer) -> None:
+        self.cluster, self.upstream, self.target = cluster, upstream, target
+        self._rows = 0
+
+    def start(self) -> None:
+        for server in (self.upstream, self.target):
+            server.execute("CREATE DATABASE `out`", "CREATE TABLE `out`.t (id INT PRIMARY KEY, v INT)")
+        self.cluster.add_source(self.upstream, "s1")
+        self.cluster.ok("start-task", self.cluster.write_task(TASK.format(port=self.target.port)))
+        self.cluster.wait_stage("out", "Running", unit="Sync")
+
+    def write(self, *ddl: str) -> None:
+        self._rows += 1
+        self.upstream.execute(*ddl, f"INSERT INTO `out`.t (id, v) VALUES ({self._rows}, 1)")
+
+    def check(self) -> None:
+        self.cluster.wait_synced("out")
+        query = "SELECT id, v FROM `out`.t ORDER BY id"
+        assert self.target.execute(query) == self.upstream.execute(query)
+
+    def place(self) -> str:
+        ((name, pos, *_),) = self.upstream.execute("SHOW MASTER STATUS")
+        return f"{name}:{pos}"
+
+    def one(self, *args: str) -> dict[str, Any]:
+        """The answer for the one source."""
+        (answer,) = self.cluster.dmctl(*args)["sources"]
+        assert (answer["source"], answer["worker"]) == ("s1", "worker1")
+        return answer  # type: ignore[no-any-return]
+
+    def orders(self) -> list[dict[str, Any]]:
+        answer = self.one("binlog", "list", "out")
+        assert answer["result"], answer
+        return json.loads(answer["msg"])  # type: ignore[no-any-return]
+
+    def stopped(self, code: int) -> dict[str, Any]:
+        """Its error."""
+        self.cluster.wait_stage("out", "Paused")
+        (error,) = self.cluster.subtasks("out")["s1"]["result"]["errors"]
+        assert error["ErrCode"] == code, error
+        return error  # type: ignore[no-any-return]
+
+    def wait_orders_gone(self) -> None:
+        wait_until(lambda: self.orders() == [], "orders that are passed to go", 60, step=0.5)
+
+
+def test_operators_get_past_statements_and_structures(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, tmp_path: Path
+) -> None:
+    """One test, because a cluster takes long to start."""
+    with Cluster(1, base=tmp_path) as cluster:
+        stage = Stage(cluster, mariadb_upstream, target)
+        stage.start()
+        _skip_where_it_stands(stage)
+        _orders_survive_kills(stage)
+        _a_wrong_structure_is_put_right(stage)
+        _orders_end_with_the_metadata(stage)
+
+
+def _skip_where_it_stands(stage: Stage) -> None:
+    stage.write()
+    stage.check()
+    assert "source 's1' has no error" in stage.one("binlog", "skip", "out")["msg"]
+    stage.write("CREATE SEQUENCE `out`.q")
+    workaround = stage.stopped(36067)["Workaround"]
+    refused = stage.one("binlog", "replace", "out", "CREATE TABLE `out`.s (id INT PRIMARY KEY")
+    assert not refused["result"]
+    assert "code=11118" in refused["msg"]
+    assert "statement 1 of 1" in refused["msg"]
+    assert "code=36065" in stage.one("binlog", "revert", "out")["msg"]
+    # As the error says it.
+    command = re.search(r"`dmctl (binlog skip [^`]+)`", workaround)
+    assert command is not None
+    stage.cluster.ok(*command[1].split())
+    stage.check()
+    stage.wait_orders_gone()
+    stage.write("CREATE SEQUENCE `out`.q2")
+    stage.stopped(36067)
+    stage.cluster.ok("handle-error", "out", "replace", "CREATE TABLE `out`.s2 (id INT PRIMARY KEY)")
+    stage.check()
+    assert stage.target.execute("SHOW TABLES IN `out` LIKE 's%'") == [("s2",)]
+
+
+def _orders_survive_kills(stage: Stage) -> None:
+    cluster = stage.cluster
+    cluster.ok("pause-task", "out")
+    first = stage.place()
+    stage.write("CREATE SEQUENCE `out`.q3")
+    second = stage.place()
+    stage.write("CREATE TABLE `out`.plain (id INT PRIMARY KEY)")
+    kept = stage.one("binlog", "replace", "out", "CREATE TABLE `out`.s3 (a INT); DROP TABLE `out`.s2", "-b", first)
+    assert kept["result"]
+    assert "resume-task" in kept["msg"]
+    cluster.ok("binlog", "skip", "out", "-b", second)
+    wanted = {"op": 2, "task": "out", "binlogPos": first}
+    wanted["sqls"] = ["CREATE TABLE `out`.s3 (a INT)", "DROP TABLE `out`.s2"]  # type: ignore[assignment]
+    assert stage.orders() == [wanted, {"op": 1, "task": "out", "binlogPos": second}]
+    for process in (cluster.workers[0], cluster.master):
+        process.kill()
+        process.restart()
+    cluster.wait_stage("out", "Paused")
+    cluster.ok("binlog", "revert", "out", "-b", second)
+    assert stage.orders() == [wanted]
+    cluster.ok("resume-task", "out")
+    stage.check()
+    assert sorted(stage.target.execute("SHOW TABLES IN `out`")) == [("plain",), ("s3",), ("t",)]
+    stage.wait_orders_gone()
+
+
+def _a_wrong_structure_is_put_right(stage: Stage) -> None:
+    cluster = stage.cluster
+    table = ("out", "out", "t", "-s", "s1")
+    assert "code=40051" in stage.one("binlog-schema", "list", *table)["msg"]
+    cluster.ok("pause-task", "out")
+    shown = stage.one("binlog-schema", "list", *table)["msg"]
+    assert shown.startswith("CREATE TABLE `t` (`id` int(11) NOT NULL, `v` int(11) NULL")
+    wrong = cluster.dir / "wrong.sql"
+    wrong.write_text("CREATE TABLE t (\n  id INT PRIMARY KEY\n)")
+    cluster.ok("binlog-schema", "update", "out", "out", "t", str(wrong), "-s", "s1")
+    stage.write()
+    cluster.ok("resume-task", "out")
+    assert "binlog-schema update" in stage.stopped(36027)["Workaround"]
+    assert "only support to handle ddl error" in stage.one("binlog", "skip", "out")["msg"]
+    cluster.ok("binlog-schema", "update", *table, "--from-source")
+    assert stage.one("operate-schema", "get", "out", "-d", "out", "-t", "t", "-s", "s1")["msg"] == shown
+    cluster.ok("resume-task", "out")
+    stage.check()
+
+
+def _orders_end_with_the_metadata(stage: Stage) -> None:
+    cluster = stage.cluster
+    place = stage.place()
+    cluster.ok("binlog", "skip", "out", "-b", place)
+    cluster.ok("stop-task", "out")
+    task = str(cluster.dir / "task.yaml")
+    cluster.ok("start-task", task)
+    cluster.wait_stage("out", "Running", unit="Sync")
+    assert [order["binlogPos"] for order in stage.orders()] == [place]
+    cluster.ok("stop-task", "out")
+    assert cluster.dmctl("binlog", "list", "out")["result"] is False
+    cluster.ok("start-task", task, "--remove-meta")
+    cluster.wait_stage("out", "Running", unit="Sync")
+    assert stage.orders() == []
