@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
-from prometheus_client.metrics_core import Metric
+from prometheus_client.metrics_core import HistogramMetricFamily, Metric
 from prometheus_client.samples import Sample
 from prometheus_client.utils import floatToGoString
 
@@ -66,6 +68,37 @@ class Metrics:
         for metric in self.registry.collect():
             lines.extend(_family(metric))
         return "".join(f"{line}\n" for line in lines).encode()
+
+
+class Distribution:
+    """Values by the first of ``bounds`` (ascending, one for each doubling) that they don't exceed.
+
+    For a hot path: one thread adds, without a lock; a scrape may see a value in its count and not yet in ``total``.
+    """
+
+    __slots__ = ("_bounds", "_counts", "total")
+
+    def __init__(self, first: float, doublings: int) -> None:
+        self._bounds = [first * 2**n for n in range(doublings)]
+        self._counts = [0] * (doublings + 1)
+        #: The sum of all values.
+        self.total = 0.0
+
+    def add(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self.total += value
+
+    @property
+    def count(self) -> int:
+        """How many values there are."""
+        return sum(self._counts)
+
+    def family(self, name: str, text: str) -> HistogramMetricFamily:
+        """All of it under ``name``, for a collector."""
+        bounds = [*map(floatToGoString, self._bounds), "+Inf"]
+        return HistogramMetricFamily(
+            name, text, buckets=list(zip(bounds, accumulate(self._counts), strict=True)), sum_value=self.total
+        )
 
 
 class _CpuUsage:

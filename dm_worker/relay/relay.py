@@ -13,7 +13,7 @@ from dm_worker.relay.layout import RelayDir
 from dm_worker.relay.progress import Tail
 from dm_worker.relay.purge import Place, Purger
 from dm_worker.relay.session import Puller
-from dm_worker.relay.writer import WriteCounts, is_disk_full
+from dm_worker.relay.writer import BlockCounts, is_disk_full
 from dm_worker.upstream_position import UpstreamPosition
 from pkg import errors
 from pkg.binlog.position import Location, Position
@@ -35,7 +35,7 @@ _DAMAGE = frozenset({"BinlogParseSingleEv"})
 class RelayCounts:
     """For the metrics, since the process began. ``exits``: pauses by an error, by whether it resumes by itself."""
 
-    write: WriteCounts = field(default_factory=WriteCounts)
+    blocks: BlockCounts = field(default_factory=BlockCounts)
     read_errors: int = 0
     corruption: int = 0
     exits: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})
@@ -64,7 +64,7 @@ class Relay:
         self._folder = RelayDir(relay_dir)
         self._tail = tail
         self._upstream = UpstreamPosition(source)
-        self._puller = Puller(source, self._folder, tail, server_id, start_at, self.counts.write)
+        self._puller = Puller(source, self._folder, tail, server_id, start_at, self.counts.blocks)
         self._needed = needed
         self._purger = Purger(self._folder, self._all_needed, space=self._space, now=time.time)
         self._purging = threading.Lock()

@@ -52,9 +52,13 @@ def _counts(relay: SourceRelay) -> Iterator[Metric]:
         return
     yield GaugeMetricFamily("dm_relay_data_corruption", "Damaged events that were received.", value=counts.corruption)
     yield GaugeMetricFamily("dm_relay_read_error_count", "Connections that broke.", value=counts.read_errors)
-    yield GaugeMetricFamily("dm_relay_write_error_count", "Writes that failed.", value=counts.write.errors)
-    yield GaugeMetricFamily("dm_relay_write_size", "Bytes written.", value=counts.write.bytes)
-    yield GaugeMetricFamily("dm_relay_write_duration", "Seconds spent in writing.", value=counts.write.seconds)
+    blocks = counts.blocks
+    yield GaugeMetricFamily("dm_relay_write_error_count", "Writes that failed.", value=blocks.errors)
+    # DM has them per event; ours are per block, which is what arrives at once.
+    yield blocks.size.family("dm_relay_write_size", "Bytes written of a block of events.")
+    yield blocks.write.family("dm_relay_write_duration", "Seconds of writing a block of events.")
+    yield blocks.read.family("dm_relay_read_binlog_duration", "Seconds until a block of events was there.")
+    yield blocks.transform.family("dm_relay_read_transform_duration", "Seconds of deciding about a block of events.")
     exits = GaugeMetricFamily("dm_relay_exit_with_error_count", "Pauses by an error.", labels=("resumable_err",))
     for resumable, count in sorted(counts.exits.items()):
         exits.add_metric([str(resumable).lower()], count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from dm_worker.relay.layout import RelayDir, RelayMeta, SubDir
 from dm_worker.relay.progress import Tail
 from dm_worker.relay.recovery import recover
 from dm_worker.relay.server import Server, ask, check_history, file_of
-from dm_worker.relay.writer import RelayWriter, Shown, WriteCounts
+from dm_worker.relay.writer import BlockCounts, RelayWriter, Shown
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.binlog.raw import open_raw
@@ -39,7 +40,7 @@ class Puller:
     tail: Tail
     server_id: int
     start_at: Callable[[], Location | None]
-    counts: WriteCounts
+    counts: BlockCounts
     writer: RelayWriter | None = None
     _stream: UpstreamStream | None = None
     _shown: Shown | None = None
@@ -183,8 +184,14 @@ class Puller:
         return Location(Position("", 4), gtids), True
 
     def _copy(self, stream: UpstreamStream, writer: RelayWriter) -> None:
+        counts = self.counts
         while not self._ended.is_set():
-            for event in stream.read(1, _TURN, writer.take):
+            began, worked = time.perf_counter(), counts.worked
+            events = stream.read(1, _TURN, writer.take)
+            if events or counts.worked > worked:
+                # The stream has the writer take what it can while it reads.
+                counts.read.add(time.perf_counter() - began - (counts.worked - worked))
+            for event in events:
                 writer.event(event.data)
             writer.show()
             self.received = self.received or writer.course.flowing

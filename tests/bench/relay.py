@@ -30,8 +30,9 @@ from tests.harness.process import HarnessError, binary
 
 _ROOT = Path(__file__).resolve().parents[2]
 PEER = "mariadb-binlog --raw"
-#: Workload and row changes: one with large events, one with small transactions.
-_WORK = {"insert-only": 400_000, "oltp": 200_000}
+#: Workload and row changes: one with large events, one with small transactions. Enough that connecting and the last
+#: sync of a file to the disk, which the peer does not do, are the lesser part.
+_WORK = {"insert-only": 1_600_000, "oltp": 200_000}
 _FIRST = "mysql-bin.000001"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import urllib.request
 from pathlib import Path
 
@@ -33,6 +34,8 @@ def _start_pause_and_stop(relayed: Relayed) -> None:
     assert f'dm_relay_binlog_file{{node="relay"}} {int(status["relayBinlog"][11:17])}' in metrics
     assert 'dm_relay_space{type="available"}' in metrics
     assert "dm_relay_data_corruption 0" in metrics
+    for name in ("read_binlog_duration", "read_transform_duration", "write_duration", "write_size"):
+        assert re.search(rf"^dm_relay_{name}_count [1-9]", metrics, re.MULTILINE), name
 
     # Paused: tasks wait at its end.
     cluster.ok("pause-relay", "-s", "s1")

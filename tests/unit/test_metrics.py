@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Iterator
 
-from pkg.metrics import Metrics
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from pkg.metrics import Distribution, Metrics
 
 
 def _lines(metrics: Metrics, name: str) -> list[str]:
@@ -62,3 +68,24 @@ def test_processor_use_is_a_percentage() -> None:
     metrics.cpu_usage("dm_master_cpu_usage")
     [line] = _lines(metrics, "dm_master_cpu_usage")
     assert float(line.split()[1]) >= 0
+
+
+class _Shown(Collector):
+    def __init__(self, distribution: Distribution) -> None:
+        self._distribution = distribution
+
+    def collect(self) -> Iterator[Metric]:
+        yield self._distribution.family("h", "Lag.")
+
+
+@given(st.lists(st.one_of(st.floats(0, 100), st.sampled_from([0.5, 1.0, 2.0, 4.0]))))
+def test_distributions_read_as_the_librarys_histograms(values: list[float]) -> None:
+    theirs, ours = Metrics(), Metrics()
+    histogram = theirs.histogram("h", "Lag.", buckets=[0.5, 1, 2, 4])
+    distribution = Distribution(0.5, 4)
+    ours.registry.register(_Shown(distribution))
+    for value in values:
+        histogram.observe(value)
+        distribution.add(value)
+    assert ours.render().splitlines()[-7:] == theirs.render().splitlines()[-7:]
+    assert distribution.count == len(values)

@@ -19,7 +19,7 @@ from dm_worker.relay.layout import RelayDir, RelayMeta
 from dm_worker.relay.progress import End, Tail
 from dm_worker.relay.recovery import recover
 from dm_worker.relay.scan import Scanned
-from dm_worker.relay.writer import RelayWriter, WriteCounts
+from dm_worker.relay.writer import PIECE, BlockCounts, RelayWriter
 from pkg.binlog.file import FileStream
 from pkg.binlog.raw import RawFramer
 from pkg.errors import DMError
@@ -35,7 +35,7 @@ ONE = [Work("dml", 0, (10,)), Work("ddl", 0, (1,)), Work("dml", 0, (20, 30))]
 def writer(flavor: str, gtid_set: str = "") -> Iterator[RelayWriter]:
     with tempfile.TemporaryDirectory() as folder:
         subdir = RelayDir(Path(folder)).add("uuid", RelayMeta("", 4, gtid_set))
-        made = RelayWriter(subdir, Course(flavor=flavor, gtid_set=gtid_set), Tail(), WriteCounts())
+        made = RelayWriter(subdir, Course(flavor=flavor, gtid_set=gtid_set), Tail(), BlockCounts())
         try:
             yield made
         finally:
@@ -83,6 +83,24 @@ def test_files_equal_the_upstreams(
         assert made.course.boundary == len(upstream.files[-1].data)
 
 
+def test_blocks_are_written_in_short_pieces_whatever_the_system_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long write costs several times the CPU; one that is cut short by the system goes on."""
+    lengths: list[int] = []
+    write = os.write
+
+    def cut_short(descriptor: int, data: memoryview) -> int:
+        lengths.append(len(data))
+        return write(descriptor, data[: max(1, len(data) - 7)])
+
+    upstream = Upstream("mysql", True, [[Work("dml", 0, (300_000, 50_000))]])
+    with writer("mysql") as made:
+        monkeypatch.setattr(os, "write", cut_short)
+        receive(made, sent(upstream, "", 4))
+        monkeypatch.undo()
+        assert written(made) == {file.name: file.data for file in upstream.files}
+    assert max(lengths) == PIECE
+
+
 @settings(max_examples=60, deadline=None)
 @given(flavors, st.booleans(), files_of_works, st.lists(st.floats(0, 1), max_size=4), st.booleans())
 def test_connections_that_break_anywhere_leave_no_trace(
@@ -102,7 +120,7 @@ def test_connections_that_break_anywhere_leave_no_trace(
                 assert str(recovered.gtids) == str(course.gtids)
                 # A file that was only begun is begun anew.
                 assert not course.begun or (recovered.file, recovered.boundary) == (course.file, course.boundary)
-                current = RelayWriter(current.subdir, recovered, Tail(), WriteCounts())
+                current = RelayWriter(current.subdir, recovered, Tail(), BlockCounts())
         assert written(current) == {file.name: file.data for file in upstream.files}
         assert str(current.course.gtids) == str(upstream.executed)
         current.abandon()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -12,8 +13,9 @@ from dm_worker.relay.layout import RelayDir, RelayMeta
 from dm_worker.relay.progress import Tail
 from dm_worker.relay.server import Server
 from dm_worker.relay.session import Puller
-from dm_worker.relay.writer import WriteCounts, is_disk_full
+from dm_worker.relay.writer import BlockCounts, RelayWriter, is_disk_full
 from pkg.binlog.position import Location, Position
+from pkg.binlog.upstream import UpstreamStream
 from pkg.config.model import DBConfig, SourceConfig
 from pkg.errors import DMError
 from tests.unit.relay.server_files import Upstream, Work
@@ -24,7 +26,7 @@ HERE = Server("u1", 7, Location(Position("bin.000009", 500), f"{FIRST}:1-100"))
 
 def puller(folder: Path, start: Location | None = None, **options: Any) -> Puller:
     source = SourceConfig("s", DBConfig(host="127.0.0.1", port=1, user="u"), flavor="mysql", **options)
-    return Puller(source, RelayDir(folder), Tail(), 77, lambda: start, WriteCounts())
+    return Puller(source, RelayDir(folder), Tail(), 77, lambda: start, BlockCounts())
 
 
 def begins(made: Puller) -> tuple[Location, bool]:
@@ -113,3 +115,37 @@ def test_a_folder_that_cannot_be_made_waits_for_room(tmp_path: Path, monkeypatch
         puller(tmp_path / "relay")._writer_for(HERE)
     assert caught.value.code == 30033
     assert is_disk_full(caught.value)
+
+
+class _Blocks:
+    """A stream of which each block comes after 30 ms, and a writer that takes 60 ms for it."""
+
+    def __init__(self, made: Puller, blocks: int) -> None:
+        self._made, self._left = made, blocks
+        self.course = self
+        self.flowing = True
+
+    def read(self, _: int, __: float, take: Any) -> list[Any]:
+        if self._left:
+            time.sleep(0.03)
+            take()
+        else:
+            self._made.end()
+        self._left -= 1
+        return []
+
+    def take(self) -> None:
+        time.sleep(0.06)
+        self._made.counts.transform.add(0.04)
+        self._made.counts.write.add(0.02)
+
+    def show(self) -> None:
+        pass
+
+
+def test_reading_is_measured_per_block_and_without_what_is_done_to_it(tmp_path: Path) -> None:
+    made = puller(tmp_path)
+    blocks = _Blocks(made, 3)
+    made._copy(cast(UpstreamStream, blocks), cast(RelayWriter, blocks))
+    assert made.counts.read.count == 3, "a read that nothing came of does not count"
+    assert 0.09 <= made.counts.read.total < 0.18
