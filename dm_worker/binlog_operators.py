@@ -82,8 +82,8 @@ class BinlogOperators:
             log.warning("cannot remove orders for statements that are passed", task=subtask.name, error=str(exc))
 
     def _forget(self, known: list[BinlogOperator], unit: ReplicatingUnit) -> None:
-        checkpoint = unit.flushed
-        passed = outdated(known, checkpoint.position) if checkpoint is not None else []
+        needed = unit.needed
+        passed = outdated(known, needed.position) if needed is not None else []
         if passed:
             log.info("the checkpoint is behind orders for statements", positions=[one.position for one in passed])
             self._client.txn([], [Delete(one.key) for one in passed])

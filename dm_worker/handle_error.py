@@ -10,6 +10,7 @@ from dm_worker.binlog_operators import BinlogOperators
 from dm_worker.subtask import SubTask
 from dm_worker.syncer.operators import checked, in_order, listing, parse_place, refused
 from dm_worker.syncer.rules import Rules
+from dm_worker.syncer.shard_groups import Settle
 from dm_worker.unit import ReplicatingUnit
 from pkg import errors
 from pkg.binlog.position import Position
@@ -36,7 +37,7 @@ def handle_error(subtask: SubTask, operators: BinlogOperators, request: pb.Handl
     if request.op == pb.Revert:
         operators.remove(_standing_order(subtask, operators, position, given))
     elif request.op in _KINDS:
-        _ensure_ahead(position, unit)
+        _ensure_possible(request.op, position, unit)
         operators.put(_order(subtask, _KINDS[request.op], position, request.sqls))
     else:
         raise refused(f"the operation {request.op} is not known", "Use one of skip, replace, revert, inject, list.")
@@ -85,7 +86,15 @@ def _meant(subtask: SubTask, unit: ReplicatingUnit, given: Position | None) -> P
     raise refused(f"source '{source}' has no error", "Give the statement's position with -b.")
 
 
-def _ensure_ahead(position: Position, unit: ReplicatingUnit) -> None:
+def _ensure_possible(op: int, position: Position, unit: ReplicatingUnit) -> None:
+    stuck = unit.stuck_at
+    if isinstance(stuck, Settle) and stuck.covers(position):
+        if op != pb.Skip:
+            raise refused(
+                f"the DDL of merged shards at {position_name(position)} was run by all shards: it can only be left out",
+                "Execute by hand on the target what shall take its place, then skip it.",
+            )
+        return
     checkpoint = unit.checkpoint()
     if checkpoint is not None and position < checkpoint.position:
         raise refused(

@@ -12,6 +12,7 @@ from pkg.pb import dmworker_pb2 as pb
 
 if TYPE_CHECKING:
     from dm_worker.syncer.instructions import Statement
+    from dm_worker.syncer.shard_groups import Settle
     from dm_worker.syncer.structures import Structures
 
 
@@ -58,8 +59,14 @@ class ReplicatingUnit(Unit, Protocol):
     """The unit of type ``pb.Sync``: what operators' ways out ask of it."""
 
     @property
-    def stuck_at(self) -> Statement | None:
-        """The statement at which the last failure was, until the checkpoint is behind it."""
+    def stuck_at(self) -> Statement | Settle | None:
+        """The statement at which the last failure was, until the checkpoint is behind it; or the DDL of merged shards
+        that could not be settled, until it is."""
+        ...
+
+    @property
+    def needed(self) -> Location | None:
+        """From here on statements may still be executed; None before the last run took over."""
         ...
 
     @property

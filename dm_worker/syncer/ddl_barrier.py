@@ -28,7 +28,14 @@ from pkg.binlog.events import Query, parse_query
 from pkg.binlog.position import Position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from pkg.errors.workarounds import PASS_EVENT, PASS_STATEMENT, RENEW_STRUCTURE, pass_statement, renew_structure
+from pkg.errors.workarounds import (
+    PASS_EVENT,
+    PASS_STATEMENT,
+    RENEW_STRUCTURE,
+    pass_statement,
+    renew_structure,
+    skip_settled,
+)  # fmt: skip
 from pkg.ha.binlog_operator import Orders, position_name
 from pkg.log import get_logger
 from pkg.mysql.names import qualified
@@ -57,6 +64,7 @@ class DDLBarrier:
         self._store = store
         self._executor = executor
         self._sharding = sharding
+        self._orders = orders
         self._online = [re.compile(rule) for rule in (*cfg.shadow_table_rules, *cfg.trash_table_rules)]
 
     def execute(self, statement: Statement, intent: Progress) -> bool:
@@ -86,11 +94,15 @@ class DDLBarrier:
             raise self._explained(exc, statement) from exc
         return bool(pieces.target or pieces.followed)
 
-    def settle(self, settle: Settle, intent: Progress) -> DDLRecord:
-        """Executes what the groups' tables have all run, unless it was. Returns the record of its last statement.
+    def settle(self, settle: Settle, intent: Progress) -> DDLRecord | None:
+        """Executes what the groups' tables have all run, unless it was. Returns the record of its last statement, or
+        None for one that an operator leaves out.
 
         ``intent`` is the progress to write with each record. Raises DMError.
         """
+        if any(one.kind == "skip" and settle.covers(one.at) for one in self._orders()):
+            log.info("an operator leaves out a DDL of merged shards", statements="; ".join(settle.statements))
+            return None
         # The decision is what is obeyed once: another one on the same statements is another order.
         place = Position(settle.key, settle.revision)
         record: DDLRecord | None = None
@@ -100,11 +112,18 @@ class DDLBarrier:
                     self._store.write(intent, ddl=record)
                 record = self._executor.once(place, SETTLING - i, self._settling_step(text, context), context, intent)
         except DMError as exc:
-            own = exc.workaround.replace(PASS_STATEMENT, "").strip()
             where = f"the first shard of {qualified(*settle.target)} ran it at {settle.key}"
-            raise located(exc, where).advising(own) from exc
+            raise self._unsettled(located(exc, where), settle) from exc
         assert record is not None, "a DDL has statements"
         return record
+
+    def _unsettled(self, exc: DMError, settle: Settle) -> DMError:
+        """The error with the way past a DDL that all shards have run."""
+        if exc.retryable:
+            return exc
+        own = exc.workaround.replace(PASS_STATEMENT, "").strip()
+        command = skip_settled(self._cfg.name, self._cfg.source_id, position_name(settle.at))
+        return exc.advising(f"{own} {command}".strip())
 
     def _follow(self, part: Part, pieces: Pieces) -> None:
         try:

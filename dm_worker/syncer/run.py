@@ -28,7 +28,7 @@ from dm_worker.syncer.reader import Instructions, Reader
 from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.runner import BatchRunner
 from dm_worker.syncer.schema_source import SchemaSource
-from dm_worker.syncer.shard_groups import ShardGroups
+from dm_worker.syncer.shard_groups import Settle, ShardGroups
 from dm_worker.syncer.shard_link import Level2, ShardLink
 from dm_worker.syncer.shard_pass import Pass
 from dm_worker.syncer.shard_start import ensure_settled, new_groups, stored_groups
@@ -107,7 +107,7 @@ class Run:
         self._applying = 0
         self._exit_safe: Location | None = None
         #: The statement that is being handled, or was when the run ended in an error.
-        self.handling: Statement | None = None
+        self.handling: Statement | Settle | None = None
         self.monitor = Monitor(
             Server(cfg.from_, "upstream", should_stop, attempts=1), cfg.flavor, self._look, by_gtid=cfg.enable_gtid
         )
@@ -149,7 +149,9 @@ class Run:
             reader.stop()
             self._bytes_read += reader.planner.bytes_read
             while sharding.settle is not None and self._may_settle(runner, sharding):
+                self.handling = sharding.settle
                 runner.settle(sharding, barrier)
+                self.handling = None
             sharding.turned = False
             registry.forget()
 
@@ -225,6 +227,16 @@ class Run:
             self._link.stop()
         for part in (self._upstream, self._target, self._store, self._ddl_session):
             part.close()
+
+    @property
+    def needed(self) -> Location | None:
+        """From here on statements may still be executed; None while that is not known."""
+        flushed, held = self.flushed, None if self._sharding is None else self._sharding.oldest_needed
+        return flushed if flushed is None or held is None else min(flushed, held, key=lambda one: one.position)
+
+    def has_settled(self, settle: Settle) -> bool:
+        """Whether a DDL of merged shards is settled, as far as this run knows."""
+        return self._sharding is not None and self._sharding.is_settled(settle)
 
     @property
     def flushed(self) -> Location | None:

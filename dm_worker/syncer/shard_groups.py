@@ -37,7 +37,7 @@ from dm_worker.syncer.shard_group import Boundary, Group, Life, Owed, Statements
 from dm_worker.syncer.shard_pass import Pass
 from dm_worker.syncer.xa import Waiting
 from pkg import errors
-from pkg.binlog.position import Location
+from pkg.binlog.position import Location, Position
 from pkg.mysql.names import qualified
 
 #: The target table of an upstream table.
@@ -61,7 +61,8 @@ class Settle:
     """Execute the DDL once, or know that another source has (``execute`` False); then :meth:`ShardGroups.settled`.
 
     ``key`` names the statement in the binlog that was the first of its kind: the name of the DDL across restarts.
-    ``session`` is what that statement ran in, ``revision`` level 2's name of the decision.
+    ``session`` is what that statement ran in, ``revision`` level 2's name of the decision, ``at`` the place in front of
+    that statement: the DDL's name in commands.
     """
 
     target: Table
@@ -71,6 +72,11 @@ class Settle:
     key: str
     session: str
     revision: int
+    at: Position
+
+    def covers(self, position: Position) -> bool:
+        """Whether ``position`` means this DDL."""
+        return position == self.at
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +151,13 @@ class ShardGroups:
         """What the upstream (or relay) must keep besides what the main pass needs; None for nothing."""
         active = [group.ddls[0] for group in self.groups.values() if group.ddls]
         return min(active, key=lambda ddl: ddl.boundary.ordinal).start if active else None
+
+    def is_settled(self, target: Table, number: int) -> bool:
+        """Whether the group of ``target`` has settled its DDL ``number``; rows behind it may still be held back."""
+        group = self.groups.get(target)
+        if group is None or group.number != number or not group.ddls:
+            return True
+        return self._is_reread(group)
 
     def ensure_routes(self) -> None:
         """Raises 36058 when the routes are not those under which DDLs were met that are still unsettled."""
@@ -364,4 +377,9 @@ class ShardGroups:
         self._settling = target
         group = self.groups[target]
         ddl = group.ddls[0]
-        return [Settle(target, group.number, ddl.statements, execute, ddl.boundary.key, ddl.session, revision)]
+        return [
+            Settle(
+                target, group.number, ddl.statements, execute, ddl.boundary.key, ddl.session, revision,
+                ddl.start.position,
+            )
+        ]  # fmt: skip

@@ -221,6 +221,11 @@ class Sharding:
         with self._lock:
             return self._groups.oldest_needed
 
+    def is_settled(self, settle: Settle) -> bool:
+        """Whether what was to be settled is. May be called by any thread."""
+        with self._lock:
+            return self._groups.is_settled(settle.target, settle.number)
+
     def status(self) -> ShardingStatus:
         """May be called by any thread."""
         with self._lock:

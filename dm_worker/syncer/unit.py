@@ -11,6 +11,7 @@ from dm_worker.spark import SparkEngine
 from dm_worker.syncer.checkpoint import MetaStore
 from dm_worker.syncer.instructions import Statement
 from dm_worker.syncer.run import Run
+from dm_worker.syncer.shard_groups import Settle
 from dm_worker.syncer.shard_link import Level2
 from dm_worker.syncer.structures import Structures
 from dm_worker.unit import UnitOutcome
@@ -55,7 +56,7 @@ class SyncUnit:
         self._lock = threading.Lock()
         self._run: Run | None = None
         #: The statement at which the last run that failed did so; None where it failed at something else.
-        self._stuck: Statement | None = None
+        self._stuck: Statement | Settle | None = None
         #: Held by what must have the checkpoint for itself.
         self._busy = threading.Lock()
 
@@ -116,13 +117,24 @@ class SyncUnit:
             self._engine.cancel(self._group)
 
     @property
-    def stuck_at(self) -> Statement | None:
-        """The statement at which the last failure was, until the checkpoint is behind it."""
+    def stuck_at(self) -> Statement | Settle | None:
+        """The statement at which the last failure was, until the checkpoint is behind it; or the DDL of merged shards
+        that could not be settled, until it is."""
         with self._lock:
-            stuck = self._stuck
+            stuck, run = self._stuck, self._run
+        if isinstance(stuck, Settle):
+            return None if run is not None and run.has_settled(stuck) else stuck
         flushed = self.flushed
         passed = stuck is not None and flushed is not None and not flushed.position < stuck.place
         return None if passed else stuck
+
+    @property
+    def needed(self) -> Location | None:
+        """From here on statements may still be executed: the checkpoint, or where the first DDL of merged shards was
+        met that is not settled. None before the last run took over."""
+        with self._lock:
+            run = self._run
+        return run.needed if run is not None else None
 
     @property
     def flushed(self) -> Location | None:

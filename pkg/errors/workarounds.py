@@ -16,6 +16,16 @@ def pass_statement(task: str, source: str, position: str = "") -> str:
 
 #: The same where neither task nor place are known yet; the syncer puts them in.
 PASS_STATEMENT = pass_statement("TASK", "SOURCE")
+
+
+def skip_settled(task: str, source: str, position: str) -> str:
+    """The way past a DDL that all shards have run and the target refuses; ``position``: in front of the first one."""
+    return (
+        "All shards have run it, so it can't be replaced. To go on without it: give the target's table by hand the "
+        f"structure that the rows behind it need, then `dmctl binlog skip {task} -s {source} -b {position}`."
+    )
+
+
 #: For an event other than a statement that can't be replicated.
 PASS_EVENT = (
     "To go on behind it: stop-task; do by hand on the target what it did to migrated tables; set binlog_name and "

@@ -38,8 +38,8 @@ def following(client: EtcdClient, source: str = "s1") -> BinlogOperators:
 
 
 def standing(position: Position | None, unit_type: int = pb.Sync) -> SubTask:
-    flushed = None if position is None else Location(position)
-    unit: Any = SimpleNamespace(unit_type=unit_type, flushed=flushed)
+    needed = None if position is None else Location(position)
+    unit: Any = SimpleNamespace(unit_type=unit_type, needed=needed)
     return cast(SubTask, SimpleNamespace(name="t", unit=lambda: unit))
 
 

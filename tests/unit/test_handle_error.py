@@ -12,6 +12,7 @@ from dm_worker.binlog_operators import BinlogOperators
 from dm_worker.handle_error import handle_error
 from dm_worker.subtask import SubTask
 from dm_worker.syncer.instructions import Statement
+from dm_worker.syncer.shard_groups import Settle
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
 from pkg.config.model import BlockAllowList, DBConfig, SubTaskConfig
@@ -34,7 +35,9 @@ STATEMENT = Statement(
 class World:
     """A subtask as :func:`handle_error` sees it, and the orders as etcd keeps them."""
 
-    def __init__(self, *, failed: bool = True, stuck: Statement | None = STATEMENT, stage: int = pb.Paused) -> None:
+    def __init__(
+        self, *, failed: bool = True, stuck: Statement | Settle | None = STATEMENT, stage: int = pb.Paused
+    ) -> None:
         server = DBConfig("h", 1)
         allowed = BlockAllowList(do_dbs=("d",))
         config = SubTaskConfig("t", "s", "all", server, server, block_allow_list=allowed)
@@ -146,3 +149,13 @@ def test_orders_that_can_have_no_effect_are_refused() -> None:
     world.refuses(36065, f"not exist, position: {FILE}:142", "revert")
     world.subtask.unit().unit_type = pb.Load
     world.refuses(40056, "only Sync", "skip")
+
+
+def test_a_ddl_that_all_shards_have_run_is_skipped_though_the_checkpoint_is_behind_it() -> None:
+    at = Position(FILE, 50)
+    settle = Settle(("m", "t"), 0, ("ALTER TABLE `m`.`t` ADD UNIQUE (v)",), True, "0-1-7", "", 9, at)
+    world = World(stuck=settle)
+    for op in ("replace", "inject"):
+        world.refuses(11118, "it can only be left out", op, "", "ALTER TABLE d.t ADD a INT")
+    world.say("skip")
+    assert [(one.kind, one.at) for one in world.kept.values()] == [("skip", at)]

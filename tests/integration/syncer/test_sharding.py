@@ -18,9 +18,11 @@ from dm_worker.shard_ddl import ShardReports
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer.checkpoint import MetaStore
 from dm_worker.syncer.run import Run
+from dm_worker.syncer.shard_groups import Settle
 from pkg.binlog.position import Position, parse_position
 from pkg.config.model import BinlogFilterRule, RouteRule, SubTaskConfig
 from pkg.etcd import EtcdClient
+from pkg.ha.binlog_operator import BinlogOperator
 from pkg.ha.shard_ddl_steps import LockId
 from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
@@ -156,6 +158,36 @@ def test_two_tables_in_one_upstream(mariadb_upstream: MariaDBServer, target: Mar
         assert run.unit.status().synced
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
     assert level2.granted == [("ALTER TABLE `m`.`t` ADD COLUMN a INT",)]
+
+
+def test_a_ddl_that_only_the_target_refuses_is_left_out(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    """No shard has two equal values, the merged table has."""
+    shards(mariadb_upstream, target)
+    level2, orders = OneSource(), list[BinlogOperator]()
+    cfg = merging(mariadb_upstream, target)
+    with running(cfg, spark, level2=level2) as run:
+        for shard in (1, 2):
+            mariadb_upstream.execute(
+                f"INSERT INTO d.t{shard} VALUES ({shard}, 1)",
+                f"ALTER TABLE d.t{shard} ADD UNIQUE u (v), ADD a INT",
+                f"INSERT INTO d.t{shard} VALUES ({10 + shard}, 2, 2)",
+            )
+        (error,) = run.wait_ended().errors
+        stuck = run.unit.stuck_at
+    assert isinstance(stuck, Settle)
+    at = f"{stuck.at.name}:{stuck.at.pos}"
+    assert (error.code, f"binlog skip {cfg.name} -s {cfg.source_id} -b {at}`" in error.workaround) == (36061, True)
+    target.execute("ALTER TABLE m.t ADD a INT")
+    orders.append(BinlogOperator("skip", cfg.name, cfg.source_id, at))
+    with running(cfg, spark, level2=level2, orders=lambda: orders) as run:
+        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
+        run.wait_synced(mariadb_upstream)
+        wait_until(lambda: not run.unit.status().unresolvedGroups, "nothing is held back")
+        needed = run.unit.needed
+        assert (run.unit.stuck_at, needed is not None and stuck.at < needed.position) == (None, True)
+    assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
 
 
 class Killed(BaseException):

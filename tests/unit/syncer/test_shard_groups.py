@@ -22,8 +22,8 @@ def key(place: int) -> str:
     return f"(bin.000001, {place})"
 
 
-def settle(target: Table, execute: bool, first: str) -> Settle:
-    return Settle(target, 0, ADD_A, execute, first, "its session", 7)
+def settle(target: Table, execute: bool, first: int) -> Settle:
+    return Settle(target, 0, ADD_A, execute, key(first), "its session", 7, at(first - 1).position)
 
 
 class Script:
@@ -60,7 +60,8 @@ def test_the_timeline_of_two_tables_in_one_upstream() -> None:
     groups.hold(A1, 3)
     assert script.ddl(20, A2) == [Report(A, 0, ADD_A)]
     assert not groups.takes(A2)
-    assert groups.resolve(A, ADD_A, execute=True, revision=7) == [settle(A, True, key(10))]
+    assert groups.resolve(A, ADD_A, execute=True, revision=7) == [settle(A, True, 10)]
+    assert not groups.is_settled(A, 0)
     assert groups.settled(A, at(25)) == [Acknowledge(A, 0, ADD_A, True, 7), Reread(A, at(9), at(25))]
     assert not groups.takes(A1)
     assert groups.met(key(10), at(10)) == []
@@ -70,7 +71,9 @@ def test_the_timeline_of_two_tables_in_one_upstream() -> None:
     assert groups.met(key(20), at(20)) == []
     assert groups.takes(A2)
     assert groups.reached(at(22)) == []
+    assert groups.is_settled(A, 0), "though its rows are still read again"
     assert groups.reached(at(25)) == [GoOn()]
+    assert groups.is_settled(A, 0)
     assert groups.takes(A1)
     assert groups.structure(A1) is None
     assert groups.acknowledged(A) == []
@@ -97,18 +100,18 @@ def test_a_decision_during_another_groups_reread_waits_for_its_end() -> None:
     script.settle(A, 30)
     assert script.groups.resolve(B, ADD_A, execute=False, revision=7) == []
     script.groups.met(key(10), at(10))
-    assert script.groups.reached(at(30)) == [GoOn(), settle(B, False, key(20))]
+    assert script.groups.reached(at(30)) == [GoOn(), settle(B, False, 20)]
 
 
 def test_decisions_on_two_groups_at_once_are_carried_out_one_by_one() -> None:
     script = Script(A1, B1)
     script.ddl(10, A1)
     script.ddl(20, B1)
-    assert script.groups.resolve(A, ADD_A, execute=True, revision=7) == [settle(A, True, key(10))]
+    assert script.groups.resolve(A, ADD_A, execute=True, revision=7) == [settle(A, True, 10)]
     assert script.groups.resolve(B, ADD_A, execute=True, revision=7) == []
     assert script.groups.resolve(A, ADD_A, execute=False, revision=8) == [], "too late: it is under way"
     ended = script.groups.settled(A, at(30))
-    assert ended == [Acknowledge(A, 0, ADD_A, True, 7), settle(B, True, key(20))]
+    assert ended == [Acknowledge(A, 0, ADD_A, True, 7), settle(B, True, 20)]
 
 
 def test_a_reread_ends_where_nothing_more_is_due() -> None:
