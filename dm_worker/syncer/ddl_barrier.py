@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from dm_worker.syncer.checkpoint import SETTLING, DDLRecord, MetaStore
 from dm_worker.syncer.ddl_execution import Context, DDLExecutor, Step, contexts_of, contexts_text
@@ -20,7 +21,7 @@ from dm_worker.syncer.operators import STRIDE
 from dm_worker.syncer.protocol import Progress
 from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.schema_source import SchemaSource
-from dm_worker.syncer.shard_events import changes_group, runs_at_once
+from dm_worker.syncer.shard_events import changes_group, mixes_in_renaming, runs_at_once
 from dm_worker.syncer.shard_groups import Settle
 from dm_worker.syncer.sharding import Sharding
 from pkg import ddl, errors
@@ -77,6 +78,8 @@ class DDLBarrier:
             pieces = self._statements.pieces(
                 statement, query, intent, settle=lambda: self._wind_up(statement, query, intent)
             )
+            if self._sharding is not None:
+                pieces = _taken_apart(pieces)
             steps = [(piece, self._step(piece.part.parsed)) for piece in pieces.target]
             for piece, step in steps:
                 if self._sharding is None or runs_at_once(step.parsed, self._route):
@@ -183,6 +186,13 @@ class DDLBarrier:
                     workaround="Set online-ddl: false to replicate the tool's tables like others, or leave them out "
                     "with block-allow-list and run the DDL on the target by hand.",
                 )
+
+
+def _taken_apart(pieces: Pieces) -> Pieces:
+    """The structures follow what an operator gave for a statement that sharding groups can't follow as it is."""
+    if not pieces.lenient or not any(mixes_in_renaming(part.parsed) for part in pieces.followed):
+        return pieces
+    return replace(pieces, followed=tuple(piece.part for piece in pieces.target))
 
 
 def _is_for(piece: Piece, part: Part) -> bool:

@@ -31,16 +31,23 @@ def runs_at_once(statement: ddl.Statement, route: Route) -> bool:
 
 def changes_group(statement: ddl.Statement) -> bool:
     """Whether all tables of a group have to run it. Raises 36068 for one that also renames the table."""
-    if statement.kind not in _CHANGES:
-        return False
-    renames = [isinstance(action, RenameTable) for action in statement.actions if not _is_modifier(action)]
-    if any(renames) and not all(renames):
+    if mixes_in_renaming(statement):
         raise _mixed(statement)
-    return not any(renames)
+    return statement.kind in _CHANGES and not any(_renames(statement))
+
+
+def mixes_in_renaming(statement: ddl.Statement) -> bool:
+    """Whether the statement changes its table and renames it too."""
+    renames = _renames(statement)
+    return any(renames) and not all(renames)
 
 
 def renames_table(statement: ddl.Statement) -> bool:
     return statement.kind == "rename table" or (statement.kind == "alter table" and not changes_group(statement))
+
+
+def _renames(statement: ddl.Statement) -> list[bool]:
+    return [isinstance(action, RenameTable) for action in statement.actions if not _is_modifier(action)]
 
 
 def _is_modifier(action: object) -> bool:

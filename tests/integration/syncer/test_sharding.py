@@ -190,6 +190,33 @@ def test_a_ddl_that_only_the_target_refuses_is_left_out(
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
 
 
+def test_a_statement_that_changes_and_renames_is_taken_apart_by_an_operator(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    shards(mariadb_upstream, target)
+    level2, orders = OneSource(), list[BinlogOperator]()
+    cfg = merging(mariadb_upstream, target)
+    mariadb_upstream.execute(
+        "INSERT INTO d.t1 VALUES (1, 1)",
+        "ALTER TABLE d.t1 ADD a INT, RENAME TO d.t9",
+        "INSERT INTO d.t9 VALUES (2, 2, 2)",
+        "ALTER TABLE d.t2 ADD a INT",
+        "INSERT INTO d.t2 VALUES (3, 3, 3)",
+    )
+    with running(cfg, spark, level2=level2) as run:
+        (error,) = run.wait_ended().errors
+        stuck = run.unit.stuck_at
+    assert stuck is not None
+    assert (error.code, "`binlog replace`" in error.workaround) == (36068, True)
+    apart = ("ALTER TABLE d.t1 ADD a INT", "RENAME TABLE d.t1 TO d.t9")
+    orders.append(BinlogOperator("replace", cfg.name, cfg.source_id, f"{stuck.at.name}:{stuck.at.pos}", apart))
+    with running(cfg, spark, level2=level2, orders=lambda: orders) as run:
+        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
+        run.wait_synced(mariadb_upstream)
+        wait_until(lambda: not run.unit.status().unresolvedGroups, "nothing is held back")
+    assert merged(target, "m.t") == merged(mariadb_upstream, "d.t9 d.t2")
+
+
 class Killed(BaseException):
     """What ends a run in the middle: nothing catches it."""
 
