@@ -84,6 +84,10 @@ class OnlineDDL:
             self._changed[name] = record
         self._ghosts = records.now
 
+    def is_real(self, statement: ddl.Statement) -> bool:
+        """Whether all tables that it works on are real ones."""
+        return all(self.tables.kind(table) is _REAL for _, table in statement.tables)
+
     def take_changes(self) -> dict[Name, GhostRecord | None]:
         """The records to store, None for those to remove; once each."""
         changed, self._changed = self._changed, {}
