@@ -97,12 +97,14 @@ class StatementParts:
         last. Raises 36015, and DMError for an online DDL that can't be followed, before anything has run.
         """
         found = self._online.resolve([part.parsed for part in parts])
-        resolved = [
-            one
-            for part, step in zip(parts, found, strict=True)
-            for one in (self._replayed(part, step) if isinstance(step, Replay) else [part] if step else [])
-        ]
+        resolved = [one for part, step in zip(parts, found, strict=True) for one in self._on_real_tables(part, step)]
         return [kept for part in resolved for kept in self._let_through(part)]
+
+    def _on_real_tables(self, part: Part, step: ddl.Statement | Replay | None) -> list[Part]:
+        if step is None:
+            log.info("a statement about a table of an online DDL tool is not for the target", statement=part.parsed.sql)
+            return []
+        return self._replayed(part, step) if isinstance(step, Replay) else [part]
 
     def _replayed(self, renaming: Part, replay: Replay) -> list[Part]:
         """The statements that changed a ghost table, on the real one. Their numbers belong to the renaming alone."""

@@ -205,14 +205,16 @@ class OnlineDDL:
         made = renamed[1] if renamed else names[0] if statement.kind == "create table" else None
         if made is None or not records.is_moved(made):
             return _KEEP
-        return _refused(
+        step = _refused(
             "SyncerUnitGhostRenameTableNotValid",
             statement,
             f"makes {qualified(*made)} anew, which got the name of an online DDL tool's trash before: the target has "
             "the old table still",
             f"If it is to go, replace this statement with DROP TABLE {qualified(*made)} and itself (binlog replace); "
-            "else rename the target's table by hand first.",
+            "else rename the target's table by hand first, and replace this statement with itself.",
         )
+        # An operator who passes over it says that the target has the new table.
+        return replace(step, change=records.without(made))
 
     def _dropped(self, records: _Records, statement: ddl.Statement, name: Name) -> _Step:
         ghost = records.ghost_of(name, self.tables)

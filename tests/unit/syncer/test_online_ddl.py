@@ -187,6 +187,15 @@ def test_a_table_that_was_put_aside_for_good_can_be_dropped_and_made_anew() -> N
     assert texts(found) == ["DROP TABLE IF EXISTS t", "CREATE TABLE t (a INT)"]
 
 
+def test_a_table_that_an_operator_made_anew_is_one_like_others() -> None:
+    online = OnlineDDL(TABLES)
+    feed(online, "RENAME TABLE t TO _t_old")
+    online.follow(ddl.parse("CREATE TABLE d.t (a INT)"), ONE)
+    [replay] = feed(online, "CREATE TABLE _t_gho LIKE t", ATOMIC[2])
+    assert isinstance(replay, Replay)
+    assert replay.holder == ("d", "t")
+
+
 @pytest.mark.parametrize(
     ("shadow", "trash", "missing"),
     [("^_(.+)_x$", "^_(.+)_old$", "`d`.`_t_new`"), ("^_(.+)_new$", "^_(.+)_x$", "_t_old")],
