@@ -20,6 +20,7 @@ from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.syncer.online_tools import GhOst, Writer, pt_osc
 from tests.integration.syncer.support import Running, assert_equal, location, rows, running, subtask
 from tests.integration.syncer.test_crash import PATIENCE, start_driver, wait_for
+from tests.integration.syncer.test_operators import Task
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -183,20 +184,31 @@ def test_fault_at_any_write_neither_loses_nor_doubles_the_change(
     assert [row[2] for row in target.execute("SHOW INDEX FROM d.t")] == ["PRIMARY", "v", "v_2"]
 
 
-def test_task_that_starts_inside_a_change_stops_at_the_renaming(
+def test_task_that_starts_inside_a_change_stops_at_the_renaming_until_it_is_replaced(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     filled(mariadb_upstream, target, "t")
     tool = GhOst(mariadb_upstream, "d", "t", "id, v, note")
-    tool.begin("ADD COLUMN c INT")
-    cfg = subtask(mariadb_upstream, target, online_ddl=True)
+    tool.begin("ADD COLUMN c INT DEFAULT 3")
+    task = Task(subtask(mariadb_upstream, target, online_ddl=True), mariadb_upstream, spark)
     tool.copy()
     tool.cut_over()
-    with running(cfg, spark) as run:
-        [error] = run.wait_ended().errors
-    assert error.code == 36046
+    mariadb_upstream.execute("INSERT INTO d.t VALUES (9000, 1, 'x', 2)")
+    error = task.stop_at(36046)
     assert "_t_gho" in error.message
     assert "binlog replace" in error.workaround
+    task.give("replace", "ALTER TABLE d.t ADD COLUMN c INT DEFAULT 3")
+    task.go_on()
+    assert_equal(mariadb_upstream, target, "d.t")
+    # The next change is followed.
+    tool = GhOst(mariadb_upstream, "d", "t", "id, v, note, c")
+    tool.end()
+    tool.begin("ADD INDEX (c)")
+    tool.copy()
+    tool.cut_over()
+    task.go_on("INSERT INTO d.t VALUES (9001, 1, 'x', 2)")
+    assert_equal(mariadb_upstream, target, "d.t")
+    assert_same_structure(mariadb_upstream, target, "t")
 
 
 def test_change_that_dm_began_to_follow_goes_on(
@@ -240,16 +252,18 @@ def test_change_that_the_tool_made_in_another_way_is_an_error(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     filled(mariadb_upstream, target, "t")
-    cfg = subtask(mariadb_upstream, target, online_ddl=True)
+    task = Task(subtask(mariadb_upstream, target, online_ddl=True), mariadb_upstream, spark)
     mariadb_upstream.execute(
         "UPDATE d.t SET v = 0 WHERE id = 1",
         f"CREATE TABLE d._t_new {TABLE.replace('v INT', 'v BIGINT')}",
+        "INSERT INTO d._t_new SELECT * FROM d.t",
         "RENAME TABLE d.t TO d._t_old, d._t_new TO d.t",
     )
-    with running(cfg, spark) as run:
-        [error] = run.wait_ended().errors
-    assert error.code == 36043
-    assert "v bigint" in error.message
+    assert "v bigint" in task.stop_at(36043).message
+    target.execute("ALTER TABLE d.t MODIFY v BIGINT NOT NULL")
+    task.give("skip")
+    task.go_on(f"INSERT INTO d.t VALUES (9000, {1 << 40}, 'x')")
+    assert_equal(mariadb_upstream, target, "d.t")
 
 
 def test_without_online_ddl_the_tables_are_replicated_like_others(
