@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from dm_worker.syncer.ghosts import GhostDDL, GhostRecord, Ghosts, Name, Session
 from pkg import ddl, errors
+from pkg.binlog_filter import event_types
 from pkg.ddl.statement import RenameTable
 from pkg.errors import DMError
 from pkg.log import get_logger
@@ -143,6 +144,8 @@ class OnlineDDL:
             return _Step(change=records.without(name))
         if statement.kind == "truncate table" or known is None:
             # Without the record of its creation, what came before is not known: the renaming will be refused.
+            return _Step()
+        if _sets_counter(statement):
             return _Step()
         text = ddl.rewrite(statement, lambda schema, table: (schema, table))
         return _Step(change=((name, known.with_ddl(GhostDDL(text, session))),))
@@ -280,6 +283,13 @@ def _renamed(statement: ddl.Statement) -> tuple[Name, Name] | None:
         return (refs[0].schema, refs[0].table), (refs[1].schema, refs[1].table)
     target = next((action.target for action in statement.actions if isinstance(action, RenameTable)), None)
     return None if target is None else ((refs[0].schema, refs[0].table), (target.schema, target.table))
+
+
+def _sets_counter(statement: ddl.Statement) -> bool:
+    """Whether it does nothing but set AUTO_INCREMENT, as gh-ost does: each shard has another value, none structure."""
+    return statement.kind == "alter table" and all(
+        event_types(step)[:1] == ("rebase auto id",) for step in ddl.split_alter(statement)
+    )
 
 
 def _refused(kind: str, statement: ddl.Statement, why: str, workaround: str = "") -> _Step:

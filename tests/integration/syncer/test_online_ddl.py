@@ -111,10 +111,10 @@ def test_run_that_is_killed_between_the_ghosts_alter_and_the_renaming(
     tools = [GhOst(mysql_upstream, "d", table, "id, v, note") for table in ("t1", "t2")]
     driver = start_driver(cfg)
     try:
-        for tool in tools:
-            tool.begin("ADD COLUMN c INT NOT NULL DEFAULT 5, ADD INDEX k (v)", "AUTO_INCREMENT=7")
+        for number, tool in enumerate(tools):
+            tool.begin("ADD COLUMN c INT NOT NULL DEFAULT 5, ADD INDEX k (v)", f"AUTO_INCREMENT={number + 7}")
         mysql_upstream.execute("INSERT INTO d.t1 VALUES (1, 1, 'x')", "UPDATE d.t2 SET v = 9 WHERE id < 20100")
-        wait_for(lambda: [text.count("alter") for _, text in remembered(target)] == [2, 2], PATIENCE)
+        wait_for(lambda: [text.count("alter") for _, text in remembered(target)] == [1, 1], PATIENCE)
     finally:
         os.kill(driver.pid, signal.SIGKILL)
         driver.wait(30)
