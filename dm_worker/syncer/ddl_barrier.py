@@ -24,7 +24,7 @@ from dm_worker.syncer.schema_source import SchemaSource
 from dm_worker.syncer.shard_events import changes_group, runs_at_once
 from dm_worker.syncer.shard_groups import Settle
 from dm_worker.syncer.sharding import Sharding
-from pkg import ddl, errors
+from pkg import ddl
 from pkg.binlog.events import Query, parse_query
 from pkg.binlog.position import Position
 from pkg.config.model import SubTaskConfig

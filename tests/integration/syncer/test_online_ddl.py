@@ -17,6 +17,7 @@ from pkg import errors
 from pkg.binlog.position import parse_position
 from pkg.config.model import BlockAllowList, RouteRule, SubTaskConfig, TableName
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from tests.integration.syncer.level2 import OneSource
 from tests.integration.syncer.online_tools import GhOst, Writer, pt_osc
 from tests.integration.syncer.support import Running, assert_equal, location, rows, running, subtask
 from tests.integration.syncer.test_crash import PATIENCE, start_driver, wait_for
@@ -279,3 +280,49 @@ def test_without_online_ddl_the_tables_are_replicated_like_others(
         run.wait_synced(mariadb_upstream)
     assert names(target) == {"t", "_t_del", "_t_ghc"}
     assert_equal(mariadb_upstream, target, "d.t", "d._t_del", "d._t_ghc")
+
+
+def test_changes_of_merged_shards_are_coordinated_like_any_ddl(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    filled(mariadb_upstream, target, "t1", "t2")
+    target.execute("CREATE DATABASE m", f"CREATE TABLE m.t {TABLE}")
+    for shard, offset in (("t1", 10_000), ("t2", 20_000)):
+        mariadb_upstream.execute(f"UPDATE d.{shard} SET id = id + {offset}")
+        target.execute(f"INSERT INTO m.t SELECT id + {offset}, v, note FROM d.{shard}")
+    cfg = subtask(
+        mariadb_upstream,
+        target,
+        online_ddl=True,
+        shard_mode="pessimistic",
+        routes=(RouteRule("d", "m", "t*", "t"),),
+        block_allow_list=only("t?"),
+    )
+    level2 = OneSource()
+    with running(cfg, spark, level2=level2) as run:
+        # With both cut-overs of gh-ost; the statements are the same.
+        for table, atomic in (("t1", False), ("t2", True)):
+            tool = GhOst(mariadb_upstream, "d", table, "id, v, note")
+            tool.begin("ADD COLUMN c INT NOT NULL DEFAULT 5", f"AUTO_INCREMENT={7 + atomic}", "ADD INDEX (v)")
+            tool.copy()
+            mariadb_upstream.execute(f"INSERT INTO d.{table} VALUES ({atomic:d}, 1, 'before')")
+            tool.copy()
+            tool.cut_over(atomic=atomic)
+            tool.end()
+            mariadb_upstream.execute(
+                f"INSERT INTO d.{table} VALUES ({30 + atomic:d}, 1, 'x', 6)",
+                f"UPDATE d.{table} SET c = id WHERE v < 50",
+                f"DELETE FROM d.{table} WHERE v = 60",
+            )
+            if not atomic:
+                run.wait_synced(mariadb_upstream)
+                (group,) = run.unit.status().unresolvedGroups
+                assert (list(group.synced), list(group.unsynced)) == (["`d`.`t1`"], ["`d`.`t2`"])
+                assert [row[0] for row in target.execute("SHOW COLUMNS FROM m.t")] == ["id", "v", "note"]
+        run.wait_synced(mariadb_upstream)
+        wait_for(lambda: not run.unit.status().unresolvedGroups, PATIENCE)
+        run.wait_synced(mariadb_upstream)
+    assert rows(target, "m.t") == sorted(rows(mariadb_upstream, "d.t1") + rows(mariadb_upstream, "d.t2"), key=repr)
+    assert [row[2] for row in target.execute("SHOW INDEX FROM m.t")] == ["PRIMARY", "v"]
+    assert len(level2.granted) == 1
+    assert remembered(target) == []
