@@ -16,7 +16,8 @@ kernel: ## build the compiled parts in place (PY=interpreter; setup does it too)
 demo: setup ## migrate two sharded upstreams into one table and compare (KEEP=1 leaves the cluster up)
 	@$(VENV)/python -m deploy.demo $(if $(KEEP),--keep)
 
-test: setup ## unit, integration, end-to-end and fault tests (TESTS=path for some)
+test: ## unit, integration, end-to-end and fault tests (TESTS=path for some)
+	@deploy/setup.sh test
 	$(VENV)/python -m pytest --durations=15 $(TESTS)
 
 lint: setup ## style and types

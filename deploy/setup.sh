@@ -17,6 +17,10 @@ have setpriv || need+=(util-linux)
 [ -e /usr/lib/x86_64-linux-gnu/libaio.so.1 ] || [ -e /usr/lib/x86_64-linux-gnu/libaio.so.1t64 ] || need+=(libaio1)
 # The test MySQL comes as an npm package.
 have npm || need+=(npm)
+if [ "${1:-}" = test ]; then
+  # pt-online-schema-change.
+  have pt-online-schema-change || need+=(percona-toolkit)
+fi
 if [ "${1:-}" = bench ]; then
   have mydumper || need+=(mydumper)
 fi

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pkg import errors
-from pkg.config.model import BlockAllowList
+from pkg.config.model import BlockAllowList, SubTaskConfig
 from pkg.mysql.names import SYSTEM_SCHEMAS
+from pkg.online_tables import OnlineTables, TableKind
 from pkg.regex_selector import RegexSelector
 from pkg.selector import CACHE_SIZE, REGEX_MARK, DuplicatePatternError, Selector
 
@@ -19,7 +20,7 @@ class Verdict:
     """Whether a name takes part, and what decided: the ``key`` of the list and the position of its entry.
 
     ``item`` is -1 when no entry matched. ``key`` is empty when nothing decided, *system* for a system schema,
-    *meta-schema* for one of that name.
+    *meta-schema* for one of that name, *shadow-table-rules* or *trash-table-rules* for a table of an online DDL tool.
     """
 
     allowed: bool
@@ -55,12 +56,20 @@ class BlockAllowListFilter:
     """Decides per table, in DM's order: system schemas, do-dbs, ignore-dbs, do-tables, ignore-tables.
 
     ``meta_schema``: where the target keeps the task's progress; an upstream's schema of that name is left out.
+    ``online``: tables of online DDL tools are left out, too.
     Raises a 20044 error for an entry that is not valid. Picklable; decisions are remembered per table.
     """
 
-    def __init__(self, bal: BlockAllowList | None, case_sensitive: bool, meta_schema: str = "") -> None:
+    def __init__(
+        self,
+        bal: BlockAllowList | None,
+        case_sensitive: bool,
+        meta_schema: str = "",
+        online: OnlineTables | None = None,
+    ) -> None:
         rules = bal or BlockAllowList()
         self._meta_schema = meta_schema
+        self._online = online or OnlineTables()
         tables = {"do-tables": rules.do_tables, "ignore-tables": rules.ignore_tables}
         self._lists = {
             "do-dbs": _build("do-dbs", [(name, "") for name in rules.do_dbs], case_sensitive),
@@ -71,6 +80,11 @@ class BlockAllowListFilter:
             },
         }
         self._cache: dict[tuple[str, str], Verdict] = {}
+
+    @classmethod
+    def of(cls, cfg: SubTaskConfig) -> BlockAllowListFilter:
+        """The list of a subtask. Raises 20044."""
+        return cls(cfg.block_allow_list, cfg.case_sensitive, cfg.meta_schema, OnlineTables.of(cfg))
 
     def allows(self, schema: str, table: str = "") -> bool:
         """Whether the table (or, without one, the schema) takes part in the task."""
@@ -98,6 +112,9 @@ class BlockAllowListFilter:
         verdict = self._decide_schema(schema)
         if not table or not verdict.allowed:
             return verdict
+        kind = self._online.kind(table)
+        if kind is not TableKind.REAL:
+            return Verdict(False, kind.value)
         for key, allowed in (("do-tables", True), ("ignore-tables", False)):
             found = self._lists[key].matching(schema, table)
             if found:

@@ -17,6 +17,7 @@ from pkg.errors import DMError
 from pkg.merge_rules import extract_problems, mapping_problems
 from pkg.mysql.introspect import NOT_MIGRATED
 from pkg.mysql.schema import Column, TableInfo
+from pkg.online_tables import OnlineTables, TableKind
 
 #: Types whose values mostly fit into each other. MariaDB's JSON is text.
 _KINDS = {
@@ -297,17 +298,29 @@ def check_same_names(targets: Iterable[Table]) -> list[Finding]:
 
 
 def check_online_ddl(upstream: Upstream) -> list[Finding]:
-    """A ghost table in the upstream means that a change is under way."""
-    rules = [re.compile(rule) for rule in upstream.subtask.shadow_table_rules]
+    """A ghost table means that a change is under way; others of such names are left out, which may not be meant."""
+    online = OnlineTables.of(upstream.subtask)
+    migrated = set(upstream.tables)
     findings = []
-    for schema, tables in upstream.schemas.items() if upstream.subtask.online_ddl else ():
+    for schema, tables in upstream.schemas.items():
         for table in tables:
-            match = next((found for rule in rules if (found := rule.match(table))), None)
-            if match and (schema, match[1]) in upstream.tables:
+            kind = online.kind(table)
+            if kind is TableKind.REAL or not upstream.rules.takes_any(schema, online.real_names(table)):
+                continue
+            real = next((name for name in online.real_names(table) if (schema, name) in migrated), None)
+            if kind is TableKind.GHOST and real is not None:
                 findings.append(
                     fail(
-                        f"table `{schema}`.`{match[1]}` is being changed online by way of `{table}`",
+                        f"table `{schema}`.`{real}` is being changed online by way of `{table}`",
                         "Wait until the change is done; if it was given up, drop that table.",
+                    )
+                )
+            else:
+                findings.append(
+                    warn(
+                        f"table `{schema}`.`{table}` is not migrated: its name is that of an online DDL tool's table",
+                        f"Drop it if a tool left it behind. To migrate it, narrow {kind.value}, or set "
+                        "online-ddl: false when no tool is used.",
                     )
                 )
     return findings

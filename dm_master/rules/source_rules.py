@@ -14,6 +14,7 @@ from pkg.config.model import BinlogFilterRule, ColumnMappingRule, ExpressionFilt
 from pkg.config.rule_names import InstanceNames, RuleName
 from pkg.errors import DMError
 from pkg.mysql.schema import Column
+from pkg.online_tables import TableKind
 from pkg.table_router import TableRouter
 
 Table = tuple[str, str]
@@ -52,7 +53,7 @@ class SourceRules:
         self.subtask = subtask
         self.names = names
         case = subtask.case_sensitive
-        self.allow_list = BlockAllowListFilter(subtask.block_allow_list, case, subtask.meta_schema)
+        self.allow_list = BlockAllowListFilter.of(subtask)
         self.router = TableRouter(subtask.routes, case)
         self.mapper = ColumnMapper(subtask.column_mappings, case)
         self.events = BinlogEventFilter(subtask.filters, case)
@@ -71,6 +72,10 @@ class SourceRules:
 
     def expressions_for(self, schema: str, table: str) -> Sequence[ExpressionFilter]:
         return self._expressions.get(self._fold(schema, table), ())
+
+    def takes_any(self, schema: str, tables: Iterable[str]) -> bool:
+        """Whether the block-allow-list lets one of these tables through."""
+        return any(self.allow_list.allows(schema, table) for table in tables)
 
     def explain(self, schema: str, table: str, columns: Sequence[Column] | None = None) -> Explanation:
         """What becomes of the table. Without ``columns``, mapped values are not computed."""
@@ -99,6 +104,8 @@ class SourceRules:
     def _left_out(self, verdict: Verdict) -> str:
         if verdict.key == "meta-schema":
             return "the target keeps the task's progress in a schema of that name (meta-schema)"
+        if verdict.key in (TableKind.GHOST.value, TableKind.TRASH.value):
+            return f"its name is that of an online DDL tool's table ({verdict.key}, with online-ddl)"
         whole = self.names.block_allow_list
         if verdict.key == "system" or whole is None:
             return "system schemas are never migrated"

@@ -6,13 +6,14 @@ import argparse
 import fnmatch
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NoReturn, get_args
 
 from pkg import errors
 from pkg.block_allow_list import BlockAllowListFilter
 from pkg.config.model import SecurityConfig, SubTaskConfig
 from pkg.mysql.names import SYSTEM_SCHEMAS
+from pkg.online_tables import OnlineTables, TableKind
 
 Consistency = Literal["auto", "none", "flush", "lock", "snapshot"]
 _UNITS = {"": 1 << 20, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -21,16 +22,22 @@ _DEFAULT_STATEMENT_SIZE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class TableFilter:
-    """Which tables are dumped: the task's block-allow-list, or what extra-args put in its place."""
+    """Which tables are dumped: the task's block-allow-list, or what extra-args put in its place.
+
+    Tables of online DDL tools are dumped in no case: their rows are not replicated either.
+    """
 
     rules: BlockAllowListFilter | None
     meta_schema: str
     databases: tuple[str, ...] = ()
     tables: tuple[tuple[str, str], ...] = ()
     patterns: tuple[str, ...] = ()
+    online: OnlineTables = field(default_factory=OnlineTables)
 
     def allows(self, schema: str, table: str) -> bool:
         if schema.lower() in SYSTEM_SCHEMAS or schema == self.meta_schema:
+            return False
+        if self.online.kind(table) is not TableKind.REAL:
             return False
         if self.tables:
             return (schema, table) in self.tables
@@ -114,8 +121,15 @@ def _parser() -> _Parser:
 
 def _filter(cfg: SubTaskConfig, args: argparse.Namespace) -> TableFilter:
     if args.tables_list or args.filter:  # these take the place of the block-allow-list, as in DM
-        return TableFilter(None, cfg.meta_schema, tuple(args.database), tuple(args.tables_list), tuple(args.filter))
-    rules = BlockAllowListFilter(cfg.block_allow_list, cfg.case_sensitive, cfg.meta_schema)
+        return TableFilter(
+            None,
+            cfg.meta_schema,
+            databases=tuple(args.database),
+            tables=tuple(args.tables_list),
+            patterns=tuple(args.filter),
+            online=OnlineTables.of(cfg),
+        )
+    rules = BlockAllowListFilter.of(cfg)
     return TableFilter(rules, cfg.meta_schema, databases=tuple(args.database))
 
 

@@ -86,7 +86,7 @@ class LoadUnit:
         self._engine = engine
         self._dir = dump_dir(cfg)
         self._router = TableRouter(cfg.routes, cfg.case_sensitive)
-        self._filter = BlockAllowListFilter(cfg.block_allow_list, cfg.case_sensitive, cfg.meta_schema)
+        self._filter = BlockAllowListFilter.of(cfg)
         self._rules = LoadRules(cfg, self._router)
         self._session = {**SESSION, **dict(cfg.to.session)}
         self._stopping = threading.Event()

@@ -2,20 +2,23 @@
 
 ``<task>_syncer_checkpoint`` has DM's layout. The others carry the exactly-once protocol (see :mod:`protocol`): one
 batch row per source, one marker row per source and bucket, one row per DDL under way, one per XA transaction that waits
-for its XA COMMIT. With merged shards there is the state of their groups besides (:mod:`shard_store`).
+for its XA COMMIT. What is remembered of online changes is stored with the checkpoint (see :mod:`ghost_table`), and with
+merged shards the state of their groups (:mod:`shard_store`).
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 import pymysql
 from pymysql.connections import Connection
 
+from dm_worker.syncer.ghost_table import GhostTable
+from dm_worker.syncer.ghosts import GhostRecord, Name
 from dm_worker.syncer.protocol import IDLE, Progress
 from dm_worker.syncer.shard_snapshot import Snapshot
 from dm_worker.syncer.shard_store import ShardChanges, ShardStore
@@ -66,6 +69,7 @@ class Durable:
     exit_safe: Location | None = None
     tables: list[TableInfo] = field(default_factory=list)
     shards: Snapshot | None = None
+    ghosts: dict[Name, GhostRecord] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,9 @@ class MetaStore:
         self.ddls = self._name("ddl")
         self.prepared = self._name("xa")
         self._shards = ShardStore(cfg.meta_schema, cfg.name, cfg.source_id)
+        self._ghosts = GhostTable(qualified(cfg.meta_schema, f"{cfg.name}_onlineddl"), cfg.source_id)
+        #: Changes of the records of online changes that go with the next write.
+        self._ghost_changes: dict[Name, GhostRecord | None] = {}
         #: The prepared transactions as they are durable; None when that is not known.
         self._waiting: Waiting | None = None
 
@@ -124,6 +131,7 @@ class MetaStore:
                 query(conn, statement)
             if self._cfg.shard_mode:
                 query(conn, self._shards.creation())
+            self._ghosts.create(conn, _SMALL_KEYS)
             self._add_late_columns(conn)
 
         self._transaction(create)
@@ -137,7 +145,7 @@ class MetaStore:
         """Deletes this source's rows from all tables; tables that were never made are fine."""
 
         def delete(conn: Conn) -> None:
-            own = (self.checkpoints, self.batches, self.markers, self.ddls, self.prepared)
+            own = (self.checkpoints, self.batches, self.markers, self.ddls, self.prepared, self._ghosts.name)
             deletions = [(f"DELETE FROM {table} WHERE id = %s", (self._id,)) for table in own]
             for sql, values in (*deletions, self._shards.deletion()):
                 try:
@@ -171,7 +179,8 @@ class MetaStore:
                     [(self._id, bucket, epoch) for bucket in range(needed)],
                 )
             checkpoint, exit_safe = self._read_checkpoint(conn)
-            return Durable(epoch, progress, checkpoint, exit_safe, self._read_tables(conn), self._shards.read(conn))
+            tables, shards, ghosts = self._read_tables(conn), self._shards.read(conn), self._ghosts.read(conn)
+            return Durable(epoch, progress, checkpoint, exit_safe, tables, shards, ghosts)
 
         return self._transaction(take)
 
@@ -202,10 +211,16 @@ class MetaStore:
             rest += [self._write_table(info, location) for info in tables]
             rest += self._write_ddl(ddl) if ddl is not None else []
             rest += self._shards.written(shards) if shards is not None else []
+            rest += self._ghosts.changes(self._ghost_changes)
             self._send(conn, update, rest, progress.epoch)
 
         self._transaction(put)
         self._waiting = progress.prepared
+        self._ghost_changes = {}
+
+    def remember(self, ghosts: Mapping[Name, GhostRecord | None]) -> None:
+        """Changes of the records of online changes, None for those to remove: the next write makes them durable."""
+        self._ghost_changes |= ghosts
 
     def read_ddl(self, place: Position, index: int) -> DDLRecord | None:
         """What is known of a statement: None when it was never begun."""
@@ -428,7 +443,7 @@ class MetaStore:
         place = (self._id, record.place.name, record.place.pos)
         state = "done" if record.done else "intent"
         written: list[_Statement] = []
-        if record.index in (0, SETTLING) and not record.done:
+        if not record.done:
             # Older statements are behind the checkpoint, but of the two kinds each may have one under way.
             kind = "<=" if record.index <= SETTLING else ">"
             other = f"ddl_index {kind} {SETTLING} AND NOT (binlog_name = %s AND binlog_pos = %s)"

@@ -6,7 +6,6 @@ sharding groups instead, and executed when that is decided (:meth:`DDLBarrier.se
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -14,8 +13,10 @@ from dm_worker.syncer.checkpoint import SETTLING, DDLRecord, MetaStore
 from dm_worker.syncer.ddl_execution import Context, DDLExecutor, Step, contexts_of, contexts_text
 from dm_worker.syncer.ddl_parts import Part, StatementParts
 from dm_worker.syncer.ddl_session import sql_mode_text
+from dm_worker.syncer.ghosts import Session
 from dm_worker.syncer.instructions import Statement
 from dm_worker.syncer.located import between, located
+from dm_worker.syncer.online_ddl import OnlineDDL
 from dm_worker.syncer.operated import OperatedStatements, Piece, Pieces, typed
 from dm_worker.syncer.operators import STRIDE
 from dm_worker.syncer.protocol import Progress
@@ -24,7 +25,7 @@ from dm_worker.syncer.schema_source import SchemaSource
 from dm_worker.syncer.shard_events import changes_group, mixes_in_renaming, runs_at_once
 from dm_worker.syncer.shard_groups import Settle
 from dm_worker.syncer.sharding import Sharding
-from pkg import ddl, errors
+from pkg import ddl
 from pkg.binlog.events import Query, parse_query
 from pkg.binlog.position import Position
 from pkg.config.model import SubTaskConfig
@@ -53,6 +54,7 @@ class DDLBarrier:
         *,
         rules: Rules,
         source: SchemaSource,
+        online: OnlineDDL,
         store: MetaStore,
         executor: DDLExecutor,
         orders: Orders = tuple,
@@ -61,12 +63,12 @@ class DDLBarrier:
         self._cfg = cfg
         self._route = rules.route
         self._source = source
-        self._statements = OperatedStatements(StatementParts(rules, source, cfg.flavor), store, orders)
+        self._online = online
+        self._statements = OperatedStatements(StatementParts(rules, source, online, cfg.flavor), store, orders)
         self._store = store
         self._executor = executor
         self._sharding = sharding
         self._orders = orders
-        self._online = [re.compile(rule) for rule in (*cfg.shadow_table_rules, *cfg.trash_table_rules)]
 
     def execute(self, statement: Statement, intent: Progress) -> bool:
         """Executes the statement unless it was; True when structures may have changed.
@@ -87,12 +89,13 @@ class DDLBarrier:
                     record = self._executor.once(statement.place, piece.part.number, step, context, intent)
                     self._store.write(intent, ddl=record)
             for part in pieces.followed:
-                self._follow(part, pieces)
-                if self._sharding is not None:
+                self._follow(part, pieces, Session.of(query))
+                if self._sharding is not None and self._online.is_real(part.parsed):
                     self._tell(self._sharding, statement, part, pieces)
             if self._sharding is not None:
-                for part in _additional(pieces):
+                for part in self._additional(pieces):
                     self._tell(self._sharding, statement, part, pieces)
+            self._store.remember(self._online.take_changes())
         except DMError as exc:
             raise self._explained(exc, statement) from exc
         return bool(pieces.target or pieces.followed)
@@ -128,7 +131,8 @@ class DDLBarrier:
         command = skip_settled(self._cfg.name, self._cfg.source_id, position_name(settle.at))
         return exc.advising(f"{own} {command}".strip())
 
-    def _follow(self, part: Part, pieces: Pieces) -> None:
+    def _follow(self, part: Part, pieces: Pieces, session: Session) -> None:
+        self._online.follow(part.parsed, session)
         try:
             self._source.apply(part.parsed)
         except DMError as exc:
@@ -142,6 +146,15 @@ class DDLBarrier:
         texts = tuple(self._step(piece.part.parsed).text for piece in given)
         contexts = contexts_text(Context(piece.session, statement.event.timestamp) for piece in given)
         sharding.met(statement, part.parsed, texts, contexts)
+
+    def _additional(self, pieces: Pieces) -> Iterable[Part]:
+        """One part for each table that an operator or the swap of a ghost table has changed at the target, and that
+        the statement itself does not change."""
+        known = {part.parsed.tables[:1] for part in pieces.followed if self._online.is_real(part.parsed)}
+        found = {
+            piece.part.parsed.tables[:1]: piece.part for piece in pieces.target if changes_group(piece.part.parsed)
+        }
+        return [part for tables, part in found.items() if tables not in known]
 
     def _explained(self, exc: DMError, statement: Statement) -> DMError:
         """The error with its place, and with the commands that get past it."""
@@ -164,7 +177,6 @@ class DDLBarrier:
     # -- what to execute ----------------------------------------------------------------------------------------
 
     def _step(self, part: ddl.Statement) -> Step:
-        self._refuse_online_ddl(part)
         targets = tuple(dict.fromkeys(self._route(*name) for name in part.tables))
         text = ddl.rewrite(part, self._route, target_flavor=self._executor.target_flavor)
         return Step(part, text, targets, self._route)
@@ -173,19 +185,6 @@ class DDLBarrier:
         """A text that was routed when the shard ran it."""
         parsed = ddl.parse(text, sql_mode=sql_mode_text(context.query.sql_mode), flavor=self._cfg.flavor)
         return Step(parsed, text, parsed.tables, lambda schema, table: (schema, table))
-
-    def _refuse_online_ddl(self, part: ddl.Statement) -> None:
-        if not self._cfg.online_ddl:
-            return
-        for schema, table in part.tables:
-            if any(rule.search(table) for rule in self._online):
-                raise errors.new(
-                    "SyncerUnitOnlineDDLSchemeNotSupport",
-                    f"online DDL is not supported yet, and {qualified(schema, table)} looks like a table of an "
-                    f"online-DDL tool: {part.sql[:500]}",
-                    workaround="Set online-ddl: false to replicate the tool's tables like others, or leave them out "
-                    "with block-allow-list and run the DDL on the target by hand.",
-                )
 
 
 def _taken_apart(pieces: Pieces) -> Pieces:
@@ -199,10 +198,3 @@ def _is_for(piece: Piece, part: Part) -> bool:
     """Whether the piece changes the table that the part does."""
     parsed = piece.part.parsed
     return changes_group(parsed) and parsed.tables[:1] == part.parsed.tables[:1]
-
-
-def _additional(pieces: Pieces) -> Iterable[Part]:
-    """One part for each table that an operator has changed at the target, and the statement does not change."""
-    known = {part.parsed.tables[:1] for part in pieces.followed}
-    found = {piece.part.parsed.tables[:1]: piece.part for piece in pieces.target if changes_group(piece.part.parsed)}
-    return [part for tables, part in found.items() if tables not in known]

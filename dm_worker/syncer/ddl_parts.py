@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from dm_worker.syncer.ddl_session import sql_mode_text
+from dm_worker.syncer.ghosts import Session
+from dm_worker.syncer.online_ddl import OnlineDDL, Replay
+from dm_worker.syncer.replay import check_agree, on_real_table
 from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.schema_source import SchemaSource
 from pkg import ddl, errors
@@ -13,33 +17,49 @@ from pkg.binlog.events import Query
 from pkg.binlog_filter import event_types
 from pkg.errors import DMError
 from pkg.log import get_logger
+from pkg.mysql.schema import TableInfo
+from pkg.online_tables import TableKind
 
 log = get_logger("syncer.ddl")
 
 _NOT_UNDERSTOOD = 36067
+#: Numbers of what is replayed for one part: far from those of a statement's own parts, and below those of orders.
+_REPLAYED_BITS = 14
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a statement. ``number`` is its name within the statement: the same whatever the rules leave out."""
+    """A part of a statement. ``number`` is its name within the statement: the same whatever the rules leave out.
+
+    ``session`` is that of a statement that was remembered, None for the event's own; ``around`` the table's structure
+    before and after it, where the schema tracker can't tell.
+    """
 
     number: int
     parsed: ddl.Statement
+    session: Session | None = None
+    around: tuple[TableInfo, TableInfo] | None = None
+
+    def in_session(self, query: Query) -> Query:
+        """The event whose session the part runs in; ``query`` is the statement's."""
+        return query if self.session is None else self.session.onto(query)
 
 
 class StatementParts:
     """Takes statements apart."""
 
-    def __init__(self, rules: Rules, source: SchemaSource, flavor: str) -> None:
+    def __init__(self, rules: Rules, source: SchemaSource, online: OnlineDDL, flavor: str) -> None:
         self._rules = rules
         self._source = source
+        self._online = online
         self._flavor = flavor
 
     def migrated(self, query: Query) -> list[Part]:
         """The parts about tables that take part in the task; the structures follow all of them.
 
         Raises 36067 for a statement that is not understood, unless a filter passes over it or it provably names no
-        migrated table, 36015 when a filter says so, and 36068 for a rename out of the allow-list or into it.
+        migrated table, 36015 when a filter says so, 36068 for a rename out of the allow-list or into it, and 20049 for
+        rules of online DDL that match half a swap.
         """
         try:
             parsed = ddl.parse(
@@ -55,6 +75,8 @@ class StatementParts:
             return []
         if parsed.kind == "skip":
             return []
+        if any(self._rules.follows(*name) for name in parsed.tables):
+            self._online.check_rules(parsed)
         return [part for part in _numbered(ddl.split(parsed)) if self._is_migrated(part.parsed)]
 
     def given(self, texts: Sequence[str], first: int) -> list[Part]:
@@ -69,17 +91,42 @@ class StatementParts:
         return [part for part in parts if self._is_migrated(part.parsed)]
 
     def for_target(self, parts: Sequence[Part]) -> list[Part]:
-        """What of these parts the event filters let through. Raises 36015, before anything has run."""
-        return [kept for part in parts for kept in self._let_through(part)]
+        """What these parts of one statement come to at the target: statements about real tables, perhaps none.
+
+        For the renaming of a ghost table these are the statements that changed it. The event filters have their say
+        last. Raises 36015, and DMError for an online DDL that can't be followed, before anything has run.
+        """
+        found = self._online.resolve([part.parsed for part in parts])
+        resolved = [one for part, step in zip(parts, found, strict=True) for one in self._on_real_tables(part, step)]
+        return [kept for part in resolved for kept in self._let_through(part)]
+
+    def _on_real_tables(self, part: Part, step: ddl.Statement | Replay | None) -> list[Part]:
+        if step is None:
+            log.info("a statement about a table of an online DDL tool is not for the target", statement=part.parsed.sql)
+            return []
+        return self._replayed(part, step) if isinstance(step, Replay) else [part]
+
+    def _replayed(self, renaming: Part, replay: Replay) -> list[Part]:
+        """The statements that changed a ghost table, on the real one. Their numbers belong to the renaming alone."""
+        statements = [on_real_table(remembered, replay, renaming.parsed.dialect) for remembered in replay.ddls]
+        stages = self._source.stages(replay.real, replay.holder, statements)
+        check_agree(replay, stages[0], stages[-1], self._source.tracker.table(*replay.ghost))
+        numbered = _numbered(statements, (renaming.number + 1) << _REPLAYED_BITS)
+        return [
+            replace(part, session=remembered.session, around=(before, after) if before and after else None)
+            for part, remembered, (before, after) in zip(numbered, replay.ddls, pairwise(stages), strict=True)
+        ]
 
     def _let_through(self, part: Part) -> Iterator[Part]:
         """The part as it is, or those steps of its ALTER TABLE that are let through."""
         if not self._rules.filters_events:
             yield part
             return
-        before, after = self._source.around(part.parsed)
+        before, after = part.around or self._source.around(part.parsed)
         # Each step has a number of its own.
-        steps = [Part(part.number + i, step) for i, step in enumerate(ddl.split_alter(part.parsed))]
+        steps = [
+            replace(part, number=part.number + i, parsed=step) for i, step in enumerate(ddl.split_alter(part.parsed))
+        ]
         kept = [step for step in steps if self._is_let_through(step.parsed, event_types(step.parsed, before, after))]
         yield from [part] if len(kept) == len(steps) else kept
 
@@ -109,7 +156,10 @@ class StatementParts:
         return schemas is not None and not any(self._rules.allows(schema) for schema in schemas)
 
     def _is_migrated(self, part: ddl.Statement) -> bool:
-        allowed = [self._rules.allows(*name) for name in part.tables]
+        real = [name for name in part.tables if self._rules.online.kind(name[1]) is TableKind.REAL]
+        if not real:
+            return any(self._rules.follows(*name) for name in part.tables)
+        allowed = [self._rules.allows(*name) for name in real]
         if any(allowed) and not all(allowed):
             raise errors.new(
                 "SyncerUnsupportedStmt",

@@ -69,7 +69,7 @@ class OperatedStatements:
         if decision.kind in ("skip", "replace"):
             return Pieces(added, tuple(self._understood(query, instead=given)), lenient=True)
         parts = self._parts.migrated(query)
-        own = tuple(Piece(part, query) for part in self._parts.for_target(parts))
+        own = tuple(Piece(part, part.in_session(query)) for part in self._parts.for_target(parts))
         return Pieces((*added, *own), tuple(parts))
 
     def _decide(self, statement: Statement, intent: Progress, settle: Callable[[], None]) -> Decision:

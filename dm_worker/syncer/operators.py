@@ -19,8 +19,8 @@ from pkg.ddl.failure import shorten
 from pkg.errors import DMError
 from pkg.ha.binlog_operator import BinlogOperator
 
-#: Numbers of parts that each order has for its statements.
-STRIDE = 100_000
+#: Numbers of parts that each order has for its statements; the binlog's own have those below.
+STRIDE = 1 << 22
 
 
 def meeting(statement: Statement, operators: Iterable[BinlogOperator]) -> BinlogOperator | None:

@@ -14,6 +14,7 @@ from pkg.config.model import ExpressionFilter, SubTaskConfig
 from pkg.log import get_logger
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
+from pkg.online_tables import OnlineTables
 from pkg.table_router import TableRouter
 
 log = get_logger("syncer.rules")
@@ -26,7 +27,9 @@ class Rules:
 
     def __init__(self, cfg: SubTaskConfig) -> None:
         self._cfg = cfg
-        self._allow_list = BlockAllowListFilter(cfg.block_allow_list, cfg.case_sensitive, cfg.meta_schema)
+        #: Tells the tables of online DDL tools: none of them takes part.
+        self.online = OnlineTables.of(cfg)
+        self._allow_list = BlockAllowListFilter.of(cfg)
         self._router = TableRouter(cfg.routes, cfg.case_sensitive)
         self._mapper = ColumnMapper(cfg.column_mappings, cfg.case_sensitive, "sync")
         self._events = BinlogEventFilter(cfg.filters, cfg.case_sensitive)
@@ -37,6 +40,10 @@ class Rules:
     def allows(self, schema: str, table: str = "") -> bool:
         """Whether the table, or the schema, takes part in the task."""
         return self._allow_list.allows(schema, table)
+
+    def follows(self, schema: str, table: str) -> bool:
+        """Whether statements about the table are of interest: it takes part, or is of a tool that changes one."""
+        return any(self.allows(schema, name) for name in self.online.real_names(table))
 
     def takes_rows(self, schema: str, table: str) -> bool:
         """Whether any row change of the table is of interest."""
@@ -73,7 +80,8 @@ class Rules:
         """All that decides how a range is planned; its repr is the same for every start with the same rules."""
         cfg = self._cfg
         rules = (cfg.routes, cfg.block_allow_list, cfg.filters, cfg.expression_filters, cfg.column_mappings)
-        return (*rules, cfg.case_sensitive, cfg.timezone)
+        online = (cfg.shadow_table_rules, cfg.trash_table_rules) if cfg.online_ddl else ()
+        return (*rules, online, cfg.case_sensitive, cfg.timezone)
 
     def _row_filter(self, upstream: TableInfo) -> RowFilter:
         kinds = self._events.rows(upstream.schema, upstream.name)

@@ -22,6 +22,7 @@ from dm_worker.syncer.gtid_tracker import ExecutedGtids
 from dm_worker.syncer.instructions import Advance, Statement
 from dm_worker.syncer.located import between, located
 from dm_worker.syncer.lookup import Server
+from dm_worker.syncer.online_ddl import OnlineDDL
 from dm_worker.syncer.planner import Planner
 from dm_worker.syncer.protocol import Progress, Recovery, Sequencer, recover
 from dm_worker.syncer.reader import Instructions, Reader
@@ -132,7 +133,7 @@ class Run:
         registry = self._registry(source)
         sequencer = Sequencer(durable.epoch, durable.progress, recovery.location, recovery.prepared)
         self._runner = self._batch_runner(sequencer, source)
-        barrier = self._barrier(source)
+        barrier = self._barrier(source, OnlineDDL(self._rules.online, durable.ghosts))
         if self._link is not None:
             self._link.start()
         self.monitor.start()
@@ -422,7 +423,7 @@ class Run:
             self._charsets[charset] = self._target.ask(lambda conn: fetch_characters(conn, charset))
         return self._charsets[charset]
 
-    def _barrier(self, source: SchemaSource) -> DDLBarrier:
+    def _barrier(self, source: SchemaSource, online: OnlineDDL) -> DDLBarrier:
         executor = DDLExecutor(
             store=self._store,
             session=self._ddl_session,
@@ -434,6 +435,7 @@ class Run:
             self._cfg,
             rules=self._rules,
             source=source,
+            online=online,
             store=self._store,
             executor=executor,
             orders=self._orders,

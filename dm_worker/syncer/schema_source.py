@@ -9,7 +9,7 @@ the tables since the dump was not followed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from pkg import ddl, errors
@@ -124,6 +124,21 @@ class SchemaSource:
         name = statement.tables[0]
         before = self.tracker.table(*name)
         return before, None if before is None else self.tracker.preview(statement, name)
+
+    def stages(
+        self, table: tuple[str, str], holder: tuple[str, str], statements: Sequence[ddl.Statement]
+    ) -> list[TableInfo | None]:
+        """The structure of ``table`` before all of these statements about it, and behind each; None where not known.
+
+        ``holder`` is the name that the structure has now. Raises 44006 for a statement that does not fit it.
+        """
+        for statement in statements[:1]:
+            self._learn(statement)
+        known = self.tracker.table(*holder)
+        if known is None:
+            return [None] * (len(statements) + 1)
+        first = known.renamed(*table)
+        return [first, *self.tracker.stages(first, statements)]
 
     def apply(self, statement: ddl.Statement) -> None:
         """Brings the structures forward. A table that is not known yet is asked for at its next rows."""

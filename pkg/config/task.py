@@ -36,6 +36,7 @@ from pkg.config.program import nearest
 from pkg.config.source import LONGEST_SOURCE_ID
 from pkg.config.timezones import check_timezone
 from pkg.config.yaml_reader import Section, read_document, tidy_yaml
+from pkg.online_tables import compile_online_rule
 
 _T = TypeVar("_T")
 _YAML = "ConfigYamlTransform"
@@ -198,8 +199,8 @@ class _Reader:
         for rule in self._top.texts(key):
             anchored = f"{'' if rule.startswith('^') else '^'}{rule}{'' if rule.endswith('$') else '$'}"
             try:
-                groups = re.compile(anchored).groups
-            except re.error as exc:
+                groups = compile_online_rule(anchored).groups
+            except ValueError as exc:
                 raise self._top.error(
                     "ConfigOnlineDDLInvalidRegex", key, f"{key}: {rule!r} does not compile: {exc}", "Correct it."
                 ) from None

@@ -4,14 +4,16 @@ A statement that is not understood is an error with a way out; it is never passe
 """
 
 from pkg.ddl.named_schemas import named_schemas
-from pkg.ddl.parser import classify, parse
+from pkg.ddl.parser import classify, parse, parse_dialect
 from pkg.ddl.rewrite import IGNORABLE_ERRORS, Route, ignorable_errors, rewrite, split, split_alter
 from pkg.ddl.script import separate
 from pkg.ddl.skipped import StatementClass
 from pkg.ddl.statement import Kind, Ref, Statement
+from pkg.ddl.tokens import Dialect
 
 __all__ = [
     "IGNORABLE_ERRORS",
+    "Dialect",
     "Kind",
     "Ref",
     "Route",
@@ -21,6 +23,7 @@ __all__ = [
     "ignorable_errors",
     "named_schemas",
     "parse",
+    "parse_dialect",
     "rewrite",
     "separate",
     "split",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from pkg.ddl.failure import parse_error
@@ -55,6 +55,10 @@ class Dialect:
             flavor=flavor,
             version=version[0] * 10000 + version[1] * 100 + version[2] if version else 0,
         )
+
+    def under(self, sql_mode: str) -> Dialect:
+        """The same server's in another session."""
+        return replace(Dialect.of(sql_mode, self.flavor), version=self.version)
 
 
 #: A session of an unknown server with MySQL's default quoting.

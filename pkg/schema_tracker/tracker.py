@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pkg import errors
@@ -98,10 +98,24 @@ class SchemaTracker:
 
     def preview(self, statement: Statement, name: Key) -> TableInfo | None:
         """The table ``name`` as :meth:`apply` would leave it, which it does not do. Raises as :meth:`apply`."""
+        return self._previews([statement], name)[-1]
+
+    def stages(self, table: TableInfo, statements: Sequence[Statement]) -> list[TableInfo | None]:
+        """``table`` as it is after each of the statements; nothing changes here. Raises as :meth:`apply`."""
+        return self._previews(statements, (table.schema, table.name), table)
+
+    def _previews(
+        self, statements: Sequence[Statement], name: Key, table: TableInfo | None = None
+    ) -> list[TableInfo | None]:
+        found: list[TableInfo | None] = []
         tables, schemas = dict(self._tables), dict(self._schemas)
         try:
-            self.apply(statement)
-            return self.table(*name)
+            if table is not None:
+                self.set_table(table)
+            for statement in statements:
+                self.apply(statement)
+                found.append(self.table(*name))
+            return found
         finally:
             self._tables, self._schemas = tables, schemas
 

@@ -251,6 +251,20 @@ def test_online_change_under_way(mariadb_upstream: MariaDBServer, target: MariaD
     assert _failed(result) == {"online ddl checker"}
 
 
+def test_tables_named_like_those_of_an_online_ddl_tool_are_told(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer
+) -> None:
+    tables = [TABLE.replace("a.t", name) for name in ("a._t_old", "a._alone_new", "a._other_del")]
+    mariadb_upstream.execute("CREATE DATABASE a", TABLE, *tables)
+    lists = "block-allow-list: {b: {do-tables: [{db-name: a, tbl-name: t}, {db-name: a, tbl-name: alone}]}}\n"
+    task = _task(target.db_config, "s1", rest=lists, instance=", block-allow-list: b")
+    found = _findings(_run(task, _source(mariadb_upstream)), "online ddl checker")
+    assert {(finding.severity, finding.message.partition(" is ")[0]) for finding in found} == {
+        ("warn", "table `a`.`_alone_new`"),
+        ("warn", "table `a`.`_t_old`"),
+    }
+
+
 def test_too_few_connections(mariadb_upstream: MariaDBServer, target: MariaDBServer) -> None:
     instance = ", mydumper: {threads: 1000}, loader: {pool-size: 1000}"
     result = _run(_task(target.db_config, "s1", instance=instance), _source(mariadb_upstream))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import itertools
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,15 @@ def test_extra_args_take_the_place_of_settings() -> None:
     assert (options.where, options.consistency, options.escape_backslash) == ("a > 1", "lock", False)
     assert options.filter.allows("x", "t")
     assert not options.filter.allows("z", "t")
+
+
+@pytest.mark.parametrize("extra", ["", "-B d", "-T d.t,d._t_gho,d._t_old", "-f 'd.*'"])
+def test_tables_of_online_ddl_tools_are_never_dumped(extra: str) -> None:
+    cfg = _cfg(extra)
+    names = ("t", "_t_gho", "_t_old")
+    assert [parse_options(cfg).filter.allows("d", name) for name in names] == [True, False, False]
+    off = parse_options(replace(cfg, online_ddl=False)).filter
+    assert all(off.allows("d", name) for name in names)
 
 
 @given(

@@ -101,6 +101,11 @@ def test_every_rule_of_a_table_is_told_with_its_place() -> None:
         ("shop_1", "tmp_x", "'shards: ignore-tables[0]' of block-allow-list leaves it out (task.yaml:17:17)"),
         ("shop_1", "log", "no entry of do-tables in 'shards' of block-allow-list matches (task.yaml:15:5)"),
         ("mysql", "user", "system schemas are never migrated"),
+        (
+            "shop_1",
+            "_orders_3_gho",
+            "its name is that of an online DDL tool's table (shadow-table-rules, with online-ddl)",
+        ),
     ],
 )
 def test_a_table_that_is_left_out_tells_why(schema: str, table: str, reason: str) -> None:

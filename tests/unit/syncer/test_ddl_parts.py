@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dm_worker.syncer.ddl_parts import StatementParts
+from dm_worker.syncer.ddl_parts import Part, StatementParts
+from dm_worker.syncer.ghosts import Session
+from dm_worker.syncer.online_ddl import OnlineDDL
 from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.schema_source import SchemaSource
 from pkg.binlog.events import Query
@@ -45,7 +47,8 @@ def decided(sql: str, *filters: BinlogFilterRule, of: SchemaSource | None = None
     server = DBConfig("h", 1)
     names = BlockAllowList(ignore_tables=(TableName("d", "mine"),))
     cfg = SubTaskConfig("t", "s", "all", server, server, filters=filters, block_allow_list=names)
-    parts = StatementParts(Rules(cfg), of or source(), "mariadb")
+    rules = Rules(cfg)
+    parts = StatementParts(rules, of or source(), OnlineDDL(rules.online), "mariadb")
     found = parts.for_target(parts.migrated(Query(1, 0, 0, "d", sql.encode())))
     return [(part.number, part.parsed.sql) for part in found]
 
@@ -128,3 +131,37 @@ def test_a_statement_that_is_not_understood_is_decided_by_its_text(rule: BinlogF
     with pytest.raises(DMError) as caught:
         decided("ALTER SEQUENCE s RESTART 5", rule)
     assert caught.value.code == code
+
+
+def test_an_online_change_is_decided_as_if_it_had_been_done_to_the_real_table() -> None:
+    known = source()
+    server = DBConfig("h", 1)
+    filters = (ignore("value range decrease"), ignore("drop column"))
+    names = BlockAllowList(do_tables=(TableName("d", "t"),))
+    rules = Rules(SubTaskConfig("t", "s", "all", server, server, filters=filters, block_allow_list=names))
+    online = OnlineDDL(rules.online)
+    parts = StatementParts(rules, known, online, "mariadb")
+
+    def feed(sql: str, sql_mode: int = 0) -> list[Part]:
+        query = Query(1, 0, 0, "d", sql.encode(), sql_mode=sql_mode, time_zone="+03:00")
+        followed = parts.migrated(query)
+        found = parts.for_target(followed)
+        assert [part.parsed.sql for part in parts.for_target(followed)] == [part.parsed.sql for part in found]
+        for part in followed:
+            known.apply(part.parsed)
+            online.follow(part.parsed, Session.of(query))
+        return found
+
+    assert not feed("CREATE TABLE _t_new LIKE t")
+    ansi = 1 << 2
+    # Told by the structure that the first statement leaves.
+    assert not feed('ALTER TABLE "_t_new" DROP COLUMN n, CHANGE v "w" BIGINT', ansi)
+    assert not feed("ALTER TABLE _t_new MODIFY w INT, ADD x INT AFTER w")
+    assert not feed("CREATE TABLE other_new (a INT)")
+    first, second = feed("RENAME TABLE t TO _t_old, _t_new TO t")
+    assert first.parsed.sql == 'ALTER TABLE `d`.`t` CHANGE v "w" BIGINT'
+    assert second.parsed.sql == "ALTER TABLE `d`.`t` ADD x INT AFTER w"
+    assert first.number < second.number
+    own = Query(1, 0, 0, "d", b"", sql_mode=0)
+    assert (first.in_session(own).sql_mode, first.in_session(own).time_zone) == (ansi, "+03:00")
+    assert [part.number for part in feed("RENAME TABLE t TO t")] == [0]

@@ -15,7 +15,9 @@ from dm_worker.syncer.checkpoint import DDLRecord
 from dm_worker.syncer.ddl_barrier import DDLBarrier
 from dm_worker.syncer.ddl_execution import DDLExecutor
 from dm_worker.syncer.ddl_session import StatementFailed
+from dm_worker.syncer.ghosts import GhostRecord
 from dm_worker.syncer.instructions import Statement
+from dm_worker.syncer.online_ddl import OnlineDDL
 from dm_worker.syncer.operated import DECISION
 from dm_worker.syncer.operators import STRIDE, Decision, checked, in_order, listing, meeting, outdated, parse_place
 from dm_worker.syncer.planner import Planner
@@ -30,6 +32,7 @@ from pkg.config.model import BinlogFilterRule, DBConfig, SubTaskConfig
 from pkg.errors import DMError
 from pkg.ha.binlog_operator import BinlogOperator
 from pkg.mysql.schema import Column, TableInfo
+from pkg.online_tables import OnlineTables
 from pkg.schema_tracker import ServerDefaults
 from tests.unit.syncer.test_planner import Log, resolve
 
@@ -172,6 +175,10 @@ class Store:
     def write(self, intent: Progress, *, ddl: DDLRecord) -> None:
         self._chance.step(lambda: self.records.update({ddl.index: ddl}))
 
+    @staticmethod
+    def remember(ghosts: dict[tuple[str, str], GhostRecord | None]) -> None:
+        assert not ghosts
+
 
 class Session:
     """A target where every statement, and everything done by hand, changes the fingerprints of all tables."""
@@ -224,6 +231,7 @@ class World:
             cfg,
             rules=Rules(cfg),
             source=source,
+            online=OnlineDDL(OnlineTables.of(cfg)),
             store=self.store,  # type: ignore[arg-type]
             executor=DDLExecutor(
                 store=self.store,  # type: ignore[arg-type]

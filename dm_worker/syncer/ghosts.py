@@ -1,0 +1,119 @@
+"""What is remembered of online changes: a record for each ghost table, and for each real table that was moved away.
+
+The JSON form is DM's, ``{"schema", "table", "ddls"}``, and what DM does not keep beside it. Pure data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from pkg import errors
+from pkg.binlog.events import Query
+from pkg.mysql.names import qualified
+
+Name: TypeAlias = "tuple[str, str]"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What of a session decides what a statement means."""
+
+    sql_mode: int | None = None
+    charsets: tuple[int, int, int] | None = None
+    time_zone: str = ""
+
+    @classmethod
+    def of(cls, query: Query) -> Session:
+        return cls(query.sql_mode, query.charsets, query.time_zone)
+
+    def onto(self, query: Query) -> Query:
+        """The event as if its session had been this one."""
+        return replace(query, sql_mode=self.sql_mode, charsets=self.charsets, time_zone=self.time_zone)
+
+
+@dataclass(frozen=True, slots=True)
+class GhostDDL:
+    """A statement that changed a ghost table, every name in it with its schema.
+
+    ``session`` is None for what DM remembered: the session of the renaming counts then.
+    """
+
+    sql: str
+    session: Session | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GhostRecord:
+    """The record of a ghost table: ``schema`` and ``table`` are the real one, ``ddls`` changed the ghost so far.
+
+    ``moved``: the record of a real table that became trash, and whose place no ghost has taken yet. ``schema`` and
+    ``table`` are the trash table then, '' once that name was dropped or stands for another table. The target still has
+    the table under its real name.
+    """
+
+    schema: str
+    table: str
+    ddls: tuple[GhostDDL, ...] = ()
+    moved: bool = False
+
+    def with_ddl(self, ddl: GhostDDL) -> GhostRecord:
+        return replace(self, ddls=(*self.ddls, ddl))
+
+    @property
+    def other(self) -> Name:
+        """The real table of a ghost, or what became of a real table."""
+        return self.schema, self.table
+
+    def to_json(self) -> str:
+        """In ASCII, so that a table of any charset holds it."""
+        data: dict[str, Any] = {
+            "schema": self.schema,
+            "table": self.table,
+            "ddls": [ddl.sql for ddl in self.ddls],
+            "sessions": [_session_data(ddl.session) for ddl in self.ddls],
+        }
+        return json.dumps(data | ({"moved": True} if self.moved else {}))
+
+    @classmethod
+    def from_json(cls, text: str, name: Name) -> GhostRecord:
+        """Reads DM's records, too. Raises 36039 for text that is none; ``name`` is the table it is about."""
+        try:
+            data = json.loads(text)
+            ddls = [str(sql) for sql in data.get("ddls") or ()]
+            sessions = [_session(one) for one in data.get("sessions") or [None] * len(ddls)]
+            made = tuple(GhostDDL(sql, session) for sql, session in zip(ddls, sessions, strict=True))
+            return cls(str(data["schema"]), str(data["table"]), made, bool(data.get("moved")))
+        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+            raise errors.new(
+                "SyncerUnitOnlineDDLInvalidMeta",
+                f"what is remembered of the online change by way of {qualified(*name)} can't be read: {text[:200]}",
+                raw=exc,
+                scope="downstream",
+                workaround="Correct the column ddls in this row of the task's onlineddl table, or delete the row if "
+                "the change was given up; then resume the task.",
+            ) from exc
+
+
+#: By the schema and name of the ghost table, or of the real table that was moved.
+Ghosts: TypeAlias = "Mapping[Name, GhostRecord]"
+
+
+def _session_data(session: Session | None) -> dict[str, Any] | None:
+    if session is None:
+        return None
+    return {"sql_mode": session.sql_mode, "charsets": session.charsets, "time_zone": session.time_zone}
+
+
+def _session(data: Any) -> Session | None:
+    if data is None:
+        return None
+    mode, charsets = data["sql_mode"], data["charsets"]
+    client, connection, server = charsets or (0, 0, 0)
+    return Session(
+        None if mode is None else int(mode),
+        (int(client), int(connection), int(server)) if charsets else None,
+        str(data["time_zone"]),
+    )
