@@ -49,7 +49,7 @@ def _go_on(subtask: SubTask, unit: ReplicatingUnit) -> str:
     deadline = time.monotonic() + _PATIENCE
     while not subtask.retry():
         if subtask.state.stage == pb.Paused:
-            return "the order is kept; the task is paused, use resume-task to go on"
+            return "the task is paused: use resume-task to go on"
         if unit.stuck_at is None or time.monotonic() > deadline:
             break
         time.sleep(_POLL)
