@@ -20,9 +20,9 @@ from dm_worker.syncer.checkpoint import MetaStore
 from dm_worker.syncer.run import Run
 from dm_worker.syncer.shard_groups import Settle
 from pkg.binlog.position import Position, parse_position
-from pkg.config.model import BinlogFilterRule, RouteRule, SubTaskConfig
+from pkg.config.model import BinlogFilterRule, BlockAllowList, RouteRule, SubTaskConfig
 from pkg.etcd import EtcdClient
-from pkg.ha.binlog_operator import BinlogOperator
+from pkg.ha.binlog_operator import BinlogOperator, Kind, position_name
 from pkg.ha.shard_ddl_steps import LockId
 from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
@@ -442,6 +442,38 @@ def test_ddl_that_a_filter_keeps_from_the_target(
         run.wait_synced(mariadb_upstream)
     columns = "id, v, a, own"
     assert merged(target, "m.t", columns) == merged(mariadb_upstream, "d.t1 d.t2", columns)
+
+
+def test_operators_decide_what_a_merged_table_gets(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    """What replaces a statement is coordinated like any other; what is skipped is waited for by nobody."""
+    shards(mariadb_upstream, target)
+    mariadb_upstream.execute("CREATE DATABASE other", "CREATE SEQUENCE other.s")
+    orders: list[BinlogOperator] = []
+
+    def under(kind: Kind, ddl: str, *statements: str) -> None:
+        orders.append(
+            BinlogOperator(kind, "t", "source-1", position_name(location(mariadb_upstream).position), statements)
+        )
+        mariadb_upstream.execute(ddl)
+
+    level2 = OneSource()
+    cfg = merging(mariadb_upstream, target, block_allow_list=BlockAllowList(do_dbs=("d",)))
+    for i in (1, 2):
+        not_understood = f"ALTER TABLE d.t{i} ADD COLUMN a INT DEFAULT NEXTVAL(other.s)"
+        under("replace", not_understood, f"ALTER TABLE d.t{i} ADD COLUMN a INT")
+        mariadb_upstream.execute(f"INSERT INTO d.t{i} VALUES ({i}, 1, 7)")
+    for i in (1, 2):
+        under("skip", f"ALTER TABLE d.t{i} ADD INDEX (v)")
+        mariadb_upstream.execute(f"INSERT INTO d.t{i} VALUES ({i}0, 1, 8)")
+    with running(cfg, spark, lambda: orders, level2=level2) as run:
+        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
+        wait_until(lambda: not run.unit.status().unresolvedGroups, "all is applied")
+        run.wait_synced(mariadb_upstream)
+    assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
+    assert level2.granted == [("ALTER TABLE `m`.`t` ADD COLUMN a INT",)]
+    assert structure(target) == (3, ["PRIMARY"])
 
 
 def test_rules_do_not_change_while_rows_are_held_back(
