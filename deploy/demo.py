@@ -29,6 +29,7 @@ RANGE = 1_000_000
 TASK = """\
 name: demo
 task-mode: all
+shard-mode: pessimistic
 target-database:
   host: 127.0.0.1
   port: {port}
@@ -152,14 +153,28 @@ class Demo:
         raise HarnessError(f"not there within {seconds:.0f} s\n{self.cluster.logs()}")
 
     def change_schema(self) -> None:
-        step("Replicating live; a DDL runs on every shard while the writers go on")
+        step("Replicating live; a DDL comes to one shard after the other, and runs once when all have it")
         for shard in self.shards:
             shard.server.execute(f"ALTER TABLE {shard.name} ADD COLUMN channel VARCHAR(20) NOT NULL DEFAULT 'web'")
             say(f"  ALTER TABLE {shard.schema}.{shard.table} ADD COLUMN channel …")
-        for _ in range(4):
-            time.sleep(1)
-            for source, state in sorted(self.cluster.subtasks("demo").items()):
-                say(f"  {source}  {describe(state)}")
+            time.sleep(2)
+            self.show_waiting()
+        end = time.monotonic() + 60
+        while self.cluster.dmctl("shard-ddl-lock", "demo")["locks"] and time.monotonic() < end:
+            time.sleep(0.3)
+        self.show_waiting()
+        for source, state in sorted(self.cluster.subtasks("demo").items()):
+            say(f"  {source}  {describe(state)}")
+
+    def show_waiting(self) -> None:
+        """What waits for the DDL, as query-status and shard-ddl-lock tell it."""
+        for source, state in sorted(self.cluster.subtasks("demo").items()):
+            for group in state["sync"]["unresolvedGroups"]:
+                if group["synced"]:
+                    behind = ", ".join(group["unsynced"])
+                    who = f"waits for {behind}" if behind else "all of its tables have it"
+                    say(f"    {source}: {who}; {group['heldRows']} rows held back")
+        say(f"    $ dmctl shard-ddl-lock demo\n      {self.cluster.dmctl('shard-ddl-lock', 'demo')['msg']}")
 
     def compare(self) -> bool:
         """Prints the table of counts and checksums; True when all agree."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,9 @@ from dm_master.election import LeaderKey
 from dm_master.shardddl import answers
 from dm_master.shardddl.coordinator import CANNOT_COMMIT, DIFFERENT_DDLS, LockCoordinator
 from dm_master.shardddl.locks import BASE, Order
+from dm_master.shardddl.store import LockStore
 from pkg.errors import DMError
-from pkg.etcd import EtcdClient
+from pkg.etcd import EtcdClient, PrefixMirror
 from pkg.ha.shard_ddl import ShardTables, Statements
 from pkg.ha.shard_ddl_steps import LockId
 from pkg.pb import dmmaster_pb2 as pb
@@ -202,6 +204,29 @@ def test_an_etcd_that_goes_away_and_comes_back_loses_nothing(cluster: Cluster, e
     assert cluster.target.executed == [("s1", ADD_A)]
 
 
+def test_a_mirror_that_breaks_is_begun_anew(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """etcd may refuse to be read for a while (permissions): leadership goes on, and the locks do when it ends."""
+    follow, broken = LockStore.follow, list[PrefixMirror]()
+
+    def breaking(self: LockStore, on_change: Any, on_error: Any) -> PrefixMirror:
+        mirror = follow(self, on_change, on_error)
+        if not broken:
+            broken.append(mirror)
+            assert mirror.wait_synced(10)
+            mirror.stop()
+            on_error(PermissionError("denied"))
+        return mirror
+
+    monkeypatch.setattr(LockStore, "follow", breaking)
+    one, two = cluster.shards("s1", "s2")
+    assert one.report(ADD_A)
+    cluster.lead()
+    assert two.report(ADD_A)
+    settle(cluster, one, two)
+    assert broken
+    assert cluster.target.executed == [("s1", ADD_A)]
+
+
 def test_more_than_etcd_takes_in_one_transaction_is_said_and_done_once_it_takes_it(
     cluster: Cluster, etcd: EtcdServer
 ) -> None:
@@ -257,7 +282,9 @@ def test_an_order_is_followed_until_all_who_waited_are_done(cluster: Cluster) ->
     term = cluster.lead().term()
     one.report(ADD_A)
     two.report(ADD_A)
-    wait_until(lambda: len(term.read(lambda locks: locks.all())) == 1, "the reports are read")
+    wait_until(
+        lambda: [lock.reported() for lock in term.read(lambda locks: locks.all())] == [["s1", "s2"]], "both are read"
+    )
     lock, revision = term.order(str(LOCK), Order("s2"))
     far = term.wait_order(lock, revision, 0.3)
     assert far is not None
@@ -276,7 +303,7 @@ def test_an_order_is_followed_until_all_who_waited_are_done(cluster: Cluster) ->
     assert time.monotonic() - began < 10
     assert three.report(ADD_A)
     settle(cluster, one, two, three)
-    assert term.wait_order(lock, revision, 30) is None
+    wait_until(lambda: term.wait_order(lock, revision, 30) is None, "the end is read")
     assert cluster.target.executed == [("s2", ADD_A)]
 
 

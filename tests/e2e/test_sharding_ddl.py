@@ -1,0 +1,207 @@
+"""DDL of merged shards, end to end: rows of every version arrive, each DDL runs once, conflicts have ways out."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.cluster import Cluster
+from tests.harness.mysql import MariaDBServer, MySQLServer
+from tests.harness.sharded import ShardedTask, arrives
+from tests.harness.workload import Shard
+
+#: No writer comes to these ids.
+PROBE = 900_000
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[tuple[MariaDBServer, MySQLServer, MariaDBServer]]:
+    made = (MariaDBServer(gtid=True), MySQLServer(gtid=True), MariaDBServer())
+    for server in made:
+        server.start()
+    yield made
+    for server in made:
+        server.cleanup()
+
+
+@pytest.fixture(scope="module")
+def cluster(servers: tuple[MariaDBServer, MySQLServer, MariaDBServer]) -> Iterator[Cluster]:
+    with Cluster(workers=2) as cluster:
+        cluster.add_source(servers[0], "source-1", gtid=True)
+        cluster.add_source(servers[1], "source-2", gtid=True)
+        yield cluster
+
+
+def probe(shard: Shard, number: int) -> str:
+    """Inserts a row into a shard; the target's query that finds it."""
+    row_id = shard.offset + PROBE + number
+    shard.server.execute(
+        f"INSERT INTO {shard.name} (id, customer, amount, created) VALUES ({row_id}, 1, 2, '2026-01-02 03:04:05')"
+    )
+    return f"SELECT id FROM {{}}.orders WHERE id = {row_id}"
+
+
+def test_two_upstreams_with_one_table_each(
+    cluster: Cluster, servers: tuple[MariaDBServer, MySQLServer, MariaDBServer]
+) -> None:
+    """At t1 one shard runs the DDL, at t3 the other; writers never stop. Groups do not wait for each other."""
+    task = ShardedTask(cluster, servers[:2], servers[2], "two")
+    task.create(seed=1)
+    try:
+        task.start()
+        time.sleep(1)
+        # t1
+        task.alter(task.shards("orders", 0), "ADD COLUMN c1 INT NOT NULL DEFAULT 7 AFTER customer", adds="c1")
+        task.alter(task.shards("events", 1), "ADD COLUMN e1 INT, ADD INDEX (kind)", adds="e1")
+        shown = task.wait_lock("orders", "waiting", "source-2")
+        assert (shown["owner"], shown["synced"], shown["unsynced"]) == ("source-1", ["source-1"], ["source-2"])
+        assert shown["DDLs"] == ["ALTER TABLE `two`.`orders` ADD COLUMN c1 INT NOT NULL DEFAULT 7 AFTER customer"]
+        assert task.wait_lock("events", "waiting", "source-1")["owner"] == "source-2"
+        # t2 to t3: the shard that is behind goes on, the rows of the other one are held back.
+        held = probe(task.shards("orders", 0)[0], 1).format("two")
+        goes_on = probe(task.shards("orders", 1)[0], 2).format("two")
+        arrives(servers[2], goes_on, "rows of the shard without the DDL arrive")
+        time.sleep(1)
+        assert servers[2].execute(held) == []
+        assert not task.executed()
+        waiting = cluster.subtasks("two")["source-1"]
+        assert waiting["unresolvedDDLLockID"] == task.lock_id("orders")
+        assert waiting["sync"]["blockDDLOwner"] == "source-1"
+        assert waiting["sync"]["blockingDDLs"] == shown["DDLs"]
+        rows = {one["source"]: int(one["rows"]) for one in task.locks()["orders"]["heldRows"]}
+        assert rows["source-1"] > 0
+        assert rows["source-2"] == 0
+        # t3
+        task.alter(task.shards("orders", 1), "ADD COLUMN c1 INT NOT NULL DEFAULT 7 AFTER customer", adds="c1")
+        arrives(servers[2], held, "rows that were held back arrive")
+        assert "events" in task.locks(), "the other group still waits"
+        task.alter(task.shards("events", 0), "ADD COLUMN e1 INT, ADD INDEX (kind)", adds="e1")
+        # t4
+        task.wait_no_lock()
+        time.sleep(1)
+        task.finish()
+    finally:
+        task.abandon()
+    task.assert_executed_once(
+        "`orders` ADD COLUMN c1 INT NOT NULL DEFAULT 7 AFTER customer", "`events` ADD COLUMN e1 INT, ADD INDEX (kind)"
+    )
+    cluster.ok("stop-task", "two")
+
+
+def test_one_upstream_with_two_tables(
+    cluster: Cluster, servers: tuple[MariaDBServer, MySQLServer, MariaDBServer]
+) -> None:
+    """One table is two DDLs ahead of its neighbour; nobody outside the source is asked before they have met."""
+    task = ShardedTask(cluster, servers[:1], servers[2], "one", tables=2)
+    task.create(seed=2)
+    ahead, behind = task.shards("orders")
+    steps = [("ADD COLUMN c1 INT NOT NULL DEFAULT 1", "c1", ""), ("ADD COLUMN c2 INT", "c2", "")]
+    try:
+        task.start()
+        time.sleep(1)
+        for clause, adds, drops in steps:
+            task.alter([ahead], clause, adds=adds, drops=drops)
+            time.sleep(0.5)
+        goes_on, held = probe(behind, 1).format("one"), probe(ahead, 2).format("one")
+        arrives(servers[2], goes_on, "rows of the table without the DDL arrive")
+        [group] = cluster.subtasks("one")["source-1"]["sync"]["unresolvedGroups"]
+        assert (group["target"], group["waitingDDLs"]) == ("`one`.`orders`", 1)
+        assert (group["synced"], group["unsynced"]) == (["`one_11`.`orders_1`"], ["`one_11`.`orders_2`"])
+        assert int(group["heldRows"]) > 0
+        assert servers[2].execute(held) == []
+        assert task.locks() == {}
+        for clause, adds, drops in steps:
+            task.alter([behind], clause, adds=adds, drops=drops)
+            time.sleep(0.5)
+        arrives(servers[2], held, "rows that were held back arrive")
+        task.finish()
+    finally:
+        task.abandon()
+    task.assert_executed_once(*(f"`orders` {clause}" for clause, _, _ in steps))
+    cluster.ok("stop-task", "one")
+
+
+def test_eight_shards_at_their_own_pace(
+    cluster: Cluster, servers: tuple[MariaDBServer, MySQLServer, MariaDBServer]
+) -> None:
+    """Two upstreams × two schemas × two tables, each running the same DDLs whenever it likes."""
+    task = ShardedTask(cluster, servers[:2], servers[2], "eight", schemas=2, tables=2)
+    task.create(seed=3)
+    rng = random.Random(3)
+    plan = {
+        "orders": [
+            ("ADD COLUMN c1 INT NOT NULL DEFAULT 3", "c1", ""),
+            ("MODIFY COLUMN c1 BIGINT NOT NULL DEFAULT 4", "", ""),
+            ("ADD COLUMN c2 INT, ADD INDEX (customer)", "c2", ""),
+            ("DROP COLUMN c1", "", "c1"),
+        ],
+        "events": [("ADD COLUMN e1 INT", "e1", "")],
+    }
+    turns = [(group, shard) for group in plan for shard in task.shards(group) for _ in plan[group]]
+    rng.shuffle(turns)
+    done: dict[str, int] = {}
+    try:
+        task.start()
+        for group, shard in turns:
+            clause, adds, drops = plan[group][done.get(shard.name, 0)]
+            done[shard.name] = done.get(shard.name, 0) + 1
+            task.alter([shard], clause, adds=adds, drops=drops)
+            time.sleep(rng.uniform(0, 0.2))
+        task.wait_no_lock()
+        time.sleep(1)
+        task.finish()
+    finally:
+        task.abandon()
+    task.assert_executed_once(*(f"`{group}` {clause}" for group in plan for clause, _, _ in plan[group]))
+    cluster.ok("stop-task", "eight")
+
+
+def test_ways_out_of_a_conflict_and_of_a_shard_that_never_runs_the_ddl(
+    cluster: Cluster, servers: tuple[MariaDBServer, MySQLServer, MariaDBServer]
+) -> None:
+    task = ShardedTask(cluster, servers[:2], servers[2], "ways")
+    task.create(seed=4)
+    one, two = task.shards("orders")
+    lock = task.lock_id("orders")
+    try:
+        task.start()
+        # Different DDLs: both are told side by side, and executed once each on demand.
+        task.alter([one], "ADD COLUMN c1 INT NOT NULL DEFAULT 1", adds="c1")
+        task.wait_lock("orders", "waiting", "source-2")
+        task.alter([two], "ADD COLUMN c2 INT NOT NULL DEFAULT 2", adds="c2")
+        problem = task.wait_lock("orders", "conflict")["problem"]
+        assert "code=38016" in problem
+        sides = next(line for line in problem.splitlines() if line.startswith("! "))
+        assert "ADD COLUMN c1 INT NOT NULL DEFAULT 1" in sides.split("|")[0]
+        assert "ADD COLUMN c2 INT NOT NULL DEFAULT 2" in sides.split("|")[1]
+        assert not task.executed()
+        unlocked = cluster.dmctl("shard-ddl-lock", "unlock", lock, "--owner", "source-1", "--action", "exec")
+        assert unlocked["result"], unlocked
+        task.wait_no_lock()
+        # Now the shards run what they lack, and the target has it: nothing is left to do but to skip.
+        task.alter([one], "ADD COLUMN c2 INT NOT NULL DEFAULT 2", adds="c2")
+        task.alter([two], "ADD COLUMN c1 INT NOT NULL DEFAULT 1", adds="c1")
+        task.wait_lock("orders", "conflict")
+        executed = task.executed()
+        assert cluster.dmctl("shard-ddl-lock", "unlock", lock, "--owner", "source-1")["msg"]
+        task.wait_no_lock()
+        # A shard that does not run the DDL for now: the others go on, it skips it later.
+        task.alter([one], "ADD COLUMN c3 INT NOT NULL DEFAULT 3", adds="c3")
+        task.wait_lock("orders", "waiting", "source-2")
+        held = probe(one, 1).format("ways")
+        unlocked = cluster.dmctl("unlock-ddl-lock", lock)
+        assert unlocked["result"], unlocked
+        assert "source-2 did not wait" in unlocked["msg"]
+        arrives(servers[2], held, "rows that were held back arrive")
+        arrives(servers[2], probe(two, 2).format("ways"), "rows without the column arrive with its default")
+        assert task.locks()["orders"]["unsynced"] == ["source-2"]
+        task.alter([two], "ADD COLUMN c3 INT NOT NULL DEFAULT 3", adds="c3")
+        task.wait_no_lock()
+        task.finish()
+    finally:
+        task.abandon()
+    assert set(task.executed().values()) == {1}, (executed, task.executed())
+    cluster.ok("stop-task", "ways")

@@ -1,0 +1,186 @@
+"""kill -9 of owner, non-owner and master at every step of a coordinated DDL: nothing lost or doubled, executed once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from dm_master.shardddl.locks import BASE
+from pkg.etcd import EtcdClient, Event, PrefixMirror
+from pkg.etcd.discovery import fetch_endpoints
+from pkg.ha import keys
+from pkg.ha.shard_ddl import ShardOperation
+from tests.harness.cluster import Cluster
+from tests.harness.mysql import MariaDBServer, MySQLServer
+from tests.harness.process import HarnessError, Process, wait_until
+from tests.harness.sharded import ShardedTask
+
+Servers = tuple[MariaDBServer, MySQLServer, MariaDBServer]
+
+MOMENTS = ("reported", "execute", "executed", "skip", "skipped", "over")
+VICTIMS = ("owner", "other", "master")
+#: Seconds that a DDL may take with one kill: a worker's lease (5 s), its start, and the batches.
+LONGEST = 180.0
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Servers]:
+    made = (MariaDBServer(gtid=True), MySQLServer(gtid=True), MariaDBServer())
+    for server in made:
+        server.start()
+    yield made
+    for server in made:
+        server.cleanup()
+
+
+@pytest.fixture(scope="module")
+def cluster(servers: Servers) -> Iterator[Cluster]:
+    with Cluster(workers=2) as cluster:
+        cluster.add_source(servers[0], "source-1", gtid=True)
+        cluster.add_source(servers[1], "source-2", gtid=True)
+        yield cluster
+
+
+def moment_of(event: Event) -> str:
+    """Which step of the flow a change in etcd is."""
+    if event.key.startswith(keys.SHARD_DDL_INFO.prefix()):
+        return "reported" if event.type == "put" else ""
+    if not event.key.startswith(keys.SHARD_DDL_OPERATION.prefix()):
+        return ""
+    if event.type == "delete":
+        return "over"
+    operation = ShardOperation.from_json(event.value)
+    if operation.execute:
+        return "executed" if operation.done else "execute"
+    return "skipped" if operation.done else "skip"
+
+
+class Killer:
+    """Kills ``victim`` as soon as etcd shows ``moment``, once."""
+
+    def __init__(self, client: EtcdClient, moment: str, victim: Process) -> None:
+        self._moment = moment
+        self._victim = victim
+        self.done = threading.Event()
+        self._mirror = PrefixMirror(client, BASE, self._see, on_error=self._failed).start()
+        assert self._mirror.wait_synced(30)
+
+    def _see(self, events: Sequence[Event]) -> None:
+        if not self.done.is_set() and any(moment_of(event) == self._moment for event in events):
+            self._victim.kill()
+            self.done.set()
+
+    def _failed(self, exc: BaseException) -> None:
+        raise AssertionError(f"cannot follow etcd: {exc}")
+
+    def stop(self) -> None:
+        self._mirror.stop()
+
+
+def eventually(check: Callable[[], bool], what: str, seconds: float = LONGEST) -> None:
+    """While a process restarts, dmctl may fail in any way; the wait has a limit."""
+
+    def quietly() -> bool:
+        try:
+            return check()
+        except HarnessError:
+            return False
+
+    wait_until(quietly, what, seconds, step=0.3)
+
+
+def worker_of(cluster: Cluster, source: str) -> Process:
+    [answer] = cluster.dmctl("query-status", "-s", source)["sources"]
+    return next(worker for worker in cluster.workers if worker.member == answer["sourceStatus"]["worker"])
+
+
+@pytest.mark.timeout(1500)
+def test_a_coordinated_ddl_survives_kills_at_every_step(cluster: Cluster, servers: Servers) -> None:
+    task = ShardedTask(cluster, servers[:2], servers[2], "killed", tables=2, rows=200)
+    task.create(seed=9)
+    for writer in task.writers:
+        writer.pause = 0.05
+    clauses: list[str] = []
+    took: dict[tuple[str, str], float] = {}
+    try:
+        task.start()
+        for victim in VICTIMS:
+            for moment in MOMENTS:
+                began = time.monotonic()
+                clause = f"ADD COLUMN k{len(clauses)} INT NOT NULL DEFAULT {len(clauses)}"
+                clauses.append(f"`orders` {clause}")
+                one_ddl(task, clause, f"k{len(clauses) - 1}", moment, victim)
+                took[victim, moment] = time.monotonic() - began
+        eventually(lambda: all_run(task), "all subtasks run")
+        task.finish()
+    finally:
+        task.abandon()
+        print({f"{victim} {moment}": round(seconds, 1) for (victim, moment), seconds in took.items()})
+    task.assert_executed_once(*clauses)
+    cluster.ok("stop-task", "killed")
+
+
+@pytest.mark.timeout(300)
+def test_the_part_of_an_owner_that_is_gone_can_be_given_to_another(cluster: Cluster, servers: Servers) -> None:
+    """The owner's worker dies before it is told to execute, and stays away until somebody decides."""
+    task = ShardedTask(cluster, servers[:2], servers[2], "replaced", tables=2, rows=200)
+    task.create(seed=10)
+    clause = "ADD COLUMN c1 INT NOT NULL DEFAULT 1"
+    unlock = ("shard-ddl-lock", "unlock", task.lock_id("orders"))
+    try:
+        task.start()
+        owner = worker_of(cluster, "source-1")
+        task.alter(task.shards("orders", 0), clause, adds="c1")
+        task.wait_lock("orders", "waiting", "source-2")
+        owner.kill()
+        task.alter(task.shards("orders", 1), clause, adds="c1")
+        task.wait_lock("orders", "executing", "source-1")
+        assert "code=38020" in cluster.dmctl(*unlock, "--owner", "source-2")["msg"]
+        given = cluster.dmctl(*unlock, "--owner", "source-2", "--force-remove")
+        assert given["result"], given
+        assert "source-2 executed" in given["msg"]
+        assert column_is_there(task, "c1")
+        owner.start()
+        eventually(lambda: all_run(task) and not task.locks(), "the former owner has skipped it")
+        task.finish()
+    finally:
+        task.abandon()
+    task.assert_executed_once(f"`orders` {clause}")
+    cluster.ok("stop-task", "replaced")
+
+
+def one_ddl(task: ShardedTask, clause: str, column: str, moment: str, victim: str) -> None:
+    """One DDL on all shards, source-1 first so that it is the owner, and one kill."""
+    eventually(lambda: all_run(task), "all subtasks run")
+    processes: dict[str, Process] = {
+        "owner": worker_of(task.cluster, "source-1"),
+        "other": worker_of(task.cluster, "source-2"),
+        "master": task.cluster.master,
+    }
+    with EtcdClient(fetch_endpoints([task.cluster.master.address])) as client:
+        killer = Killer(client, moment, processes[victim])
+        try:
+            task.alter(task.shards("orders", 0), clause, adds=column)
+            if moment == "reported":
+                assert killer.done.wait(60)
+                processes[victim].start()
+            eventually(lambda: "source-1" in task.locks().get("orders", {}).get("synced", ()), "source-1 reports")
+            task.alter(task.shards("orders", 1), clause, adds=column)
+            assert killer.done.wait(60), f"{moment} was never seen"
+        finally:
+            killer.stop()
+    if not processes[victim].running():
+        processes[victim].start()
+    eventually(lambda: column_is_there(task, column) and not task.locks(), f"{victim} killed when {moment}: settled")
+
+
+def column_is_there(task: ShardedTask, column: str) -> bool:
+    return bool(task.target.execute(f"SHOW COLUMNS FROM `{task.name}`.orders LIKE '{column}'"))
+
+
+def all_run(task: ShardedTask) -> bool:
+    states = task.cluster.subtasks(task.name)
+    return len(states) == 2 and all(one["stage"] == "Running" and one["unit"] == "Sync" for one in states.values())

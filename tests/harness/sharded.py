@@ -1,0 +1,203 @@
+"""A sharding task as tests run it: groups of merged tables whose DDL is coordinated, writers that know each version."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+
+from tests.harness.cluster import Cluster
+from tests.harness.mysql import MariaDBServer, SQLServer
+from tests.harness.process import binary, wait_until
+from tests.harness.workload import COMPARED, EVENTS_COMPARED, Shard, Writer, create_shard, differences
+
+#: Ids of one shard end where the next one's begin.
+RANGE = 1_000_000
+_UNKNOWN_COLUMN = 1054
+_ALTER = re.compile(r"^ALTER TABLE .*$", re.MULTILINE)
+
+
+@dataclass
+class VersionedWriter(Writer):
+    """Also writes the columns that each shard got by DDL. ``columns``: shard → those that it has now."""
+
+    columns: dict[str, list[str]] = field(default_factory=dict)
+
+    def _change(self, cursor: Any, shard: Shard, rng: random.Random) -> None:
+        super()._change(cursor, shard, rng)
+        for column in list(self.columns.get(shard.name, ())):
+            if shard.keyless:
+                where, key = "kind >= %s ORDER BY kind", rng.randint(0, 20)
+            else:
+                where, key = "id >= %s ORDER BY id", shard.offset + rng.randrange(self.rows * 2)
+            try:
+                cursor.execute(
+                    f"UPDATE {shard.name} SET {column} = %s WHERE {where} LIMIT 2", (rng.randint(-1000, 1000), key)
+                )
+            except pymysql.err.OperationalError as exc:
+                # It is dropped between our look and the statement.
+                if exc.args[0] != _UNKNOWN_COLUMN:
+                    raise
+
+
+@dataclass
+class ShardedTask:
+    """``schemas`` × ``tables`` shards of ``orders`` (with a key) and ``events`` (without) on each of ``upstreams``."""
+
+    cluster: Cluster
+    upstreams: Sequence[SQLServer]
+    target: MariaDBServer
+    name: str
+    schemas: int = 1
+    tables: int = 1
+    rows: int = 300
+    extra: str = ""
+    groups: dict[str, list[Shard]] = field(default_factory=dict)
+    writers: list[VersionedWriter] = field(default_factory=list)
+
+    def create(self, seed: int) -> None:
+        """Creates the tables and their rows; the writers are made, not started."""
+        for number, server in enumerate(self.upstreams):
+            mine: list[Shard] = []
+            for schema in range(self.schemas):
+                for table in range(self.tables):
+                    offset = (len(self.groups.get("orders", ()))) * RANGE
+                    names = f"{self.name}_{number + 1}{schema + 1}", str(table + 1)
+                    orders = Shard(server, names[0], f"orders_{names[1]}", offset)
+                    events = Shard(server, names[0], f"events_{names[1]}", 0, keyless=True)
+                    for group, shard, rows in (("orders", orders, self.rows), ("events", events, 100)):
+                        create_shard(shard, rows, seed * 100 + offset // RANGE)
+                        self.groups.setdefault(group, []).append(shard)
+                        mine.append(shard)
+            self.writers.append(VersionedWriter(mine, seed * 100 + number, self.rows, pause=0.01))
+
+    def shards(self, group: str, upstream: int | None = None) -> list[Shard]:
+        """The group's shards, of one upstream (counted from 0) if it is given."""
+        server = None if upstream is None else self.upstreams[upstream]
+        return [shard for shard in self.groups[group] if server is None or shard.server is server]
+
+    def source(self, upstream: int) -> str:
+        return f"source-{upstream + 1}"
+
+    # --- the task ---
+
+    def text(self) -> str:
+        instances = "".join(
+            f"  - {{source-id: {self.source(number)}, route-rules: [orders, events], block-allow-list: mine}}\n"
+            for number in range(len(self.upstreams))
+        )
+        routes = "".join(
+            f"  {group}: {{schema-pattern: '{self.name}_*', table-pattern: '{group}_*',"
+            f" target-schema: {self.name}, target-table: {group}}}\n"
+            for group in ("orders", "events")
+        )
+        return (
+            f"name: {self.name}\ntask-mode: all\nshard-mode: pessimistic\n"
+            f"target-database: {{host: 127.0.0.1, port: {self.target.port}, user: root, password: ''}}\n"
+            f"mysql-instances:\n{instances}routes:\n{routes}"
+            f"block-allow-list:\n  mine:\n    do-dbs: ['{self.name}_*']\n{self.extra}"
+        )
+
+    def start(self) -> None:
+        """Starts the writers and the task, and waits until it replicates."""
+        for writer in self.writers:
+            writer.start()
+        self.cluster.ok("start-task", self.cluster.write_task(self.text(), f"{self.name}.yaml"))
+        self.cluster.wait_stage(self.name, "Running", unit="Sync")
+
+    def finish(self) -> None:
+        """Ends the writers, waits for the last change, and compares."""
+        for writer in self.writers:
+            writer.stop()
+        self.cluster.wait_synced(self.name)
+        self.compare()
+
+    def abandon(self) -> None:
+        for writer in self.writers:
+            writer.abandon()
+
+    # --- DDL ---
+
+    def alter(self, shards: Iterable[Shard], clause: str, *, adds: str = "", drops: str = "") -> None:
+        """Runs ``ALTER TABLE … clause`` on each shard; its writer then knows the column."""
+        for shard in shards:
+            columns = self._columns(shard)
+            if drops:
+                columns.remove(drops)
+            shard.server.execute(f"ALTER TABLE {shard.name} {clause}")
+            if adds:
+                columns.append(adds)
+
+    def _columns(self, shard: Shard) -> list[str]:
+        writer = next(one for one in self.writers if any(shard is mine for mine in one.shards))
+        return writer.columns.setdefault(shard.name, [])
+
+    def lock_id(self, group: str) -> str:
+        return f"{self.name}-`{self.name}`.`{group}`"
+
+    def locks(self) -> dict[str, dict[str, Any]]:
+        """What ``shard-ddl-lock`` shows, by group."""
+        shown = self.cluster.dmctl("shard-ddl-lock", self.name)["locks"]
+        return {group: one for one in shown for group in self.groups if one["ID"] == self.lock_id(group)}
+
+    def wait_lock(self, group: str, phase: str, *waits_for: str, seconds: float = 60) -> dict[str, Any]:
+        """The group's lock, once it is in ``phase`` and waits for these sources."""
+        seen: list[dict[str, Any]] = []
+
+        def reached() -> bool:
+            seen[:] = [one for one in [self.locks().get(group)] if one is not None]
+            return [(one["phase"], one["waitsFor"]) for one in seen] == [(phase, list(waits_for))]
+
+        self.cluster._wait(reached, f"the lock of {group} is {phase}", seconds)
+        return seen[0]
+
+    def wait_no_lock(self, seconds: float = 90) -> None:
+        self.cluster._wait(lambda: not self.locks(), f"{self.name} has no locks", seconds)
+
+    def executed(self) -> Counter[str]:
+        """What was executed in the target's merged tables, by its binlog: ``ALTER TABLE`` → how often."""
+        files = sorted(str(path) for path in self.target.data.glob("mysql-bin.0*"))
+        command = [binary("mariadb-binlog", "mysqlbinlog"), "--no-defaults", "--short-form", *files]
+        text = subprocess.run(command, capture_output=True, text=True, check=True, errors="replace").stdout
+        mine = (line for line in _ALTER.findall(text) if f"`{self.name}`." in line)
+        return Counter(line.rstrip(";") for line in mine)
+
+    def assert_executed_once(self, *clauses: str) -> None:
+        """Each of ``clauses`` (with its table in front: ```orders` DROP …``) was executed once, and nothing else."""
+        executed = self.executed()
+        assert executed == Counter(f"ALTER TABLE `{self.name}`.{clause}" for clause in clauses), executed
+
+    # --- comparing ---
+
+    def compare(self) -> None:
+        """Rows and structures of the target's tables are those of all shards."""
+        for group, base in (("orders", COMPARED), ("events", EVENTS_COMPARED)):
+            shards = self.groups[group]
+            known = {name: None for shard in shards for name in self._columns(shard)}
+            columns = ", ".join([base, *known])
+            found = differences(shards, self.target, f"`{self.name}`.{group}", columns)
+            assert not found, found
+            alike = next(shard for shard in shards if shard.server.flavor == self.target.flavor)
+            assert structure(self.target, self.name, group) == structure(alike.server, alike.schema, alike.table)
+
+
+def structure(server: SQLServer, schema: str, table: str) -> list[tuple[Any, ...]]:
+    """Columns and keys as the server's information_schema has them."""
+    where = f"WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{table}' ORDER BY"
+    columns = "COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COLUMN_DEFAULT, COLLATION_NAME, EXTRA"
+    keys = "INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, NON_UNIQUE"
+    return [
+        *server.execute(f"SELECT {columns} FROM information_schema.COLUMNS {where} ORDINAL_POSITION"),
+        *server.execute(f"SELECT {keys} FROM information_schema.STATISTICS {where} INDEX_NAME, SEQ_IN_INDEX"),
+    ]
+
+
+def arrives(target: SQLServer, query: str, what: str, seconds: float = 60) -> None:
+    """Waits until ``query`` finds something in the target."""
+    wait_until(lambda: bool(target.execute(query)), what, seconds)
