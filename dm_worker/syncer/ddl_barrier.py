@@ -143,7 +143,8 @@ class DDLBarrier:
     def _tell(self, sharding: Sharding, statement: Statement, part: Part, pieces: Pieces) -> None:
         """The sharding groups: what the target is to get for a part, which an operator may have decided."""
         given = [piece for piece in pieces.target if _is_for(piece, part)]
-        texts = tuple(self._step(piece.part.parsed).text for piece in given)
+        steps = [self._step(piece.part.parsed) for piece in given]
+        texts = tuple(ddl.uniform(step.text, step.parsed.dialect) for step in steps)
         contexts = contexts_text(Context(piece.session, statement.event.timestamp) for piece in given)
         sharding.met(statement, part.parsed, texts, contexts)
 

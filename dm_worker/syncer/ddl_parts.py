@@ -67,6 +67,7 @@ class StatementParts:
                 sql_mode=sql_mode_text(query.sql_mode),
                 default_schema=query.schema,
                 flavor=self._flavor,
+                version=self._source.tracker.server.version,
             )
         except DMError as exc:
             if exc.code != _NOT_UNDERSTOOD or not (self._is_filtered(query) or self._is_elsewhere(query)):

@@ -35,7 +35,7 @@ from dm_worker.syncer.shard_pass import Pass
 from dm_worker.syncer.shard_start import ensure_settled, new_groups, stored_groups
 from dm_worker.syncer.shard_status import NO_SHARDING
 from dm_worker.syncer.sharding import Sharding
-from dm_worker.syncer.start import dump_schema_files, start_location
+from dm_worker.syncer.start import dump_schema_files, dumped_tables, start_location
 from dm_worker.syncer.statements import Form, wants_alias
 from dm_worker.syncer.status import Monitor, Snapshot
 from dm_worker.syncer.table_plan import PlanOptions
@@ -129,7 +129,7 @@ class Run:
             log.info("syncers.batch has no effect: a transaction holds a writer's rows of one batch of the binlog")
         source = self._schema_source(durable, trust_dump=not recovery.safe)
         ours = durable.checkpoint is not None and not recovery.safe
-        self._sharding = self._merged(groups, source, ours=ours)
+        self._sharding = self._merged(groups, source, durable.checkpoint, ours=ours)
         registry = self._registry(source)
         sequencer = Sequencer(durable.epoch, durable.progress, recovery.location, recovery.prepared)
         self._runner = self._batch_runner(sequencer, source)
@@ -289,7 +289,9 @@ class Run:
             )
         return Location(location.position, known, location.rows_events)
 
-    def _merged(self, groups: ShardGroups | None, source: SchemaSource, *, ours: bool) -> Sharding | None:
+    def _merged(
+        self, groups: ShardGroups | None, source: SchemaSource, checkpoint: Location | None, *, ours: bool
+    ) -> Sharding | None:
         """The sharding groups at work; None when nothing merges. ``ours``: the checkpoint is the one of ``groups``."""
         if not self._cfg.shard_mode:
             if groups is not None:
@@ -304,7 +306,7 @@ class Run:
         fresh = groups is None
         self._link = ShardLink(self._level2, self._cfg.name, self._cfg.source_id)
         return Sharding(
-            new_groups(self._upstream_tables(), route) if groups is None else groups,
+            new_groups(self._tables(checkpoint), route) if groups is None else groups,
             self._link,
             source,
             takes_rows=self._rules.takes_rows,
@@ -313,10 +315,13 @@ class Run:
             fresh=fresh,
         )
 
-    def _upstream_tables(self) -> list[tuple[str, str]]:
-        """The migrated tables that there are now."""
+    def _tables(self, checkpoint: Location | None) -> list[tuple[str, str]]:
+        """The migrated tables that there are now, and those that there were when the full copy was made."""
         found = self._upstream.ask(list_all_tables)
-        names = ((schema, table) for schema, tables in found.items() for table in tables)
+        names = {(schema, table) for schema, tables in found.items() for table in tables}
+        if checkpoint is None:
+            # Those that were dropped since have a DROP behind the place of the copy.
+            names |= dumped_tables(self._cfg)
         return sorted(name for name in names if self._rules.allows(*name))
 
     def _open_pass(self, runner: BatchRunner, registry: TableRegistry, redo: Progress | None) -> Reader:

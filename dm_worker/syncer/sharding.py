@@ -14,7 +14,7 @@ from dm_worker.syncer.instructions import Advance, Statement
 from dm_worker.syncer.schema_source import SchemaSource
 from dm_worker.syncer.shard_events import changes_group, renames_table
 from dm_worker.syncer.shard_group import Statements, Table
-from dm_worker.syncer.shard_groups import Acknowledge, Instruction, Report, Reread, Settle, ShardGroups
+from dm_worker.syncer.shard_groups import Acknowledge, GoOn, Instruction, Report, Reread, Settle, ShardGroups
 from dm_worker.syncer.shard_link import ShardLink
 from dm_worker.syncer.shard_pass import Pass
 from dm_worker.syncer.shard_snapshot import encode_group, encode_progress
@@ -27,6 +27,7 @@ from pkg.binlog.table_check import check_table_map
 from pkg.binlog.table_map import TableMap
 from pkg.ha.shard_ddl import ShardTables
 from pkg.log import get_logger
+from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 
 log = get_logger("syncer.shard")
@@ -285,6 +286,8 @@ class Sharding:
 
     def _carry_out(self, instructions: Iterable[Instruction]) -> None:
         for one in instructions:
+            if not isinstance(one, GoOn):
+                log.info("merged shards", step=type(one).__name__, task=self._task, target=qualified(*one.target))
             if isinstance(one, Report | Acknowledge):
                 self._link.wish(one)
             elif isinstance(one, Settle):

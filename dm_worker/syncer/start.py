@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from dm_worker.dumper.files import table_file
+from dm_worker.dumper.files import parse, table_file
 from dm_worker.dumper.metadata import dump_dir, read_dump_metadata
 from dm_worker.loader.progress import stored_state
 from pkg import errors
@@ -57,3 +57,12 @@ def dump_schema_files(cfg: SubTaskConfig) -> Callable[[str, str], Path | None]:
         return path if path.is_file() else None
 
     return find
+
+
+def dumped_tables(cfg: SubTaskConfig) -> set[tuple[str, str]]:
+    """The tables that the dump's folder has structures of; none for a task without a full copy."""
+    folder = dump_dir(cfg) if cfg.task_mode in FULL_MODES else None
+    if folder is None or not folder.is_dir():
+        return set()
+    found = (parse(path.name) for path in folder.iterdir())
+    return {(file.schema, file.table) for file in found if file is not None and file.kind == "table"}

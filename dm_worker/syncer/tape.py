@@ -93,7 +93,14 @@ class Tape(Protocol):
 
 class ScanningTape(Tape, Protocol):
     def scan(
-        self, raw: bytes, pos: int, packets: bool, checksummed: bool, batch_bytes: int, batch_events: int, /
+        self,
+        raw: bytes | memoryview,
+        pos: int,
+        packets: bool,
+        checksummed: bool,
+        batch_bytes: int,
+        batch_events: int,
+        /,
     ) -> tuple[int, int]:
         """Takes ordinary events out of ``raw`` from ``pos`` on; returns the position behind them and why it ended.
 

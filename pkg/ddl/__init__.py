@@ -10,6 +10,7 @@ from pkg.ddl.script import separate
 from pkg.ddl.skipped import StatementClass
 from pkg.ddl.statement import Kind, Ref, Statement
 from pkg.ddl.tokens import Dialect
+from pkg.ddl.uniform import uniform
 
 __all__ = [
     "IGNORABLE_ERRORS",
@@ -28,4 +29,5 @@ __all__ = [
     "separate",
     "split",
     "split_alter",
+    "uniform",
 ]

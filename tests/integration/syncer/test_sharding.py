@@ -16,7 +16,9 @@ from dm_master.shardddl.coordinator import LockCoordinator
 from dm_worker.relay.needs import durable_place
 from dm_worker.shard_ddl import ShardReports
 from dm_worker.spark import SparkEngine
+from dm_worker.syncer.batch_policy import Budget
 from dm_worker.syncer.checkpoint import MetaStore
+from dm_worker.syncer.instructions import Limits
 from dm_worker.syncer.run import Run
 from dm_worker.syncer.shard_groups import Settle
 from pkg.binlog.position import Position, parse_position
@@ -61,9 +63,15 @@ SCRIPT = [
     "INSERT INTO d.u1 VALUES (2, 20)",
     "INSERT INTO d.u2 VALUES (101, 1, 1)",
     "DELETE FROM d.t1 WHERE id = 2",
-    "ALTER TABLE d.t2 ADD COLUMN a INT",
+    "alter table d.t2  add column a int /* another spelling */",
     "INSERT INTO d.t2 VALUES (104, 4, 4, 4)",
     "UPDATE d.t1 SET w = w + 1",
+    # Longer than a batch of the test may be.
+    "BEGIN",
+    *(f"INSERT INTO d.t1 VALUES ({1000 + i}, {i}, {i}, {i})" for i in range(8)),
+    *(f"INSERT INTO d.k1 VALUES ({i}, {i})" for i in range(8)),
+    *(f"INSERT INTO d.k2 VALUES ({i}, {i}, {i})" for i in range(8)),
+    "COMMIT",
     "RENAME TABLE d.t1 TO d.t9",
     "INSERT INTO d.t9 VALUES (6, 6, 6, 6)",
     "UPDATE d.k2 SET w = 5 WHERE a = 7 LIMIT 1",
@@ -283,6 +291,8 @@ def test_runs_killed_between_any_two_durable_steps(
         *(f"CREATE TABLE m.{name} (id INT PRIMARY KEY, v INT, w INT)" for name in "tu"),
         "CREATE TABLE m.k (v INT, w INT)",
     )
+    if gtid:
+        monkeypatch.setattr(Budget, "limits", lambda self, parallel: Limits(250, 3, 100))
     cfg = merging(mariadb_upstream, target, enable_gtid=gtid)
     mariadb_upstream.execute(*SCRIPT)
     level2 = OneSource()
@@ -444,35 +454,32 @@ def test_ddl_that_a_filter_keeps_from_the_target(
     assert merged(target, "m.t", columns) == merged(mariadb_upstream, "d.t1 d.t2", columns)
 
 
-def test_operators_decide_what_a_merged_table_gets(
+def test_an_operator_brings_shards_together_that_ran_different_ddl(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
-    """What replaces a statement is coordinated like any other; what is skipped is waited for by nobody."""
     shards(mariadb_upstream, target)
-    mariadb_upstream.execute("CREATE DATABASE other", "CREATE SEQUENCE other.s")
-    orders: list[BinlogOperator] = []
-
-    def under(kind: Kind, ddl: str, *statements: str) -> None:
-        orders.append(
-            BinlogOperator(kind, "t", "source-1", position_name(location(mariadb_upstream).position), statements)
-        )
-        mariadb_upstream.execute(ddl)
-
     level2 = OneSource()
-    cfg = merging(mariadb_upstream, target, block_allow_list=BlockAllowList(do_dbs=("d",)))
-    for i in (1, 2):
-        not_understood = f"ALTER TABLE d.t{i} ADD COLUMN a INT DEFAULT NEXTVAL(other.s)"
-        under("replace", not_understood, f"ALTER TABLE d.t{i} ADD COLUMN a INT")
-        mariadb_upstream.execute(f"INSERT INTO d.t{i} VALUES ({i}, 1, 7)")
-    for i in (1, 2):
-        under("skip", f"ALTER TABLE d.t{i} ADD INDEX (v)")
-        mariadb_upstream.execute(f"INSERT INTO d.t{i} VALUES ({i}0, 1, 8)")
-    with running(cfg, spark, lambda: orders, level2=level2) as run:
+    cfg = merging(mariadb_upstream, target)
+    mariadb_upstream.execute(
+        "INSERT INTO d.t1 VALUES (1, 1)",
+        "INSERT INTO d.t2 VALUES (101, 101)",
+        "ALTER TABLE d.t1 ADD COLUMN a INT",
+        "INSERT INTO d.t1 VALUES (2, 2, 2)",
+        "ALTER TABLE d.t2 ADD COLUMN a INT, ADD INDEX (v)",
+        "INSERT INTO d.t2 VALUES (102, 102, 102)",
+    )
+    with running(cfg, spark, level2=level2) as run:
+        (error,) = run.wait_ended().errors
+        assert error.code == 36008
+        assert "ADD COLUMN a INT, ADD INDEX (v)" in error.message
+        assert run.unit.stuck_at is not None
+        place = position_name(run.unit.stuck_at.at)
+    order = BinlogOperator("replace", "t", "source-1", place, ("ALTER TABLE d.t2 add column a int",))
+    with running(cfg, spark, lambda: [order], level2) as run:
         wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
         wait_until(lambda: not run.unit.status().unresolvedGroups, "all is applied")
         run.wait_synced(mariadb_upstream)
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
-    assert level2.granted == [("ALTER TABLE `m`.`t` ADD COLUMN a INT",)]
     assert structure(target) == (3, ["PRIMARY"])
 
 
@@ -521,3 +528,35 @@ def coordinated(client: EtcdClient, *sources: str) -> Iterator[None]:
         yield
     finally:
         coordinator.stop()
+
+
+def test_operators_decide_what_a_merged_table_gets(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    """What replaces a statement is coordinated like any other; what is skipped is waited for by nobody."""
+    shards(mariadb_upstream, target)
+    mariadb_upstream.execute("CREATE DATABASE other", "CREATE SEQUENCE other.s")
+    orders: list[BinlogOperator] = []
+
+    def under(kind: Kind, ddl: str, *statements: str) -> None:
+        orders.append(
+            BinlogOperator(kind, "t", "source-1", position_name(location(mariadb_upstream).position), statements)
+        )
+        mariadb_upstream.execute(ddl)
+
+    level2 = OneSource()
+    cfg = merging(mariadb_upstream, target, block_allow_list=BlockAllowList(do_dbs=("d",)))
+    for i in (1, 2):
+        not_understood = f"ALTER TABLE d.t{i} ADD COLUMN a INT DEFAULT NEXTVAL(other.s)"
+        under("replace", not_understood, f"ALTER TABLE d.t{i} ADD COLUMN a INT")
+        mariadb_upstream.execute(f"INSERT INTO d.t{i} VALUES ({i}, 1, 7)")
+    for i in (1, 2):
+        under("skip", f"ALTER TABLE d.t{i} ADD INDEX (v)")
+        mariadb_upstream.execute(f"INSERT INTO d.t{i} VALUES ({i}0, 1, 8)")
+    with running(cfg, spark, lambda: orders, level2=level2) as run:
+        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
+        wait_until(lambda: not run.unit.status().unresolvedGroups, "all is applied")
+        run.wait_synced(mariadb_upstream)
+    assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
+    assert level2.granted == [("ALTER TABLE `m`.`t` ADD COLUMN a INT",)]
+    assert structure(target) == (3, ["PRIMARY"])

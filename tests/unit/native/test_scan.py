@@ -21,6 +21,7 @@ from dm_worker.syncer.instructions import Advance, Limits, Statement
 from dm_worker.syncer.planner import Planner
 from dm_worker.syncer.tape import PythonTape
 from pkg.binlog import constants as c
+from pkg.binlog.position import Location
 from pkg.binlog.stream import FileFramer, PacketFramer, ServerEnd, ServerError
 from pkg.errors import DMError
 from tests.compiled import required
@@ -102,7 +103,7 @@ def writers(draw: st.DrawFn, form: str) -> Writer:
             log.begin(form, flags=1, extra=draw(st.sampled_from([0, 2])))
             log.query(b"DROP TABLE t")
         elif kind == "rotate":
-            log.rotate(f"bin.{len(log.events):06}")
+            log.rotate(f"bin.{len(log.events) + 2:06}")
         elif kind == "other":
             log.add(draw(st.sampled_from([c.STOP_EVENT, c.MARIADB_ANNOTATE_ROWS_EVENT])), bytes(8))
         else:
@@ -127,7 +128,15 @@ forms = st.shared(st.sampled_from(["mysql", "anonymous", "mariadb", "none"]), ke
 class Side:
     """A planner with its framer, fed with the same bytes as the other."""
 
-    def __init__(self, framer: PacketFramer | FileFramer, form: str, limits: Limits, *, compiled: bool) -> None:
+    def __init__(
+        self,
+        framer: PacketFramer | FileFramer,
+        form: str,
+        limits: Limits,
+        *,
+        compiled: bool,
+        limit: Location | None = None,
+    ) -> None:
         self.framer = framer
         self.error: DMError | None = None
         flavor = "mariadb" if form == "mariadb" else "mysql"
@@ -136,6 +145,7 @@ class Side:
             resolve,
             gtids=ExecutedGtids(flavor, "") if form != "none" else None,
             limits=limits,
+            limit=limit,
             tape=scan.Tape() if compiled else PythonTape(),
         )
         self.scanned = 0
@@ -143,7 +153,7 @@ class Side:
     def feed(self, chunk: bytes) -> None:
         self.framer.feed(chunk)
         try:
-            while self.error is None and (self._scan() or self._split()):
+            while self.error is None and not self.planner.reached and (self._scan() or self._split()):
                 pass
         except DMError as exc:
             self.error = exc
@@ -156,7 +166,7 @@ class Side:
 
     def _split(self) -> bool:
         events = self.framer.split(1)
-        assert self.planner.feed(events) == len(events)
+        assert self.planner.feed(events) == len(events) or self.planner.reached
         if self.planner.out and isinstance(self.planner.out[-1], Statement):
             self.planner.forget_tables()
         return bool(events)
@@ -170,7 +180,9 @@ class Side:
         )  # fmt: skip
 
 
-def _sides(log: Writer, form: str, limits: Limits, packets: bool, checksum: bool) -> tuple[bytes, Side, Side]:
+def _sides(
+    log: Writer, form: str, limits: Limits, packets: bool, checksum: bool, limit: Location | None = None
+) -> tuple[bytes, Side, Side]:
     if packets:
         raw = build.packets(log.raws(checksum))
         framers: list[Any] = [PacketFramer(checksummed=checksum), PacketFramer(checksummed=checksum)]
@@ -179,7 +191,8 @@ def _sides(log: Writer, form: str, limits: Limits, packets: bool, checksum: bool
         framers = [FileFramer(file="bin.000001"), FileFramer(file="bin.000001")]
         for framer in framers:
             framer.checksummed = checksum
-    return raw, Side(framers[0], form, limits, compiled=True), Side(framers[1], form, limits, compiled=False)
+    fast = Side(framers[0], form, limits, compiled=True, limit=limit)
+    return raw, fast, Side(framers[1], form, limits, compiled=False, limit=limit)
 
 
 @given(
@@ -200,6 +213,27 @@ def test_compiled_scan_plans_as_the_planner_in_python(
         assert fast.look() == slow.look()
     for side in (fast, slow):
         side.planner.close()
+    assert fast.look() == slow.look()
+
+
+@given(forms.flatmap(writers), forms, st.booleans(), st.booleans(), st.integers(0, 100))
+@settings(deadline=None, max_examples=200)
+def test_a_pass_ends_at_its_limit_by_scan_too(
+    log: Writer, form: str, packets: bool, checksum: bool, chosen: int
+) -> None:
+    limits = Limits(200, 4, 80)
+    raw, _, whole = _sides(log, form, limits, packets, checksum)
+    whole.feed(raw)
+    whole.planner.close()
+    ends = [item.location if isinstance(item, Advance) else item.end for item in whole.planner.out]
+    ends = [end for end in ends if not end.rows_events]
+    if not ends:
+        return
+    limit = ends[chosen % len(ends)]
+    _, fast, slow = _sides(log, form, limits, packets, checksum, limit)
+    for side in (fast, slow):
+        side.feed(raw)
+        assert side.planner.reached or side.error
     assert fast.look() == slow.look()
 
 
