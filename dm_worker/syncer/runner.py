@@ -32,6 +32,8 @@ log = get_logger("syncer.runner")
 
 #: Writers of a small batch: each costs a transaction.
 SMALL_BUCKETS = 4
+#: A batch that takes longer (seconds) is in the log: whoever looks at a lag is to see where the time went.
+LONG = 2.5
 #: A job whose tasks died (not: failed) is tried again so often.
 JOB_ATTEMPTS = 5
 
@@ -129,12 +131,14 @@ class BatchRunner:
         self._sequencer.done(batch.prepared if self._checkpoint is None else None)
         seconds = time.monotonic() - began
         self._policy.observe(batch.size, small=small, seconds=seconds)
-        log.debug(
+        tell = log.info if seconds > LONG else log.debug
+        tell(
             "applied a batch",
             number=intent.number,
             events=batch.rows_events,
             bytes=batch.size,
             small=small,
+            buckets=buckets,
             seconds=f"{seconds:.3f}",
             end=str(batch.end),
         )
