@@ -74,6 +74,22 @@ def executed(target: SQLServer) -> list[str]:
     return [row[0] for row in target.execute("SELECT statement FROM dm_meta.t_syncer_ddl ORDER BY ddl_index")]
 
 
+def merging(upstream: SQLServer, target: SQLServer, **changes: Any) -> SubTaskConfig:
+    """A subtask with two filled shards."""
+    filled(upstream, target, "t1", "t2")
+    target.execute("CREATE DATABASE m", f"CREATE TABLE m.t {TABLE}")
+    for shard, offset in (("t1", 10_000), ("t2", 20_000)):
+        upstream.execute(f"UPDATE d.{shard} SET id = id + {offset}")
+        target.execute(f"INSERT INTO m.t SELECT id + {offset}, v, note FROM d.{shard}")
+    routes = (RouteRule("d", "m", "t*", "t"),)
+    return subtask(upstream, target, online_ddl=True, routes=routes, block_allow_list=only("t?"), **changes)
+
+
+def assert_merged(upstream: SQLServer, target: SQLServer) -> None:
+    assert rows(target, "m.t") == sorted(rows(upstream, "d.t1") + rows(upstream, "d.t2"), key=repr)
+    assert ({row[0] for row in target.execute("SHOW TABLES IN m")}, remembered(target)) == ({"t"}, [])
+
+
 def test_pt_online_schema_change_under_writers(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
@@ -96,19 +112,11 @@ def test_pt_online_schema_change_under_writers(
     assert executed(target) == ["ALTER TABLE `d`.`t` ADD UNIQUE KEY (id, note)"]
 
 
-@pytest.mark.parametrize("atomic", [True, False], ids=["atomic", "two steps"])
 def test_run_that_is_killed_between_the_ghosts_alter_and_the_renaming(
-    mysql_upstream: MySQLServer, target: MariaDBServer, spark: SparkEngine, atomic: bool
+    mysql_upstream: MySQLServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     """On shards that merge: each is changed by a run of the tool of its own."""
-    filled(mysql_upstream, target, "t1", "t2")
-    target.execute("CREATE DATABASE m", f"CREATE TABLE m.t {TABLE}")
-    for shard, offset in (("t1", 10_000), ("t2", 20_000)):
-        mysql_upstream.execute(f"UPDATE d.{shard} SET id = id + {offset}")
-        target.execute(f"INSERT INTO m.t SELECT id + {offset}, v, note FROM d.{shard}")
-    cfg = subtask(
-        mysql_upstream, target, online_ddl=True, routes=(RouteRule("d", "m", "t*", "t"),), block_allow_list=only("t?")
-    )
+    cfg = merging(mysql_upstream, target)
     tools = [GhOst(mysql_upstream, "d", table, "id, v, note") for table in ("t1", "t2")]
     driver = start_driver(cfg)
     try:
@@ -120,7 +128,7 @@ def test_run_that_is_killed_between_the_ghosts_alter_and_the_renaming(
         os.kill(driver.pid, signal.SIGKILL)
         driver.wait(30)
     with running(cfg, spark) as run:
-        for tool in tools:
+        for tool, atomic in zip(tools, (True, False), strict=True):
             tool.copy()
             tool.cut_over(atomic=atomic)
             mysql_upstream.execute("INSERT INTO d.t2 (id, v, note) SELECT MAX(id) + 1, 7, 'y' FROM d.t2")
@@ -128,9 +136,8 @@ def test_run_that_is_killed_between_the_ghosts_alter_and_the_renaming(
         for tool in tools:
             tool.end()
         run.wait_synced(mysql_upstream)
-    assert rows(target, "m.t") == sorted(rows(mysql_upstream, "d.t1") + rows(mysql_upstream, "d.t2"), key=repr)
+    assert_merged(mysql_upstream, target)
     assert [row[2] for row in target.execute("SHOW INDEX FROM m.t")] == ["PRIMARY", "k"]
-    assert ({row[0] for row in target.execute("SHOW TABLES IN m")}, remembered(target)) == ({"t"}, [])
 
 
 class Faults:
@@ -153,8 +160,24 @@ class Faults:
 
 
 def _synced(run: Running, upstream: SQLServer) -> bool:
-    here = run.unit.status().syncerBinlog
-    return "." in here and location(upstream).position <= parse_position(here)
+    status = run.unit.status()
+    here = status.syncerBinlog
+    return "." in here and location(upstream).position <= parse_position(here) and not status.unresolvedGroups
+
+
+def interrupted(
+    cfg: SubTaskConfig, spark: SparkEngine, upstream: SQLServer, faults: Faults, level2: OneSource | None = None
+) -> int:
+    """Runs until it has caught up, with a fault at one of the first writes of each run; how many there were."""
+    chance, count = random.Random(5), 0
+    while True:
+        faults.left, faults.late = chance.randrange(7), chance.random() < 0.5
+        with running(cfg, spark, level2=level2) as run:
+            wait_for(lambda run=run: run.outcome is not None or _synced(run, upstream), PATIENCE)  # type: ignore[misc]
+            if run.outcome is None:
+                return count
+        assert [error.message.partition(" at ")[0] for error in run.outcome.errors] == ["a fault"]
+        count += 1
 
 
 def test_fault_at_any_write_neither_loses_nor_doubles_the_change(
@@ -169,17 +192,7 @@ def test_fault_at_any_write_neither_loses_nor_doubles_the_change(
         tool.cut_over(atomic=bool(number % 2))
         tool.end()
         mariadb_upstream.execute(f"INSERT INTO d.t (id, v) VALUES ({9000 + number}, 1)")
-    faults, chance, ended = Faults(monkeypatch), random.Random(5), 0
-    synced = False
-    while not synced:
-        faults.left, faults.late = chance.randrange(7), chance.random() < 0.5
-        with running(cfg, spark) as run:
-            wait_for(lambda run=run: run.outcome is not None or _synced(run, mariadb_upstream), PATIENCE)  # type: ignore[misc]
-            synced = run.outcome is None
-            ended += not synced
-        assert run.outcome is not None
-        assert [error.message.partition(" at ")[0] for error in run.outcome.errors] in ([], ["a fault"])
-    assert ended >= 6
+    assert interrupted(cfg, spark, mariadb_upstream, Faults(monkeypatch)) >= 6
     assert_equal(mariadb_upstream, target, "d.t")
     assert_same_structure(mariadb_upstream, target, "t")
     assert [row[2] for row in target.execute("SHOW INDEX FROM d.t")] == ["PRIMARY", "v", "v_2"]
@@ -283,46 +296,37 @@ def test_without_online_ddl_the_tables_are_replicated_like_others(
 
 
 def test_changes_of_merged_shards_are_coordinated_like_any_ddl(
-    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    filled(mariadb_upstream, target, "t1", "t2")
-    target.execute("CREATE DATABASE m", f"CREATE TABLE m.t {TABLE}")
-    for shard, offset in (("t1", 10_000), ("t2", 20_000)):
-        mariadb_upstream.execute(f"UPDATE d.{shard} SET id = id + {offset}")
-        target.execute(f"INSERT INTO m.t SELECT id + {offset}, v, note FROM d.{shard}")
-    cfg = subtask(
-        mariadb_upstream,
-        target,
-        online_ddl=True,
-        shard_mode="pessimistic",
-        routes=(RouteRule("d", "m", "t*", "t"),),
-        block_allow_list=only("t?"),
-    )
+    cfg = merging(mariadb_upstream, target, shard_mode="pessimistic")
     level2 = OneSource()
+
+    def change(table: str, kept: str, *alters: str, atomic: bool) -> None:
+        tool = GhOst(mariadb_upstream, "d", table, kept)
+        tool.begin(alters[0], f"AUTO_INCREMENT={7 + atomic}", *alters[1:])
+        mariadb_upstream.execute(f"REPLACE INTO d.{table} (id, v) VALUES ({table[1]}, 1)")
+        tool.copy()
+        tool.cut_over(atomic=atomic)
+        tool.end()
+        mariadb_upstream.execute(
+            f"INSERT INTO d.{table} (id, v, c) SELECT MAX(id) + 1, 1, 6 FROM d.{table}",
+            f"UPDATE d.{table} SET c = id WHERE v < 50",
+            f"DELETE FROM d.{table} WHERE v = 60",
+        )
+
     with running(cfg, spark, level2=level2) as run:
-        # With both cut-overs of gh-ost; the statements are the same.
-        for table, atomic in (("t1", False), ("t2", True)):
-            tool = GhOst(mariadb_upstream, "d", table, "id, v, note")
-            tool.begin("ADD COLUMN c INT NOT NULL DEFAULT 5", f"AUTO_INCREMENT={7 + atomic}", "ADD INDEX (v)")
-            tool.copy()
-            mariadb_upstream.execute(f"INSERT INTO d.{table} VALUES ({atomic:d}, 1, 'before')")
-            tool.copy()
-            tool.cut_over(atomic=atomic)
-            tool.end()
-            mariadb_upstream.execute(
-                f"INSERT INTO d.{table} VALUES ({30 + atomic:d}, 1, 'x', 6)",
-                f"UPDATE d.{table} SET c = id WHERE v < 50",
-                f"DELETE FROM d.{table} WHERE v = 60",
-            )
-            if not atomic:
-                run.wait_synced(mariadb_upstream)
-                (group,) = run.unit.status().unresolvedGroups
-                assert (list(group.synced), list(group.unsynced)) == (["`d`.`t1`"], ["`d`.`t2`"])
-                assert [row[0] for row in target.execute("SHOW COLUMNS FROM m.t")] == ["id", "v", "note"]
+        change("t1", "id, v, note", "ADD COLUMN c INT NOT NULL DEFAULT 5", "ADD INDEX (v)", atomic=False)
         run.wait_synced(mariadb_upstream)
-        wait_for(lambda: not run.unit.status().unresolvedGroups, PATIENCE)
-        run.wait_synced(mariadb_upstream)
-    assert rows(target, "m.t") == sorted(rows(mariadb_upstream, "d.t1") + rows(mariadb_upstream, "d.t2"), key=repr)
-    assert [row[2] for row in target.execute("SHOW INDEX FROM m.t")] == ["PRIMARY", "v"]
-    assert len(level2.granted) == 1
-    assert remembered(target) == []
+        (group,) = run.unit.status().unresolvedGroups
+        assert (list(group.synced), list(group.unsynced)) == (["`d`.`t1`"], ["`d`.`t2`"])
+        assert [row[0] for row in target.execute("SHOW COLUMNS FROM m.t")] == ["id", "v", "note"]
+        change("t2", "id, v, note", "ADD COLUMN c INT NOT NULL DEFAULT 5", "ADD INDEX (v)", atomic=True)
+        wait_for(lambda: _synced(run, mariadb_upstream), PATIENCE)
+    assert_merged(mariadb_upstream, target)
+    # The next change, with faults. A second execution would make one more index.
+    for table, atomic in (("t1", True), ("t2", False)):
+        change(table, "id, v, note, c", "CHANGE c c BIGINT NOT NULL DEFAULT 7", "ADD INDEX (v)", atomic=atomic)
+    assert interrupted(cfg, spark, mariadb_upstream, Faults(monkeypatch), level2) >= 6
+    assert_merged(mariadb_upstream, target)
+    assert [row[2] for row in target.execute("SHOW INDEX FROM m.t")] == ["PRIMARY", "v", "v_2"]
+    assert [len(statements) for statements in level2.granted] == [2, 2]
