@@ -110,10 +110,10 @@ class SyncUnit:
             run.abort()
 
     def _cancel(self, run: Run | None) -> None:
-        """Cancels what ``run`` still has under way."""
+        """Cancels what ``run`` still has under way. Once it has ended, Spark may be closed any time."""
         with self._lock:
             same = self._run is run
-        if same and self._stop.is_set():
+        if same and self._stop.is_set() and self._busy.locked():
             self._engine.cancel(self._group)
 
     @property
