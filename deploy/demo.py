@@ -162,7 +162,6 @@ class Demo:
         end = time.monotonic() + 60
         while self.cluster.dmctl("shard-ddl-lock", "demo")["locks"] and time.monotonic() < end:
             time.sleep(0.3)
-        self.show_waiting()
         for source, state in sorted(self.cluster.subtasks("demo").items()):
             say(f"  {source}  {describe(state)}")
 
