@@ -155,24 +155,23 @@ class Planner:
     def can_scan(self) -> bool:
         """Whether :meth:`scan` may be used now. Everything rare is left to :meth:`feed`."""
         odd = self._xa or self._prepared or self._rewinder.is_used or self._until is not None
-        # GTID sets are compared transaction by transaction.
-        odd = odd or self._reading.reread is not None or (self._limit is not None and self._by_gtid)
+        odd = odd or self._reading.reread is not None or self._is_near_limit()
         return hasattr(self._tape, "scan") and not odd
 
-    def scan(self, raw: bytes | memoryview, pos: int, packets: bool, checksummed: bool) -> int:
+    def _is_near_limit(self) -> bool:
+        """Whether a scan, which stops at the end of a file, might go beyond ``limit``."""
+        # Bytes tell nothing of the place: servers leave out events, so that fewer come than lie between two offsets.
+        return self._limit is not None and (self._by_gtid or self._reading.file == self._limit.position.name)
+
+    def scan(self, raw: bytes, pos: int, packets: bool, checksummed: bool) -> int:
         """Plans the ordinary events in ``raw`` from ``pos`` on, up to the first other one or to a full batch.
 
         Returns the position behind them; see :meth:`ScanningTape.scan`. Raises as :meth:`feed` does.
         """
         tape = cast(ScanningTape, self._tape)
         limits = self._draft.limits
-        if self._limit is not None and self._reading.file == self._limit.position.name:
-            # An event takes as many bytes there as in the file, or more.
-            raw = memoryview(raw)[: pos + max(0, self._limit.position.pos - tape.offset)]
         pos, why = tape.scan(raw, pos, packets, checksummed, limits.batch_bytes, limits.batch_events)
         self._note_end()
-        if self._limit is not None and self._at_limit():
-            return pos
         if why == CUT:
             self._cut()
         elif why == CLOSE:

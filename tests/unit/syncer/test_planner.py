@@ -197,10 +197,11 @@ def test_a_pass_does_not_go_beyond_its_end() -> None:
         Planner(start(), resolve, limit=between).feed(log.events)
 
 
-def test_a_pass_that_ends_by_gtid_is_not_scanned() -> None:
-    ahead = Planner(start(), resolve, limit=start(100))
+def test_a_pass_is_scanned_but_for_its_last_file() -> None:
+    ahead = Planner(start(), resolve, limit=start(100, file="bin.000002"))
     assert ahead.can_scan == Planner(start(), resolve).can_scan
-    assert not Planner(start(), resolve, by_gtid=True, limit=start(100)).can_scan
+    assert not Planner(start(), resolve, limit=start(100)).can_scan
+    assert not Planner(start(), resolve, by_gtid=True, limit=start(100, file="bin.000002")).can_scan
 
 
 def test_rows_that_are_rolled_back_are_not_counted() -> None:
