@@ -58,8 +58,9 @@ SCRIPT = [
     "ALTER TABLE d.k2 ADD COLUMN a INT FIRST",
     "INSERT INTO d.k2 VALUES (7, 1, 1), (7, 1, 1)",
     "INSERT INTO d.k1 VALUES (1, 1)",
-    "CREATE TABLE d.t3 (id INT PRIMARY KEY, v INT, w INT, a INT, KEY (v))",
-    "INSERT INTO d.t3 VALUES (201, 1, 1, 1), (202, 2, 2, 2)",
+    # One transaction: the statement, then its rows.
+    "CREATE TABLE d.t3 (PRIMARY KEY (id), KEY (v)) AS SELECT id + 200 AS id, v, w, a FROM d.t1",
+    "UPDATE d.t3 SET w = 7 WHERE id = 201",
     "INSERT INTO d.u1 VALUES (2, 20)",
     "INSERT INTO d.u2 VALUES (101, 1, 1)",
     "DELETE FROM d.t1 WHERE id = 2",
