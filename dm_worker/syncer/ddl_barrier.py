@@ -89,7 +89,8 @@ class DDLBarrier:
                     record = self._executor.once(statement.place, piece.part.number, step, context, intent)
                     self._store.write(intent, ddl=record)
             for part in pieces.followed:
-                self._follow(part, pieces, Session.of(query))
+                if not (statement.inside and self._source.has_made(part.parsed)):
+                    self._follow(part, pieces, Session.of(query))
                 if self._sharding is not None and self._online.is_real(part.parsed):
                     self._tell(self._sharding, statement, part, pieces)
             if self._sharding is not None:

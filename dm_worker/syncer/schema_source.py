@@ -140,6 +140,12 @@ class SchemaSource:
         first = known.renamed(*table)
         return [first, *self.tracker.stages(first, statements)]
 
+    def has_made(self, statement: ddl.Statement) -> bool:
+        """Whether a CREATE TABLE that comes again, since its transaction was broken off behind it, was followed."""
+        if statement.kind != "create table" or statement.or_replace:
+            return False
+        return self.tracker.table(*statement.tables[0]) is not None
+
     def apply(self, statement: ddl.Statement) -> None:
         """Brings the structures forward. A table that is not known yet is asked for at its next rows."""
         self._learn(statement)

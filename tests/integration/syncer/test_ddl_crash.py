@@ -12,8 +12,9 @@ import pytest
 from dm_worker.spark import SparkEngine
 from pkg.config.model import SubTaskConfig
 from tests.harness.mysql import MariaDBServer
-from tests.integration.syncer.support import assert_equal, running, subtask
+from tests.integration.syncer.support import assert_equal, location, running, subtask
 from tests.integration.syncer.test_crash import PATIENCE, start_driver, wait_for
+from tests.integration.syncer.test_sharding import Faults, kill_again_and_again
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -90,3 +91,22 @@ def test_stop_at_once_ends_a_statement_that_waits_and_the_next_run_does_it(
     with running(cfg, spark) as run:
         run.wait_synced(mariadb_upstream, PATIENCE)
     assert [row[2] for row in target.execute("SHOW INDEX FROM d.t")] == ["PRIMARY", "v"]
+
+
+def test_a_table_that_its_statement_fills_is_killed_anywhere(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The statement is a part of a transaction, which begins anew when the run died behind it."""
+    cfg = prepared(mariadb_upstream, target)
+    mariadb_upstream.execute(
+        "INSERT INTO d.t VALUES (1, 1), (2, 2)",
+        "CREATE TABLE d.s (PRIMARY KEY (id)) AS SELECT * FROM d.t",
+        "UPDATE d.s SET v = 5",
+        "CREATE OR REPLACE TABLE d.s (PRIMARY KEY (id)) AS SELECT id, v, 1 AS w FROM d.t",
+        "INSERT INTO d.s VALUES (3, 3, 3)",
+    )
+    end = location(mariadb_upstream).position
+    for seed in range(3):
+        target.execute("DROP DATABASE IF EXISTS dm_meta", "DROP TABLE IF EXISTS d.s", "DELETE FROM d.t")
+        kill_again_and_again(cfg, spark, None, Faults(monkeypatch, seed, longest=4), end)
+        assert_equal(mariadb_upstream, target, "d.t", "d.s")
