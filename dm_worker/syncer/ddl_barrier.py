@@ -147,7 +147,7 @@ class DDLBarrier:
         steps = [self._step(piece.part.parsed) for piece in given]
         texts = tuple(ddl.uniform(step.text, step.parsed.dialect) for step in steps)
         contexts = contexts_text(Context(piece.session, statement.event.timestamp) for piece in given)
-        sharding.met(statement, part.parsed, texts, contexts)
+        sharding.met(statement, part.parsed, texts, contexts, passed_over=pieces.lenient)
 
     def _additional(self, pieces: Pieces) -> Iterable[Part]:
         """One part for each table that an operator or the swap of a ghost table has changed at the target, and that
@@ -191,7 +191,8 @@ class DDLBarrier:
 
 def _taken_apart(pieces: Pieces) -> Pieces:
     """The structures follow what an operator gave for a statement that sharding groups can't follow as it is."""
-    if not pieces.lenient or not any(mixes_in_renaming(part.parsed) for part in pieces.followed):
+    mixed = any(mixes_in_renaming(part.parsed) for part in pieces.followed)
+    if not (pieces.lenient and pieces.target and mixed):
         return pieces
     return replace(pieces, followed=tuple(piece.part for piece in pieces.target))
 

@@ -17,6 +17,7 @@ from pkg.binlog.events import Query
 from pkg.binlog_filter import event_types
 from pkg.errors import DMError
 from pkg.log import get_logger
+from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 from pkg.online_tables import TableKind
 
@@ -62,13 +63,7 @@ class StatementParts:
         rules of online DDL that match half a swap.
         """
         try:
-            parsed = ddl.parse(
-                query.sql,
-                sql_mode=sql_mode_text(query.sql_mode),
-                default_schema=query.schema,
-                flavor=self._flavor,
-                version=self._source.tracker.server.version,
-            )
+            parsed = self._parsed(query)
         except DMError as exc:
             if exc.code != _NOT_UNDERSTOOD or not (self._is_filtered(query) or self._is_elsewhere(query)):
                 raise
@@ -80,6 +75,15 @@ class StatementParts:
             self._online.check_rules(parsed)
         return [part for part in _numbered(ddl.split(parsed)) if self._is_migrated(part.parsed)]
 
+    def _parsed(self, query: Query) -> ddl.Statement:
+        return ddl.parse(
+            query.sql,
+            sql_mode=sql_mode_text(query.sql_mode),
+            default_schema=query.schema,
+            flavor=self._flavor,
+            version=self._source.tracker.server.version,
+        )
+
     def given(self, texts: Sequence[str], first: int) -> list[Part]:
         """The parts of statements that an operator gave, numbered from ``first`` on. No event filter applies to them.
 
@@ -90,6 +94,19 @@ class StatementParts:
             parts += _numbered(ddl.split(ddl.parse(text)), first)
             first = parts[-1].number + len(ddl.split_alter(parts[-1].parsed))
         return [part for part in parts if self._is_migrated(part.parsed)]
+
+    def left(self, query: Query) -> list[Part]:
+        """What a renaming does that :meth:`migrated` refuses: tables whose new name block-allow-list leaves out are
+        dropped, for the task. Empty for other statements."""
+        try:
+            parts = ddl.split(self._parsed(query))
+        except DMError:
+            return []
+        gone = [part.renamed[0] for part in parts if part.renamed and self._leaves(*part.renamed)]
+        return [Part(n, ddl.parse(f"DROP TABLE {qualified(*name)}")) for n, name in enumerate(gone)]
+
+    def _leaves(self, old: tuple[str, str], new: tuple[str, str]) -> bool:
+        return self._rules.allows(*old) and not self._rules.allows(*new)
 
     def for_target(self, parts: Sequence[Part]) -> list[Part]:
         """What these parts of one statement come to at the target: statements about real tables, perhaps none.

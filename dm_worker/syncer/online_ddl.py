@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from dm_worker.syncer.ghosts import GhostDDL, GhostRecord, Ghosts, Name, Session
 from pkg import ddl, errors
 from pkg.binlog_filter import event_types
-from pkg.ddl.statement import RenameTable
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.names import qualified
@@ -116,7 +115,7 @@ class OnlineDDL:
     def _step(self, records: _Records, statement: ddl.Statement, session: Session | None) -> _Step:
         if statement.kind == "drop database":
             return replace(_KEEP, change=records.of_schema(statement.refs[0].schema))
-        pair = _renamed(statement)
+        pair = statement.renamed
         names = pair or statement.tables
         kinds = {self.tables.kind(table) for _, table in names}
         if kinds <= {_REAL}:
@@ -204,7 +203,7 @@ class OnlineDDL:
     def _real(self, records: _Records, statement: ddl.Statement, names: Sequence[Name]) -> _Step:
         if statement.kind == "drop table":
             return self._dropped(records, statement, names[0])
-        renamed = _renamed(statement)
+        renamed = statement.renamed
         made = renamed[1] if renamed else names[0] if statement.kind == "create table" else None
         if made is None or not records.is_moved(made):
             return _KEEP
@@ -274,15 +273,6 @@ class _Records:
         """The ghost table that is to take the place of ``real``."""
         ghosts = (name for name, record in self.now.items() if name[0] == real[0] and not record.moved)
         return next((name for name in ghosts if real[1] in tables.real_names(name[1])), None)
-
-
-def _renamed(statement: ddl.Statement) -> tuple[Name, Name] | None:
-    """The old and the new name, for RENAME TABLE and ALTER TABLE … RENAME."""
-    refs = statement.refs
-    if statement.kind == "rename table":
-        return (refs[0].schema, refs[0].table), (refs[1].schema, refs[1].table)
-    target = next((action.target for action in statement.actions if isinstance(action, RenameTable)), None)
-    return None if target is None else ((refs[0].schema, refs[0].table), (target.schema, target.table))
 
 
 def _sets_counter(statement: ddl.Statement) -> bool:

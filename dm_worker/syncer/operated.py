@@ -95,4 +95,4 @@ class OperatedStatements:
             return self._parts.migrated(query)
         except DMError as exc:
             log.warning("the structures do not follow a statement that is passed over", error=exc.message)
-            return instead
+            return self._parts.left(query) or instead

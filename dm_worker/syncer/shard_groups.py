@@ -247,6 +247,10 @@ class ShardGroups:
         group.rename(table, new, self._boundary(key), structure)
         return [] if was_in_sync else self._report(group)
 
+    def leave(self, table: Table, new: Table, *, key: str, structure: str) -> list[Instruction]:
+        """A renaming that can't be followed and that an operator passed over: one table has gone, another is there."""
+        return [*self.drop(table, key=key), *self.create(new, key=key, structure=structure)]
+
     def hold(self, table: Table, rows: int) -> None:
         """``rows`` of a table that is ahead were passed over. To be told with the end of the batch they belong to."""
         self.group_of(table).hold(table, rows)

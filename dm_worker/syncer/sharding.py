@@ -25,6 +25,7 @@ from pkg import ddl
 from pkg.binlog.position import Location
 from pkg.binlog.table_check import check_table_map
 from pkg.binlog.table_map import TableMap
+from pkg.errors import DMError
 from pkg.ha.shard_ddl import ShardTables
 from pkg.log import get_logger
 from pkg.mysql.names import qualified
@@ -113,12 +114,17 @@ class Sharding:
             # The pass that runs is the right one already.
             self._carry_out(one for one in self._groups.resume() if not isinstance(one, Reread))
 
-    def met(self, statement: Statement, part: ddl.Statement, texts: Statements, session: str) -> None:
-        """A part of a statement that the schema tracker has followed; ``texts`` is what of it the target would get."""
+    def met(
+        self, statement: Statement, part: ddl.Statement, texts: Statements, session: str, *, passed_over: bool = False
+    ) -> None:
+        """A part of a statement that the schema tracker has followed; ``texts`` is what of it the target would get.
+
+        ``passed_over``: by an operator, so that what can't be followed must not stop the task.
+        """
         with self._lock:
             # A transaction that was broken off behind its statement begins anew.
             if not (statement.inside and statement.name == self._groups.newest_key):
-                self._coming += self._tell(statement, part, texts, session)
+                self._coming += self._tell(statement, part, texts, session, passed_over=passed_over)
 
     def behind(self, statement: Statement) -> None:
         """The main pass is behind a statement, all parts of which were told."""
@@ -234,7 +240,9 @@ class Sharding:
 
     # -- details ------------------------------------------------------------------------------------------------
 
-    def _tell(self, statement: Statement, part: ddl.Statement, texts: Statements, session: str) -> list[Instruction]:
+    def _tell(
+        self, statement: Statement, part: ddl.Statement, texts: Statements, session: str, *, passed_over: bool
+    ) -> list[Instruction]:
         groups, key = self._groups, statement.name
         if part.kind == "drop database":
             schema = part.tables[0][0]
@@ -250,10 +258,8 @@ class Sharding:
         if part.kind == "create table":
             self._joined = True
             return groups.create(table, key=key, structure=self._structure_of(table))
-        if renames_table(part):
-            self._joined = True
-            new = part.tables[1]
-            return groups.rename(table, new, key=key, structure=self._structure_of(new))
+        if part.renamed is not None and (passed_over or renames_table(part)):
+            return self._rename(*part.renamed, key, passed_over=passed_over)
         if not changes_group(part):
             return []
         structure = self._structure_of(table)
@@ -269,6 +275,20 @@ class Sharding:
             self._touch(table)
             found += self._groups.drop(table, key=key)
         return found
+
+    def _rename(self, table: Table, new: Table, key: str, *, passed_over: bool) -> list[Instruction]:
+        self._joined = True
+        self._touch(new)
+        structure = self._structure_of(new)
+        try:
+            return self._groups.rename(table, new, key=key, structure=structure)
+        except DMError as exc:
+            if not passed_over:
+                raise
+            log.warning(
+                "a table leaves its group", table=qualified(*table), new_name=qualified(*new), error=exc.message
+            )
+            return self._groups.leave(table, new, key=key, structure=structure)
 
     def _structure_of(self, table: Table) -> str:
         """The table as the tracker knows it, alike for all tables that are; '' when it does not know."""

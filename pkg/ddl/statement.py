@@ -298,6 +298,15 @@ class Statement:
         return tuple(dict.fromkeys((ref.schema, ref.table) for ref in self.refs if ref.role != "reference"))
 
     @property
+    def renamed(self) -> tuple[tuple[str, str], tuple[str, str]] | None:
+        """The old and the new name, for one pair of RENAME TABLE and for ALTER TABLE … RENAME; None for others."""
+        refs = self.refs
+        if self.kind == "rename table":
+            return (refs[0].schema, refs[0].table), (refs[1].schema, refs[1].table)
+        target = next((action.target for action in self.actions if isinstance(action, RenameTable)), None)
+        return None if target is None else ((refs[0].schema, refs[0].table), (target.schema, target.table))
+
+    @property
     def actions(self) -> tuple[Action, ...]:
         """All actions of an ALTER TABLE, CREATE INDEX or DROP INDEX, in order."""
         return tuple(action for spec in self.specs for action in spec.actions)

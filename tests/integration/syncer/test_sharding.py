@@ -199,6 +199,35 @@ def test_a_ddl_that_only_the_target_refuses_is_left_out(
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
 
 
+@pytest.mark.parametrize(
+    "statement",
+    ["RENAME TABLE d.t1 TO d.u1", "ALTER TABLE d.t1 ADD z INT, RENAME TO d.u1", "RENAME TABLE d.t1 TO other.t1"],
+)
+def test_a_shard_that_leaves_its_group_is_not_waited_for_once_an_operator_says_so(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, statement: str
+) -> None:
+    shards(mariadb_upstream, target)
+    target.execute("CREATE TABLE m.u (id INT PRIMARY KEY, v INT, z INT)")
+    level2, orders = OneSource(), list[BinlogOperator]()
+    cfg = merging(mariadb_upstream, target, block_allow_list=BlockAllowList(do_dbs=("d",)))
+    mariadb_upstream.execute("CREATE DATABASE other", "INSERT INTO d.t1 VALUES (1, 1)", statement)
+    if "u1" in statement:
+        mariadb_upstream.execute("INSERT INTO d.u1 (id, v) VALUES (3, 3)")
+    mariadb_upstream.execute("ALTER TABLE d.t2 ADD a INT", "INSERT INTO d.t2 VALUES (2, 2, 2)")
+    with running(cfg, spark, level2=level2) as run:
+        (error,) = run.wait_ended().errors
+        stuck = run.unit.stuck_at
+    assert stuck is not None
+    assert error.code == 36068
+    orders.append(BinlogOperator("skip", cfg.name, cfg.source_id, position_name(stuck.at)))
+    with running(cfg, spark, level2=level2, orders=lambda: orders) as run:
+        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
+        run.wait_synced(mariadb_upstream)
+        wait_until(lambda: not run.unit.status().unresolvedGroups, "nothing is held back")
+    assert merged(target, "m.t") == [(1, 1, None), (2, 2, 2)]
+    assert merged(target, "m.u") == ([(3, 3, None)] if "u1" in statement else [])
+
+
 def test_a_statement_that_changes_and_renames_is_taken_apart_by_an_operator(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
