@@ -112,6 +112,8 @@ class MetaStore:
         self._ghosts = GhostTable(qualified(cfg.meta_schema, f"{cfg.name}_onlineddl"), cfg.source_id)
         #: Changes of the records of online changes that go with the next write.
         self._ghost_changes: dict[Name, GhostRecord | None] = {}
+        #: Safe mode holds until there; goes with every write, whoever writes. None out of safe mode.
+        self.exit_safe: Location | None = None
         #: The prepared transactions as they are durable; None when that is not known.
         self._waiting: Waiting | None = None
 
@@ -192,7 +194,6 @@ class MetaStore:
         self,
         progress: Progress,
         *,
-        exit_safe: Location | None = None,
         changed: Iterable[TableInfo] = (),
         dropped: Iterable[tuple[str, str]] = (),
         ddl: DDLRecord | None = None,
@@ -208,7 +209,7 @@ class MetaStore:
 
         def put(conn: Conn) -> None:
             update = self._update_batch(progress)
-            rest = [self._write_checkpoint(location, exit_safe)]
+            rest = [self._write_checkpoint(location)]
             if progress.prepared != self._waiting:
                 rest += self._write_prepared(progress.prepared)
             rest += [self._drop_table(*name) for name in gone]
@@ -404,8 +405,8 @@ class MetaStore:
         exit_safe = _location(exit_name, exit_pos, exit_gtid) if exit_name or exit_gtid else None
         return _location(name, pos, gtid), exit_safe
 
-    def _write_checkpoint(self, location: Location, exit_safe: Location | None) -> _Statement:
-        leave = exit_safe or Location(Position("", 0))
+    def _write_checkpoint(self, location: Location) -> _Statement:
+        leave = self.exit_safe or Location(Position("", 0))
         return self._upsert("", "", location, leave, "null", is_global=True)
 
     def _read_tables(self, conn: Conn) -> list[TableInfo]:
