@@ -56,6 +56,8 @@ _LATE_COLUMNS = {"keyless": "VARCHAR(64) NOT NULL DEFAULT ''", "since": "BIGINT 
 
 #: The index of the first statement that settles a DDL of merged shards; the next ones are smaller.
 SETTLING = -1000
+#: Begins the state of a statement that is executed part by part; the part's number follows.
+_AT_PART = "at "
 
 
 @dataclass(slots=True)
@@ -77,7 +79,8 @@ class DDLRecord:
     """A statement under way at the target. ``fingerprint``: its tables before, or empty when it surely did not run.
 
     ``place`` is the statement's name. One that settles what merged shards ran has an ``index`` up to :data:`SETTLING`,
-    and the name of the decision that it obeys as its place.
+    and the name of the decision that it obeys as its place. An ALTER TABLE that is executed part by part is at ``part``
+    (from 0 on), which the fingerprint is of then; None when it is executed as one.
     """
 
     place: Position
@@ -85,6 +88,7 @@ class DDLRecord:
     statement: str
     fingerprint: str
     done: bool = False
+    part: int | None = None
 
 
 #: An SQL template and its values.
@@ -108,6 +112,8 @@ class MetaStore:
         self._ghosts = GhostTable(qualified(cfg.meta_schema, f"{cfg.name}_onlineddl"), cfg.source_id)
         #: Changes of the records of online changes that go with the next write.
         self._ghost_changes: dict[Name, GhostRecord | None] = {}
+        #: Safe mode holds until there; goes with every write, whoever writes. None out of safe mode.
+        self.exit_safe: Location | None = None
         #: The prepared transactions as they are durable; None when that is not known.
         self._waiting: Waiting | None = None
 
@@ -188,7 +194,6 @@ class MetaStore:
         self,
         progress: Progress,
         *,
-        exit_safe: Location | None = None,
         changed: Iterable[TableInfo] = (),
         dropped: Iterable[tuple[str, str]] = (),
         ddl: DDLRecord | None = None,
@@ -204,7 +209,7 @@ class MetaStore:
 
         def put(conn: Conn) -> None:
             update = self._update_batch(progress)
-            rest = [self._write_checkpoint(location, exit_safe)]
+            rest = [self._write_checkpoint(location)]
             if progress.prepared != self._waiting:
                 rest += self._write_prepared(progress.prepared)
             rest += [self._drop_table(*name) for name in gone]
@@ -237,7 +242,7 @@ class MetaStore:
 
         def read(conn: Conn) -> list[DDLRecord]:
             return [
-                DDLRecord(place, int(number), str(statement), str(fingerprint), state == "done")
+                DDLRecord(place, int(number), str(statement), str(fingerprint), state == "done", _part_of(str(state)))
                 for number, statement, fingerprint, state in query(conn, sql, which)
             ]
 
@@ -400,8 +405,8 @@ class MetaStore:
         exit_safe = _location(exit_name, exit_pos, exit_gtid) if exit_name or exit_gtid else None
         return _location(name, pos, gtid), exit_safe
 
-    def _write_checkpoint(self, location: Location, exit_safe: Location | None) -> _Statement:
-        leave = exit_safe or Location(Position("", 0))
+    def _write_checkpoint(self, location: Location) -> _Statement:
+        leave = self.exit_safe or Location(Position("", 0))
         return self._upsert("", "", location, leave, "null", is_global=True)
 
     def _read_tables(self, conn: Conn) -> list[TableInfo]:
@@ -441,7 +446,7 @@ class MetaStore:
 
     def _write_ddl(self, record: DDLRecord) -> list[_Statement]:
         place = (self._id, record.place.name, record.place.pos)
-        state = "done" if record.done else "intent"
+        state = "done" if record.done else "intent" if record.part is None else f"{_AT_PART}{record.part}"
         written: list[_Statement] = []
         if not record.done:
             # Older statements are behind the checkpoint, but of the two kinds each may have one under way.
@@ -481,6 +486,10 @@ class MetaStore:
 
 #: Keys over names of 128 characters: utf8mb4 would exceed the 767 bytes of old row formats.
 _SMALL_KEYS = " DEFAULT CHARSET=utf8 COLLATE=utf8_bin"
+
+
+def _part_of(state: str) -> int | None:
+    return int(state.removeprefix(_AT_PART)) if state.startswith(_AT_PART) else None
 
 
 def _location(name: Any, pos: Any, gtid: Any, rows: Any = 0) -> Location:

@@ -24,8 +24,6 @@ from pkg.mysql.retry import retrying
 
 log = get_logger("syncer.ddl")
 
-_REFUSED = 36061
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -86,73 +84,89 @@ class DDLExecutor:
 
         ``intent`` is the progress to write with the intent's record. Raises DMError.
         """
-        record = self._store.read_ddl(place, index)
-        if record is not None and record.done:
+        record = self._store.read_ddl(place, index) or DDLRecord(place, index, step.text, "")
+        if record.done:
             return record
-        now = self._fingerprint(step.targets)
-        if record is None or not record.fingerprint:
-            record = DDLRecord(place, index, step.text, now)
-            self._store.write(intent, ddl=record)
-        if record.fingerprint == now:
-            log.info("executing a DDL", statement=step.text, place=str(place))
-            try:
-                self._run(step, context)
-            except DMError as exc:
-                if exc.code == _REFUSED:
-                    # Whatever is done to its tables before the next try is not its effect.
-                    self._store.write(intent, ddl=replace(record, fingerprint=""))
-                raise
-        else:
-            log.info("a DDL was executed before a restart", statement=step.text, place=str(place))
+        if record.part is None and not self._whole(record, step, context, intent):
+            record = replace(record, part=0, fingerprint="")
+        if record.part is not None:
+            self._parts(record, step, context, intent)
         return replace(record, done=True)
 
     def wound_up(self, record: DDLRecord, targets: Iterable[tuple[str, str]]) -> DDLRecord:
         """What is known of a statement that was under way and will not be begun again: whether it ran."""
         ran = self._fingerprint(targets) != record.fingerprint
-        log.info("a DDL was under way when its order changed", statement=record.statement, executed=ran)
+        log.info(
+            "a DDL was under way when its order changed", statement=record.statement, executed=ran, part=record.part
+        )
+        if record.part is not None:
+            return replace(record, part=record.part + ran, fingerprint="")
         return replace(record, done=True) if ran else replace(record, fingerprint="")
 
     def _fingerprint(self, names: Iterable[tuple[str, str]]) -> str:
         return retrying(lambda: self._session.fingerprint(names), should_stop=self._should_stop)
 
-    def _run(self, step: Step, context: Context) -> None:
-        before = self._fingerprint(step.targets)
+    def _whole(self, record: DDLRecord, step: Step, context: Context, intent: Progress) -> bool:
+        """Executes the statement; False when it has to be executed part by part.
 
-        def attempt(text: str) -> None:
+        Shards that merge run the same DDL once each: its effect may be there already.
+        """
+        try:
+            self._execute(record, step, step.text, context, intent)
+        except StatementFailed as exc:
+            if exc.number in ddl.ignorable_errors(step.parsed):
+                log.info("a DDL had its effect before", statement=step.text, error=exc.error.raw_cause)
+                return True
+            if exc.number in ddl.IGNORABLE_ERRORS["alter table"] and len(ddl.split_alter(step.parsed)) > 1:
+                return False
+            raise self._refused(record, step, exc, intent) from exc
+        return True
+
+    def _parts(self, record: DDLRecord, step: Step, context: Context, intent: Progress) -> None:
+        """Executes the parts from that of the record on, each with an intent of its own: once one of them ran, the
+        statement's tables are not as they were, whatever became of the next."""
+        first = record.part or 0
+        for number, part in enumerate(ddl.split_alter(step.parsed)[first:], first):
+            if number > first:
+                record = replace(record, part=number, fingerprint="")
+            text = ddl.rewrite(part, step.route, target_flavor=self.target_flavor)
+            try:
+                self._execute(record, step, text, context, intent)
+            except StatementFailed as exc:
+                if exc.number not in ddl.ignorable_errors(part):
+                    raise self._refused(record, step, exc, intent) from exc
+                log.info("a part of a DDL had its effect before", statement=text, error=exc.error.raw_cause)
+
+    def _execute(self, record: DDLRecord, step: Step, text: str, context: Context, intent: Progress) -> None:
+        """Executes what the record is about unless it was. Raises DMError and StatementFailed."""
+        before = self._fingerprint(step.targets)
+        if not record.fingerprint:
+            self._store.write(intent, ddl=replace(record, statement=step.text, fingerprint=before))
+        elif record.fingerprint != before:
+            log.info("a DDL was executed before a restart", statement=text, place=str(record.place))
+            return
+        log.info("executing a DDL", statement=text, place=str(record.place))
+
+        def attempt() -> None:
             self._session.execute(text, context.query, context.timestamp, self._explicit_timestamp)
 
-        def again(text: str) -> None:
+        def again() -> None:
             # A connection that was lost in between tells nothing: look whether the statement had its effect.
             if self._session.fingerprint(step.targets) == before:
-                attempt(text)
+                attempt()
 
         try:
-            try:
-                attempt(step.text)
-            except DMError as exc:
-                if not exc.retryable or self._should_stop():
-                    raise
-                log.warning("a DDL is tried again", statement=step.text, error=str(exc))
-                retrying(lambda: again(step.text), should_stop=self._should_stop)
-        except StatementFailed as exc:
-            self._ignore_or_raise(step, exc, attempt)
+            attempt()
+        except DMError as exc:
+            if not exc.retryable or self._should_stop():
+                raise
+            log.warning("a DDL is tried again", statement=text, error=str(exc))
+            retrying(again, should_stop=self._should_stop)
 
-    def _ignore_or_raise(self, step: Step, failed: StatementFailed, attempt: Callable[[str], None]) -> None:
-        """Shards that merge run the same DDL once each: its effect may be there already."""
-        if failed.number in ddl.ignorable_errors(step.parsed):
-            log.info("a DDL had its effect before", statement=step.text, error=failed.error.raw_cause)
-            return
-        parts = ddl.split_alter(step.parsed)
-        if len(parts) > 1 and failed.number in ddl.IGNORABLE_ERRORS["alter table"]:
-            for part in parts:
-                text = ddl.rewrite(part, step.route, target_flavor=self.target_flavor)
-                try:
-                    attempt(text)
-                except StatementFailed as exc:
-                    if exc.number not in ddl.ignorable_errors(part):
-                        raise self._failed(step, exc) from exc
-            return
-        raise self._failed(step, failed) from failed
+    def _refused(self, record: DDLRecord, step: Step, failed: StatementFailed, intent: Progress) -> DMError:
+        """Withdraws the intent: whatever is done to its tables before the next try is not its effect."""
+        self._store.write(intent, ddl=replace(record, fingerprint=""))
+        return self._failed(step, failed)
 
     def _failed(self, step: Step, failed: StatementFailed) -> DMError:
         names = ", ".join(qualified(*name) if name[1] else quote(name[0]) for name in step.targets)

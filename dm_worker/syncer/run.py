@@ -106,7 +106,6 @@ class Run:
         self._link: ShardLink | None = None
         #: Upstream commit time of what is being applied, or was when the run ended in an error; 0 for nothing.
         self._applying = 0
-        self._exit_safe: Location | None = None
         #: The statement that is being handled, or was when the run ended in an error.
         self.handling: Statement | Settle | None = None
         self.monitor = Monitor(
@@ -264,16 +263,16 @@ class Run:
     def _recover(self, durable: Durable, reread: Pass | None) -> Recovery:
         fallback: Location | None = None
         if durable.checkpoint is None:
-            fallback, self._exit_safe = start_location(self._cfg)
+            fallback, self._store.exit_safe = start_location(self._cfg)
         main = None if reread is None else reread.end
         recovery = recover(durable.progress, durable.checkpoint, fallback, main)
         assert recovery is not None
         if durable.exit_safe is not None:
-            self._exit_safe = durable.exit_safe
+            self._store.exit_safe = durable.exit_safe
         if recovery.safe and self._cfg.syncer.safe_mode_duration != 0:
             # What lies beyond this checkpoint may be applied already, but nothing that the upstream writes from now on.
-            self._exit_safe = self._upstream.end_of_binlog(self._cfg.flavor)
-            log.warning("the checkpoint is not ours: safe mode for a while", until=str(self._exit_safe))
+            self._store.exit_safe = self._upstream.end_of_binlog(self._cfg.flavor)
+            log.warning("the checkpoint is not ours: safe mode for a while", until=str(self._store.exit_safe))
         return replace(recovery, location=self._with_gtid(recovery.location))
 
     def _with_gtid(self, location: Location) -> Location:
@@ -465,7 +464,6 @@ class Run:
             policy=self._policy,
             settings=self._settings(),
             is_unsafe=self._is_unsafe,
-            exit_safe=self._exit_safe,
             should_stop=self._should_stop,
             sharding=self._sharding,
         )
@@ -480,9 +478,10 @@ class Run:
         """Whether the target may already hold what lies behind ``location``."""
         if self._cfg.syncer.safe_mode:
             return True
-        if self._exit_safe is None:
+        exit_safe = self._store.exit_safe
+        if exit_safe is None:
             return False
         if self._cfg.enable_gtid:
             passed = parse_gtid_set(location.gtid_set, self._cfg.flavor)
-            return not passed.contains(parse_gtid_set(self._exit_safe.gtid_set, self._cfg.flavor))  # type: ignore[arg-type]
-        return location.position < self._exit_safe.position
+            return not passed.contains(parse_gtid_set(exit_safe.gtid_set, self._cfg.flavor))  # type: ignore[arg-type]
+        return location.position < exit_safe.position

@@ -82,7 +82,6 @@ class BatchRunner:
         policy: BatchPolicy,
         settings: bytes,
         is_unsafe: IsUnsafe,
-        exit_safe: Location | None,
         should_stop: Callable[[], bool],
         sharding: Sharding | None = None,
     ) -> None:
@@ -96,7 +95,6 @@ class BatchRunner:
         self._policy = policy
         self._settings = settings
         self._is_unsafe = is_unsafe
-        self._exit_safe = exit_safe
         self._should_stop = should_stop
         self._sharding = sharding
         #: The checkpoint as it is durable, and whether more is applied than it says.
@@ -220,10 +218,7 @@ class BatchRunner:
         checkpoint = self._checkpoint
         self._leave_safe_mode(progress.start)
         try:
-            self._store.write(
-                progress, exit_safe=self._exit_safe, changed=changed, dropped=dropped, ddl=ddl, shards=shards,
-                checkpoint=checkpoint,
-            )  # fmt: skip
+            self._store.write(progress, changed=changed, dropped=dropped, ddl=ddl, shards=shards, checkpoint=checkpoint)
         except DMError:
             self._source.put_back(changed, dropped)
             if self._sharding is not None and shards is not None:
@@ -237,9 +232,9 @@ class BatchRunner:
     def _leave_safe_mode(self, location: Location) -> None:
         """Rows that are held back may lie further behind than what is applied."""
         held = None if self._sharding is None else self._sharding.oldest_needed
-        if self._exit_safe is not None and not self._is_unsafe(location) and not (held and self._is_unsafe(held)):
+        if self._store.exit_safe is not None and not self._is_unsafe(location) and not (held and self._is_unsafe(held)):
             log.info("left safe mode", location=str(location))
-            self._exit_safe = None
+            self._store.exit_safe = None
 
     # -- the Spark job ------------------------------------------------------------------------------------------
 

@@ -237,6 +237,39 @@ def test_foreign_checkpoint_starts_in_safe_mode(
     )
 
 
+def test_a_statement_does_not_end_safe_mode(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    for server in (mariadb_upstream, target):
+        server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
+    cfg = subtask(mariadb_upstream, target)
+    before = location(mariadb_upstream)
+    with running(cfg, spark) as run:
+        mariadb_upstream.execute("INSERT INTO d.t VALUES (1, 1)")
+        run.wait_synced(mariadb_upstream)
+        mariadb_upstream.execute("ALTER TABLE d.t MODIFY v TINYINT", "INSERT INTO d.t VALUES (2, 2)")
+        run.wait_synced(mariadb_upstream)
+        run.stop()
+    target.execute(
+        f"UPDATE dm_meta.t_syncer_checkpoint SET binlog_name='{before.position.name}',"
+        f" binlog_pos={before.position.pos} WHERE is_global = 1",
+        "DELETE FROM dm_meta.t_syncer_checkpoint WHERE is_global = 0",
+        "DELETE FROM dm_meta.t_syncer_ddl",
+        "ALTER TABLE d.t MODIFY v INT",
+        "UPDATE d.t SET v = 1000 WHERE id = 2",
+    )
+    end = location(mariadb_upstream).position
+    with running(cfg, spark) as run:
+        (error,) = run.wait_ended().errors
+        assert error.code == 36061
+    leave = "SELECT exit_safe_binlog_name, exit_safe_binlog_pos FROM dm_meta.t_syncer_checkpoint WHERE is_global = 1"
+    assert target.execute(leave) == [(end.name, end.pos)]
+    target.execute("UPDATE d.t SET v = id")
+    with running(cfg, spark) as run:
+        run.wait_synced(mariadb_upstream)
+    assert_equal(mariadb_upstream, target, "d.t")
+
+
 def test_remove_meta_forgets_the_source(mysql_upstream: MySQLServer, target: MariaDBServer, spark: SparkEngine) -> None:
     cfg = subtask(mysql_upstream, target)
     mysql_upstream.execute("CREATE DATABASE d")

@@ -186,6 +186,8 @@ class Session:
     def __init__(self, chance: Chance) -> None:
         self.executed: list[str] = []
         self.refused = ""
+        #: What there is already, and what a connection is lost at, once.
+        self.known = self.lost = ""
         self.sessions: list[Query] = []
         self.changes = 0
         self._chance = chance
@@ -193,6 +195,11 @@ class Session:
     def execute(self, sql: str, query: Query, timestamp: int, explicit: bool) -> None:
         if self.refused and self.refused in sql:
             raise StatementFailed(1062, errors.new("DBExecuteFailed", "Error 1062: told to refuse"))
+        if self.known and self.known in sql:
+            raise StatementFailed(1060, errors.new("DBExecuteFailed", "Error 1060: told to know it"))
+        if self.lost and self.lost in sql and self.known not in sql:
+            self.lost = ""
+            raise errors.new("DBBadConn", "told to lose the connection", retryable=True)
         self._chance.step(lambda: self._effect(sql.replace("`", ""), query))
 
     def _effect(self, sql: str, query: Query) -> None:
@@ -313,6 +320,36 @@ def test_what_the_target_refused_runs_after_its_table_was_changed_by_hand(kind: 
     world.run()
     given, own = ["TRUNCATE TABLE d.x"] if kind else [], OWN[1:2] if kind != "replace" else []
     assert world.executed == [OWN[0], *given, *own]
+
+
+ADDS = "ADD p INT", "ADD q INT", "ADD INDEX (id)", "ADD r INT"
+ADDED = [f"ALTER TABLE d.a {part}" for part in ADDS[1:]]
+
+
+@pytest.mark.parametrize("order_after", ["", "inject"])
+@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize("steps", range(10))
+def test_parts_run_once_each_though_the_run_ended_between_them(steps: int, behind: bool, order_after: str) -> None:
+    world = World(f"ALTER TABLE a {', '.join(ADDS)}")
+    world.session.known = "ADD p "
+    try:
+        world.run(steps, behind=behind)
+    except Crash:
+        world.give(order_after, *(["TRUNCATE TABLE d.x"] if order_after else []))
+        world.run()
+    assert [sql for sql in world.executed if sql != "TRUNCATE TABLE d.x"] == ADDED
+
+
+def test_a_part_is_tried_again_after_a_lost_connection_and_goes_on_after_it_was_refused() -> None:
+    world = World(f"ALTER TABLE a {', '.join(ADDS)}")
+    world.session.known, world.session.lost = "ADD p ", "ADD q"
+    world.session.refused = "a` ADD r"
+    assert world.stopped().code == 36061
+    assert world.executed == ADDED[:2]
+    world.session.changes += 1  # by hand
+    world.session.refused = ""
+    world.run()
+    assert world.executed == ADDED
 
 
 def test_the_error_names_the_commands_and_the_place() -> None:
