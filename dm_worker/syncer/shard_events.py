@@ -46,6 +46,11 @@ def renames_table(statement: ddl.Statement) -> bool:
     return statement.kind == "rename table" or (statement.kind == "alter table" and not changes_group(statement))
 
 
+def goes_on(statement: ddl.Statement) -> bool:
+    """Whether the table is a shard before the statement and behind it, be it under another name."""
+    return changes_group(statement) or renames_table(statement)
+
+
 def _renames(statement: ddl.Statement) -> list[bool]:
     return [isinstance(action, RenameTable) for action in statement.actions if not _is_modifier(action)]
 
