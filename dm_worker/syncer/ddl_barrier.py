@@ -22,7 +22,7 @@ from dm_worker.syncer.operators import STRIDE, refused
 from dm_worker.syncer.protocol import Progress
 from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.schema_source import SchemaSource
-from dm_worker.syncer.shard_events import changes_group, goes_on, mixes_in_renaming, runs_at_once
+from dm_worker.syncer.shard_events import changes_group, comes_to_nothing, goes_on, mixes_in_renaming, runs_at_once
 from dm_worker.syncer.shard_groups import Settle
 from dm_worker.syncer.sharding import Sharding
 from pkg import ddl
@@ -82,6 +82,7 @@ class DDLBarrier:
             )
             if self._sharding is not None:
                 pieces = _taken_apart(pieces)
+                self._ensure_heeded(pieces)
             steps = [(piece, self._step(piece.part.parsed)) for piece in pieces.target]
             for piece, step in steps:
                 if self._sharding is None or runs_at_once(step.parsed, self._route):
@@ -160,6 +161,17 @@ class DDLBarrier:
         texts = tuple(ddl.uniform(step.text, step.parsed.dialect) for step in steps)
         contexts = contexts_text(Context(piece.session, statement.event.timestamp) for piece in given)
         sharding.met(statement, part.parsed, texts, contexts)
+
+    def _ensure_heeded(self, pieces: Pieces) -> None:
+        """Raises 11118 for what an operator gave of which nothing would come, without a word."""
+        followed = [part.parsed for part in pieces.followed]
+        for part in (piece.part for piece in pieces.target if piece.part.number >= STRIDE):
+            if comes_to_nothing(part.parsed, followed, self._route):
+                raise refused(
+                    f"with shard-mode the target does not get {part.parsed.sql[:500]}: its table is that of other "
+                    "shards too",
+                    "Do by hand on the target what is needed there, and give the order without this statement.",
+                )
 
     def _additional(self, pieces: Pieces) -> Iterable[Part]:
         """One part for each table that an operator or the swap of a ghost table has changed at the target, and that
