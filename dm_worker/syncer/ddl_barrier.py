@@ -18,11 +18,11 @@ from dm_worker.syncer.instructions import Statement
 from dm_worker.syncer.located import between, located
 from dm_worker.syncer.online_ddl import OnlineDDL
 from dm_worker.syncer.operated import OperatedStatements, Piece, Pieces, typed
-from dm_worker.syncer.operators import STRIDE
+from dm_worker.syncer.operators import STRIDE, refused
 from dm_worker.syncer.protocol import Progress
 from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.schema_source import SchemaSource
-from dm_worker.syncer.shard_events import changes_group, mixes_in_renaming, runs_at_once
+from dm_worker.syncer.shard_events import changes_group, comes_to_nothing, goes_on, mixes_in_renaming, runs_at_once
 from dm_worker.syncer.shard_groups import Settle
 from dm_worker.syncer.sharding import Sharding
 from pkg import ddl
@@ -82,6 +82,7 @@ class DDLBarrier:
             )
             if self._sharding is not None:
                 pieces = _taken_apart(pieces)
+                self._ensure_heeded(pieces)
             steps = [(piece, self._step(piece.part.parsed)) for piece in pieces.target]
             for piece, step in steps:
                 if self._sharding is None or runs_at_once(step.parsed, self._route):
@@ -142,12 +143,35 @@ class DDLBarrier:
             log.warning("the structures do not follow a statement that is passed over", error=exc.message)
 
     def _tell(self, sharding: Sharding, statement: Statement, part: Part, pieces: Pieces) -> None:
-        """The sharding groups: what the target is to get for a part, which an operator may have decided."""
+        """The sharding groups: what the target is to get for a part, which an operator may have decided.
+
+        Raises 11118 for a part that an operator gave about a table that is no shard.
+        """
+        table = part.parsed.tables[0]
+        if part.number >= STRIDE and goes_on(part.parsed) and not sharding.knows(table):
+            # It would join as a shard that never runs any DDL, and keep all others waiting.
+            target = qualified(*self._route(*table))
+            raise refused(
+                f"{qualified(*table)} is none of the upstream's tables that merge into {target}: "
+                f"{part.parsed.sql[:500]}",
+                "Give the statement under the name of the upstream's table, whose rows are behind it.",
+            )
         given = [piece for piece in pieces.target if _is_for(piece, part)]
         steps = [self._step(piece.part.parsed) for piece in given]
         texts = tuple(ddl.uniform(step.text, step.parsed.dialect) for step in steps)
         contexts = contexts_text(Context(piece.session, statement.event.timestamp) for piece in given)
         sharding.met(statement, part.parsed, texts, contexts, passed_over=pieces.lenient)
+
+    def _ensure_heeded(self, pieces: Pieces) -> None:
+        """Raises 11118 for what an operator gave of which nothing would come, without a word."""
+        followed = [part.parsed for part in pieces.followed]
+        for part in (piece.part for piece in pieces.target if piece.part.number >= STRIDE):
+            if comes_to_nothing(part.parsed, followed, self._route):
+                raise refused(
+                    f"with shard-mode the target does not get {part.parsed.sql[:500]}: its table is that of other "
+                    "shards too",
+                    "Do by hand on the target what is needed there, and give the order without this statement.",
+                )
 
     def _additional(self, pieces: Pieces) -> Iterable[Part]:
         """One part for each table that an operator or the swap of a ghost table has changed at the target, and that

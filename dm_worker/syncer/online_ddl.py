@@ -212,8 +212,9 @@ class OnlineDDL:
             statement,
             f"makes {qualified(*made)} anew, which got the name of an online DDL tool's trash before: the target has "
             "the old table still",
-            f"If it is to go, replace this statement with DROP TABLE {qualified(*made)} and itself (binlog replace); "
-            "else rename the target's table by hand first, and replace this statement with itself.",
+            f"If it is to go, replace this statement with DROP TABLE {qualified(*made)} and itself (binlog replace), "
+            "or with shard-mode remove its rows by hand and replace this statement with itself; else rename the "
+            "target's table by hand first, and replace this statement with itself.",
         )
         # An operator who passes over it says that the target has the new table.
         return replace(step, change=records.without(made))

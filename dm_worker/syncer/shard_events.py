@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dm_worker.syncer.shard_groups import Route
 from pkg import ddl, errors
 from pkg.ddl.statement import NoStructure, RenameTable
@@ -44,6 +46,21 @@ def mixes_in_renaming(statement: ddl.Statement) -> bool:
 
 def renames_table(statement: ddl.Statement) -> bool:
     return statement.kind == "rename table" or (statement.kind == "alter table" and not changes_group(statement))
+
+
+def comes_to_nothing(given: ddl.Statement, followed: Iterable[ddl.Statement], route: Route) -> bool:
+    """Whether what an operator gave is for neither the target nor the groups, and is not what the upstream did.
+
+    ``followed``: what it did, or is taken to have done. Raises 36068 as :func:`changes_group`.
+    """
+    if given.kind == "create table" or runs_at_once(given, route) or changes_group(given):
+        return False
+    return not any(one.kind == given.kind and one.tables == given.tables for one in followed)
+
+
+def goes_on(statement: ddl.Statement) -> bool:
+    """Whether the table is a shard before the statement and behind it, be it under another name."""
+    return changes_group(statement) or renames_table(statement)
 
 
 def _renames(statement: ddl.Statement) -> list[bool]:

@@ -114,6 +114,11 @@ class Sharding:
             # The pass that runs is the right one already.
             self._carry_out(one for one in self._groups.resume() if not isinstance(one, Reread))
 
+    def knows(self, table: Table) -> bool:
+        """Whether a migrated table is one of its group, as far as statements and rows have told."""
+        with self._lock:
+            return self._groups.knows(table)
+
     def met(
         self, statement: Statement, part: ddl.Statement, texts: Statements, session: str, *, passed_over: bool = False
     ) -> None:

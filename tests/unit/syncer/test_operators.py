@@ -5,7 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import example, given
@@ -24,11 +26,14 @@ from dm_worker.syncer.planner import Planner
 from dm_worker.syncer.protocol import DDL, Progress
 from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.schema_source import SchemaSource
+from dm_worker.syncer.shard_link import Level2, ShardLink
+from dm_worker.syncer.shard_start import new_groups
+from dm_worker.syncer.sharding import Sharding
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Query
 from pkg.binlog.position import Location, Position
-from pkg.config.model import BinlogFilterRule, DBConfig, SubTaskConfig
+from pkg.config.model import BinlogFilterRule, DBConfig, RouteRule, SubTaskConfig
 from pkg.errors import DMError
 from pkg.ha.binlog_operator import BinlogOperator
 from pkg.mysql.schema import Column, TableInfo
@@ -214,12 +219,12 @@ class Session:
 class World:
     """One statement, handled by runs that end anywhere, under orders that come and go."""
 
-    def __init__(self, sql: str, *filters: BinlogFilterRule) -> None:
-        log = Log()
-        log.query(sql.encode())
-        (self.statement,) = planned(log)
+    def __init__(self, sql: str, *filters: BinlogFilterRule, shards: str = "", **task: Any) -> None:
+        """``shards``: the tables that merge, a letter each; ``task``: more of the subtask's configuration."""
+        self._log = Log()
         server = DBConfig("h", 1)
         cfg = SubTaskConfig("t", "s", "all", server, server, filters=filters, online_ddl=False)
+        cfg = replace(cfg, **task)
         missing: Path | None = None
         source = SchemaSource(
             server=ServerDefaults(),
@@ -234,9 +239,16 @@ class World:
         self.store = Store(self.chance)
         self.session = Session(self.chance)
         self.order: BinlogOperator | None = None
+        self.meet(sql)
+        rules = Rules(cfg)
+        self.groups = new_groups([("d", name) for name in shards], rules.route)
+        self.link = ShardLink(cast(Level2, None), "t", "s")
+        self.sharding = Sharding(
+            self.groups, self.link, source, takes_rows=rules.takes_rows, task="t", source_id="s", fresh=True
+        )
         self._barrier = DDLBarrier(
             cfg,
-            rules=Rules(cfg),
+            rules=rules,
             source=source,
             online=OnlineDDL(OnlineTables.of(cfg)),
             store=self.store,  # type: ignore[arg-type]
@@ -248,7 +260,15 @@ class World:
                 should_stop=lambda: False,
             ),
             orders=lambda: [self.order] if self.order else [],
+            sharding=self.sharding if shards else None,
         )
+
+    def meet(self, sql: str) -> None:
+        """The statement that is handled from now on."""
+        self._log.query(sql.encode())
+        self.statement = planned(self._log)[-1]
+        self.store.records.clear()
+        self.order = None
 
     @property
     def executed(self) -> list[str]:
@@ -419,3 +439,45 @@ def test_the_same_order_given_again_goes_on_where_it_was() -> None:
     assert first.under(order("replace", 4, "DROP TABLE d.x")) is first
     assert Decision.from_json(first.to_json()) == first
     assert first.under(None).generation == 2
+
+
+# -- merged shards ---------------------------------------------------------------------------------------------------
+
+
+def merging(sql: str, **task: Any) -> World:
+    """d.a and d.b merge into m.t."""
+    routes = (RouteRule("d", "m", "[ab]*", "t"), RouteRule("d", "m"))
+    return World(sql, shards="ab", shard_mode="pessimistic", routes=routes, **task)
+
+
+@pytest.mark.parametrize("sql", ["ALTER TABLE a ADD n INT", "ALTER SEQUENCE s RESTART 5"])
+@pytest.mark.parametrize("given", ["ALTER TABLE m.t ADD n INT", "CREATE INDEX n ON m.t (id)"])
+def test_an_order_about_the_merged_table_does_not_make_it_a_shard(sql: str, given: str) -> None:
+    """Nothing would ever change it upstream, so that its group would wait for it for ever."""
+    world = merging(sql)
+    world.give("replace", given)
+    error = world.stopped()
+    assert (error.code, "binlog skip" in error.workaround) == (11118, True)
+    assert "`m`.`t` is none of the upstream's tables" in error.message
+    assert world.groups.groups["m", "t"].members.keys() == {("d", "a"), ("d", "b")}
+    # One that the statement itself makes is.
+    world.meet("CREATE TABLE c (id INT DEFAULT NEXTVAL(s))")
+    world.give("replace", "CREATE TABLE d.c (id INT)", "ALTER TABLE d.c ADD n INT")
+    world.run()
+    assert world.groups.groups["m", "c"].in_sync
+
+
+@pytest.mark.parametrize("given", ["DROP TABLE d.a", "TRUNCATE d.a", "RENAME TABLE d.a TO d.a2", "DROP DATABASE d"])
+@pytest.mark.parametrize("kind", ["replace", "inject"])
+def test_an_order_of_which_nothing_would_come_is_refused(given: str, kind: str) -> None:
+    """The target's table has the rows of other shards too. An operator must not take it for done."""
+    world = merging("ALTER TABLE a ADD n INT")
+    world.give(kind, "CREATE DATABASE x", given)
+    error = world.stopped()
+    assert (error.code, "binlog skip" in error.workaround, world.executed) == (11118, True, [])
+    assert f"the target does not get {given}" in error.message
+    # In place of itself it is what a shard does: not for the target, but followed.
+    world = merging(given)
+    world.give("replace", given)
+    world.run()
+    assert (world.executed, world.sharding.knows(("d", "a"))) == ([], given == "TRUNCATE d.a")
