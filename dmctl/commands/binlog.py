@@ -39,7 +39,8 @@ def _separated(text: str) -> list[str]:
 
 
 def _handle(session: Session, operation: str, task: str, position: str, statements: tuple[str, ...]) -> None:
-    sqls = [sql for text in statements for sql in _separated(text)]
+    # Without quotes the shell or the prompt parts a statement at its blanks.
+    sqls = _separated(" ".join(statements))
     if operation in _WITH_STATEMENTS and not sqls:
         raise click.UsageError(f"{operation} needs the statements that take the event's place")
     if operation not in _WITH_STATEMENTS and sqls:

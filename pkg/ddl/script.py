@@ -6,14 +6,18 @@ from pkg.ddl.tokens import DEFAULT_DIALECT, tokenize
 
 
 def separate(text: str) -> list[str]:
-    """The statements of a text, parted at semicolons outside of quotes and comments; empty ones are left out.
+    """The statements of a text, parted at semicolons outside of quotes and comments; those without a word are left out.
 
     Raises 36067 for a quote or comment that does not end.
     """
     found: list[str] = []
     start = 0
+    empty = True
     for token in tokenize(text, DEFAULT_DIALECT):
-        if token.kind == "end" or (token.kind == "op" and token.text == ";"):
+        if token.kind != "end" and not (token.kind == "op" and token.text == ";"):
+            empty = False
+            continue
+        if not empty:
             found.append(text[start : token.start].strip())
-            start = token.end
-    return [statement for statement in found if statement]
+        start, empty = token.end, True
+    return found
