@@ -195,7 +195,9 @@ class Run:
                     runner.statement(item, barrier)
                 self._applying, self.handling = 0, None
                 registry.forget()
-                reader.resume()
+                # Another pass follows: the reader would plan what is behind this one's end, by the rules of the next.
+                if sharding is None or not sharding.turned:
+                    reader.resume()
         runner.flush()
 
     def _is_over(self, runner: BatchRunner, sharding: Sharding) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,6 +20,7 @@ from dm_worker.spark import SparkEngine
 from dm_worker.syncer.batch_policy import Budget
 from dm_worker.syncer.checkpoint import MetaStore
 from dm_worker.syncer.instructions import Limits
+from dm_worker.syncer.reader import Reader
 from dm_worker.syncer.run import Run
 from dm_worker.syncer.shard_groups import Settle
 from pkg.binlog.position import Position, parse_position
@@ -167,6 +169,43 @@ def test_two_tables_in_one_upstream(mariadb_upstream: MariaDBServer, target: Mar
         assert run.unit.status().synced
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
     assert level2.granted == [("ALTER TABLE `m`.`t` ADD COLUMN a INT",)]
+
+
+def test_a_reread_that_ends_at_a_statement_reads_nothing_behind_it(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its reader, which would take a table that is gone by now for a member of its group, is ended late."""
+    shards(mariadb_upstream, target)
+    mariadb_upstream.execute(*(f"CREATE TABLE d.u{i} ({COLUMNS})" for i in (1, 2)))
+    target.execute(f"CREATE TABLE m.u ({COLUMNS})")
+    stop = Reader.stop
+
+    def stop_late(reader: Reader) -> None:
+        time.sleep(0.5)
+        stop(reader)
+
+    monkeypatch.setattr(Reader, "stop", stop_late)
+    level2 = OneSource()
+    level2.open.clear()
+    with running(merging(mariadb_upstream, target), spark, level2=level2) as run:
+        mariadb_upstream.execute(
+            "ALTER TABLE d.t1 ADD COLUMN a INT",
+            "INSERT INTO d.t1 VALUES (1, 1, 1)",
+            "ALTER TABLE d.t1 ADD COLUMN b INT",
+            "ALTER TABLE d.t2 ADD COLUMN a INT",
+            "ALTER TABLE d.t2 ADD COLUMN b INT",
+            "INSERT INTO d.u1 VALUES (1, 1)",
+            "DROP TABLE d.u1",
+        )
+        wait_until(lambda: level2.waiting() == 1, "the DDL is reported")
+        run.wait_synced(mariadb_upstream)
+        level2.open.set()
+        level2.decide()
+        wait_until(lambda: level2.confirmed == 2, "both DDLs are settled")
+        mariadb_upstream.execute("ALTER TABLE d.u2 ADD COLUMN a INT")
+        wait_until(lambda: level2.confirmed == 3, "nobody waits for the table that is gone")
+        run.wait_synced(mariadb_upstream)
+    assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
 
 
 def test_a_ddl_that_only_the_target_refuses_is_left_out(
