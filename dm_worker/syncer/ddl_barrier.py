@@ -22,7 +22,14 @@ from dm_worker.syncer.operators import STRIDE, refused
 from dm_worker.syncer.protocol import Progress
 from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.schema_source import SchemaSource
-from dm_worker.syncer.shard_events import changes_group, comes_to_nothing, goes_on, mixes_in_renaming, runs_at_once
+from dm_worker.syncer.shard_events import (
+    changes_group,
+    comes_to_nothing,
+    goes_on,
+    mixes_in_renaming,
+    renames_table,
+    runs_at_once,
+)
 from dm_worker.syncer.shard_groups import Settle
 from dm_worker.syncer.sharding import Sharding
 from pkg import ddl
@@ -41,6 +48,7 @@ from pkg.errors.workarounds import (
 from pkg.ha.binlog_operator import Orders, position_name
 from pkg.log import get_logger
 from pkg.mysql.names import qualified
+from pkg.online_tables import TableKind
 
 log = get_logger("syncer.ddl")
 
@@ -97,6 +105,8 @@ class DDLBarrier:
             if self._sharding is not None:
                 for part in self._additional(pieces):
                     self._tell(self._sharding, statement, part, pieces)
+                for table in self._swapped_in(pieces):
+                    self._sharding.restructured(statement, table)
             self._store.remember(self._online.take_changes())
         except DMError as exc:
             raise self._explained(exc, statement) from exc
@@ -181,6 +191,14 @@ class DDLBarrier:
             piece.part.parsed.tables[:1]: piece.part for piece in pieces.target if changes_group(piece.part.parsed)
         }
         return [part for tables, part in found.items() if tables not in known]
+
+    def _swapped_in(self, pieces: Pieces) -> set[tuple[str, str]]:
+        """Real tables that are a ghost table from here on, and of whose change the target gets nothing: an operator
+        or a filter has left it out."""
+        given = {piece.part.parsed.tables[0] for piece in pieces.target if changes_group(piece.part.parsed)}
+        renamings = (part.parsed for part in pieces.followed if not self._online.is_real(part.parsed))
+        found = {parsed.tables[1] for parsed in renamings if len(parsed.tables) == 2 and renames_table(parsed)}
+        return {table for table in found - given if self._online.tables.kind(table[1]) is TableKind.REAL}
 
     def _explained(self, exc: DMError, statement: Statement) -> DMError:
         """The error with its place, and with the commands that get past it."""

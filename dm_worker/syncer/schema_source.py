@@ -95,7 +95,9 @@ class SchemaSource:
 
     def guess(self, table_map: TableMap) -> TableInfo:
         """A structure that fits rows from before where the stream is read; it is not kept. Raises as above."""
-        return self._fitting(table_map, [("target", self._target), ("upstream", self._upstream)])
+        # What is known further behind comes last: an operator may have told it for these rows.
+        origins = [("target", self._target), ("upstream", self._upstream), ("operator", self.tracker.table)]
+        return self._fitting(table_map, origins)
 
     def _fitting(self, table_map: TableMap, origins: Iterable[tuple[str, Fetch]]) -> TableInfo:
         name = (table_map.schema, table_map.table)

@@ -23,7 +23,7 @@ from dm_worker.syncer.shard_store import ShardChanges
 from dm_worker.syncer.shard_talk import Decided
 from pkg import ddl
 from pkg.binlog.position import Location
-from pkg.binlog.table_check import check_table_map
+from pkg.binlog.table_check import check_table_map, fits
 from pkg.binlog.table_map import TableMap
 from pkg.errors import DMError
 from pkg.ha.shard_ddl import ShardTables
@@ -92,7 +92,10 @@ class Sharding:
             return not self._groups.takes((schema, table))
 
     def structure(self, table_map: TableMap) -> TableInfo:
-        """As :meth:`SchemaSource.structure`; in a re-read, the structure that the rows had where they are read."""
+        """As :meth:`SchemaSource.structure`; in a re-read, the structure that the rows had where they are read.
+
+        Behind a statement that was passed over and could not be followed, that is what an operator has told since.
+        """
         name = (table_map.schema, table_map.table)
         with self._lock:
             text = self._groups.structure(name)
@@ -101,6 +104,9 @@ class Sharding:
         if not text:
             return self._source.guess(table_map)
         info = TableInfo.from_json(text).renamed(*name)
+        known = self._source.tracker.table(*name)
+        if known is not None and not fits(table_map, info.columns):
+            info = known
         check_table_map(table_map, info.columns)
         return info
 
@@ -130,6 +136,12 @@ class Sharding:
             # A transaction that was broken off behind its statement begins anew.
             if not (statement.inside and statement.name == self._groups.newest_key):
                 self._coming += self._tell(statement, part, texts, session, passed_over=passed_over)
+
+    def restructured(self, statement: Statement, table: Table) -> None:
+        """A statement that the target gets nothing of has brought another structure; the tracker has followed it."""
+        with self._lock:
+            self._touch(table)
+            self._groups.restructure(table, key=statement.name, structure=self._structure_of(table))
 
     def behind(self, statement: Statement) -> None:
         """The main pass is behind a statement, all parts of which were told."""
