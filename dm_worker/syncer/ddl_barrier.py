@@ -27,7 +27,6 @@ from dm_worker.syncer.shard_events import (
     comes_to_nothing,
     goes_on,
     mixes_in_renaming,
-    renames_table,
     runs_at_once,
 )
 from dm_worker.syncer.shard_groups import Settle
@@ -97,16 +96,18 @@ class DDLBarrier:
                     context = Context(piece.session, statement.event.timestamp)
                     record = self._executor.once(statement.place, piece.part.number, step, context, intent)
                     self._store.write(intent, ddl=record)
+            # A transaction that was broken off behind its statement begins anew.
+            sharding = None if self._sharding is None or self._sharding.has_met(statement) else self._sharding
             for part in pieces.followed:
                 if not (statement.inside and self._source.has_made(part.parsed)):
                     self._follow(part, pieces, Session.of(query))
-                if self._sharding is not None and self._online.is_real(part.parsed):
-                    self._tell(self._sharding, statement, part, pieces)
-            if self._sharding is not None:
+                if sharding is not None and self._online.is_real(part.parsed):
+                    self._tell(sharding, statement, part, _given_for(part, pieces), lenient=pieces.lenient)
+            if sharding is not None:
                 for part in self._additional(pieces):
-                    self._tell(self._sharding, statement, part, pieces)
+                    self._tell(sharding, statement, part, _on_table_of(part, pieces), lenient=pieces.lenient)
                 for table in self._swapped_in(pieces):
-                    self._sharding.restructured(statement, table)
+                    sharding.restructured(statement, table)
             self._store.remember(self._online.take_changes())
         except DMError as exc:
             raise self._explained(exc, statement) from exc
@@ -152,9 +153,10 @@ class DDLBarrier:
                 raise
             log.warning("the structures do not follow a statement that is passed over", error=exc.message)
 
-    def _tell(self, sharding: Sharding, statement: Statement, part: Part, pieces: Pieces) -> None:
+    def _tell(self, sharding: Sharding, statement: Statement, part: Part, given: list[Piece], *, lenient: bool) -> None:
         """The sharding groups: what the target is to get for a part, which an operator may have decided.
 
+        A statement that an operator typed is a DDL by itself, as if the table had run it alone.
         Raises 11118 for a part that an operator gave about a table that is no shard.
         """
         table = part.parsed.tables[0]
@@ -166,11 +168,13 @@ class DDLBarrier:
                 f"{part.parsed.sql[:500]}",
                 "Give the statement under the name of the upstream's table, whose rows are behind it.",
             )
-        given = [piece for piece in pieces.target if _is_for(piece, part)]
-        steps = [self._step(piece.part.parsed) for piece in given]
-        texts = tuple(ddl.uniform(step.text, step.parsed.dialect) for step in steps)
-        contexts = contexts_text(Context(piece.session, statement.event.timestamp) for piece in given)
-        sharding.met(statement, part.parsed, texts, contexts, passed_over=pieces.lenient)
+        by_operator = [[piece] for piece in given if piece.part.number >= STRIDE]
+        own = [piece for piece in given if piece.part.number < STRIDE]
+        for one in [*by_operator, own] if own or not by_operator else by_operator:
+            steps = [self._step(piece.part.parsed) for piece in one]
+            texts = tuple(ddl.uniform(step.text, step.parsed.dialect) for step in steps)
+            contexts = contexts_text(Context(piece.session, statement.event.timestamp) for piece in one)
+            sharding.met(statement, part.parsed, texts, contexts, passed_over=lenient)
 
     def _ensure_heeded(self, pieces: Pieces) -> None:
         """Raises 11118 for what an operator gave of which nothing would come, without a word."""
@@ -186,7 +190,8 @@ class DDLBarrier:
     def _additional(self, pieces: Pieces) -> Iterable[Part]:
         """One part for each table that an operator or the swap of a ghost table has changed at the target, and that
         the statement itself does not change."""
-        known = {part.parsed.tables[:1] for part in pieces.followed if self._online.is_real(part.parsed)}
+        real = (part.parsed for part in pieces.followed if self._online.is_real(part.parsed))
+        known = {parsed.tables[:1] for parsed in real if _changes_only(parsed)}
         found = {
             piece.part.parsed.tables[:1]: piece.part for piece in pieces.target if changes_group(piece.part.parsed)
         }
@@ -197,7 +202,7 @@ class DDLBarrier:
         or a filter has left it out."""
         given = {piece.part.parsed.tables[0] for piece in pieces.target if changes_group(piece.part.parsed)}
         renamings = (part.parsed for part in pieces.followed if not self._online.is_real(part.parsed))
-        found = {parsed.tables[1] for parsed in renamings if len(parsed.tables) == 2 and renames_table(parsed)}
+        found = {parsed.renamed[1] for parsed in renamings if parsed.renamed is not None}
         return {table for table in found - given if self._online.tables.kind(table[1]) is TableKind.REAL}
 
     def _explained(self, exc: DMError, statement: Statement) -> DMError:
@@ -239,7 +244,21 @@ def _taken_apart(pieces: Pieces) -> Pieces:
     return replace(pieces, followed=tuple(piece.part for piece in pieces.target))
 
 
-def _is_for(piece: Piece, part: Part) -> bool:
-    """Whether the piece changes the table that the part does."""
-    parsed = piece.part.parsed
-    return changes_group(parsed) and parsed.tables[:1] == part.parsed.tables[:1]
+def _given_for(part: Part, pieces: Pieces) -> list[Piece]:
+    """What the target is to get for a part that is followed."""
+    if not _changes_only(part.parsed):
+        return []
+    found = _on_table_of(part, pieces)
+    # What an operator gave is followed where it is taken for the statement: each for itself.
+    return [piece for piece in found if piece.part is part] if part.number >= STRIDE else found
+
+
+def _changes_only(statement: ddl.Statement) -> bool:
+    """Whether all tables of a group have to run it; False for one that renames too: an operator may pass over it."""
+    return not mixes_in_renaming(statement) and changes_group(statement)
+
+
+def _on_table_of(part: Part, pieces: Pieces) -> list[Piece]:
+    """The pieces that change the table that the part does."""
+    changes = (piece for piece in pieces.target if changes_group(piece.part.parsed))
+    return [piece for piece in changes if piece.part.parsed.tables[:1] == part.parsed.tables[:1]]

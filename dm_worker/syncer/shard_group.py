@@ -235,8 +235,8 @@ class Group:
             f"{'; '.join(statements)} in {mine} ({boundary.key}). Their unsettled DDLs side by side:\n"
             + side_by_side((other, theirs), (mine, ours), self.number),
             workaround=f"All of them must run the same DDLs in the same order. If {mine} is to run what {other} ran: "
-            "give that statement to its place by `binlog replace`, or pass over its own by `binlog skip`, and see that "
-            f"{mine} has the same columns as the others.",
+            "give that statement to its place by `binlog replace`, or before its own by `binlog inject` if it ran it "
+            f"unlogged, or pass over its own by `binlog skip`; and see that {mine} has the same columns as the others.",
         )
 
 

@@ -125,6 +125,11 @@ class Sharding:
         with self._lock:
             return self._groups.knows(table)
 
+    def has_met(self, statement: Statement) -> bool:
+        """Whether the groups were told of a statement whose transaction begins anew."""
+        with self._lock:
+            return statement.inside and statement.name == self._groups.newest_key
+
     def met(
         self, statement: Statement, part: ddl.Statement, texts: Statements, session: str, *, passed_over: bool = False
     ) -> None:
@@ -133,9 +138,7 @@ class Sharding:
         ``passed_over``: by an operator, so that what can't be followed must not stop the task.
         """
         with self._lock:
-            # A transaction that was broken off behind its statement begins anew.
-            if not (statement.inside and statement.name == self._groups.newest_key):
-                self._coming += self._tell(statement, part, texts, session, passed_over=passed_over)
+            self._coming += self._tell(statement, part, texts, session, passed_over=passed_over)
 
     def restructured(self, statement: Statement, table: Table) -> None:
         """A statement that the target gets nothing of has brought another structure; the tracker has followed it."""

@@ -539,19 +539,37 @@ def test_an_operator_brings_shards_together_that_ran_different_ddl(
         "ALTER TABLE d.t2 ADD COLUMN a INT, ADD INDEX (v)",
         "INSERT INTO d.t2 VALUES (102, 102, 102)",
     )
-    with running(cfg, spark, level2=level2) as run:
-        (error,) = run.wait_ended().errors
-        assert error.code == 36008
-        assert "ADD COLUMN a INT, ADD INDEX (v)" in error.message
-        assert run.unit.stuck_at is not None
-        place = position_name(run.unit.stuck_at.at)
-    order = BinlogOperator("replace", "t", "source-1", place, ("ALTER TABLE d.t2 add column a int",))
-    with running(cfg, spark, lambda: [order], level2) as run:
-        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
-        wait_until(lambda: not run.unit.status().unresolvedGroups, "all is applied")
-        run.wait_synced(mariadb_upstream)
-    assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
+
+    def stopped(what: str, *instead: str) -> BinlogOperator:
+        """The order that gets past the statement at which the task stops."""
+        with running(cfg, spark, level2=level2) as run:
+            (error,) = run.wait_ended().errors
+            assert error.code == 36008
+            assert what in error.message
+            assert run.unit.stuck_at is not None
+            return BinlogOperator("replace", "t", "source-1", position_name(run.unit.stuck_at.at), instead)
+
+    def goes_on(order: BinlogOperator, settled: int) -> None:
+        with running(cfg, spark, lambda: [order], level2) as run:
+            wait_until(lambda: level2.confirmed == settled, "the DDL is settled")
+            wait_until(lambda: not run.unit.status().unresolvedGroups, "all is applied")
+            run.wait_synced(mariadb_upstream)
+        assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
+
+    goes_on(stopped("ADD COLUMN a INT, ADD INDEX (v)", "ALTER TABLE d.t2 add column a int"), 1)
     assert structure(target) == (3, ["PRIMARY"])
+    # One has run at once what the other has run one after the other, with rows in between.
+    mariadb_upstream.execute(
+        "ALTER TABLE d.t1 ADD COLUMN b INT",
+        "INSERT INTO d.t1 VALUES (3, 3, 3, 3)",
+        "ALTER TABLE d.t1 ADD COLUMN c INT",
+        "INSERT INTO d.t1 VALUES (4, 4, 4, 4, 4)",
+        "ALTER TABLE d.t2 ADD COLUMN b INT, ADD COLUMN c INT",
+        "INSERT INTO d.t2 VALUES (104, 104, 104, 104, 104)",
+    )
+    apart = ("ALTER TABLE d.t2 ADD COLUMN b INT", "ALTER TABLE d.t2 ADD COLUMN c INT")
+    goes_on(stopped("ADD COLUMN b INT, ADD COLUMN c INT", *apart), 3)
+    assert structure(target) == (5, ["PRIMARY"])
 
 
 def test_rules_do_not_change_while_rows_are_held_back(

@@ -550,3 +550,48 @@ def test_rows_behind_a_swap_that_is_left_out_have_the_ghost_tables_structure(fil
     assert len(swap) == 1
     world.groups.met(swap[0][0].key, NOWHERE)
     assert [column.name for column in world.sharding.structure(rows_of_a(3)).columns] == ["id", "n", "k"]
+
+
+ADD_A, ADD_B = (("ALTER TABLE `m`.`t` ADD n INT",), ("ALTER TABLE `m`.`t` ADD k INT",))
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind", "given"),
+    [
+        # d.b has run the first one unlogged, or in other words, or both at once.
+        ("ALTER TABLE b ADD k INT", "inject", ["ALTER TABLE d.b ADD n INT"]),
+        ("ALTER TABLE b ADD k INT", "replace", ["ALTER TABLE d.b ADD n INT", "ALTER TABLE d.b ADD k INT"]),
+        ("ALTER TABLE b ADD n INT, ADD k INT", "replace", ["ALTER TABLE d.b ADD n INT", "ALTER TABLE d.b ADD k INT"]),
+        ("ALTER SEQUENCE s RESTART 5", "replace", ["ALTER TABLE d.b ADD n INT", "ALTER TABLE d.b ADD k INT"]),
+        ("CREATE TABLE other.x (id INT)", "inject", ["ALTER TABLE d.b ADD n INT", "ALTER TABLE d.b ADD k INT"]),
+    ],
+)
+def test_each_statement_of_an_order_is_a_ddl_of_its_own(sql: str, kind: str, given: list[str]) -> None:
+    """So that a shard can be brought up to what another one ran one after the other."""
+    world = merging("ALTER TABLE a ADD n INT")
+    world.run()
+    world.meet("ALTER TABLE a ADD k INT")
+    world.run()
+    world.meet(sql)
+    world.give(kind, *given)
+    world.run()
+    group = world.groups.groups["m", "t"]
+    assert [ddl.statements for ddl in group.ddls] == [ADD_A, ADD_B]
+    assert {name: len(life.steps) for name, life in group.members.items()} == {("d", "a"): 2, ("d", "b"): 2}
+    if "b ADD" in sql:
+        behind = world.tracker.table("d", "b")
+        assert behind is not None
+        assert group.members["d", "b"].steps[-1].structure == behind.renamed("", "").to_json()
+
+
+def test_what_is_injected_before_a_table_that_its_statement_fills_is_told_the_groups() -> None:
+    world = merging("CREATE TABLE a2 (id INT)")
+    world.statement = replace(world.statement, end=world.statement.start)
+    assert world.statement.inside
+    world.give("inject", "ALTER TABLE d.a ADD n INT", "ALTER TABLE d.b ADD n INT")
+    group = world.groups.group_of(("d", "a"))
+    # Its transaction is broken off behind it, and begins anew.
+    for _ in range(2):
+        world.run()
+        assert [len(group.members["d", name].steps) for name in ("a", "b")] == [1, 1]
+        assert [ddl.statements for ddl in group.ddls] == [ADD_A]
