@@ -58,9 +58,10 @@ class Sharding:
         self._task = task
         self._source_id = source_id
         self._lock = threading.RLock()
-        #: Groups that differ from what is stored; the progress as it is stored.
+        #: Groups that differ from what is stored; the progress and the first unsettled DDL's place as they are stored.
         self._dirty: set[Table] = set(groups.groups) if fresh else set()
         self._stored_progress = ""
+        self._stored_oldest = groups.oldest_needed
         #: Level 2 is to be told which tables there are.
         self._joined = True
         self._begun = False
@@ -218,6 +219,7 @@ class Sharding:
         """They are durable: what follows from them may be done."""
         with self._lock:
             self._stored_progress = changes.progress or self._stored_progress
+            self._stored_oldest = self._groups.oldest_needed
             self._publish()
             coming, self._coming = self._coming, []
             self._carry_out(coming)
@@ -244,9 +246,9 @@ class Sharding:
 
     @property
     def oldest_needed(self) -> Location | None:
-        """Where the first DDL was met that is not settled."""
+        """Where the first DDL was met that is not durably settled: until then a crash brings it back."""
         with self._lock:
-            return self._groups.oldest_needed
+            return self._stored_oldest or self._groups.oldest_needed
 
     def is_settled(self, settle: Settle) -> bool:
         """Whether what was to be settled is. May be called by any thread."""
