@@ -597,6 +597,20 @@ def test_what_is_injected_before_a_table_that_its_statement_fills_is_told_the_gr
         assert [ddl.statements for ddl in group.ddls] == [ADD_A]
 
 
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [("ALTER TABLE a ADD n INT, RENAME TO a2", 36068), ("ALTER TABLE _a_gho ADD n INT, RENAME TO a", 36043)],
+)
+def test_a_change_with_a_renaming_can_be_skipped(sql: str, code: int) -> None:
+    world = merging("CREATE TABLE _a_gho (id INT)", online_ddl=True)
+    world.run()
+    world.meet(sql)
+    assert world.stopped().code == code
+    world.give("skip")
+    world.run()
+    assert not world.groups.groups["m", "t"].ddls
+
+
 def test_a_ddl_that_is_settled_needs_its_order_until_that_is_stored() -> None:
     """The order may be that it is left out: without it, the next run would execute what this one has left out."""
     world = merging("ALTER TABLE a ADD n INT")
