@@ -138,7 +138,7 @@ class DDLBarrier:
         try:
             self._source.apply(part.parsed)
         except DMError as exc:
-            if not pieces.lenient:
+            if not pieces.lenient or exc.retryable:
                 raise
             log.warning("the structures do not follow a statement that is passed over", error=exc.message)
 
