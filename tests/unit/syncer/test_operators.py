@@ -260,6 +260,7 @@ class World:
                 explicit_timestamp=True,
                 should_stop=lambda: False,
             ),
+            system_zone=lambda _: "+00:00",
             orders=lambda: [self.order] if self.order else [],
             sharding=self.sharding if shards else None,
         )
