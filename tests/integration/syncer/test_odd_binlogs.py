@@ -198,3 +198,22 @@ def test_a_time_in_the_zone_of_the_upstreams_host_is_the_same_at_the_target(
     assert_equal(upstream, target, "d.t")
     ((_, a, b, c),) = rows(target, "d.t")
     assert [str(a), str(b), str(c)] == ["2025-01-01 05:30:00", "2025-07-01 07:00:00", "2025-07-19 17:00:00"]
+
+
+def test_an_upstream_that_folds_the_names_of_tables(
+    new_mariadb: Callable[..., MariaDBServer], target: MariaDBServer, spark: SparkEngine
+) -> None:
+    upstream = new_mariadb(extra=["--lower-case-table-names=1"])
+    cfg = subtask(upstream, target)
+    with running(cfg, spark) as run:
+        upstream.execute(
+            "CREATE DATABASE Shop",
+            "CREATE TABLE SHOP.Orders (id INT PRIMARY KEY)",
+            "INSERT INTO Shop.ORDERS VALUES (1)",
+            "ALTER TABLE Shop.Orders ADD v INT",
+            "INSERT INTO shop.orders VALUES (2, 2)",
+            "RENAME TABLE Shop.Orders TO Shop.Sales",
+            "INSERT INTO Shop.Sales VALUES (3, 3)",
+        )
+        run.wait_synced(upstream)
+    assert_equal(upstream, target, "shop.sales")
