@@ -6,7 +6,7 @@ sharding groups instead, and executed when that is decided (:meth:`DDLBarrier.se
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from dm_worker.syncer.checkpoint import SETTLING, DDLRecord, MetaStore
@@ -51,9 +51,15 @@ from pkg.online_tables import TableKind
 
 log = get_logger("syncer.ddl")
 
+_SYSTEM = "SYSTEM"
+
 
 class DDLBarrier:
-    """Handles the statements of one run. ``sharding``: the groups of merged shards, None when nothing merges."""
+    """Handles the statements of one run.
+
+    ``system_zone``: tells the offset of the upstream's time zone SYSTEM at a time (unix seconds). ``sharding``: the
+    groups of merged shards, None when nothing merges.
+    """
 
     def __init__(
         self,
@@ -64,6 +70,7 @@ class DDLBarrier:
         online: OnlineDDL,
         store: MetaStore,
         executor: DDLExecutor,
+        system_zone: Callable[[int], str],
         orders: Orders = tuple,
         sharding: Sharding | None = None,
     ) -> None:
@@ -74,6 +81,7 @@ class DDLBarrier:
         self._statements = OperatedStatements(StatementParts(rules, source, online, cfg.flavor), store, orders)
         self._store = store
         self._executor = executor
+        self._system_zone = system_zone
         self._sharding = sharding
         self._orders = orders
 
@@ -84,6 +92,9 @@ class DDLBarrier:
         """
         query = parse_query(statement.event, statement.place.name)
         try:
+            if query.time_zone == _SYSTEM:
+                # The zone of the host, which is another one at the target: all that keeps the session has the offset.
+                query = replace(query, time_zone=self._system_zone(statement.event.timestamp))
             pieces = self._statements.pieces(
                 statement, query, intent, settle=lambda: self._wind_up(statement, query, intent)
             )
@@ -149,7 +160,7 @@ class DDLBarrier:
         try:
             self._source.apply(part.parsed)
         except DMError as exc:
-            if not pieces.lenient:
+            if not pieces.lenient or exc.retryable:
                 raise
             log.warning("the structures do not follow a statement that is passed over", error=exc.message)
 

@@ -55,6 +55,10 @@ class StatementParts:
         self._online = online
         self._flavor = flavor
 
+    @property
+    def _folds_names(self) -> bool:
+        return self._source.tracker.server.folds_names
+
     def migrated(self, query: Query) -> list[Part]:
         """The parts about tables that take part in the task; the structures follow all of them.
 
@@ -82,6 +86,7 @@ class StatementParts:
             default_schema=query.schema,
             flavor=self._flavor,
             version=self._source.tracker.server.version,
+            folds_names=self._folds_names,
         )
 
     def given(self, texts: Sequence[str], first: int) -> list[Part]:
@@ -91,7 +96,7 @@ class StatementParts:
         """
         parts: list[Part] = []
         for text in texts:
-            parts += _numbered(ddl.split(ddl.parse(text)), first)
+            parts += _numbered(ddl.split(ddl.parse(text, folds_names=self._folds_names)), first)
             first = parts[-1].number + len(ddl.split_alter(parts[-1].parsed))
         return [part for part in parts if self._is_migrated(part.parsed)]
 
@@ -171,7 +176,9 @@ class StatementParts:
             default_schema=query.schema,
             flavor=self._flavor,
         )
-        return schemas is not None and not any(self._rules.allows(schema) for schema in schemas)
+        if schemas is None:
+            return False
+        return not any(self._rules.allows(schema.lower() if self._folds_names else schema) for schema in schemas)
 
     def _is_migrated(self, part: ddl.Statement) -> bool:
         real = [name for name in part.tables if self._rules.online.kind(name[1]) is TableKind.REAL]

@@ -142,8 +142,7 @@ class DDLSession:
 
     def _session(self, event: Query, timestamp: int) -> Iterable[str]:
         yield f"SET SESSION sql_mode = '{sql_mode_text(event.sql_mode)}'"
-        zone = event.time_zone or "+00:00"
-        yield f"SET SESSION time_zone = '{zone if zone != 'SYSTEM' else '+00:00'}'"
+        yield f"SET SESSION time_zone = '{event.time_zone or '+00:00'}'"
         yield f"SET TIMESTAMP = {timestamp}"
         yield f"SET SESSION foreign_key_checks = {int(self._foreign_keys)}"
         if event.charsets is not None:

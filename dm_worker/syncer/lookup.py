@@ -71,6 +71,16 @@ class Server:
         rows = self.ask(lambda conn: query(conn, "SELECT BINLOG_GTID_POS(%s, %s)", (position.name, position.pos)))
         return str(rows[0][0] or "")
 
+    def system_zone(self, timestamp: int) -> str:
+        """What the server's time zone SYSTEM is at a time (unix seconds), as an offset that every server knows."""
+        asked = (
+            "SELECT TIMESTAMPDIFF(MINUTE, utc, CONVERT_TZ(utc, '+00:00', 'SYSTEM'))"
+            " FROM (SELECT TIMESTAMP '1970-01-01 00:00:00' + INTERVAL %s SECOND AS utc) AS moment"
+        )
+        minutes = int(self.ask(lambda conn: query(conn, asked, (timestamp,)))[0][0])
+        hours, rest = divmod(abs(minutes), 60)
+        return f"{'-' if minutes < 0 else '+'}{hours:02}:{rest:02}"
+
     def now(self) -> float:
         """The server's clock in unix seconds."""
         return float(self.ask(lambda conn: query(conn, "SELECT UNIX_TIMESTAMP(NOW(6))"))[0][0])

@@ -444,6 +444,7 @@ class Run:
             online=online,
             store=self._store,
             executor=executor,
+            system_zone=self._upstream.system_zone,
             orders=self._orders,
             sharding=self._sharding,
         )

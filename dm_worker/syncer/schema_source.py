@@ -182,8 +182,8 @@ class SchemaSource:
             return
         for ref in statement.refs:
             if ref.schema not in self._schemas:
-                self._schemas.add(ref.schema)
                 charset = self._schema_charset(ref.schema)
+                self._schemas.add(ref.schema)
                 if charset is not None:
                     self.tracker.set_schema(ref.schema, *charset)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import takewhile
 from typing import Literal
 
@@ -154,6 +155,9 @@ class Cursor:
         return self.add(Ref(schema, table, start, self.last_end, role))
 
     def add(self, ref: Ref) -> Ref:
+        """Remembers a name as the server knows it."""
+        if self.dialect.folds_names:
+            ref = replace(ref, schema=ref.schema.lower(), table=ref.table.lower())
         self.refs.append(ref)
         return ref
 

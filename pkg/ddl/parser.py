@@ -28,17 +28,19 @@ def parse(
     default_schema: str = "",
     flavor: str = "",
     version: tuple[int, int, int] | None = None,
+    folds_names: bool = False,
 ) -> Statement:
     """One statement.
 
     ``sql_mode`` and ``default_schema`` are those of the session that ran it; ``flavor`` (mysql, mariadb or '') and
-    ``version`` tell which executable comments that server ran, all of them when not given. Statements that need
-    nothing on the target have kind ``skip``.
+    ``version`` tell which executable comments that server ran, all of them when not given. ``folds_names``: its names
+    of schemas and tables are in lower case. Statements that need nothing on the target have kind ``skip``.
 
     Raises 36014 for a statement that changes rows, 36067 for one that is not understood, 36068 for an XA
     transaction and for one rolled back by a statement.
     """
-    return parse_dialect(sql, Dialect.of(sql_mode, flavor, version), default_schema)
+    dialect = replace(Dialect.of(sql_mode, flavor, version), folds_names=folds_names)
+    return parse_dialect(sql, dialect, default_schema)
 
 
 def parse_dialect(sql: str, dialect: Dialect, default_schema: str) -> Statement:

@@ -30,7 +30,8 @@ class Dialect:
     """What changes the reading of a text: some SQL modes, and the family of the server that ran it.
 
     ``flavor`` is mysql, mariadb or '' (unknown: every executable comment counts as executed). ``version`` is the
-    server's as in such comments (101106 for 10.11.6), 0 when not known.
+    server's as in such comments (101106 for 10.11.6), 0 when not known. ``folds_names``: that server knows schemas and
+    tables by their names in lower case, however they are written (``lower_case_table_names`` is not 0).
     """
 
     ansi_quotes: bool = False
@@ -40,6 +41,7 @@ class Dialect:
     maxdb: bool = False
     flavor: str = ""
     version: int = 0
+    folds_names: bool = False
 
     @classmethod
     def of(cls, sql_mode: str, flavor: str = "", version: tuple[int, int, int] | None = None) -> Dialect:
@@ -58,7 +60,7 @@ class Dialect:
 
     def under(self, sql_mode: str) -> Dialect:
         """The same server's in another session."""
-        return replace(Dialect.of(sql_mode, self.flavor), version=self.version)
+        return replace(Dialect.of(sql_mode, self.flavor), version=self.version, folds_names=self.folds_names)
 
 
 #: A session of an unknown server with MySQL's default quoting.

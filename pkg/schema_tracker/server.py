@@ -62,6 +62,7 @@ class ServerDefaults:
 
     ``charset``/``collation`` are what a new schema gets; ``explicit_timestamp`` is
     ``explicit_defaults_for_timestamp``: without it a TIMESTAMP is NOT NULL unless NULL is said.
+    ``folds_names``: names of schemas and tables are kept in lower case (``lower_case_table_names`` is not 0).
     """
 
     flavor: str = "mariadb"
@@ -69,6 +70,7 @@ class ServerDefaults:
     charset: str = "utf8mb4"
     collation: str = "utf8mb4_general_ci"
     explicit_timestamp: bool = True
+    folds_names: bool = False
 
     @property
     def mariadb(self) -> bool:
@@ -140,4 +142,5 @@ def fetch_server_defaults(conn: Connection[Any]) -> ServerDefaults:
         charset=variable(conn, "character_set_server") or "utf8mb4",
         collation=variable(conn, "collation_server") or "",
         explicit_timestamp=(explicit or "0").upper() in ("1", "ON"),
+        folds_names=(variable(conn, "lower_case_table_names") or "0") != "0",
     )

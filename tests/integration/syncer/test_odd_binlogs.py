@@ -10,7 +10,7 @@ import pytest
 from dm_worker.spark import SparkEngine
 from pkg.config.model import BlockAllowList
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.integration.syncer.support import assert_equal, running, subtask
+from tests.integration.syncer.support import assert_equal, rows, running, subtask
 
 
 def test_several_domains_two_phase_alters_other_engines_and_foreign_statements(
@@ -171,3 +171,49 @@ def test_statements_that_write_no_rows_do_not_stop_or_change_anything(
         (error,) = run.wait_ended().errors
     assert error.code == 36014
     assert "binlog_format" in error.workaround
+
+
+def test_a_time_in_the_zone_of_the_upstreams_host_is_the_same_at_the_target(
+    new_mariadb: Callable[..., MariaDBServer],
+    target: MariaDBServer,
+    spark: SparkEngine,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TZ", "ABC-5:30ABD-7,M3.5.0,M10.5.0")
+    upstream = new_mariadb()
+    for server in (upstream, target):
+        server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+    cfg = subtask(upstream, target)
+    january, july = 1735689600, 1751328000
+    with running(cfg, spark) as run:
+        upstream.execute(
+            "INSERT INTO d.t VALUES (1)",
+            f"SET timestamp = {january}",
+            "ALTER TABLE d.t ADD a DATETIME NOT NULL DEFAULT CURRENT_TIMESTAMP",
+            f"SET timestamp = {july}",
+            "ALTER TABLE d.t ADD b DATETIME NOT NULL DEFAULT CURRENT_TIMESTAMP",
+            "ALTER TABLE d.t ADD c TIMESTAMP NOT NULL DEFAULT '2025-07-20 00:00:00'",
+        )
+        run.wait_synced(upstream)
+    assert_equal(upstream, target, "d.t")
+    ((_, a, b, c),) = rows(target, "d.t")
+    assert [str(a), str(b), str(c)] == ["2025-01-01 05:30:00", "2025-07-01 07:00:00", "2025-07-19 17:00:00"]
+
+
+def test_an_upstream_that_folds_the_names_of_tables(
+    new_mariadb: Callable[..., MariaDBServer], target: MariaDBServer, spark: SparkEngine
+) -> None:
+    upstream = new_mariadb(extra=["--lower-case-table-names=1"])
+    cfg = subtask(upstream, target)
+    with running(cfg, spark) as run:
+        upstream.execute(
+            "CREATE DATABASE Shop",
+            "CREATE TABLE SHOP.Orders (id INT PRIMARY KEY)",
+            "INSERT INTO Shop.ORDERS VALUES (1)",
+            "ALTER TABLE Shop.Orders ADD v INT",
+            "INSERT INTO shop.orders VALUES (2, 2)",
+            "RENAME TABLE Shop.Orders TO Shop.Sales",
+            "INSERT INTO Shop.Sales VALUES (3, 3)",
+        )
+        run.wait_synced(upstream)
+    assert_equal(upstream, target, "shop.sales")

@@ -11,6 +11,7 @@ from dm_worker.syncer.ghosts import Session
 from dm_worker.syncer.online_ddl import OnlineDDL
 from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.schema_source import SchemaSource
+from pkg import ddl
 from pkg.binlog.events import Query
 from pkg.config.model import BinlogFilterRule, BlockAllowList, DBConfig, SubTaskConfig, TableName
 from pkg.errors import DMError
@@ -29,10 +30,10 @@ T = TableInfo(
 )
 
 
-def source() -> SchemaSource:
+def source(server: ServerDefaults = ServerDefaults()) -> SchemaSource:  # noqa: B008
     nothing: Path | None = None
     made = SchemaSource(
-        server=ServerDefaults(),
+        server=server,
         dump_files=lambda *_: nothing,
         upstream=lambda *_: None,
         target=lambda *_: None,
@@ -165,3 +166,25 @@ def test_an_online_change_is_decided_as_if_it_had_been_done_to_the_real_table() 
     own = Query(1, 0, 0, "d", b"", sql_mode=0)
     assert (first.in_session(own).sql_mode, first.in_session(own).time_zone) == (ansi, "+03:00")
     assert [part.number for part in feed("RENAME TABLE t TO t")] == [0]
+
+
+def test_names_are_those_of_the_upstream_that_folds_them() -> None:
+    known = source(ServerDefaults(folds_names=True))
+    rules = Rules(SubTaskConfig("t", "s", "all", DBConfig("h", 1), DBConfig("h", 1), case_sensitive=True,
+                                block_allow_list=BlockAllowList(do_dbs=("d",))))  # fmt: skip
+    parts = StatementParts(rules, known, OnlineDDL(rules.online), "mariadb")
+    for sql in ("ALTER TABLE D.T ADD x INT, DROP n", "RENAME TABLE T TO `D`.U, u TO T", "DROP TABLE IF EXISTS a, T"):
+        found = parts.migrated(Query(1, 0, 0, "D", sql.encode()))
+        assert [{schema for schema, _ in part.parsed.tables} for part in found] == [{"d"}] * len(found)
+        for part in found:
+            known.apply(part.parsed)
+        if sql.startswith("ALTER"):
+            table = known.tracker.table("d", "t")
+            assert table is not None
+            assert [column.name for column in table.columns] == ["id", "v", "x"]
+            assert [part.number for part in parts.for_target(found)] == [0]
+            assert ddl.rewrite(found[0].parsed, lambda *name: name) == "ALTER TABLE `d`.`t` ADD x INT, DROP n"
+    assert known.tracker.tables() == []
+    assert [part.parsed.tables for part in parts.given(["ALTER TABLE D.T ADD y INT"], 5)] == [(("d", "t"),)]
+    with pytest.raises(DMError, match="36067"):
+        parts.migrated(Query(1, 0, 0, "other", b"ALTER SEQUENCE D.s RESTART 5"))

@@ -233,7 +233,7 @@ class World:
             dump_files=lambda *_: missing,
             upstream=lambda *_: None,
             target=lambda *_: None,
-            schema_charset=lambda _: None,
+            schema_charset=self._schema_charset,
         )
         source.restore([TableInfo("d", name, (Column("id", "int", "int(11)"),)) for name in "abc"])
         self.tracker = source.tracker
@@ -248,6 +248,7 @@ class World:
         self.sharding = Sharding(
             self.groups, self.link, source, takes_rows=rules.takes_rows, task="t", source_id="s", fresh=True
         )
+        self.upstream_lost = False
         self._barrier = DDLBarrier(
             cfg,
             rules=rules,
@@ -261,6 +262,7 @@ class World:
                 explicit_timestamp=True,
                 should_stop=lambda: False,
             ),
+            system_zone=lambda _: "+00:00",
             orders=lambda: [self.order] if self.order else [],
             sharding=self.sharding if shards else None,
         )
@@ -271,6 +273,13 @@ class World:
         self.statement = planned(self._log)[-1]
         self.store.records.clear()
         self.order = None
+
+    def _schema_charset(self, _: str) -> tuple[str, str]:
+        """What the upstream answers, or that it is not there, once."""
+        if self.upstream_lost:
+            self.upstream_lost = False
+            raise errors.new("DBBadConn", "told to lose the connection", retryable=True)
+        return "latin2", "latin2_bin"
 
     @property
     def executed(self) -> list[str]:
@@ -413,6 +422,18 @@ def test_a_statement_that_the_known_structure_does_not_fit_can_be_passed(kind: s
     world.give(kind, *(["TRUNCATE d.x"] if kind == "replace" else []))
     world.run()
     assert world.executed == (["TRUNCATE d.x"] if kind == "replace" else [])
+
+
+@pytest.mark.parametrize("kind", ["", "skip"])
+def test_the_structures_follow_after_a_lost_connection_to_the_upstream(kind: str) -> None:
+    world = World("CREATE TABLE n (v CHAR(1))")
+    world.give(kind)
+    world.upstream_lost = True
+    assert world.stopped().retryable
+    world.run()
+    table = world.tracker.table("d", "n")
+    assert table is not None
+    assert table.columns[0].charset == "latin2"
 
 
 def test_event_filters_decide_on_the_statement_but_not_on_what_an_operator_gives() -> None:
