@@ -110,9 +110,10 @@ class DDLBarrier:
             # A transaction that was broken off behind its statement begins anew.
             sharding = None if self._sharding is None or self._sharding.has_met(statement) else self._sharding
             for part in pieces.followed:
+                void = self._source.is_void(part.parsed)
                 if not (statement.inside and self._source.has_made(part.parsed)):
                     self._follow(part, pieces, Session.of(query))
-                if sharding is not None and self._online.is_real(part.parsed):
+                if sharding is not None and self._online.is_real(part.parsed) and not void:
                     self._tell(sharding, statement, part, _given_for(part, pieces), lenient=pieces.lenient)
             if sharding is not None:
                 for part in self._additional(pieces):

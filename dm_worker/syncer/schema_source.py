@@ -148,6 +148,13 @@ class SchemaSource:
             return False
         return self.tracker.table(*statement.tables[0]) is not None
 
+    def is_void(self, statement: ddl.Statement) -> bool:
+        """Whether a CREATE TABLE IF NOT EXISTS, which is still to be followed, found its table there."""
+        if statement.kind != "create table" or not statement.if_not_exists:
+            return False
+        self._learn(statement)
+        return self.has_made(statement)
+
     def apply(self, statement: ddl.Statement) -> None:
         """Brings the structures forward. A table that is not known yet is asked for at its next rows."""
         self._learn(statement)

@@ -10,7 +10,7 @@ Memory: one :class:`Step` per table and DDL that it is ahead, one :class:`GroupD
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from pkg import errors
@@ -46,6 +46,11 @@ class Step:
     boundary: Boundary
     structure: str
     changes: tuple[tuple[Boundary, str], ...] = ()
+
+    @property
+    def newest(self) -> str:
+        """The last structure up to the next step."""
+        return self.changes[-1][1] if self.changes else self.structure
 
     def segments(self, table: Table, end: Boundary | None) -> Iterator[Segment]:
         """What lies between this step and ``end``, the table's next one: one segment per structure."""
@@ -179,6 +184,20 @@ class Group:
             # It was listed before it came to be, or is replaced.
             self.drop(table, boundary)
         self.members[table] = Life(table, [Step(boundary, structure) for _ in self.ddls])
+
+    def may_be_new(self, table: Table, structure: str, shape: Callable[[str], object]) -> bool:
+        """Whether CREATE TABLE IF NOT EXISTS made a table of which no rows were met; else it was there, and still is.
+
+        One that has run a DDL was there. One that was listed may be older than the statement or not; it is new with
+        the newest structure only (``shape`` gives what counts of it): who is waited for in vain is seen, but the DDL
+        must not come before the rows of one who is not waited for.
+        """
+        life = self.members.get(table)
+        if life is None or not self.ddls:
+            return True
+        others = (*self.gone, *self.members.values())
+        newest = [one.steps[-1].newest for one in others if len(one.steps) == len(self.ddls)]
+        return not life.steps and shape(structure) in map(shape, newest)
 
     def drop(self, table: Table, boundary: Boundary) -> None:
         """A table has gone: nobody waits for it. Rows of it that are held back will be applied all the same."""

@@ -278,8 +278,11 @@ class Sharding:
             return self._drop([table], key)
         self._touch(table)
         if part.kind == "create table":
+            structure = self._structure_of(table)
+            if part.if_not_exists and not groups.group_of(table).may_be_new(table, structure, _columns):
+                return []
             self._joined = True
-            return groups.create(table, key=key, structure=self._structure_of(table))
+            return groups.create(table, key=key, structure=structure)
         if part.renamed is not None and (passed_over or renames_table(part)):
             return self._rename(*part.renamed, key, passed_over=passed_over)
         if not changes_group(part):
@@ -348,3 +351,9 @@ class Sharding:
                 shards = tables.setdefault(schema, {}).setdefault(name, {})
                 shards[table[0]] = (*shards.get(table[0], ()), table[1])
         self._link.publish(ShardTables(self._task, self._source_id, tables))
+
+
+def _columns(structure: str) -> list[tuple[str, str]]:
+    """What a new shard must have in common with the others; servers tell other things in different ways."""
+    columns = TableInfo.from_json(structure).columns if structure else ()
+    return sorted((column.name.lower(), column.column_type) for column in columns)

@@ -133,42 +133,50 @@ def merged(server: SQLServer, tables: str, columns: str = "*") -> list[tuple[obj
     return rows(server, "(" + " UNION ALL ".join(f"SELECT {columns} FROM {name}" for name in tables.split()) + ") x")
 
 
-def test_two_tables_in_one_upstream(mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine) -> None:
+def test_two_tables_in_one_upstream(mysql_upstream: MySQLServer, target: MariaDBServer, spark: SparkEngine) -> None:
     """The documented timeline: t1 is ahead from its DDL on, t2 follows, then what was held back is read again."""
-    shards(mariadb_upstream, target)
+    shards(mysql_upstream, target)
     level2 = OneSource()
-    with running(merging(mariadb_upstream, target), spark, level2=level2) as run:
-        mariadb_upstream.execute(
+    with running(merging(mysql_upstream, target), spark, level2=level2) as run:
+        mysql_upstream.execute(
             "INSERT INTO d.t1 VALUES (1, 1)",
             "INSERT INTO d.t2 VALUES (101, 1)",
             "ALTER TABLE d.t1 ADD COLUMN a INT",
             "INSERT INTO d.t1 VALUES (2, 2, 2), (3, 3, 3)",
+            # Applications do this at each start, and MySQL logs it.
+            *(f"CREATE TABLE IF NOT EXISTS d.t{i} ({COLUMNS})" for i in (1, 2)),
             "INSERT INTO d.t2 VALUES (102, 2)",
             "UPDATE d.t1 SET a = 30 WHERE id = 3",
         )
-        run.wait_synced(mariadb_upstream)
+        run.wait_synced(mysql_upstream)
         (group,) = run.unit.status().unresolvedGroups
         assert (group.target, list(group.synced), list(group.unsynced)) == ("`m`.`t`", ["`d`.`t1`"], ["`d`.`t2`"])
         assert (group.heldRows, group.waitingDDLs, group.rereading) == (3, 0, False)
         assert not run.unit.status().synced
         assert merged(target, "m.t") == [(1, 1), (101, 1), (102, 2)]
         level2.open.clear()
-        mariadb_upstream.execute(
+        mysql_upstream.execute(
             "ALTER TABLE d.t2 ADD COLUMN a INT", "INSERT INTO d.t2 VALUES (103, 3, 3)", "DELETE FROM d.t1 WHERE id = 2"
         )
         wait_until(lambda: level2.waiting() == 1, "the DDL is reported")
-        run.wait_synced(mariadb_upstream)
+        run.wait_synced(mysql_upstream)
         assert run.unit.status().blockingDDLs == ["ALTER TABLE `m`.`t` ADD COLUMN a INT"]
         assert merged(target, "m.t") == [(1, 1), (101, 1), (102, 2)]
         level2.open.set()
         level2.decide()
         wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
-        mariadb_upstream.execute("INSERT INTO d.t1 VALUES (4, 4, 4)")
+        mysql_upstream.execute("INSERT INTO d.t1 VALUES (4, 4, 4)")
         wait_until(lambda: not run.unit.status().unresolvedGroups, "nothing is held back")
-        run.wait_synced(mariadb_upstream)
+        run.wait_synced(mysql_upstream)
         assert run.unit.status().synced
-    assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
-    assert level2.granted == [("ALTER TABLE `m`.`t` ADD COLUMN a INT",)]
+        # Both look alike all the time.
+        mysql_upstream.execute("ALTER TABLE d.t1 COMMENT 'x'", f"CREATE TABLE IF NOT EXISTS d.t2 ({COLUMNS})")
+        run.wait_synced(mysql_upstream)
+        assert [list(one.unsynced) for one in run.unit.status().unresolvedGroups] == [["`d`.`t2`"]]
+        mysql_upstream.execute("ALTER TABLE d.t2 COMMENT 'x'")
+        wait_until(lambda: level2.confirmed == 2, "the second DDL is settled")
+    assert merged(target, "m.t") == merged(mysql_upstream, "d.t1 d.t2")
+    assert level2.granted == [("ALTER TABLE `m`.`t` ADD COLUMN a INT",), ("ALTER TABLE `m`.`t` COMMENT 'x'",)]
 
 
 def test_a_reread_that_ends_at_a_statement_reads_nothing_behind_it(

@@ -214,6 +214,29 @@ def test_a_table_listed_before_its_creation_does_not_block_its_group_for_good() 
     assert script.groups.create(A2, key=key(20), structure="new") == [Report(A, 0, ADD_A)]
 
 
+def test_a_table_is_new_by_if_not_exists_only_where_nothing_tells_that_it_was_there() -> None:
+    script = Script(A1, A2, A3)
+    group = script.groups.group_of(A1)
+
+    def is_new(table: Table, structure: str) -> bool:
+        return group.may_be_new(table, structure, str)
+
+    assert is_new(A2, "old"), "no DDL: nothing depends on it"
+    script.ddl(10, A1)
+    script.ddl(20, A3)
+    script.ddl(30, A3, ADD_B)
+    newest = f"{A3} behind 30"
+    assert is_new(("A", "t9"), "any"), "not listed"
+    assert is_new(A2, newest), "listed before its creation"
+    assert not is_new(A2, f"{A1} behind 10")
+    assert not is_new(A2, "")
+    assert not is_new(A1, newest), "it has run a DDL"
+    script.groups.restructure(A3, key=key(40), structure="wider")
+    script.groups.drop(A3, key=key(50))
+    assert is_new(A2, "wider")
+    assert not is_new(A2, newest)
+
+
 def test_a_table_listed_by_its_later_name_does_not_block_its_group_for_good() -> None:
     script = Script(A1, A2)
     script.ddl(10, A1)
