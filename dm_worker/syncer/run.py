@@ -32,7 +32,7 @@ from dm_worker.syncer.schema_source import SchemaSource
 from dm_worker.syncer.shard_groups import Settle, ShardGroups
 from dm_worker.syncer.shard_link import Level2, ShardLink
 from dm_worker.syncer.shard_pass import Pass
-from dm_worker.syncer.shard_start import ensure_settled, new_groups, stored_groups
+from dm_worker.syncer.shard_start import ensure_settled, new_groups, regroup, stored_groups
 from dm_worker.syncer.shard_status import NO_SHARDING
 from dm_worker.syncer.sharding import Sharding
 from dm_worker.syncer.start import dump_schema_files, dumped_tables, start_location
@@ -53,6 +53,7 @@ from pkg.ha.binlog_operator import Orders
 from pkg.log import get_logger
 from pkg.mysql.folding import Folding, fetch_characters, fetch_folding
 from pkg.mysql.introspect import fetch_foreign_keys, list_all_tables, server_info
+from pkg.mysql.names import qualified
 from pkg.schema_tracker import fetch_server_defaults
 
 log = get_logger("syncer")
@@ -303,17 +304,23 @@ class Run:
             ensure_settled(groups, "the checkpoint was changed by hand")
             groups = None
         assert self._level2 is not None, "merged shards need the other sources"
-        route = self._rules.route
-        fresh = groups is None
+        listed = self._tables(checkpoint)
+        if groups is None:
+            groups = new_groups(listed, self._rules.route)
+            changed = set(groups.groups)
+        else:
+            changed = regroup(groups, listed, self._rules.allows)
+            if changed:
+                log.info("grouped merged tables anew", targets=", ".join(qualified(*one) for one in sorted(changed)))
         self._link = ShardLink(self._level2, self._cfg.name, self._cfg.source_id)
         return Sharding(
-            new_groups(self._tables(checkpoint), route) if groups is None else groups,
+            groups,
             self._link,
             source,
             takes_rows=self._rules.takes_rows,
             task=self._cfg.name,
             source_id=self._cfg.source_id,
-            fresh=fresh,
+            changed=changed,
         )
 
     def _tables(self, checkpoint: Location | None) -> list[tuple[str, str]]:

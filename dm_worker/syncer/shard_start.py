@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from dm_worker.syncer.shard_group import Table
 from dm_worker.syncer.shard_groups import Route, ShardGroups
 from dm_worker.syncer.shard_snapshot import Snapshot, decode
 from pkg import errors
 from pkg.mysql.names import qualified
+
+#: Whether an upstream table takes part in the task.
+Allows = Callable[[str, str], bool]
 
 
 def stored_groups(stored: Snapshot | None, route: Route) -> ShardGroups | None:
@@ -25,6 +29,28 @@ def new_groups(tables: Iterable[tuple[str, str]], route: Route) -> ShardGroups:
     for table in tables:
         groups.join(table)
     return groups
+
+
+def regroup(groups: ShardGroups, listed: Iterable[Table], allows: Allows) -> set[Table]:
+    """Brings stored groups in line with the routes and the allow-list of now. Returns the targets of those it changed.
+
+    No group waits for a table that does not take part any more. Where no DDL is under way, the tables are those that
+    were there at the checkpoint, and those that are ``listed`` now: each under its present route. Raises 36005 for one
+    that was there and is routed to a group with a DDL under way now.
+    """
+    before = {target: set(group.members) for target, group in groups.groups.items()}
+    there: list[Table] = []
+    for group in groups.groups.values():
+        kept = {table: life for table, life in group.members.items() if allows(*table)}
+        there += [] if group.ddls else kept
+        group.members = kept if group.ddls else {}
+    for table in there:
+        groups.join(table)
+    for table in listed:
+        # Into a sequence a table comes by its creation only, which may be still to be read.
+        if not groups.group_of(table).ddls:
+            groups.join(table)
+    return {target for target, group in groups.groups.items() if set(group.members) != before.get(target, set())}
 
 
 def ensure_settled(groups: ShardGroups, why: str) -> None:

@@ -38,7 +38,7 @@ TakesRows = Callable[[str, str], bool]
 
 
 class Sharding:
-    """``groups`` as of where the run begins; ``fresh`` when they are not stored yet."""
+    """``groups`` as of where the run begins; those of the targets ``changed`` are not stored like that yet."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Sharding:
         takes_rows: TakesRows,
         task: str,
         source_id: str,
-        fresh: bool,
+        changed: Iterable[Table],
     ) -> None:
         self._groups = groups
         self._link = link
@@ -59,7 +59,7 @@ class Sharding:
         self._source_id = source_id
         self._lock = threading.RLock()
         #: Groups that differ from what is stored; the progress and the first unsettled DDL's place as they are stored.
-        self._dirty: set[Table] = set(groups.groups) if fresh else set()
+        self._dirty: set[Table] = set(changed)
         self._stored_progress = ""
         self._stored_oldest = groups.oldest_needed
         #: Level 2 is to be told which tables there are.

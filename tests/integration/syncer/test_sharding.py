@@ -604,10 +604,37 @@ def test_rules_do_not_change_while_rows_are_held_back(
         wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
         wait_until(lambda: run.unit.status().synced, "all is applied")
     assert merged(target, "m.t") == [(1, 1, 1)]
+    target.execute("CREATE TABLE m.other LIKE m.t")
+    with running(replace(cfg, routes=elsewhere), spark, level2=level2) as run:
+        mariadb_upstream.execute("ALTER TABLE d.t1 ADD COLUMN b INT")
+        run.wait_synced(mariadb_upstream)
+        (group,) = run.unit.status().unresolvedGroups
+        assert (group.target, list(group.unsynced)) == ("`m`.`other`", ["`d`.`t2`"])
+        mariadb_upstream.execute("ALTER TABLE d.t2 ADD COLUMN b INT")
+        wait_until(lambda: level2.confirmed == 2, "the DDL is settled")
+    assert stored_targets(target) == ["`m`.`other`"]
+    mariadb_upstream.execute("INSERT INTO d.t2 VALUES (9, 9, 9, 9)")
+    # Behind that.
+    place = location(mariadb_upstream)
+    target.execute(
+        f"UPDATE dm_meta.t_syncer_checkpoint SET binlog_name = '{place.position.name}', binlog_pos = "
+        f"{place.position.pos} WHERE is_global = 1",
+        "ALTER TABLE m.t ADD COLUMN b INT",
+    )
+    with running(cfg, spark, level2=level2) as run:
+        mariadb_upstream.execute("INSERT INTO d.t1 VALUES (2, 2, 2, 2)")
+        run.wait_synced(mariadb_upstream)
+    assert merged(target, "m.t") == [(1, 1, 1, None), (2, 2, 2, 2)]
     with running(replace(cfg, shard_mode=""), spark) as run:
-        mariadb_upstream.execute("INSERT INTO d.t1 VALUES (2, 2, 2)")
+        mariadb_upstream.execute("INSERT INTO d.t1 VALUES (3, 3, 3, 3)")
         run.wait_synced(mariadb_upstream)
     assert target.execute("SELECT COUNT(*) FROM dm_meta.t_syncer_sharding_meta") == [(0,)]
+
+
+def stored_targets(target: SQLServer) -> list[object]:
+    """Of the groups that are stored."""
+    sql = "SELECT target_table_id FROM dm_meta.t_syncer_sharding_meta WHERE is_global = 0"
+    return [name for (name,) in target.execute(sql)]
 
 
 def structure(target: SQLServer) -> tuple[int, list[str]]:

@@ -246,7 +246,13 @@ class World:
         self.groups = new_groups([("d", name) for name in shards], rules.route)
         self.link = ShardLink(cast(Level2, None), "t", "s")
         self.sharding = Sharding(
-            self.groups, self.link, source, takes_rows=rules.takes_rows, task="t", source_id="s", fresh=True
+            self.groups,
+            self.link,
+            source,
+            takes_rows=rules.takes_rows,
+            task="t",
+            source_id="s",
+            changed=self.groups.groups,
         )
         self.upstream_lost = False
         self._barrier = DDLBarrier(

@@ -7,6 +7,7 @@ import pytest
 from dm_worker.syncer.shard_group import Statements, Table, side_by_side
 from dm_worker.syncer.shard_groups import Acknowledge, GoOn, Instruction, Report, Reread, Settle, ShardGroups
 from dm_worker.syncer.shard_snapshot import Snapshot, decode, encode
+from dm_worker.syncer.shard_start import regroup
 from dm_worker.syncer.shard_status import GroupStatus, status_of
 from pkg.errors import DMError
 from tests.unit.syncer.shard_world import at, route
@@ -308,6 +309,47 @@ def test_routes_may_change_only_when_all_is_settled() -> None:
     with pytest.raises(DMError) as caught:
         decode(encode(script.groups), lambda schema, table: ("elsewhere", schema)).ensure_routes()
     assert caught.value.code == 36058
+
+
+def everything(schema: str, table: str) -> bool:
+    return True
+
+
+def test_where_nothing_is_under_way_a_start_groups_tables_anew() -> None:
+    """By the routes of now: those that were there, though they may have gone since, and those that are listed."""
+
+    def moved(schema: str, table: str) -> Table:
+        return "merged", {"A": "B", "B": "C"}[schema]
+
+    groups = decode(encode(Script(A1, A2, B1).groups), moved)
+    changed = regroup(groups, [B1, B2], lambda schema, table: (schema, table) != A2)
+    found = {target: set(group.members) for target, group in groups.groups.items()}
+    assert found == {A: set(), B: {A1}, ("merged", "C"): {B1, B2}}
+    assert changed == found.keys()
+    state = encode(groups)
+    assert A not in state.groups, "its row is removed"
+    assert regroup(decode(state, moved), [B2], everything) == set()
+
+
+def test_in_the_middle_of_a_sequence_a_start_only_drops_what_takes_no_part() -> None:
+    script = Script(A1, A2, A3)
+    script.ddl(10, A1)
+    script.groups.hold(A1, 1)
+    script.ddl(20, A2)
+    groups = decode(encode(script.groups), route)
+    assert regroup(groups, [A1, A2, A3, ("A", "t4")], everything) == set()
+    assert groups.resume() == []
+    assert regroup(groups, [A1, A2], lambda schema, table: (schema, table) != A3) == {A}
+    assert groups.resume() == [Report(A, 0, ADD_A)]
+
+
+def test_a_table_that_is_routed_into_a_sequence_is_noticed_at_the_start() -> None:
+    script = Script(A1, A2, B1)
+    script.ddl(10, A1)
+    groups = decode(encode(script.groups), lambda schema, table: A)
+    with pytest.raises(DMError) as caught:
+        regroup(groups, [], everything)
+    assert caught.value.code == 36005
 
 
 def test_what_is_still_needed_of_the_binlog_begins_at_the_first_unsettled_ddl() -> None:
