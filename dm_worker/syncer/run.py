@@ -302,6 +302,8 @@ class Run:
             return None
         if groups is not None and not ours:
             ensure_settled(groups, "the checkpoint was changed by hand")
+            # Else those of targets that no table is routed to any more would stay.
+            self._store.forget_shards()
             groups = None
         assert self._level2 is not None, "merged shards need the other sources"
         listed = self._tables(checkpoint)

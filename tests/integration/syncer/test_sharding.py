@@ -625,6 +625,7 @@ def test_rules_do_not_change_while_rows_are_held_back(
         mariadb_upstream.execute("INSERT INTO d.t1 VALUES (2, 2, 2, 2)")
         run.wait_synced(mariadb_upstream)
     assert merged(target, "m.t") == [(1, 1, 1, None), (2, 2, 2, 2)]
+    assert stored_targets(target) == ["`m`.`t`"]
     with running(replace(cfg, shard_mode=""), spark) as run:
         mariadb_upstream.execute("INSERT INTO d.t1 VALUES (3, 3, 3, 3)")
         run.wait_synced(mariadb_upstream)
