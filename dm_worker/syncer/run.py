@@ -148,7 +148,7 @@ class Run:
                 return
             reader.stop()
             self._bytes_read += reader.planner.bytes_read
-            while sharding.settle is not None and self._may_settle(runner, sharding):
+            if sharding.settle is not None and self._may_settle(runner, sharding):
                 self.handling = sharding.settle
                 runner.settle(sharding, barrier)
                 self.handling = None

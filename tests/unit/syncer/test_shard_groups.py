@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dm_worker.syncer.shard_group import Statements, Table, side_by_side
@@ -92,7 +94,8 @@ def test_a_group_that_waits_delays_no_other() -> None:
     assert script.ddl(40, A2) == [Report(A, 0, ADD_A)]
 
 
-def test_a_decision_during_another_groups_reread_waits_for_its_end() -> None:
+def test_a_decision_during_another_groups_reread_is_asked_for_again_at_its_end() -> None:
+    """It may be taken back until then."""
     script = Script(A1, B1)
     for table, place in ((A1, 10), (B1, 20)):
         script.ddl(place, table)
@@ -100,7 +103,8 @@ def test_a_decision_during_another_groups_reread_waits_for_its_end() -> None:
     script.settle(A, 30)
     assert script.groups.resolve(B, ADD_A, execute=False, revision=7) == []
     script.groups.met(key(10), at(10))
-    assert script.groups.reached(at(30)) == [GoOn(), settle(B, False, 20)]
+    assert script.groups.reached(at(30)) == [GoOn(), Report(B, 0, ADD_A)]
+    assert script.groups.resolve(B, ADD_A, execute=False, revision=7) == [settle(B, False, 20)]
 
 
 def test_decisions_on_two_groups_at_once_are_carried_out_one_by_one() -> None:
@@ -111,7 +115,20 @@ def test_decisions_on_two_groups_at_once_are_carried_out_one_by_one() -> None:
     assert script.groups.resolve(B, ADD_A, execute=True, revision=7) == []
     assert script.groups.resolve(A, ADD_A, execute=False, revision=8) == [], "too late: it is under way"
     ended = script.groups.settled(A, at(30))
-    assert ended == [Acknowledge(A, 0, ADD_A, True, 7), settle(B, True, 20)]
+    assert ended == [Acknowledge(A, 0, ADD_A, True, 7), Report(B, 0, ADD_A)]
+
+
+def test_a_decision_that_was_taken_back_is_not_carried_out() -> None:
+    script = Script(A1, B1)
+    script.ddl(10, A1)
+    script.ddl(20, B1)
+    assert script.groups.resolve(A, ADD_A, execute=True, revision=6) == [replace(settle(A, True, 10), revision=6)]
+    assert script.groups.resolve(B, ADD_A, execute=True, revision=5) == []
+    assert script.groups.revoke(B) == [], "that one is asked for again anyway"
+    assert script.groups.revoke(A) == [Report(B, 0, ADD_A)]
+    assert script.groups.resolve(A, ADD_A, execute=False, revision=7) == [settle(A, False, 10)]
+    assert script.groups.settled(A, at(30)) == [Acknowledge(A, 0, ADD_A, False, 7)]
+    assert script.groups.revoke(A) == [], "too late"
 
 
 def test_a_reread_ends_where_nothing_more_is_due() -> None:
