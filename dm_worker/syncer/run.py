@@ -118,7 +118,7 @@ class Run:
         """Takes over, recovers, and replicates until a stop is asked for. Raises DMError."""
         self._store.prepare()
         durable = self._store.take_over(self._cfg.syncer.worker_count)
-        groups = stored_groups(durable.shards, self._rules.route)
+        groups = stored_groups(durable.shards, self._rules.route, by_gtid=self._cfg.enable_gtid)
         recovery = self._recover(durable, None if groups is None else groups.reread)
         log.info(
             "taking over", task=self._cfg.name, source=self._cfg.source_id, epoch=durable.epoch,
@@ -307,7 +307,7 @@ class Run:
         fresh = groups is None
         self._link = ShardLink(self._level2, self._cfg.name, self._cfg.source_id)
         return Sharding(
-            new_groups(self._tables(checkpoint), route) if groups is None else groups,
+            new_groups(self._tables(checkpoint), route, by_gtid=self._cfg.enable_gtid) if groups is None else groups,
             self._link,
             source,
             takes_rows=self._rules.takes_rows,

@@ -123,6 +123,8 @@ class ShardGroups:
         #: The ordinal of the newest boundary, and its key.
         self.newest = 0
         self.newest_key = ""
+        #: Whether keys are GTIDs: positions else. None while that is not known.
+        self.by_gtid: bool | None = None
         #: The main pass stands behind a statement within a transaction: nothing can be settled before its end.
         self.inside = False
         #: The decision that is being carried out; the targets of those that came meanwhile. Level 2 says all of them

@@ -9,6 +9,7 @@ import pytest
 from dm_worker.syncer.shard_group import Statements, Table, side_by_side
 from dm_worker.syncer.shard_groups import Acknowledge, GoOn, Instruction, Report, Reread, Settle, ShardGroups
 from dm_worker.syncer.shard_snapshot import Snapshot, decode, encode
+from dm_worker.syncer.shard_start import new_groups, stored_groups
 from dm_worker.syncer.shard_status import GroupStatus, status_of
 from pkg.errors import DMError
 from tests.unit.syncer.shard_world import at, route
@@ -302,6 +303,23 @@ def test_routes_may_change_only_when_all_is_settled() -> None:
     with pytest.raises(DMError) as caught:
         decode(encode(script.groups), lambda schema, table: ("elsewhere", schema)).ensure_routes()
     assert caught.value.code == 36058
+
+
+@pytest.mark.parametrize("by_gtid", [False, True])
+def test_how_statements_are_named_may_change_only_when_all_is_settled(by_gtid: bool) -> None:
+    groups = new_groups([A1, A2], route, by_gtid=by_gtid)
+    switched = stored_groups(encode(groups), route, by_gtid=not by_gtid)
+    assert switched is not None
+    groups.ddl(A1, ADD_A, key="its name", start=at(9), structure="with a")
+    groups.hold(A1, 1)
+    state = encode(groups)
+    assert stored_groups(state, route, by_gtid=by_gtid) is not None
+    with pytest.raises(DMError, match=f"enable-gtid was switched {'off' if by_gtid else 'on'}") as caught:
+        stored_groups(state, route, by_gtid=not by_gtid)
+    assert caught.value.code == 36058
+    # Nothing was unsettled when it was switched: from then on the new names count.
+    switched.ddl(A1, ADD_A, key="its name", start=at(9), structure="with a")
+    assert stored_groups(encode(switched), route, by_gtid=not by_gtid) is not None
 
 
 def test_what_is_still_needed_of_the_binlog_begins_at_the_first_unsettled_ddl() -> None:
