@@ -15,7 +15,7 @@ What a worker must keep to, for every DDL to be executed once:
    (for a DDL, which no target rolls back: intent, look at the schema, execute, record). After a crash, an operation
    with the recorded revision is only acknowledged, another one is obeyed.
 3. It sets ``done`` in a transaction that compares the operation's mod revision. If its operation is gone and it has not
-   obeyed, it reports again.
+   obeyed, it reports again. If it has, it withdraws its report, and only confirms another operation on these DDLs.
 
 The master grants in this order: once all members have reported the same DDLs, the owner executes. When that is done,
 the others skip. When everyone is done, all records are deleted in one transaction, so that two DDLs of one

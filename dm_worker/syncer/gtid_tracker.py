@@ -16,6 +16,8 @@ class GtidTracker(Protocol):
 
     def text_with(self, text: str) -> str: ...
 
+    def is_beyond(self, text: str) -> bool: ...
+
 
 class ExecutedGtids:
     """Keeps the set of a :class:`Planner`. ``text`` is what was executed before the first event."""
@@ -25,6 +27,8 @@ class ExecutedGtids:
         self._flavor = flavor
         self._set = gtid.parse_gtid_set(text, flavor)
         self._text: str | None = None
+        #: What was asked for last, as text and as a set.
+        self._asked, self._other = "", gtid.parse_gtid_set("", flavor)
 
     def add(self, text: str) -> None:
         """Transactions that have ended: one GTID, or a MySQL source's run of them."""
@@ -42,3 +46,9 @@ class ExecutedGtids:
         more = gtid.parse_gtid_set(self.text(), self._flavor)
         more.add(text)
         return str(more)
+
+    def is_beyond(self, text: str) -> bool:
+        """Whether all of ``text`` is executed, and more."""
+        if text != self._asked:
+            self._asked, self._other = text, gtid.parse_gtid_set(text, self._flavor)
+        return self._set != self._other and self._set.contains(self._other)  # type: ignore[arg-type]

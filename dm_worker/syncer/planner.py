@@ -191,6 +191,8 @@ class Planner:
             elif event.type == c.TABLE_MAP_EVENT:
                 self._on_table_map(event)
             elif self._on_other(event):
+                if self._limit is not None:
+                    self._at_limit()
                 return index + 1
             if self._kept.events is not None:
                 self._kept.add(event, self._reading.file)
@@ -473,6 +475,9 @@ class Planner:
         if standalone:
             self._end_transaction(0)
             end = self._reading.at_boundary()
+            if self._limit is not None and self._reading.is_at(self._limit):
+                # On another server it is at another position.
+                end = self._limit
         else:
             end = start
         self._draft.begin(end, tape.count, self._reading.file_read)

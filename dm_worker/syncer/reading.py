@@ -78,8 +78,10 @@ class Reading:
         return self._gtid_text() == until.gtid_set if self._by_gtid else self.boundary == until.position
 
     def is_beyond(self, until: Location) -> bool:
-        """Whether ``until`` was passed, as far as positions can tell."""
-        return not self._by_gtid and until.position < self.boundary
+        """Whether ``until`` was passed."""
+        if self._by_gtid:
+            return self._gtids is not None and self._gtids.is_beyond(until.gtid_set)
+        return until.position < self.boundary
 
     def _gtid_text(self) -> str:
         return self._gtids.text() if self._gtids is not None else ""

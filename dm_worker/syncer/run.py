@@ -119,7 +119,7 @@ class Run:
         """Takes over, recovers, and replicates until a stop is asked for. Raises DMError."""
         self._store.prepare()
         durable = self._store.take_over(self._cfg.syncer.worker_count)
-        groups = stored_groups(durable.shards, self._rules.route)
+        groups = stored_groups(durable.shards, self._rules.route, by_gtid=self._cfg.enable_gtid)
         recovery = self._recover(durable, None if groups is None else groups.reread)
         log.info(
             "taking over", task=self._cfg.name, source=self._cfg.source_id, epoch=durable.epoch,
@@ -149,7 +149,7 @@ class Run:
                 return
             reader.stop()
             self._bytes_read += reader.planner.bytes_read
-            while sharding.settle is not None and self._may_settle(runner, sharding):
+            if sharding.settle is not None and self._may_settle(runner, sharding):
                 self.handling = sharding.settle
                 runner.settle(sharding, barrier)
                 self.handling = None
@@ -308,7 +308,7 @@ class Run:
         assert self._level2 is not None, "merged shards need the other sources"
         listed = self._tables(checkpoint)
         if groups is None:
-            groups = new_groups(listed, self._rules.route)
+            groups = new_groups(listed, self._rules.route, by_gtid=self._cfg.enable_gtid)
             changed = set(groups.groups)
         else:
             changed = regroup(groups, listed, self._rules.allows)

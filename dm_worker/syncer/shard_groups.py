@@ -26,6 +26,9 @@ are carried out, and an instruction that a crash prevented comes again from :met
 DDL is an intent and a record of its own (:mod:`ddl_barrier`); the record that it is done and the state behind
 :meth:`ShardGroups.settled` are one transaction. An acknowledgement is given again until it is known to have arrived,
 and no later DDL of that group is reported before. What level 2 is told of one group keeps its order; nothing else must.
+
+**Decisions may be taken back** until they are obeyed. So none is kept for later: one that comes while another is
+carried out is asked for again when that is done, and :meth:`ShardGroups.revoke` tells that one was taken back.
 """
 
 from __future__ import annotations
@@ -120,12 +123,14 @@ class ShardGroups:
         #: The ordinal of the newest boundary, and its key.
         self.newest = 0
         self.newest_key = ""
+        #: Whether keys are GTIDs: positions else. None while that is not known.
+        self.by_gtid: bool | None = None
         #: The main pass stands behind a statement within a transaction: nothing can be settled before its end.
         self.inside = False
-        #: What level 2 has decided on active DDLs, by target; the one that is being settled now. It says so again
-        #: after a restart.
-        self._verdicts: dict[Table, tuple[bool, int]] = {}
-        self._settling: Table | None = None
+        #: The decision that is being carried out; the targets of those that came meanwhile. Level 2 says all of them
+        #: again after a restart.
+        self._settling: Settle | None = None
+        self._put_off: dict[Table, None] = {}
 
     # -- what the shell asks ------------------------------------------------------------------------------------
 
@@ -260,11 +265,12 @@ class ShardGroups:
     def resolve(self, target: Table, statements: Statements, *, execute: bool, revision: int) -> list[Instruction]:
         """Level 2 has decided on a DDL that is not acknowledged. What comes before its report, or twice, has no effect.
 
-        ``revision`` is its name of this decision, unlike that of any other. Raises 36059 when the group waits for
+        ``revision`` is its name of this decision, unlike that of any other. One DDL is settled at a time, and none
+        during a re-read: the main pass must stand where all is applied. Raises 36059 when the group waits for
         another DDL.
         """
         group = self.groups.get(target)
-        if group is None or not self._may_report(group) or target == self._settling:
+        if group is None or not self._may_report(group):
             return []
         if group.ddls[0].statements != statements:
             raise errors.new(
@@ -274,21 +280,32 @@ class ShardGroups:
                 workaround="Look at both with shard-ddl-lock and query-status, and unlock with force-remove what is "
                 "stale.",
             )
-        self._verdicts[target] = execute, revision
-        return self._settle_next()
+        if self._settling is not None or self.reread is not None:
+            self._put_off[target] = None
+            return []
+        self._settling = settle = _settle(group, execute, revision)
+        return [settle]
+
+    def revoke(self, target: Table) -> list[Instruction]:
+        """Level 2 has taken back what it decided on ``target``: a :class:`Settle` that was not begun is void."""
+        if self._settling is None or self._settling.target != target:
+            return []
+        self._settling = None
+        return self._ask_again()
 
     def settled(self, target: Table, main: Location) -> list[Instruction]:
         """The DDL that was to be settled is; the main pass stands at ``main``, where all before it is applied."""
-        assert target == self._settling
+        done = self._settling
+        assert done is not None
+        assert done.target == target
         self._settling = None
         group = self.groups[target]
         ddl = group.ddls[0]
-        executed, revision = self._verdicts.pop(target)
-        group.owed = Owed(group.number, ddl.statements, executed, revision)
+        group.owed = Owed(group.number, ddl.statements, done.execute, done.revision)
         out = self._acknowledge(group)
         if not ddl.held:
             group.pass_on()
-            return [*out, *self._settle_next()]
+            return [*out, *self._ask_again()]
         self.reread = Pass(target, ddl.start, main, ddl.boundary.ordinal - 1, group.segments())
         return [*out, Reread(target, ddl.start, main)]
 
@@ -327,7 +344,7 @@ class ShardGroups:
         group = self.groups[self._rereading().target]
         self.reread = None
         group.pass_on()
-        return [GoOn(), *self._report(group), *self._settle_next()]
+        return [GoOn(), *self._report(group), *self._ask_again()]
 
     # -- bookkeeping --------------------------------------------------------------------------------------------
 
@@ -373,17 +390,15 @@ class ShardGroups:
         assert owed is not None
         return [Acknowledge(group.target, owed.number, owed.statements, owed.executed, owed.revision)]
 
-    def _settle_next(self) -> list[Instruction]:
-        """One DDL is settled at a time, and none during a re-read: the main pass must stand where all is applied."""
-        if self._settling is not None or self.reread is not None or not self._verdicts:
-            return []
-        target, (execute, revision) = next(iter(self._verdicts.items()))
-        self._settling = target
-        group = self.groups[target]
-        ddl = group.ddls[0]
-        return [
-            Settle(
-                target, group.number, ddl.statements, execute, ddl.boundary.key, ddl.session, revision,
-                ddl.start.position,
-            )
-        ]  # fmt: skip
+    def _ask_again(self) -> list[Instruction]:
+        """For what was decided while another decision was carried out: it may have been taken back since."""
+        targets, self._put_off = self._put_off, {}
+        return [report for target in targets for report in self._report(self.groups[target])]
+
+
+def _settle(group: Group, execute: bool, revision: int) -> Settle:
+    ddl = group.ddls[0]
+    return Settle(
+        group.target, group.number, ddl.statements, execute, ddl.boundary.key, ddl.session, revision,
+        ddl.start.position,
+    )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from dm_worker.syncer.shard_group import Table
 from dm_worker.syncer.shard_groups import Acknowledge
-from dm_worker.syncer.shard_talk import Arrived, Decided, Say, Wish, next_move
+from dm_worker.syncer.shard_talk import Arrived, Decided, News, Revoked, Say, Wish, next_move
 from pkg import errors
 from pkg.errors import DMError
 from pkg.etcd import Event
@@ -37,6 +37,7 @@ class Level2(Protocol):
     def publish_tables(self, tables: ShardTables) -> None: ...
     def report(self, info: ShardInfo) -> bool: ...
     def reported(self, lock: LockId) -> ShardInfo | None: ...
+    def withdraw(self, lock: LockId) -> bool: ...
     def operation(self, lock: LockId) -> Stored[ShardOperation] | None: ...
     def confirm(self, lock: LockId, operation: Stored[ShardOperation]) -> bool: ...
     def follow(
@@ -54,7 +55,7 @@ class ShardLink:
         self._wishes: dict[Table, Wish] = {}
         self._decided: dict[Table, int] = {}
         self._tables: ShardTables | None = None
-        self._news: deque[Decided | Arrived] = deque()
+        self._news: deque[News] = deque()
         self._failure: BaseException | None = None
         self._changed = threading.Condition()
         self._stir = False
@@ -80,6 +81,8 @@ class ShardLink:
         with self._changed:
             self._wishes[wish.target] = wish
             self._decided.pop(wish.target, None)
+            # What came of the former wish may not hold any more.
+            self._news = deque(one for one in self._news if one.target != wish.target)
             self._wake()
 
     def publish(self, tables: ShardTables) -> None:
@@ -88,7 +91,7 @@ class ShardLink:
             self._tables = tables
             self._wake()
 
-    def heard(self) -> list[Decided | Arrived]:
+    def heard(self) -> list[News]:
         """What is new. Raises DMError when level 2 can't be followed any more."""
         with self._changed:
             if self._failure is not None:
@@ -144,6 +147,7 @@ class ShardLink:
         lock = LockId(self._task, *wish.target)
         while True:
             operation = self._level2.operation(lock)
+            self._compare(wish, operation)
             move = next_move(wish, operation, self._level2.reported(lock))
             if isinstance(move, Decided | Arrived):
                 self._tell(wish, move)
@@ -153,6 +157,18 @@ class ShardLink:
             if move is Say.CONFIRM:
                 assert operation is not None
                 self._level2.confirm(lock, operation)
+            elif move is Say.WITHDRAW:
+                self._level2.withdraw(lock)
+
+    def _compare(self, wish: Wish, operation: Stored[ShardOperation] | None) -> None:
+        """Tells when the decision that was told is there no more, or is another one now."""
+        with self._changed:
+            told = self._decided.get(wish.target)
+            if self._wishes.get(wish.target) is not wish or told is None:
+                return
+            if operation is None or operation.create_revision != told:
+                del self._decided[wish.target]
+                self._news.append(Revoked(wish.target))
 
     def _report(self, lock: LockId, wish: Wish) -> bool:
         since = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

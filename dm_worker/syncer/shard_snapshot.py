@@ -47,6 +47,7 @@ def encode_progress(groups: ShardGroups) -> str:
         "format": _FORMAT,
         "newest": [groups.newest, groups.newest_key],
         "inside": groups.inside,
+        "by_gtid": groups.by_gtid,
         "reread": None if reread is None else _from_pass(reread),
         "held": [[list(one.target), [ddl.held for ddl in one.ddls]] for one in groups.groups.values() if one.ddls],
     }
@@ -69,6 +70,8 @@ def decode(snapshot: Snapshot, route: Route) -> ShardGroups:
         number, key = progress["newest"]
         groups.newest, groups.newest_key = int(number), str(key)
         groups.inside = bool(progress["inside"])
+        # Earlier versions have not told.
+        groups.by_gtid = progress.get("by_gtid")
         if progress["reread"] is not None:
             groups.reread = _to_pass(progress["reread"], groups)
     except (ValueError, KeyError, TypeError, IndexError) as exc:

@@ -14,18 +14,26 @@ from pkg.mysql.names import qualified
 Allows = Callable[[str, str], bool]
 
 
-def stored_groups(stored: Snapshot | None, route: Route) -> ShardGroups | None:
-    """What an earlier run stored; None for nothing. Raises 36007 when it can't be read, 36058 under other routes."""
+def stored_groups(stored: Snapshot | None, route: Route, *, by_gtid: bool) -> ShardGroups | None:
+    """What an earlier run stored; None for nothing. ``by_gtid``: how statements are named from now on.
+
+    Raises 36007 when it can't be read; 36058 under other routes, and with other names, while a DDL is not settled.
+    """
     if stored is None:
         return None
     groups = decode(stored, route)
     groups.ensure_routes()
+    if groups.by_gtid not in (None, by_gtid):
+        # The statements that the re-read has to meet would never come under these names.
+        ensure_settled(groups, f"enable-gtid was switched {'on' if by_gtid else 'off'}")
+    groups.by_gtid = by_gtid
     return groups
 
 
-def new_groups(tables: Iterable[tuple[str, str]], route: Route) -> ShardGroups:
-    """Groups of ``tables``, none of which has run a DDL."""
+def new_groups(tables: Iterable[tuple[str, str]], route: Route, *, by_gtid: bool = False) -> ShardGroups:
+    """Groups of ``tables``, none of which has run a DDL. ``by_gtid``: how statements are named."""
     groups = ShardGroups(route)
+    groups.by_gtid = by_gtid
     for table in tables:
         groups.join(table)
     return groups

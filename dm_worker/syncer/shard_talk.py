@@ -14,11 +14,13 @@ Wish = Report | Acknowledge
 
 
 class Say(Enum):
-    """WAIT: others must act first. REPORT: write what it waits with. CONFIRM: set the operation to done."""
+    """WAIT: others must act first. REPORT: write what it waits with. CONFIRM: set the operation to done. WITHDRAW: what
+    it waits with."""
 
     WAIT = auto()
     REPORT = auto()
     CONFIRM = auto()
+    WITHDRAW = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +34,20 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
+class Revoked:
+    """What was :class:`Decided` is taken back; another decision may follow."""
+
+    target: Table
+
+
+@dataclass(frozen=True, slots=True)
 class Arrived:
     """Level 2 knows that the last decision is obeyed."""
 
     target: Table
+
+
+News = Decided | Revoked | Arrived
 
 
 def next_move(
@@ -43,10 +55,12 @@ def next_move(
 ) -> Say | Decided | Arrived:
     """What follows for one lock. An operation that is done stays until all sources are: nothing is reported before."""
     if isinstance(wish, Acknowledge):
-        # Another revision, or none: the operation that was obeyed is over.
-        if operation is None or operation.create_revision != wish.revision or operation.record.done:
-            return Arrived(wish.target)
-        return Say.CONFIRM
+        if operation is None:
+            # What was obeyed is over, or was taken back: then the DDL may have been reported again meanwhile.
+            return Arrived(wish.target) if reported is None else Say.WITHDRAW
+        # The next DDL is not reported yet, so another operation on these statements is about what is done already.
+        meant = operation.create_revision == wish.revision or operation.record.ddls == wish.statements
+        return Say.CONFIRM if meant and not operation.record.done else Arrived(wish.target)
     if operation is None:
         known = reported is not None and reported.ddls == wish.statements
         return Say.WAIT if known else Say.REPORT

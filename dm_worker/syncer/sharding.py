@@ -20,7 +20,7 @@ from dm_worker.syncer.shard_pass import Pass
 from dm_worker.syncer.shard_snapshot import encode_group, encode_progress
 from dm_worker.syncer.shard_status import ShardingStatus, status_of
 from dm_worker.syncer.shard_store import ShardChanges
-from dm_worker.syncer.shard_talk import Decided
+from dm_worker.syncer.shard_talk import Decided, Revoked
 from pkg import ddl
 from pkg.binlog.position import Location
 from pkg.binlog.table_check import check_table_map, fits
@@ -193,6 +193,8 @@ class Sharding:
                     execute, revision = news.execute, news.revision
                     found = self._groups.resolve(news.target, news.statements, execute=execute, revision=revision)
                     self._carry_out(found)
+                elif isinstance(news, Revoked):
+                    self._revoke(news.target)
                 else:
                     self._coming += self._groups.acknowledged(news.target)
                     self._dirty.add(news.target)
@@ -328,6 +330,12 @@ class Sharding:
         self._coming += instructions
         if instructions:
             self._dirty.add(target)
+
+    def _revoke(self, target: Table) -> None:
+        if self.settle is not None and self.settle.target == target:
+            log.info("a decision on merged shards was taken back", task=self._task, target=qualified(*target))
+            self.settle = None
+        self._carry_out(self._groups.revoke(target))
 
     def _carry_out(self, instructions: Iterable[Instruction]) -> None:
         for one in instructions:

@@ -49,6 +49,10 @@ class OneSource:
     def publish_tables(self, tables: ShardTables) -> None:
         self.tables = tables
 
+    def withdraw(self, lock: LockId) -> bool:
+        with self._lock:
+            return lock not in self._operations and self._infos.pop(lock, None) is not None
+
     def report(self, info: ShardInfo) -> bool:
         lock = LockId(info.task, info.schema, info.table)
         with self._lock:

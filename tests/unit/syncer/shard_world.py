@@ -121,6 +121,8 @@ class Operation:
     statements: Statements
     execute: bool
     revision: int
+    #: The worker has begun to obey.
+    begun: bool = False
 
 
 class Level2:
@@ -130,6 +132,8 @@ class Level2:
         self.infos: dict[Table, Statements] = {}
         self.operations: dict[Table, Operation] = {}
         self.revision = 0
+        #: Where another source has executed what this one was told and has not obeyed.
+        self.executed: set[Table] = set()
 
     def report(self, target: Table, statements: Statements) -> None:
         self.infos[target] = statements
@@ -181,9 +185,23 @@ class World:
         """Level 2 makes up its mind; a DDL that is to be skipped here was executed by another source."""
         if target in self.level2.infos and target not in self.level2.operations:
             self.level2.revision += 1
-            if not execute:
+            if target in self.level2.executed:
+                self.level2.executed.remove(target)
+                execute = False
+            elif not execute:
                 self.target.version[target] += 1
             self.level2.operations[target] = Operation(self.level2.infos[target], execute, self.level2.revision)
+
+    def revoke(self, target: Table, *, elsewhere: bool) -> None:
+        """An operator takes back a decision that nobody has begun to obey; ``elsewhere``: another source executes."""
+        operation = self.level2.operations.get(target)
+        if operation is None or operation.begun:
+            return
+        del self.level2.operations[target], self.level2.infos[target]
+        if operation.execute and elsewhere:
+            self.target.version[target] += 1
+        if elsewhere or not operation.execute:
+            self.level2.executed.add(target)
 
     def missing(self) -> list[Event]:
         """The rows up to the checkpoint that are not applied."""
@@ -213,6 +231,7 @@ class Worker:
             self.groups = decode(durable.snapshot, route)
         self.todo: list[Instruction | Acknowledged] = []
         self._heard: dict[Table, Operation] = {}
+        self._reported: dict[Table, Statements] = {}
         self.main = durable.main
         #: How many rows events a batch may have; which of several instructions is carried out first; whether they
         #: wait while the main pass goes on.
@@ -237,6 +256,8 @@ class Worker:
         self.todo += self.groups.resume()
         while True:
             reread = self.groups.reread
+            # Up to here an operator may have taken back what was heard.
+            self._hear()
             if self.todo and not (self.lazy and reread is None):
                 yield from self._carry_out(self._next())
             elif reread is not None:
@@ -326,7 +347,14 @@ class Worker:
     # -- level 2 ------------------------------------------------------------------------------------------------
 
     def _hear(self) -> None:
-        """What level 2 decides is heard once, and again after a report."""
+        """What level 2 decides is heard once, and again after a report. What it takes back is reported again."""
+        for target in [one for one, op in self._heard.items() if self.world.level2.operations.get(one) is not op]:
+            heard = self._heard.pop(target)
+            if not heard.begun:
+                self.todo = [one for one in self.todo if not (isinstance(one, Settle) and one.target == target)]
+                self._then(self.groups.revoke(target))
+        for target in self._reported.keys() - self.world.level2.infos.keys():
+            self.world.level2.report(target, self._reported[target])
         for target, operation in self.world.level2.operations.items():
             if self._heard.get(target) is not operation:
                 self._heard[target] = operation
@@ -348,8 +376,10 @@ class Worker:
         level2 = self.world.level2
         if isinstance(instruction, Report):
             level2.report(instruction.target, instruction.statements)
+            self._reported[instruction.target] = instruction.statements
             self._heard.pop(instruction.target, None)
         elif isinstance(instruction, Acknowledge):
+            self._reported.pop(instruction.target, None)
             level2.acknowledge(instruction.target, instruction.statements, instruction.revision)
             self.todo.append(Acknowledged(instruction.target))
         elif isinstance(instruction, Acknowledged):
@@ -368,6 +398,10 @@ class Worker:
 
     def _settle(self, settle: Settle) -> Iterator[None]:
         world, target = self.world, settle.target
+        operation = world.level2.operations.get(target)
+        assert operation is not None, "that decision was taken back"
+        assert operation.revision == settle.revision, "that decision is another one now"
+        operation.begun = True
         if settle.execute:
             known = world.durable.ddl
             if known is None or (known.target, known.number) != (target, settle.number):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+import uuid
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm_worker.syncer.batch import COMPACT, ORDERED, Batch, TablePlan
+from dm_worker.syncer.gtid_tracker import ExecutedGtids
 from dm_worker.syncer.instructions import Advance, Instruction, Limits, Statement
 from dm_worker.syncer.planner import Planner
 from pkg.binlog import constants as c
@@ -22,6 +24,7 @@ from pkg.binlog.stream import Scan
 from pkg.errors import DMError
 
 ROWS = b"rows"
+SOURCE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
 
 class Log:
@@ -37,6 +40,9 @@ class Log:
         self.offset += size
         header = HEADER.pack(timestamp, kind, 1, size, self.offset, flags)
         self.events.append(Event(timestamp, kind, 1, size, self.offset, flags, header + body))
+
+    def mysql_gtid(self, number: int) -> None:
+        self.add(c.GTID_EVENT, b"\1" + uuid.UUID(SOURCE).bytes + number.to_bytes(8, "little"))
 
     def query(self, sql: bytes, schema: bytes = b"d") -> None:
         head = struct.pack("<IIBHH", 7, 0, len(schema), 0, 0)
@@ -195,6 +201,43 @@ def test_a_pass_does_not_go_beyond_its_end() -> None:
     log.transaction([2])
     with pytest.raises(DMError, match="no transaction that ends at"):
         Planner(start(), resolve, limit=between).feed(log.events)
+
+
+def by_gtids(log: Log, limit: str) -> Planner:
+    """Has read ``log`` up to ``limit``, which another server's positions name."""
+    place = Location(Position("other.000007", 99), limit)
+    planner = Planner(start(), resolve, gtids=ExecutedGtids("mysql", ""), by_gtid=True, limit=place)
+    fed = 0
+    while fed < len(log.events) and not planner.reached:
+        fed += planner.feed(log.events[fed:])
+    return planner
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_pass_by_gtid_ends_behind_its_transaction_or_statement_on_any_server(number: int) -> None:
+    log = Log()
+    for one in range(1, 5):
+        log.mysql_gtid(one)
+        if one == 2:
+            log.query(b"ALTER TABLE t ADD a INT")
+        else:
+            log.transaction([one])
+    planner = by_gtids(log, gtids := f"{SOURCE}:1" + (f"-{number}" if number > 1 else ""))
+    last = planner.out[-1]
+    assert isinstance(last, Batch | Statement)
+    assert isinstance(last, Statement) == (number == 2)
+    assert last.end == Location(Position("other.000007", 99), gtids)
+    assert tags(planner.out) == [one for one in range(1, number + 1) if one != 2]
+
+
+def test_a_pass_by_gtid_does_not_go_beyond_its_end() -> None:
+    log = Log()
+    for one in (1, 3):
+        log.mysql_gtid(one)
+        log.transaction([one])
+    # The order was another one where the end was noted.
+    with pytest.raises(DMError, match="no transaction that ends at"):
+        by_gtids(log, f"{SOURCE}:3")
 
 
 def test_a_pass_is_scanned_but_for_its_last_file() -> None:

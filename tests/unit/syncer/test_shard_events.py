@@ -11,7 +11,7 @@ from dm_worker.syncer.shard_talk import Arrived, Decided, Say, Wish, next_move
 from pkg import ddl
 from pkg.binlog.events import Query
 from pkg.errors import DMError
-from pkg.ha.shard_ddl import ShardInfo, ShardOperation
+from pkg.ha.shard_ddl import ShardInfo, ShardOperation, Statements
 from pkg.ha.shard_ddl_steps import Stored
 
 TARGET = ("m", "t")
@@ -66,8 +66,10 @@ def test_a_statement_keeps_what_it_ran_in() -> None:
     assert second.query.charsets is None
 
 
-def operation(*, execute: bool = True, done: bool = False, revision: int = 5) -> Stored[ShardOperation]:
-    return Stored(ShardOperation("t-`m`.`t`", "t", "s", TEXTS, execute, done), revision, revision + 1)
+def operation(
+    *, execute: bool = True, done: bool = False, revision: int = 5, texts: Statements = TEXTS
+) -> Stored[ShardOperation]:
+    return Stored(ShardOperation("t-`m`.`t`", "t", "s", texts, execute, done), revision, revision + 1)
 
 
 INFO = ShardInfo("t", "s", *TARGET, TEXTS)
@@ -88,8 +90,11 @@ DONE = Acknowledge(TARGET, 0, TEXTS, True, 5)
         (DONE, operation(), INFO, Say.CONFIRM),
         (DONE, operation(done=True), INFO, Arrived(TARGET)),
         (DONE, None, None, Arrived(TARGET)),
-        # Somebody gave another order meanwhile: it comes up once this one is reported again.
-        (DONE, operation(revision=6), INFO, Arrived(TARGET)),
+        # Somebody took the order back meanwhile, and may have given another one on what is done already.
+        (DONE, None, INFO, Say.WITHDRAW),
+        (DONE, operation(revision=6), INFO, Say.CONFIRM),
+        (DONE, operation(revision=6, done=True), INFO, Arrived(TARGET)),
+        (DONE, operation(revision=6, texts=("other",)), INFO, Arrived(TARGET)),
     ],
 )
 def test_what_a_source_says_next(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dm_worker.syncer.shard_group import Statements, Table, side_by_side
 from dm_worker.syncer.shard_groups import Acknowledge, GoOn, Instruction, Report, Reread, Settle, ShardGroups
 from dm_worker.syncer.shard_snapshot import Snapshot, decode, encode
-from dm_worker.syncer.shard_start import regroup
+from dm_worker.syncer.shard_start import new_groups, regroup, stored_groups
 from dm_worker.syncer.shard_status import GroupStatus, status_of
 from pkg.errors import DMError
 from tests.unit.syncer.shard_world import at, route
@@ -93,7 +95,8 @@ def test_a_group_that_waits_delays_no_other() -> None:
     assert script.ddl(40, A2) == [Report(A, 0, ADD_A)]
 
 
-def test_a_decision_during_another_groups_reread_waits_for_its_end() -> None:
+def test_a_decision_during_another_groups_reread_is_asked_for_again_at_its_end() -> None:
+    """It may be taken back until then."""
     script = Script(A1, B1)
     for table, place in ((A1, 10), (B1, 20)):
         script.ddl(place, table)
@@ -101,7 +104,8 @@ def test_a_decision_during_another_groups_reread_waits_for_its_end() -> None:
     script.settle(A, 30)
     assert script.groups.resolve(B, ADD_A, execute=False, revision=7) == []
     script.groups.met(key(10), at(10))
-    assert script.groups.reached(at(30)) == [GoOn(), settle(B, False, 20)]
+    assert script.groups.reached(at(30)) == [GoOn(), Report(B, 0, ADD_A)]
+    assert script.groups.resolve(B, ADD_A, execute=False, revision=7) == [settle(B, False, 20)]
 
 
 def test_decisions_on_two_groups_at_once_are_carried_out_one_by_one() -> None:
@@ -112,7 +116,20 @@ def test_decisions_on_two_groups_at_once_are_carried_out_one_by_one() -> None:
     assert script.groups.resolve(B, ADD_A, execute=True, revision=7) == []
     assert script.groups.resolve(A, ADD_A, execute=False, revision=8) == [], "too late: it is under way"
     ended = script.groups.settled(A, at(30))
-    assert ended == [Acknowledge(A, 0, ADD_A, True, 7), settle(B, True, 20)]
+    assert ended == [Acknowledge(A, 0, ADD_A, True, 7), Report(B, 0, ADD_A)]
+
+
+def test_a_decision_that_was_taken_back_is_not_carried_out() -> None:
+    script = Script(A1, B1)
+    script.ddl(10, A1)
+    script.ddl(20, B1)
+    assert script.groups.resolve(A, ADD_A, execute=True, revision=6) == [replace(settle(A, True, 10), revision=6)]
+    assert script.groups.resolve(B, ADD_A, execute=True, revision=5) == []
+    assert script.groups.revoke(B) == [], "that one is asked for again anyway"
+    assert script.groups.revoke(A) == [Report(B, 0, ADD_A)]
+    assert script.groups.resolve(A, ADD_A, execute=False, revision=7) == [settle(A, False, 10)]
+    assert script.groups.settled(A, at(30)) == [Acknowledge(A, 0, ADD_A, False, 7)]
+    assert script.groups.revoke(A) == [], "too late"
 
 
 def test_a_reread_ends_where_nothing_more_is_due() -> None:
@@ -350,6 +367,23 @@ def test_a_table_that_is_routed_into_a_sequence_is_noticed_at_the_start() -> Non
     with pytest.raises(DMError) as caught:
         regroup(groups, [], everything)
     assert caught.value.code == 36005
+
+
+@pytest.mark.parametrize("by_gtid", [False, True])
+def test_how_statements_are_named_may_change_only_when_all_is_settled(by_gtid: bool) -> None:
+    groups = new_groups([A1, A2], route, by_gtid=by_gtid)
+    switched = stored_groups(encode(groups), route, by_gtid=not by_gtid)
+    assert switched is not None
+    groups.ddl(A1, ADD_A, key="its name", start=at(9), structure="with a")
+    groups.hold(A1, 1)
+    state = encode(groups)
+    assert stored_groups(state, route, by_gtid=by_gtid) is not None
+    with pytest.raises(DMError, match=f"enable-gtid was switched {'off' if by_gtid else 'on'}") as caught:
+        stored_groups(state, route, by_gtid=not by_gtid)
+    assert caught.value.code == 36058
+    # Nothing was unsettled when it was switched: from then on the new names count.
+    switched.ddl(A1, ADD_A, key="its name", start=at(9), structure="with a")
+    assert stored_groups(encode(switched), route, by_gtid=not by_gtid) is not None
 
 
 def test_what_is_still_needed_of_the_binlog_begins_at_the_first_unsettled_ddl() -> None:

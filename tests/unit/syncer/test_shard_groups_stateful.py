@@ -18,7 +18,7 @@ INITIAL = [("A", "t1"), ("A", "t2"), ("B", "t1"), ("B", "t2"), ("C", "t1")]
 
 
 class Sharding(RuleBasedStateMachine):
-    """Three groups in one binlog, level 2 that decides late and in any order, crashes anywhere."""
+    """Three groups in one binlog, level 2 that decides late, in any order, and takes back; crashes anywhere."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,6 +89,25 @@ class Sharding(RuleBasedStateMachine):
     @rule(schema=st.sampled_from(SCHEMAS), execute=st.booleans())
     def decide(self, schema: str, execute: bool) -> None:
         self.world.decide(route(schema, ""), execute=execute)
+
+    @rule(schema=st.sampled_from(SCHEMAS), elsewhere=st.booleans())
+    def revoke(self, schema: str, elsewhere: bool) -> None:
+        self.world.revoke(route(schema, ""), elsewhere=elsewhere)
+
+    @rule(schema=st.sampled_from(SCHEMAS), steps=st.integers(1, 12), elsewhere=st.booleans())
+    def decide_and_revoke(self, schema: str, steps: int, elsewhere: bool) -> None:
+        """During a re-read, or while another decision is carried out."""
+        for each in SCHEMAS:
+            table = next((one for one in self.world.upstream.tables if one[0] == each), None)
+            if table is not None:
+                self.alter(table, 2)
+            self._catch_up(each)
+        self.work(60, 6, 0, lazy=False)
+        for each in SCHEMAS:
+            self.world.decide(route(each, ""), execute=True)
+        self.work(steps, 2, 0, lazy=False)
+        self.world.revoke(route(schema, ""), elsewhere=elsewhere)
+        self.work(30, 6, 0, lazy=False)
 
     @rule(schema=st.sampled_from(SCHEMAS), steps=st.integers(1, 12))
     def decide_and_crash(self, schema: str, steps: int) -> None:
