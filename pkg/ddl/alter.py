@@ -91,7 +91,7 @@ def _add(cursor: Cursor, schema: str) -> list[Action] | Spec:
         element = table_element(cursor, schema)
         if element is not None:
             return [AddIndex(element) if isinstance(element, IndexDef) else element]
-    cursor.accept("COLUMN")
+    cursor.optional("COLUMN")
     if_not_exists = cursor.if_not_exists()
     if cursor.at_op("("):
         return _add_list(cursor, schema, if_not_exists)
@@ -135,7 +135,7 @@ def _position(cursor: Cursor) -> Position | None:
 
 
 def _change(cursor: Cursor, schema: str, *, renames: bool) -> list[Action]:
-    cursor.accept("COLUMN")
+    cursor.optional("COLUMN")
     if_exists = cursor.if_exists()
     old_name = cursor.name()
     column = column_after_name(cursor, cursor.name() if renames else old_name, schema)
@@ -168,7 +168,7 @@ def _drop(cursor: Cursor) -> Action | None:
     if cursor.accept("PERIOD", "FOR"):
         cursor.name()
         return NoStructure("drop period")
-    cursor.accept("COLUMN")
+    cursor.optional("COLUMN")
     if_exists = cursor.if_exists()
     action = DropColumn(cursor.name(), if_exists)
     cursor.accept_any("RESTRICT", "CASCADE")
@@ -210,7 +210,7 @@ def _alter(cursor: Cursor) -> Action | None:
 
 
 def _alter_column(cursor: Cursor) -> Action:
-    cursor.accept("COLUMN")
+    cursor.optional("COLUMN")
     if_exists = cursor.if_exists()
     name = cursor.name()
     if cursor.accept("DROP", "DEFAULT"):
@@ -266,7 +266,7 @@ def _no_structure(cursor: Cursor) -> Action | None:
         return NoStructure("keys")
     if cursor.accept_any("ALGORITHM", "LOCK"):
         cursor.accept_op("=")
-        return NoStructure("copy" if cursor.name().upper() == "COPY" else "algorithm and lock", modifier=True)
+        return NoStructure("copy" if cursor.setting().upper() == "COPY" else "algorithm and lock", modifier=True)
     if cursor.accept("WITH", "VALIDATION") or cursor.accept("WITHOUT", "VALIDATION"):
         return NoStructure("validation", modifier=True)
     if cursor.accept("ORDER", "BY"):

@@ -82,9 +82,10 @@ def _type_name(cursor: Cursor) -> str:
     for phrase, name in _PHRASES:
         if cursor.accept(*phrase):
             return name
-    if cursor.token.word not in _SIMPLE_TYPES:
+    name = cursor.accept_any(*_SIMPLE_TYPES)
+    if not name:
         raise cursor.error("expected a data type")
-    return cursor.advance().word
+    return name
 
 
 def _arguments(cursor: Cursor) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from pkg.ddl.failure import parse_error
 from pkg.ddl.statement import Ref
 from pkg.ddl.tokens import Dialect, Token, name_value, string_value, tokenize
 from pkg.errors import DMError
+from pkg.mysql.names import quote
 
 
 class Cursor:
@@ -23,6 +24,8 @@ class Cursor:
         self.refs: list[Ref] = []
         self._tokens = tokenize(sql, dialect)
         self._at = 0
+        self._spellings: dict[int, str] = {}
+        self._left_out: dict[int, str] = {}
 
     # -- looking ------------------------------------------------------------------------------------------------
 
@@ -60,6 +63,7 @@ class Cursor:
     # -- reading ------------------------------------------------------------------------------------------------
 
     def advance(self) -> Token:
+        """Reads the next token, whatever it is."""
         token = self.token
         if token.kind != "end":
             self._at += 1
@@ -70,18 +74,27 @@ class Cursor:
         # Nearly every call ends here: the parser asks for dozens of words at each place.
         if self._tokens[self._at].word != words[0] or not self.at_words(*words):
             return False
-        self._at += len(words)
+        for word in words:
+            self._spell(word)
         return True
 
     def accept_any(self, *words: str) -> str:
         """Reads one of these words when it comes next; '' otherwise."""
-        return self.advance().word if self._tokens[self._at].word in words else ""
+        word = self._tokens[self._at].word
+        return self._spell(word).word if word in words else ""
 
     def accept_op(self, op: str) -> bool:
         if not self.at_op(op):
             return False
-        self._at += 1
+        self._spell(op)
         return True
+
+    def optional(self, word: str, *others: str) -> None:
+        """Reads a word that may be left out, or another one that says the same."""
+        if self._tokens[self._at].word in (word, *others):
+            self._spell(word)
+        else:
+            self._left_out[self._at] = word
 
     def expect(self, *words: str) -> None:
         if not self.accept(*words):
@@ -94,11 +107,19 @@ class Cursor:
     def name(self) -> str:
         if self.token.kind not in ("word", "name"):
             raise self.error("expected a name")
+        name = name_value(self.token)
+        self._spell(quote(name))
+        return name
+
+    def setting(self) -> str:
+        """A word that names nothing of the schema, with or without quotes: BTREE, COPY, utf8mb4."""
+        if self.token.kind not in ("word", "name"):
+            raise self.error("expected a name")
         return name_value(self.advance())
 
     def name_or_string(self) -> str:
         """What MySQL takes where a charset, collation or engine is named."""
-        return self.string() if self.token.kind == "string" else self.name()
+        return self.string() if self.token.kind == "string" else self.setting()
 
     def string(self) -> str:
         if self.token.kind != "string":
@@ -138,6 +159,20 @@ class Cursor:
         self.accept_op(";")
         if not self.at_end:
             raise self.error("unexpected text")
+
+    # -- one spelling ---------------------------------------------------------------------------------------------
+
+    def spelt(self) -> Iterator[tuple[Token, str, str]]:
+        """Every token with its one spelling, and the word that may be left out before it.
+
+        The spelling is '' where what was read does not tell whether the token is a keyword or a name.
+        """
+        for at, token in enumerate(self._tokens):
+            yield token, self._spellings.get(at, ""), self._left_out.get(at, "")
+
+    def _spell(self, spelling: str) -> Token:
+        self._spellings[self._at] = spelling
+        return self.advance()
 
     # -- names of schemas and tables ------------------------------------------------------------------------------
 

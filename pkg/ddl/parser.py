@@ -45,21 +45,25 @@ def parse(
 
 def parse_dialect(sql: str, dialect: Dialect, default_schema: str) -> Statement:
     """As :func:`parse`, the session's circumstances as one value."""
-    cursor = Cursor(sql, dialect, default_schema)
+    return read_statement(Cursor(sql, dialect, default_schema))
+
+
+def read_statement(cursor: Cursor) -> Statement:
+    """As :func:`parse`, from the beginning of a text; the cursor then knows what each token was read as."""
     cuts = skip_settings(cursor)
     statement_class = classify_at(cursor)
     if statement_class == "dml":
-        raise dml_found(sql)
+        raise dml_found(cursor.sql)
     if statement_class != "ddl":
-        return Statement(sql, "skip", default_schema=default_schema, dialect=dialect)
+        return Statement(cursor.sql, "skip", default_schema=cursor.default_schema, dialect=cursor.dialect)
     statement = _statement(cursor)
     cursor.finish()
     return replace(
         statement,
         refs=tuple(cursor.refs),
         cuts=(*cuts, *statement.cuts),
-        default_schema=default_schema,
-        dialect=dialect,
+        default_schema=cursor.default_schema,
+        dialect=cursor.dialect,
     )
 
 
@@ -153,7 +157,7 @@ def _create_index(cursor: Cursor, or_replace: bool) -> Statement:
     if_not_exists = cursor.if_not_exists()
     name = cursor.name()
     if cursor.accept_any("USING", "TYPE"):
-        cursor.name()
+        cursor.setting()
     cursor.expect("ON")
     cursor.table()
     parts = key_parts(cursor)
@@ -171,7 +175,7 @@ def _index_modifiers(cursor: Cursor) -> None:
     index_options(cursor)
     while cursor.accept_any("ALGORITHM", "LOCK"):
         cursor.accept_op("=")
-        cursor.name()
+        cursor.setting()
         index_options(cursor)
 
 

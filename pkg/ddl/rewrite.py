@@ -165,10 +165,10 @@ def rewrite(
         charset, collation = inherited
         edits.append((body.options_at, body.options_at, f" DEFAULT CHARSET={charset} COLLATE={collation}"))
     edits.extend((start, end, "") for start, end in statement.cuts)
-    return _edited(statement.sql, edits)
+    return edited(statement.sql, edits)
 
 
-def _edited(sql: str, edits: list[tuple[int, int, str]]) -> str:
+def edited(sql: str, edits: list[tuple[int, int, str]]) -> str:
     """Edits do not overlap; an insertion goes before the replacement that starts at the same place."""
     out: list[str] = []
     at = 0

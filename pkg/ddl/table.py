@@ -95,7 +95,7 @@ def table_element(cursor: Cursor, schema: str) -> IndexDef | AddPeriod | None:
     if cursor.accept("PRIMARY", "KEY"):
         return _key(cursor, "primary", "PRIMARY")
     if cursor.accept("UNIQUE"):
-        cursor.accept_any("INDEX", "KEY")
+        cursor.optional("INDEX", "KEY")
         return _key(cursor, "unique", symbol)
     if cursor.accept("FOREIGN", "KEY"):
         return _foreign_key(cursor, symbol, schema)
@@ -103,11 +103,12 @@ def table_element(cursor: Cursor, schema: str) -> IndexDef | AddPeriod | None:
         cursor.parenthesised()
         _ = cursor.accept("NOT", "ENFORCED") or cursor.accept("ENFORCED")
         return IndexDef("check", symbol)
-    if cursor.accept_any("INDEX", "KEY"):
+    if cursor.at_any("INDEX", "KEY"):
+        cursor.optional("INDEX", "KEY")
         return _key(cursor, "index", "")
     special = _special_key(cursor)
     if special:
-        cursor.accept_any("INDEX", "KEY")
+        cursor.optional("INDEX", "KEY")
         return _key(cursor, special, "")
     if cursor.accept("PERIOD", "FOR"):
         return _period(cursor)
@@ -121,7 +122,7 @@ def _special_key(cursor: Cursor) -> Literal["", "fulltext", "spatial", "index"]:
         return "spatial"
     # VECTOR is a type's name and no reserved word: a column may be called so.
     if cursor.at_any("VECTOR") and cursor.ahead(1).word in ("INDEX", "KEY"):
-        cursor.advance()
+        cursor.accept("VECTOR")
         return "index"
     return ""
 
@@ -196,7 +197,7 @@ def index_options(cursor: Cursor) -> None:
     while True:
         if cursor.accept_any("USING", "TYPE", "WITH"):
             cursor.accept("PARSER")
-            cursor.name()
+            cursor.setting()
         elif cursor.accept("COMMENT"):
             cursor.string()
         elif cursor.accept_any("VISIBLE", "INVISIBLE", "IGNORED") or cursor.accept("NOT", "IGNORED"):

@@ -1,10 +1,14 @@
-"""One spelling for statements that differ in blanks, comments and the case of keywords only."""
+"""One text for statements that say the same in other words: blanks, comments, quotes of names, words left out."""
 
 from __future__ import annotations
 
-from pkg.ddl.tokens import Dialect, tokenize, word_set
+from pkg.ddl.cursor import Cursor
+from pkg.ddl.parser import read_statement
+from pkg.ddl.rewrite import edited
+from pkg.ddl.tokens import Dialect, Token, word_set
+from pkg.errors import DMError
 
-#: Words that can't be names without quotes, so that their case means nothing.
+#: Words that can't be names without quotes, so that their case means nothing wherever they stand.
 _RESERVED = word_set(
     "ADD ALTER AS ASC BIGINT BINARY BLOB BY CASCADE CHANGE CHAR CHARACTER CHECK COLLATE COLUMN CONSTRAINT CREATE "
     "CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP DATABASE DEC DECIMAL DEFAULT DELETE DESC DOUBLE DROP EXISTS FALSE "
@@ -13,25 +17,79 @@ _RESERVED = word_set(
     "REFERENCES RENAME RESTRICT SET SMALLINT SPATIAL TABLE TINYBLOB TINYINT TINYTEXT TO TRUE UNIQUE UNSIGNED UPDATE "
     "USING VALUES VARBINARY VARCHAR VARYING WITH ZEROFILL"
 )
+#: Names without a schema stay without one: this one is put in no text.
+_ANY_SCHEMA = "-"
 
 
 def uniform(sql: str, dialect: Dialect) -> str:
-    """The same statement with single blanks, without comments, and with reserved words in upper case.
+    """The statement in the one spelling that all with the same parts share; it means the same to a server.
 
-    One with executable comments stays as it is: what of it counts depends on the server. Raises 36067 for an open
-    quote.
+    Single blanks, no comments; keywords in upper case and names in backticks, as far as the parser tells the one from
+    the other; COLUMN and INDEX where they may be left out; ADD (…, …) as single parts. What the parser does not look
+    into (expressions, partitions) keeps its words, all but reserved ones. So a text that differs may still mean the
+    same. One with executable comments stays as it is: what of it counts depends on the server. Raises 36067 for an
+    open quote.
     """
     if "/*!" in sql or "/*M!" in sql:
         return sql
+    try:
+        return _spelt(_read(_without_lists(sql, dialect), dialect))
+    except DMError:
+        return _spelt(Cursor(sql, dialect, _ANY_SCHEMA))
+
+
+def _read(sql: str, dialect: Dialect) -> Cursor:
+    cursor = Cursor(sql, dialect, _ANY_SCHEMA)
+    statement = read_statement(cursor)
+    # Settings of the session hold variables and values, which are read as anything.
+    return Cursor(sql, dialect, _ANY_SCHEMA) if statement.cuts else cursor
+
+
+def _without_lists(sql: str, dialect: Dialect) -> str:
+    """The text with ``ADD COLUMN a …, ADD COLUMN b …`` for ``ADD (a …, b …)``."""
+    specs = read_statement(Cursor(sql, dialect, _ANY_SCHEMA)).specs
+    lists = [(one, [f"{head} {sql[start:end]}" for head, start, end in one.elements]) for one in specs if one.elements]
+    return edited(sql, [(one.start, one.end, ", ".join(parts)) for one, parts in lists])
+
+
+def _spelt(cursor: Cursor) -> str:
     out: list[str] = []
-    at = 0
-    after_dot = False
-    for token in tokenize(sql, dialect):
+    before, before_spelt = Token("end", "", 0, 0), False
+    for token, spelling, left_out in cursor.spelt():
         if token.kind == "end":
             break
-        if out and token.start > at:
-            out.append(" ")
-        # Behind a dot every word is a name.
-        out.append(token.word if token.word in _RESERVED and not after_dot else token.text)
-        at, after_dot = token.end, token.text == "."
-    return "".join(out).removesuffix(";").rstrip()
+        if left_out:
+            word = Token("word", left_out, token.start, token.start, left_out)
+            out += [_gap(before, before_spelt, word, True), left_out]
+            before, before_spelt = word, True
+        out += [_gap(before, before_spelt, token, bool(spelling)), spelling or _plain(token, before)]
+        before, before_spelt = token, bool(spelling)
+    return "".join(out).removesuffix(";")
+
+
+def _plain(token: Token, before: Token) -> str:
+    """A token of which only its kind is known."""
+    # Behind a dot every word is a name.
+    if token.word in _RESERVED and before.text != ".":
+        return token.word
+    if token.kind == "string" and token.text[0] == '"' and not any(sign in token.text[1:-1] for sign in "\"'\\"):
+        return f"'{token.text[1:-1]}'"
+    return token.text
+
+
+def _gap(before: Token, before_spelt: bool, token: Token, spelt: bool) -> str:
+    """What goes between two tokens. A blank between a function's name and its parenthesis may matter."""
+    if before.kind == "end" or _is_op(before, "(") or _is_op(token, ")", ",", ";"):
+        return ""
+    if _is_op(before, ","):
+        return " "
+    after_known, known = before_spelt and before.kind != "op", spelt and token.kind != "op"
+    joined = (before_spelt and _is_op(before, ".", "=")) or (spelt and _is_op(token, ".", "="))
+    if joined or (after_known and _is_op(token, "(")):
+        return ""
+    # Two strings without a blank would be one with a quote in it.
+    return " " if before.end < token.start or after_known or known or before.kind == token.kind == "string" else ""
+
+
+def _is_op(token: Token, *ops: str) -> bool:
+    return token.kind == "op" and token.text in ops

@@ -58,7 +58,7 @@ def test_two_upstreams_with_one_table_each(
         task.alter(task.shards("events", 1), "ADD COLUMN e1 INT, ADD INDEX (kind)", adds="e1")
         shown = task.wait_lock("orders", "waiting", "source-2")
         assert (shown["owner"], shown["synced"], shown["unsynced"]) == ("source-1", ["source-1"], ["source-2"])
-        assert shown["DDLs"] == ["ALTER TABLE `two`.`orders` ADD COLUMN c1 INT NOT NULL DEFAULT 7 AFTER customer"]
+        assert shown["DDLs"] == ["ALTER TABLE `two`.`orders` ADD COLUMN `c1` INT NOT NULL DEFAULT 7 AFTER `customer`"]
         assert task.wait_lock("events", "waiting", "source-1")["owner"] == "source-2"
         # t2 to t3: the shard that is behind goes on, the rows of the other one are held back.
         held = probe(task.shards("orders", 0)[0], 1).format("two")
@@ -75,7 +75,7 @@ def test_two_upstreams_with_one_table_each(
         assert rows["source-1"] > 0
         assert rows["source-2"] == 0
         # t3
-        task.alter(task.shards("orders", 1), "ADD COLUMN c1 INT NOT NULL DEFAULT 7 AFTER customer", adds="c1")
+        task.alter(task.shards("orders", 1), "add `c1` int not null default 7 after customer", adds="c1")
         arrives(servers[2], held, "rows that were held back arrive")
         assert "events" in task.locks(), "the other group still waits"
         task.alter(task.shards("events", 0), "ADD COLUMN e1 INT, ADD INDEX (kind)", adds="e1")
@@ -175,8 +175,8 @@ def test_ways_out_of_a_conflict_and_of_a_shard_that_never_runs_the_ddl(
         problem = task.wait_lock("orders", "conflict")["problem"]
         assert "code=38016" in problem
         sides = next(line for line in problem.splitlines() if line.startswith("! "))
-        assert "ADD COLUMN c1 INT NOT NULL DEFAULT 1" in sides.split("|")[0]
-        assert "ADD COLUMN c2 INT NOT NULL DEFAULT 2" in sides.split("|")[1]
+        assert "ADD COLUMN `c1` INT NOT NULL DEFAULT 1" in sides.split("|")[0]
+        assert "ADD COLUMN `c2` INT NOT NULL DEFAULT 2" in sides.split("|")[1]
         assert not task.executed()
         unlocked = cluster.dmctl("shard-ddl-lock", "unlock", lock, "--owner", "source-1", "--action", "exec")
         assert unlocked["result"], unlocked

@@ -57,7 +57,7 @@ SCRIPT = [
     "ALTER TABLE d.t1 ADD INDEX (v)",
     "INSERT INTO d.t1 VALUES (5, 5, 5, 5)",
     "ALTER TABLE d.u1 DROP COLUMN v",
-    "ALTER TABLE d.k2 ADD COLUMN a INT FIRST",
+    "ALTER TABLE d.k2 ADD a INT first",
     "INSERT INTO d.k2 VALUES (7, 1, 1), (7, 1, 1)",
     "INSERT INTO d.k1 VALUES (1, 1)",
     # One transaction: the statement, then its rows.
@@ -94,10 +94,10 @@ SCRIPT = [
     "UPDATE d.t9 SET b = 2 WHERE id < 5",
     "DELETE FROM d.t3",
     "DROP TABLE d.t3",
-    "ALTER TABLE d.t2 MODIFY v BIGINT",
+    "ALTER TABLE d.t2 modify column `v` bigint",
     "INSERT INTO d.t2 VALUES (106, 6000000000, 6, 6)",
     "ALTER TABLE d.t2 ADD COLUMN b INT",
-    "ALTER TABLE d.t2 DROP COLUMN b",
+    "alter table d.t2 drop `b`",
     "UPDATE d.t2 SET a = 9 WHERE id = 106",
     "ALTER TABLE d.t2 ADD COLUMN b INT",
     "INSERT INTO d.t2 VALUES (107, 7, 7, 7, 7)",
@@ -106,15 +106,15 @@ SCRIPT = [
 #: How often each of them is executed at the target, in the order of each group.
 EXECUTED = {
     "t": [
-        "ADD COLUMN a INT",
-        "ADD INDEX (v)",
-        "MODIFY v BIGINT",
-        "ADD COLUMN b INT",
-        "DROP COLUMN b",
-        "ADD COLUMN b INT",
+        "ADD COLUMN `a` INT",
+        "ADD INDEX(`v`)",
+        "MODIFY COLUMN `v` BIGINT",
+        "ADD COLUMN `b` INT",
+        "DROP COLUMN `b`",
+        "ADD COLUMN `b` INT",
     ],
-    "u": ["DROP COLUMN v"],
-    "k": ["ADD COLUMN a INT FIRST"],
+    "u": ["DROP COLUMN `v`"],
+    "k": ["ADD COLUMN `a` INT FIRST"],
 }
 COLUMNS = "id INT PRIMARY KEY, v INT"
 
@@ -160,7 +160,7 @@ def test_two_tables_in_one_upstream(mysql_upstream: MySQLServer, target: MariaDB
         )
         wait_until(lambda: level2.waiting() == 1, "the DDL is reported")
         run.wait_synced(mysql_upstream)
-        assert run.unit.status().blockingDDLs == ["ALTER TABLE `m`.`t` ADD COLUMN a INT"]
+        assert run.unit.status().blockingDDLs == ["ALTER TABLE `m`.`t` ADD COLUMN `a` INT"]
         assert merged(target, "m.t") == [(1, 1), (101, 1), (102, 2)]
         level2.open.set()
         level2.decide()
@@ -176,7 +176,7 @@ def test_two_tables_in_one_upstream(mysql_upstream: MySQLServer, target: MariaDB
         mysql_upstream.execute("ALTER TABLE d.t2 COMMENT 'x'")
         wait_until(lambda: level2.confirmed == 2, "the second DDL is settled")
     assert merged(target, "m.t") == merged(mysql_upstream, "d.t1 d.t2")
-    assert level2.granted == [("ALTER TABLE `m`.`t` ADD COLUMN a INT",), ("ALTER TABLE `m`.`t` COMMENT 'x'",)]
+    assert level2.granted == [("ALTER TABLE `m`.`t` ADD COLUMN `a` INT",), ("ALTER TABLE `m`.`t` COMMENT 'x'",)]
 
 
 def test_a_reread_that_ends_at_a_statement_reads_nothing_behind_it(
@@ -564,7 +564,7 @@ def test_an_operator_brings_shards_together_that_ran_different_ddl(
             run.wait_synced(mariadb_upstream)
         assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
 
-    goes_on(stopped("ADD COLUMN a INT, ADD INDEX (v)", "ALTER TABLE d.t2 add column a int"), 1)
+    goes_on(stopped("ADD COLUMN `a` INT, ADD INDEX(`v`)", "ALTER TABLE d.t2 add column a int"), 1)
     assert structure(target) == (3, ["PRIMARY"])
     # One has run at once what the other has run one after the other, with rows in between.
     mariadb_upstream.execute(
@@ -576,7 +576,7 @@ def test_an_operator_brings_shards_together_that_ran_different_ddl(
         "INSERT INTO d.t2 VALUES (104, 104, 104, 104, 104)",
     )
     apart = ("ALTER TABLE d.t2 ADD COLUMN b INT", "ALTER TABLE d.t2 ADD COLUMN c INT")
-    goes_on(stopped("ADD COLUMN b INT, ADD COLUMN c INT", *apart), 3)
+    goes_on(stopped("ADD COLUMN `b` INT, ADD COLUMN `c` INT", *apart), 3)
     assert structure(target) == (5, ["PRIMARY"])
 
 
@@ -683,5 +683,5 @@ def test_operators_decide_what_a_merged_table_gets(
         wait_until(lambda: not run.unit.status().unresolvedGroups, "all is applied")
         run.wait_synced(mariadb_upstream)
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
-    assert level2.granted == [("ALTER TABLE `m`.`t` ADD COLUMN a INT",)]
+    assert level2.granted == [("ALTER TABLE `m`.`t` ADD COLUMN `a` INT",)]
     assert structure(target) == (3, ["PRIMARY"])
