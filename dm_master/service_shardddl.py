@@ -47,11 +47,12 @@ class ShardDDLService:
         Raises 38019, 38020, 38022, 38041 or 42502 for one that is refused, and for one that is stored and not carried
         out yet 38024 or 38025.
         """
-        if request.database or request.table or request.sources:
+        # Sources mean nothing to such a lock; DM takes them.
+        if request.database or request.table:
             raise errors.new(
                 "MasterInvalidOperateOp",
-                "a lock of pessimistic mode is unlocked as a whole, not for one source or upstream table",
-                workaround="Leave out -s, -d and -t. `--owner` names the source that executes.",
+                "a lock of pessimistic mode is unlocked as a whole, not for one upstream table",
+                workaround="Leave out -d and -t. `--owner` names the source that executes.",
             )
         order = answers.order_of(request)
         term = self._cluster.locks.term()

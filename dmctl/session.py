@@ -33,6 +33,12 @@ class Session:
             raise UsageError(f"exactly one source must be given with -s/--source, not {len(self.sources)}")
         return self.sources[0]
 
+    def some_sources(self) -> list[str]:
+        """The sources given. Raises :class:`UsageError` if there is none."""
+        if not self.sources:
+            raise UsageError("at least one source must be given with -s/--source")
+        return self.sources
+
     @cached_property
     def client(self) -> MasterClient:
         # gRPC takes a tenth of a second to load; help, usage errors and local checks do without it.

@@ -15,15 +15,14 @@ _OLDER = {"get": worker.GetSchema, "set": worker.SetSchema, "remove": worker.Rem
 
 @click.group("binlog-schema")
 def binlog_schema() -> None:
-    """Shows or changes the table structures that a paused task tracks, for the source given with -s."""
+    """Shows or changes the table structures that a paused task tracks, for the sources given with -s."""
 
 
 def _request(
     session: Session, op: worker.SchemaOp, task: str, database: str, table: str
 ) -> master.OperateSchemaRequest:
-    session.one_source()
     return master.OperateSchemaRequest(
-        op=op, task=files.task_name(task), sources=session.sources, database=database, table=table
+        op=op, task=files.task_name(task), sources=session.some_sources(), database=database, table=table
     )
 
 

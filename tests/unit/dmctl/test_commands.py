@@ -454,6 +454,7 @@ def test_a_task_file_with_a_visible_mistake_is_not_sent(
         (["handle-error", "t", "skip"], "HandleError"),
         (["binlog-schema", "list", "t", "d", "tbl", "-s", "s1"], "OperateSchema"),
         (["operate-schema", "get", "t", "-d", "d", "-t", "tbl", "-s", "s1"], "OperateSchema"),
+        (["binlog-schema", "delete", "t", "d", "tbl", "-s", "s1,s2"], "OperateSchema"),
         (["start-relay", "-s", "s1"], "OperateRelay"),
         (["pause-relay", "-s", "s1"], "OperateWorkerRelayTask"),
         (["purge-relay", "-s", "s1", "-f", "mysql-bin.000001"], "PurgeWorkerRelay"),
