@@ -27,7 +27,7 @@ _KINDS: dict[int, Kind] = {pb.Skip: "skip", pb.Replace: "replace", pb.Inject: "i
 def handle_error(subtask: SubTask, operators: BinlogOperators, request: pb.HandleWorkerErrorRequest) -> str:
     """Does what is asked and lets a subtask that an error stopped go on; returns a text for the operator, or ''.
 
-    Raises 40056, 11118, 36065, and what etcd or the target say.
+    Raises 40056, 11118, 36023, 36024, 36065, and what etcd or the target say.
     """
     unit = replicating(subtask)
     given = parse_place(request.binlogPos) if request.binlogPos else None

@@ -21,6 +21,8 @@ from pkg.ha.binlog_operator import BinlogOperator
 
 #: Numbers of parts that each order has for its statements; the binlog's own have those below.
 STRIDE = 1 << 22
+_INVALID = "VerifyHandleErrorArgs"
+_ROWS_CHANGED = 36014
 
 
 def meeting(statement: Statement, operators: Iterable[BinlogOperator]) -> BinlogOperator | None:
@@ -62,7 +64,7 @@ def parse_place(text: str) -> Position:
 def checked(texts: Sequence[str]) -> list[ddl.Statement]:
     """Statements that take the place of one in the binlog.
 
-    Raises 11118 for text that is not understood, is no DDL, or leaves out a table's schema.
+    Raises 11118 for text that is not understood, 36023 for what is no DDL, and 36024 where a schema is left out.
     """
     if not texts:
         raise refused("no statements are given", "Give the statements that are to be executed.")
@@ -75,15 +77,27 @@ def _checked(number: int, text: str, count: int) -> ddl.Statement:
     try:
         parsed = ddl.parse(text)
     except DMError as exc:
-        raise refused(f"{which}: {exc.message}", advice) from exc
+        raise errors.new(_refusal(text, exc.code), f"{which}: {exc.message}", workaround=advice) from exc
     if parsed.kind == "skip":
-        raise refused(f"{which} is no DDL that the target needs: {shorten(text)}", advice)
+        what = f"{which} is no DDL that the target needs: {shorten(text)}"
+        raise errors.new("SyncerUnitInjectDDLOnly", what, workaround=advice)
     return parsed
+
+
+def _refusal(text: str, code: int) -> str:
+    """DM's name of the error for a statement that the parser refuses with ``code``."""
+    if code == _ROWS_CHANGED:
+        return "SyncerUnitInjectDDLOnly"
+    try:
+        ddl.parse(text, default_schema="selected")
+    except DMError:
+        return _INVALID
+    return "SyncerUnitInjectDDLWithoutSchema"
 
 
 def refused(what: str, workaround: str) -> DMError:
     """11118: an order that can't be taken."""
-    return errors.new("VerifyHandleErrorArgs", what, workaround=workaround)
+    return errors.new(_INVALID, what, workaround=workaround)
 
 
 @dataclass(frozen=True, slots=True)
