@@ -13,8 +13,9 @@ TokenKind = Literal["word", "name", "string", "number", "bits", "op", "end"]
 
 
 class Token(NamedTuple):
-    """``text`` is the source text; ``start``/``end`` its offsets in characters. ``word`` is upper case, or ''.
+    """``text`` is the source text; ``start``/``end`` its offsets in characters. ``word`` is that of a word, else ''.
 
+    It is in upper case unless it has letters that no keyword has: some of these have a keyword's as their capitals.
     A *word* is a keyword or an unquoted name, a *name* a quoted one, *bits* a hex or bit literal in any form.
     """
 
@@ -163,10 +164,14 @@ def _token(kind: str, match: re.Match[str], previous: Token) -> Token:
         # After "schema." a name may begin with a digit, and even be all digits.
         word = _BARE_WORD.match(match.string, start)
         if word is not None:
-            return Token("word", word[0], start, word.end(), word[0].upper())
+            return _word(word[0], start)
     if kind == "word":
-        return Token("word", text, start, end, text.upper())
+        return _word(text, start)
     return Token(kind, text, start, end)  # type: ignore[arg-type]
+
+
+def _word(text: str, start: int) -> Token:
+    return Token("word", text, start, start + len(text), text.upper() if text.isascii() else text)
 
 
 def word_set(text: str) -> frozenset[str]:

@@ -162,6 +162,13 @@ def test_transaction_that_cannot_be_followed_is_an_error() -> None:
         assert info.value.code == 36068
 
 
+@pytest.mark.parametrize("name", ["ındex", "con\N{LATIN SMALL LETTER LONG S}traint"])
+def test_a_name_whose_capitals_are_a_keyword_is_a_name(name: str) -> None:
+    (action,) = parse(f"ALTER TABLE t ADD {name} INT", default_schema="d").actions
+    assert isinstance(action, AddColumn)
+    assert action.column.name == name
+
+
 def test_table_without_any_schema_is_an_error() -> None:
     with pytest.raises(DMError, match="no schema") as info:
         parse("TRUNCATE t")

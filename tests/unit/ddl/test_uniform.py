@@ -111,6 +111,7 @@ def _outcome(tracker: SchemaTracker, statement: ddl.Statement) -> int:
         ("ALTER TABLE t ADD a CHAR(1) DEFAULT 'x'", "ALTER TABLE t ADD a CHAR(1) DEFAULT 'X'"),
         ("ALTER TABLE t ADD a CHAR(1) DEFAULT ' '", "ALTER TABLE t ADD a CHAR(1) DEFAULT '  '"),
         ("ALTER TABLE `t` ADD `int` INT", "ALTER TABLE `t` ADD `INT` INT"),
+        ("ALTER TABLE t ADD a INT AS (ıf + 1)", "ALTER TABLE t ADD a INT AS (IF + 1)"),
     ],
 )
 def test_what_differs_stays_different(one: str, other: str) -> None:
