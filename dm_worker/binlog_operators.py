@@ -49,10 +49,16 @@ class BinlogOperators:
         return self._mirror.wait_synced(timeout)
 
     def of(self, task: str) -> list[BinlogOperator]:
-        """The orders for a task. Raises 42502 for a record that is none."""
+        """The orders for a task, damaged ones among them: these stop their own statements only."""
         prefix = keys.BINLOG_OPERATOR.prefix(self._source, task)
-        found = self._mirror.snapshot()
-        return [BinlogOperator.from_json(kv.value) for key, kv in found.items() if key.startswith(prefix)]
+        found: list[BinlogOperator] = []
+        for key, kv in self._mirror.snapshot().items():
+            if key.startswith(prefix):
+                try:
+                    found.append(BinlogOperator.read(key, kv.value))
+                except DMError as exc:
+                    log.error("an order for no position in etcd means nothing", task=task, key=key, error=str(exc))
+        return found
 
     def put(self, operator: BinlogOperator) -> None:
         """Keeps an order, in place of one for the same position, until the task has heard of it. Raises 40054."""

@@ -18,7 +18,7 @@ from dm_worker.syncer.instructions import Statement
 from dm_worker.syncer.located import between, located
 from dm_worker.syncer.online_ddl import OnlineDDL
 from dm_worker.syncer.operated import OperatedStatements, Piece, Pieces, typed
-from dm_worker.syncer.operators import STRIDE, refused
+from dm_worker.syncer.operators import STRIDE, readable, refused
 from dm_worker.syncer.protocol import Progress
 from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.schema_source import SchemaSource
@@ -131,7 +131,7 @@ class DDLBarrier:
 
         ``intent`` is the progress to write with each record. Raises DMError.
         """
-        if any(one.kind == "skip" and settle.covers(one.at) for one in self._orders()):
+        if any(settle.covers(one.at) and readable(one).kind == "skip" for one in self._orders()):
             log.info("an operator leaves out a DDL of merged shards", statements="; ".join(settle.statements))
             return None
         # The decision is what is obeyed once: another one on the same statements is another order.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dm_worker.syncer.instructions import Statement
 from pkg import ddl, errors
@@ -26,9 +27,25 @@ _ROWS_CHANGED = 36014
 
 
 def meeting(statement: Statement, operators: Iterable[BinlogOperator]) -> BinlogOperator | None:
-    """The order for this statement; of several, the one whose position is nearest to its event."""
+    """The order for this statement; of several, the one whose position is nearest to its event.
+
+    Raises 42502 when that can't be read.
+    """
     found = [one for one in operators if statement.covers(one.at)]
-    return max(found, key=lambda one: one.at.sort_key(), default=None)
+    nearest = max(found, key=lambda one: one.at.sort_key(), default=None)
+    return None if nearest is None else readable(nearest)
+
+
+def readable(operator: BinlogOperator) -> BinlogOperator:
+    """The same one. Raises 42502 for a damaged one: what it asked for must not be guessed."""
+    if operator.kind != "damaged":
+        return operator
+    raise errors.new(
+        "HAInvalidItem",
+        f"the order for the statement at {operator.position} can't be read: {operator.statements[0]}",
+        workaround=f"Take it away with `dmctl binlog revert {operator.task} -s {operator.source} -b "
+        f"{operator.position}`, or give it again.",
+    )
 
 
 def in_order(operators: Iterable[BinlogOperator], since: Position | None = None) -> list[BinlogOperator]:
@@ -43,11 +60,16 @@ def outdated(operators: Iterable[BinlogOperator], checkpoint: Position) -> list[
 
 
 def listing(operators: Sequence[BinlogOperator]) -> str:
-    """DM's JSON of orders."""
-    shown = [json.loads(one.to_json()) for one in operators]
-    for one in shown:
-        del one["source"]
-    return json.dumps(shown, separators=(",", ":"))
+    """DM's JSON of orders; what is wrong with a damaged one is its ``error``."""
+    return json.dumps([_shown(one) for one in operators], separators=(",", ":"))
+
+
+def _shown(operator: BinlogOperator) -> dict[str, Any]:
+    if operator.kind == "damaged":
+        return {"task": operator.task, "binlogPos": operator.position, "error": operator.statements[0]}
+    shown: dict[str, Any] = json.loads(operator.to_json())
+    del shown["source"]
+    return shown
 
 
 def parse_place(text: str) -> Position:

@@ -7,17 +7,22 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast, get_args
 
 from pkg.binlog.position import Position, parse_position
+from pkg.errors import DMError
 from pkg.ha import keys
 from pkg.ha.records import Record
 from pkg.pb import dmworker_pb2
 
 #: ``skip`` leaves the statement out, ``replace`` executes others instead, ``inject`` executes others before it.
-Kind = Literal["skip", "replace", "inject"]
+#: ``damaged`` is what can't be read: no record says so of itself.
+Kind = Literal["skip", "replace", "inject", "damaged"]
 
 
 @dataclass(frozen=True, slots=True)
 class BinlogOperator(Record):
-    """``position`` is where the statement's event begins, ``mysql-bin.000001:1234``."""
+    """``position`` is where the statement's event begins, ``mysql-bin.000001:1234``.
+
+    The only text of a damaged one's ``statements`` says what is wrong.
+    """
 
     kind: Kind
     task: str
@@ -28,6 +33,17 @@ class BinlogOperator(Record):
         "kind": "op", "task": "task", "source": "source", "position": "binlogPos", "statements": "sqls",
     }  # fmt: skip
     OPTIONAL: ClassVar[frozenset[str]] = frozenset({"statements"})
+
+    @classmethod
+    def read(cls, key: str, text: str) -> BinlogOperator:
+        """What a key holds; a damaged order for its position if that can't be read. Raises 42502 or 22003 for a key
+        that names no position."""
+        try:
+            return cls.from_json(text)
+        except DMError as exc:
+            source, task, position = keys.BINLOG_OPERATOR.names(key)
+            parse_position(position)
+            return cls("damaged", task, source, position, (exc.message,))
 
     @property
     def at(self) -> Position:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,6 +11,7 @@ import pytest
 
 from dm_worker.binlog_operators import BinlogOperators
 from dm_worker.subtask import SubTask
+from dm_worker.syncer.operators import listing, readable
 from pkg.binlog.position import Location, Position
 from pkg.errors import DMError
 from pkg.etcd import EtcdClient
@@ -70,6 +72,24 @@ def test_orders_outlive_their_worker_and_go_when_they_are_passed(client: EtcdCli
     assert changed not in second.of("t")
     for follower in (second, other):
         follower.stop()
+
+
+def test_a_damaged_order_stops_its_own_statement_only(client: EtcdClient) -> None:
+    client.put(SKIP.key, '{"op":"x"}')
+    client.put(keys.BINLOG_OPERATOR.key("s1", "t", "here"), "")
+    client.put(REPLACE.key, REPLACE.to_json())
+    operators = following(client)
+    damaged, whole = sorted(operators.of("t"), key=lambda one: one.position)
+    assert (damaged.kind, damaged.at, whole) == ("damaged", SKIP.at, REPLACE)
+    (shown, _) = json.loads(listing([damaged, whole]))
+    assert (shown["binlogPos"], "a BinlogOperator belongs" in shown["error"]) == (SKIP.position, True)
+    assert readable(whole) == whole
+    with pytest.raises(DMError, match="can't be read") as caught:
+        readable(damaged)
+    assert (caught.value.code, "binlog revert t -s s1 -b bin.000001:100" in caught.value.workaround) == (42502, True)
+    operators.remove(damaged)
+    assert operators.of("t") == [REPLACE]
+    operators.stop()
 
 
 def test_a_task_that_was_stopped_gets_no_orders(client: EtcdClient) -> None:

@@ -103,6 +103,16 @@ def test_of_two_orders_the_nearest_to_the_event_counts_and_another_file_does_not
     assert meeting(statement, [order("skip", statement.at.pos, file="bin.000002")]) is None
 
 
+def test_what_a_damaged_order_asked_for_is_not_guessed() -> None:
+    statement = planned(log_with_statements())[0]
+    damaged = order("damaged", statement.at.pos, "etcd holds ''")
+    with pytest.raises(DMError, match="can't be read: etcd holds") as caught:
+        meeting(statement, [damaged])
+    assert caught.value.code == 42502
+    assert meeting(statement, [order("damaged", statement.at.pos, "x", file="bin.000002")]) is None
+    assert listing([damaged]) == f'[{{"task":"t","binlogPos":"{damaged.position}","error":"etcd holds \'\'"}}]'
+
+
 def test_orders_are_listed_by_position_and_go_when_the_checkpoint_is_behind() -> None:
     late, early, other = order("skip", 900), order("inject", 80, "DROP TABLE d.x"), order("skip", 5, file="bin.000002")
     known = [other, late, early]
