@@ -1,8 +1,8 @@
 """The operators' orders for statements of one source's binlog, as etcd holds them.
 
 They live as long as the checkpoint that they are about: a restart of worker or master, a stop and a new start of the
-task keep them; they go once the checkpoint is behind their statement, with ``start-task --remove-meta`` and with
-their source.
+task keep them; they go once the checkpoint is behind their statement, when a full copy begins, with ``start-task
+--remove-meta`` and with their source.
 """
 
 from __future__ import annotations
@@ -76,6 +76,12 @@ class BinlogOperators:
         """Takes an order back."""
         self._client.txn([], [Delete(operator.key)])
         self._heard(lambda: operator.key not in self._mirror.snapshot())
+
+    def forget(self, task: str) -> None:
+        """Takes all orders for a task back."""
+        prefix = keys.BINLOG_OPERATOR.prefix(self._source, task)
+        self._client.txn([], [Delete(prefix, prefix=True)])
+        self._heard(lambda: not any(key.startswith(prefix) for key in self._mirror.snapshot()))
 
     def forget_passed(self, subtask: SubTask) -> None:
         """Removes the orders that the checkpoint is behind. What fails is tried again at the next call."""

@@ -265,11 +265,23 @@ class SourceWorker:
                 unit, cfg, self._engine, self.relay.reader(), lambda: self.operators.of(cfg.name), reports
             ),
             ResumePolicy(self.source.checker),
-            before_unit=lambda unit: _before_unit(claim, unit),
+            before_unit=lambda unit: self._before_unit(claim, config.name, unit),
             after_unit=lambda unit: _after_unit(claim, unit),
             on_change=self._changed,
             on_failure=self._failed,
         )
+
+    def _before_unit(self, claim: LoadClaim, task: str, unit: pb.UnitType) -> None:
+        match unit:
+            case pb.Dump:
+                claim.check()
+                # Those of an earlier life with another target: while it copies, a task takes none.
+                self.operators.forget(task)
+            case pb.Load:
+                claim.take()
+            case pb.Sync:
+                # A crash may have come between a load's end and its release.
+                claim.release()
 
     def _subtask_configs(self) -> list[SubTaskConfig]:
         """Of all subtasks that this source shall have. Raises 20035 or 20010."""
@@ -360,17 +372,6 @@ def read_source(client: EtcdClient, source_id: str, decode: Callable[[str], Sour
 
 def _stop_gracefully(subtask: SubTask) -> None:
     subtask.expect(pb.Stopped)
-
-
-def _before_unit(claim: LoadClaim, unit: pb.UnitType) -> None:
-    match unit:
-        case pb.Dump:
-            claim.check()
-        case pb.Load:
-            claim.take()
-        case pb.Sync:
-            # A crash may have come between a load's end and its release.
-            claim.release()
 
 
 def _after_unit(claim: LoadClaim, unit: pb.UnitType) -> None:

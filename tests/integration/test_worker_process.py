@@ -16,6 +16,7 @@ import pytest
 
 from pkg.config.model import CheckerConfig, DBConfig, SourceConfig, SubTaskConfig
 from pkg.ha import keys
+from pkg.ha.binlog_operator import BinlogOperator
 from pkg.pb import dmworker_pb2 as pb
 from pkg.pb import dmworker_pb2_grpc
 from tests.harness.cluster import environment
@@ -135,6 +136,9 @@ def test_units_run_in_order_and_status_tells_each(master: FakeMaster, worker: Fa
     empty = worker.query()
     assert (empty.sourceStatus.source, empty.sourceStatus.worker) == ("mysql-01", "worker1")
     assert [status.msg for status in empty.subTaskStatus] == ["no sub task started"]
+    orders = [BinlogOperator("skip", task, "mysql-01", "bin.000001:4") for task in ("t1", "t2")]
+    for order in orders:
+        master.etcd.put(order.key, order.to_json())
     master.start_task(TASK)
     worker.wait_stage(pb.Running)
     status = worker.query("t1").subTaskStatus[0]
@@ -142,6 +146,8 @@ def test_units_run_in_order_and_status_tells_each(master: FakeMaster, worker: Fa
     worker.tell("dump.finish")
     wait_until(lambda: worker.query().subTaskStatus[0].WhichOneof("status") == "load", "load")
     assert master.etcd.get(keys.LOAD_TASK.key("t1", "mysql-01")) is not None
+    kept = [master.etcd.get(order.key) is not None for order in orders]
+    assert kept == [False, True], "a new copy obeys no order of an earlier life"
     worker.tell("load.finish")
     wait_until(lambda: worker.query().subTaskStatus[0].WhichOneof("status") == "sync", "sync")
     assert master.etcd.get(keys.LOAD_TASK.key("t1", "mysql-01")) is None
