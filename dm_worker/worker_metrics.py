@@ -73,6 +73,8 @@ class _SyncCollector(Collector):
     def __init__(self, statuses: Statuses, worker: str) -> None:
         self._statuses = statuses
         self._worker = worker
+        #: Task → the merged tables that had unsettled DDL at a scrape: they are at 0 from then on, as DM's are.
+        self._merged: dict[str, set[str]] = {}
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         lag = GaugeMetricFamily("dm_syncer_replication_lag_gauge", "Seconds behind the upstream.", labels=_TASK)
@@ -86,6 +88,7 @@ class _SyncCollector(Collector):
         )
         held = GaugeMetricFamily("dm_syncer_held_rows", "Rows of merged shards that are held back.", labels=_SHARDS)
         source, statuses = self._statuses()
+        merged = {status.name: self._merged.get(status.name, set()) for status in statuses}
         for status in statuses:
             if status.WhichOneof("status") != "sync":
                 continue
@@ -99,8 +102,11 @@ class _SyncCollector(Collector):
             groups = sync.unresolvedGroups
             waiting.add_metric([source, status.name], bool(sync.blockingDDLs))
             held.add_metric([source, status.name], sum(group.heldRows for group in groups))
-            for group in groups:
-                unsynced.add_metric([source, status.name, group.target], len(group.unsynced))
+            counts = {group.target: len(group.unsynced) for group in groups}
+            merged[status.name] = merged[status.name] | counts.keys()
+            for target in sorted(merged[status.name]):
+                unsynced.add_metric([source, status.name, target], counts.get(target, 0))
+        self._merged = merged
         yield from (lag, offset, file, waiting, unsynced, held)
 
 

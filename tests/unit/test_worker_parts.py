@@ -181,3 +181,21 @@ def test_metrics_of_merged_shards(waiting: bool) -> None:
     assert value("dm_syncer_shard_lock_resolving", labels) == waiting
     assert value("dm_syncer_held_rows", labels) == 7
     assert value("dm_syncer_unsynced_table_number", {**labels, "table": "`m`.`t`"}) == 1
+
+
+def test_the_number_of_unsynced_tables_stays_at_zero_until_the_task_ends() -> None:
+    metrics = WorkerMetrics(Metrics(), "w1")
+    statuses = [sharded(waiting=False)]
+    metrics.follow(lambda: ("s1", statuses))
+
+    def number() -> float | None:
+        labels = {"source_id": "s1", "task": "t1", "table": "`m`.`t`"}
+        return metrics.metrics.registry.get_sample_value("dm_syncer_unsynced_table_number", labels)
+
+    assert number() == 1
+    del statuses[0].sync.unresolvedGroups[:]
+    assert [number(), number()] == [0, 0]
+    del statuses[0]
+    assert number() is None
+    statuses.append(pb.SubTaskStatus(name="t1", sync=pb.SyncStatus()))
+    assert number() is None, "another task of that name"
