@@ -592,7 +592,7 @@ def test_rows_behind_a_swap_that_is_left_out_have_the_ghost_tables_structure(fil
     assert [column.name for column in world.sharding.structure(rows_of_a(3)).columns] == ["id", "n", "k"]
 
 
-ADD_A, ADD_B = (("ALTER TABLE `m`.`t` ADD n INT",), ("ALTER TABLE `m`.`t` ADD k INT",))
+ADD_A, ADD_B = (("ALTER TABLE `m`.`t` ADD COLUMN `n` INT",), ("ALTER TABLE `m`.`t` ADD COLUMN `k` INT",))
 
 
 @pytest.mark.parametrize(
