@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
@@ -64,9 +63,9 @@ def names(target: SQLServer) -> set[str]:
 
 
 def remembered(target: SQLServer) -> list[tuple[str, str]]:
-    with contextlib.suppress(Exception):  # not there yet
-        return [tuple(row) for row in target.execute("SELECT ghost_table, ddls FROM dm_meta.t_onlineddl ORDER BY 1")]
-    return []
+    if not target.execute("SELECT 1 FROM information_schema.tables WHERE table_name = 't_onlineddl'"):
+        return []
+    return [tuple(row) for row in target.execute("SELECT ghost_table, ddls FROM dm_meta.t_onlineddl ORDER BY 1")]
 
 
 def executed(target: SQLServer) -> list[str]:

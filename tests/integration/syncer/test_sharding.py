@@ -32,7 +32,7 @@ from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import wait_until
 from tests.integration.syncer.level2 import OneSource
-from tests.integration.syncer.support import location, rows, running, subtask
+from tests.integration.syncer.support import Running, location, rows, running, subtask
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -131,6 +131,13 @@ def merging(upstream: SQLServer, target: SQLServer, **changes: object) -> SubTas
 
 def merged(server: SQLServer, tables: str, columns: str = "*") -> list[tuple[object, ...]]:
     return rows(server, "(" + " UNION ALL ".join(f"SELECT {columns} FROM {name}" for name in tables.split()) + ") x")
+
+
+def wait_settled(run: Running, level2: OneSource, upstream: SQLServer, count: int = 1) -> None:
+    """Until ``count`` DDLs are settled and all rows that the upstream has by now are applied."""
+    wait_until(lambda: level2.confirmed == count, "the DDL is settled")
+    wait_until(lambda: not run.unit.status().unresolvedGroups, "nothing is held back")
+    run.wait_synced(upstream)
 
 
 def test_two_tables_in_one_upstream(mysql_upstream: MySQLServer, target: MariaDBServer, spark: SparkEngine) -> None:
@@ -238,9 +245,7 @@ def test_a_ddl_that_only_the_target_refuses_is_left_out(
     target.execute("ALTER TABLE m.t ADD a INT")
     orders.append(BinlogOperator("skip", cfg.name, cfg.source_id, at))
     with running(cfg, spark, level2=level2, orders=lambda: orders) as run:
-        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
-        run.wait_synced(mariadb_upstream)
-        wait_until(lambda: not run.unit.status().unresolvedGroups, "nothing is held back")
+        wait_settled(run, level2, mariadb_upstream)
         assert run.unit.stuck_at is None
         wait_until(lambda: (needed := run.unit.needed) is not None and stuck.at < needed.position, "it is stored")
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
@@ -268,9 +273,7 @@ def test_a_shard_that_leaves_its_group_is_not_waited_for_once_an_operator_says_s
     assert error.code == 36068
     orders.append(BinlogOperator("skip", cfg.name, cfg.source_id, position_name(stuck.at)))
     with running(cfg, spark, level2=level2, orders=lambda: orders) as run:
-        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
-        run.wait_synced(mariadb_upstream)
-        wait_until(lambda: not run.unit.status().unresolvedGroups, "nothing is held back")
+        wait_settled(run, level2, mariadb_upstream)
     assert merged(target, "m.t") == [(1, 1, None), (2, 2, 2)]
     assert merged(target, "m.u") == ([(3, 3, None)] if "u1" in statement else [])
 
@@ -296,9 +299,7 @@ def test_a_statement_that_changes_and_renames_is_taken_apart_by_an_operator(
     apart = ("ALTER TABLE d.t1 ADD a INT", "RENAME TABLE d.t1 TO d.t9")
     orders.append(BinlogOperator("replace", cfg.name, cfg.source_id, f"{stuck.at.name}:{stuck.at.pos}", apart))
     with running(cfg, spark, level2=level2, orders=lambda: orders) as run:
-        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
-        run.wait_synced(mariadb_upstream)
-        wait_until(lambda: not run.unit.status().unresolvedGroups, "nothing is held back")
+        wait_settled(run, level2, mariadb_upstream)
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t9 d.t2")
 
 
@@ -465,9 +466,7 @@ def test_structures_that_nobody_told_are_found_when_rows_are_read_again(
         "INSERT INTO d.t2 VALUES ('z', 102, 102)",
     )
     with running(cfg, spark, level2=level2) as run:
-        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
-        wait_until(lambda: not run.unit.status().unresolvedGroups, "all is applied")
-        run.wait_synced(mariadb_upstream)
+        wait_settled(run, level2, mariadb_upstream)
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2 d.t3")
 
 
@@ -526,9 +525,7 @@ def test_ddl_that_a_filter_keeps_from_the_target(
             "ALTER TABLE d.t2 ADD COLUMN own INT FIRST",
             "INSERT INTO d.t2 VALUES (40, 103, 3, 3)",
         )
-        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
-        wait_until(lambda: not run.unit.status().unresolvedGroups, "all is applied")
-        run.wait_synced(mariadb_upstream)
+        wait_settled(run, level2, mariadb_upstream)
     columns = "id, v, a, own"
     assert merged(target, "m.t", columns) == merged(mariadb_upstream, "d.t1 d.t2", columns)
 
@@ -559,9 +556,7 @@ def test_an_operator_brings_shards_together_that_ran_different_ddl(
 
     def goes_on(order: BinlogOperator, settled: int) -> None:
         with running(cfg, spark, lambda: [order], level2) as run:
-            wait_until(lambda: level2.confirmed == settled, "the DDL is settled")
-            wait_until(lambda: not run.unit.status().unresolvedGroups, "all is applied")
-            run.wait_synced(mariadb_upstream)
+            wait_settled(run, level2, mariadb_upstream, settled)
         assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
 
     goes_on(stopped("ADD COLUMN `a` INT, ADD INDEX(`v`)", "ALTER TABLE d.t2 add column a int"), 1)
@@ -679,9 +674,7 @@ def test_operators_decide_what_a_merged_table_gets(
         under("skip", f"ALTER TABLE d.t{i} ADD INDEX (v)")
         mariadb_upstream.execute(f"INSERT INTO d.t{i} VALUES ({i}0, 1, 8)")
     with running(cfg, spark, lambda: orders, level2=level2) as run:
-        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
-        wait_until(lambda: not run.unit.status().unresolvedGroups, "all is applied")
-        run.wait_synced(mariadb_upstream)
+        wait_settled(run, level2, mariadb_upstream)
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
     assert level2.granted == [("ALTER TABLE `m`.`t` ADD COLUMN `a` INT",)]
     assert structure(target) == (3, ["PRIMARY"])
