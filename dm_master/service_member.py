@@ -12,7 +12,7 @@ from dm_master.service_base import Cluster
 from pkg import errors
 from pkg.config.model import SecurityConfig
 from pkg.etcd import Member
-from pkg.mysql.connection import tls_context
+from pkg.mysql.tls import tls_context
 from pkg.pb import dmmaster_pb2 as pb
 
 #: Seconds that a master has to show that it is alive.

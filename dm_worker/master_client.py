@@ -13,7 +13,7 @@ import grpc
 from pkg import errors
 from pkg.config.model import SecurityConfig
 from pkg.errors import DMError
-from pkg.mysql.connection import tls_context
+from pkg.mysql.tls import tls_context
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
 from pkg.rpcchannel import open_channel
 

@@ -14,6 +14,7 @@ from typing import Any
 from pymysql.connections import Connection
 from pymysql.constants import CLIENT, COMMAND
 
+from pkg.mysql.tls import PreferringConnection
 from pkg.mysql.wire import Command, send_command
 
 #: Types of parameters: text in the connection's character set, and bytes.
@@ -28,7 +29,7 @@ _BULK_OPERATIONS = 1 << 2
 _MARIADB_FLAGS = slice(28, 32)
 
 
-class BulkConnection(Connection):  # type: ignore[type-arg]  # generic only for the type checker
+class BulkConnection(PreferringConnection):
     """A connection that tells a MariaDB server that it uses bulk executions; nothing differs for others."""
 
     _greeted = False

@@ -7,8 +7,6 @@ form operators' scripts match (``Error 1054 (42S22): …``), the scope of the co
 from __future__ import annotations
 
 import re
-import ssl
-import tempfile
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -17,9 +15,10 @@ from pymysql.connections import Connection
 from pymysql.constants import CLIENT
 
 from pkg import errors
-from pkg.config.model import DBConfig, SecurityConfig
+from pkg.config.model import DBConfig
 from pkg.errors import DMError
 from pkg.mysql.bulk import BulkConnection
+from pkg.mysql.tls import PreferringConnection, tls_context
 
 Scope = Literal["upstream", "downstream"]
 
@@ -141,14 +140,15 @@ def connect(
     """Opens a connection and sets its session variables (``session`` over those of ``cfg``).
 
     ``local_data`` tells the server that LOAD DATA LOCAL may be used. The driver still opens no file for a server that
-    asks for one: who runs such a statement sends the data itself. ``bulk`` allows :mod:`pkg.mysql.bulk`.
+    asks for one: who runs such a statement sends the data itself. ``bulk`` allows :mod:`pkg.mysql.bulk`. Without
+    ``security`` in ``cfg`` the connection is encrypted where the server offers that, and the server is not verified.
 
     Raises DMError 10001 when the server refuses or is not reachable (retryable when it may come back),
     11112 for unusable TLS files.
     """
     host = cfg.host.strip("[]")  # an IPv6 literal may be written with brackets
     try:
-        conn: Connection[Any] = (BulkConnection if bulk else Connection)(
+        conn: Connection[Any] = (BulkConnection if bulk else PreferringConnection)(
             host=host,
             port=cfg.port,
             user=cfg.user,
@@ -186,32 +186,6 @@ def set_session(conn: Connection[Any], session: Mapping[str, str]) -> None:
     if assignments:
         with conn.cursor() as cursor:
             cursor.execute("SET " + ", ".join(assignments))
-
-
-def tls_context(security: SecurityConfig) -> ssl.SSLContext:
-    """The client side's TLS settings from paths or PEM bytes. Raises DMError 11112 for unusable material."""
-    try:
-        ca = security.ssl_ca_bytes.decode() or None
-        context = ssl.create_default_context(cafile=security.ssl_ca or None, cadata=ca)
-        # MySQL servers' self-made certificates rarely name the host; the CA is what is checked, as DM does.
-        context.check_hostname = False
-        if not security.ssl_ca and not ca:
-            context.verify_mode = ssl.CERT_NONE
-        if security.ssl_cert:
-            context.load_cert_chain(security.ssl_cert, security.ssl_key or None)
-        elif security.ssl_cert_bytes:
-            with tempfile.NamedTemporaryFile(suffix=".pem") as pem:
-                pem.write(security.ssl_cert_bytes + b"\n" + security.ssl_key_bytes)
-                pem.flush()
-                context.load_cert_chain(pem.name)
-    except (OSError, ValueError, ssl.SSLError) as exc:
-        raise errors.new(
-            "ConnInvalidTLSConfig",
-            "the TLS certificate, key or CA cannot be loaded",
-            raw=exc,
-            workaround="Check ssl-ca, ssl-cert and ssl-key (or their -bytes forms) of this connection.",
-        ) from exc
-    return context
 
 
 def error_number(exc: BaseException) -> int:

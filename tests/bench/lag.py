@@ -16,9 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pymysql
-
 from pkg.binlog.position import Location
+from pkg.mysql.tls import PreferringConnection
 from tests.bench.binlog import end_of_binlog
 from tests.bench.figures import Figure, histogram, percentile
 from tests.bench.rig import Rig, copy_tables, cpu_line
@@ -191,7 +190,7 @@ class Session:
 
 
 def _connect(port: int) -> Any:
-    return pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=True)
+    return PreferringConnection(host="127.0.0.1", port=port, user="root", autocommit=True)
 
 
 def main() -> None:

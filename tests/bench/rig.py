@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import tempfile
 import threading
@@ -146,7 +145,9 @@ class Rig:
         if self._warm:
             return
         began = time.monotonic()
-        self.engine.context().parallelize(range(self.engine.slots), self.engine.slots).foreach(_import_tasks)
+        # A process for each slot. Code of this module must not get there: it would bring the whole driver along, and each
+        # task ends with a collection of all that was loaded after the fork.
+        self.engine.context().parallelize([2] * self.engine.slots, self.engine.slots).foreach(time.sleep)
         workload = workloads.all_workloads()["oltp"]
         start = self.fresh_source(workload, 20_000)
         copy_tables(self.source, self.target)
@@ -264,9 +265,3 @@ def timed(unit: Unit) -> float:
     if not outcome.finished:
         raise HarnessError(f"the unit did not finish: {outcome}")
     return time.monotonic() - start
-
-
-def _import_tasks(_: int) -> None:
-    """Has each of Spark's Python workers start and import what the units' tasks need."""
-    importlib.import_module("dm_worker.syncer.tasks")
-    time.sleep(2)

@@ -15,6 +15,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from pkg.config.model import DBConfig
+from pkg.mysql.tls import PreferringConnection
 from tests.harness.process import HarnessError, Process, binary, free_port, wait_until
 
 #: Where unpacked packages and empty data folders are kept between runs.
@@ -75,7 +76,7 @@ class SQLServer(Process):
 
     def connect(self, **kw: Any) -> Connection[Any]:
         args: dict[str, Any] = {"host": "127.0.0.1", "port": self.port, "user": "root", "autocommit": True}
-        return pymysql.connect(**{**args, "charset": "utf8mb4", **kw})
+        return PreferringConnection(**{**args, "charset": "utf8mb4", **kw})
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:
         """Runs the statements on one connection; the last one's rows."""
