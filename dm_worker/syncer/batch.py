@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
-from dm_worker.syncer.canon import Canon
+from dm_worker.syncer.canon import Canon, by_block
 from dm_worker.syncer.row_filter import TAKES_ALL, RowFilter
 from dm_worker.syncer.ties import Tie
 from dm_worker.syncer.xa import Waiting
@@ -18,6 +18,8 @@ from pkg.mysql.schema import Column
 
 #: Number of the table plan, length of the event, offset in the binlog file behind it.
 RECORD = struct.Struct("<IIQ")
+#: From this size (bytes of rows events) on, a batch is placed by blocks of neighbouring keys.
+BLOCKS_FROM = 16 << 20
 #: How many rows of which upstream tables were passed over, because they are held back.
 Held = Mapping[tuple[str, str], int]
 #: Rows are compacted to their last image per key and written many per statement.
@@ -91,6 +93,14 @@ class TablePlan:
         """What decides which bucket the rows of a table without a key fall into, which is the same for all of them."""
         return repr((self.source, self.target, self.seed)).encode()
 
+    def by_block(self) -> TablePlan | None:
+        """The plan with neighbouring keys in one bucket; None where that can't be, or would bind too much together:
+        where rows are tied, a tie would bind their neighbours, and theirs, and so all."""
+        if not self.spread or self.binds or self.key[-1] >= len(self.columns):
+            return None
+        canons = by_block(self.canons, self.columns[self.key[-1]])
+        return replace(self, canons=canons) if canons else None
+
     @property
     def binds(self) -> bool:
         """Whether rows of different keys may belong into one bucket."""
@@ -156,6 +166,22 @@ class Batch:
     inside_transaction: bool = False
     prepared: Waiting = field(default_factory=dict)
     held: Held = field(default_factory=dict)
+
+    def by_blocks(self) -> Batch:
+        """The batch as it is placed: a large one has rows of neighbouring keys in one bucket.
+
+        Its rows then lie on index pages that one writer has for itself. A small one would be all in one bucket.
+        """
+        if self.size < BLOCKS_FROM:
+            return self
+        wide = {number: plan.by_block() for number, plan in self.plans.items()}
+        # Rows of a target that several tables come from are placed alike, whichever table they come from.
+        narrow = {self.plans[number].target_number for number, plan in wide.items() if plan is None}
+        plans = {
+            number: plan if (other := wide[number]) is None or plan.target_number in narrow else other
+            for number, plan in self.plans.items()
+        }
+        return replace(self, plans=plans)
 
     def fingerprint(self, buckets: int, settings: bytes = b"") -> str:
         """A digest of the batch's planning. A batch done again under another digest may fall into other buckets."""

@@ -9,6 +9,7 @@ of the target's would have.
 
 =============  =====================================================================================================
 ``EXACT``      the literal itself
+``BLOCK``      a whole number without its last three digits: a thousand neighbours in an index have equal bytes
 ``ANY``        nothing: the values can't be compared here, so that all of them count as equal
 ``DECIMAL``    the number rounded to ``size`` decimal places
 ``FLOAT``      the number as a float of ``size`` bytes; -0 is 0
@@ -25,7 +26,7 @@ from __future__ import annotations
 import re
 import struct
 from binascii import unhexlify
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
@@ -35,8 +36,8 @@ from pkg.binlog.literals import MembersByName
 from pkg.mysql.folding import NEAR, TAGS, Folding, weights
 from pkg.mysql.schema import Column
 
-EXACT, ANY, DECIMAL, FLOAT, FRACTION, BINARY, MEMBERS, TEXT = (
-    *("exact", "any", "decimal", "float"),
+EXACT, BLOCK, ANY, DECIMAL, FLOAT, FRACTION, BINARY, MEMBERS, TEXT = (
+    *("exact", "block", "any", "decimal", "float"),
     *("fraction", "binary", "members", "text"),
 )
 NULL = b"NULL"
@@ -51,6 +52,7 @@ _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longte
 _CODECS = {"utf16": "utf-16-be", "utf16le": "utf-16-le", "utf32": "utf-32-be", "ucs2": "utf-16-be"}
 _DIGITS = Context(prec=130, rounding=ROUND_HALF_UP)
 _NUMBERS = re.compile(r"\(([\d,]+)\)")
+_WITHIN_BLOCK = re.compile(rb"[0-9]{0,3}\Z")
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 #: One literal of several that commas join: text may hold commas between its quotes.
 _LITERAL = re.compile(rb"(?:[^,']|'(?:[^'\\]|\\.)*')+", re.DOTALL)
@@ -93,6 +95,13 @@ def canon_of(here: Column, there: Column, prefix: int, charsets: Charsets) -> Ca
         return Canon(ANY)
     rule = _RULES.get(there.type_name)
     return rule(here, there, prefix, charsets) if rule is not None else Canon(ANY)
+
+
+def by_block(canons: Sequence[Canon], last: Column) -> tuple[Canon, ...] | None:
+    """The forms of a key by blocks of neighbours; None when ``last``, the upstream's column that is last in the key,
+    is no whole number in the target's index."""
+    whole = canons[-1].kind == EXACT and last.type_name in _INTEGERS
+    return (*canons[:-1], Canon(BLOCK)) if whole else None
 
 
 def _integer(here: Column, _: Column, __: int, ___: Charsets) -> Canon:
@@ -207,6 +216,15 @@ def _make_exact(_: Canon) -> Make:
     return lambda literal: literal
 
 
+def _make_block(_: Canon) -> Make:
+    return without_last_digits
+
+
+def without_last_digits(literal: bytes) -> bytes:
+    """A whole number, or literals that end with one, as ``BLOCK`` has it."""
+    return _WITHIN_BLOCK.sub(b"", literal, count=1)
+
+
 def _make_any(_: Canon) -> Make:
     return lambda _: b""
 
@@ -301,6 +319,7 @@ def _characters(canon: Canon, literal: bytes) -> str:
 
 _MAKERS: Mapping[str, Callable[[Canon], Make]] = {
     EXACT: _make_exact,
+    BLOCK: _make_block,
     ANY: _make_any,
     DECIMAL: _make_decimal,
     FLOAT: _make_float,

@@ -7,12 +7,12 @@ from types import ModuleType
 from typing import Any
 
 from dm_worker.syncer.batch import TablePlan
-from dm_worker.syncer.canon import ANY, EXACT, TEXT, Canon, maker
+from dm_worker.syncer.canon import ANY, BLOCK, EXACT, TEXT, Canon, maker
 from dm_worker.syncer.ties import Tie
 from pkg.mysql.folding import weights
 
 #: Kinds of the kernel's ``Canon``; it calls Python for the others.
-_EXACT, _ANY, _TEXT, _CALL = range(4)
+_EXACT, _BLOCK, _ANY, _TEXT, _CALL = range(5)
 
 
 def placement_of(kernel: ModuleType, plan: TablePlan) -> Any:
@@ -28,7 +28,7 @@ def _placement(kernel: ModuleType, seed: int, spread: bool, canons: tuple[Canon,
 
 @lru_cache(maxsize=1024)
 def _canon(kernel: ModuleType, canon: Canon) -> object:
-    kind = {EXACT: _EXACT, ANY: _ANY, TEXT: _TEXT}.get(canon.kind, _CALL)
+    kind = {EXACT: _EXACT, BLOCK: _BLOCK, ANY: _ANY, TEXT: _TEXT}.get(canon.kind, _CALL)
     table = weights(canon.folding) if kind == _TEXT and canon.folding is not None else None
     far = canon.folding.far if canon.folding is not None else b""
     return kernel.Canon(kind, canon.prefix, table, far, maker(canon))

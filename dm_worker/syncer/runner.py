@@ -108,6 +108,7 @@ class BatchRunner:
     def apply(self, batch: Batch, redo: Progress | None = None) -> None:
         """One batch: intent, buckets. ``redo`` is the open intent that this batch is the range of."""
         began = time.monotonic()
+        batch = batch.by_blocks()
         small = self._policy.is_small(batch.size)
         buckets = redo.buckets if redo else min(SMALL_BUCKETS, self._workers) if small else self._workers
         fingerprint, keyless = batch.fingerprint(buckets, self._settings), batch.keyless_fingerprint(buckets)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
 
-from dm_worker.syncer.canon import ANY, EXACT, NULL, Canon, Make, maker, split_literals
+from dm_worker.syncer.canon import ANY, BLOCK, EXACT, NULL, Canon, Make, maker, split_literals, without_last_digits
 from pkg.binlog.rows import KERNEL
 from pkg.mysql.schema import ForeignKey
 
@@ -59,6 +59,8 @@ def hasher(canons: tuple[Canon, ...], seed: int) -> Hasher:
         return lambda _: seed
     if all(canon.kind == EXACT for canon in canons):
         return lambda key: crc32(key, seed)
+    if canons[-1].kind == BLOCK and all(canon.kind == EXACT for canon in canons[:-1]):
+        return lambda key: crc32(without_last_digits(key), seed)
     makers = [maker(canon) for canon in canons]
     if len(makers) == 1:
         make = makers[0]

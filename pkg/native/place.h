@@ -7,8 +7,8 @@
 #include "crc32.h"
 #include "images.h"
 
-/* How a literal becomes canonical: as it is, not at all, as folded text, by Python. */
-enum { CANON_EXACT, CANON_ANY, CANON_TEXT, CANON_CALL, CANON_COUNT };
+/* How a literal becomes canonical: as it is, without its last digits, not at all, as folded text, by Python. */
+enum { CANON_EXACT, CANON_BLOCK, CANON_ANY, CANON_TEXT, CANON_CALL, CANON_COUNT };
 
 enum { TAGS_FIRST = 0xE0000, TAGS_END = 0xE1000, NEAR = 0x30000 };
 
@@ -205,12 +205,23 @@ static int append_canon_text(const Canon *self, const uint8_t *literal, size_t s
     return done > 0 ? append_canon_by_python(self, literal, size, out) : done;
 }
 
+/* Where a whole number, or literals that end with one, ends without its last three digits. */
+static size_t block_end(const uint8_t *literal, size_t size)
+{
+    size_t end = size;
+    while (end && size - end < 3 && literal[end - 1] >= '0' && literal[end - 1] <= '9')
+        end--;
+    return end;
+}
+
 /* ``literal`` must not be in ``out``. */
 static int append_canon(const Canon *self, const uint8_t *literal, size_t size, Buffer *out)
 {
     switch (self->kind) {
     case CANON_EXACT:
         return append(out, literal, size);
+    case CANON_BLOCK:
+        return append(out, literal, block_end(literal, size));
     case CANON_ANY:
         return 0;
     case CANON_TEXT:
@@ -231,7 +242,7 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     uint32_t seed;
-    int spread, exact, any;
+    int spread, exact, any, block; /* block: exact but for the last one, a whole number without its last digits */
     PyObject *canons;
     Py_ssize_t tie_count, widest; /* widest: one more than the highest column number */
     Tie *ties;
@@ -299,9 +310,11 @@ static PyObject *placement_new(PyTypeObject *type, PyObject *args, PyObject *Py_
     self->spread = spread;
     self->canons = Py_NewRef(canons);
     self->exact = self->any = 1;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(canons); i++) {
+    Py_ssize_t last = PyTuple_GET_SIZE(canons) - 1;
+    self->block = last >= 0 && ((Canon *)PyTuple_GET_ITEM(canons, last))->kind == CANON_BLOCK;
+    for (Py_ssize_t i = 0; i <= last; i++) {
         int kind = ((Canon *)PyTuple_GET_ITEM(canons, i))->kind;
-        self->exact = self->exact && kind == CANON_EXACT;
+        self->exact = self->exact && (kind == CANON_EXACT || (kind == CANON_BLOCK && i == last));
         self->any = self->any && kind == CANON_ANY;
     }
     self->ties = PyMem_Calloc((size_t)PyTuple_GET_SIZE(ties) + 1, sizeof(Tie));
@@ -347,7 +360,7 @@ static int row_hash(const Placement *self, const uint8_t *key, size_t size, Buff
     if (!self->spread || self->any)
         return 0;
     if (self->exact) {
-        *hash = crc32_of(self->seed, key, size);
+        *hash = crc32_of(self->seed, key, self->block ? block_end(key, size) : size);
         return 0;
     }
     Py_ssize_t count = PyTuple_GET_SIZE(self->canons);

@@ -48,8 +48,8 @@ def scattered() -> object:
     derived = ((0, 5 << 44, 1 << 44, b"", None), (1, 0, 0, b"", bytes), (-1, 0, 0, b"'x'", None))
     programs = (number_program(False), text_program(False), slow_program())
     readers = rows.Readers(programs, (3, 1), (3, 4, 2, 5), derived)
-    text = rows.Canon(2, 0, WEIGHTS, b"", None)
-    call = rows.Canon(3, 0, None, b"", bytes)
+    text = rows.Canon(3, 0, WEIGHTS, b"", None)
+    call = rows.Canon(4, 0, None, b"", bytes)
     exact = rows.Canon(0, 0, None, b"", None)
     placement = rows.Placement(1, True, (exact, text), ((2, (4, 2), (text, call)), (3, (3,), (exact,))))
     events = [build.rows(23, 3, images(range(n, n + 100))) for n in range(0, 600, 100)]

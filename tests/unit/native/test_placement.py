@@ -44,7 +44,7 @@ def folding(points: int, far: bytes = b"") -> Folding:
 FOLDINGS = (None, folding(0x3000), folding(0x3000, b"\xff\xfd"), folding(NEAR + len(TAGS)))
 TEXTS = [Canon(canon.TEXT, 0, prefix, (), "utf8", "", fold) for fold in FOLDINGS for prefix in (0, 2)]
 LATINS = [replace(form, charset="latin1", characters=CHARACTERS) for form in TEXTS]
-INTS = [Canon(canon.EXACT), Canon(canon.ANY), Canon(canon.DECIMAL, 0)]
+INTS = [Canon(canon.EXACT), Canon(canon.BLOCK), Canon(canon.ANY), Canon(canon.DECIMAL, 0)]
 words = st.text("aAbßé \\',\U0001f600\U000e0041\u3001~", max_size=6).map(str.encode) | st.binary(max_size=3)
 
 
@@ -66,7 +66,7 @@ def images(draw: st.DrawFn) -> bytes:
     number = draw(st.none() | st.integers(0, 3))
     texts = [draw(words), draw(words), draw(st.none() | words)]
     text, latin, note = (None if value is None else bytes([len(value)]) + value for value in texts)
-    key = struct.pack("<i", draw(st.integers(0, 5)))
+    key = struct.pack("<i", draw(st.integers(0, 5) | st.sampled_from([-5, 998, 1000, 1999, -1000, 2**31 - 1])))
     return SHAPE.image([key, text, None if number is None else struct.pack("<i", number), latin, note])
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from dm_worker.syncer import combine, compact, statements
-from dm_worker.syncer.batch import COMPACT, ORDERED, Batch, TablePlan
+from dm_worker.syncer.batch import BLOCKS_FROM, COMPACT, ORDERED, Batch, TablePlan
 from dm_worker.syncer.block import OrderedRow
+from dm_worker.syncer.canon import EXACT
 from dm_worker.syncer.compact import DELETE, DELETED, GONE, INSERT, INSERTED, REPLACED, UPDATE, UPDATED
 from dm_worker.syncer.statements import Form
 from dm_worker.syncer.table_plan import PlanOptions, build, unspread, weak_columns
@@ -294,3 +296,58 @@ def test_members_that_the_target_numbers_otherwise_go_by_name(there: str, named:
     same = plan(of("enum('a','b')"))
     # A redo under the other form must not pass for the same plan.
     assert (made.fingerprint() == same.fingerprint()) is not named
+
+
+def placed(*plans: TablePlan, size: int = BLOCKS_FROM) -> list[TablePlan]:
+    """The plans of a batch of this size as it is placed; they are numbered from 0 on."""
+    here = Location(Position("b", 4))
+    return list(Batch(here, here, [], dict(enumerate(plans)), 0, size, 0).by_blocks().plans.values())
+
+
+def hashes(made: TablePlan, *keys: bytes) -> list[int]:
+    return [hasher(made.canons, made.seed)(key) for key in keys]
+
+
+def test_a_large_batch_has_neighbouring_keys_in_one_bucket() -> None:
+    exact = plan(KEYED)
+    (made,) = placed(exact)
+    assert len(set(hashes(made, b"17000", b"17001", b"17999"))) == 1
+    assert len(set(hashes(made, b"16999", b"17000", b"18000", b"170000"))) == 4
+    assert len(set(hashes(made, b"7", b"-7", b"999", b"1000"))) == 3
+    # A batch done again as another one must not pass for the same plan.
+    assert made.fingerprint() != exact.fingerprint()
+    assert placed(exact, size=BLOCKS_FROM - 1) == [exact]
+
+
+def test_blocks_are_those_of_the_last_column() -> None:
+    (made,) = placed(plan(table(ID, N, keys=(index("n", "id"),))))
+    assert len(set(hashes(made, b"5,1", b"5,999"))) == 1
+    assert len(set(hashes(made, b"5,1", b"6,1", b"5,1000"))) == 3
+    assert (
+        placed(plan(table(ID, V, keys=(index("id", "v"),), name="u"), weak=frozenset({"v"})))[0].canons[0].kind == EXACT
+    )
+
+
+@pytest.mark.parametrize(
+    "upstream",
+    [
+        table(ID, N, keys=(index("id"), index("n", name="n"))),  # a tie would bind all neighbours
+        table(Column("b", "varbinary", "varbinary(9)", nullable=False), keys=(index("b"),)),
+        table(Column("d", "decimal", "decimal(9,2)", nullable=False), keys=(index("d"),)),
+        table(N),
+    ],
+)
+def test_no_blocks(upstream: TableInfo) -> None:
+    made = plan(upstream)
+    assert placed(made) == [made]
+
+
+def test_tables_with_one_target_are_placed_alike() -> None:
+    one = plan(KEYED)
+    other = replace(plan(KEYED), number=2, mode=ORDERED, extra_columns=True)
+    elsewhere = replace(plan(table(ID, N, keys=(index("id"),), name="u")), target_number=2)
+    assert other.binds
+    assert not one.binds
+    made = placed(one, other, elsewhere)
+    assert made[:2] == [one, other]
+    assert made[2] != elsewhere
