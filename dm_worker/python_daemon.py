@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+from pkg.heap import keep_freed
+
 
 def without_copies(path: Sequence[str]) -> list[str]:
     """A module search path without the archives that lie within the installed PySpark.
@@ -40,6 +42,7 @@ def preload() -> None:
 
 
 def _main() -> None:
+    keep_freed()
     preload()
     # What is there by now stays: a collection in a worker need not touch it, which would copy its pages.
     gc.collect()

@@ -33,8 +33,8 @@ from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.process import HarnessError, wait_until
 from tests.harness.proctree import by_kind
 
-#: Row changes of the catch-up that warms the JVM and the Python workers up.
-WARM_CHANGES = 100_000
+#: The catch-ups that warm the JVM and the Python workers up, and row changes of each.
+WARM_TURNS, WARM_CHANGES = 4, 200_000
 #: A catch-up that takes longer, or applies nothing for so long, has gone wrong (seconds).
 _PATIENCE, _STANDSTILL = 1800.0, 180.0
 
@@ -141,19 +141,24 @@ class Rig:
         return end_of_binlog(self.source)
 
     def warm_up(self) -> None:
-        """Once: a whole catch-up of other rows, so that JVM and Python workers are warm when the clock starts."""
+        """Once: catch-ups of other rows, so that JVM and Python workers are warm when the clock starts: the JVM compiles
+        what it runs often, and takes several for that."""
         if self._warm:
             return
         began = time.monotonic()
-        # A process for each slot. Code of this module must not get there: it would bring the whole driver along, and each
-        # task ends with a collection of all that was loaded after the fork.
-        self.engine.context().parallelize([2] * self.engine.slots, self.engine.slots).foreach(time.sleep)
+        # A process for each slot. Code of this module must not get there: it would bring the whole driver along, and
+        # each task ends with a collection of all that was loaded after the fork.
+        slots = self.engine.slots
+        self.engine.context().parallelize([2] * slots, slots).foreach(time.sleep)
         workload = workloads.all_workloads()["oltp"]
         start = self.fresh_source(workload, 20_000)
         copy_tables(self.source, self.target)
         workload.write(self.source, 20_000, WARM_CHANGES)
-        self.sync(start)
-        self.check(workload.tables, "warm-up")
+        kept = Copies(self.target, workload.tables)
+        for _ in range(WARM_TURNS):
+            kept.restore()
+            self.sync(start)
+            self.check(workload.tables, "warm-up")
         self._warm = True
         print(f"warm-up: {time.monotonic() - began:.1f} s, not counted below", flush=True)
 

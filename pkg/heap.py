@@ -1,0 +1,27 @@
+"""How the C library's heap treats memory that is free again."""
+
+from __future__ import annotations
+
+import ctypes
+
+#: https://man7.org/linux/man-pages/man3/mallopt.3.html
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+#: The greatest that glibc takes on 64 bits: blocks from this size on are maps of their own and go back when freed.
+_MAP_FROM = 32 << 20
+#: Free memory at the heap's end goes back from this size on.
+_TRIM_FROM = 256 << 20
+
+
+def keep_freed() -> bool:
+    """Has this process, and those that it forks, use freed memory again instead of giving it back; False where the C
+    library is not glibc.
+
+    By default a block of some MiB goes back to the system as soon as it is free. Batches come and go in such blocks,
+    and for each the system would clear all pages anew: more work than what is then done with the bytes. A process
+    keeps no more than what it once needed at the same time.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return False
+    return bool(mallopt(_M_MMAP_THRESHOLD, _MAP_FROM)) and bool(mallopt(_M_TRIM_THRESHOLD, _TRIM_FROM))
