@@ -21,6 +21,7 @@ from dm_worker.units import UnitFactory, make_unit
 from pkg import log as logs
 from pkg.config.worker import WorkerConfig, load_worker_config, sample_worker_config, worker_usage
 from pkg.errors import DMError
+from pkg.heap import keep_freed
 from pkg.log import get_logger
 from pkg.version import version_text
 
@@ -61,6 +62,7 @@ def serve(argv: Sequence[str], *, units: UnitFactory = make_unit) -> int:
     except OSError as exc:
         print(f"cannot write log-file {config.log_file}: {exc.strerror}", file=sys.stderr)
         return _BAD_USAGE
+    keep_freed()
     return _run(config, units)
 
 

@@ -18,7 +18,6 @@ from dm_worker import executors
 from dm_worker.jvm import SparkJvm, not_started
 from dm_worker.spark_code import ship_code, source_paths
 from dm_worker.spark_settings import PYTHON, TASK_ATTEMPTS, is_local, spark_settings
-from pkg.heap import keep_freed
 from pkg.log import get_logger
 from pkg.native import CHOICE
 from pkg.work_folder import WorkFolder
@@ -137,7 +136,6 @@ class SparkEngine:
                 log.error("cannot start Spark", error=str(exc))
 
     def _start(self) -> None:
-        keep_freed()
         # py4j logs each failed call besides raising it, some of them as nobody's.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         logging.getLogger().addFilter(_not_of_py4j)

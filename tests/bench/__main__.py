@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from pkg.heap import keep_freed
 from tests.bench import bounded, catchup, cold, decode, fullcopy, lag, relay, slow
 from tests.bench.rig import Rig
 from tests.bench.workloads import all_workloads
@@ -66,6 +67,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
+    keep_freed()  # as a dm-worker does
     args = arguments()
     known = parts(args)
     try:

@@ -141,8 +141,10 @@ class Rig:
         return end_of_binlog(self.source)
 
     def warm_up(self) -> None:
-        """Once: catch-ups of other rows, so that JVM and Python workers are warm when the clock starts: the JVM compiles
-        what it runs often, and takes several for that."""
+        """Once: catch-ups of other rows, so that JVM and Python workers are warm when the clock starts.
+
+        The JVM compiles what it runs often, and takes several for that.
+        """
         if self._warm:
             return
         began = time.monotonic()
