@@ -35,4 +35,5 @@ def test_memory_that_is_free_again_is_used_again() -> None:
 
 
 def test_it_can_be_told_twice() -> None:
-    assert keep_freed() and keep_freed()
+    assert keep_freed()
+    assert keep_freed()
