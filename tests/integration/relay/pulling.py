@@ -20,7 +20,8 @@ _IN_USE_AT = 21
 
 
 def source_of(server: SQLServer, **options: Any) -> SourceConfig:
-    return SourceConfig(source_id="relayed", from_=server.db_config, flavor=server.flavor, **options)
+    options.setdefault("from_", server.db_config)
+    return SourceConfig(source_id="relayed", flavor=server.flavor, **options)
 
 
 class Pulled:
