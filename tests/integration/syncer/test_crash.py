@@ -49,6 +49,8 @@ class Writer:
         while not self._end.is_set():
             self._seed += 1
             scramble(self._upstream, self._seed, 20)
+            # Rows without a key are written one by one: the syncer is to keep up.
+            self._end.wait(0.03)
 
     def stop(self) -> None:
         self._end.set()
