@@ -9,7 +9,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 #: The greatest that glibc takes on 64 bits: blocks from this size on are maps of their own and go back when freed.
 _MAP_FROM = 32 << 20
 #: Free memory at the heap's end goes back from this size on.
-_TRIM_FROM = 256 << 20
+_TRIM_FROM = 64 << 20
 
 
 def keep_freed() -> bool:
@@ -17,8 +17,8 @@ def keep_freed() -> bool:
     library is not glibc.
 
     By default a block of some MiB goes back to the system as soon as it is free. Batches come and go in such blocks,
-    and for each the system would clear all pages anew: more work than what is then done with the bytes. A process
-    keeps no more than what it once needed at the same time.
+    and for each the system would clear all pages anew: more work than what is then done with the bytes. Beyond 64 MiB
+    memory still goes back, for Spark's workers take turns, so that each of them keeps what it may.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

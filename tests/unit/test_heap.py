@@ -13,7 +13,7 @@ from pkg.heap import keep_freed
 if sys.argv[1:]:
     assert keep_freed()
 def batch(filling):
-    parts = [filling * (20 << 20) for _ in range(4)]
+    parts = [filling * (16 << 20) for _ in range(3)]
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for filling in (b"a", b"b", b"c"):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -28,7 +28,7 @@ def _faults(*told: str) -> int:
 
 
 def test_memory_that_is_free_again_is_used_again() -> None:
-    pages = (80 << 20) // 4096
+    pages = (48 << 20) // 4096
     assert _faults("keep") < pages // 10
     # Without, nearly each page of the third batch is new: what is tested is the setting.
     assert _faults() > pages // 3
