@@ -9,8 +9,10 @@ import pytest
 from hypothesis import settings
 
 from dm_worker.spark import SparkEngine
+from tests.harness.cluster import Cluster
 from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from tests.harness.sharded import Servers
 
 S = TypeVar("S", bound=SQLServer)
 
@@ -91,6 +93,26 @@ def new_mariadb() -> Iterator[Callable[..., MariaDBServer]]:
     yield make
     for server in made:
         server.cleanup()
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Servers]:
+    """Two upstreams of both flavors with GTID, and a target whose binlog tells what ran there."""
+    made = (MariaDBServer(gtid=True), MySQLServer(gtid=True), MariaDBServer())
+    for server in made:
+        server.start()
+    yield made
+    for server in made:
+        server.cleanup()
+
+
+@pytest.fixture(scope="module")
+def cluster(servers: Servers) -> Iterator[Cluster]:
+    """A master and two workers, with the upstreams as ``source-1`` and ``source-2``."""
+    with Cluster(workers=2) as cluster:
+        for number, server in enumerate(servers[:2], start=1):
+            cluster.add_source(server, f"source-{number}", gtid=True)
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -4,35 +4,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
-
-import pytest
 
 from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer, MySQLServer
-from tests.harness.sharded import ShardedTask, arrives
+from tests.harness.sharded import Servers, ShardedTask, arrives
 from tests.harness.workload import Shard
 
 #: No writer comes to these ids.
 PROBE = 900_000
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[tuple[MariaDBServer, MySQLServer, MariaDBServer]]:
-    made = (MariaDBServer(gtid=True), MySQLServer(gtid=True), MariaDBServer())
-    for server in made:
-        server.start()
-    yield made
-    for server in made:
-        server.cleanup()
-
-
-@pytest.fixture(scope="module")
-def cluster(servers: tuple[MariaDBServer, MySQLServer, MariaDBServer]) -> Iterator[Cluster]:
-    with Cluster(workers=2) as cluster:
-        cluster.add_source(servers[0], "source-1", gtid=True)
-        cluster.add_source(servers[1], "source-2", gtid=True)
-        yield cluster
 
 
 def probe(shard: Shard, number: int) -> str:
@@ -44,9 +22,7 @@ def probe(shard: Shard, number: int) -> str:
     return f"SELECT id FROM {{}}.orders WHERE id = {row_id}"
 
 
-def test_two_upstreams_with_one_table_each(
-    cluster: Cluster, servers: tuple[MariaDBServer, MySQLServer, MariaDBServer]
-) -> None:
+def test_two_upstreams_with_one_table_each(cluster: Cluster, servers: Servers) -> None:
     """At t1 one shard runs the DDL, at t3 the other; writers never stop. Groups do not wait for each other."""
     task = ShardedTask(cluster, servers[:2], servers[2], "two")
     task.create(seed=1)
@@ -91,9 +67,7 @@ def test_two_upstreams_with_one_table_each(
     cluster.ok("stop-task", "two")
 
 
-def test_one_upstream_with_two_tables(
-    cluster: Cluster, servers: tuple[MariaDBServer, MySQLServer, MariaDBServer]
-) -> None:
+def test_one_upstream_with_two_tables(cluster: Cluster, servers: Servers) -> None:
     """One table is two DDLs ahead of its neighbour; nobody outside the source is asked before they have met."""
     task = ShardedTask(cluster, servers[:1], servers[2], "one", tables=2)
     task.create(seed=2)
@@ -124,9 +98,7 @@ def test_one_upstream_with_two_tables(
     cluster.ok("stop-task", "one")
 
 
-def test_eight_shards_at_their_own_pace(
-    cluster: Cluster, servers: tuple[MariaDBServer, MySQLServer, MariaDBServer]
-) -> None:
+def test_eight_shards_at_their_own_pace(cluster: Cluster, servers: Servers) -> None:
     """Two upstreams × two schemas × two tables, each running the same DDLs whenever it likes."""
     task = ShardedTask(cluster, servers[:2], servers[2], "eight", schemas=2, tables=2)
     task.create(seed=3)
@@ -159,9 +131,7 @@ def test_eight_shards_at_their_own_pace(
     cluster.ok("stop-task", "eight")
 
 
-def test_ways_out_of_a_conflict_and_of_a_shard_that_never_runs_the_ddl(
-    cluster: Cluster, servers: tuple[MariaDBServer, MySQLServer, MariaDBServer]
-) -> None:
+def test_ways_out_of_a_conflict_and_of_a_shard_that_never_runs_the_ddl(cluster: Cluster, servers: Servers) -> None:
     task = ShardedTask(cluster, servers[:2], servers[2], "ways")
     task.create(seed=4)
     one, two = task.shards("orders")

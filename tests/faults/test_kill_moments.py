@@ -5,37 +5,20 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from tests.harness.cluster import Cluster
 from tests.harness.migration import Migration
-from tests.harness.mysql import MariaDBServer, MySQLServer
+from tests.harness.mysql import MariaDBServer
 from tests.harness.process import wait_until
 from tests.harness.proctree import command_of, descendants, kill_hard, spark_workers
+from tests.harness.sharded import Servers
 
 #: How many faults the sync test injects; a nightly run may ask for hundreds.
 SYNC_FAULTS = int(os.environ.get("DM_TEST_FAULTS", "20"))
 SEED = int(os.environ.get("DM_TEST_SEED", "20261121"))
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[tuple[MariaDBServer, MySQLServer, MariaDBServer]]:
-    made = (MariaDBServer(gtid=True), MySQLServer(gtid=True), MariaDBServer(binlog=False))
-    for server in made:
-        server.start()
-    yield made
-    for server in made:
-        server.cleanup()
-
-
-@pytest.fixture(scope="module")
-def cluster(servers: tuple[MariaDBServer, MySQLServer, MariaDBServer]) -> Iterator[Cluster]:
-    with Cluster(workers=2) as cluster:
-        cluster.add_source(servers[0], "source-1", gtid=True)
-        cluster.add_source(servers[1], "source-2", gtid=True)
-        yield cluster
 
 
 def kill_worker(cluster: Cluster, target: MariaDBServer, rng: random.Random) -> str:
@@ -111,9 +94,7 @@ def _quietly(check: Callable[[], bool]) -> bool:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("unit", ["Dump", "Load"])
 @pytest.mark.parametrize("fault", list(FAULTS))
-def test_full_copy_survives(
-    cluster: Cluster, servers: tuple[MariaDBServer, MySQLServer, MariaDBServer], fault: str, unit: str
-) -> None:
+def test_full_copy_survives(cluster: Cluster, servers: Servers, fault: str, unit: str) -> None:
     name = f"{fault.replace('-', '')}{unit.lower()}"
     rng = random.Random(f"{SEED} {name}")
     migration = Migration(cluster, [servers[0], servers[1]], servers[2], name=name, rows=30_000)
@@ -163,9 +144,7 @@ def check_never_ahead(target: MariaDBServer, task: str) -> None:
 
 
 @pytest.mark.timeout(300 + 60 * SYNC_FAULTS)
-def test_replication_survives_faults_at_seeded_moments(
-    cluster: Cluster, servers: tuple[MariaDBServer, MySQLServer, MariaDBServer]
-) -> None:
+def test_replication_survives_faults_at_seeded_moments(cluster: Cluster, servers: Servers) -> None:
     rng = random.Random(SEED)
     name = "seeded"
     migration = Migration(cluster, [servers[0], servers[1]], servers[2], name=name, rows=2000)

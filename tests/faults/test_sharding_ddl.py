@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -14,34 +14,13 @@ from pkg.etcd.discovery import fetch_endpoints
 from pkg.ha import keys
 from pkg.ha.shard_ddl import ShardOperation
 from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer, MySQLServer
 from tests.harness.process import HarnessError, Process, wait_until
-from tests.harness.sharded import ShardedTask
-
-Servers = tuple[MariaDBServer, MySQLServer, MariaDBServer]
+from tests.harness.sharded import Servers, ShardedTask
 
 MOMENTS = ("reported", "execute", "executed", "skip", "skipped", "over")
 VICTIMS = ("owner", "other", "master")
 #: Seconds that a DDL may take with one kill: a worker's lease (5 s), its start, and the batches.
 LONGEST = 180.0
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    made = (MariaDBServer(gtid=True), MySQLServer(gtid=True), MariaDBServer())
-    for server in made:
-        server.start()
-    yield made
-    for server in made:
-        server.cleanup()
-
-
-@pytest.fixture(scope="module")
-def cluster(servers: Servers) -> Iterator[Cluster]:
-    with Cluster(workers=2) as cluster:
-        cluster.add_source(servers[0], "source-1", gtid=True)
-        cluster.add_source(servers[1], "source-2", gtid=True)
-        yield cluster
 
 
 def moment_of(event: Event) -> str:

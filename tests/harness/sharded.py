@@ -14,9 +14,12 @@ import pymysql
 
 from pkg.ddl import Dialect, uniform
 from tests.harness.cluster import Cluster
-from tests.harness.mysql import MariaDBServer, SQLServer
+from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import binary, wait_until
 from tests.harness.workload import COMPARED, EVENTS_COMPARED, Shard, Writer, create_shard, differences
+
+#: Two upstreams and their target.
+Servers = tuple[MariaDBServer, MySQLServer, MariaDBServer]
 
 #: Ids of one shard end where the next one's begin.
 RANGE = 1_000_000
