@@ -80,7 +80,7 @@ def scatter(
     blocks = []
     for bucket in sorted(placed):
         # The changes of a slice are counted once, whatever buckets its rows fall into.
-        blocks.append((bucket, block.HEADER.pack(changes) + b"".join(placed[bucket])))
+        blocks.append((bucket, b"".join((block.HEADER.pack(changes), *placed[bucket]))))
         changes = 0
     return blocks
 
