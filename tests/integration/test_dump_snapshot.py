@@ -293,8 +293,12 @@ def test_a_table_that_changes_behind_the_snapshot_is_dumped_in_its_new_form(
     outcomes = []
     thread = threading.Thread(target=lambda: outcomes.append(unit.run()))
     thread.start()
-    while not upstream.execute(_READS_SLOWLY):
+    seen = 0
+    # Seen once, it may be the short look at the table that comes before.
+    while seen < 5:
         assert thread.is_alive(), outcomes
+        seen = seen + 1 if upstream.execute(_READS_SLOWLY) else 0
+        time.sleep(0.02)
     upstream.execute(_CHANGES[change])
     assert upstream.execute(_READS_SLOWLY), "the dump was faster than the change"
     changed = upstream.execute("SHOW MASTER STATUS")[0][1]
