@@ -274,7 +274,7 @@ def test_a_lost_lease_stops_everything_and_the_worker_joins_again(
 ) -> None:
     worker.tell("dump.stubborn")  # a graceful stop would take its time
     master.start_task(TASK)
-    worker.wait_stage(pb.Running)
+    wait_until(lambda: worker.journal() == ["dump run"], "running")
     etcd.kill()
     died = time.monotonic()
     time.sleep(TTL / 3)
