@@ -19,8 +19,7 @@
 #define MAX_RUNS 4096
 /* How many of the newest runs are looked at for one that the next GTID of a MySQL source continues. */
 #define NEAR_RUNS 8
-/* Beyond this an empty buffer is given back, unless what was in it needed it: the next batch is as large, then, and new
- * memory costs more than what is done with the bytes. */
+/* Beyond this an empty buffer is given back. */
 #define KEPT_ROOM (8u << 20)
 
 enum { ROTATE = 4, QUERY = 2, FORMAT = 15, XID = 16, TABLE_MAP = 19, ROWS_QUERY = 29, GTID = 33, ANONYMOUS = 34,
@@ -71,7 +70,7 @@ static void drop_front(Buffer *buffer, size_t size)
     buffer->size -= size;
     if (buffer->size)
         memmove(buffer->data, buffer->data + size, buffer->size);
-    else if (buffer->room > KEPT_ROOM && buffer->room / 4 > size)
+    else if (buffer->room > KEPT_ROOM)
         buffer_free(buffer);
 }
 
