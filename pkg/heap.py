@@ -17,7 +17,7 @@ def keep_freed() -> bool:
     library is not glibc.
 
     By default a block of some MiB goes back to the system as soon as it is free. Batches come and go in such blocks,
-    and for each the system would clear all pages anew: more work than what is then done with the bytes. Beyond 64 MiB
+    and for each the system would clear all pages anew, several times the work of copying the bytes. Beyond 64 MiB
     memory still goes back, for Spark's workers take turns, so that each of them keeps what it may.
     """
     try:

@@ -12,6 +12,7 @@ from dm_worker.spark import SparkEngine
 from tests.harness.cluster import Cluster
 from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from tests.harness.process import started
 from tests.harness.sharded import Servers
 
 S = TypeVar("S", bound=SQLServer)
@@ -99,11 +100,8 @@ def new_mariadb() -> Iterator[Callable[..., MariaDBServer]]:
 def servers() -> Iterator[Servers]:
     """Two upstreams of both flavors with GTID, and a target whose binlog tells what ran there."""
     made = (MariaDBServer(gtid=True), MySQLServer(gtid=True), MariaDBServer())
-    for server in made:
-        server.start()
-    yield made
-    for server in made:
-        server.cleanup()
+    with started(*made):
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -178,8 +178,8 @@ class Batch:
         # Rows of a target that several tables come from are placed alike, whichever table they come from.
         narrow = {self.plans[number].target_number for number, plan in wide.items() if plan is None}
         plans = {
-            number: plan if (other := wide[number]) is None or plan.target_number in narrow else other
-            for number, plan in self.plans.items()
+            number: self.plans[number] if plan is None or plan.target_number in narrow else plan
+            for number, plan in wide.items()
         }
         return replace(self, plans=plans)
 

@@ -12,7 +12,7 @@ import pytest
 from tests.harness.cluster import Cluster
 from tests.harness.migration import Migration
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import wait_until
+from tests.harness.process import started, wait_until
 from tests.harness.proctree import kill_hard
 from tests.harness.spark import SparkCluster
 
@@ -24,11 +24,8 @@ KILLS_IN_SYNC = 3
 @pytest.fixture(scope="module")
 def servers() -> Iterator[tuple[MariaDBServer, MariaDBServer]]:
     made = (MariaDBServer(gtid=True), MariaDBServer(binlog=False))
-    for server in made:
-        server.start()
-    yield made
-    for server in made:
-        server.cleanup()
+    with started(*made):
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -182,6 +183,18 @@ class Process(ABC):
         """Stops it at once and removes its folder."""
         self.kill()
         shutil.rmtree(self.dir, ignore_errors=True)
+
+
+@contextmanager
+def started(*processes: Process) -> Iterator[None]:
+    """All of them up; removed at the end, also when one does not come up."""
+    try:
+        for process in processes:
+            process.start()
+        yield
+    finally:
+        for process in processes:
+            process.cleanup()
 
 
 def port_open(port: int) -> bool:
