@@ -12,7 +12,7 @@ from dm_worker.spark import SparkEngine
 from tests.harness.cluster import Cluster
 from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import started
+from tests.harness.process import up
 from tests.harness.sharded import Servers
 
 S = TypeVar("S", bound=SQLServer)
@@ -100,7 +100,7 @@ def new_mariadb() -> Iterator[Callable[..., MariaDBServer]]:
 def servers() -> Iterator[Servers]:
     """Two upstreams of both flavors with GTID, and a target whose binlog tells what ran there."""
     made = (MariaDBServer(gtid=True), MySQLServer(gtid=True), MariaDBServer())
-    with started(*made):
+    with up(*made):
         yield made
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.harness.cluster import Cluster
 from tests.harness.migration import Migration
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import started, wait_until
+from tests.harness.process import up, wait_until
 from tests.harness.proctree import kill_hard
 from tests.harness.spark import SparkCluster
 
@@ -24,7 +24,7 @@ KILLS_IN_SYNC = 3
 @pytest.fixture(scope="module")
 def servers() -> Iterator[tuple[MariaDBServer, MariaDBServer]]:
     made = (MariaDBServer(gtid=True), MariaDBServer(binlog=False))
-    with started(*made):
+    with up(*made):
         yield made
 
 

@@ -186,7 +186,7 @@ class Process(ABC):
 
 
 @contextmanager
-def started(*processes: Process) -> Iterator[None]:
+def up(*processes: Process) -> Iterator[None]:
     """All of them up; removed at the end, also when one does not come up."""
     try:
         for process in processes:

@@ -13,7 +13,7 @@ from tests.bench.lag import PROBE, Session
 from tests.bench.rig import Copies, checksum, copy_tables
 from tests.bench.workloads import SCHEMA, TOOLS, all_workloads
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import HarnessError, started
+from tests.harness.process import HarnessError, up
 
 ROWS, CHANGES = 4000, 400
 
@@ -22,7 +22,7 @@ ROWS, CHANGES = 4000, 400
 def servers() -> Iterator[tuple[MariaDBServer, MariaDBServer]]:
     """Of its own: the workloads reset binlog and schemas."""
     pair = MariaDBServer(gtid=True), MariaDBServer(binlog=False)
-    with started(*pair):
+    with up(*pair):
         yield pair
 
 
