@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 from collections.abc import Sequence
-from types import FrameType
 
 from pkg import log as logging
 from pkg.config.master import MasterConfig, load_master_config, master_usage, sample_master_config
 from pkg.errors import DMError
+from pkg.signals import on_ending_signals
 from pkg.version import version_text
 
 log = logging.get_logger("cli")
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 #: A graceful end takes at most this long (seconds); then the process goes at once.
 LONGEST_END = 25.0
 
@@ -51,16 +49,7 @@ def _text_instead(config: MasterConfig) -> str:
 
 def _run(config: MasterConfig) -> int:
     ended = threading.Event()
-
-    def end(number: int, _: FrameType | None) -> None:
-        if ended.is_set():
-            # Asked twice: the children die with us anyway.
-            os._exit(1)
-        log.info("got signal to exit", signal=signal.Signals(number).name)
-        ended.set()
-
-    for number in SIGNALS:
-        signal.signal(number, end)
+    on_ending_signals(ended.set)
     # Imported here, so that flags and texts answer at once.
     from dm_master.server import MasterServer
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import socket
 import sys
-import threading
-from collections.abc import Callable, Sequence
-from types import FrameType
+from collections.abc import Sequence
 from typing import NoReturn
 
 # gRPC's own handling of forks is not needed (Spark's JVM is spawned, not forked) and would talk on stderr.
@@ -23,11 +19,11 @@ from pkg.config.worker import WorkerConfig, load_worker_config, sample_worker_co
 from pkg.errors import DMError
 from pkg.heap import keep_freed
 from pkg.log import get_logger
+from pkg.signals import on_ending_signals
 from pkg.version import version_text
 
 log = get_logger(__name__)
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _BAD_USAGE = 2
 
 
@@ -78,7 +74,7 @@ def _asked_text(config: WorkerConfig) -> str:
 def _run(config: WorkerConfig, units: UnitFactory) -> int:
     try:
         server = WorkerServer(config, units=units)
-        _on_signals(server.stop)
+        on_ending_signals(server.stop)
         server.run()
     except DMError as exc:
         log.error("worker ends", error=str(exc))
@@ -86,31 +82,6 @@ def _run(config: WorkerConfig, units: UnitFactory) -> int:
             print(exc, file=sys.stderr)
         return 1
     return 0
-
-
-def _on_signals(stop: Callable[[], None]) -> None:
-    """Calls ``stop`` at the first of the signals that end a program.
-
-    From a thread of its own: a handler interrupts the main thread anywhere, also where it holds a lock that
-    ``stop`` needs.
-    """
-    receiver, sender = socket.socketpair()
-    sender.setblocking(False)
-    signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
-    for number in _SIGNALS:
-        signal.signal(number, _noted)
-
-    def wait() -> None:
-        number = receiver.recv(1)
-        sender.detach()
-        log.info("stopping", signal=signal.Signals(number[0]).name)
-        stop()
-
-    threading.Thread(target=wait, name="signals", daemon=True).start()
-
-
-def _noted(number: int, frame: FrameType | None) -> None:
-    """The wakeup descriptor has told already."""
 
 
 if __name__ == "__main__":
