@@ -18,7 +18,7 @@ from dm_worker.dumper.literals import RowRenderer, kind_of
 from dm_worker.dumper.options import DumpOptions
 from dm_worker.dumper.rowstream import read_values
 from pkg import errors
-from pkg.mysql.introspect import NOT_MIGRATED, fetch_table_info, list_other_objects, list_schemas, query
+from pkg.mysql.introspect import NOT_MIGRATED, fetch_table_info, list_other_objects, list_schemas, query, show_create
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, TableInfo
 
@@ -106,10 +106,6 @@ def plan_chunks(conn: Connection[Any], stats: Sequence[TableStat], options: Dump
         shape = shape_of(show_create(conn, stat.schema, stat.table))
         chunks += [Chunk(stat.schema, stat.table, i, text, weight, shape) for i, text in enumerate(conditions)]
     return sorted(chunks, key=lambda chunk: -chunk.weight)
-
-
-def show_create(conn: Connection[Any], schema: str, table: str) -> str:
-    return str(query(conn, f"SHOW CREATE TABLE {qualified(schema, table)}")[0][1])
 
 
 def shape_of(created: str) -> str:

@@ -17,7 +17,7 @@ import pymysql
 from pymysql.connections import Connection
 from pyspark import BarrierTaskContext
 
-from dm_worker.dumper.chunks import Chunk, list_dump_tables, shape_of, show_create
+from dm_worker.dumper.chunks import Chunk, list_dump_tables, shape_of
 from dm_worker.dumper.files import table_file
 from dm_worker.dumper.literals import kind_of, select_expression
 from dm_worker.dumper.options import DumpOptions
@@ -29,7 +29,7 @@ from pkg import errors
 from pkg.config.model import DBConfig
 from pkg.errors import DMError
 from pkg.mysql.connection import classify, connect, error_number
-from pkg.mysql.introspect import fetch_table_info, query
+from pkg.mysql.introspect import fetch_table_info, query, show_create
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import TableInfo
 

@@ -31,8 +31,7 @@ from pkg.config.model import DBConfig, SubTaskConfig
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.connection import classify
-from pkg.mysql.introspect import list_schemas, master_status, query, server_info
-from pkg.mysql.names import quote
+from pkg.mysql.introspect import list_schemas, master_status, query, server_info, show_create
 from pkg.mysql.retry import retrying
 from pkg.pb import dmworker_pb2 as pb
 
@@ -212,7 +211,7 @@ class DumpUnit:
             attempt.chunks = plan_chunks(conn, attempt.stats, options)
             databases: dict[str, int] = {}
             for schema in sorted({stat.schema for stat in attempt.stats} | self._empty_schemas(conn, options)):
-                statement = query(conn, f"SHOW CREATE DATABASE {quote(schema)}")[0][1]
+                statement = show_create(conn, schema)
                 text = HEADER.splitlines(keepends=True)[0] + f"{statement};\n".encode()
                 (attempt.work.path / database_file(schema)).write_bytes(text)
                 databases[database_file(schema)] = len(text)

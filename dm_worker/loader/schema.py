@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,38 @@ from dm_worker.loader.plan import DumpListing, unique_targets
 from dm_worker.loader.sqlfile import first_statement
 from pkg import errors
 from pkg.ddl import parse, rewrite
+from pkg.log import get_logger
 from pkg.mysql.connection import classify
+from pkg.mysql.introspect import show_create_if_there
+from pkg.mysql.names import qualified
 
 Route = Callable[[str, str], tuple[str, str]]
 _EXISTS = frozenset({1007, 1050})
 
+log = get_logger("loader.schema")
 
-def schema_statements(folder: Path, listing: DumpListing, route: Route, flavor: str) -> list[tuple[str, str]]:
-    """``(file, statement)`` in the order to execute: databases, then tables, each target once, routed.
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """What the schema file ``file`` makes at the target: a table, or a schema when ``table`` is empty."""
+
+    file: str
+    schema: str
+    table: str
+    statement: str
+
+
+def schema_creations(folder: Path, listing: DumpListing, route: Route, flavor: str) -> list[Creation]:
+    """In the order to execute: databases, then tables, each target once, routed.
 
     Raises DMError 34005 for a file that cannot be read or has no statement, and the parser's errors.
     """
     databases = unique_targets(listing.databases, lambda file: route(file.schema, ""))
     tables = unique_targets(listing.tables, lambda file: route(file.schema, file.table))
-    return [(file.name, _statement(folder, file, route, flavor)) for file in (*databases, *tables)]
+    return [
+        Creation(file.name, *route(file.schema, file.table), _statement(folder, file, route, flavor))
+        for file in (*databases, *tables)
+    ]
 
 
 def target_schemas(listing: DumpListing, route: Route) -> list[str]:
@@ -50,27 +69,38 @@ def create_statement(folder: Path, file: DumpFile) -> str:
     return text
 
 
-def create_schema(conn: Connection[Any], statements: list[tuple[str, str]], should_stop: Callable[[], bool]) -> None:
-    """Executes the statements; what is there already stays as it is. Raises DMError."""
-    for name, statement in statements:
+def create_schema(conn: Connection[Any], creations: list[Creation], should_stop: Callable[[], bool]) -> None:
+    """Creates what is not there; what is there already stays as it is. Raises DMError."""
+    for creation in creations:
         if should_stop():
             return
         try:
-            conn.query(statement)
+            conn.query(creation.statement)
         except pymysql.Error as exc:
-            if exc.args[0] in _EXISTS:
-                continue
-            cause = classify(exc, scope="downstream", statement=statement)
-            if cause.retryable:
-                raise cause from exc
-            raise errors.new(
-                "LoadUnitCreateSchemaFile",
-                f"the target refused the structure in {name}: {cause.message}",
-                raw=cause.raw_cause,
-                scope="downstream",
-                workaround=cause.workaround
-                or "Create the table on the target by hand in a form that it takes, then resume the task.",
-            ) from exc
+            if exc.args[0] not in _EXISTS:
+                _refused(conn, creation, exc)
+
+
+def _refused(conn: Connection[Any], creation: Creation, exc: pymysql.Error) -> None:
+    """Raises DMError, unless it is there: made by hand, of a form that this target takes.
+
+    A target that does not know a collation (MariaDB those of MySQL 8) says so before it looks whether the table exists.
+    """
+    cause = classify(exc, scope="downstream", statement=creation.statement)
+    if cause.retryable:
+        raise cause from exc
+    what = f"table {qualified(creation.schema, creation.table)}" if creation.table else f"schema {creation.schema}"
+    if show_create_if_there(conn, creation.schema, creation.table):
+        log.warning("the target refused a structure; the one it has stays", what=what, error=cause.message)
+        return
+    raise errors.new(
+        "LoadUnitCreateSchemaFile",
+        f"the target refused the structure in {creation.file}: {cause.message}",
+        raw=cause.raw_cause,
+        scope="downstream",
+        workaround=cause.workaround
+        or f"Create the {what} on the target by hand in a form that it takes, then resume the task.",
+    ) from exc
 
 
 def _unreadable(folder: Path, file: DumpFile, why: str) -> errors.DMError:

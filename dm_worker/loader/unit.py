@@ -29,7 +29,7 @@ from dm_worker.loader.progress import (
     unfinished_files,
 )
 from dm_worker.loader.rules import LoadRules
-from dm_worker.loader.schema import create_schema, schema_statements, target_schemas
+from dm_worker.loader.schema import Creation, create_schema, schema_creations, target_schemas
 from dm_worker.loader.tasks import ATTEMPTS, FileReport, FileSpec, LoadSpec, load_fenced_error, run_load_task
 from dm_worker.periodic import Periodic
 from dm_worker.rate import Rate, percent
@@ -165,12 +165,12 @@ class LoadUnit:
         listing = self._listing()
         metadata = self._metadata()
         route = self._route
-        statements = schema_statements(self._dir, listing, route, self._cfg.flavor)
+        creations = schema_creations(self._dir, listing, route, self._cfg.flavor)
         files = file_specs(listing, route)
         self._progress.metadata = metadata
         self._progress.rate = Rate()  # what was loaded before a pause says nothing of the speed now
         self._progress.total = sum(file.size for file in files)
-        files, left = self._prepare(listing, files, metadata, statements)
+        files, left = self._prepare(listing, files, metadata, creations)
         self._progress.finished = self._progress.total - sum(left.values())
         if self._stopping.is_set():
             return UnitOutcome(canceled=True)
@@ -209,7 +209,7 @@ class LoadUnit:
         return self._router.route(schema, table)
 
     def _prepare(
-        self, listing: DumpListing, files: list[FileSpec], metadata: DumpMetadata, statements: list[tuple[str, str]]
+        self, listing: DumpListing, files: list[FileSpec], metadata: DumpMetadata, creations: list[Creation]
     ) -> tuple[list[FileSpec], Mapping[str, int]]:
         """Takes the load over and creates the structure; the files with their rules, and the bytes left of them."""
         conn = connect(self._cfg.to, scope="downstream", session=self._session)
@@ -221,7 +221,7 @@ class LoadUnit:
             for schema in target_schemas(listing, self._route):
                 if not any(schema == self._route(file.schema, "")[0] for file in listing.databases):
                     conn.query(f"CREATE DATABASE IF NOT EXISTS {quote(schema)}")
-            create_schema(conn, statements, self._stopping.is_set)
+            create_schema(conn, creations, self._stopping.is_set)
             return files, unfinished_files(conn, self._cfg)
         except pymysql.Error as exc:
             raise classify(exc, scope="downstream", statement="preparing the load") from exc

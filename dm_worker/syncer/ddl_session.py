@@ -16,8 +16,7 @@ from pkg.config.model import DBConfig
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.connection import classify, connect, error_number
-from pkg.mysql.introspect import query
-from pkg.mysql.names import qualified, quote
+from pkg.mysql.introspect import query, show_create_if_there
 
 log = get_logger("syncer.ddl")
 
@@ -25,7 +24,6 @@ log = get_logger("syncer.ddl")
 TIMEOUT = 24 * 3600.0
 _ABORT_TIMEOUT = 5.0
 _AUTO_INCREMENT = re.compile(r"\sAUTO_INCREMENT=\d+")
-_MISSING = frozenset({1049, 1146, 1051, 1008})
 #: The bits of sql_mode in QUERY events that change a statement's meaning. A target that lacks one (MySQL 8 has neither
 #: ORACLE nor MAXDB) refuses the statement.
 _SQL_MODES = {
@@ -120,20 +118,12 @@ class DDLSession:
         digest = blake2b(digest_size=16)
         try:
             for schema, table in names:
-                what = f"TABLE {qualified(schema, table)}" if table else f"DATABASE {quote(schema)}"
-                digest.update(self._shown(conn, what).encode() + b"\0")
+                shown = _AUTO_INCREMENT.sub("", show_create_if_there(conn, schema, table))
+                digest.update(shown.encode() + b"\0")
         except (pymysql.Error, OSError) as exc:
             self.close()
             raise classify(exc, scope="downstream", statement="SHOW CREATE …") from exc
         return digest.hexdigest()
-
-    def _shown(self, conn: Connection[Any], what: str) -> str:
-        try:
-            return _AUTO_INCREMENT.sub("", str(query(conn, f"SHOW CREATE {what}")[0][1]))
-        except pymysql.Error as exc:
-            if error_number(exc) not in _MISSING:
-                raise
-            return ""
 
     def _connection(self) -> Connection[Any]:
         if self._conn is None:

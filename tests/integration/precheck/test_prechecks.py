@@ -57,8 +57,9 @@ def _failed(result: PrecheckResult) -> set[str]:
 
 def _user(server: SQLServer, *grants: str) -> DBConfig:
     """A fresh user with just these grants."""
-    server.execute("GRANT USAGE ON *.* TO 'dm'@'127.0.0.1' IDENTIFIED BY 'pw'")
-    server.execute("DROP USER 'dm'@'127.0.0.1'", "CREATE USER 'dm'@'127.0.0.1' IDENTIFIED BY 'pw'")
+    if server.execute("SELECT 1 FROM mysql.user WHERE user = 'dm'"):
+        server.execute("DROP USER 'dm'@'127.0.0.1'")
+    server.execute("CREATE USER 'dm'@'127.0.0.1' IDENTIFIED BY 'pw'")
     for grant in grants:
         server.execute(f"GRANT {grant} TO 'dm'@'127.0.0.1'")
     return replace(server.db_config, user="dm", password="pw")
