@@ -21,6 +21,8 @@ _KNOWN = {
     "utf8mb4_0900_bin": False,
 }
 _HOW = "Exact are: " + ", ".join(sorted(_KNOWN)) + ". Add COLLATE with one of them, or BINARY"
+#: Collations with case maps of later Unicode versions: some 300 characters differ.
+_NEWER_CASES = re.compile("_520_|_0900_|_uca1400_")
 #: utf8mb4_0900_bin and MariaDB's nopad collations tell 'a' from 'a '.
 _NO_PAD = "utf8mb4_0900_bin"
 
@@ -75,6 +77,12 @@ def changed_case(text: str, charset: str, upper: bool) -> str:
     if charset == "latin1":
         return _unlatin1(_latin1(text).translate(LATIN1_UPPER if upper else LATIN1_LOWER))
     return text.translate(UPPER if upper else LOWER)
+
+
+def check_case(collation: str, at: int) -> None:
+    """Raises :class:`ExpressionError` where LOWER and UPPER follow another Unicode version than ours."""
+    if _NEWER_CASES.search(collation):
+        raise ExpressionError(at, f"letters' case in collation {collation} can't be reproduced exactly. {_HOW}")
 
 
 def check_known(collation: str, at: int) -> None:

@@ -52,6 +52,7 @@ def change_case(node: Node, arg: Typed) -> Typed:
     type_, text = _one(node, arg)
     if type_.kind == "binary":
         return text
+    collations.check_case(type_.collation, node.at)
     charset, upper = type_.charset, node.op == "UPPER"
     return made(type_, lambda value: collations.changed_case(value, charset, upper), text, at=node.at)
 

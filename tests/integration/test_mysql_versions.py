@@ -1,0 +1,196 @@
+"""Hazards: a version of MySQL writes, wants or refuses what the others do not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dm_worker.loader import LoadUnit
+from dm_worker.spark import SparkEngine
+from tests.harness.mysql import MYSQL_VERSIONS, MariaDBServer, MySQLServer
+from tests.harness.process import up
+from tests.integration.full_copy import config, contents, dump, load
+from tests.integration.syncer.scramble import TABLES, make_tables, scramble
+from tests.integration.syncer.support import assert_equal, running, subtask
+
+Pair = tuple[MySQLServer, MySQLServer]
+#: MySQL 8's own default, which the other tests' servers do not have: no padding, and neither case nor accents count.
+_OWN_COLLATION = "--collation-server=utf8mb4_0900_ai_ci"
+_PASSWORD = "se'cr\\et"
+
+
+@pytest.fixture(scope="module", params=MYSQL_VERSIONS)
+def servers(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    """An upstream and a target of one version, each with its version's own defaults, and an account with a password.
+
+    No TLS: the password of MySQL 8's default plugin then goes through its RSA exchange.
+    """
+    version: str = request.param
+    extra = ["--skip-ssl", *([_OWN_COLLATION] if version == "8.0" else [])]
+    upstream, target = (MySQLServer(version=version, gtid=True, extra=extra) for _ in range(2))
+    with up(upstream, target):
+        for server in (upstream, target):
+            server.execute(f"CREATE USER dm@'127.0.0.1' IDENTIFIED BY '{_PASSWORD.translate(_ESCAPED)}'")
+            server.execute("GRANT ALL ON *.* TO dm@'127.0.0.1'")
+        yield upstream, target
+
+
+_ESCAPED = str.maketrans({"'": "''", "\\": "\\\\"})
+
+
+@pytest.fixture
+def pair(servers: Pair) -> Pair:
+    for server in servers:
+        server.wipe()
+    return servers
+
+
+_TEXT_KEYS = """CREATE TABLE d.words (k VARCHAR(20), p VARCHAR(40), n INT, PRIMARY KEY (k), UNIQUE KEY prefix (p(3)))"""
+
+
+@pytest.mark.timeout(600)
+def test_a_copy_and_its_replication_are_equal(pair: Pair, spark: SparkEngine, tmp_path: Path) -> None:
+    upstream, target = pair
+    make_tables(upstream)
+    upstream.execute(_TEXT_KEYS)
+    scramble(upstream, 21)
+    account = {"user": "dm", "password": _PASSWORD}
+    cfg = config(upstream, target, tmp_path)
+    cfg = replace(
+        cfg, from_=replace(cfg.from_, **account), to=replace(cfg.to, **account), enable_gtid=True, online_ddl=False
+    )
+    dump(cfg, spark)
+    scramble(upstream, 22)
+    load(cfg, spark)
+    with running(cfg, spark) as run:
+        run.wait_synced(upstream, 240)
+        assert_equal(upstream, target, *[f"d.{name}" for name in TABLES])
+        scramble(upstream, 23)
+        upstream.execute(
+            "ALTER TABLE d.plain ADD COLUMN extra DATETIME(3) DEFAULT '2020-01-02 03:04:05.678', ADD INDEX (v)",
+            "CREATE TABLE d.later LIKE d.text_key",
+            "INSERT INTO d.later SELECT * FROM d.text_key",
+            "CREATE DATABASE e",
+            "CREATE TABLE e.t (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, v TEXT)",
+            "INSERT INTO e.t (v) SELECT v FROM d.plain",
+            "TRUNCATE d.keyless",
+            "RENAME TABLE e.t TO d.moved",
+            "DROP DATABASE e",
+        )
+        scramble(upstream, 24)
+        run.wait_synced(upstream, 240)
+    assert_equal(upstream, target, *[f"d.{name}" for name in (*TABLES, "later", "moved")])
+
+
+@pytest.mark.timeout(600)
+def test_keys_are_equal_where_the_server_says_so(pair: Pair, spark: SparkEngine) -> None:
+    upstream, target = pair
+    for server in pair:
+        server.execute("CREATE DATABASE d", _TEXT_KEYS)
+    with running(subtask(upstream, target), spark) as run:
+        for turn in range(6):
+            words = ["a", "A ", "á", "b", "ß", "ss", "Ⅷ", "viii", "z\t", "z", "日", "😀", "😁", "ｱ", "ア"]
+            for i, word in enumerate(words):
+                upstream.execute(
+                    f"REPLACE INTO d.words VALUES ('{word}', '{word}{turn % 3}{i}', {turn * 100 + i})",
+                    f"UPDATE IGNORE d.words SET k = '{word.upper()}' WHERE k = '{words[(i + turn) % len(words)]}'",
+                )
+            upstream.execute(f"DELETE FROM d.words WHERE k = '{words[turn]}'")
+        run.wait_synced(upstream, 120)
+    assert len(upstream.execute("SELECT * FROM d.words")) > 4
+    assert_equal(upstream, target, "d.words")
+
+
+_DOCUMENTS = [
+    "null", "true", "0", "-1", "32767", "-32769", "65536", "4294967296", "18446744073709551615", "0.1", "-1e300",
+    "1e-7", '""', '"a\\"b\\\\c\\u0000\\n/ é😀"', "[]", "{}", '[1, "a", null, [true, {"k": []}]]',
+    '{"b": 1, "a": 2, "": 3, "é": {"x": [1.5, -7]}}',
+]  # fmt: skip
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("servers", ["5.7", "8.0"], indirect=True)
+def test_json_and_what_is_generated_from_it(pair: Pair, spark: SparkEngine, tmp_path: Path) -> None:
+    upstream, target = pair
+    large = json.dumps([{"n": n, "text": "x" * 300} for n in range(400)])
+    made = (
+        "CREATE TABLE d.{} (id INT PRIMARY KEY AUTO_INCREMENT, j JSON, v INT, k VARCHAR(30) AS"
+        " (j ->> '$.key') VIRTUAL, s DOUBLE AS (v * 2) STORED, UNIQUE KEY (k), KEY (s))"
+    )
+    upstream.execute("CREATE DATABASE d", made.format("copied"), made.format("replicated"))
+    conn = upstream.connect()
+    fill = [
+        *[f"('{document.translate(_ESCAPED)}', {i})" for i, document in enumerate([*_DOCUMENTS, large])],
+        # Values of SQL's own types keep their text only: JSON's text does not tell them.
+        "(CAST(TIMESTAMP'2024-02-29 12:13:14.000001' AS JSON), 1)", "(CAST(DATE'2024-02-29' AS JSON), 2)",
+        "(CAST(TIME'-12:13:14.5' AS JSON), 3)", "(CAST(12.5 AS JSON), 4)",
+        "(CAST(X'00ff' AS JSON), 5)", "(NULL, 7)",
+        "(JSON_OBJECT('key', 'one'), 8)", "(JSON_OBJECT('key', 'two'), 9)",
+    ]  # fmt: skip
+    with conn.cursor() as cursor:
+        for row in fill:
+            cursor.execute(f"INSERT INTO d.copied (j, v) VALUES {row}")
+    cfg = replace(config(upstream, target, tmp_path), online_ddl=False)
+    dump(cfg, spark)
+    load(cfg, spark)
+    assert contents(target, "d.copied") == contents(upstream, "d.copied")
+    with running(cfg, spark) as run:
+        with conn.cursor() as cursor:
+            for row in fill:
+                cursor.execute(f"INSERT INTO d.replicated (j, v) VALUES {row}")
+        conn.close()
+        upstream.execute(
+            "UPDATE d.replicated SET j = JSON_SET(j, '$.key', 'three') WHERE v = 8 AND k = 'one'",
+            "UPDATE d.copied SET j = JSON_ARRAY(j, v) WHERE v BETWEEN 3 AND 6",
+            "DELETE FROM d.copied WHERE k = 'two'",
+        )
+        run.wait_synced(upstream, 120)
+    for table in ("d.copied", "d.replicated"):
+        assert contents(target, table) == contents(upstream, table), table
+        plain = f"SELECT id, JSON_TYPE(j), k, s FROM {table} WHERE v NOT BETWEEN 1 AND 5 OR id < 10 ORDER BY id"
+        assert target.execute(plain) == upstream.execute(plain)
+
+
+@pytest.mark.parametrize("servers", ["8.0"], indirect=True)
+def test_a_target_without_the_collation_takes_what_is_made_by_hand(
+    pair: Pair, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    upstream, _ = pair
+    upstream.execute(
+        "CREATE DATABASE d", "CREATE TABLE d.t (k VARCHAR(20) PRIMARY KEY, v INT)", "INSERT INTO d.t VALUES ('a', 1)"
+    )
+    cfg = replace(config(upstream, target, tmp_path), online_ddl=False)
+    dump(cfg, spark)
+    for what, by_hand in (
+        ("schema d ", "CREATE DATABASE d"),
+        ("table `d`.`t` ", "CREATE TABLE d.t (k VARCHAR(20) PRIMARY KEY, v INT) COLLATE utf8mb4_uca1400_nopad_ai_ci"),
+    ):
+        [error] = LoadUnit(cfg, spark).run().errors
+        assert "Unknown collation: 'utf8mb4_0900_ai_ci'" in error.message
+        assert f"Create the {what}on the target by hand" in error.workaround
+        target.execute(by_hand)
+    load(cfg, spark)
+    with running(cfg, spark) as run:
+        upstream.execute("INSERT INTO d.t VALUES ('a ', 2), ('b', 3)", "UPDATE d.t SET k = 'Á' WHERE k = 'a'")
+        run.wait_synced(upstream)
+    assert_equal(upstream, target, "d.t")
+
+
+@pytest.mark.parametrize("servers", ["8.0"], indirect=True)
+def test_partial_updates_of_json_stop_with_the_setting_to_change(spark: SparkEngine, pair: Pair) -> None:
+    upstream, target = pair
+    for server in pair:
+        server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, j JSON)")
+    upstream.execute("INSERT INTO d.t VALUES (1, JSON_OBJECT('a', REPEAT('x', 1000), 'b', 1))")
+    cfg = subtask(upstream, target)
+    with running(cfg, spark) as run:
+        upstream.execute(
+            "SET binlog_row_value_options = PARTIAL_JSON", "UPDATE d.t SET j = JSON_SET(j, '$.b', 2) WHERE id = 1"
+        )
+        outcome = run.wait_ended()
+    [error] = outcome.errors
+    assert "binlog_row_value_options" in f"{error.message} {error.workaround}"
