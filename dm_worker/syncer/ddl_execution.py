@@ -148,7 +148,7 @@ class DDLExecutor:
         log.info("executing a DDL", statement=text, place=str(record.place))
 
         def attempt() -> None:
-            self._session.execute(text, context.query, context.timestamp, self._explicit_timestamp)
+            self._session.execute(text, step.parsed.kind, context.query, context.timestamp, self._explicit_timestamp)
 
         def again() -> None:
             # A connection that was lost in between tells nothing: look whether the statement had its effect.

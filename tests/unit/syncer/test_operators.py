@@ -36,6 +36,7 @@ from pkg.binlog.events import Query
 from pkg.binlog.position import Location, Position
 from pkg.binlog.table_map import TableMap
 from pkg.config.model import BinlogFilterRule, DBConfig, RouteRule, SubTaskConfig
+from pkg.ddl import Kind
 from pkg.errors import DMError
 from pkg.ha.binlog_operator import BinlogOperator
 from pkg.mysql.schema import Column, TableInfo
@@ -212,7 +213,7 @@ class Session:
         self.changes = 0
         self._chance = chance
 
-    def execute(self, sql: str, query: Query, timestamp: int, explicit: bool) -> None:
+    def execute(self, sql: str, kind: Kind, query: Query, timestamp: int, explicit: bool) -> None:
         if self.refused and self.refused in sql:
             raise StatementFailed(1062, errors.new("DBExecuteFailed", "Error 1062: told to refuse"))
         if self.known and self.known in sql:
