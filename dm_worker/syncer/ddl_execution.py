@@ -24,6 +24,10 @@ from pkg.mysql.retry import retrying
 
 log = get_logger("syncer.ddl")
 
+#: TiDB's number for all that it does not support, and what it says of several parts that it takes one by one.
+_UNSUPPORTED_IN_TIDB = 8200
+_SEVERAL_PARTS = "unsupported multi schema change"
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -59,6 +63,13 @@ def contexts_of(text: str) -> list[Context]:
         query = Query(0, 0, 0, "", b"", sql_mode=sql_mode, charsets=known, time_zone=str(time_zone))
         found.append(Context(query, int(timestamp)))
     return found
+
+
+def _may_pass_in_parts(failed: StatementFailed) -> bool:
+    """Whether a refused ALTER TABLE of several parts, none of which ran, may run part by part."""
+    if failed.number == _UNSUPPORTED_IN_TIDB:
+        return _SEVERAL_PARTS in failed.error.raw_cause.lower()
+    return failed.number in ddl.IGNORABLE_ERRORS["alter table"]
 
 
 class DDLExecutor:
@@ -109,7 +120,8 @@ class DDLExecutor:
     def _whole(self, record: DDLRecord, step: Step, context: Context, intent: Progress) -> bool:
         """Executes the statement; False when it has to be executed part by part.
 
-        Shards that merge run the same DDL once each: its effect may be there already.
+        Shards that merge run the same DDL once each: its effect may be there already. And TiDB does not take every
+        ALTER TABLE of several parts.
         """
         try:
             self._execute(record, step, step.text, context, intent)
@@ -117,7 +129,7 @@ class DDLExecutor:
             if exc.number in ddl.ignorable_errors(step.parsed):
                 log.info("a DDL had its effect before", statement=step.text, error=exc.error.raw_cause)
                 return True
-            if exc.number in ddl.IGNORABLE_ERRORS["alter table"] and len(ddl.split_alter(step.parsed)) > 1:
+            if _may_pass_in_parts(exc) and len(ddl.split_alter(step.parsed)) > 1:
                 return False
             raise self._refused(record, step, exc, intent) from exc
         return True
@@ -148,7 +160,7 @@ class DDLExecutor:
         log.info("executing a DDL", statement=text, place=str(record.place))
 
         def attempt() -> None:
-            self._session.execute(text, context.query, context.timestamp, self._explicit_timestamp)
+            self._session.execute(text, step.parsed.kind, context.query, context.timestamp, self._explicit_timestamp)
 
         def again() -> None:
             # A connection that was lost in between tells nothing: look whether the statement had its effect.

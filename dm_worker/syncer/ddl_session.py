@@ -13,6 +13,7 @@ from pymysql.connections import Connection
 from pkg.binlog.charsets import collation_charset
 from pkg.binlog.events import Query
 from pkg.config.model import DBConfig
+from pkg.ddl import Kind
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.connection import classify, connect, error_number
@@ -24,6 +25,7 @@ log = get_logger("syncer.ddl")
 TIMEOUT = 24 * 3600.0
 _ABORT_TIMEOUT = 5.0
 _AUTO_INCREMENT = re.compile(r"\sAUTO_INCREMENT=\d+")
+_OF_A_SCHEMA: frozenset[Kind] = frozenset({"create database", "alter database"})
 #: The bits of sql_mode in QUERY events that change a statement's meaning. A target that lacks one (MySQL 8 has neither
 #: ORACLE nor MAXDB) refuses the statement.
 _SQL_MODES = {
@@ -85,14 +87,14 @@ class DDLSession:
         except (pymysql.Error, OSError, DMError) as exc:
             log.warning("could not end the statement that runs at the target", error=str(exc))
 
-    def execute(self, sql: str, event: Query, timestamp: int, explicit_timestamp: bool) -> None:
-        """Runs the statement in the session of its event.
+    def execute(self, sql: str, kind: Kind, event: Query, timestamp: int, explicit_timestamp: bool) -> None:
+        """Runs a statement of this kind in the session of its event.
 
         Raises DMError when another try may help, :class:`StatementFailed` when the target refuses the statement.
         """
         conn = self._connection()
         try:
-            for statement in self._session(event, timestamp):
+            for statement in self._session(kind, event, timestamp):
                 query(conn, statement)
             if "timestamp" in sql.lower():
                 self._timestamp_defaults(conn, explicit_timestamp)
@@ -130,13 +132,13 @@ class DDLSession:
             self._conn = connect(self._cfg, scope="downstream", read_timeout=TIMEOUT)
         return self._conn
 
-    def _session(self, event: Query, timestamp: int) -> Iterable[str]:
+    def _session(self, kind: Kind, event: Query, timestamp: int) -> Iterable[str]:
         yield f"SET SESSION sql_mode = '{sql_mode_text(event.sql_mode)}'"
         yield f"SET SESSION time_zone = '{event.time_zone or '+00:00'}'"
         yield f"SET TIMESTAMP = {timestamp}"
         yield f"SET SESSION foreign_key_checks = {int(self._foreign_keys)}"
-        if event.charsets is not None:
-            # What a new schema without a charset gets.
+        if event.charsets is not None and kind in _OF_A_SCHEMA:
+            # What a new schema without a charset gets. No other statement needs that the target knows the charset.
             yield f"SET SESSION character_set_server = {collation_charset(event.charsets[2])}"
 
 

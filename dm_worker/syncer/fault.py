@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dm_worker.syncer.batch import TablePlan
 from pkg import errors
 from pkg.errors import DMError
-from pkg.mysql.connection import error_number, error_text
+from pkg.mysql.connection import MORE_AT_ONCE, TOO_MUCH_AT_ONCE, error_number, error_text
 from pkg.mysql.names import qualified
 
 #: What an operator does about a row that the target refuses, by the server's error number.
@@ -33,6 +33,7 @@ REPAIRS = {
     3140: "The target's JSON column can't hold the upstream's text. Give it the upstream's type, then resume the task.",
     3819: "Drop or change the target's CHECK constraint, then resume the task.",
     4025: "Drop or change the target's CHECK constraint, then resume the task.",
+    TOO_MUCH_AT_ONCE: MORE_AT_ONCE,
     8025: "Raise performance.txn-entry-size-limit of TiDB above the row's size, then resume the task.",
 }
 REPAIR = "Mend what the message tells of the target, then resume the task: it goes on where it stopped."
@@ -43,8 +44,9 @@ _ENUM_WORKAROUND = (
     "task has passed this place. Otherwise add the member to the target's column."
 )
 _DUPLICATE, _TRUNCATED = 1062, 1265
-#: The statement itself is refused, whichever rows it has: no privilege, no table, no column, bad syntax, too long.
-_WHOLE = frozenset({1044, 1054, 1064, 1142, 1143, 1146, 1149, 1153, 1227, 1305, 1356})
+#: The statement itself is refused, whichever rows it has: no privilege, no table, no column, bad syntax, too long, or
+#: too much in its transaction.
+_WHOLE = frozenset({1044, 1054, 1064, 1142, 1143, 1146, 1149, 1153, 1227, 1305, 1356, TOO_MUCH_AT_ONCE})
 #: A row's name in a message is cut to so many bytes.
 _NAME = 300
 

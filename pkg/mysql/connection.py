@@ -115,12 +115,16 @@ _SQLSTATES = {
     3140: "22032",
     4025: "23000",
 }
+#: TiDB's number for a transaction beyond its limit, and what an operator does about it.
+TOO_MUCH_AT_ONCE = 8004
+MORE_AT_ONCE = "Raise performance.txn-total-size-limit of TiDB, then resume the task."
 _HINTS = {
     1045: "Check user and password of this connection, and from which hosts the server lets that user in.",
     1044: "Grant the user access to this database.",
     1142: "Grant the user the privilege that the message names.",
     1227: "Grant the user the privilege that the message names.",
     1040: "Raise max_connections of the server or lower threads and worker-count.",
+    TOO_MUCH_AT_ONCE: MORE_AT_ONCE,
 }
 
 

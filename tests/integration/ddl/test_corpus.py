@@ -109,7 +109,7 @@ class Replica(Follower):
     def carry_over(self, statement: Statement, logged: Logged) -> None:
         for part in split(statement):
             text = self.spelt(rewrite(part, route, target_flavor=self.run.flavor), part)
-            self.session.execute(text, logged.query, logged.timestamp, self.run.defaults.explicit_timestamp)
+            self.session.execute(text, part.kind, logged.query, logged.timestamp, self.run.defaults.explicit_timestamp)
             for schema, table in part.tables:
                 self.check_table(schema, table, text)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from dm_worker.spark import SparkEngine
+from dm_worker.syncer.ddl_session import DDLSession, StatementFailed
+from pkg.binlog.events import Query
 from pkg.config.model import RouteRule
 from tests.harness.mysql import MariaDBServer, MySQLServer
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
@@ -36,6 +39,28 @@ def test_mysql_56_is_a_target(mariadb_upstream: MariaDBServer, mysql_target: MyS
         scramble(mariadb_upstream, 72, 40)
         run.wait_synced(mariadb_upstream)
     assert_equal(mariadb_upstream, mysql_target, "d.kept", *[f"d.{name}" for name in TABLES])
+
+
+def test_an_upstreams_server_charset_that_the_target_lacks_stops_no_statement_about_tables(
+    target: MariaDBServer,
+) -> None:
+    target.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+    # gb18030 is MySQL's alone.
+    foreign = Query(0, 0, 0, "d", b"", charsets=(45, 45, 248))
+    with closing(DDLSession(target.db_config, foreign_keys=False)) as session:
+        session.execute("ALTER TABLE d.t ADD COLUMN v INT", "alter table", foreign, 1, True)
+        with pytest.raises(StatementFailed, match="gb18030") as refused:
+            session.execute("CREATE DATABASE e", "create database", foreign, 1, True)
+    assert refused.value.number == 1115
+    assert [row[0] for row in target.execute("SHOW COLUMNS FROM d.t")] == ["id", "v"]
+    assert ("e",) not in target.execute("SHOW DATABASES")
+
+
+def test_a_schema_without_a_charset_gets_that_of_the_upstreams_server(target: MariaDBServer) -> None:
+    koi8r = Query(0, 0, 0, "", b"", charsets=(45, 45, 7))
+    with closing(DDLSession(target.db_config, foreign_keys=False)) as session:
+        session.execute("CREATE DATABASE e", "create database", koi8r, 1, True)
+    assert "koi8r" in target.execute("SHOW CREATE DATABASE e")[0][1]
 
 
 def test_shards_that_number_members_otherwise_keep_their_names(

@@ -36,6 +36,7 @@ from pkg.binlog.events import Query
 from pkg.binlog.position import Location, Position
 from pkg.binlog.table_map import TableMap
 from pkg.config.model import BinlogFilterRule, DBConfig, RouteRule, SubTaskConfig
+from pkg.ddl import Kind
 from pkg.errors import DMError
 from pkg.ha.binlog_operator import BinlogOperator
 from pkg.mysql.schema import Column, TableInfo
@@ -208,13 +209,17 @@ class Session:
         self.refused = ""
         #: What there is already, and what a connection is lost at, once.
         self.known = self.lost = ""
+        #: What a server says that takes only one part of an ALTER TABLE at a time; '' for one that takes all.
+        self.one_part = ""
         self.sessions: list[Query] = []
         self.changes = 0
         self._chance = chance
 
-    def execute(self, sql: str, query: Query, timestamp: int, explicit: bool) -> None:
+    def execute(self, sql: str, kind: Kind, query: Query, timestamp: int, explicit: bool) -> None:
         if self.refused and self.refused in sql:
             raise StatementFailed(1062, errors.new("DBExecuteFailed", "Error 1062: told to refuse"))
+        if self.one_part and ", " in sql:
+            raise StatementFailed(8200, errors.new("DBExecuteFailed", "refused", raw=f"Error 8200: {self.one_part}"))
         if self.known and self.known in sql:
             raise StatementFailed(1060, errors.new("DBExecuteFailed", "Error 1060: told to know it"))
         if self.lost and self.lost in sql and self.known not in sql:
@@ -400,6 +405,24 @@ def test_a_part_is_tried_again_after_a_lost_connection_and_goes_on_after_it_was_
     world.session.refused = ""
     world.run()
     assert world.executed == ADDED
+
+
+@pytest.mark.parametrize("steps", range(12))
+def test_an_alter_that_the_target_takes_only_part_by_part_runs_each_part_once(steps: int) -> None:
+    world = World(f"ALTER TABLE a {', '.join(ADDS)}")
+    world.session.one_part = "Unsupported multi schema change"
+    try:
+        world.run(steps)
+    except Crash:
+        world.run()
+    assert world.executed == [f"ALTER TABLE d.a {part}" for part in ADDS]
+
+
+def test_an_alter_with_a_part_that_the_target_never_takes_is_not_begun() -> None:
+    world = World(f"ALTER TABLE a {', '.join(ADDS)}")
+    world.session.one_part = "Unsupported modify column: can't set auto_increment"
+    assert world.stopped().code == 36061
+    assert world.executed == []
 
 
 def test_the_error_names_the_commands_and_the_place() -> None:

@@ -13,7 +13,7 @@ from dm_worker.syncer.compact import DELETE, UPDATE
 from dm_worker.syncer.statements import Form
 from dm_worker.syncer.table_plan import PlanOptions, build
 from pkg.binlog.literals import escape
-from pkg.mysql.connection import is_retryable
+from pkg.mysql.connection import classify, is_retryable
 from pkg.mysql.introspect import ServerInfo
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 
@@ -170,3 +170,13 @@ def test_columns_whose_literals_a_load_would_read_otherwise_are_not_loaded(
 )
 def test_only_what_may_pass_by_itself_is_tried_again(number: int, text: str, expected: bool) -> None:
     assert is_retryable(pymysql.err.OperationalError(number, text)) is expected
+
+
+def test_a_transaction_that_is_too_large_is_blamed_on_no_row() -> None:
+    refused = pymysql.err.OperationalError(8004, "Transaction is too large, size: 104857601")
+    assert not fault.is_of_a_row(refused)
+    plan = build(1, 1, b"", UPSTREAM, TARGET, PlanOptions())
+    assert "txn-total-size-limit" in fault.statement_refusal(refused, plan).workaround
+    # It may be noticed at the COMMIT only, or by another unit.
+    assert "txn-total-size-limit" in classify(refused, scope="downstream", statement="COMMIT").workaround
+    assert not is_retryable(refused)
