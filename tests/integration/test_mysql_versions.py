@@ -11,9 +11,11 @@ import pytest
 
 from dm_worker.loader import LoadUnit
 from dm_worker.spark import SparkEngine
+from pkg.config.model import DBConfig
 from tests.harness.mysql import MYSQL_VERSIONS, MariaDBServer, MySQLServer
 from tests.harness.process import up
 from tests.integration.full_copy import config, contents, dump, load
+from tests.integration.relay.pulling import Pulled, binlog_end, same_files
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask
 
@@ -49,6 +51,10 @@ def pair(servers: Pair) -> Pair:
     return servers
 
 
+def _account(server: MySQLServer) -> DBConfig:
+    return replace(server.db_config, user="dm", password=_PASSWORD)
+
+
 _TEXT_KEYS = """CREATE TABLE d.words (k VARCHAR(20), p VARCHAR(40), n INT, PRIMARY KEY (k), UNIQUE KEY prefix (p(3)))"""
 
 
@@ -58,11 +64,8 @@ def test_a_copy_and_its_replication_are_equal(pair: Pair, spark: SparkEngine, tm
     make_tables(upstream)
     upstream.execute(_TEXT_KEYS)
     scramble(upstream, 21)
-    account = {"user": "dm", "password": _PASSWORD}
     cfg = config(upstream, target, tmp_path)
-    cfg = replace(
-        cfg, from_=replace(cfg.from_, **account), to=replace(cfg.to, **account), enable_gtid=True, online_ddl=False
-    )
+    cfg = replace(cfg, from_=_account(upstream), to=_account(target), enable_gtid=True, online_ddl=False)
     dump(cfg, spark)
     scramble(upstream, 22)
     load(cfg, spark)
@@ -103,6 +106,22 @@ def test_keys_are_equal_where_the_server_says_so(pair: Pair, spark: SparkEngine)
         run.wait_synced(upstream, 120)
     assert len(upstream.execute("SELECT * FROM d.words")) > 4
     assert_equal(upstream, target, "d.words")
+
+
+def test_the_relay_s_files_are_the_server_s(pair: Pair, tmp_path: Path) -> None:
+    upstream, _ = pair
+    make_tables(upstream)
+    upstream.execute("FLUSH BINARY LOGS")
+    first = binlog_end(upstream).name
+    scramble(upstream, 31)
+    with Pulled(upstream, tmp_path, from_=_account(upstream), enable_gtid=True) as pulled:
+        pulled.caught_up()
+        upstream.execute("FLUSH BINARY LOGS")
+        scramble(upstream, 32)
+        upstream.restart()
+        scramble(upstream, 33)
+        pulled.caught_up()
+        assert len(same_files(upstream, pulled.subdir(), first=first)) == 3
 
 
 _DOCUMENTS = [
