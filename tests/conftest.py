@@ -54,7 +54,7 @@ def mariadb_upstream(_mariadb_upstream: MariaDBServer) -> MariaDBServer:
 
 @pytest.fixture
 def mysql_upstream(_mysql_upstream: MySQLServer) -> MySQLServer:
-    """A MySQL 5.6 with binlog and GTID, emptied of user schemas."""
+    """A MySQL with binlog and GTID, emptied of user schemas."""
     return _emptied(_mysql_upstream)
 
 

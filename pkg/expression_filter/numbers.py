@@ -191,12 +191,19 @@ def negate(node: Node, arg: Typed) -> Typed:
     return made(Type("int", digits=arg.type.digits), lambda number: check_int(-number, False), arg, at=node.at)
 
 
+def _out(count: int) -> bool:
+    """Whether a shift leaves nothing. Raises :class:`EvaluationError` where only MySQL 8 looks at all bits of the count."""
+    if count >= 64 and count & _SHIFT < 64:
+        raise EvaluationError(f"a shift by {count} depends on the server's version")
+    return count >= 64
+
+
 _BIT_OPS: dict[str, Callable[[int, int], int]] = {
     "&": lambda a, b: a & b,
     "|": lambda a, b: a | b,
     "^": lambda a, b: a ^ b,
-    "<<": lambda a, b: a << b & _UMAX if (b := b & _SHIFT) < 64 else 0,
-    ">>": lambda a, b: a >> b if (b := b & _SHIFT) < 64 else 0,
+    "<<": lambda a, b: 0 if _out(b) else a << b & _UMAX,
+    ">>": lambda a, b: 0 if _out(b) else a >> b,
 }
 
 

@@ -153,17 +153,19 @@ def position(node: Node, arg: Typed, part: Typed, start: Typed | None) -> Typed:
 
 
 def find_in_set(node: Node, part: Typed, arg: Typed) -> Typed:
-    """FIND_IN_SET: the number of the first element that is equal and has as many bytes."""
+    """FIND_IN_SET: the number of the first element that is equal, blanks counting.
+
+    None is found in a list of fewer bytes than are looked for, though letters may be equal: 'Ä' in 'a', not in 'a,b'.
+    """
     type_, texts = strings(node, [part, arg], compare=True)
     if type_.kind == "binary":
         return made(INT, lambda piece, text: _place(piece, text.split(b",")) if text else 0, *texts, at=node.at)
     weigh, charset = collations.weights(type_.collation), type_.charset
 
-    def key(text: str) -> tuple[str, int]:
-        return weigh(text), len(collations.encode(text, charset))
-
     def find(piece: str, text: str) -> int:
-        return _place(key(piece), [key(element) for element in text.split(",")]) if text else 0
+        if not text or len(collations.encode(text, charset)) < len(collations.encode(piece, charset)):
+            return 0
+        return _place(weigh(piece), [weigh(element) for element in text.split(",")])
 
     return made(INT, find, *texts, at=node.at)
 

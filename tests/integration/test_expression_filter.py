@@ -30,9 +30,10 @@ BATCHES = int(os.environ.get("EXPRESSION_BATCHES", "25"))
 OUT_OF_RANGE = 1690
 #: The error codes of an expression that is refused, and of a row for which it has no value.
 REFUSED, NO_VALUE = 20041, 36017
-#: What MySQL 5.6 has bugs in that later versions and MariaDB lack: ranges over mixed types with NULL or with large
-#: unsigned numbers, regular expressions over single bytes, (NULL <=> 1) IS UNKNOWN.
-NOT_IN_56 = ("UNKNOWN", "BETWEEN", " IN (", "GREATEST", "LEAST", "REGEXP")
+#: What MySQL has bugs in that MariaDB lacks. 5: ranges over mixed types with NULL or with large unsigned numbers, regular
+#: expressions over single bytes, (NULL <=> 1) IS UNKNOWN. 8.0.12: date NOT BETWEEN date AND NULL, (NULL <=> NULL) IS UNKNOWN.
+NOT_IN_5 = ("UNKNOWN", "BETWEEN", " IN (", "GREATEST", "LEAST", "REGEXP")
+NOT_IN_8 = ("UNKNOWN", "BETWEEN")
 HOW_READ = {
     **dict.fromkeys(("s", "c", "l", "r"), "HEX({})"),
     **dict.fromkeys(("e", "m", "bi"), "CAST({} + 0 AS UNSIGNED)"),
@@ -49,7 +50,8 @@ class Table:
         info = fetch_table_info(conn, "filters", "t")
         assert info is not None
         self.columns: tuple[Column, ...] = info.columns
-        self.flavor = "mariadb" if "MariaDB" in str(self.run("SELECT VERSION()")[0][0]) else "mysql"
+        self.version = str(self.run("SELECT VERSION()")[0][0])
+        self.flavor = "mariadb" if "MariaDB" in self.version else "mysql"
         self.rows = self._literals()
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
@@ -159,7 +161,10 @@ def check(table: Table, expressions: list[str]) -> int:
         if not wanted:
             continue
         decided = table.decided(each)
-        wrong = [n for n in range(ROWS) if decided[n] is not wanted[n]]
+        # Without a decision of ours the task stops. Shifts by more than 32 bits can say differ between versions; MySQL 8.0.12
+        # makes 2^63 of -1 * 2^63; MariaDB does not compute what is never NULL.
+        lenient = any(word in text for word in ("<<", ">>", "NULL")) or ("*" in text and table.version.startswith("8."))
+        wrong = [n for n in range(ROWS) if decided[n] is not wanted[n] and not (lenient and decided[n] is None)]
         assert not wrong, (
             f"{text}: row {wrong[0]} {table.rows[wrong[0]]}: {decided[wrong[0]]}, {wanted[wrong[0]]} expected"
         )
@@ -180,7 +185,8 @@ def test_random_expressions_decide_like_the_server(table: Table) -> None:
     def run(expressions: list[str]) -> None:
         nonlocal asked, compared
         if table.flavor == "mysql":
-            expressions = [text for text in expressions if not any(word in text for word in NOT_IN_56)]
+            unfit = NOT_IN_5 if table.version.startswith("5.") else NOT_IN_8
+            expressions = [text for text in expressions if not any(word in text for word in unfit)]
         asked += len(expressions)
         compared += check(table, expressions)
 
@@ -225,6 +231,8 @@ FILTERS = (
     "da + INTERVAL 1 YEAR = '2025-02-28'",
     "dt + INTERVAL 1 MONTH = '2020-02-29'",
     "INSTR('a ', 'Ä') = 0 AND FIND_IN_SET('a ', 'Ä') = 0",
+    "FIND_IN_SET('a', 'Ä') = 1 AND FIND_IN_SET('Ä', 'a') = 0 AND FIND_IN_SET('Ä', 'a,b') = 1",
+    "FIND_IN_SET(s, 'x,Ä')",
     "DATE_FORMAT(dt, '%Y%m') = '202001'",
     "FROM_UNIXTIME(0) < ts",
     "y = 1999",
