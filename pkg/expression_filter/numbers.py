@@ -192,7 +192,7 @@ def negate(node: Node, arg: Typed) -> Typed:
 
 
 def _out(count: int) -> bool:
-    """Whether a shift leaves nothing. Raises :class:`EvaluationError` where only MySQL 8 looks at all bits of the count."""
+    """Whether a shift leaves nothing. Raises :class:`EvaluationError` where only MySQL 8 looks at all of its bits."""
     if count >= 64 and count & _SHIFT < 64:
         raise EvaluationError(f"a shift by {count} depends on the server's version")
     return count >= 64

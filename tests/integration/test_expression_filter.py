@@ -30,8 +30,8 @@ BATCHES = int(os.environ.get("EXPRESSION_BATCHES", "25"))
 OUT_OF_RANGE = 1690
 #: The error codes of an expression that is refused, and of a row for which it has no value.
 REFUSED, NO_VALUE = 20041, 36017
-#: What MySQL has bugs in that MariaDB lacks. 5: ranges over mixed types with NULL or with large unsigned numbers, regular
-#: expressions over single bytes, (NULL <=> 1) IS UNKNOWN. 8.0.12: date NOT BETWEEN date AND NULL, (NULL <=> NULL) IS UNKNOWN.
+#: What MySQL has bugs in that MariaDB lacks. 5: ranges over mixed types with NULL or with large unsigned numbers,
+#: regular expressions over single bytes, (NULL <=> 1) IS UNKNOWN. 8.0.12: date NOT BETWEEN date AND NULL, UNKNOWN too.
 NOT_IN_5 = ("UNKNOWN", "BETWEEN", " IN (", "GREATEST", "LEAST", "REGEXP")
 NOT_IN_8 = ("UNKNOWN", "BETWEEN")
 HOW_READ = {
@@ -161,8 +161,8 @@ def check(table: Table, expressions: list[str]) -> int:
         if not wanted:
             continue
         decided = table.decided(each)
-        # Without a decision of ours the task stops. Shifts by more than 32 bits can say differ between versions; MySQL 8.0.12
-        # makes 2^63 of -1 * 2^63; MariaDB does not compute what is never NULL.
+        # Without a decision of ours the task stops. Shifts by more than 32 bits can say differ between versions;
+        # MySQL 8.0.12 makes 2^63 of -1 * 2^63; MariaDB does not compute what is never NULL.
         lenient = any(word in text for word in ("<<", ">>", "NULL")) or ("*" in text and table.version.startswith("8."))
         wrong = [n for n in range(ROWS) if decided[n] is not wanted[n] and not (lenient and decided[n] is None)]
         assert not wrong, (
