@@ -1,4 +1,5 @@
-"""Collations that are reproduced exactly: binary ones, utf8mb4_general_ci and its kin, latin1_swedish_ci. Pure."""
+"""Collations that are reproduced exactly: binary ones, utf8mb4_general_ci and its kin, latin1_swedish_ci, and
+utf8mb4_0900_ai_ci. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +12,10 @@ from pkg.binlog.charsets import same_charset
 from pkg.expression_filter.case_maps import GENERAL_WEIGHTS, LATIN1_LOWER, LATIN1_UPPER, LATIN1_WEIGHTS, LOWER, UPPER
 from pkg.expression_filter.syntax import EvaluationError, ExpressionError
 from pkg.expression_filter.types import EXPLICIT, IMPLICIT, LITERAL, Type, Typed, made
+from pkg.expression_filter.uca_900 import LETTERS, WEIGHTS
 
+#: MySQL 8's default.
+_UCA_900 = "utf8mb4_0900_ai_ci"
 _UNICODE = ("utf8mb4", "utf8mb3", "utf8")
 #: Collation → whether it ignores case.
 _KNOWN = {
@@ -19,12 +23,13 @@ _KNOWN = {
     **dict.fromkeys((f"{charset}_general_ci" for charset in (*_UNICODE, "ascii")), True),
     "latin1_swedish_ci": True,
     "utf8mb4_0900_bin": False,
+    _UCA_900: True,
 }
 _HOW = "Exact are: " + ", ".join(sorted(_KNOWN)) + ". Add COLLATE with one of them, or BINARY"
 #: Collations with case maps of later Unicode versions: some 300 characters differ.
 _NEWER_CASES = re.compile("_520_|_0900_|_uca1400_")
-#: utf8mb4_0900_bin and MariaDB's nopad collations tell 'a' from 'a '.
-_NO_PAD = "utf8mb4_0900_bin"
+#: These and MariaDB's nopad collations tell 'a' from 'a '.
+_NO_PAD = frozenset({"utf8mb4_0900_bin", _UCA_900})
 
 
 def _latin1(text: str) -> str:
@@ -56,7 +61,14 @@ def decode(raw: bytes, charset: str) -> str:
 
 
 def weights(collation: str) -> Callable[[str], str]:
-    """From text to a string whose characters, one for each of the text's, compare like the collation compares."""
+    """From text to a string that compares like the collation compares."""
+    return (lambda text: text.translate(WEIGHTS)) if collation == _UCA_900 else letters(collation)
+
+
+def letters(collation: str) -> Callable[[str], str]:
+    """From text to a string that has one character for each of the text's, the same for equal ones."""
+    if collation == _UCA_900:
+        return lambda text: text.translate(LETTERS)
     latin1 = collation.startswith("latin1_")
     if collation.endswith("_bin"):
         return _latin1 if latin1 else str
@@ -65,12 +77,9 @@ def weights(collation: str) -> Callable[[str], str]:
     return lambda text: text.translate(GENERAL_WEIGHTS)
 
 
-def padded(one: str, other: str, collation: str) -> tuple[str, str]:
-    """Both as if the shorter one went on with blanks, where the collation says so."""
-    if collation == _NO_PAD or len(one) == len(other):
-        return one, other
-    width = max(len(one), len(other))
-    return one.ljust(width), other.ljust(width)
+def pads(collation: str) -> bool:
+    """Whether the shorter text of two goes on with blanks."""
+    return collation not in _NO_PAD
 
 
 def changed_case(text: str, charset: str, upper: bool) -> str:
@@ -88,6 +97,12 @@ def check_case(collation: str, at: int) -> None:
 def check_known(collation: str, at: int) -> None:
     if collation not in _KNOWN:
         raise ExpressionError(at, f"collation {collation or '(unknown)'} can't be reproduced exactly. {_HOW}")
+
+
+def check_pieces(collation: str, at: int) -> None:
+    """Raises :class:`ExpressionError` where pieces of a text are compared in a way that is not ours."""
+    if collation == _UCA_900:
+        raise ExpressionError(at, f"a search in text of collation {collation} can't be reproduced exactly. {_HOW}")
 
 
 def aggregate(args: Sequence[Typed], at: int, *, compare: bool) -> tuple[Type, list[Typed]]:
@@ -192,7 +207,7 @@ def position(text: str, part: str, start: int, collation: str) -> int:
 @lru_cache(maxsize=256)
 def like_pattern(pattern: str, escape: str, collation: str) -> re.Pattern[str]:
     """What matches the weights of texts that are LIKE ``pattern``; collation '' compares characters."""
-    weigh = weights(collation) if collation else str
+    weigh = letters(collation) if collation else str
     parts: list[str] = []
     i = 0
     while i < len(pattern):

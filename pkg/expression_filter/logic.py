@@ -102,9 +102,8 @@ def _integer_constant(arg: Typed, others: Sequence[Typed]) -> Typed:
         return arg
     if any(column.type.year for column in columns) and arg.constant:
         _check_year(arg)
-    if not (arg.constant and arg.kind == "text"):
+    if not (arg.constant and arg.kind == "text") or (text := arg.get(())) is None:
         return arg
-    text = arg.get(())
     if not text.lstrip("-").isdecimal() or not text.isascii() or str(int(text)) != text or abs(int(text)) >> 63:
         raise arg.refuse(
             f"write the number without quotes: {text!r} next to an integer means different things to servers"
@@ -131,10 +130,10 @@ def _strings(args: Sequence[Typed], at: int) -> list[Typed]:
         return texts
     collation = type_.collation
     weigh = collations.weights(collation)
-    wide = collation == "utf8mb4_0900_bin"
+    pads = collations.pads(collation)
 
     def key(text: str) -> str:
-        return weigh(text) if wide else weigh(text).rstrip(" ")
+        return weigh(text).rstrip(" ") if pads else weigh(text)
 
     return [made(replace(type_, derivation=IMPLICIT), key, text, at=text.at) for text in texts]
 
@@ -153,7 +152,7 @@ def _order(compare: Callable[[Any, Any], bool], kind: str) -> Callable[[Any, Any
 
 def _ordering(compare: Callable[[Any, Any], bool], args: Sequence[Typed]) -> Callable[[Any, Any], bool]:
     texts = [arg for arg in args if arg.kind == "text"]
-    pads = texts and texts[0].type.collation != "utf8mb4_0900_bin"
+    pads = texts and collations.pads(texts[0].type.collation)
     return _order(compare, "text" if pads else "")
 
 

@@ -134,13 +134,10 @@ def reverse(node: Node, arg: Typed) -> Typed:
     return made(type_, lambda value: value[::-1], text, at=node.at)
 
 
-def _weigh(type_: Type) -> Callable[[Any], Any]:
-    return bytes if type_.kind == "binary" else collations.weights(type_.collation)
-
-
 def position(node: Node, arg: Typed, part: Typed, start: Typed | None) -> Typed:
     """INSTR and LOCATE, in the order of INSTR's arguments; 0 when it is not there."""
     type_, texts = strings(node, [arg, part], compare=True)
+    collations.check_pieces(type_.collation, node.at)
 
     def find(text: Any, piece: Any, begin: int = 1) -> int:
         if begin < 1 or begin - 1 > len(text):
@@ -191,7 +188,7 @@ def like(node: Node, arg: Typed, pattern: Typed, escape: Typed | None) -> Typed:
 
         return made(INT, match_bytes, *texts, at=node.at)
     collation = type_.collation
-    weigh = collations.weights(collation)
+    weigh = collations.letters(collation)
 
     def match(text: str, wanted: str) -> bool:
         return bool(collations.like_pattern(wanted, char, collation).fullmatch(weigh(text)))

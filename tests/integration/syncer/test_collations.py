@@ -148,7 +148,7 @@ def test_equal_texts_have_equal_canonical_bytes_and_few_others_do(
         same = [fold(literal(one)) == fold(literal(other)) for one, other in found]
         finer = [pair for pair, a, b in zip(found, equal, same, strict=True) if a and not b]
         assert not finer, (collation, [ascii(p) for p in finer[:5]])
-        # Not uselessly coarse: what it adds is little (a NO PAD collation tells trailing spaces apart, some tell accents).
+        # Not uselessly coarse: what it adds is little (a NO PAD collation tells trailing spaces, some tell accents).
         if "nopad" not in collation and "0900" not in collation:
             coarser = [pair for pair, a, b in zip(found, equal, same, strict=True) if b and not a]
             assert len(coarser) <= len(found) // 100, (
