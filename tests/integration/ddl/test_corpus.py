@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pymysql.connections import Connection
 
-from dm_worker.syncer.ddl_session import DDLSession, sql_mode_text
+from dm_worker.syncer.ddl_session import DDLSession, defaults_of, sql_mode_text
 from pkg.binlog.events import Query
 from pkg.binlog_filter.classify import event_types, spec_types
 from pkg.ddl import Statement, parse, rewrite, split, uniform
@@ -85,7 +85,7 @@ def mysql_run() -> Iterator[Callable[[str], Run]]:
 def understood(query: Query, flavor: Flavor) -> Statement:
     """As the syncer parses it."""
     mode = sql_mode_text(query.sql_mode)
-    return parse(query.sql, sql_mode=mode, default_schema=query.schema, flavor=flavor)
+    return parse(query.sql, sql_mode=mode, default_schema=query.schema, flavor=flavor, session=defaults_of(query))
 
 
 class Follower:
