@@ -51,16 +51,26 @@ class Context:
 def contexts_text(contexts: Iterable[Context]) -> str:
     """All that matters of them when their statements run later."""
     return json.dumps(
-        [[one.query.sql_mode, one.query.charsets, one.query.time_zone, one.timestamp] for one in contexts]
+        [
+            [query.sql_mode, query.charsets, query.time_zone, timestamp, query.explicit_defaults_for_timestamp]
+            for query, timestamp in ((one.query, one.timestamp) for one in contexts)
+        ]
     )
 
 
 def contexts_of(text: str) -> list[Context]:
     """What :func:`contexts_text` made a text of."""
     found = []
-    for sql_mode, charsets, time_zone, timestamp in json.loads(text):
+    # Texts of earlier versions end with the timestamp.
+    for sql_mode, charsets, time_zone, timestamp, *explicit in json.loads(text):
         known = None if charsets is None else (int(charsets[0]), int(charsets[1]), int(charsets[2]))
-        query = Query(0, 0, 0, "", b"", sql_mode=sql_mode, charsets=known, time_zone=str(time_zone))
+        query = Query(
+            *(0, 0, 0, "", b""),
+            sql_mode=sql_mode,
+            charsets=known,
+            time_zone=str(time_zone),
+            explicit_defaults_for_timestamp=next(iter(explicit), None),
+        )
         found.append(Context(query, int(timestamp)))
     return found
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from dm_worker.syncer.ddl_session import sql_mode_text
+from dm_worker.syncer.ddl_session import defaults_of, sql_mode_text
 from dm_worker.syncer.ghosts import Session
 from dm_worker.syncer.online_ddl import OnlineDDL, Replay
 from dm_worker.syncer.replay import check_agree, on_real_table
@@ -87,6 +87,7 @@ class StatementParts:
             flavor=self._flavor,
             version=self._source.tracker.server.version,
             folds_names=self._folds_names,
+            session=defaults_of(query),
         )
 
     def given(self, texts: Sequence[str], first: int) -> list[Part]:

@@ -13,11 +13,12 @@ from pymysql.connections import Connection
 from pkg.binlog.charsets import collation_charset
 from pkg.binlog.events import Query
 from pkg.config.model import DBConfig
-from pkg.ddl import Kind
+from pkg.ddl import Kind, SessionDefaults
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import query, show_create_if_there
+from pkg.schema_tracker import fetch_collations
 
 log = get_logger("syncer.ddl")
 
@@ -56,6 +57,26 @@ def sql_mode_text(bits: int | None) -> str:
     return ",".join(name for bit, name in _SQL_MODES.items() if bits is not None and bits >> bit & 1)
 
 
+#: Names of the collations that default_collation_for_utf8mb4 may be.
+_UTF8MB4_COLLATIONS = {45: "utf8mb4_general_ci", 255: "utf8mb4_0900_ai_ci"}
+
+
+def session_defaults(
+    charsets: tuple[int, int, int] | None, explicit_timestamp: bool | None, utf8mb4_collation: int | None
+) -> SessionDefaults:
+    """What the variables of the same names in a QUERY event decide."""
+    return SessionDefaults(
+        explicit_timestamp=explicit_timestamp,
+        utf8mb4_collation=_UTF8MB4_COLLATIONS.get(utf8mb4_collation or 0, ""),
+        server_collation=None if charsets is None else charsets[2],
+    )
+
+
+def defaults_of(query: Query) -> SessionDefaults:
+    """What the session of an event decides."""
+    return session_defaults(query.charsets, query.explicit_defaults_for_timestamp, query.utf8mb4_collation)
+
+
 class DDLSession:
     """The connection for statements. One per run, opened when needed."""
 
@@ -63,6 +84,7 @@ class DDLSession:
         self._cfg = cfg
         self._foreign_keys = foreign_keys
         self._conn: Connection[Any] | None = None
+        self._collations: dict[int, str] = {}
 
     def close(self) -> None:
         if self._conn is not None:
@@ -88,16 +110,17 @@ class DDLSession:
             log.warning("could not end the statement that runs at the target", error=str(exc))
 
     def execute(self, sql: str, kind: Kind, event: Query, timestamp: int, explicit_timestamp: bool) -> None:
-        """Runs a statement of this kind in the session of its event.
+        """Runs a statement of this kind in the session of its event. ``explicit_timestamp`` is the upstream's default.
 
         Raises DMError when another try may help, :class:`StatementFailed` when the target refuses the statement.
         """
         conn = self._connection()
         try:
-            for statement in self._session(kind, event, timestamp):
+            for statement in self._session(conn, kind, event, timestamp):
                 query(conn, statement)
             if "timestamp" in sql.lower():
-                self._timestamp_defaults(conn, explicit_timestamp)
+                told = event.explicit_defaults_for_timestamp
+                self._timestamp_defaults(conn, explicit_timestamp if told is None else told)
             query(conn, sql)
             query(conn, "SET TIMESTAMP = DEFAULT")
         except (pymysql.Error, OSError) as exc:
@@ -132,14 +155,23 @@ class DDLSession:
             self._conn = connect(self._cfg, scope="downstream", read_timeout=TIMEOUT)
         return self._conn
 
-    def _session(self, kind: Kind, event: Query, timestamp: int) -> Iterable[str]:
+    def _session(self, conn: Connection[Any], kind: Kind, event: Query, timestamp: int) -> Iterable[str]:
         yield f"SET SESSION sql_mode = '{sql_mode_text(event.sql_mode)}'"
         yield f"SET SESSION time_zone = '{event.time_zone or '+00:00'}'"
         yield f"SET TIMESTAMP = {timestamp}"
         yield f"SET SESSION foreign_key_checks = {int(self._foreign_keys)}"
         if event.charsets is not None and kind in _OF_A_SCHEMA:
             # What a new schema without a charset gets. No other statement needs that the target knows the charset.
-            yield f"SET SESSION character_set_server = {collation_charset(event.charsets[2])}"
+            yield self._server_charset(conn, event.charsets[2])
+
+    def _server_charset(self, conn: Connection[Any], collation: int) -> str:
+        """What a new schema without a charset gets: the collation if the target has it too, or else the charset."""
+        if not self._collations:
+            self._collations = fetch_collations(conn)
+        name = self._collations.get(collation)
+        if name is not None:
+            return f"SET SESSION collation_server = {name}"
+        return f"SET SESSION character_set_server = {collation_charset(collation)}"
 
 
 class StatementFailed(Exception):

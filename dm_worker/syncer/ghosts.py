@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
 from pkg import errors
@@ -24,14 +24,24 @@ class Session:
     sql_mode: int | None = None
     charsets: tuple[int, int, int] | None = None
     time_zone: str = ""
+    explicit_timestamp: bool | None = None
+    utf8mb4_collation: int | None = None
 
     @classmethod
     def of(cls, query: Query) -> Session:
-        return cls(query.sql_mode, query.charsets, query.time_zone)
+        explicit, utf8mb4 = query.explicit_defaults_for_timestamp, query.utf8mb4_collation
+        return cls(query.sql_mode, query.charsets, query.time_zone, explicit, utf8mb4)
 
     def onto(self, query: Query) -> Query:
         """The event as if its session had been this one."""
-        return replace(query, sql_mode=self.sql_mode, charsets=self.charsets, time_zone=self.time_zone)
+        return replace(
+            query,
+            sql_mode=self.sql_mode,
+            charsets=self.charsets,
+            time_zone=self.time_zone,
+            explicit_defaults_for_timestamp=self.explicit_timestamp,
+            utf8mb4_collation=self.utf8mb4_collation,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +112,7 @@ Ghosts: TypeAlias = "Mapping[Name, GhostRecord]"
 
 
 def _session_data(session: Session | None) -> dict[str, Any] | None:
-    if session is None:
-        return None
-    return {"sql_mode": session.sql_mode, "charsets": session.charsets, "time_zone": session.time_zone}
+    return None if session is None else asdict(session)
 
 
 def _session(data: Any) -> Session | None:
@@ -116,4 +124,7 @@ def _session(data: Any) -> Session | None:
         None if mode is None else int(mode),
         (int(client), int(connection), int(server)) if charsets else None,
         str(data["time_zone"]),
+        # Records of earlier versions have neither.
+        data.get("explicit_timestamp"),
+        data.get("utf8mb4_collation"),
     )

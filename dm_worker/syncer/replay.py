@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from dm_worker.syncer.ddl_session import sql_mode_text
-from dm_worker.syncer.ghosts import GhostDDL
+from dm_worker.syncer.ddl_session import session_defaults, sql_mode_text
+from dm_worker.syncer.ghosts import GhostDDL, Session
 from dm_worker.syncer.online_ddl import Replay
 from pkg import ddl, errors
 from pkg.ddl import Dialect
@@ -22,12 +22,17 @@ def on_real_table(remembered: GhostDDL, replay: Replay, renaming: Dialect) -> dd
     Raises DMError for a text that DM remembered and that is not understood.
     """
     session = remembered.session
-    dialect = renaming if session is None else renaming.under(sql_mode_text(session.sql_mode))
+    dialect = renaming if session is None else _dialect(session, renaming)
     parsed = ddl.parse_dialect(remembered.sql, dialect, replay.ghost[0])
     text = ddl.rewrite(
         parsed, lambda schema, table: replay.real if (schema, table) == replay.ghost else (schema, table)
     )
     return ddl.parse_dialect(text, dialect, replay.ghost[0])
+
+
+def _dialect(session: Session, renaming: Dialect) -> Dialect:
+    defaults = session_defaults(session.charsets, session.explicit_timestamp, session.utf8mb4_collation)
+    return renaming.under(sql_mode_text(session.sql_mode), defaults)
 
 
 def check_agree(replay: Replay, before: TableInfo | None, after: TableInfo | None, ghost: TableInfo | None) -> None:

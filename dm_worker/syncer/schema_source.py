@@ -187,12 +187,12 @@ class SchemaSource:
         if statement.kind.endswith("database"):
             self._schemas.update(ref.schema for ref in statement.refs)
             return
-        for ref in statement.refs:
-            if ref.schema not in self._schemas:
-                charset = self._schema_charset(ref.schema)
-                self._schemas.add(ref.schema)
+        for schema in (*(ref.schema for ref in statement.refs), statement.default_schema):
+            if schema and schema not in self._schemas:
+                charset = self._schema_charset(schema)
+                self._schemas.add(schema)
                 if charset is not None:
-                    self.tracker.set_schema(ref.schema, *charset)
+                    self.tracker.set_schema(schema, *charset)
 
     def _in_schema(self, statement: ddl.Statement) -> list[tuple[str, str]]:
         if statement.kind != "drop database":

@@ -154,7 +154,8 @@ class Query:
     """QUERY: a statement and the session it ran in.
 
     Unset variables are None or ''. ``sql_mode`` is the server's bit mask. ``charsets`` are the collation ids of
-    character_set_client, collation_connection and collation_server. ``statement`` are the client's bytes.
+    character_set_client, collation_connection and collation_server, ``utf8mb4_collation`` that of MySQL 8's
+    default_collation_for_utf8mb4. ``statement`` are the client's bytes.
     """
 
     thread_id: int
@@ -169,6 +170,7 @@ class Query:
     explicit_defaults_for_timestamp: bool | None = None
     microseconds: int = 0
     flags: int | None = None
+    utf8mb4_collation: int | None = None
 
     @property
     def client_charset(self) -> str:
@@ -182,7 +184,7 @@ class Query:
 
 
 #: Length in bytes of the status variables that are passed over; the others are handled one by one.
-_FIXED_VARS = {3: 4, 7: 2, 9: 8, 10: 4, 17: 8, 18: 2, 19: 1, 20: 1, 129: 8}
+_FIXED_VARS = {3: 4, 7: 2, 9: 8, 10: 4, 17: 8, 19: 1, 20: 1, 129: 8}
 
 
 def parse_query(event: Event, file: str = "") -> Query:
@@ -222,6 +224,8 @@ def _status_vars(data: bytes) -> dict[str, Any]:
             found["microseconds"] = cursor.uint(3)
         elif key == 16:
             found["explicit_defaults_for_timestamp"] = cursor.uint(1) == 1
+        elif key == 18:
+            found["utf8mb4_collation"] = cursor.uint(2)
         elif key in _FIXED_VARS:
             cursor.take(_FIXED_VARS[key])
         elif not _skip_variable(key, cursor):

@@ -9,7 +9,7 @@ from pkg.ddl.rewrite import IGNORABLE_ERRORS, Route, ignorable_errors, rewrite, 
 from pkg.ddl.script import separate
 from pkg.ddl.skipped import StatementClass
 from pkg.ddl.statement import Kind, Ref, Statement
-from pkg.ddl.tokens import Dialect
+from pkg.ddl.tokens import Dialect, SessionDefaults
 from pkg.ddl.uniform import uniform
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Kind",
     "Ref",
     "Route",
+    "SessionDefaults",
     "Statement",
     "StatementClass",
     "classify",

@@ -233,7 +233,8 @@ def _convert(cursor: Cursor) -> Action | None:
     charset = accept_charset(cursor)
     if not charset:
         raise cursor.error("expected CHARACTER SET")
-    collation = cursor.name_or_string() if cursor.accept("COLLATE") else ""
+    named = cursor.name_or_string() if cursor.accept("COLLATE") else ""
+    collation = named or cursor.dialect.session.collation_of(charset)
     return ConvertCharset("" if charset.upper() == "DEFAULT" else charset, collation)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pkg.ddl.cursor import Cursor
 from pkg.ddl.statement import ColumnDef, Ref, TypeSpec
-from pkg.ddl.tokens import Dialect, word_set
+from pkg.ddl.tokens import Dialect, SessionDefaults, word_set
 
 _SIMPLE_TYPES = word_set(
     """BIT BOOL BOOLEAN TINYINT SMALLINT MEDIUMINT MIDDLEINT INT INTEGER BIGINT INT1 INT2 INT3 INT4 INT8 SERIAL
@@ -56,7 +56,15 @@ def column_after_name(cursor: Cursor, name: str, schema: str) -> ColumnDef:
     column = ColumnDef(name, type_)
     while (changed := _attribute(cursor, column, schema)) is not None:
         column = changed
-    return column
+    return _in_session(column, cursor.dialect.session)
+
+
+def _in_session(column: ColumnDef, session: SessionDefaults) -> ColumnDef:
+    """The column with what its session decided for it."""
+    if column.nullable is None and column.type.name == "TIMESTAMP":
+        return replace(column, nullable=session.explicit_timestamp)
+    collation = column.type.collation or session.collation_of(column.type.charset)
+    return replace(column, type=replace(column.type, collation=collation)) if collation else column
 
 
 def data_type(cursor: Cursor) -> TypeSpec:

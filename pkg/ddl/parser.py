@@ -11,7 +11,7 @@ from pkg.ddl.failure import dml_found, shorten
 from pkg.ddl.skipped import StatementClass, classify_at, skip_settings
 from pkg.ddl.statement import AddIndex, DropIndex, IndexDef, Options, Ref, Spec, Statement
 from pkg.ddl.table import charset_option, index_options, key_parts, table_body
-from pkg.ddl.tokens import Dialect
+from pkg.ddl.tokens import NO_DEFAULTS, Dialect, SessionDefaults
 
 
 def classify(sql: str, *, sql_mode: str = "", flavor: str = "") -> StatementClass:
@@ -29,17 +29,19 @@ def parse(
     flavor: str = "",
     version: tuple[int, int, int] | None = None,
     folds_names: bool = False,
+    session: SessionDefaults = NO_DEFAULTS,
 ) -> Statement:
     """One statement.
 
     ``sql_mode`` and ``default_schema`` are those of the session that ran it; ``flavor`` (mysql, mariadb or '') and
     ``version`` tell which executable comments that server ran, all of them when not given. ``folds_names``: its names
-    of schemas and tables are in lower case. Statements that need nothing on the target have kind ``skip``.
+    of schemas and tables are in lower case. ``session`` is what else is known of the session. Statements that need
+    nothing on the target have kind ``skip``.
 
     Raises 36014 for a statement that changes rows, 36067 for one that is not understood, 36068 for an XA
     transaction and for one rolled back by a statement.
     """
-    dialect = replace(Dialect.of(sql_mode, flavor, version), folds_names=folds_names)
+    dialect = replace(Dialect.of(sql_mode, flavor, version), folds_names=folds_names, session=session)
     return parse_dialect(sql, dialect, default_schema)
 
 

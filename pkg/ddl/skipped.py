@@ -14,7 +14,7 @@ _DML = word_set("""INSERT UPDATE DELETE REPLACE LOAD CALL DO SELECT WITH HANDLER
 _MAINTENANCE = frozenset({"OPTIMIZE", "ANALYZE", "REPAIR"})
 #: Objects without rows, and accounts: the target has its own.
 _OBJECTS = word_set(
-    """TRIGGER PROCEDURE VIEW FUNCTION TABLESPACE EVENT USER ROLE SERVER PACKAGE LOGFILE UNDO RESOURCE"""
+    """TRIGGER PROCEDURE VIEW FUNCTION TABLESPACE EVENT USER ROLE SERVER PACKAGE LOGFILE UNDO RESOURCE INSTANCE SRS"""
 )
 # Words that may stand between the verb and the object's kind.
 _BEFORE_OBJECT = word_set("""OR REPLACE AGGREGATE TEMPORARY UNDO""")
@@ -77,7 +77,7 @@ def _object_kind(cursor: Cursor) -> str:
         elif word in _BEFORE_OBJECT and not (word == "UNDO" and cursor.ahead(at + 1).word != "TABLESPACE"):
             at += 1
         else:
-            return word
+            return "SRS" if word == "SPATIAL" and cursor.ahead(at + 1).word == "REFERENCE" else word
 
 
 def _after_account(cursor: Cursor, at: int) -> int:

@@ -255,7 +255,8 @@ def charset_option(cursor: Cursor, options: Options) -> Options | None:
     charset = accept_charset(cursor)
     if charset:
         # For MySQL a charset takes back a collation that was named before it.
-        collation = "" if cursor.dialect.flavor == "mysql" else options.collation
+        mysql = cursor.dialect.flavor == "mysql"
+        collation = cursor.dialect.session.collation_of(charset) if mysql else options.collation
         return replace(options, charset=charset, collation=collation)
     if cursor.accept("COLLATE"):
         cursor.accept_op("=")

@@ -27,8 +27,30 @@ class Token(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class SessionDefaults:
+    """What a session decides for definitions that leave it open; None and '' as far as its event does not tell.
+
+    ``explicit_timestamp`` is explicit_defaults_for_timestamp, ``utf8mb4_collation`` what MySQL 8 gives to CHARACTER SET
+    utf8mb4 without a collation (default_collation_for_utf8mb4), ``server_collation`` the id of what a new schema gets
+    (collation_server).
+    """
+
+    explicit_timestamp: bool | None = None
+    utf8mb4_collation: str = ""
+    server_collation: int | None = None
+
+    def collation_of(self, charset: str) -> str:
+        """What a charset without a collation means in this session; '' when the server decides."""
+        return self.utf8mb4_collation if charset.lower() == "utf8mb4" else ""
+
+
+#: A session of which nothing is known.
+NO_DEFAULTS = SessionDefaults()
+
+
+@dataclass(frozen=True, slots=True)
 class Dialect:
-    """What changes the reading of a text: some SQL modes, and the family of the server that ran it.
+    """What changes the reading of a text: some settings of the session, and the family of the server that ran it.
 
     ``flavor`` is mysql, mariadb or '' (unknown: every executable comment counts as executed). ``version`` is the
     server's as in such comments (101106 for 10.11.6), 0 when not known. ``folds_names``: that server knows schemas and
@@ -43,6 +65,7 @@ class Dialect:
     flavor: str = ""
     version: int = 0
     folds_names: bool = False
+    session: SessionDefaults = NO_DEFAULTS
 
     @classmethod
     def of(cls, sql_mode: str, flavor: str = "", version: tuple[int, int, int] | None = None) -> Dialect:
@@ -59,9 +82,10 @@ class Dialect:
             version=version[0] * 10000 + version[1] * 100 + version[2] if version else 0,
         )
 
-    def under(self, sql_mode: str) -> Dialect:
+    def under(self, sql_mode: str, session: SessionDefaults) -> Dialect:
         """The same server's in another session."""
-        return replace(Dialect.of(sql_mode, self.flavor), version=self.version, folds_names=self.folds_names)
+        other = Dialect.of(sql_mode, self.flavor)
+        return replace(other, version=self.version, folds_names=self.folds_names, session=session)
 
 
 #: A session of an unknown server with MySQL's default quoting.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pymysql
@@ -13,7 +14,7 @@ from pymysql.connections import Connection
 from pkg.binlog.position import Location, Position
 from pkg.mysql.connection import error_number
 from pkg.mysql.names import SYSTEM_SCHEMAS, qualified, quote
-from pkg.mysql.schema import Column, ForeignKey, Index, IndexPart, TableInfo
+from pkg.mysql.schema import Column, ForeignKey, Index, IndexPart, TableInfo, in_order
 
 _UNKNOWN_VARIABLE = 1193
 _MISSING = frozenset({1049, 1146, 1051, 1008})
@@ -23,7 +24,10 @@ _COLUMNS = (
     "COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME, COLLATION_NAME, EXTRA, COLUMN_DEFAULT"
     " FROM information_schema.COLUMNS"
 )
-_INDEXES = "INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS"
+_INDEXES = "INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART, INDEX_TYPE FROM information_schema.STATISTICS"
+#: MySQL 8 takes a prefix of so many bytes for the length of the whole column when the column has one of these types.
+_HIDDEN_PREFIX = 8
+_LARGE = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob"})
 _FOREIGN_KEYS = "REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME FROM information_schema.KEY_COLUMN_USAGE"
 
 
@@ -213,12 +217,18 @@ def _structures(conn: Connection[Any], schema: str, table: str = "") -> dict[str
     columns = _rows(conn, _COLUMNS, "ORDINAL_POSITION", schema, table)
     indexes = _rows(conn, _INDEXES, "INDEX_NAME, SEQ_IN_INDEX", schema, table)
     keys = _rows(conn, _FOREIGN_KEYS, "CONSTRAINT_NAME, ORDINAL_POSITION", schema, table)
+    structures = {name: tuple(_column(*row) for row in rows) for name, rows in columns.items()}
+
+    def indexes_of(name: str) -> tuple[Index, ...]:
+        hidden = partial(_hidden_prefix, conn, {column.name: column for column in structures.get(name, ())})
+        return _to_indexes(indexes.get(name, ()), hidden)
+
     return {
         str(name): TableInfo(
             schema=schema,
             name=str(name),
-            columns=tuple(_column(*row) for row in columns.get(str(name), ())),
-            indexes=_to_indexes(indexes.get(str(name), ())),
+            columns=structures.get(str(name), ()),
+            indexes=indexes_of(str(name)),
             # MariaDB lists its newest collations there by a shorter name.
             charset=str(charset or "") or str(collation or "").partition("_")[0],
             collation=str(collation or ""),
@@ -248,6 +258,9 @@ def _column(name: str, data_type: str, column_type: str, nullable: str, *rest: A
     elif "STORED GENERATED" in extra or "PERSISTENT" in extra:
         generated = "STORED"
     column_type = str(column_type)
+    if charset is None and data_type in ("enum", "set"):
+        # MySQL 8 shows none for members that are bytes.
+        charset = collation = "binary"
     return Column(
         name=str(name),
         type_name=str(data_type).lower(),
@@ -263,11 +276,25 @@ def _column(name: str, data_type: str, column_type: str, nullable: str, *rest: A
     )
 
 
-def _to_indexes(rows: Sequence[tuple[Any, ...]]) -> tuple[Index, ...]:
+def _to_indexes(rows: Sequence[tuple[Any, ...]], hidden_prefix: Callable[[str], int]) -> tuple[Index, ...]:
     parts: dict[str, list[IndexPart]] = {}
     unique: dict[str, bool] = {}
-    for name, non_unique, column, length in rows:
+    for name, non_unique, column, length, kind in rows:
         # A functional key part (MySQL 8) has no column name: such an index identifies no row for us.
-        parts.setdefault(str(name), []).append(IndexPart(str(column or ""), int(length or 0)))
+        column = str(column or "")
+        # Whole TEXT and BLOB columns are in FULLTEXT indexes and MariaDB's unique hashes only.
+        prefix = hidden_prefix(column) if length is None and kind == "BTREE" else int(length or 0)
+        parts.setdefault(str(name), []).append(IndexPart(column, prefix))
         unique[str(name)] = not int(non_unique)
-    return tuple(Index(name, tuple(members), unique[name]) for name, members in parts.items())
+    return in_order(Index(name, tuple(members), unique[name]) for name, members in parts.items())
+
+
+def _hidden_prefix(conn: Connection[Any], columns: Mapping[str, Column], name: str) -> int:
+    """The prefix in characters that an index without one must have on that column; 0 when it may have the whole."""
+    column = columns.get(name)
+    if column is None or column.type_name not in _LARGE:
+        return 0
+    rows = query(
+        conn, "SELECT MAXLEN FROM information_schema.CHARACTER_SETS WHERE CHARACTER_SET_NAME = %s", (column.charset,)
+    )
+    return _HIDDEN_PREFIX // int(rows[0][0]) if rows else _HIDDEN_PREFIX

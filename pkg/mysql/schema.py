@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -61,6 +62,11 @@ class Index:
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(part.column for part in self.parts)
+
+
+def in_order(indexes: Iterable[Index]) -> tuple[Index, ...]:
+    """By name. Servers sort them by collations of their own, and the choice of a row key must not depend on that."""
+    return tuple(sorted(indexes, key=lambda index: index.name.upper()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,14 @@
 """Follows the structures of upstream tables through their DDL."""
 
-from pkg.schema_tracker.server import Charset, ServerDefaults, fetch_server_defaults
+from pkg.schema_tracker.server import Charset, ServerDefaults, fetch_collations, fetch_server_defaults
 from pkg.schema_tracker.structure import parse_create_table
 from pkg.schema_tracker.tracker import SchemaTracker
 
-__all__ = ["Charset", "SchemaTracker", "ServerDefaults", "fetch_server_defaults", "parse_create_table"]
+__all__ = [
+    "Charset",
+    "SchemaTracker",
+    "ServerDefaults",
+    "fetch_collations",
+    "fetch_server_defaults",
+    "parse_create_table",
+]

@@ -23,8 +23,8 @@ from pkg.ddl.statement import (
     RenameIndex,
     SetOptions,
 )
-from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
-from pkg.schema_tracker.indexes import add_index, find_index, in_order, normalised, without_nulls
+from pkg.mysql.schema import Column, Index, IndexPart, TableInfo, in_order
+from pkg.schema_tracker.indexes import add_index, find_index, normalised, without_nulls
 from pkg.schema_tracker.server import Charset, ServerDefaults
 from pkg.schema_tracker.structure import referenced_tables, table_charset
 from pkg.schema_tracker.types import convert_column, resolve_column
@@ -34,9 +34,21 @@ def changes_structure(actions: Iterable[Action]) -> bool:
     return any(not isinstance(action, NoStructure) for action in actions)
 
 
-def altered(table: TableInfo, actions: Sequence[Action], schema_charset: Charset, server: ServerDefaults) -> TableInfo:
-    """The structure after one ALTER TABLE (renaming of the table apart). Raises ``ValueError`` if it can't apply."""
+def altered(
+    table: TableInfo,
+    actions: Sequence[Action],
+    schema_charset: Charset,
+    selected_charset: Charset,
+    server: ServerDefaults,
+) -> TableInfo:
+    """The structure after one ALTER TABLE (renaming of the table apart). Raises ``ValueError`` if it can't apply.
+
+    ``schema_charset`` is the default of the table's schema, ``selected_charset`` that of the session's.
+    """
     actions = _effective(table, actions)
+    if not server.mariadb:
+        # To MySQL, CONVERT TO CHARACTER SET DEFAULT means the schema that is selected, whatever the table's is.
+        actions = [_naming(action, selected_charset) for action in actions]
     charset, converted = _charsets(table, actions, schema_charset, server)
     columns, names = _columns(table, actions, charset, server)
     columns = _redefaulted(columns, names, actions)
@@ -59,6 +71,12 @@ def altered(table: TableInfo, actions: Sequence[Action], schema_charset: Charset
         foreign_keys=tuple(foreign_keys),
         engine=next((engine for engine in reversed(engines) if engine), table.engine),
     )
+
+
+def _naming(action: Action, default: Charset) -> Action:
+    if not isinstance(action, ConvertCharset) or action.charset:
+        return action
+    return ConvertCharset(default.name, action.collation or default.collation)
 
 
 def _passed_over(actions: Iterable[Action], server: ServerDefaults) -> bool:

@@ -69,11 +69,6 @@ def _free_name(indexes: Sequence[Index], column: str) -> str:
     return f"{column}_{number}"
 
 
-def in_order(indexes: Sequence[Index]) -> tuple[Index, ...]:
-    """By name, as information_schema lists them, so that the choice of a row key does not depend on the source."""
-    return tuple(sorted(indexes, key=lambda index: index.name.upper()))
-
-
 def without_nulls(
     columns: Sequence[Column], indexes: Sequence[Index], periods: Iterable[AddPeriod] = ()
 ) -> tuple[Column, ...]:

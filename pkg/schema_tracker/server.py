@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pymysql.connections import Connection
 
-from pkg.ddl.tokens import word_set
-from pkg.mysql.introspect import server_info, variable
+from pkg.binlog.charsets import collation_charset
+from pkg.ddl.tokens import SessionDefaults, word_set
+from pkg.mysql.introspect import query, server_info, variable
 
 _SINGLE_BYTE = """armscii8 ascii cp1250 cp1251 cp1256 cp1257 cp850 cp852 cp866 geostd8 greek hebrew keybcs2 koi8r koi8u
     latin2 latin7 macce macroman"""
@@ -62,7 +64,8 @@ class ServerDefaults:
 
     ``charset``/``collation`` are what a new schema gets; ``explicit_timestamp`` is
     ``explicit_defaults_for_timestamp``: without it a TIMESTAMP is NOT NULL unless NULL is said.
-    ``folds_names``: names of schemas and tables are kept in lower case (``lower_case_table_names`` is not 0).
+    ``collations`` are its collations' names by id, as far as they are known. ``folds_names``: names of schemas and
+    tables are kept in lower case (``lower_case_table_names`` is not 0).
     """
 
     flavor: str = "mariadb"
@@ -71,6 +74,7 @@ class ServerDefaults:
     collation: str = "utf8mb4_general_ci"
     explicit_timestamp: bool = True
     folds_names: bool = False
+    collations: Mapping[int, str] = field(default_factory=dict, hash=False)
 
     @property
     def mariadb(self) -> bool:
@@ -82,6 +86,11 @@ class ServerDefaults:
         return self.mariadb or self.version < (8, 0, 19)
 
     @property
+    def geometry_collection(self) -> str:
+        """What the server calls that type, however it was written."""
+        return "geometrycollection" if self.mariadb or self.version < (8, 0, 11) else "geomcollection"
+
+    @property
     def utf8mb3(self) -> str:
         """What the server calls the three-byte utf8."""
         renamed = self.version >= (10, 6, 0) if self.mariadb else self.version >= (8, 0, 30)
@@ -90,6 +99,14 @@ class ServerDefaults:
     @property
     def default(self) -> Charset:
         return self.resolve(self.charset, self.collation, None)
+
+    def default_in(self, session: SessionDefaults) -> Charset:
+        """What a new schema gets in a session. Raises 11054 for a collation of which not even the charset is known."""
+        number = session.server_collation
+        if number is None:
+            return self.default
+        name = self.collations.get(number, "")
+        return self.resolve("" if name else collation_charset(number), name, None)
 
     def resolve(self, charset: str, collation: str, inherited: Charset | None) -> Charset:
         """The charset that a definition gets from what it says and what it inherits.
@@ -143,4 +160,16 @@ def fetch_server_defaults(conn: Connection[Any]) -> ServerDefaults:
         collation=variable(conn, "collation_server") or "",
         explicit_timestamp=(explicit or "0").upper() in ("1", "ON"),
         folds_names=(variable(conn, "lower_case_table_names") or "0") != "0",
+        collations=fetch_collations(conn),
     )
+
+
+def fetch_collations(conn: Connection[Any]) -> dict[int, str]:
+    """Id → name of all collations that a server has. Both families use the same ids below 512, for the same ones."""
+    info = server_info(conn)
+    if info.flavor == "mariadb" and info.version >= (10, 10, 1):
+        # A collation that fits several charsets has an id for each.
+        source = "FULL_COLLATION_NAME FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
+    else:
+        source = "COLLATION_NAME FROM information_schema.COLLATIONS"
+    return {int(number): str(name) for number, name in query(conn, f"SELECT ID, {source}") if number is not None}

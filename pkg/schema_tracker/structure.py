@@ -9,8 +9,8 @@ from pkg.ddl import Statement, parse
 from pkg.ddl.failure import shorten
 from pkg.ddl.statement import IndexDef, Options, TableBody
 from pkg.errors.workarounds import RENEW_STRUCTURE
-from pkg.mysql.schema import Index, TableInfo
-from pkg.schema_tracker.indexes import add_index, in_order, without_nulls
+from pkg.mysql.schema import Index, TableInfo, in_order
+from pkg.schema_tracker.indexes import add_index, without_nulls
 from pkg.schema_tracker.server import Charset, ServerDefaults
 from pkg.schema_tracker.types import resolve_column
 

@@ -77,11 +77,8 @@ class SchemaTracker:
 
     # -- statements -------------------------------------------------------------------------------------------------
 
-    def apply(self, statement: Statement, *, collation_server: str = "") -> None:
-        """Does what the statement did upstream.
-
-        ``collation_server`` is the session's, where the QUERY event tells it: a new schema without a charset gets it.
-        """
+    def apply(self, statement: Statement) -> None:
+        """Does what the statement did upstream."""
         handlers: Mapping[str, Callable[[Statement], None]] = {
             "drop database": lambda s: self.drop_schema(s.refs[0].schema),
             "create table": self._create_table,
@@ -92,7 +89,7 @@ class SchemaTracker:
             "rename table": self._rename_tables,
         }
         if statement.kind in ("create database", "alter database"):
-            self._set_schema_options(statement, collation_server)
+            self._set_schema_options(statement)
         elif statement.kind in handlers:
             handlers[statement.kind](statement)
 
@@ -119,13 +116,13 @@ class SchemaTracker:
         finally:
             self._tables, self._schemas = tables, schemas
 
-    def _set_schema_options(self, statement: Statement, collation_server: str) -> None:
+    def _set_schema_options(self, statement: Statement) -> None:
         name = statement.refs[0].schema
         known = self._schemas.get(self._fold(name))
         if statement.if_not_exists and known is not None:
             return
         new = statement.kind == "create database" or known is None
-        inherited = self.server.resolve("", collation_server, None) if new else known
+        inherited = self.server.default_in(statement.dialect.session) if new else known
         if statement.or_replace:
             self.drop_schema(name)
         try:
@@ -157,7 +154,7 @@ class SchemaTracker:
             return
         table = self._known(ref, statement)
         try:
-            changed = altered(table, actions, self._charset(ref.schema), self.server)
+            changed = altered(table, actions, self._charset(ref.schema), self._selected_charset(statement), self.server)
         except ValueError as exc:
             raise _cannot_apply(statement, str(exc)) from exc
         self.set_table(changed)
@@ -202,6 +199,12 @@ class SchemaTracker:
 
     def _charset(self, schema: str) -> Charset:
         return self._schemas.get(self._fold(schema), self.server.default)
+
+    def _selected_charset(self, statement: Statement) -> Charset:
+        """That of the schema which was selected when the statement ran."""
+        if statement.default_schema:
+            return self._charset(statement.default_schema)
+        return self.server.default_in(statement.dialect.session)
 
     def _key(self, schema: str, name: str) -> Key:
         return self._fold(schema), self._fold(name)

@@ -30,7 +30,6 @@ _SYNONYMS = {
     "RAW": "VARBINARY",
     "LONG": "MEDIUMTEXT",
     "CLOB": "LONGTEXT",
-    "GEOMCOLLECTION": "GEOMETRYCOLLECTION",
 }
 # Display widths: signed, unsigned.
 _INTEGERS = {"TINYINT": (4, 3), "SMALLINT": (6, 5), "MEDIUMINT": (9, 8), "INT": (11, 10), "BIGINT": (20, 20)}
@@ -88,6 +87,8 @@ def resolve_type(spec: TypeSpec, inherited: Charset, server: ServerDefaults) -> 
 
 def _uncompressed(spec: TypeSpec, inherited: Charset, server: ServerDefaults) -> ResolvedType:
     name = _SYNONYMS.get(spec.name, spec.name)
+    if name in ("GEOMETRYCOLLECTION", "GEOMCOLLECTION"):
+        return _plain(server.geometry_collection, [])
     if name in _INTEGERS:
         return _integer(name, spec, server)
     if name == "SERIAL":

@@ -10,24 +10,28 @@ from pathlib import Path
 from typing import Literal
 
 Flavor = Literal["mariadb", "mysql"]
+Version = tuple[int, int, int]
 FLAVORS: tuple[Flavor, ...] = ("mariadb", "mysql")
 #: Lines of these kinds prepare the session or the rows; they are no statements of the corpus.
 PREPARATIONS = frozenset({"session", "charset", "rows"})
 
 _LINE = re.compile(r"(?:\[([^\]]+)\] )?([a-z +]+): (.*)", re.DOTALL)
 _TITLE = re.compile(r"(.*?)(?: \[([^\]]+)\])?")
-_MARK = re.compile(r"(mariadb|mysql)(?: (\d+)\.(\d+))?")
+_VERSION = r"(\d+)\.(\d+)(?:\.(\d+))?"
+_MARK = re.compile(rf"(mariadb|mysql)(?: {_VERSION})?(?: before {_VERSION})?")
+_FIRST: Version = (0, 0, 0)
+_NEVER: Version = (1000, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Who knows a statement: families of servers, each from a version on."""
+    """Who knows a statement: families of servers, each from a version on and up to the one that no longer does."""
 
-    since: tuple[tuple[str, tuple[int, int, int]], ...] = (("mariadb", (0, 0, 0)), ("mysql", (0, 0, 0)))
+    known: tuple[tuple[str, Version, Version], ...] = (("mariadb", _FIRST, _NEVER), ("mysql", _FIRST, _NEVER))
 
-    def allows(self, flavor: Flavor, version: tuple[int, int, int] | None = None) -> bool:
+    def allows(self, flavor: Flavor, version: Version | None = None) -> bool:
         """Whether that server knows it; some version of the family when none is given."""
-        return any(name == flavor and (version is None or version >= least) for name, least in self.since)
+        return any(name == flavor and (version is None or first <= version < end) for name, first, end in self.known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Case:
     mark: Mark
     lines: tuple[Line, ...]
 
-    def for_server(self, flavor: Flavor, version: tuple[int, int, int] | None = None) -> list[Line]:
+    def for_server(self, flavor: Flavor, version: Version | None = None) -> list[Line]:
         if not self.mark.allows(flavor, version):
             return []
         return [line for line in self.lines if line.mark.allows(flavor, version)]
@@ -108,9 +112,20 @@ def _line(text: str, place: str) -> Line:
 
 
 def _mark(text: str | None, place: str) -> Mark:
-    """``mariadb 10.6, mysql 8.0`` → the families and their versions."""
+    """``mariadb 10.6, mysql 5.7 before 8.0.11`` → the families and their versions."""
     if text is None:
         return Mark()
     found = [_MARK.fullmatch(each) for each in text.split(", ")]
     assert all(found), f"{place}: [{text}] is no server"
-    return Mark(tuple((each[1], (int(each[2] or 0), int(each[3] or 0), 0)) for each in found if each))
+    return Mark(
+        tuple(
+            (each[1], _version(each.groups()[1:4], _FIRST), _version(each.groups()[4:], _NEVER))
+            for each in found
+            if each
+        )
+    )
+
+
+def _version(numbers: tuple[str | None, ...], otherwise: Version) -> Version:
+    major, minor, patch = numbers
+    return otherwise if major is None else (int(major), int(minor or 0), int(patch or 0))

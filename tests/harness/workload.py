@@ -19,10 +19,12 @@ Row = tuple[Any, ...]
 ORDERS = """(
   id BIGINT NOT NULL, customer INT UNSIGNED NOT NULL, note VARCHAR(80) DEFAULT NULL, amount DECIMAL(12,3) NOT NULL,
   ratio FLOAT DEFAULT NULL, raw VARBINARY(40) DEFAULT NULL, created DATETIME NOT NULL, PRIMARY KEY (id)
-) DEFAULT CHARSET=utf8mb4"""
+) DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci"""
 COLUMNS = "id, customer, note, amount, ratio, raw, created"
 #: A table without any key, with rows that repeat.
-EVENTS = "(kind INT NOT NULL, body VARCHAR(30) DEFAULT NULL, weight DOUBLE DEFAULT NULL) DEFAULT CHARSET=utf8mb4"
+EVENTS = """(
+  kind INT NOT NULL, body VARCHAR(30) DEFAULT NULL, weight DOUBLE DEFAULT NULL
+) DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci"""
 
 
 @dataclass

@@ -47,6 +47,45 @@ def test_structures_read_at_once_equal_those_read_one_by_one(
         assert fetch_table_infos(conn, "absent", ["t1"]) == {}
 
 
+@pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
+def test_prefixes_of_large_columns_are_never_taken_for_whole_columns(
+    flavor: str, mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer
+) -> None:
+    """MySQL 8 hides those of 8 bytes: rows that differ behind them only would seem to have different keys."""
+    server: SQLServer = mariadb_upstream if flavor == "mariadb" else mysql_upstream
+    server.execute(
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (a BLOB NOT NULL, b TEXT CHARACTER SET utf8mb4, c TINYTEXT CHARACTER SET ucs2, d VARCHAR(8),"
+        " e TEXT, PRIMARY KEY (a(8)), UNIQUE KEY b (b(2), c(4)), UNIQUE KEY d (d), KEY b3 (b(3)), FULLTEXT KEY e (e))",
+    )
+    with closing(server.connect()) as conn:
+        found = fetch_table_info(conn, "d", "t")
+    assert found is not None
+    parts = {index.name: [(part.column, part.length) for part in index.parts] for index in found.indexes}
+    assert parts == {
+        "PRIMARY": [("a", 8)],
+        "b": [("b", 2), ("c", 4)],
+        "d": [("d", 0)],
+        "b3": [("b", 3)],
+        "e": [("e", 0)],
+    }
+
+
+@pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
+def test_every_server_lists_indexes_in_one_order(
+    flavor: str, mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer
+) -> None:
+    """The first of several unique keys tells rows apart; MySQL 8 sorts their names by another collation."""
+    server: SQLServer = mariadb_upstream if flavor == "mariadb" else mysql_upstream
+    names = ("_a", "a_b", "aB", "PRIMARY", "p_k", "pz", "z")
+    keys = ", ".join(f"UNIQUE KEY `{name}` (a)" for name in names if name != "PRIMARY")
+    server.execute("CREATE DATABASE d", f"CREATE TABLE d.t (a INT PRIMARY KEY, {keys})")
+    with closing(server.connect()) as conn:
+        found = fetch_table_info(conn, "d", "t")
+    assert found is not None
+    assert [index.name for index in found.indexes] == ["aB", "a_b", "PRIMARY", "pz", "p_k", "z", "_a"]
+
+
 def test_names_of_a_server_that_folds_case(mariadb_upstream: MariaDBServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with lower_case_table_names=1: there Orders is stored as orders."""
     mariadb_upstream.execute("CREATE DATABASE d", "CREATE TABLE d.orders (id INT PRIMARY KEY)")

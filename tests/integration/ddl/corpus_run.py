@@ -15,11 +15,13 @@ from pkg.ddl import classify
 from pkg.mysql.introspect import fetch_table_infos, list_schemas, list_tables, master_status, query
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
-from tests.ddl_corpus import Case, Flavor, Line
+from tests.ddl_corpus import Case, Flavor, Line, Version
 from tests.harness.mysql import SQLServer
 from tests.integration.binlog_replay import events_between, here
 
 SCHEMA = "corpus"
+#: What MySQL 5.6 has by default: later versions refuse values and lengths that it takes.
+_MYSQL_MODE = "NO_ENGINE_SUBSTITUTION"
 Tables = Mapping[tuple[str, str], TableInfo]
 
 
@@ -45,9 +47,7 @@ class Step:
     creates: list[str] = field(default_factory=list)
 
 
-def run_cases(
-    server: SQLServer, flavor: Flavor, version: tuple[int, int, int], cases: Iterable[Case]
-) -> dict[str, list[Step]]:
+def run_cases(server: SQLServer, flavor: Flavor, version: Version, cases: Iterable[Case]) -> dict[str, list[Step]]:
     """Title → its lines for that server, each case in a session and a schema (:data:`SCHEMA`) of its own."""
     server.execute("FLUSH BINARY LOGS")
     start = here(server)
@@ -76,6 +76,8 @@ def _run(server: SQLServer, watch: Connection[Any], lines: list[Line]) -> list[S
     try:
         for schema in corpus_schemas(watch):
             query(conn, f"DROP DATABASE {schema}")
+        if server.flavor == "mysql":
+            query(conn, f"SET sql_mode = '{_MYSQL_MODE}'")
         query(conn, f"CREATE DATABASE {SCHEMA}")
         query(conn, f"USE {SCHEMA}")
         steps.append(Step(Line("create database", "", lines[0].mark, ""), _binlog_end(server, watch), {}))

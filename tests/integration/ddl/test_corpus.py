@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from typing import Any
 
 import pytest
 from pymysql.connections import Connection
 
-from dm_worker.syncer.ddl_session import DDLSession, sql_mode_text
+from dm_worker.syncer.ddl_session import DDLSession, defaults_of, sql_mode_text
 from pkg.binlog.events import Query
 from pkg.binlog_filter.classify import event_types, spec_types
 from pkg.ddl import Statement, parse, rewrite, split, uniform
@@ -16,8 +19,9 @@ from pkg.errors import DMError
 from pkg.mysql.introspect import fetch_table_info, query
 from pkg.mysql.names import quote
 from pkg.schema_tracker import SchemaTracker, ServerDefaults, fetch_server_defaults, parse_create_table
-from tests.ddl_corpus import Case, Flavor, cases
-from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from tests.ddl_corpus import Case, Flavor, Version, cases
+from tests.harness.mysql import MYSQL_VERSION, MariaDBServer, MySQLServer, SQLServer
+from tests.harness.process import up
 from tests.integration.ddl.corpus_run import SCHEMA, Logged, Step, Tables, corpus_schemas, run_cases, tables_of
 from tests.integration.ddl.structures import comparable
 
@@ -31,36 +35,57 @@ def route(schema: str, table: str) -> tuple[str, str]:
 class Run:
     """All cases, executed on one server."""
 
-    def __init__(self, server: SQLServer, flavor: Flavor) -> None:
+    def __init__(self, server: SQLServer, flavor: Flavor, version: Version) -> None:
         self.server = server
         self.flavor = flavor
         self.conn: Connection[Any] = server.connect()
         self.defaults: ServerDefaults = fetch_server_defaults(self.conn)
-        self.steps = run_cases(server, flavor, self.defaults.version, self.cases(flavor))
+        self.steps = run_cases(server, flavor, self.defaults.version, cases_for(flavor, version))
 
-    @staticmethod
-    def cases(flavor: Flavor) -> list[Case]:
-        return [case for case in cases() if case.for_server(flavor, OLDEST[flavor])]
+
+def cases_for(flavor: Flavor, version: Version) -> list[Case]:
+    return [case for case in cases() if case.for_server(flavor, version)]
 
 
 #: What the harness starts is at least that.
-OLDEST: dict[Flavor, tuple[int, int, int]] = {"mariadb": (10, 11, 0), "mysql": (5, 6, 0)}
+MARIADB: Version = (10, 11, 0)
+#: What the harness starts is exactly that.
+MYSQL: dict[str, Version] = {"5.6": (5, 6, 24), "5.7": (5, 7, 22), "8.0": (8, 0, 12)}
+#: The oldest and the newest, which differ most, and the one that all tests are to run on.
+MYSQL_CASES = [
+    (version, case.title)
+    for version in sorted({"5.6", "8.0", MYSQL_VERSION})
+    for case in cases_for("mysql", MYSQL[version])
+]
 
 
 @pytest.fixture(scope="module")
 def mariadb_run(_mariadb_upstream: MariaDBServer) -> Run:
-    return Run(_mariadb_upstream, "mariadb")
+    return Run(_mariadb_upstream, "mariadb", MARIADB)
 
 
 @pytest.fixture(scope="module")
-def mysql_run(_mysql_upstream: MySQLServer) -> Run:
-    return Run(_mysql_upstream, "mysql")
+def mysql_run() -> Iterator[Callable[[str], Run]]:
+    """The run of each version, made when it is first asked for."""
+    with ExitStack() as stack:
+
+        @cache
+        def run_on(version: str) -> Run:
+            # Without GTID, under which these versions refuse CREATE TABLE … SELECT.
+            server = MySQLServer(version=version)
+            stack.enter_context(up(server))
+            run = Run(server, "mysql", MYSQL[version])
+            stack.callback(run.conn.close)
+            assert run.defaults.version == MYSQL[version]
+            return run
+
+        yield run_on
 
 
 def understood(query: Query, flavor: Flavor) -> Statement:
     """As the syncer parses it."""
     mode = sql_mode_text(query.sql_mode)
-    return parse(query.sql, sql_mode=mode, default_schema=query.schema, flavor=flavor)
+    return parse(query.sql, sql_mode=mode, default_schema=query.schema, flavor=flavor, session=defaults_of(query))
 
 
 class Follower:
@@ -191,11 +216,12 @@ def assert_types(step: Step, found: list[str]) -> None:
 
 
 @pytest.mark.parametrize("replica", [Replica, UniformReplica])
-@pytest.mark.parametrize("title", [case.title for case in Run.cases("mariadb")])
+@pytest.mark.parametrize("title", [case.title for case in cases_for("mariadb", MARIADB)])
 def test_mariadb_is_followed_and_carried_over(mariadb_run: Run, title: str, replica: type[Replica]) -> None:
     follow_case(replica(mariadb_run), mariadb_run.steps[title])
 
 
-@pytest.mark.parametrize("title", [case.title for case in Run.cases("mysql")])
-def test_mysql_is_followed(mysql_run: Run, title: str) -> None:
-    follow_case(Follower(mysql_run), mysql_run.steps[title])
+@pytest.mark.parametrize(("version", "title"), MYSQL_CASES)
+def test_mysql_is_followed(mysql_run: Callable[[str], Run], version: str, title: str) -> None:
+    run = mysql_run(version)
+    follow_case(Follower(run), run.steps[title])

@@ -93,7 +93,9 @@ def test_parent_without_schema_is_in_the_tables_schema(request: pytest.FixtureRe
 NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
 TYPES = st.sampled_from(
     ["INT", "INT UNSIGNED NOT NULL", "BIGINT", "VARCHAR(20)", "VARCHAR(20) NOT NULL", "VARCHAR(5) CHARACTER SET latin1",
-     "TEXT", "DATETIME(3)", "DECIMAL(8,2)", "ENUM('x','y')", "TINYTEXT COLLATE utf8mb4_bin", "VARBINARY(9) NOT NULL"]
+     "TEXT", "DATETIME(3)", "DECIMAL(8,2)", "ENUM('x','y')", "TINYTEXT COLLATE utf8mb4_bin", "VARBINARY(9) NOT NULL",
+     "TIMESTAMP", "CHAR(3) CHARACTER SET utf8mb4", "ENUM('x') CHARACTER SET binary", "GEOMETRYCOLLECTION",
+     "BLOB NOT NULL", "INT AS (7) VIRTUAL"]
 )  # fmt: skip
 PLACES = st.one_of(st.just(""), st.just(" FIRST"), NAMES.map(lambda name: f" AFTER {name}"))
 PARTS = st.one_of(
@@ -107,12 +109,14 @@ PARTS = st.one_of(
     st.builds("ADD UNIQUE ({})".format, NAMES),
     st.builds("ADD UNIQUE KEY ({}(3), {})".format, NAMES, NAMES),
     st.builds("ADD KEY {} ({})".format, NAMES, NAMES),
+    st.builds("ADD UNIQUE KEY ({} DESC, {}(8))".format, NAMES, NAMES),
     st.builds("DROP KEY {}".format, NAMES),
     st.builds("RENAME KEY {} TO {}".format, NAMES, NAMES),
     st.builds("ADD PRIMARY KEY ({})".format, NAMES),
     st.just("DROP PRIMARY KEY"),
     st.builds("ALTER {} SET DEFAULT NULL".format, NAMES),
     st.sampled_from(["CONVERT TO CHARACTER SET latin1", "CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]),
+    st.sampled_from(["CONVERT TO CHARACTER SET DEFAULT", "CONVERT TO CHARACTER SET utf8mb4"]),
     st.sampled_from(["DEFAULT CHARSET utf8", "COLLATE utf8mb4_unicode_ci", "ENGINE=InnoDB", "COMMENT 'x'"]),
 )
 ALTERS = st.lists(PARTS, min_size=1, max_size=3).map(lambda parts: "ALTER TABLE t " + ", ".join(parts))

@@ -38,6 +38,15 @@ def test_query_keeps_the_session() -> None:
     assert query.explicit_defaults_for_timestamp is True
 
 
+def test_query_of_mysql_8_keeps_what_its_definitions_mean() -> None:
+    """As 8.0 writes them: which default collation, and behind it number of the transaction and the policies."""
+    status = b"\x10\0" + b"\x11" + bytes(8) + b"\x12" + struct.pack("<H", 45) + b"\x13\1" + b"\x14\0"
+    query = ev.parse_query(_query(status + b"\1" + struct.pack("<Q", 5), b"d", b"CREATE TABLE t (a INT)"))
+    assert query.explicit_defaults_for_timestamp is False
+    assert query.utf8mb4_collation == 45
+    assert query.sql_mode == 5
+
+
 def test_unknown_status_variable_hides_nothing_before_it() -> None:
     query = ev.parse_query(_query(b"\1" + struct.pack("<Q", 5) + b"\xc8abc", b"d", b"BEGIN"))
     assert query.sql_mode == 5

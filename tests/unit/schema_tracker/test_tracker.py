@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from pkg.ddl import parse
+from pkg.ddl import SessionDefaults, parse
 from pkg.errors import DMError
 from pkg.mysql.schema import TableInfo
 from pkg.schema_tracker import SchemaTracker, ServerDefaults, parse_create_table
@@ -94,9 +96,11 @@ def test_charset_is_inherited_from_column_table_schema_server() -> None:
 
 def test_new_schema_takes_the_sessions_server_collation() -> None:
     tracker = SchemaTracker(MYSQL56)
-    tracker.apply(parse("CREATE DATABASE d"), collation_server="utf8mb4_bin")
-    tracker.apply(parse("CREATE TABLE d.t (a CHAR(1))"))
-    assert table(tracker, "t").collation == "utf8mb4_bin"
+    named = SchemaTracker(replace(MYSQL56, collations={46: "utf8mb4_bin"}))
+    for tracker, collation in ((named, "utf8mb4_bin"), (SchemaTracker(MYSQL56), "utf8mb4_general_ci")):
+        tracker.apply(parse("CREATE DATABASE d", session=SessionDefaults(server_collation=46)))
+        tracker.apply(parse("CREATE TABLE d.t (a CHAR(1))"))
+        assert table(tracker, "t").collation == collation
 
 
 def test_rename_chain_swaps_two_tables() -> None:

@@ -8,13 +8,15 @@ import pytest
 
 from dm_worker.syncer.ghosts import GhostDDL, GhostRecord, Session
 from dm_worker.syncer.online_ddl import OnlineDDL, Replay
+from dm_worker.syncer.replay import on_real_table
 from pkg import ddl
 from pkg.config.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES
+from pkg.ddl.statement import AddColumn
 from pkg.errors import DMError
 from pkg.online_tables import OnlineTables
 
 TABLES = OnlineTables(SHADOW_TABLE_RULES, TRASH_TABLE_RULES)
-ONE = Session(sql_mode=0, charsets=(33, 33, 8), time_zone="+02:00")
+ONE = Session(0, (33, 33, 8), "+02:00", explicit_timestamp=False, utf8mb4_collation=45)
 GH_OST = [
     "drop /* gh-ost */ table if exists `d`.`_t_gho`",
     "drop /* gh-ost */ table if exists `d`.`_t_ghc`",
@@ -208,6 +210,21 @@ def test_a_swap_of_which_the_rules_match_half_is_refused(shadow: str, trash: str
         "RENAME TABLE d.a TO d.b",
     ):
         online.check_rules(ddl.parse(other))
+
+
+def test_a_session_that_an_earlier_version_remembered_is_read() -> None:
+    text = '{"schema":"d","table":"t","ddls":["x"],"sessions":[{"sql_mode":4,"charsets":null,"time_zone":""}]}'
+    assert GhostRecord.from_json(text, ("d", "_t_gho")).ddls == (GhostDDL("x", Session(4)),)
+
+
+def test_the_remembered_session_decides_what_a_definition_means() -> None:
+    ddl_ = GhostDDL("ALTER TABLE d._t_gho ADD a TIMESTAMP, ADD b CHAR(1) CHARACTER SET utf8mb4", ONE)
+    renaming = ddl.Dialect.of("", "mysql", (8, 0, 12))
+    (first, second) = on_real_table(ddl_, Replay(("d", "_t_gho"), ("d", "t"), ("d", "t"), (ddl_,)), renaming).actions
+    assert isinstance(first, AddColumn)
+    assert isinstance(second, AddColumn)
+    assert first.column.nullable is False
+    assert second.column.type.collation == "utf8mb4_general_ci"
 
 
 def test_records_of_dm_are_read_and_others_are_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dm_worker.syncer.ddl_execution import Context, contexts_of, contexts_text
@@ -59,11 +61,18 @@ def test_one_statement_that_changes_and_renames_is_refused() -> None:
 
 def test_a_statement_keeps_what_it_ran_in() -> None:
     query = Query(1, 0, 0, "d", b"ALTER", sql_mode=7, charsets=(8, 8, 33), time_zone="+02:00")
+    query = replace(query, explicit_defaults_for_timestamp=False)
     plain = Query(1, 0, 0, "d", b"")
     first, second = contexts_of(contexts_text([Context(query, 17), Context(plain, 0)]))
     assert (first.timestamp, first.query.sql_mode, first.query.time_zone) == (17, 7, "+02:00")
     assert first.query.charsets == (8, 8, 33)
-    assert second.query.charsets is None
+    assert first.query.explicit_defaults_for_timestamp is False
+    assert (second.query.charsets, second.query.explicit_defaults_for_timestamp) == (None, None)
+
+
+def test_what_an_earlier_version_wrote_of_a_session_is_read() -> None:
+    (context,) = contexts_of('[[7, [8, 8, 33], "+02:00", 17]]')
+    assert (context.timestamp, context.query.explicit_defaults_for_timestamp) == (17, None)
 
 
 def operation(
