@@ -42,12 +42,17 @@ def driver(cfg: SubTaskConfig, budget: int, heap: int) -> Iterator[subprocess.Po
 
 
 def wait_written(process: subprocess.Popen[str], upstream: MariaDBServer, target: MariaDBServer, number: int) -> None:
-    """Until all that was written upstream is in the target, whatever its size: told by a row that comes last."""
+    """Until all that was written upstream is in the target, whatever its size.
+
+    Told by a row that comes last, and by the number of rows: writers of one batch commit in any order.
+    """
     upstream.execute(f"INSERT INTO d.done VALUES ({number})")
+    count = "SELECT COUNT(*) FROM d.big"
+    wanted = upstream.execute(count)
 
     def arrived() -> bool:
         assert process.poll() is None, process.stdout.read() if process.stdout else ""
-        return (number,) in target.execute("SELECT id FROM d.done")
+        return (number,) in target.execute("SELECT id FROM d.done") and target.execute(count) == wanted
 
     wait_for(arrived, PATIENCE * max(1, ROWS / 300_000))
 
