@@ -34,7 +34,8 @@ class Manifest:
 def fingerprint(cfg: SubTaskConfig) -> str:
     """Changes when a dump of ``cfg`` would hold other rows or files."""
     source = replace(cfg.from_, password="", session=(), security=None)
-    parts = (cfg.name, cfg.source_id, source, cfg.block_allow_list, cfg.case_sensitive, cfg.mydumper)
+    strict = ("strict",) if cfg.collation_compatible == "strict" else ()
+    parts = (cfg.name, cfg.source_id, source, cfg.block_allow_list, cfg.case_sensitive, cfg.mydumper, *strict)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 

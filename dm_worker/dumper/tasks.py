@@ -24,7 +24,7 @@ from dm_worker.dumper.options import DumpOptions
 from dm_worker.dumper.rowstream import stream
 from dm_worker.dumper.snapshot import Meeting, Snapshot, join_snapshot, lead_snapshot
 from dm_worker.dumper.statements import statements
-from dm_worker.dumper.writer import HEADER, ChunkWriter
+from dm_worker.dumper.writer import ChunkWriter, schema_text
 from pkg import errors
 from pkg.config.model import DBConfig
 from pkg.errors import DMError
@@ -32,6 +32,7 @@ from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import fetch_table_info, query, show_create
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import TableInfo
+from pkg.schema_tracker import ServerDefaults
 
 #: Rows and bytes so far, as one record that is overwritten in place.
 PROGRESS = struct.Struct("<qq")
@@ -47,13 +48,17 @@ _TABLE_CHANGED = frozenset({1412, 1146})
 
 @dataclass(frozen=True, slots=True)
 class DumpSpec:
-    """All that a task needs. ``folder`` is the work folder that all tasks and the driver see."""
+    """All that a task needs. ``folder`` is the work folder that all tasks and the driver see.
+
+    ``collations_of`` is the server whose default collations the schema files write out, None for as it shows them.
+    """
 
     upstream: DBConfig
     options: DumpOptions
     meeting: Meeting
     chunks: tuple[Chunk, ...]
     folder: str
+    collations_of: ServerDefaults | None = None
 
 
 @dataclass(slots=True)
@@ -206,7 +211,7 @@ class DumpTask:
             raise _changed(qualified(chunk.schema, chunk.table))
         if chunk.number == 0:
             file_name = table_file(chunk.schema, chunk.table)
-            text = HEADER.splitlines(keepends=True)[0] + created.encode() + b";\n"
+            text = schema_text(created, chunk.schema, self._spec.collations_of)
             (self._folder / file_name).write_bytes(text)
             self._report.sizes[file_name] = len(text)
         info = known or fetch_table_info(conn, chunk.schema, chunk.table)

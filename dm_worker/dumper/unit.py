@@ -19,7 +19,7 @@ from dm_worker.dumper.metadata import DumpMetadata, dump_dir, now_text
 from dm_worker.dumper.options import DumpOptions, parse_options
 from dm_worker.dumper.snapshot import Meeting
 from dm_worker.dumper.tasks import DumpSpec, TaskReport, open_session, run_dump_task
-from dm_worker.dumper.writer import HEADER
+from dm_worker.dumper.writer import schema_text
 from dm_worker.loader.progress import stored_state
 from dm_worker.periodic import Periodic
 from dm_worker.rate import Rate, percent
@@ -34,6 +34,7 @@ from pkg.mysql.connection import classify
 from pkg.mysql.introspect import list_schemas, master_status, query, server_info, show_create
 from pkg.mysql.retry import retrying
 from pkg.pb import dmworker_pb2 as pb
+from pkg.schema_tracker import ServerDefaults, fetch_server_defaults
 
 log = get_logger("dumper")
 
@@ -52,6 +53,7 @@ class _Attempt:
     work: WorkFolder
     stats: list[TableStat] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
+    collations_of: ServerDefaults | None = None
     rate: Rate = field(default_factory=Rate)
     rows: int = 0
     size: int = 0
@@ -189,7 +191,8 @@ class DumpUnit:
             return
         tables = tuple((stat.schema, stat.table) for stat in attempt.stats)
         meeting = Meeting(token, min(options.threads, max(1, len(attempt.chunks))), options.consistency, flavor, tables)
-        spec = DumpSpec(upstream, options, meeting, tuple(attempt.chunks), str(attempt.work.path.absolute()))
+        folder = str(attempt.work.path.absolute())
+        spec = DumpSpec(upstream, options, meeting, tuple(attempt.chunks), folder, attempt.collations_of)
         reports = self._run_job(attempt, spec)
         if reports is None:
             return
@@ -206,13 +209,15 @@ class DumpUnit:
         try:
             flavor = server_info(conn).flavor
             self._check_binlog(conn, flavor)
+            if self._cfg.collation_compatible == "strict":
+                attempt.collations_of = fetch_server_defaults(conn)
             attempt.stats = list_dump_tables(conn, options)
             skipped = list_skipped(conn, options)
             attempt.chunks = plan_chunks(conn, attempt.stats, options)
             databases: dict[str, int] = {}
             for schema in sorted({stat.schema for stat in attempt.stats} | self._empty_schemas(conn, options)):
                 statement = show_create(conn, schema)
-                text = HEADER.splitlines(keepends=True)[0] + f"{statement};\n".encode()
+                text = schema_text(statement, schema, attempt.collations_of)
                 (attempt.work.path / database_file(schema)).write_bytes(text)
                 databases[database_file(schema)] = len(text)
         except pymysql.Error as exc:

@@ -1,4 +1,4 @@
-"""Writes the SQL files of one chunk, bounded in bytes."""
+"""Writes the SQL files: what a schema file holds, and those of one chunk, bounded in bytes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,23 @@ from typing import BinaryIO
 
 from dm_worker.dumper.files import FILES_PER_CHUNK, data_file
 from pkg import errors
+from pkg.ddl import parse, with_collations
+from pkg.schema_tracker import ServerDefaults
 
 HEADER = b"/*!40101 SET NAMES utf8mb4*/;\n/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n/*!40103 SET TIME_ZONE='+00:00' */;\n"
+
+
+def schema_text(created: str, schema: str, collations_of: ServerDefaults | None) -> bytes:
+    """The content of the schema file for what SHOW CREATE gave, of a table in ``schema`` or of the schema itself.
+
+    ``collations_of``: that server's default collations are written out. Raises 36067 for a text that is not understood
+    then.
+    """
+    if collations_of is not None:
+        server = collations_of
+        parsed = parse(created, default_schema=schema, flavor=server.flavor, version=server.version)
+        created = with_collations(parsed, server.default_collation)
+    return HEADER.splitlines(keepends=True)[0] + f"{created};\n".encode()
 
 
 class ChunkWriter:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from dm_worker.syncer.checkpoint import DDLRecord, MetaStore
 from dm_worker.syncer.ddl_session import DDLSession, StatementFailed
 from dm_worker.syncer.protocol import Progress
+from dm_worker.syncer.upstream_collations import UpstreamCollations
 from pkg import ddl, errors
 from pkg.binlog.events import Query
 from pkg.binlog.position import Position
@@ -50,26 +51,28 @@ class Context:
 
 def contexts_text(contexts: Iterable[Context]) -> str:
     """All that matters of them when their statements run later."""
-    return json.dumps(
-        [
-            [query.sql_mode, query.charsets, query.time_zone, timestamp, query.explicit_defaults_for_timestamp]
-            for query, timestamp in ((one.query, one.timestamp) for one in contexts)
-        ]
-    )
+    return json.dumps([_context_data(one.query, one.timestamp) for one in contexts])
+
+
+def _context_data(query: Query, timestamp: int) -> list[object]:
+    others = [query.explicit_defaults_for_timestamp, query.utf8mb4_collation]
+    return [query.sql_mode, query.charsets, query.time_zone, timestamp, *others]
 
 
 def contexts_of(text: str) -> list[Context]:
     """What :func:`contexts_text` made a text of."""
     found = []
-    # Texts of earlier versions end with the timestamp.
-    for sql_mode, charsets, time_zone, timestamp, *explicit in json.loads(text):
+    # Texts of earlier versions end with the timestamp, or with what follows it.
+    for sql_mode, charsets, time_zone, timestamp, *others in json.loads(text):
         known = None if charsets is None else (int(charsets[0]), int(charsets[1]), int(charsets[2]))
+        explicit, utf8mb4 = [*others, None, None][:2]
         query = Query(
             *(0, 0, 0, "", b""),
             sql_mode=sql_mode,
             charsets=known,
             time_zone=str(time_zone),
-            explicit_defaults_for_timestamp=next(iter(explicit), None),
+            explicit_defaults_for_timestamp=explicit,
+            utf8mb4_collation=utf8mb4,
         )
         found.append(Context(query, int(timestamp)))
     return found
@@ -83,7 +86,7 @@ def _may_pass_in_parts(failed: StatementFailed) -> bool:
 
 
 class DDLExecutor:
-    """Executes for one run."""
+    """Executes for one run. ``collations`` are written out in what the target gets; None: statements stay."""
 
     def __init__(
         self,
@@ -93,8 +96,10 @@ class DDLExecutor:
         target_flavor: str,
         explicit_timestamp: bool,
         should_stop: Callable[[], bool],
+        collations: UpstreamCollations | None = None,
     ) -> None:
         self._store = store
+        self._collations = collations
         self._session = session
         self.target_flavor = target_flavor
         self._explicit_timestamp = explicit_timestamp
@@ -160,7 +165,12 @@ class DDLExecutor:
                 log.info("a part of a DDL had its effect before", statement=text, error=exc.error.raw_cause)
 
     def _execute(self, record: DDLRecord, step: Step, text: str, context: Context, intent: Progress) -> None:
-        """Executes what the record is about unless it was. Raises DMError and StatementFailed."""
+        """Executes what the record is about unless it was. Raises DMError and StatementFailed.
+
+        Collations are written out here alone: what is recorded and compared does not depend on the task's setting.
+        """
+        if self._collations is not None:
+            text = self._collations.written_out(text, step.parsed.dialect, context.query)
         before = self._fingerprint(step.targets)
         if not record.fingerprint:
             self._store.write(intent, ddl=replace(record, statement=step.text, fingerprint=before))

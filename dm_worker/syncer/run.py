@@ -40,6 +40,7 @@ from dm_worker.syncer.statements import Form, wants_alias
 from dm_worker.syncer.status import Monitor, Snapshot
 from dm_worker.syncer.table_plan import PlanOptions
 from dm_worker.syncer.tables import TableRegistry
+from dm_worker.syncer.upstream_collations import UpstreamCollations
 from dm_worker.syncer.xa import Prepared
 from pkg import errors
 from pkg.binlog.gtid import parse_gtid_set
@@ -439,12 +440,14 @@ class Run:
         return self._charsets[charset]
 
     def _barrier(self, source: SchemaSource, online: OnlineDDL) -> DDLBarrier:
+        strict = self._cfg.collation_compatible == "strict"
         executor = DDLExecutor(
             store=self._store,
             session=self._ddl_session,
             target_flavor=self._target.ask(server_info).flavor,
             explicit_timestamp=source.tracker.server.explicit_timestamp,
             should_stop=self._should_stop,
+            collations=UpstreamCollations(source.tracker.server) if strict else None,
         )
         return DDLBarrier(
             self._cfg,

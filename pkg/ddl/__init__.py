@@ -3,6 +3,7 @@
 A statement that is not understood is an error with a way out; it is never passed on by guessing.
 """
 
+from pkg.ddl.collate import with_collations
 from pkg.ddl.named_schemas import named_schemas
 from pkg.ddl.parser import classify, parse, parse_dialect
 from pkg.ddl.rewrite import IGNORABLE_ERRORS, Route, ignorable_errors, rewrite, split, split_alter
@@ -31,4 +32,5 @@ __all__ = [
     "split",
     "split_alter",
     "uniform",
+    "with_collations",
 ]

@@ -233,9 +233,10 @@ def _convert(cursor: Cursor) -> Action | None:
     charset = accept_charset(cursor)
     if not charset:
         raise cursor.error("expected CHARACTER SET")
+    end = cursor.last_end
     named = cursor.name_or_string() if cursor.accept("COLLATE") else ""
     collation = named or cursor.dialect.session.collation_of(charset)
-    return ConvertCharset("" if charset.upper() == "DEFAULT" else charset, collation)
+    return ConvertCharset("" if charset.upper() == "DEFAULT" else charset, collation, -1 if named else end)
 
 
 def _partition(cursor: Cursor) -> Action | None:

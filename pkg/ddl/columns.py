@@ -148,7 +148,7 @@ def accept_charset(cursor: Cursor) -> str:
 def _modifier(cursor: Cursor, spec: TypeSpec) -> TypeSpec | None:
     charset = accept_charset(cursor)
     if charset:
-        return replace(spec, charset=charset)
+        return replace(spec, charset=charset, bare_charset=-1 if spec.collation else cursor.last_end)
     if cursor.accept("UNSIGNED"):
         return replace(spec, unsigned=True)
     if cursor.accept("SIGNED"):
@@ -160,7 +160,7 @@ def _modifier(cursor: Cursor, spec: TypeSpec) -> TypeSpec | None:
     if cursor.accept("BYTE"):
         return replace(spec, charset="binary")
     if cursor.accept("COLLATE"):
-        return replace(spec, collation=cursor.name_or_string())
+        return replace(spec, collation=cursor.name_or_string(), bare_charset=-1)
     if cursor.accept("COMPRESSED"):
         if cursor.accept_op("="):
             cursor.advance()
@@ -246,7 +246,7 @@ def _storage(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
         cursor.string()
         return column
     if cursor.accept("COLLATE"):
-        return replace(column, type=replace(column.type, collation=cursor.name_or_string()))
+        return replace(column, type=replace(column.type, collation=cursor.name_or_string(), bare_charset=-1))
     if cursor.accept_any("COLUMN_FORMAT", "STORAGE"):
         cursor.advance()
         return column

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pkg.ddl.tokens import DEFAULT_DIALECT, Dialect
@@ -41,7 +41,11 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class TypeSpec:
-    """A data type as written: canonical upper-case ``name``, raw ``args`` (members of ENUM and SET unquoted)."""
+    """A data type as written: canonical upper-case ``name``, raw ``args`` (members of ENUM and SET unquoted).
+
+    ``bare_charset`` is the offset behind a charset that the text names without a collation, -1 when there is none;
+    places do not count in comparisons.
+    """
 
     name: str
     args: tuple[str, ...] = ()
@@ -51,6 +55,7 @@ class TypeSpec:
     charset: str = ""
     collation: str = ""
     compressed: bool = False
+    bare_charset: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +96,12 @@ class IndexDef:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options that change a structure; '' where none was given."""
+    """The options that change a structure; '' where none was given. ``bare_charset`` is as in :class:`TypeSpec`."""
 
     charset: str = ""
     collation: str = ""
     engine: str = ""
+    bare_charset: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +187,11 @@ class DropConstraint:
 
 @dataclass(frozen=True, slots=True)
 class ConvertCharset:
-    """CONVERT TO CHARACTER SET; ``charset`` '' stands for DEFAULT."""
+    """CONVERT TO CHARACTER SET; ``charset`` '' stands for DEFAULT. ``bare_charset`` is as in :class:`TypeSpec`."""
 
     charset: str
     collation: str = ""
+    bare_charset: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

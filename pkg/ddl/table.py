@@ -257,10 +257,11 @@ def charset_option(cursor: Cursor, options: Options) -> Options | None:
         # For MySQL a charset takes back a collation that was named before it.
         mysql = cursor.dialect.flavor == "mysql"
         collation = cursor.dialect.session.collation_of(charset) if mysql else options.collation
-        return replace(options, charset=charset, collation=collation)
+        bare = cursor.last_end if mysql or not options.collation else -1
+        return replace(options, charset=charset, collation=collation, bare_charset=bare)
     if cursor.accept("COLLATE"):
         cursor.accept_op("=")
-        return replace(options, collation=cursor.name_or_string())
+        return replace(options, collation=cursor.name_or_string(), bare_charset=-1)
     return None
 
 

@@ -127,6 +127,15 @@ class ServerDefaults:
             return self._known(charset, self._default_collation(charset))
         return inherited if inherited is not None else self.default
 
+    def default_collation(self, charset: str) -> str:
+        """The collation of a charset that is named without one, under the name (utf8 or utf8mb3) used for the charset.
+
+        Raises ``ValueError`` for a charset that is not known.
+        """
+        named = charset.lower()
+        _, separator, tail = self.resolve(named, "", None).collation.partition("_")
+        return f"{named}{separator}{tail}"
+
     def binary_collation(self, charset: Charset) -> Charset:
         """The charset with its collation by code points (the BINARY attribute)."""
         return charset if charset.name == "binary" else Charset(charset.name, f"{charset.name}_bin")

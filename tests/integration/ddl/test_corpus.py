@@ -13,7 +13,7 @@ from pymysql.connections import Connection
 from dm_worker.syncer.ddl_session import DDLSession, defaults_of, sql_mode_text
 from pkg.binlog.events import Query
 from pkg.binlog_filter.classify import event_types, spec_types
-from pkg.ddl import Statement, parse, rewrite, split, uniform
+from pkg.ddl import Statement, parse, parse_dialect, rewrite, split, uniform, with_collations
 from pkg.ddl.statement import RenameTable
 from pkg.errors import DMError
 from pkg.mysql.introspect import fetch_table_info, query
@@ -160,6 +160,13 @@ class UniformReplica(Replica):
         return uniform(text, part.dialect)
 
 
+class StrictReplica(Replica):
+    """Executes the rewritten statements with the collations that they leave out."""
+
+    def spelt(self, text: str, part: Statement) -> str:
+        return with_collations(parse_dialect(text, part.dialect, ""), self.run.defaults.default_collation)
+
+
 def compare(have: Tables, want: Tables, place: str, *, rerouted: bool = False) -> None:
     assert sorted(have) == sorted(want), place
     for name, info in want.items():
@@ -215,7 +222,7 @@ def assert_types(step: Step, found: list[str]) -> None:
         assert " + ".join(found) == line.expected.removeprefix("logged as "), place
 
 
-@pytest.mark.parametrize("replica", [Replica, UniformReplica])
+@pytest.mark.parametrize("replica", [Replica, UniformReplica, StrictReplica])
 @pytest.mark.parametrize("title", [case.title for case in cases_for("mariadb", MARIADB)])
 def test_mariadb_is_followed_and_carried_over(mariadb_run: Run, title: str, replica: type[Replica]) -> None:
     follow_case(replica(mariadb_run), mariadb_run.steps[title])

@@ -15,16 +15,18 @@ from hypothesis import strategies as st
 
 from dm_worker.dumper import files
 from dm_worker.dumper.chunks import range_conditions, split_range
+from dm_worker.dumper.folder import fingerprint
 from dm_worker.dumper.literals import Kind, RowRenderer
 from dm_worker.dumper.metadata import DumpMetadata, parse_metadata, read_metadata, render
 from dm_worker.dumper.options import parse_options
-from dm_worker.dumper.writer import HEADER
+from dm_worker.dumper.writer import HEADER, schema_text
 from dm_worker.loader import sqlfile
 from dm_worker.loader.plan import share_out
 from dm_worker.loader.tasks import FileSpec
 from pkg.binlog.position import Location, Position
 from pkg.config.model import DBConfig, MydumperConfig, SubTaskConfig
 from pkg.errors import DMError
+from pkg.schema_tracker import ServerDefaults
 
 #: Speed depends on the machine, and is not what these tests are about.
 settings.register_profile("text", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -102,6 +104,25 @@ def test_extra_args_take_the_place_of_settings() -> None:
     assert (options.where, options.consistency, options.escape_backslash) == ("a > 1", "lock", False)
     assert options.filter.allows("x", "t")
     assert not options.filter.allows("z", "t")
+
+
+def test_schema_files_name_the_upstreams_collations_where_they_are_asked_for() -> None:
+    server = ServerDefaults("mysql", (5, 7, 22))
+    table = (
+        "CREATE TABLE `t` (\n  `a` text CHARACTER SET latin1\n) ENGINE=MRG_MyISAM DEFAULT CHARSET=utf8mb4 UNION=(`u`)"
+    )
+    schema = "CREATE DATABASE `d` /*!40100 DEFAULT CHARACTER SET utf8mb4 */"
+    head = "/*!40101 SET NAMES utf8mb4*/;\n"
+    for created in (table, schema):
+        assert schema_text(created, "d", None).decode() == f"{head}{created};\n"
+        wanted = created.replace("latin1", "latin1 COLLATE latin1_swedish_ci")
+        wanted = wanted.replace("utf8mb4", "utf8mb4 COLLATE utf8mb4_general_ci")
+        assert schema_text(created, "d", server).decode() == f"{head}{wanted};\n"
+
+
+def test_a_dump_with_collations_is_another_dump() -> None:
+    loose = _cfg("")
+    assert fingerprint(replace(loose, collation_compatible="strict")) != fingerprint(loose)
 
 
 @pytest.mark.parametrize("extra", ["", "-B d", "-T d.t,d._t_gho,d._t_old", "-f 'd.*'"])

@@ -61,12 +61,12 @@ def test_one_statement_that_changes_and_renames_is_refused() -> None:
 
 def test_a_statement_keeps_what_it_ran_in() -> None:
     query = Query(1, 0, 0, "d", b"ALTER", sql_mode=7, charsets=(8, 8, 33), time_zone="+02:00")
-    query = replace(query, explicit_defaults_for_timestamp=False)
+    query = replace(query, explicit_defaults_for_timestamp=False, utf8mb4_collation=45)
     plain = Query(1, 0, 0, "d", b"")
     first, second = contexts_of(contexts_text([Context(query, 17), Context(plain, 0)]))
     assert (first.timestamp, first.query.sql_mode, first.query.time_zone) == (17, 7, "+02:00")
     assert first.query.charsets == (8, 8, 33)
-    assert first.query.explicit_defaults_for_timestamp is False
+    assert (first.query.explicit_defaults_for_timestamp, first.query.utf8mb4_collation) == (False, 45)
     assert (second.query.charsets, second.query.explicit_defaults_for_timestamp) == (None, None)
 
 

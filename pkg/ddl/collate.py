@@ -1,0 +1,83 @@
+"""The collations that a statement leaves to the server's defaults, written into its text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from pkg.ddl.failure import unsupported
+from pkg.ddl.rewrite import edited
+from pkg.ddl.statement import AddColumn, ChangeColumn, ConvertCharset, Options, SetOptions, Statement, TypeSpec
+
+#: Words that name no charset, and the charset that has one collation only.
+_UNNAMED = ("", "default")
+_SINGLE = "binary"
+#: What a blank keeps from the collation's name.
+_JOINING = re.compile(r"[\w$'\"`]")
+
+_Clause = TypeSpec | Options | ConvertCharset
+
+
+def with_collations(statement: Statement, default: Callable[[str], str], schema_collation: str = "") -> str:
+    """The statement's text with ``COLLATE …`` behind every charset that it names without a collation.
+
+    ``default`` gives the default collation of a charset, and raises ``ValueError`` for one that it does not know;
+    ``schema_collation`` is that of a CREATE DATABASE that names neither, '' leaves it as it is. The rest of the text
+    stays: collations that it names (COLLATE DEFAULT as well), CHARACTER SET DEFAULT in tables, columns that take over
+    what their table has. This is DM's rule for CREATE statements; here it holds for ALTER as well.
+
+    Raises 36067 for an unknown charset.
+    """
+    try:
+        places = [(clause.bare_charset, default(clause.charset)) for clause in _open_clauses(statement)]
+    except ValueError as exc:
+        raise unsupported(statement.sql, f"the charset's default collation can't be written out: {exc}") from exc
+    if schema_collation and _names_neither(statement):
+        # Right behind the name: what follows may stand in comments for other versions than the target's.
+        places.append((max(statement.options.bare_charset, statement.refs[0].end), schema_collation))
+    return edited(statement.sql, [(at, at, _insertion(statement.sql, at, collation)) for at, collation in places])
+
+
+def _insertion(sql: str, at: int, collation: str) -> str:
+    return f" COLLATE {collation}" + (" " if _JOINING.match(sql, at) else "")
+
+
+def _names_neither(statement: Statement) -> bool:
+    options = statement.options
+    return statement.kind == "create database" and options.charset.lower() in _UNNAMED and not options.collation
+
+
+def _open_clauses(statement: Statement) -> Iterator[_Clause]:
+    """The clauses that name a charset alone."""
+    for clause in _clauses(statement):
+        if clause.bare_charset >= 0 and clause.charset.lower() not in (*_UNNAMED, _SINGLE):
+            yield clause
+
+
+def _clauses(statement: Statement) -> Iterator[_Clause]:
+    body, actions = statement.body, statement.actions
+    yield statement.options
+    columns = [action.column for action in actions if isinstance(action, AddColumn | ChangeColumn)]
+    if body is not None:
+        yield body.options
+        columns += body.columns
+    # The attribute BINARY chooses a collation, too.
+    yield from (column.type for column in columns if not column.type.binary)
+    yield from (action for action in actions if isinstance(action, ConvertCharset))
+    set_options = (action.options for action in actions if isinstance(action, SetOptions))
+    yield _together(set_options, takes_back=statement.dialect.flavor == "mysql")
+
+
+def _together(options: Iterable[Options], *, takes_back: bool) -> Options:
+    """The charset that all options of an ALTER TABLE give. ``takes_back``: it takes back a collation before it, as with
+    MySQL."""
+    found, collated = Options(), False
+    for option in options:
+        if option.charset:
+            collated = collated and not takes_back
+            found = replace(option, bare_charset=-1 if collated else option.bare_charset)
+        elif option.collation:
+            collated = True
+            found = replace(found, bare_charset=-1)
+    return found
