@@ -198,8 +198,10 @@ def test_chunks_cover_every_row_once_whatever_the_key(
 @pytest.fixture
 def plain_user(upstream: SQLServer) -> Iterator[DBConfig]:
     """A user that may read and replicate, but not lock the whole server."""
-    for grant in ("SELECT, LOCK TABLES", "REPLICATION CLIENT"):
-        upstream.execute(f"GRANT {grant} ON *.* TO 'plain'@'127.0.0.1' IDENTIFIED BY 'secret-word'")
+    upstream.execute(
+        "CREATE USER 'plain'@'127.0.0.1' IDENTIFIED BY 'secret-word'",
+        "GRANT SELECT, LOCK TABLES, REPLICATION CLIENT ON *.* TO 'plain'@'127.0.0.1'",
+    )
     yield DBConfig("127.0.0.1", upstream.port, "plain", "secret-word")
     upstream.execute("DROP USER 'plain'@'127.0.0.1'")
 
