@@ -57,7 +57,7 @@ def _failed(result: PrecheckResult) -> set[str]:
 
 def _user(server: SQLServer, *grants: str) -> DBConfig:
     """A fresh user with just these grants."""
-    if server.execute("SELECT 1 FROM mysql.user WHERE user = 'dm'"):
+    if server.execute("SELECT 1 FROM mysql.user WHERE user = 'dm' AND host = '127.0.0.1'"):
         server.execute("DROP USER 'dm'@'127.0.0.1'")
     server.execute("CREATE USER 'dm'@'127.0.0.1' IDENTIFIED BY 'pw'")
     for grant in grants:
