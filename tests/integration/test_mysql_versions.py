@@ -12,7 +12,7 @@ import pytest
 from dm_worker.loader import LoadUnit
 from dm_worker.spark import SparkEngine
 from pkg.config.model import DBConfig
-from tests.harness.mysql import MYSQL_VERSIONS, MariaDBServer, MySQLServer
+from tests.harness.mysql import MYSQL_8_COLLATION, MYSQL_VERSIONS, MariaDBServer, MySQLServer
 from tests.harness.process import up
 from tests.integration.full_copy import config, contents, dump, load
 from tests.integration.relay.pulling import Pulled, binlog_end, same_files
@@ -20,8 +20,6 @@ from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 Pair = tuple[MySQLServer, MySQLServer]
-#: MySQL 8's own default, which the other tests' servers do not have: no padding, and neither case nor accents count.
-_OWN_COLLATION = "--collation-server=utf8mb4_0900_ai_ci"
 _PASSWORD = "se'cr\\et"
 
 
@@ -32,7 +30,7 @@ def servers(request: pytest.FixtureRequest) -> Iterator[Pair]:
     No TLS: the password of MySQL 8's default plugin then goes through its RSA exchange.
     """
     version: str = request.param
-    extra = ["--skip-ssl", *([_OWN_COLLATION] if version == "8.0" else [])]
+    extra = ["--skip-ssl", *([MYSQL_8_COLLATION] if version == "8.0" else [])]
     upstream, target = (MySQLServer(version=version, gtid=True, extra=extra) for _ in range(2))
     with up(upstream, target):
         for server in (upstream, target):

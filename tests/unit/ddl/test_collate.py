@@ -9,9 +9,10 @@ import pytest
 from pkg import ddl
 from pkg.ddl.tokens import tokenize
 from pkg.errors import DMError
-from pkg.schema_tracker import SchemaTracker, ServerDefaults
-from tests.ddl_corpus import FLAVORS, Flavor, cases
-from tests.unit.ddl.test_corpus_texts import NEWEST, parsed
+from pkg.schema_tracker import ServerDefaults
+from tests.ddl_corpus import FLAVORS, Flavor
+from tests.unit.ddl.respelling import respelt
+from tests.unit.ddl.test_corpus_texts import NEWEST
 
 MYSQL57 = ServerDefaults("mysql", (5, 7, 22), "utf8mb4", "utf8mb4_general_ci")
 #: What is inserted stands between these signs.
@@ -162,30 +163,15 @@ def test_the_corpus_means_the_same_with_its_collations(flavor: Flavor) -> None:
     """The schema tracker comes to the same structures, and the text between insertions is the same to the byte."""
     server = ServerDefaults(flavor, NEWEST[flavor])
     changed = 0
-    for case in cases():
-        before, after = SchemaTracker(server), SchemaTracker(server)
-        for line in case.for_server(flavor):
-            try:
-                statement = parsed(line, flavor)
-            except DMError:
-                continue
-            text = ddl.with_collations(statement, server.default_collation, server.default.collation)
-            ends = [0, *(token.end for token in tokenize(line.sql, statement.dialect))]
-            pieces = [line.sql[start:end] for start, end in zip(ends, [*ends[1:], len(line.sql)], strict=True)]
-            insertion = r"(?: COLLATE \w+ ?)?"
-            assert re.fullmatch(insertion.join(map(re.escape, pieces)), text), (line.place, text)
-            again = ddl.parse_dialect(text, statement.dialect, statement.default_schema)
-            assert ddl.with_collations(again, server.default_collation, server.default.collation) == text, line.place
-            assert _outcome(before, statement) == _outcome(after, again), (line.place, text)
-            assert before.tables() == after.tables(), (line.place, text)
-            changed += text != line.sql
+
+    def spell(statement: ddl.Statement) -> str:
+        return ddl.with_collations(statement, server.default_collation, server.default.collation)
+
+    for one in respelt(flavor, server, spell):
+        sql = one.line.sql
+        ends = [0, *(token.end for token in tokenize(sql, one.statement.dialect))]
+        pieces = [sql[start:end] for start, end in zip(ends, [*ends[1:], len(sql)], strict=True)]
+        assert re.fullmatch(r"(?: COLLATE \w+ ?)?".join(map(re.escape, pieces)), one.text), (one.line.place, one.text)
+        assert one.before.tables() == one.after.tables(), (one.line.place, one.text)
+        changed += one.text != sql
     assert changed > 50
-
-
-def _outcome(tracker: SchemaTracker, statement: ddl.Statement) -> int:
-    """The code of the error, 0 for none."""
-    try:
-        tracker.apply(statement)
-    except DMError as exc:
-        return exc.code
-    return 0
