@@ -62,12 +62,14 @@ def binary(*names: str) -> str:
     raise HarnessError(f"none of {', '.join(names)} is installed; `make setup` installs what the tests need")
 
 
-def wait_until(ready: Callable[[], bool], what: str, seconds: float = 60.0, step: float = 0.05) -> None:
-    """Polls ``ready`` until it is true; raises ``HarnessError`` naming ``what`` after ``seconds``."""
+def wait_until(
+    ready: Callable[[], bool], what: str | Callable[[], str], seconds: float = 60.0, step: float = 0.05
+) -> None:
+    """Polls ``ready`` until it is true; raises ``HarnessError`` naming ``what`` (as it is then) after ``seconds``."""
     end = time.monotonic() + seconds
     while not ready():
         if time.monotonic() > end:
-            raise HarnessError(f"{what}: not within {seconds:.0f} s")
+            raise HarnessError(f"{what if isinstance(what, str) else what()}: not within {seconds:.0f} s")
         time.sleep(step)
 
 

@@ -88,7 +88,11 @@ class FakeUnitWorker(Process):
         return next((s.stage for s in self.query().subTaskStatus if s.name == task), 0)
 
     def wait_stage(self, stage: int, seconds: float = 60, task: str = "t1") -> None:
-        wait_until(lambda: self.stage(task) == stage, f"stage {pb.Stage.Name(stage)}\n{self.tail()}", seconds)
+        wait_until(lambda: self.stage(task) == stage, lambda: f"stage {pb.Stage.Name(stage)}\n{self.tail()}", seconds)
+
+    def wait_run(self, unit: str) -> None:
+        """Until the unit itself has begun: its subtask is Running a moment earlier, when a stop still finds no run."""
+        wait_until(lambda: f"{unit} run" in self.journal(), lambda: f"{unit} run\n{self.tail()}")
 
 
 @pytest.fixture
@@ -144,12 +148,14 @@ def test_units_run_in_order_and_status_tells_each(master: FakeMaster, worker: Fa
     status = worker.query("t1").subTaskStatus[0]
     assert (status.unit, status.dump.progress, status.HasField("result")) == (pb.Dump, "50.00 %", False)
     worker.tell("dump.finish")
-    wait_until(lambda: worker.query().subTaskStatus[0].WhichOneof("status") == "load", "load")
+    worker.wait_run("load")
+    assert worker.query().subTaskStatus[0].WhichOneof("status") == "load"
     assert master.etcd.get(keys.LOAD_TASK.key("t1", "mysql-01")) is not None
     kept = [master.etcd.get(order.key) is not None for order in orders]
     assert kept == [False, True], "a new copy obeys no order of an earlier life"
     worker.tell("load.finish")
-    wait_until(lambda: worker.query().subTaskStatus[0].WhichOneof("status") == "sync", "sync")
+    worker.wait_run("sync")
+    assert worker.query().subTaskStatus[0].WhichOneof("status") == "sync"
     assert master.etcd.get(keys.LOAD_TASK.key("t1", "mysql-01")) is None
     assert worker.query("other").subTaskStatus[0].msg == "no sub task with name other has started"
     metrics = worker.get("/metrics")
@@ -160,7 +166,7 @@ def test_units_run_in_order_and_status_tells_each(master: FakeMaster, worker: Fa
 
 def test_pause_resume_stop(master: FakeMaster, worker: FakeUnitWorker) -> None:
     master.start_task(TASK)
-    worker.wait_stage(pb.Running)
+    worker.wait_run("dump")
     master.set_stage(TASK, "Paused")
     worker.wait_stage(pb.Paused)
     result = worker.query().subTaskStatus[0].result
@@ -168,7 +174,8 @@ def test_pause_resume_stop(master: FakeMaster, worker: FakeUnitWorker) -> None:
     assert not result.errors
     assert 'task="t1",worker="worker1"} 3\n' in worker.get("/metrics")
     master.set_stage(TASK, "Running")
-    worker.wait_stage(pb.Running)
+    wait_until(lambda: worker.journal() == ["dump run", "dump canceled", "dump run"], "running again")
+    assert worker.stage() == pb.Running
     master.stop_task(TASK)
     wait_until(lambda: worker.query().subTaskStatus[0].msg == "no sub task started", "subtask gone")
     assert worker.journal() == ["dump run", "dump canceled", "dump run", "dump canceled"]
@@ -180,7 +187,7 @@ def test_pause_resume_stop(master: FakeMaster, worker: FakeUnitWorker) -> None:
 
 def test_a_changed_config_replaces_the_subtask(master: FakeMaster, worker: FakeUnitWorker) -> None:
     master.start_task(replace(TASK, task_mode="incremental"))
-    worker.wait_stage(pb.Running)
+    worker.wait_run("sync")
     master.start_task(TASK)
     wait_until(lambda: worker.journal() == ["sync run", "sync canceled", "dump run"], "replaced")
 
@@ -188,7 +195,7 @@ def test_a_changed_config_replaces_the_subtask(master: FakeMaster, worker: FakeU
 def test_a_stubborn_unit_is_stopped_hard_after_its_grace(master: FakeMaster, worker: FakeUnitWorker) -> None:
     worker.tell("dump.stubborn")
     master.start_task(TASK)
-    worker.wait_stage(pb.Running)
+    worker.wait_run("dump")
     began = time.monotonic()
     master.set_stage(TASK, "Paused")
     worker.wait_stage(pb.Pausing)
@@ -245,7 +252,7 @@ def test_kill_9_and_restart_resume_what_was_expected(master: FakeMaster, worker:
     worker.wait_stage(pb.Paused, task="t2")
     worker.tell("dump.finish")
     worker.tell("load.finish")
-    wait_until(lambda: "sync run" in worker.journal(), "sync")
+    worker.wait_run("sync")
     worker.kill()
     assert master.alive("worker1"), "its lease outlives it"
     worker.start()
@@ -293,7 +300,7 @@ def test_an_unbound_source_stops_and_another_takes_over(
     other = new_worker(member="worker10")  # its key begins with the other's
     other.start()
     master.start_task(TASK)
-    worker.wait_stage(pb.Running)
+    worker.wait_run("dump")
     master.unbind("worker1")
     wait_until(lambda: worker.journal() == ["dump run", "dump canceled"], "stopped")
     master.bind("worker10", SOURCE)
@@ -306,7 +313,7 @@ def test_a_load_goes_on_only_where_its_files_are(
 ) -> None:
     worker.tell("dump.finish")
     master.start_task(TASK)
-    wait_until(lambda: "load run" in worker.journal(), "loading")
+    worker.wait_run("load")
     master.unbind("worker1")
     wait_until(lambda: "load canceled" in worker.journal(), "stopped")
     other = new_worker(member="worker2")
@@ -321,7 +328,7 @@ def test_a_load_goes_on_only_where_its_files_are(
 
 def test_sigterm_stops_gracefully_and_revokes_the_lease(master: FakeMaster, worker: FakeUnitWorker) -> None:
     master.start_task(TASK)
-    worker.wait_stage(pb.Running)
+    worker.wait_run("dump")
     assert worker.stop(seconds=15) == 0
     assert worker.journal() == ["dump run", "dump canceled"]
     assert not master.alive("worker1")
@@ -330,7 +337,7 @@ def test_sigterm_stops_gracefully_and_revokes_the_lease(master: FakeMaster, work
 def test_a_unit_that_cannot_be_stopped_ends_with_the_process(master: FakeMaster, worker: FakeUnitWorker) -> None:
     worker.tell("dump.immortal")
     master.start_task(TASK)
-    worker.wait_stage(pb.Running)
+    worker.wait_run("dump")
     assert worker.stop(seconds=30) == 1
     assert "code=40083" in worker.tail()
 
