@@ -259,7 +259,7 @@ def test_kill_9_and_restart_resume_what_was_expected(master: FakeMaster, worker:
     worker.wait_stage(pb.Running)
     wait_until(lambda: worker.journal().count("sync run") == 2, "sync again")
     assert worker.journal().count("dump run") == 1, "a finished dump is not done again"
-    assert worker.stage("t2") == pb.Paused
+    worker.wait_stage(pb.Paused, task="t2")
 
 
 def test_etcd_restart_within_the_lease_disturbs_nothing(
