@@ -221,8 +221,9 @@ class SparkEngine:
         if self._watch is not None:
             self._watch.close()
             self._watch = None
-        if self._jvm is not None:
-            self._jvm.close()
+        if self._jvm is None:
+            return
+        self._jvm.close()
         if self._context is not None and self._context._accumulatorServer is not None:
             self._context._accumulatorServer.shutdown()
         self._jvm = self._context = None

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
 from dm_worker import units
 from dm_worker.binlog_readers import needed_from
@@ -149,10 +150,15 @@ def test_a_missing_java_is_an_error_that_says_so(tmp_path: Path, monkeypatch: py
     assert "PYSPARK_GATEWAY_PORT" not in os.environ
 
 
-def test_a_closed_engine_does_not_start_again(tmp_path: Path) -> None:
+def test_a_closed_engine_does_not_start_again_and_leaves_another_one_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_another = object()
+    monkeypatch.setattr(SparkContext, "_jvm", of_another)
     engine = SparkEngine(folder=tmp_path)
     engine.cancel("nothing runs")
     engine.close()
+    assert SparkContext._jvm is of_another
     with pytest.raises(RuntimeError, match="closed"):
         engine.context()
 
