@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from dm_worker.spark import SparkEngine
-from tests.harness.cluster import Cluster
+from tests.harness.cluster import KEEPALIVE_TTL, Cluster
 from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import up
@@ -112,9 +112,15 @@ def servers() -> Iterator[Servers]:
 
 
 @pytest.fixture(scope="module")
-def cluster(servers: Servers) -> Iterator[Cluster]:
+def keepalive_ttl() -> int:
+    """Of the :func:`cluster`'s workers, in seconds."""
+    return KEEPALIVE_TTL
+
+
+@pytest.fixture(scope="module")
+def cluster(servers: Servers, keepalive_ttl: int) -> Iterator[Cluster]:
     """A master and two workers, with the upstreams as ``source-1`` and ``source-2``."""
-    with Cluster(workers=2) as cluster:
+    with Cluster(workers=2, keepalive_ttl=keepalive_ttl) as cluster:
         for number, server in enumerate(servers[:2], start=1):
             cluster.add_source(server, f"source-{number}", gtid=True)
         yield cluster

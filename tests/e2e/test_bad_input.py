@@ -113,8 +113,7 @@ def place(_mariadb_upstream: MariaDBServer, _target: MariaDBServer, bare_mysql: 
     bare_mysql.execute(
         "CREATE DATABASE shop", "CREATE TABLE shop.orders (id INT PRIMARY KEY, item VARCHAR(20), note VARCHAR(20))"
     )
-    # No test here is about a lost worker, and one whose lease expires would make free what must stay bound.
-    with Cluster(workers=2, keepalive_ttl=60) as cluster:
+    with Cluster(workers=2) as cluster:
         field = Field(cluster, upstream, bare_mysql, target)
         assert field.create_source("root", upstream)["result"]
         assert field.create_source("poor", upstream, user="dm", password=SECRET)["result"]

@@ -19,6 +19,8 @@ from tests.harness.mysql import SQLServer
 from tests.harness.process import HarnessError, Process, free_port, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Seconds that a worker may be silent, as on a busy machine: one that loses its lease stops everything, to begin anew.
+KEEPALIVE_TTL = 30
 #: What dmctl says when a request is stored and the workers have not followed it within 10 s, DM's limit; and where the
 #: commands lead of which a test needs the end (None: there is no such subtask any more).
 _LATE = "code=38045"
@@ -79,7 +81,9 @@ class DMWorker(Process):
 
     name = "dm-worker"
 
-    def __init__(self, base: Path, *, member: str, join: str, keepalive_ttl: int = 5, extra: str = "") -> None:
+    def __init__(
+        self, base: Path, *, member: str, join: str, keepalive_ttl: int = KEEPALIVE_TTL, extra: str = ""
+    ) -> None:
         super().__init__(base)
         self.member = member
         self.port = free_port()
@@ -116,7 +120,7 @@ class Cluster:
         workers: int = 2,
         *,
         base: Path | None = None,
-        keepalive_ttl: int = 5,
+        keepalive_ttl: int = KEEPALIVE_TTL,
         master_extra: str = "",
         worker_extra: str = "",
     ) -> None:
