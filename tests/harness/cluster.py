@@ -21,10 +21,11 @@ from tests.harness.process import HarnessError, Process, free_port, wait_until
 ROOT = Path(__file__).resolve().parents[2]
 #: Seconds that a worker may be silent, as on a busy machine: one that loses its lease stops everything, to begin anew.
 KEEPALIVE_TTL = 30
-#: What dmctl says when a request is stored and the workers have not followed it within 10 s, DM's limit; and where the
-#: commands lead of which a test needs the end (None: there is no such subtask any more).
+#: What dmctl says when a request is stored and the workers have not followed it within 10 s, DM's limit; and where that
+#: leads (None: to no subtask at all). Who starts or resumes waits for a stage anyway.
 _LATE = "code=38045"
 _FOLLOWED = {"pause-task": "Paused", "stop-task": None}
+_BEGUN = ("start-task", "resume-task")
 
 
 def program(module: str, *args: str) -> list[str]:
@@ -185,9 +186,10 @@ class Cluster:
         """One dmctl call that must succeed, for every source too; awaits what takes longer than the master waits."""
         answer = self.dmctl(*args)
         failed = [source for source in answer.get("sources", []) if not source["result"]]
-        if not answer["result"] or not all(args[0] in _FOLLOWED and _LATE in source["msg"] for source in failed):
+        may_be_late = args[0] in _FOLLOWED or args[0] in _BEGUN
+        if not answer["result"] or not all(may_be_late and _LATE in source["msg"] for source in failed):
             raise HarnessError(f"dmctl {' '.join(args)} failed:\n{json.dumps(answer, indent=2)}\n{self.logs()}")
-        late = [source["source"] for source in failed]
+        late = [source["source"] for source in failed if args[0] in _FOLLOWED]
         self._wait(lambda: all(self._is_done(*args, source=one) for one in late), f"{' '.join(args)} is done", 120)
         return answer
 
