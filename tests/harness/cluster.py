@@ -12,6 +12,7 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -146,8 +147,9 @@ class Cluster:
             worker.wait_ready()
 
     def close(self) -> None:
-        for process in (*self.workers, self.master):
-            process.stop(seconds=15)
+        with ThreadPoolExecutor(max(1, len(self.workers))) as pool:
+            list(pool.map(lambda worker: worker.stop(seconds=15), self.workers))
+        self.master.stop(seconds=15)
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def __enter__(self) -> Cluster:
