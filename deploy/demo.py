@@ -132,7 +132,7 @@ class Demo:
         self.dmctl("check-task", task)
         self.dmctl("start-task", task)
 
-    def follow(self, until_synced: bool, seconds: float = 120) -> None:
+    def follow(self, until_synced: bool, seconds: float = 300) -> None:
         """Prints a line per subtask as `query-status` changes, until all are in Sync (or synced)."""
         last: dict[str, str] = {}
         end = time.monotonic() + seconds
@@ -147,7 +147,7 @@ class Demo:
                 if errors:
                     raise HarnessError(f"{source}: {errors[0]['Message']}")
             done = [s["unit"] == "Sync" and (not until_synced or s["sync"]["synced"]) for s in states.values()]
-            if states and all(done):
+            if len(states) == len(self.upstreams) and all(done):
                 return
             time.sleep(0.7)
         raise HarnessError(f"not there within {seconds:.0f} s\n{self.cluster.logs()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -64,13 +65,16 @@ class WorkFolder:
         """
         for path in self._folder.iterdir():
             if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
+                # First out of the way of late writers, who would fill it while it is emptied.
+                gone = path.rename(path.with_name(f".gone-{path.name}"))
+                shutil.rmtree(gone)
             elif path.name != OWNER_FILE:
                 path.unlink()
         self.path.mkdir()
 
     def request_stop(self) -> None:
-        if self.path.exists():
+        # Without a folder the attempt is over.
+        with contextlib.suppress(FileNotFoundError):
             (self.path / STOP_FILE).touch()
 
     def progress(self) -> tuple[int, int, set[int]]:

@@ -19,6 +19,10 @@ from tests.harness.spark import SparkCluster
 #: Executors' cores, all in all; the dump asks for more threads.
 SLOTS = 4
 KILLS_IN_SYNC = 3
+#: Three JVMs start before the first file is written; on a busy machine that takes minutes (seconds).
+PATIENCE = 300.0
+
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +62,7 @@ class OnSpark(Migration):
             .replace("route-rules:", "mydumper-config-name: small, loader-config-name: shared, route-rules:")
         )
         return (
-            text + "mydumpers: {small: {threads: 8, rows: 1000, statement-size: 10000}}\n"
+            text + "mydumpers: {small: {threads: 8, rows: 250, statement-size: 10000}}\n"
             f"loaders: {{shared: {{pool-size: 4, dir: {self.folder}}}}}\n"
         )
 
@@ -74,7 +78,7 @@ def started(cluster: Cluster, servers: tuple[MariaDBServer, MariaDBServer], name
 
 def finish(migration: OnSpark, spark: SparkCluster) -> None:
     try:
-        migration.cluster.wait_stage(migration.name, "Running", unit="Sync", seconds=200)
+        migration.cluster.wait_stage(migration.name, "Running", unit="Sync", seconds=PATIENCE)
         migration.stop_writers()
         migration.cluster.wait_synced(migration.name)
     except Exception as exc:
@@ -93,7 +97,9 @@ def test_an_executor_dies_while_dumping(
 ) -> None:
     migration = started(cluster, servers, "indump", tmp_path)
     try:
-        wait_until(lambda: bool(list(tmp_path.glob("dump.*/.work-*/done.*"))), "the dump's tasks work", 120, step=0.01)
+        wait_until(
+            lambda: bool(list(tmp_path.glob("dump.*/.work-*/done.*"))), "the dump's tasks work", PATIENCE, step=0.01
+        )
         kill_executor(spark_cluster, random.Random(1))
     except BaseException:
         migration.abandon()
@@ -119,11 +125,11 @@ def test_an_executor_dies_while_loading_and_others_while_replicating(
         return bool(rows[0][1]) and rows[0][1] < rows[0][0]
 
     try:
-        wait_until(half_loaded, "some files are loaded", 120, step=0.01)
+        wait_until(half_loaded, "some files are loaded", PATIENCE, step=0.01)
         kill_executor(spark_cluster, rng)
         left = target.execute("SELECT SUM(1 - finished) FROM dm_meta.inload_loader_progress")
         assert left[0][0] > 0, "the executor died in the middle of the load"
-        cluster.wait_stage("inload", "Running", unit="Sync", seconds=200)
+        cluster.wait_stage("inload", "Running", unit="Sync", seconds=PATIENCE)
         for _ in range(KILLS_IN_SYNC):
             time.sleep(rng.uniform(1, 3))
             kill_executor(spark_cluster, rng)

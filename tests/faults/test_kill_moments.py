@@ -143,7 +143,7 @@ def check_never_ahead(target: MariaDBServer, task: str) -> None:
     assert not rows, rows
 
 
-@pytest.mark.timeout(300 + 60 * SYNC_FAULTS)
+@pytest.mark.timeout(600 + 120 * SYNC_FAULTS)
 def test_replication_survives_faults_at_seeded_moments(cluster: Cluster, servers: Servers) -> None:
     rng = random.Random(SEED)
     name = "seeded"

@@ -45,7 +45,7 @@ class Killer:
         self._victim = victim
         self.done = threading.Event()
         self._mirror = PrefixMirror(client, BASE, self._see, on_error=self._failed).start()
-        assert self._mirror.wait_synced(30)
+        assert self._mirror.wait_synced(60)
 
     def _see(self, events: Sequence[Event]) -> None:
         if not self.done.is_set() and any(moment_of(event) == self._moment for event in events):
@@ -76,7 +76,7 @@ def worker_of(cluster: Cluster, source: str) -> Process:
     return next(worker for worker in cluster.workers if worker.member == answer["sourceStatus"]["worker"])
 
 
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(3000)
 def test_a_coordinated_ddl_survives_kills_at_every_step(cluster: Cluster, servers: Servers) -> None:
     task = ShardedTask(cluster, servers[:2], servers[2], "killed", tables=2, rows=200)
     task.create(seed=9)
@@ -102,7 +102,7 @@ def test_a_coordinated_ddl_survives_kills_at_every_step(cluster: Cluster, server
     cluster.ok("stop-task", "killed")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_part_of_an_owner_that_is_gone_can_be_given_to_another(cluster: Cluster, servers: Servers) -> None:
     """The owner's worker dies before it is told to execute, and stays away until somebody decides."""
     task = ShardedTask(cluster, servers[:2], servers[2], "replaced", tables=2, rows=200)
@@ -119,9 +119,9 @@ def test_the_part_of_an_owner_that_is_gone_can_be_given_to_another(cluster: Clus
         task.wait_lock("orders", "executing", "source-1")
         assert "code=38020" in cluster.dmctl(*unlock, "--owner", "source-2")["msg"]
         given = cluster.dmctl(*unlock, "--owner", "source-2", "--force-remove")
-        assert given["result"], given
-        assert "source-2 executed" in given["msg"]
-        assert column_is_there(task, "c1")
+        # Told within DM's 10 seconds, or stored.
+        assert "source-2 executed" in given["msg"] or " within 10 s" in given["msg"], given
+        wait_until(lambda: column_is_there(task, "c1"), "source-2 has executed it", 120)
         owner.start()
         eventually(lambda: all_run(task) and not task.locks(), "the former owner has skipped it")
         task.finish()
@@ -144,11 +144,11 @@ def one_ddl(task: ShardedTask, clause: str, column: str, moment: str, victim: st
         try:
             task.alter(task.shards("orders", 0), clause, adds=column)
             if moment == "reported":
-                assert killer.done.wait(60)
+                assert killer.done.wait(LONGEST)
                 processes[victim].start()
             eventually(lambda: "source-1" in task.locks().get("orders", {}).get("synced", ()), "source-1 reports")
             task.alter(task.shards("orders", 1), clause, adds=column)
-            assert killer.done.wait(60), f"{moment} was never seen"
+            assert killer.done.wait(LONGEST), f"{moment} was never seen"
         finally:
             killer.stop()
     if not processes[victim].running():

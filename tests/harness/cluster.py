@@ -12,6 +12,7 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,13 @@ from tests.harness.mysql import SQLServer
 from tests.harness.process import HarnessError, Process, free_port, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Seconds that a worker may be silent, as on a busy machine: one that loses its lease stops everything, to begin anew.
+KEEPALIVE_TTL = 30
+#: What dmctl says when a request is stored and the workers have not followed it within 10 s, DM's limit; and where that
+#: leads (None: to no subtask at all). Who starts or resumes waits for a stage anyway.
+_LATE = "code=38045"
+_FOLLOWED = {"pause-task": "Paused", "stop-task": None}
+_BEGUN = ("start-task", "resume-task")
 
 
 def program(module: str, *args: str) -> list[str]:
@@ -75,7 +83,9 @@ class DMWorker(Process):
 
     name = "dm-worker"
 
-    def __init__(self, base: Path, *, member: str, join: str, keepalive_ttl: int = 5, extra: str = "") -> None:
+    def __init__(
+        self, base: Path, *, member: str, join: str, keepalive_ttl: int = KEEPALIVE_TTL, extra: str = ""
+    ) -> None:
         super().__init__(base)
         self.member = member
         self.port = free_port()
@@ -112,7 +122,7 @@ class Cluster:
         workers: int = 2,
         *,
         base: Path | None = None,
-        keepalive_ttl: int = 5,
+        keepalive_ttl: int = KEEPALIVE_TTL,
         master_extra: str = "",
         worker_extra: str = "",
     ) -> None:
@@ -137,8 +147,9 @@ class Cluster:
             worker.wait_ready()
 
     def close(self) -> None:
-        for process in (*self.workers, self.master):
-            process.stop(seconds=15)
+        with ThreadPoolExecutor(max(1, len(self.workers))) as pool:
+            list(pool.map(lambda worker: worker.stop(seconds=15), self.workers))
+        self.master.stop(seconds=15)
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def __enter__(self) -> Cluster:
@@ -174,11 +185,21 @@ class Cluster:
         return answer
 
     def ok(self, *args: str) -> dict[str, Any]:
-        """One dmctl call that must succeed, for every source too."""
+        """One dmctl call that must succeed, for every source too; awaits what takes longer than the master waits."""
         answer = self.dmctl(*args)
-        if not answer["result"] or not all(source["result"] for source in answer.get("sources", [])):
+        failed = [source for source in answer.get("sources", []) if not source["result"]]
+        may_be_late = args[0] in _FOLLOWED or args[0] in _BEGUN
+        if not answer["result"] or not all(may_be_late and _LATE in source["msg"] for source in failed):
             raise HarnessError(f"dmctl {' '.join(args)} failed:\n{json.dumps(answer, indent=2)}\n{self.logs()}")
+        late = [source["source"] for source in failed if args[0] in _FOLLOWED]
+        self._wait(lambda: all(self._is_done(*args, source=one) for one in late), f"{' '.join(args)} is done", 120)
         return answer
+
+    def _is_done(self, command: str, task: str, *_: str, source: str) -> bool:
+        """Whether the worker of ``source`` has done with its subtask what one of :data:`_FOLLOWED` asked for."""
+        (answer,) = self.dmctl("query-status", "-s", source)["sources"]
+        stages = {one["name"]: one["stage"] for one in answer["subTaskStatus"] or []}
+        return bool(answer["result"]) and stages.get(task) == _FOLLOWED[command]
 
     def add_source(self, server: SQLServer, source_id: str, *, gtid: bool = False) -> None:
         path = self.dir / f"{source_id}.yaml"
@@ -194,15 +215,13 @@ class Cluster:
         return str(path)
 
     def subtasks(self, task: str) -> dict[str, dict[str, Any]]:
-        """``query-status task``: source → its subtask's status."""
-        answer = self.dmctl("query-status", task)
-        return {
-            source["sourceStatus"]["source"]: status
-            for source in answer["sources"]
-            for status in source["subTaskStatus"] or []
-        }
+        """``query-status task``: source → its subtask's status; none while a source's worker does not answer."""
+        sources = self.dmctl("query-status", task)["sources"]
+        if not all(source["subTaskStatus"] for source in sources):
+            return {}
+        return {source["sourceStatus"]["source"]: status for source in sources for status in source["subTaskStatus"]}
 
-    def wait_stage(self, task: str, stage: str, *, unit: str = "", seconds: float = 120) -> None:
+    def wait_stage(self, task: str, stage: str, *, unit: str = "", seconds: float = 240) -> None:
         """Waits until every subtask is in ``stage`` (and ``unit``)."""
 
         def reached() -> bool:
@@ -214,7 +233,7 @@ class Cluster:
 
         self._wait(reached, f"task {task} in {stage} {unit}", seconds)
 
-    def wait_synced(self, task: str, *, seconds: float = 120) -> None:
+    def wait_synced(self, task: str, *, seconds: float = 240) -> None:
         """Waits until every subtask's checkpoint reached the end of its upstream's binlog."""
 
         def synced() -> bool:

@@ -73,7 +73,7 @@ def server() -> Iterator[PortServer]:
 
 
 def _get(server: PortServer, path: str, method: str = "GET", body: bytes | None = None) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         connection.request(method, path, body=body)
         response = connection.getresponse()
@@ -84,13 +84,13 @@ def _get(server: PortServer, path: str, method: str = "GET", body: bytes | None 
 
 def _echo(channel: grpc.Channel, text: str) -> str:
     stub = dmmaster_pb2_grpc.MasterStub(channel)  # type: ignore[no-untyped-call]
-    return str(stub.Encrypt(dmmaster_pb2.EncryptRequest(plaintext=text), timeout=10).ciphertext)
+    return str(stub.Encrypt(dmmaster_pb2.EncryptRequest(plaintext=text), timeout=60).ciphertext)
 
 
 def test_grpc_and_http_share_the_port(server: PortServer) -> None:
     with open_channel(f"127.0.0.1:{server.port}") as channel:
         assert _echo(channel, "x" * 10_000_000) == "x" * 10_000_000
-        status = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10).status
+        status = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=60).status
         assert status == health_pb2.HealthCheckResponse.SERVING
     assert _get(server, "/status") == (200, b"status text\n")
     assert _get(server, "/health") == (200, b'{"health": "true"}')
@@ -121,7 +121,7 @@ def test_not_ready_is_told() -> None:
 
 
 def test_one_connection_carries_many_requests(server: PortServer) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     for _ in range(3):
         connection.request("GET", "/status")
         assert connection.getresponse().read() == b"status text\n"
@@ -130,13 +130,13 @@ def test_one_connection_carries_many_requests(server: PortServer) -> None:
 
 @pytest.mark.parametrize("noise", [b"\n", b"", b"\r\n\r\n", b"PRI * HT", b"\x16\x03\x01\x02\x00\x01", os.urandom(3000)])
 def test_noise_does_no_harm(server: PortServer, noise: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
         raw.sendall(noise)
     assert _get(server, "/status")[0] == 200
 
 
 def test_a_request_after_a_lone_newline_is_answered(server: PortServer) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
         raw.sendall(b"\n")
         time.sleep(0.05)
         raw.sendall(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -144,7 +144,7 @@ def test_a_request_after_a_lone_newline_is_answered(server: PortServer) -> None:
 
 
 def test_a_malformed_request_gets_an_error_and_the_connection_ends(server: PortServer) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
         raw.sendall(b"NOT HTTP AT ALL\r\n\r\n")
         answer = b""
         while data := raw.recv(1000):
@@ -247,7 +247,7 @@ def test_tls_covers_grpc_and_http(tls_server: PortServer, authority: Authority) 
         assert _echo(channel, "hello") == "hello"
     context = ssl.create_default_context(cafile=authority.path)
     context.load_cert_chain(client.ssl_cert, client.ssl_key)
-    connection = http.client.HTTPSConnection("localhost", tls_server.port, context=context, timeout=10)
+    connection = http.client.HTTPSConnection("localhost", tls_server.port, context=context, timeout=60)
     connection.request("GET", "/status")
     assert connection.getresponse().read() == b"status text\n"
     connection.close()

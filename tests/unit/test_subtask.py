@@ -36,12 +36,13 @@ class Scripted:
         return self.finished
 
     def run(self) -> UnitOutcome:
+        # Before it shows that it runs: who waits for that compares their number later.
+        self.runs += 1
         self.running += 1
         assert self.running == 1, "two runs of one unit at once"
         try:
             # As a unit may: what was asked before the run began is forgotten.
             self._stop.clear()
-            self.runs += 1
             match self.script.pop(0) if self.script else "wait":
                 case "raise":
                     raise ValueError("a bug")
@@ -78,7 +79,7 @@ def make(mode: str, *scripted: Scripted, **options: object) -> SubTask:
     return SubTask(config, unit, policy, **options)  # type: ignore[arg-type]
 
 
-def until(ready: Callable[[], bool], seconds: float = 10) -> None:
+def until(ready: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not ready():
         assert time.monotonic() < end, "did not come about"

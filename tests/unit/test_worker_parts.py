@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from dm_worker import units
+from dm_worker import units, upstream_position
 from dm_worker.binlog_readers import needed_from
 from dm_worker.service import fixed_changes
 from dm_worker.spark import SparkEngine
@@ -26,6 +26,7 @@ from pkg.config.model import DBConfig, SourceConfig, SubTaskConfig, SyncerConfig
 from pkg.metrics import Metrics
 from pkg.pb import dmworker_pb2 as pb
 from pkg.work_folder import WorkFolder
+from tests.harness.process import wait_until
 
 SERVER = DBConfig(host="127.0.0.1", port=1)
 SOURCE = SourceConfig(source_id="s1", from_=SERVER)
@@ -48,6 +49,13 @@ def test_a_killed_owners_folder_is_removed_by_the_next_process(tmp_path: Path) -
     other.remove()
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A status waits for the upstream's answer, however long a thread takes to start."""
+    monkeypatch.setattr(upstream_position, "PATIENCE", 60.0)
+
+
+@pytest.mark.usefixtures("patient")
 def test_the_upstreams_position_is_that_of_now() -> None:
     """A second-old end would call a subtask synced although the upstream has gone on."""
     asked: list[int] = []
@@ -61,6 +69,7 @@ def test_the_upstreams_position_is_that_of_now() -> None:
     assert position.get() == (Location(Position("bin.000001", 2)), True)
 
 
+@pytest.mark.usefixtures("patient")
 def test_calls_at_the_same_time_share_a_question_asked_after_them() -> None:
     begun, release = threading.Event(), threading.Event()
     asked: list[int] = []
@@ -77,7 +86,8 @@ def test_calls_at_the_same_time_share_a_question_asked_after_them() -> None:
         first = pool.submit(position.get)
         assert begun.wait(60)
         later = [pool.submit(position.get) for _ in range(4)]
-        time.sleep(0.1)
+        waiting = position._changed._waiters  # type: ignore[attr-defined]
+        wait_until(lambda: len(waiting) == 5, "all calls wait", step=0.001)
         release.set()
         assert first.result()[1]
         assert {one.result() for one in later} == {(Location(Position("bin.000001", 2)), True)}
@@ -101,6 +111,7 @@ def test_a_hanging_upstream_does_not_hold_up_a_status() -> None:
     release.set()
 
 
+@pytest.mark.usefixtures("patient")
 def test_an_upstream_that_refuses_has_no_position() -> None:
     def query(source: SourceConfig) -> Location:
         raise errors.new("DBDriverError", "connect: connection refused")

@@ -561,15 +561,19 @@ def _children_cpu() -> float:
 def test_a_process_answers_fast_and_clean(fake: FakeMaster) -> None:
     fake.answers["ListMember"] = master.ListMemberResponse(result=True)
     argv = ["--master-addr", fake.address, "list-member"]
-    times = []
+    times, needed = [], []
     for _ in range(3):
         began = _children_cpu()
         done = _process(*argv)
         times.append(_children_cpu() - began)
         assert (done.returncode, done.stderr) == (0, "")
         assert json.loads(done.stdout)["result"] is True
-    # CPU time, and the best of three, since other programs share the machine.
-    assert min(times) < 0.5
+        began = _children_cpu()
+        subprocess.run([sys.executable, "-c", "import grpc"], check=True)
+        needed.append(_children_cpu() - began)
+    # CPU time, and the best of three, since other programs share the machine; beside that of what it cannot do without
+    # (0.1 s), since machines differ. It takes twice as much.
+    assert min(times) < 5 * min(needed)
 
 
 def test_nothing_heavy_is_imported() -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dm_worker.dumper import files
@@ -27,10 +27,6 @@ from pkg.binlog.position import Location, Position
 from pkg.config.model import DBConfig, MydumperConfig, SubTaskConfig
 from pkg.errors import DMError
 from pkg.schema_tracker import ServerDefaults
-
-#: Speed depends on the machine, and is not what these tests are about.
-settings.register_profile("text", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("text")
 
 _NAMES = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1, max_size=20)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,6 +94,25 @@ def test_emptying_a_folder_keeps_the_claim(folder: Path) -> None:
     work = WorkFolder(folder, "token")
     work.create()
     assert sorted(path.name for path in folder.iterdir()) == [owner.OWNER_FILE, work.path.name]
+
+
+def test_a_late_writer_of_a_dead_attempt_does_not_keep_the_next_one_from_starting(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner.claim(folder, "source-1", _never)
+    dead, work = WorkFolder(folder, "dead"), WorkFolder(folder, "next")
+    dead.create()
+    rmdir = os.rmdir
+
+    def emptied(path: Any, **options: Any) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            (dead.path / "late.sql").touch()
+        rmdir(path, **options)
+
+    monkeypatch.setattr(os, "rmdir", emptied)
+    work.create()
+    assert sorted(path.name for path in folder.iterdir()) == [owner.OWNER_FILE, work.path.name]
+    dead.request_stop()
 
 
 def test_a_removed_folder_can_be_claimed_again(folder: Path) -> None:

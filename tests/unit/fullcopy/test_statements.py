@@ -11,7 +11,7 @@ from typing import Any
 
 import pymysql
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dm_worker.dumper import files, rowstream
@@ -21,10 +21,6 @@ from dm_worker.dumper.statements import Piece, PythonStatements, Statements
 from dm_worker.dumper.writer import ChunkWriter
 from dm_worker.loader import sqlfile
 from tests.compiled import required
-
-#: Speed depends on the machine, and is not what these tests are about.
-settings.register_profile("statements", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("statements")
 
 Make = Callable[..., Statements]
 _FULL = 0xFFFFFF

@@ -329,10 +329,21 @@ def test_an_event_of_4_gib_is_refused_before_it_is_read() -> None:
 
 def test_a_tape_that_is_being_filled_is_left_alone() -> None:
     """The scan runs beside other threads: one that came in between would use memory that moves."""
-    tape = scan.Tape()
     log = Writer()
     log.add(c.ANONYMOUS_GTID_EVENT, bytes(5))
     raw = b"".join(log.raws(False)) * 3_000_000
+    refused: set[str] = set()
+    # On a busy machine a scan may be over before this thread has its turn.
+    for _ in range(50):
+        refused |= _refused_while_scanned(raw)
+        if len(refused) == 4:
+            return
+    raise AssertionError(f"only {refused} were refused")
+
+
+def _refused_while_scanned(raw: bytes) -> set[str]:
+    """Which uses of a tape were refused during one scan of ``raw``."""
+    tape = scan.Tape()
     thread = threading.Thread(target=tape.scan, args=(raw, 0, False, False, 1 << 40, 1 << 40))
     refused: set[str] = set()
     uses: dict[str, Callable[[], object]] = {
@@ -349,4 +360,4 @@ def test_a_tape_that_is_being_filled_is_left_alone() -> None:
                 continue
             refused.add(name)
     thread.join()
-    assert refused == uses.keys()
+    return refused

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
-import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from dm_worker.relay import session
 from dm_worker.relay.layout import RelayDir, RelayMeta
 from dm_worker.relay.progress import Tail
 from dm_worker.relay.server import Server
@@ -118,16 +119,17 @@ def test_a_folder_that_cannot_be_made_waits_for_room(tmp_path: Path, monkeypatch
 
 
 class _Blocks:
-    """A stream of which each block comes after 30 ms, and a writer that takes 60 ms for it."""
+    """A stream of which each block comes after 30 ms, a writer that takes 60 ms for it, and their clock."""
 
     def __init__(self, made: Puller, blocks: int) -> None:
         self._made, self._left = made, blocks
+        self.now = 0.0
         self.course = self
         self.flowing = True
 
     def read(self, _: int, __: float, take: Any) -> list[Any]:
         if self._left:
-            time.sleep(0.03)
+            self.now += 0.03
             take()
         else:
             self._made.end()
@@ -135,7 +137,7 @@ class _Blocks:
         return []
 
     def take(self) -> None:
-        time.sleep(0.06)
+        self.now += 0.06
         self._made.counts.transform.add(0.04)
         self._made.counts.write.add(0.02)
 
@@ -143,9 +145,12 @@ class _Blocks:
         pass
 
 
-def test_reading_is_measured_per_block_and_without_what_is_done_to_it(tmp_path: Path) -> None:
+def test_reading_is_measured_per_block_and_without_what_is_done_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = puller(tmp_path)
     blocks = _Blocks(made, 3)
+    monkeypatch.setattr(session, "time", SimpleNamespace(perf_counter=lambda: blocks.now))
     made._copy(cast(UpstreamStream, blocks), cast(RelayWriter, blocks))
     assert made.counts.read.count == 3, "a read that nothing came of does not count"
-    assert 0.09 <= made.counts.read.total < 0.18
+    assert made.counts.read.total == pytest.approx(0.09)

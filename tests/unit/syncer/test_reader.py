@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import cast
 
+import pytest
+
+from dm_worker.syncer import reader
 from dm_worker.syncer.batch import Batch
 from dm_worker.syncer.batch_policy import BatchPolicy, Budget
 from dm_worker.syncer.planner import Planner
@@ -13,6 +16,7 @@ from dm_worker.syncer.reader import Instructions, Reader
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
 from pkg.binlog.stream import BinlogStream
+from tests.harness.process import wait_until
 
 SIZE = 1000
 PLACE = Location(Position("bin.000001", 4))
@@ -23,9 +27,13 @@ def batch(size: int) -> Batch:
 
 
 class Trickle:
-    """A stream, and the planner that takes it: each read brings one small transaction, so none finds it quiet."""
+    """A stream, and the planner that takes it: each read brings one small transaction, so none finds it quiet.
+
+    Time goes by with the reads, half a millisecond each: how many come in a while does not depend on the machine.
+    """
 
     def __init__(self) -> None:
+        self.reads = 0
         self.waiting_bytes = 0
         self.bytes_read = 0
         self.can_scan, self.reached, self.errand, self.read_from = False, False, "", PLACE
@@ -39,8 +47,16 @@ class Trickle:
     has_pending = has_rows
 
     def read(self, max_bytes: int, timeout: float, scan: object = None) -> list[Event]:
-        time.sleep(0.0005)
+        self.reads += 1
         return [cast(Event, None)]
+
+    def monotonic(self) -> float:
+        return 1.0 + self.reads * 0.0005
+
+    def go_on(self, reads: int) -> None:
+        """Waits until so many more reads were made."""
+        end = self.reads + reads
+        wait_until(lambda: self.reads >= end, f"{reads} reads", step=0.0001)
 
     def feed(self, events: list[Event]) -> int:
         self.waiting_bytes += SIZE * len(events)
@@ -58,42 +74,49 @@ class Trickle:
         self.reached = True
 
 
-def sizes_given(take: Callable[[Instructions], Batch], work: float) -> list[int]:
-    """What 20 turns of a main loop get that ``take`` from the queue and then ``work`` (seconds)."""
-    stream, queue = Trickle(), Instructions(1 << 30)
+def sizes_given(stream: Trickle, take: Callable[[Instructions], Batch], work: int) -> list[int]:
+    """What 20 turns of a main loop get that ``take`` from the queue and then work for so many reads."""
+    queue = Instructions(1 << 30)
     planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
-    reader = Reader([planner], lambda _: opened, queue, BatchPolicy(Budget.of(1 << 30)))
-    reader.start()
+    started = Reader([planner], lambda _: opened, queue, BatchPolicy(Budget.of(1 << 30)))
+    started.start()
     try:
         found = []
         for _ in range(20):
             found.append(take(queue).size)
-            time.sleep(work)
+            stream.go_on(work)
         return found
     finally:
         stream.reached = True
-        reader.stop()
+        started.stop()
 
 
-def test_a_batch_holds_what_came_in_while_the_one_before_was_applied() -> None:
+@pytest.fixture
+def stream(monkeypatch: pytest.MonkeyPatch) -> Trickle:
+    stream = Trickle()
+    monkeypatch.setattr(reader, "time", SimpleNamespace(monotonic=stream.monotonic))
+    return stream
+
+
+def test_a_batch_holds_what_came_in_while_the_one_before_was_applied(stream: Trickle) -> None:
     def take(queue: Instructions) -> Batch:
         while True:
             item = queue.get(0.0)
             if isinstance(item, Batch):
                 return item
-            time.sleep(0.01)  # a checkpoint is written
+            stream.go_on(20)  # a checkpoint is written
 
-    sizes = sizes_given(take, 0.02)
+    sizes = sizes_given(stream, take, 40)
     assert min(sizes[1:]) >= 5 * SIZE, "a batch with less than 3 ms of the stream"
 
 
-def test_the_first_of_a_trickle_waits_for_company_every_time() -> None:
+def test_the_first_of_a_trickle_waits_for_company_every_time(stream: Trickle) -> None:
     def take(queue: Instructions) -> Batch:
-        item = queue.get(5.0)
+        item = queue.get(60.0)
         assert isinstance(item, Batch)
         return item
 
-    sizes = sizes_given(take, 0.0)
+    sizes = sizes_given(stream, take, 0)
     assert min(sizes) >= 5 * SIZE
 
 

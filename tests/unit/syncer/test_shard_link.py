@@ -93,18 +93,18 @@ def hears(link: ShardLink, *expected: News) -> None:
         found.extend(link.heard())
         return len(found) >= len(expected)
 
-    wait_until(heard, f"{expected} is heard", 10, step=0.01)
+    wait_until(heard, f"{expected} is heard", step=0.01)
     assert found == list(expected)
 
 
 def test_a_decision_that_is_taken_back_is_told_and_the_ddl_reported_again(etcd: Etcd, link: ShardLink) -> None:
     link.wish(REPORT)
-    wait_until(lambda: etcd.info is not None, "it is reported", 10, step=0.01)
+    wait_until(lambda: etcd.info is not None, "it is reported", step=0.01)
     etcd.tell(8, execute=True)
     hears(link, Decided(TARGET, TEXTS, True, 8))
     etcd.remove()
     hears(link, Revoked(TARGET))
-    wait_until(lambda: etcd.info is not None, "it is reported again", 10, step=0.01)
+    wait_until(lambda: etcd.info is not None, "it is reported again", step=0.01)
     etcd.tell(9, execute=False)
     hears(link, Decided(TARGET, TEXTS, False, 9))
     # Removed and decided anew between two looks.
@@ -120,7 +120,7 @@ def test_nobody_waits_for_a_source_that_obeyed_what_was_taken_back(
     etcd.tell(8, execute=True)
     hears(link, Decided(TARGET, TEXTS, True, 8))
     etcd.remove()
-    wait_until(lambda: etcd.info is not None, "it is reported again", 10, step=0.01)
+    wait_until(lambda: etcd.info is not None, "it is reported again", step=0.01)
     if decided_again:
         etcd.tell(9, execute=False)
     link.wish(Acknowledge(TARGET, 0, TEXTS, True, 8))
@@ -144,8 +144,8 @@ def test_what_waits_for_the_end_of_a_transaction_is_dropped_when_it_is_taken_bac
         return (0 if sharding.settle is None else sharding.settle.revision) == revision
 
     etcd.tell(8, execute=True)
-    wait_until(lambda: settles(8), "the decision is heard", 10, step=0.01)
+    wait_until(lambda: settles(8), "the decision is heard", step=0.01)
     etcd.remove()
-    wait_until(lambda: settles(0), "it is dropped", 10, step=0.01)
+    wait_until(lambda: settles(0), "it is dropped", step=0.01)
     etcd.tell(9, execute=False)
-    wait_until(lambda: settles(9), "the next one is heard", 10, step=0.01)
+    wait_until(lambda: settles(9), "the next one is heard", step=0.01)
