@@ -51,8 +51,7 @@ def test_statement_runs_once_though_its_driver_was_killed(
         finally:
             os.kill(driver.pid, signal.SIGKILL)
             driver.wait(30)
-        for (number,) in target.execute(_WAITING):
-            target.execute(f"KILL {number}")
+        # The server itself ends a statement that waits for a table when its client has gone.
         wait_for(lambda: not target.execute(_WAITING), PATIENCE)
     ((text, state),) = target.execute("SELECT statement, state FROM dm_meta.t_syncer_ddl")
     assert state == "intent"
@@ -87,7 +86,8 @@ def test_stop_at_once_ends_a_statement_that_waits_and_the_next_run_does_it(
             mariadb_upstream.execute("ALTER TABLE d.t ADD INDEX (v)")
             wait_for(lambda: bool(target.execute(_WAITING)), PATIENCE)
             assert run.stop(graceful=False).errors == []
-        assert target.execute(_WAITING) == []
+        # The server answers a killed statement a moment before it takes it off the list.
+        wait_for(lambda: not target.execute(_WAITING), PATIENCE)
     with running(cfg, spark) as run:
         run.wait_synced(mariadb_upstream, PATIENCE)
     assert [row[2] for row in target.execute("SHOW INDEX FROM d.t")] == ["PRIMARY", "v"]
