@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from dm_worker.spark import SparkEngine
 from tests.harness.cluster import Cluster
@@ -18,7 +18,7 @@ from tests.harness.sharded import Servers
 S = TypeVar("S", bound=SQLServer)
 
 # How long an example takes tells more of the machine than of the code.
-settings.register_profile("dm", deadline=None)
+settings.register_profile("dm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dm")
 
 
