@@ -50,7 +50,7 @@ def test_statement_runs_once_though_its_driver_was_killed(
             wait_for(lambda: bool(target.execute(_WAITING)), PATIENCE)
         finally:
             os.kill(driver.pid, signal.SIGKILL)
-            driver.wait(30)
+            driver.wait(PATIENCE)
         # The server itself ends a statement that waits for a table when its client has gone.
         wait_for(lambda: not target.execute(_WAITING), PATIENCE)
     ((text, state),) = target.execute("SELECT statement, state FROM dm_meta.t_syncer_ddl")
