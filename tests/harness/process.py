@@ -135,7 +135,7 @@ class Process(ABC):
                 start_new_session=True,
             )
 
-    def wait_ready(self, seconds: float = 60.0) -> None:
+    def wait_ready(self, seconds: float = 120.0) -> None:
         def up() -> bool:
             if not self.running():
                 raise HarnessError(f"{self.name} ended while starting:\n{self.tail()}")
