@@ -90,8 +90,12 @@ class Running:
         return self.outcome
 
     def stop(self, *, graceful: bool = True) -> UnitOutcome:
-        self.unit.stop(graceful=graceful)
-        return self.wait_ended()
+        """As a subtask does it: again and again, for the first stop may come before what it is to end has begun."""
+        end = time.monotonic() + PATIENCE
+        while self._thread.is_alive() and time.monotonic() < end:
+            self.unit.stop(graceful=graceful)
+            self._thread.join(0.5)
+        return self.wait_ended(0)
 
 
 @contextmanager
