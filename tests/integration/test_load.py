@@ -177,7 +177,6 @@ def test_a_restart_of_the_target_is_survived(
     loading = _Loading(replace(slow_load, to=target.db_config), spark)
     loading.wait_rows(target)
     target.kill()
-    time.sleep(2)
     target.start()
     loading.wait_finished()
     _assert_equal(mariadb_upstream, target)

@@ -204,7 +204,6 @@ def test_restarting_target_is_waited_for(
         with running(cfg, spark) as run:
             wait_for(lambda: batch(target)[0] >= 2)
             target.kill()
-            time.sleep(3)
             target.start()
             wait_for(lambda: batch(target)[0] > 4)
             writer.stop()
