@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -17,8 +18,16 @@ from tests.harness.sharded import Servers
 
 S = TypeVar("S", bound=SQLServer)
 
-# How long an example takes tells more of the machine than of the code.
-settings.register_profile("dm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes tells more of the machine than of the code. The same ones each time: a run that is refused
+# must be one that can be repeated.
+settings.register_profile(
+    "dm",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="DM_TEST_RANDOM" not in os.environ,
+    database=None,
+    print_blob=True,
+)
 settings.load_profile("dm")
 
 
