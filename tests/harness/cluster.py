@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -9,16 +11,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dmctl.cli import main as dmctl_main
 from tests.harness.mysql import SQLServer
 from tests.harness.process import HarnessError, Process, free_port, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Standard output is the process's: one look at a time has it.
+_LOOKING = threading.Lock()
 
 
 def program(module: str, *args: str) -> list[str]:
@@ -166,12 +172,20 @@ class Cluster:
 
     def dmctl(self, *args: str, timeout: float = 120) -> dict[str, Any]:
         """One dmctl call; its JSON answer."""
-        text = escape_check_text(self.dmctl_text(*args, timeout=timeout))
-        try:
-            answer: dict[str, Any] = json.loads(text)
-        except ValueError:
-            raise HarnessError(f"dmctl {' '.join(args)} printed no JSON:\n{text}") from None
-        return answer
+        return _answer(escape_check_text(self.dmctl_text(*args, timeout=timeout)), args)
+
+    def look(self, *args: str) -> dict[str, Any]:
+        """What dmctl answers, asked by its code in this process: for what a wait asks again and again.
+
+        Starting Python for each question takes the processors from what is waited for.
+        """
+        out, err = io.StringIO(), io.StringIO()
+        command = ["--master-addr", self.master.address, "--rpc-timeout", "120s", *args]
+        with _LOOKING, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = dmctl_main(command)
+        if code:
+            raise HarnessError(f"dmctl {' '.join(args)} gave {code}:\n{out.getvalue()}{err.getvalue()}")
+        return _answer(out.getvalue(), args)
 
     def ok(self, *args: str) -> dict[str, Any]:
         """One dmctl call that must succeed, for every source too."""
@@ -195,7 +209,7 @@ class Cluster:
 
     def subtasks(self, task: str) -> dict[str, dict[str, Any]]:
         """``query-status task``: source → its subtask's status."""
-        answer = self.dmctl("query-status", task)
+        answer = self.look("query-status", task)
         return {
             source["sourceStatus"]["source"]: status
             for source in answer["sources"]
@@ -231,6 +245,14 @@ class Cluster:
             wait_until(ready, what, seconds, step=0.3)
         except HarnessError as exc:
             raise HarnessError(f"{exc}\n{self.dmctl_text('query-status', '--more')}\n{self.logs()}") from None
+
+
+def _answer(text: str, args: Sequence[str]) -> dict[str, Any]:
+    try:
+        answer: dict[str, Any] = json.loads(text)
+    except ValueError:
+        raise HarnessError(f"dmctl {' '.join(args)} printed no JSON:\n{text}") from None
+    return answer
 
 
 def escape_check_text(text: str) -> str:
