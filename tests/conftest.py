@@ -25,6 +25,8 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize="DM_TEST_RANDOM" not in os.environ,
+    database=None,
+    print_blob=True,
 )
 settings.load_profile("dm")
 

@@ -10,6 +10,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from pkg import errors
 from pkg.binlog.charsets import collation_charset
 from pkg.binlog.events import Query
 from pkg.config.model import DBConfig
@@ -84,6 +85,7 @@ class DDLSession:
         self._cfg = cfg
         self._foreign_keys = foreign_keys
         self._conn: Connection[Any] | None = None
+        self._aborted = False
         self._collations: dict[int, str] = {}
 
     def close(self) -> None:
@@ -92,10 +94,12 @@ class DDLSession:
             self._conn = None
 
     def abort(self) -> None:
-        """Ends a statement that runs, from another thread: it may take hours, or wait for a lock.
+        """Ends a statement that runs, from another thread: it may take hours, or wait for a lock. None begins any more.
 
         The server is asked to end it. A mere disconnection would leave it waiting there, to run after the next try.
         """
+        # First of all: a statement that is about to begin finds this out, or its connection is the one that is killed.
+        self._aborted = True
         running = self._conn
         if running is None:
             return
@@ -112,9 +116,12 @@ class DDLSession:
     def execute(self, sql: str, kind: Kind, event: Query, timestamp: int, explicit_timestamp: bool) -> None:
         """Runs a statement of this kind in the session of its event. ``explicit_timestamp`` is the upstream's default.
 
-        Raises DMError when another try may help, :class:`StatementFailed` when the target refuses the statement.
+        Raises DMError when another try may help (after :meth:`abort` as well: in another run), :class:`StatementFailed`
+        when the target refuses the statement.
         """
         conn = self._connection()
+        if self._aborted:
+            raise errors.new("DBExecuteFailed", "the run was stopped before the statement", retryable=True)
         try:
             for statement in self._session(conn, kind, event, timestamp):
                 query(conn, statement)

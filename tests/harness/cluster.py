@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -9,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from dmctl.cli import main as dmctl_main
 from tests.harness.mysql import SQLServer
 from tests.harness.process import HarnessError, Process, free_port, wait_until
 
@@ -27,6 +31,8 @@ KEEPALIVE_TTL = 30
 _LATE = "code=38045"
 _FOLLOWED = {"pause-task": "Paused", "stop-task": None}
 _BEGUN = ("start-task", "resume-task")
+#: Standard output is the process's: one look at a time has it.
+_LOOKING = threading.Lock()
 
 
 def program(module: str, *args: str) -> list[str]:
@@ -177,12 +183,20 @@ class Cluster:
 
     def dmctl(self, *args: str, timeout: float = 120) -> dict[str, Any]:
         """One dmctl call; its JSON answer."""
-        text = escape_check_text(self.dmctl_text(*args, timeout=timeout))
-        try:
-            answer: dict[str, Any] = json.loads(text)
-        except ValueError:
-            raise HarnessError(f"dmctl {' '.join(args)} printed no JSON:\n{text}") from None
-        return answer
+        return _answer(escape_check_text(self.dmctl_text(*args, timeout=timeout)), args)
+
+    def look(self, *args: str) -> dict[str, Any]:
+        """What dmctl answers, asked by its code in this process: for what a wait asks again and again.
+
+        Starting Python for each question takes the processors from what is waited for.
+        """
+        out, err = io.StringIO(), io.StringIO()
+        command = ["--master-addr", self.master.address, "--rpc-timeout", "120s", *args]
+        with _LOOKING, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = dmctl_main(command)
+        if code:
+            raise HarnessError(f"dmctl {' '.join(args)} gave {code}:\n{out.getvalue()}{err.getvalue()}")
+        return _answer(out.getvalue(), args)
 
     def ok(self, *args: str) -> dict[str, Any]:
         """One dmctl call that must succeed, for every source too; awaits what takes longer than the master waits."""
@@ -197,7 +211,7 @@ class Cluster:
 
     def _is_done(self, command: str, task: str, *_: str, source: str) -> bool:
         """Whether the worker of ``source`` has done with its subtask what one of :data:`_FOLLOWED` asked for."""
-        (answer,) = self.dmctl("query-status", "-s", source)["sources"]
+        (answer,) = self.look("query-status", "-s", source)["sources"]
         stages = {one["name"]: one["stage"] for one in answer["subTaskStatus"] or []}
         return bool(answer["result"]) and stages.get(task) == _FOLLOWED[command]
 
@@ -216,7 +230,7 @@ class Cluster:
 
     def subtasks(self, task: str) -> dict[str, dict[str, Any]]:
         """``query-status task``: source → its subtask's status; none while a source's worker does not answer."""
-        sources = self.dmctl("query-status", task)["sources"]
+        sources = self.look("query-status", task)["sources"]
         if not all(source["subTaskStatus"] for source in sources):
             return {}
         return {source["sourceStatus"]["source"]: status for source in sources for status in source["subTaskStatus"]}
@@ -250,6 +264,14 @@ class Cluster:
             wait_until(ready, what, seconds, step=0.3)
         except HarnessError as exc:
             raise HarnessError(f"{exc}\n{self.dmctl_text('query-status', '--more')}\n{self.logs()}") from None
+
+
+def _answer(text: str, args: Sequence[str]) -> dict[str, Any]:
+    try:
+        answer: dict[str, Any] = json.loads(text)
+    except ValueError:
+        raise HarnessError(f"dmctl {' '.join(args)} printed no JSON:\n{text}") from None
+    return answer
 
 
 def escape_check_text(text: str) -> str:

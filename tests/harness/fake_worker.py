@@ -51,7 +51,7 @@ class FakeWorker(dmworker_pb2_grpc.WorkerServicer):
         with open_channel(self._master) as channel:
             stub = dmmaster_pb2_grpc.MasterStub(channel)  # type: ignore[no-untyped-call]
             request = dmmaster_pb2.RegisterWorkerRequest(name=self.name, address=address)
-            return stub.RegisterWorker(request, timeout=10)  # type: ignore[no-any-return]
+            return stub.RegisterWorker(request, timeout=60)  # type: ignore[no-any-return]
 
     def stop(self) -> None:
         if self._keeper is not None:

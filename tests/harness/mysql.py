@@ -15,7 +15,7 @@ import time
 import urllib.request
 import zipfile
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ _MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 #: MySQL 8's own default, which servers of tests have only on request: MariaDB lacks it.
 MYSQL_8_COLLATION = "--collation-server=utf8mb4_0900_ai_ci"
 _LOG_SIZE = "--innodb-log-file-size=64M"
+_UNKNOWN_THREAD = 1094
 #: A new data folder has the account for the socket alone.
 _ROOT_BY_ADDRESS = """\
 CREATE USER 'root'@'127.0.0.1';
@@ -114,6 +115,23 @@ class SQLServer(Process):
                 return list(cursor.fetchall())
         finally:
             conn.close()
+
+    def end_connections(self, chosen: Callable[[tuple[Any, ...]], bool]) -> int:
+        """Kills the connections whose rows of SHOW PROCESSLIST are ``chosen``; how many there were.
+
+        Any of them may end by itself between being listed and being killed: the server finds out late that a client
+        has gone.
+        """
+        killed = 0
+        for row in self.execute("SHOW PROCESSLIST"):
+            if chosen(row):
+                try:
+                    self.execute(f"KILL {row[0]}")
+                except pymysql.OperationalError as exc:
+                    if exc.args[0] != _UNKNOWN_THREAD:
+                        raise
+                killed += 1
+        return killed
 
     def purge_binlogs(self) -> str:
         """Removes all binlog files but the newest, whose name it returns.

@@ -135,7 +135,7 @@ class Process(ABC):
                 start_new_session=True,
             )
 
-    def wait_ready(self, seconds: float = 60.0) -> None:
+    def wait_ready(self, seconds: float = 120.0) -> None:
         def up() -> bool:
             if not self.running():
                 raise HarnessError(f"{self.name} ended while starting:\n{self.tail()}")
@@ -151,13 +151,14 @@ class Process(ABC):
         """Sends a signal; after SIGSTOP no thread runs any more when it returns."""
         os.kill(self.pid, number)
         if number == signal.SIGSTOP:
-            wait_until(self._stands_still, f"{self.name} is stopped", 10, step=0.001)
+            wait_until(self._stands_still, f"{self.name} is stopped", step=0.001)
 
     def _stands_still(self) -> bool:
-        states = (
-            stat.read_text().rpartition(")")[2].split()[0] for stat in Path(f"/proc/{self.pid}/task").glob("*/stat")
-        )
-        return set(states) == {"T"}
+        stats = Path(f"/proc/{self.pid}/task").glob("*/stat")
+        try:
+            return {stat.read_text().rpartition(")")[2].split()[0] for stat in stats} == {"T"}
+        except (FileNotFoundError, ProcessLookupError):  # a thread ended between being listed and being looked at
+            return False
 
     def kill(self) -> None:
         """kill -9, and waits until it is gone."""

@@ -147,7 +147,7 @@ class ShardedTask:
 
     def locks(self) -> dict[str, dict[str, Any]]:
         """What ``shard-ddl-lock`` shows, by group."""
-        shown = self.cluster.dmctl("shard-ddl-lock", self.name)["locks"]
+        shown = self.cluster.look("shard-ddl-lock", self.name)["locks"]
         return {group: one for one in shown for group in self.groups if one["ID"] == self.lock_id(group)}
 
     def wait_lock(self, group: str, phase: str, *waits_for: str, seconds: float = 60) -> dict[str, Any]:
@@ -162,7 +162,12 @@ class ShardedTask:
         return seen[0]
 
     def wait_no_lock(self, seconds: float = 90) -> None:
-        self.cluster._wait(lambda: not self.locks(), f"{self.name} has no locks", seconds)
+        self.cluster._wait(self._has_no_lock, f"{self.name} has no locks", seconds)
+
+    def _has_no_lock(self) -> bool:
+        """As the leader tells: one that has not read the records yet lists none, and says no."""
+        answer = self.cluster.look("shard-ddl-lock", self.name)
+        return bool(answer["result"]) and not answer["locks"]
 
     def executed(self) -> Counter[str]:
         """What was executed in the target's merged tables, by its binlog: ``ALTER TABLE`` → how often."""

@@ -139,7 +139,7 @@ class SparkCluster:
     def executors(self) -> list[int]:
         return [pid for worker in self.workers for pid in worker.executors()]
 
-    def wait_executors(self, count: int, seconds: float = 60.0) -> list[int]:
+    def wait_executors(self, count: int, seconds: float = _START_SECONDS) -> list[int]:
         """Waits until ``count`` executors run; their process ids."""
         wait_until(lambda: len(self.executors()) == count, f"{count} Spark executors run", seconds)
         return self.executors()

@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -259,8 +260,9 @@ def test_a_stopped_dump_starts_anew_and_completes(
     thread.start()
     while unit.status().finishedRows == 0:
         assert thread.is_alive(), outcomes
+        time.sleep(0.02)
     unit.stop(graceful=True)
-    thread.join(20)
+    thread.join(120)
     assert outcomes[0].canceled
     assert not outcomes[0].errors
     assert not unit.is_finished()
@@ -270,8 +272,9 @@ def test_a_stopped_dump_starts_anew_and_completes(
     assert contents(target, "s.t") == contents(mariadb_upstream, "s.t")
 
 
-_READS_SLOWLY = (
-    "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE '%`slow`%SLEEP%' AND ID <> CONNECTION_ID()"
+_READS = (
+    "SELECT ID FROM information_schema.PROCESSLIST"
+    " WHERE INFO LIKE '%`first`%GET_LOCK%' AND STATE = 'User lock' AND ID <> CONNECTION_ID()"
 )
 _CHANGES = {
     "an instant change, which the server reads through": "ALTER TABLE s.z ADD COLUMN v INT NOT NULL DEFAULT 7",
@@ -284,26 +287,27 @@ _CHANGES = {
 def test_a_table_that_changes_behind_the_snapshot_is_dumped_in_its_new_form(
     upstream: SQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path, change: str
 ) -> None:
-    # The slow table keeps the only session busy while the other one, not read yet, changes.
+    # The first table's rows keep the only session waiting while the other one, not read yet, changes.
     rows = ",".join(f"({n},'{'x' * 100}')" for n in range(2000))
     upstream.execute(
-        "CREATE DATABASE s", "CREATE TABLE s.slow (id INT, t CHAR(100))", "CREATE TABLE s.z (id INT, w VARCHAR(9))",
-        f"INSERT INTO s.slow VALUES {rows}", "INSERT INTO s.z VALUES (1,1),(2,2)", "ANALYZE TABLE s.slow, s.z",
+        "CREATE DATABASE s", "CREATE TABLE s.first (id INT, t CHAR(100))", "CREATE TABLE s.z (id INT, w VARCHAR(9))",
+        f"INSERT INTO s.first VALUES {rows}", "INSERT INTO s.z VALUES (1,1),(2,2)", "ANALYZE TABLE s.first, s.z",
     )  # fmt: skip
-    cfg = config(upstream, target, tmp_path, threads=1, extra_args="--where 'SLEEP(0.0005) = 0'")
+    where = '--where \'GET_LOCK("gate", 600) AND RELEASE_LOCK("gate")\''
+    cfg = config(upstream, target, tmp_path, threads=1, extra_args=where)
     unit = DumpUnit(cfg, spark)
     outcomes = []
     thread = threading.Thread(target=lambda: outcomes.append(unit.run()))
-    thread.start()
-    seen = 0
-    # Seen once, it may be the short look at the table that comes before.
-    while seen < 5:
-        assert thread.is_alive(), outcomes
-        seen = seen + 1 if upstream.execute(_READS_SLOWLY) else 0
-        time.sleep(0.02)
-    upstream.execute(_CHANGES[change])
-    assert upstream.execute(_READS_SLOWLY), "the dump was faster than the change"
-    changed = upstream.execute("SHOW MASTER STATUS")[0][1]
+    with closing(upstream.connect()) as gate:
+        with gate.cursor() as cursor:
+            cursor.execute("SELECT GET_LOCK('gate', 60)")
+        thread.start()
+        while not upstream.execute(_READS):
+            assert thread.is_alive(), outcomes
+            time.sleep(0.02)
+        upstream.execute(_CHANGES[change])
+        assert upstream.execute(_READS), "the dump was faster than the change"
+        changed = upstream.execute("SHOW MASTER STATUS")[0][1]
     thread.join()
     assert outcomes[0].finished, [str(error) for error in outcomes[0].errors]
     assert read_metadata(dump_dir(cfg)).position.pos >= changed

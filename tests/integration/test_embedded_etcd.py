@@ -81,6 +81,10 @@ def gone(pid: int) -> bool:
         return True
 
 
+def names(client: EtcdClient) -> set[str]:
+    return {found.name for found in client.member_list()}
+
+
 Member = Callable[[MasterConfig], EmbeddedEtcd]
 
 
@@ -101,7 +105,7 @@ def test_data_outlives_a_stop(tmp_path: Path, member: Member) -> None:
 
 def test_a_killed_member_comes_back_with_its_data(tmp_path: Path, member: Member) -> None:
     etcd = member(config(tmp_path, "m1"))
-    with EtcdClient(etcd.client_endpoints, timeout=20) as client:
+    with EtcdClient(etcd.client_endpoints, timeout=60) as client:
         client.put("/k", "v")
         pid = etcd.pid
         assert pid is not None
@@ -160,7 +164,7 @@ def test_a_master_joins_a_running_cluster_once(
         client.put("/k", "v")
         settings = config(tmp_path, "m2", f"--join={master_of(first)}")
         second = member(settings)
-        assert {found.name for found in client.member_list()} == {"m1", "m2"}
+        wait_until(lambda: names(client) == {"m1", "m2"}, "the first member knows the other one's name")
         with EtcdClient(second.client_endpoints) as other:
             stored = other.get("/k")
             assert stored is not None
@@ -189,11 +193,11 @@ def test_a_join_that_ended_half_way_is_taken_up_again(
     first = member(config(tmp_path, "m1"))
     settings = config(tmp_path, "m2", f"--join={master_of(first)}")
     stranger = EmbeddedEtcd(config(tmp_path, "m3", f"--join={master_of(first)}"))
-    with EtcdClient(first.client_endpoints, timeout=10) as client:
+    with EtcdClient(first.client_endpoints, timeout=60) as client:
         client.member_add([settings.advertise_peer_urls])
         with pytest.raises(DMError, match="never started") as caught:
             # Linearizable calls wait for the added member now, so only the refusal is of interest.
             stranger.start()
         assert caught.value.code == 38040
         member(settings)
-        assert {found.name for found in client.member_list()} == {"m1", "m2"}
+        wait_until(lambda: names(client) == {"m1", "m2"}, "the first member knows the other one's name")

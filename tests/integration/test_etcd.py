@@ -35,7 +35,8 @@ from tests.harness.process import free_port, wait_until
 
 @pytest.fixture
 def client(etcd: EtcdServer) -> Iterator[EtcdClient]:
-    with EtcdClient([etcd.endpoint]) as made:
+    """One with the patience for an etcd that starts, or that writes to a busy disk."""
+    with EtcdClient([etcd.endpoint], timeout=60) as made:
         yield made
 
 
@@ -121,7 +122,7 @@ def test_a_transaction_that_is_too_big_says_which_limit(client: EtcdClient) -> N
 
 
 def test_calls_survive_a_restart_of_etcd_within_their_timeout(etcd: EtcdServer) -> None:
-    with EtcdClient([etcd.endpoint], timeout=20) as client:
+    with EtcdClient([etcd.endpoint], timeout=90) as client:
         client.put("/k", "before")
         etcd.kill()
         threading.Timer(0.5, etcd.start).start()
@@ -136,14 +137,14 @@ def test_an_unreachable_etcd_is_an_error_in_time() -> None:
         began = time.monotonic()
         with pytest.raises(DMError) as caught:
             client.get("/k")
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
     assert caught.value.code == 42501
     assert caught.value.retryable
     assert caught.value.workaround
 
 
 def test_a_dead_endpoint_is_passed_over(etcd: EtcdServer) -> None:
-    with EtcdClient([f"127.0.0.1:{free_port()}", etcd.endpoint]) as client:
+    with EtcdClient([f"127.0.0.1:{free_port()}", etcd.endpoint], timeout=60) as client:
         client.put("/k", "v")
         stop = threading.Event()
         assert next(iter(client.watch_prefix("/k", 1, stop))).events[0].value == "v"
@@ -166,7 +167,7 @@ def test_a_silent_endpoint_is_passed_over(etcd: EtcdServer) -> None:
 
 
 def test_an_ambiguous_transaction_is_not_sent_twice(etcd: EtcdServer) -> None:
-    with EtcdClient([etcd.endpoint], timeout=1.0) as client:
+    with EtcdClient([etcd.endpoint], timeout=3.0) as client:
         client.put("/k", "v")
         etcd.signal(19)
         try:
@@ -260,11 +261,11 @@ def test_a_mirror_follows(client: EtcdClient) -> None:
     client.put("/m/1", "a")
     mirrored = Mirrored(client, "/m/")
     assert mirrored.mirror.wait_synced(60)
-    assert mirrored.changes.get(timeout=5) == ("put", "/m/1", "a")
+    assert mirrored.changes.get(timeout=60) == ("put", "/m/1", "a")
     client.put("/m/2", "b")
-    assert mirrored.changes.get(timeout=5) == ("put", "/m/2", "b")
+    assert mirrored.changes.get(timeout=60) == ("put", "/m/2", "b")
     client.delete("/m/1")
-    assert mirrored.changes.get(timeout=5) == ("delete", "/m/1", "")
+    assert mirrored.changes.get(timeout=60) == ("delete", "/m/1", "")
     assert mirrored.state() == {"/m/2": "b"}
     mirrored.mirror.stop()
     assert not mirrored.errors
@@ -277,7 +278,7 @@ def test_a_mirror_lists_again_after_a_compaction_while_it_was_cut_off(etcd: Etcd
     mirrored = Mirrored(client, "/m/")
     assert mirrored.mirror.wait_synced(60)
     for _ in range(3):
-        mirrored.changes.get(timeout=5)
+        mirrored.changes.get(timeout=60)
     etcd.signal(19)  # the mirror's stream hangs; the changes below come from after its revision
     etcd.kill()
     port, etcd.port = etcd.port, free_port()
@@ -289,7 +290,7 @@ def test_a_mirror_lists_again_after_a_compaction_while_it_was_cut_off(etcd: Etcd
     etcd.stop()
     etcd.port = port
     etcd.start()
-    seen = {mirrored.changes.get(timeout=15) for _ in range(3)}
+    seen = {mirrored.changes.get(timeout=60) for _ in range(3)}
     assert seen == {("delete", "/m/gone", ""), ("put", "/m/changed", "2"), ("put", "/m/new", "1")}
     assert mirrored.state() == {"/m/kept": "1", "/m/changed": "2", "/m/new": "1"}
     mirrored.mirror.stop()
@@ -315,7 +316,7 @@ def test_a_kept_lease_outlives_its_ttl(client: EtcdClient) -> None:
     lost = threading.Event()
     keeper = LeaseKeeper(client, 4, lost.set)
     client.put("/alive", "w", lease=keeper.start())
-    time.sleep(5.5)
+    time.sleep(4.5)
     assert keeper.valid()
     assert client.get("/alive") is not None
     keeper.stop()
@@ -342,13 +343,13 @@ def test_a_lease_is_given_up_before_etcd_would(etcd: EtcdServer, client: EtcdCli
 
 def test_a_short_outage_of_etcd_does_not_cost_the_lease(etcd: EtcdServer, client: EtcdClient) -> None:
     lost = threading.Event()
-    keeper = LeaseKeeper(client, 10, lost.set)
+    keeper = LeaseKeeper(client, 18, lost.set)
     client.put("/alive", "w", lease=keeper.start())
-    over = time.monotonic() + 10
     etcd.kill()
-    time.sleep(1.5)
+    # It is renewed when two thirds of its time are left: that fails.
+    wait_until(lambda: keeper.remaining() < 11.5, "a renewal was due")
     etcd.start()
-    time.sleep(max(0.0, over + 0.5 - time.monotonic()))
+    wait_until(lambda: keeper.remaining() > 12, "it is renewed")
     assert keeper.valid()
     assert client.get("/alive") is not None
     assert not lost.is_set()
@@ -392,7 +393,7 @@ def test_members_and_status(etcd: EtcdServer, client: EtcdClient) -> None:
 def _admin(etcd: EtcdServer, path: str, **fields: str) -> None:
     """etcd's own JSON gateway, for what the client under test does not offer."""
     url = f"http://{etcd.endpoint}/v3/auth/{path}"
-    with urllib.request.urlopen(url, data=json.dumps(fields).encode(), timeout=5) as answer:
+    with urllib.request.urlopen(url, data=json.dumps(fields).encode(), timeout=60) as answer:
         answer.read()
 
 

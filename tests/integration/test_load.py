@@ -49,18 +49,27 @@ def _slow_target(server: SQLServer, seconds: float = 0.0007) -> None:
 
 
 @contextlib.contextmanager
-def _held_up(server: SQLServer, *names: str) -> Iterator[None]:
-    """No row gets into the tables meanwhile: a load stays in its middle however slow the observer is."""
-    conn = server.connect()
-    with conn.cursor() as cursor:
-        cursor.execute("SELECT GET_LOCK('held up', 0)")
-        for name in names:
-            cursor.execute(
-                f"CREATE OR REPLACE TRIGGER l.slow_{name} BEFORE INSERT ON l.{name} FOR EACH ROW BEGIN"
-                " SET @taken = GET_LOCK('held up', 600); SET @taken = RELEASE_LOCK('held up'); END"
-            )
-    yield
-    conn.close()
+def _held_up(server: SQLServer, *names: str, seconds: float = 0.0) -> Iterator[None]:
+    """No row gets into the tables meanwhile: a load stays in its middle however slow the observer is.
+
+    Afterwards each row takes ``seconds``.
+    """
+    with contextlib.closing(server.connect()) as conn:
+        with conn.cursor() as cursor:
+            cursor.execute("SELECT GET_LOCK('held up', 60)")
+            assert cursor.fetchall() == ((1,),)
+            for name in names:
+                cursor.execute(
+                    f"CREATE OR REPLACE TRIGGER l.slow_{name} BEFORE INSERT ON l.{name} FOR EACH ROW BEGIN"
+                    " SET @taken = GET_LOCK('held up', 600); SET @taken = RELEASE_LOCK('held up');"
+                    f" SET @slept = SLEEP({seconds}); END"
+                )
+        yield
+
+
+def _quick(server: SQLServer) -> None:
+    """From now on rows take no time."""
+    server.execute(*(f"DROP TRIGGER l.slow_{name}" for name in ("a", "b", "c")))
 
 
 def _counted(server: SQLServer) -> int:
@@ -168,7 +177,6 @@ def test_a_restart_of_the_target_is_survived(
     loading = _Loading(replace(slow_load, to=target.db_config), spark)
     loading.wait_rows(target)
     target.kill()
-    time.sleep(2)
     target.start()
     loading.wait_finished()
     _assert_equal(mariadb_upstream, target)
@@ -178,14 +186,16 @@ def test_a_restart_of_the_target_is_survived(
 def test_a_stopped_load_goes_on_where_it_was(
     slow_load: SubTaskConfig, mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, graceful: bool
 ) -> None:
-    loading = _Loading(slow_load, spark)
-    loading.wait_rows(target)
-    loading.unit.stop(graceful=graceful)
+    with _held_up(target, "c", seconds=0.003):
+        loading = _Loading(slow_load, spark)
+        loading.wait_rows(target)
+        loading.unit.stop(graceful=graceful)
     outcome = loading.outcome()
     assert outcome.canceled
     assert not outcome.errors
     # Had the load gone on to its end, nothing would be missing.
     assert 0 < _counted(target) < 9000
+    _quick(target)
     assert loading.unit.run().finished
     _assert_equal(mariadb_upstream, target)
 
@@ -193,8 +203,9 @@ def test_a_stopped_load_goes_on_where_it_was(
 def test_a_transaction_of_an_older_run_cannot_commit(
     slow_load: SubTaskConfig, target: MariaDBServer, spark: SparkEngine
 ) -> None:
-    loading = _Loading(slow_load, spark)
-    loading.wait_rows(target)
+    with _held_up(target, "c", seconds=0.003):
+        loading = _Loading(slow_load, spark)
+        loading.wait_rows(target)
     conn = target.connect()
     dump_id = stored_state(slow_load)
     assert dump_id is not None
@@ -257,9 +268,10 @@ def test_a_value_that_a_strict_target_refuses_names_the_way_out(
 def test_what_was_loaded_before_a_pause_counts_at_once(
     slow_load: SubTaskConfig, target: MariaDBServer, spark: SparkEngine
 ) -> None:
-    first = _Loading(slow_load, spark)
-    first.wait_rows(target, 3000)
-    first.unit.stop(graceful=True)
+    with _held_up(target, "c", seconds=0.003):
+        first = _Loading(slow_load, spark)
+        first.wait_rows(target, 3000)
+        first.unit.stop(graceful=True)
     assert first.outcome().canceled
     paused = first.unit.status().finishedBytes
     assert 0 < paused < first.unit.status().totalBytes

@@ -343,7 +343,9 @@ def test_members_gateway_and_metrics(
     worker = workers("w1")
     assert list(_members(dmctl, "leader").items()) == [("msg", ""), ("name", master.member), ("addr", master.address)]
     [one] = _members(dmctl, "master")["masters"]
-    assert (one["name"], one["alive"], one["clientURLs"]) == (master.member, True, [f"http://{master.address}"])
+    assert (one["name"], one["clientURLs"]) == (master.member, [f"http://{master.address}"])
+    # It has a second to show that it is alive.
+    wait_until(lambda: bool(_members(dmctl, "master")["masters"][0]["alive"]), "it is alive")
     assert _members(dmctl, "worker")["workers"] == [
         {"name": "w1", "addr": worker.address, "stage": "free", "source": ""}
     ]
@@ -419,7 +421,7 @@ def own_master(tmp_path: Path) -> Iterator[DMMaster]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_signals_end_it_in_order(own_master: DMMaster, number: signal.Signals) -> None:
     os.kill(own_master.pid, number)
-    wait_until(lambda: not own_master.running(), "the master ended", 30)
+    wait_until(lambda: not own_master.running(), "the master ended")
     assert own_master.stop() == 0
     wait_until(lambda: _refused(own_master.etcd_port), "its etcd ended")
 
@@ -434,8 +436,8 @@ def test_a_master_that_waits_for_the_others_of_a_new_cluster_can_be_ended(tmp_pa
     try:
         wait_until(lambda: not _refused(waiting.etcd_port) or not _refused(waiting.peer_port), "its etcd runs")
         # Killed after that time, it would end with another code.
-        assert waiting.stop(seconds=30) == 0
-        assert _refused(waiting.peer_port)
+        assert waiting.stop(seconds=60) == 0
+        wait_until(lambda: _refused(waiting.peer_port), "its etcd ended")
     finally:
         waiting.kill()
 
@@ -460,7 +462,7 @@ def test_what_was_stored_survives_a_hard_kill(own_master: DMMaster, upstream: Ma
 
 
 def test_masters_share_an_external_etcd_and_followers_pass_requests_on(etcd: EtcdServer, tmp_path: Path) -> None:
-    extra = f'etcd-endpoints = ["http://{etcd.endpoint}"]\nelection-ttl = 3\n'
+    extra = f'etcd-endpoints = ["http://{etcd.endpoint}"]\nelection-ttl = 6\n'
     first = DMMaster(tmp_path, member="m1", extra=extra)
     second = DMMaster(tmp_path, member="m2", extra=extra)
     try:
@@ -472,9 +474,9 @@ def test_masters_share_an_external_etcd_and_followers_pass_requests_on(etcd: Etc
             return answer["members"][0]["leader"]["name"] if answer["result"] else ""
 
         wait_until(lambda: leader(second) == "m1", "the follower passes requests on")
-        [masters] = json.loads(call(second, "list-member", "-m"))["members"]
-        assert [one["name"] for one in masters["master"]["masters"]] == ["m1", "m2"]
-        assert all(one["alive"] for one in masters["master"]["masters"])
+        # A master answers a moment before it stands for election; each has a second to show that it is alive.
+        standing = [("m1", True), ("m2", True)]
+        wait_until(lambda: [(one["name"], one["alive"]) for one in _masters(second)] == standing, "both are known")
         assert "m2" in json.loads(call(first, "config", "master", "m2"))["cfg"]
         with urllib.request.urlopen(f"http://{second.address}/metrics") as answer:
             assert b"\ndm_master_start_leader_counter 0\n" in answer.read()
@@ -484,7 +486,7 @@ def test_masters_share_an_external_etcd_and_followers_pass_requests_on(etcd: Etc
         assert json.loads(call(first, "operate-leader", "cancel-evict"))["result"]
         wait_until(lambda: len(_masters(first)) == 2, "the evicted one campaigns again")
         second.kill()
-        wait_until(lambda: leader(first) == "m1", "the survivor leads", 20, step=0.3)
+        wait_until(lambda: leader(first) == "m1", "the survivor leads", step=0.3)
     finally:
         first.stop(seconds=15)
         second.stop(seconds=15)
@@ -521,7 +523,7 @@ def test_tls_covers_the_master_its_etcd_and_dmctl(tmp_path: Path) -> None:
             )
             return '"name": "master1"' in done.stdout and '"alive": true' in done.stdout
 
-        wait_until(leads, "the master answers over TLS", 40, step=0.3)
+        wait_until(leads, "the master answers over TLS", 90, step=0.3)
         plain = subprocess.run(
             program("dmctl.cli", "--master-addr", server.address, "--rpc-timeout", "3s", "list-member"),
             capture_output=True,
@@ -546,7 +548,7 @@ def test_tls_covers_the_master_its_etcd_and_dmctl(tmp_path: Path) -> None:
 )
 def test_bad_settings_are_refused(argv: list[str], code: int, text: str) -> None:
     done = subprocess.run(
-        program("dm_master.cli", *argv), capture_output=True, text=True, env=environment(), check=False, timeout=30
+        program("dm_master.cli", *argv), capture_output=True, text=True, env=environment(), check=False, timeout=60
     )
     assert (done.returncode, done.stdout) == (code, "")
     assert text in done.stderr
@@ -555,7 +557,7 @@ def test_bad_settings_are_refused(argv: list[str], code: int, text: str) -> None
 def test_texts_instead_of_running() -> None:
     def text(flag: str) -> str:
         done = subprocess.run(
-            program("dm_master.cli", flag), capture_output=True, text=True, env=environment(), check=True, timeout=30
+            program("dm_master.cli", flag), capture_output=True, text=True, env=environment(), check=True, timeout=60
         )
         return done.stdout
 
@@ -569,7 +571,7 @@ def test_a_port_in_use_ends_the_start_with_its_code(master: DMMaster, tmp_path: 
     config = second.config.read_text().replace(f":{second.port}", f":{master.port}")
     second.config.write_text(config)
     done = subprocess.run(
-        second.command(), capture_output=True, text=True, env=environment(), check=False, timeout=30, cwd=tmp_path
+        second.command(), capture_output=True, text=True, env=environment(), check=False, timeout=60, cwd=tmp_path
     )
     assert done.returncode == 1
     assert "code=38017" in done.stderr

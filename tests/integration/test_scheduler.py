@@ -264,7 +264,7 @@ def test_the_scheduler_survives_a_kill_of_etcd(etcd: EtcdServer, lead: Callable[
 
 
 def test_a_write_of_unknown_outcome_is_read_again_before_the_next_decision(etcd: EtcdServer) -> None:
-    with EtcdClient([etcd.endpoint], timeout=1.0) as client:
+    with EtcdClient([etcd.endpoint], timeout=3.0) as client:
         leader = LeaderKey("/dm-master/leader/1", client.put("/dm-master/leader/1", "{}"))
         scheduler = Scheduler(client)
         scheduler.start(leader)
@@ -393,7 +393,7 @@ def test_an_elected_master_schedules_and_its_successor_goes_on(etcd: EtcdServer)
     def candidate(name: str, client: EtcdClient) -> tuple[Election, Scheduler]:
         scheduler = Scheduler(client, on_failure=lambda: election.resign())
         election = Election(
-            client, LeaderInfo(name, f"{name}:8261"), on_elected=scheduler.start, on_lost=scheduler.stop, ttl=2
+            client, LeaderInfo(name, f"{name}:8261"), on_elected=scheduler.start, on_lost=scheduler.stop, ttl=60
         )
         election.start()
         return election, scheduler

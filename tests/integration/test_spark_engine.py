@@ -27,7 +27,7 @@ def run(script: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -132,10 +132,11 @@ def test_a_dead_jvm_is_replaced_without_a_word_on_stderr(tmp_path: Path) -> None
 
 def test_cancel_ends_the_jobs_of_one_group_only(tmp_path: Path) -> None:
     run(
-        "results = {}\n"
-        "def job(group, seconds):\n"
+        "results, here = {}, os.getcwd()\n"
+        "def job(group):\n"
         "    def work(_):\n"
-        "        import time; time.sleep(seconds)\n"
+        "        Path(here, group).touch()\n"
+        "        while not Path(here, 'go on').exists(): time.sleep(0.05)\n"
         "    try:\n"
         "        with engine.job_group(group) as context:\n"
         "            context.parallelize([0], 1).foreach(work)\n"
@@ -143,12 +144,14 @@ def test_cancel_ends_the_jobs_of_one_group_only(tmp_path: Path) -> None:
         "    except Exception as exc:\n"
         "        results[group] = 'cancelled' if 'cancel' in str(exc).lower() else repr(exc)\n"
         "engine.context()\n"
-        "threads = [threading.Thread(target=job, args=a) for a in (('long', 60), ('short', 4))]\n"
+        "threads = [threading.Thread(target=job, args=(name,)) for name in ('one', 'other')]\n"
         "for thread in threads: thread.start()\n"
-        "time.sleep(2)\n"
-        "engine.cancel('long')\n"
-        "for thread in threads: thread.join(20)\n"
-        "assert results == {'long': 'cancelled', 'short': 'done'}, results\n"
+        "while not all(Path(name).exists() for name in ('one', 'other')): time.sleep(0.05)\n"
+        "engine.cancel('one')\n"
+        "threads[0].join()\n"
+        "Path('go on').touch()\n"
+        "threads[1].join()\n"
+        "assert results == {'one': 'cancelled', 'other': 'done'}, results\n"
         "engine.close()\n",
         tmp_path,
     )

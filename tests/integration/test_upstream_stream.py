@@ -45,7 +45,7 @@ def _rows(events: list[Event]) -> int:
 
 def _failure(stream: BinlogStream, wait: float = 0.2) -> errors.DMError:
     """The error that ends the stream."""
-    limit = time.monotonic() + 10
+    limit = time.monotonic() + 60
     while time.monotonic() < limit:
         try:
             stream.read(1 << 20, wait)
@@ -115,20 +115,22 @@ def test_idle_server_sends_heartbeats_and_reads_time_out(upstream: SQLServer) ->
     started = time.monotonic()
     while stream.read(1 << 20, 0.05):
         assert time.monotonic() < started + 60
-    assert all(event.artificial for event in found if event.type != c.HEARTBEAT_EVENT)
+    # MariaDB writes a BINLOG_CHECKPOINT some time after an earlier test's FLUSH.
+    own = (c.HEARTBEAT_EVENT, c.MARIADB_BINLOG_CHECKPOINT_EVENT)
+    assert all(event.artificial for event in found if event.type not in own)
     stream.close()
 
 
 def test_abort_wakes_a_waiting_reader(upstream: SQLServer) -> None:
     stream = open_upstream(
-        upstream.db_config, here(upstream), flavor=upstream.flavor, server_id=77001, use_gtid=False, heartbeat=60
+        upstream.db_config, here(upstream), flavor=upstream.flavor, server_id=77001, use_gtid=False, heartbeat=120
     )
     _read_until(stream, lambda events: any(e.type == c.FORMAT_DESCRIPTION_EVENT for e in events))
     timer = threading.Timer(0.3, stream.abort)
     timer.start()
     started = time.monotonic()
-    assert _failure(stream, wait=30).code == 11041
-    assert time.monotonic() < started + 25
+    assert _failure(stream, wait=60).code == 11041
+    assert time.monotonic() < started + 55
     timer.join()
     stream.close()
 
@@ -137,9 +139,7 @@ def test_killed_connection_may_be_opened_again(upstream: SQLServer) -> None:
     start = here(upstream)
     stream = open_at(upstream, start)
     _read_until(stream, lambda events: bool(events))
-    dumps = [row[0] for row in upstream.execute("SHOW PROCESSLIST") if str(row[4]).startswith("Binlog Dump")]
-    for number in dumps:
-        upstream.execute(f"KILL {number}")
+    assert upstream.end_connections(lambda row: str(row[4]).startswith("Binlog Dump"))
     error = _failure(stream)
     assert error.retryable
     assert error.code == 36069
@@ -294,7 +294,7 @@ def test_stream_over_tls(new_mariadb: Callable[..., MariaDBServer], tmp_path: Pa
     _read_until(stream, lambda events: any(e.type == c.HEARTBEAT_EVENT for e in events))
     timer = threading.Timer(0.3, stream.abort)
     timer.start()
-    assert _failure(stream, wait=30).code == 11041
+    assert _failure(stream, wait=60).code == 11041
     timer.join()
     stream.close()
 

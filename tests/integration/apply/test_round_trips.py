@@ -51,7 +51,8 @@ def test_a_bucket_takes_two_round_trips_however_many_statements_it_has(
     next_batch(target)
     rows = [(DELETED, b"1", b""), (UPDATED, b"2", b"(2,x'64')")]
     rows += [(INSERTED, b"%d" % i, b"(%d,x'65')" % i) for i in range(10, 900)]
-    proxy.delay = 0.2
+    # What is sent ahead is sent before the first answer comes, also where sending it is interrupted.
+    proxy.delay = 0.5
     before = proxy.round_trips
     result = apply_bucket(spec, TICKET, 0, content_of(plans, states_of(rows)), plans)
     assert result.statements == 3

@@ -123,7 +123,7 @@ ALTERS = st.lists(PARTS, min_size=1, max_size=3).map(lambda parts: "ALTER TABLE 
 
 
 @pytest.mark.parametrize("family", ["mariadb_upstream", "mysql_upstream"])
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(script=st.lists(ALTERS, min_size=2, max_size=10))
 def test_random_alters(request: pytest.FixtureRequest, family: str, script: list[str]) -> None:
     """Whatever the server accepts, the tracker follows."""

@@ -78,11 +78,11 @@ def same_files(server: SQLServer, subdir: SubDir, *, first: str = "") -> list[st
     names = subdir.files()
     end = binlog_end(server)
     for name in names:
+        # Ours first: what the server adds in between is in theirs alone.
+        ours = (subdir.path / name).read_bytes()
         theirs = bytearray((server.data / name).read_bytes())
         if name == end.name:
             theirs[_IN_USE_AT] &= ~1
-        ours = (subdir.path / name).read_bytes()
-        if name == end.name:
             # The server may have added an event of its own after the relay had caught up.
             theirs = theirs[: len(ours)]
         assert len(ours) == len(theirs), name

@@ -57,7 +57,7 @@ class Copy:
         return stream
 
 
-def _transactions(stream: BinlogStream, end: Position, seconds: float = 20) -> list[tuple[int, int, bytes]]:
+def _transactions(stream: BinlogStream, end: Position, seconds: float = 60) -> list[tuple[int, int, bytes]]:
     """Up to the event that ends at ``end``."""
     found: list[tuple[int, int, bytes]] = []
     while True:
@@ -103,14 +103,14 @@ def test_two_readers_follow_what_is_written(upstream: SQLServer, tmp_path: Path)
     found: dict[Location, list[tuple[int, int, bytes]]] = {}
 
     def follow(place: Location) -> None:
-        found[place] = _transactions(streams[place], end, seconds=60)
+        found[place] = _transactions(streams[place], end)
 
     threads = [threading.Thread(target=follow, args=(place,)) for place in streams]
     for thread in threads:
         thread.start()
     copy.update()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     for place in streams:
         assert found[place] == _transactions(open_at(upstream, place), end)
 

@@ -21,7 +21,7 @@ def pt_osc(upstream: SQLServer, schema: str, table: str, alter: str, *options: s
         "--charset=utf8mb4", *options, f"h=127.0.0.1,P={upstream.port},u=root,D={schema},t={table}",
     ]  # fmt: skip
     done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stdout
     return done.stdout
@@ -117,5 +117,5 @@ class Writer:
 
     def stop(self) -> None:
         self._end.set()
-        self._thread.join(30)
+        self._thread.join(120)
         assert not self._thread.is_alive()

@@ -19,6 +19,9 @@ from pkg.ha.binlog_operator import Orders
 from pkg.mysql.introspect import master_status
 from tests.harness.mysql import SQLServer
 
+#: How long to wait for a unit (seconds): the first one of a session starts Spark, too.
+PATIENCE = 180.0
+
 
 def location(upstream: SQLServer) -> Location:
     conn = upstream.connect()
@@ -61,7 +64,7 @@ class Running:
     def _main(self) -> None:
         self.outcome = self.unit.run()
 
-    def wait_synced(self, upstream: SQLServer, timeout: float = 90) -> None:
+    def wait_synced(self, upstream: SQLServer, timeout: float = PATIENCE) -> None:
         """Until the checkpoint is at the end of the upstream's binlog, as it is now, or behind it.
 
         MariaDB writes a BINLOG_CHECKPOINT of its own accord some time after a FLUSH.
@@ -81,14 +84,18 @@ class Running:
             time.sleep(0.02)
         raise AssertionError(f"not at {want} after {timeout} s: {self.unit.status()}")
 
-    def wait_ended(self, timeout: float = 90) -> UnitOutcome:
+    def wait_ended(self, timeout: float = PATIENCE) -> UnitOutcome:
         self._thread.join(timeout)
         assert self.outcome is not None, f"still running: {self.unit.status()}"
         return self.outcome
 
     def stop(self, *, graceful: bool = True) -> UnitOutcome:
-        self.unit.stop(graceful=graceful)
-        return self.wait_ended(60)
+        """As a subtask does it: again and again, for the first stop may come before what it is to end has begun."""
+        end = time.monotonic() + PATIENCE
+        while self._thread.is_alive() and time.monotonic() < end:
+            self.unit.stop(graceful=graceful)
+            self._thread.join(0.5)
+        return self.wait_ended(0)
 
 
 @contextmanager

@@ -54,7 +54,8 @@ class Writer:
 
     def stop(self) -> None:
         self._end.set()
-        self._thread.join(30)
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
 
 
 def batch(target: MariaDBServer) -> tuple[int, str]:
@@ -83,7 +84,7 @@ def kill_during_a_batch(driver: subprocess.Popen[str], target: MariaDBServer, ch
         time.sleep(chance.random() * 0.4)
     finally:
         os.kill(driver.pid, signal.SIGKILL)
-        driver.wait(30)
+        driver.wait(PATIENCE)
 
 
 @pytest.mark.parametrize("gtid", [False, True])
@@ -203,7 +204,6 @@ def test_restarting_target_is_waited_for(
         with running(cfg, spark) as run:
             wait_for(lambda: batch(target)[0] >= 2)
             target.kill()
-            time.sleep(3)
             target.start()
             wait_for(lambda: batch(target)[0] > 4)
             writer.stop()

@@ -49,7 +49,7 @@ def test_row_of_64_mib_and_one_beyond_the_target_s_limit(
         assert target.execute(CONTENT) == source.execute(CONTENT)
     packets(target, 16)
     # Connections keep the limit that they were opened under.
-    target.execute(*(f"KILL {row[0]}" for row in target.execute("SHOW PROCESSLIST") if row[4] == "Sleep"))
+    target.end_connections(lambda row: row[4] == "Sleep")
     with running(cfg, spark) as run:
         source.execute("INSERT INTO d.t VALUES (20, 'small', NULL)")
         run.wait_synced(source)

@@ -125,7 +125,7 @@ def test_run_that_is_killed_between_the_ghosts_alter_and_the_renaming(
         wait_for(lambda: [text.count("alter") for _, text in remembered(target)] == [1, 1], PATIENCE)
     finally:
         os.kill(driver.pid, signal.SIGKILL)
-        driver.wait(30)
+        driver.wait(PATIENCE)
     with running(cfg, spark) as run:
         for tool, atomic in zip(tools, (True, False), strict=True):
             tool.copy()

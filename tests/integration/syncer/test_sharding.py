@@ -409,7 +409,8 @@ class Writer:
 
     def stop(self) -> None:
         self._end.set()
-        self._thread.join(30)
+        self._thread.join(120)
+        assert not self._thread.is_alive()
 
 
 def test_two_sources_with_writers(
