@@ -1,6 +1,8 @@
 # `make demo` and `make test` set up everything they need on a fresh Debian or Ubuntu machine.
 VENV := .venv/bin
 TESTS ?= tests
+# Test processes side by side. The tests of a file stay together: they share its servers.
+JOBS ?= 2
 
 .PHONY: help setup kernel demo test lint bench proto clean
 
@@ -16,9 +18,9 @@ kernel: ## build the compiled parts in place (PY=interpreter; setup does it too)
 demo: setup ## migrate two sharded upstreams into one table and compare (KEEP=1 leaves the cluster up)
 	@$(VENV)/python -m deploy.demo $(if $(KEEP),--keep)
 
-test: ## unit, integration, end-to-end and fault tests (TESTS=path for some)
+test: ## unit, integration, end-to-end and fault tests (TESTS=path for some, JOBS=0 for one process)
 	@deploy/setup.sh test
-	$(VENV)/python -m pytest --durations=15 $(TESTS)
+	$(VENV)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=15 $(TESTS)
 
 lint: setup ## style and types
 	$(VENV)/ruff check .

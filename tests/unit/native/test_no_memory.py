@@ -1,145 +1,24 @@
-"""Hazard: memory runs out in the compiled code, and it crashes, goes on with half of the rows, or hides the cause.
-
-Every allocation of a call fails in turn: the call must raise MemoryError, or give what it gives otherwise.
-"""
+"""Hazard: memory runs out in the compiled code, and it crashes, goes on with half of the rows, or hides the cause."""
 
 from __future__ import annotations
 
-import itertools
-import struct
-from collections.abc import Callable
-from typing import Any
+import subprocess
 
 import pytest
 
-from dm_worker.syncer.batch import RECORD
 from tests.compiled import required
-from tests.unit.binlog import build
-from tests.unit.native.shapes import KINDS
-from tests.unit.native.test_scan import Writer
+from tests.harness.cluster import environment, program
 
-testcapi: Any = pytest.importorskip("_testcapi")
-rows, scan, dump, sqlscan = map(required, ("rows", "scan", "dump", "sqlscan"))
-
-INT = next(kind for kind in KINDS if kind.type_name == "int")
-WEIGHTS = tuple(bytes([point & 0xFF]) for point in range(0x100))
+pytest.importorskip("_testcapi")
+for name in ("rows", "scan", "dump", "sqlscan"):
+    required(name)
 
 
-def text_program(nullable: bool) -> tuple[object, ...]:
-    return (16, 1, "s", False, nullable, 0, 0, 0, None, b"", b"", b"")
-
-
-def number_program(nullable: bool) -> tuple[object, ...]:
-    return (1, 0, "i", True, nullable, 4, 0, 0, None, b"", b"", b"")
-
-
-def slow_program() -> tuple[object, ...]:
-    """A column whose values Python renders."""
-    return (0, 0, "s", False, True, 4, 0, 0, bytes, b"_", b"", b"_")
-
-
-def images(numbers: range) -> bytes:
-    return b"".join(b"\0" + struct.pack("<i", n) + b"\5it's%d" % (n % 10) + struct.pack("<i", n % 7) for n in numbers)
-
-
-def scattered() -> object:
-    """Enough keys and pairs that every table grows."""
-    # Behind the columns: a number with a base, a text that Python changes, a constant.
-    derived = ((0, 5 << 44, 1 << 44, b"", None), (1, 0, 0, b"", bytes), (-1, 0, 0, b"'x'", None))
-    programs = (number_program(False), text_program(False), slow_program())
-    readers = rows.Readers(programs, (3, 1), (3, 4, 2, 5), derived)
-    text = rows.Canon(3, 0, WEIGHTS, b"", None)
-    call = rows.Canon(4, 0, None, b"", bytes)
-    exact = rows.Canon(0, 0, None, b"", None)
-    placement = rows.Placement(1, True, (exact, text), ((2, (4, 2), (text, call)), (3, (3,), (exact,))))
-    events = [build.rows(23, 3, images(range(n, n + 100))) for n in range(0, 600, 100)]
-    events.append(build.rows(24, 3, images(range(400, 402))))
-    events.append(b"compressed")
-    index = b"".join(RECORD.pack(1, len(event), 0) for event in events)
-
-    def prepare(event: bytes) -> tuple[bytes, int, int]:
-        return images(range(3)), 2, 0
-
-    found: tuple[Any, ...] = rows.scatter(b"".join(events), index, {1: (readers, prepare, 5, 1, placement)}, 3, True)
-    return found
-
-
-def combined() -> object:
-    _, sections, pairs = BLOCKS[:3]
-    moved = rows.components(pairs, pairs)
-    blocks = [b"\1\0\0\0" + data for data in sections.values()]
-    settled = [rows.resettle(data, 0, moved, 3) for data in blocks]
-    rule = (b"\4\2\1\2\1", True, (300, 300, 300), (5, 5, 5), 1)
-    return moved, settled, rows.combine(tuple(blocks), {1: rule}, True)
-
-
-def dumped() -> object:
-    out = []
-    for backslash in (True, False):
-        consumer = dump.Statements(b"vtfx", b"INSERT INTO t VALUES\n", 6000, backslash)
-        row = b"\1" + b"1" + b"\xfc\x88\x13" + b"a\n'\\b" * 1000 + b"\0031.5" + b"\2\0\1"
-        packet = len(row).to_bytes(3, "little") + b"\0" + row
-        data = packet * 5 + b"\5\0\0\0\xfe\0\0\2\0"
-        out += [piece for at in range(0, len(data), 700) for piece in consumer.feed(data[at : at + 700])]
-        out += [consumer.finish(), consumer.rows]
-    return out
-
-
-def mapped() -> object:
-    """What is added to each row is much longer than the row."""
-    return sqlscan.map_rows(b",".join([b"(1,'a')"] * 100), 0, (1 << 59, None), b"," + b"x" * 2000, b"(a,b) VALUES ")
-
-
-def log() -> bytes:
-    writer = Writer()
-    for number in range(200):
-        writer.begin("mysql" if number % 2 else "mariadb")
-        writer.word("rows", number)
-        writer.add(16, bytes(8))
-    return b"".join(writer.raws(True))
-
-
-def scanned() -> object:
-    tape = scan.Tape()
-    for number in range(100):
-        tape.set_table(number.to_bytes(6, "little"), b"shape" * number, number)
-    raw, at = LOG, 0
-    while at < len(raw):
-        at, _ = tape.scan(raw, at, False, True, 1 << 20, 1 << 20)
-        if at < len(raw):
-            size = struct.unpack_from("<I", raw, at + 9)[0]
-            tape.append(1, raw[at : at + size - 4], 0)
-            at += size
-    found = tape.slices(tape.count, 500, [3]), tape.numbers(tape.count), tape.take_gtids(), tape.table(bytes(6))
-    tape.cut(tape.count)
-    return found
-
-
-BLOCKS: Any = None
-LOG = b""
-
-
-def fail_each(call: Callable[[], object]) -> int:
-    """How many allocations could fail, one in each run."""
-    expected, failures, passed = call(), 0, 0
-    for number in itertools.count():
-        testcapi.set_nomemory(number, number + 1)
-        try:
-            found = call()
-        except MemoryError:
-            failures, passed = failures + 1, 0
-            continue
-        finally:
-            testcapi.remove_mem_hooks()
-        assert found == expected, number
-        passed += 1
-        if passed > 20:
-            break
-    return failures
-
-
-@pytest.mark.parametrize("call", [scattered, combined, dumped, scanned, mapped])
-def test_every_allocation_may_fail(call: Callable[[], object]) -> None:
-    global BLOCKS, LOG
-    BLOCKS, LOG = BLOCKS or scattered(), LOG or log()
-    assert fail_each(call) > 20
+@pytest.mark.parametrize("call", ["scattered", "combined", "dumped", "scanned", "mapped"])
+def test_every_allocation_may_fail(call: str) -> None:
+    done = subprocess.run(
+        program("tests.unit.native.no_memory", call),
+        env=environment(), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > 20
