@@ -31,7 +31,7 @@ def held_rows(task: ShardedTask) -> dict[str, int]:
 
 def unresolved(task: ShardedTask) -> list[dict[str, Any]]:
     """The groups of source-1 whose DDL is not settled."""
-    found: list[dict[str, Any]] = task.cluster.subtasks(task.name)["source-1"]["sync"]["unresolvedGroups"]
+    found: list[dict[str, Any]] = task.cluster.subtask(task.name, "source-1")["sync"]["unresolvedGroups"]
     return found
 
 
@@ -64,7 +64,7 @@ def test_two_upstreams_with_one_table_each(cluster: Cluster, servers: Servers) -
         time.sleep(1)
         assert servers[2].execute(held) == []
         assert not task.executed()
-        waiting = cluster.subtasks("two")["source-1"]
+        waiting = cluster.subtask("two", "source-1")
         assert waiting["unresolvedDDLLockID"] == task.lock_id("orders")
         assert waiting["sync"]["blockDDLOwner"] == "source-1"
         assert waiting["sync"]["blockingDDLs"] == shown["DDLs"]

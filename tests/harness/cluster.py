@@ -235,6 +235,17 @@ class Cluster:
             return {}
         return {source["sourceStatus"]["source"]: status for source in sources for status in source["subTaskStatus"]}
 
+    def subtask(self, task: str, source: str) -> dict[str, Any]:
+        """The status of one subtask, as soon as the workers answer."""
+        found: dict[str, dict[str, Any]] = {}
+
+        def told() -> bool:
+            found.update(self.subtasks(task))
+            return source in found
+
+        self._wait(told, f"{source} tells of {task}", 60)
+        return found[source]
+
     def wait_stage(self, task: str, stage: str, *, unit: str = "", seconds: float = 240) -> None:
         """Waits until every subtask is in ``stage`` (and ``unit``)."""
 

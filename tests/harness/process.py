@@ -23,6 +23,8 @@ class HarnessError(RuntimeError):
     """A real component is missing or does not start: an error of the set-up, never a reason to skip."""
 
 
+#: Seconds to wait for anything: machines that do other things too are slow, and the first to need Spark starts it.
+PATIENCE = 240.0
 #: Below the range from which outgoing connections take theirs, and the part of it that a parallel test process owns.
 _PORTS, _SHARE = range(16_000, 32_000), 2_000
 

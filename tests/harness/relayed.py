@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.harness.cluster import Cluster
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import wait_until
+from tests.harness.process import PATIENCE, wait_until
 
 TASK = """\
 name: {name}
@@ -79,13 +79,13 @@ class Relayed:
         return status
 
     def wait(self, ready: Callable[[], bool], what: str) -> None:
-        wait_until(ready, what, 90, step=0.3)
+        wait_until(ready, what, PATIENCE, step=0.3)
 
     def wait_read_from(self, kind: str) -> None:
         """Until both tasks read the binlog from there."""
 
         def reads() -> bool:
-            states = [self.cluster.subtasks(task)["s1"] for task in TASKS]
+            states = [self.cluster.subtask(task, "s1") for task in TASKS]
             return all(state.get("sync", {}).get("binlogType") == kind for state in states)
 
         self.wait(reads, f"tasks read from {kind}")

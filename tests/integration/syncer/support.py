@@ -18,9 +18,7 @@ from pkg.config.model import Meta, SubTaskConfig
 from pkg.ha.binlog_operator import Orders
 from pkg.mysql.introspect import master_status
 from tests.harness.mysql import SQLServer
-
-#: How long to wait for a unit (seconds): the first one of a session starts Spark, too.
-PATIENCE = 180.0
+from tests.harness.process import PATIENCE
 
 
 def location(upstream: SQLServer) -> Location:

@@ -21,6 +21,7 @@ from dm_worker.syncer.batch_policy import BatchPolicy, Budget
 from dm_worker.syncer.instructions import Limits
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from tests.harness.mysql import MariaDBServer
+from tests.harness.process import PATIENCE
 from tests.harness.proctree import kill_hard, spark_pythons
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask
@@ -28,8 +29,6 @@ from tests.integration.syncer.support import assert_equal, running, subtask
 ROOT = Path(__file__).parents[3]
 #: Kills of the whole process: each costs the start of another Spark.
 KILLS = 2
-#: How long to wait for anything (seconds): machines that run several suites at once are slow.
-PATIENCE = 240.0
 ALL = [f"d.{name}" for name in TABLES]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
