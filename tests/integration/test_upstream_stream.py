@@ -35,7 +35,11 @@ def _read_until(stream: BinlogStream, enough: Callable[[list[Event]], bool], sec
     limit = time.monotonic() + seconds
     while not enough(found):
         assert time.monotonic() < limit, f"{len(found)} events and not enough"
-        found += stream.read(1 << 20, 0.2)
+        for event in stream.read(1 << 20, 0.2):
+            # MySQL sends one for each event that a start by GTID skips: tens of thousands, late in a run of all tests.
+            if found and found[-1].type == event.type == c.HEARTBEAT_EVENT:
+                found.pop()
+            found.append(event)
     return found
 
 
