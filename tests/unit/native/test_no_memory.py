@@ -9,7 +9,6 @@ import pytest
 from tests.compiled import required
 from tests.harness.cluster import environment, program
 
-pytest.importorskip("_testcapi")
 for name in ("rows", "scan", "dump", "sqlscan"):
     required(name)
 
