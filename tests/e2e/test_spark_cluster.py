@@ -12,15 +12,13 @@ import pytest
 from tests.harness.cluster import Cluster
 from tests.harness.migration import Migration
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import up, wait_until
+from tests.harness.process import PATIENCE, up, wait_until
 from tests.harness.proctree import kill_hard
 from tests.harness.spark import SparkCluster
 
 #: Executors' cores, all in all; the dump asks for more threads.
 SLOTS = 4
 KILLS_IN_SYNC = 3
-#: Three JVMs start before the first file is written; on a busy machine that takes minutes (seconds).
-PATIENCE = 300.0
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -78,7 +76,7 @@ def started(cluster: Cluster, servers: tuple[MariaDBServer, MariaDBServer], name
 
 def finish(migration: OnSpark, spark: SparkCluster) -> None:
     try:
-        migration.cluster.wait_stage(migration.name, "Running", unit="Sync", seconds=PATIENCE)
+        migration.cluster.wait_stage(migration.name, "Running", unit="Sync")
         migration.stop_writers()
         migration.cluster.wait_synced(migration.name)
     except Exception as exc:
@@ -129,7 +127,7 @@ def test_an_executor_dies_while_loading_and_others_while_replicating(
         kill_executor(spark_cluster, rng)
         left = target.execute("SELECT SUM(1 - finished) FROM dm_meta.inload_loader_progress")
         assert left[0][0] > 0, "the executor died in the middle of the load"
-        cluster.wait_stage("inload", "Running", unit="Sync", seconds=PATIENCE)
+        cluster.wait_stage("inload", "Running", unit="Sync")
         for _ in range(KILLS_IN_SYNC):
             time.sleep(rng.uniform(1, 3))
             kill_executor(spark_cluster, rng)

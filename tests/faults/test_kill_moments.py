@@ -12,7 +12,7 @@ import pytest
 from tests.harness.cluster import Cluster
 from tests.harness.migration import Migration
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import wait_until
+from tests.harness.process import PATIENCE, wait_until
 from tests.harness.proctree import command_of, descendants, kill_hard, spark_workers
 from tests.harness.sharded import Servers
 
@@ -109,7 +109,9 @@ def test_full_copy_survives(cluster: Cluster, servers: Servers, fault: str, unit
         time.sleep(rng.uniform(0, 0.5))
         print(FAULTS[fault](cluster, servers[2], rng))
         settle(cluster)
-        wait_until(lambda: _quietly(lambda: in_sync(cluster, name)), f"{name} in Sync after the fault", 240, step=0.5)
+        wait_until(
+            lambda: _quietly(lambda: in_sync(cluster, name)), f"{name} in Sync after the fault", PATIENCE, step=0.5
+        )
         migration.stop_writers()
         cluster.wait_synced(name)
     finally:
