@@ -147,7 +147,7 @@ def _cannot_run(master: str, reason: str, raw: str = "") -> DMError:
         "NotSet",
         f"an executor of {master} cannot run this worker's tasks: {reason}",
         raw=raw,
-        workaround="Executors need this worker's Python version with PyMySQL and cryptography, under the path that"
+        workaround="Executors need this worker's Python version with PyMySQL 1.2 and cryptography, under the path that"
         " spark.pyspark.python (or PYSPARK_PYTHON of the worker) names; then resume the task.",
     )
 

@@ -16,6 +16,7 @@ from pymysql.constants import COMMAND, CR
 
 from dm_worker.dumper.literals import Value
 from dm_worker.dumper.rowsplit import RowSplitter
+from pkg.mysql import driver
 
 #: How much is asked of the socket at once, in bytes.
 PIECE = 256 * 1024
@@ -45,7 +46,7 @@ def stream(conn: Connection[Any], sql: str, begin: Callable[[int], Consumer[R]])
     Who stops early must close the connection. Raises ``pymysql.Error`` as the driver does.
     """
     consumer = begin(_send(conn, sql))
-    rfile: Any = conn._rfile  # type: ignore[attr-defined]
+    rfile = driver.reader(conn)
     view = memoryview(bytearray(PIECE))
     # What the driver's buffer holds comes by itself: readinto1 would wait for more behind it.
     data = memoryview(_read(conn, rfile.read1, PIECE))
@@ -54,7 +55,7 @@ def stream(conn: Connection[Any], sql: str, begin: Callable[[int], Consumer[R]])
         try:
             result = consumer.feed(data)
         except ValueError as exc:
-            conn._force_close()  # type: ignore[attr-defined]
+            driver.drop(conn)
             raise pymysql.err.InternalError(CR.CR_MALFORMED_PACKET, f"{exc}; statement: {sql[:80]}") from exc
         if consumer.error is not None:
             pymysql.err.raise_mysql_exception(consumer.error)
@@ -71,14 +72,13 @@ def read_values(conn: Connection[Any], sql: str) -> list[Value]:
 
 def _send(conn: Connection[Any], sql: str) -> int:
     """Sends the statement and reads the columns' descriptions; how many there are."""
-    raw: Any = conn
-    raw._execute_command(COMMAND.COM_QUERY, sql)
-    first = raw._read_packet()
+    driver.command(conn, COMMAND.COM_QUERY, sql)
+    first = driver.read_packet(conn)
     if first.is_ok_packet():
         raise pymysql.err.InternalError(CR.CR_MALFORMED_PACKET, f"statement has no result: {sql[:80]}")
-    width: int = first.read_length_encoded_integer()
+    width = first.read_length_encoded_integer()
     for _ in range(width + 1):  # and the EOF packet behind them
-        raw._read_packet()
+        driver.read_packet(conn)
     return width
 
 
@@ -87,11 +87,11 @@ def _read(conn: Connection[Any], read: Callable[[A], D], argument: A) -> D:
     try:
         data = read(argument)
     except OSError as exc:
-        conn._force_close()  # type: ignore[attr-defined]
+        driver.drop(conn)
         raise pymysql.err.OperationalError(
             CR.CR_SERVER_LOST, f"Lost connection to server during query ({exc})"
         ) from exc
     if not data:
-        conn._force_close()  # type: ignore[attr-defined]
+        driver.drop(conn)
         raise pymysql.err.OperationalError(CR.CR_SERVER_LOST, "Lost connection to server during query")
     return data

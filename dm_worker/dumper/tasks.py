@@ -28,6 +28,7 @@ from dm_worker.dumper.writer import ChunkWriter, schema_text
 from pkg import errors
 from pkg.config.model import DBConfig
 from pkg.errors import DMError
+from pkg.mysql import driver
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import fetch_table_info, query, show_create
 from pkg.mysql.names import qualified, quote
@@ -163,7 +164,7 @@ class DumpTask:
         finally:
             os.close(progress)
             os.close(done)
-            conn._force_close()  # type: ignore[attr-defined]  # a QUIT could wait behind unread rows
+            driver.drop(conn)  # a QUIT could wait behind unread rows
 
     def _open_snapshot(self, conn: Connection[Any]) -> None:
         spec, index = self._spec, self._report.index

@@ -16,8 +16,10 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.syncer.batch import TablePlan
+from pkg.mysql import driver
+from pkg.mysql.driver import Answer, answer_of
 from pkg.mysql.names import qualified, quote
-from pkg.mysql.pipeline import Answer, answer_of, send
+from pkg.mysql.pipeline import send
 from pkg.mysql.schema import Column
 
 #: Fewer rows are not worth the second round trip that a load takes.
@@ -72,18 +74,17 @@ def load(conn: Connection[Any], text: bytes, bodies: Iterable[bytes]) -> Answer:
     The connection must have been opened with ``local_data``. It never opens a file: it sends these rows, and only
     here, whatever name the server asks for.
     """
-    raw: Any = conn
-    raw._next_seq_id = send(conn, text)
-    request = raw._read_packet()
+    driver.number_next(conn, send(conn, text))
+    request = driver.read_packet(conn)
     if not request.is_load_local_packet():
         raise pymysql.err.InternalError(0, "the server did not ask for the rows of a LOAD DATA LOCAL")
     for body in bodies:
         view = memoryview(body)
         for start in range(0, len(view), _CHUNK):
-            raw.write_packet(bytes(view[start : start + _CHUNK]))
-        raw.write_packet(b",")
-    raw.write_packet(b"")
-    return answer_of(raw._read_packet())
+            driver.write_packet(conn, bytes(view[start : start + _CHUNK]))
+        driver.write_packet(conn, b",")
+    driver.write_packet(conn, b"")
+    return answer_of(driver.read_packet(conn))
 
 
 def exact(answer: Answer, count: int) -> bool:

@@ -19,6 +19,7 @@ from pkg.binlog.payload import Expanding
 from pkg.binlog.position import Location
 from pkg.binlog.stream import BinlogStream, PacketFramer, Scan, ServerEnd, ServerError, aborted
 from pkg.config.model import DBConfig
+from pkg.mysql import driver
 from pkg.mysql.connection import classify, connect, error_number
 
 _REGISTER_REPLICA, _DUMP, _DUMP_GTID = 0x15, 0x12, 0x1E
@@ -147,13 +148,13 @@ def _ask_for_checksums(cursor: Any) -> bool:
 def _register(conn: Any, server_id: int) -> None:
     """Makes SHOW SLAVE HOSTS list us; some servers only dump to replicas that registered."""
     _send(conn, struct.pack("<BI3sHII", _REGISTER_REPLICA, server_id, b"\0\0\0", 0, 0, 0))
-    conn._read_packet()
+    driver.read_packet(conn)
 
 
 def _send(conn: Any, payload: bytes) -> None:
     # The driver's own command sender waits for results of earlier statements; there are none here.
-    conn._next_seq_id = 0
-    conn.write_packet(payload)
+    driver.number_next(conn, 0)
+    driver.write_packet(conn, payload)
 
 
 class UpstreamStream:
@@ -161,7 +162,7 @@ class UpstreamStream:
 
     def __init__(self, conn: Any, framer: PacketFramer, *, heartbeat: float) -> None:
         self._conn = conn
-        self._socket: socket.socket = conn._sock
+        self._socket = driver.socket_of(conn)
         self._framer = framer
         self._patience = max(_MISSED_HEARTBEATS * heartbeat, 10.0)
         self._heard = time.monotonic()
@@ -223,7 +224,7 @@ class UpstreamStream:
     def close(self) -> None:
         self._open = False
         # Orderly goodbyes are not read by a server that is dumping; the socket is what frees it.
-        self._conn._force_close()
+        driver.drop(self._conn)
 
     def abort(self) -> None:
         self._open = False

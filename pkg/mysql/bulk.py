@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pymysql.connections import Connection
-from pymysql.constants import CLIENT, COMMAND
+from pymysql.constants import COMMAND
 
-from pkg.mysql.tls import PreferringConnection
+from pkg.mysql import driver
 from pkg.mysql.wire import Command, send_command
 
 #: Types of parameters: text in the connection's character set, and bytes.
@@ -24,35 +24,6 @@ BYTES = b"\xfc\x00"
 _OLDEST = (10, 6)
 _BULK_EXECUTE = 0xFA
 _SEND_TYPES = 128
-#: MARIADB_CLIENT_STMT_BULK_OPERATIONS among the capabilities that only MariaDB knows.
-_BULK_OPERATIONS = 1 << 2
-_MARIADB_FLAGS = slice(28, 32)
-
-
-class BulkConnection(PreferringConnection):
-    """A connection that tells a MariaDB server that it uses bulk executions; nothing differs for others."""
-
-    _greeted = False
-
-    def write_packet(self, payload: bytes) -> None:
-        raw: Any = self
-        # The first packet has the capabilities, over TLS the second as well; both before anything is authenticated.
-        if not self._greeted and _speaks_mariadb(raw.server_version, raw.server_capabilities):
-            changed = bytearray(payload)
-            changed[0] &= ~CLIENT.LONG_PASSWORD & 0xFF  # clear: the flags of MariaDB count
-            changed[_MARIADB_FLAGS] = _BULK_OPERATIONS.to_bytes(4, "little")
-            payload = bytes(changed)
-        raw_write: Any = super()
-        raw_write.write_packet(payload)
-        self._greeted = self._greeted or len(payload) > _MARIADB_FLAGS.stop
-
-    def connect(self, sock: Any = None) -> None:
-        self._greeted = False
-        super().connect(sock)
-
-
-def _speaks_mariadb(version: str, capabilities: int) -> bool:
-    return "mariadb" in version.lower() and not capabilities & CLIENT.LONG_PASSWORD
 
 
 def takes_bulk(variables: Mapping[str, str]) -> bool:
@@ -71,18 +42,17 @@ def takes_bulk(variables: Mapping[str, str]) -> bool:
 
 
 class Prepared:
-    """A prepared statement of a :class:`BulkConnection` with one parameter for each of ``columns`` values."""
+    """A prepared statement of a :class:`driver.BulkConnection` with one parameter for each of ``columns`` values."""
 
     def __init__(self, conn: Connection[Any], text: bytes, columns: int) -> None:
         """Raises the driver's exceptions as the server refuses."""
-        raw: Any = conn
-        self._raw, self.text = raw, text
-        raw._execute_command(COMMAND.COM_STMT_PREPARE, text)
-        data: bytes = raw._read_packet().get_all_data()
+        self._conn, self.text = conn, text
+        driver.command(conn, COMMAND.COM_STMT_PREPARE, text)
+        data = driver.read_packet(conn).get_all_data()
         self._number, fields, found = struct.unpack_from("<IHH", data, 1)
         for count in (found, fields):
             for _ in range(count + 1 if count else 0):
-                raw._read_packet()
+                driver.read_packet(conn)
         if found != columns:
             raise ValueError(f"{found} parameters for {columns} columns")
 
@@ -95,8 +65,8 @@ class Prepared:
 
     def execute(self, types: Sequence[bytes], rows: bytes) -> None:
         """Runs :meth:`command`. Raises the driver's exceptions."""
-        self._raw._next_seq_id = send_command(self._raw, self.command(types, rows))
-        self._raw._read_packet()
+        driver.number_next(self._conn, send_command(self._conn, self.command(types, rows)))
+        driver.read_packet(self._conn)
 
     def size(self, rows: bytes) -> int:
         """Bytes of the command with these rows, for max_allowed_packet."""
@@ -104,4 +74,4 @@ class Prepared:
 
     def close(self) -> None:
         """Forgets the statement; the server does not answer."""
-        self._raw._execute_command(COMMAND.COM_STMT_CLOSE, struct.pack("<I", self._number))
+        driver.command(self._conn, COMMAND.COM_STMT_CLOSE, struct.pack("<I", self._number))

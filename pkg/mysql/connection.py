@@ -17,8 +17,8 @@ from pymysql.constants import CLIENT
 from pkg import errors
 from pkg.config.model import DBConfig
 from pkg.errors import DMError
-from pkg.mysql.bulk import BulkConnection
-from pkg.mysql.tls import PreferringConnection, tls_context
+from pkg.mysql.driver import BulkConnection, PreferringConnection
+from pkg.mysql.tls import tls_context
 
 Scope = Literal["upstream", "downstream"]
 

@@ -15,11 +15,12 @@ from typing import Any, Generic, TypeVar
 
 import pymysql
 from pymysql.connections import Connection
-from pymysql.constants import COMMAND, CR
-from pymysql.protocol import OKPacketWrapper
+from pymysql.constants import COMMAND
 
+from pkg.mysql import driver
 from pkg.mysql.connection import is_lost, is_retryable
-from pkg.mysql.wire import Command, answer_number, packets, send_command
+from pkg.mysql.driver import Answer, answer_of
+from pkg.mysql.wire import Command, send_command
 
 T = TypeVar("T")
 
@@ -45,15 +46,6 @@ class _Sent(Generic[T]):
     statement: T
     size: int
     sequence: int
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """``matched`` rows (with FOUND_ROWS), the number of ``warnings``, and the server's text behind its length."""
-
-    matched: int
-    warnings: int
-    info: str
 
 
 def send_ahead(
@@ -108,29 +100,15 @@ def _drain(conn: Connection[Any], waiting: Iterable[_Sent[T]]) -> None:
 
 def send(conn: Connection[Any], data: bytes | Command) -> int:
     """Sends a statement; returns the sequence number of its answer's first packet. Raises the driver's exceptions."""
-    raw: Any = conn  # the driver has no public way to send without waiting
-    if not conn.open:
-        raise pymysql.err.InterfaceError(0, "the connection is closed")
     if isinstance(data, Command):
         return send_command(conn, data)
     if len(data) + 1 < _PACKET:
-        raw._write_bytes(struct.pack("<iB", len(data) + 1, COMMAND.COM_QUERY) + data)
+        driver.write(conn, struct.pack("<iB", len(data) + 1, COMMAND.COM_QUERY) + data)
         return 1
-    for piece in packets([bytes([COMMAND.COM_QUERY]), data]):
-        raw._write_bytes(piece)
-    return answer_number(1 + len(data))
+    return send_command(conn, Command(COMMAND.COM_QUERY, (data,)))
 
 
 def receive(conn: Connection[Any], sequence: int) -> Answer:
     """The answer to the oldest statement that has none yet. Raises the driver's exceptions."""
-    raw: Any = conn
-    raw._next_seq_id = sequence
-    return answer_of(raw._read_packet())
-
-
-def answer_of(packet: Any) -> Answer:
-    """What an OK packet says. Raises pymysql.Error for one that begins a result set."""
-    if not packet.is_ok_packet():
-        raise pymysql.err.InternalError(CR.CR_COMMANDS_OUT_OF_SYNC, "a statement that returns rows was sent ahead")
-    ok = OKPacketWrapper(packet)
-    return Answer(ok.affected_rows, ok.warning_count, ok.message.decode("utf-8", "replace"))
+    driver.number_next(conn, sequence)
+    return answer_of(driver.read_packet(conn))

@@ -4,37 +4,9 @@ from __future__ import annotations
 
 import ssl
 import tempfile
-from collections.abc import Mapping
-from functools import cache
-from typing import Any
-
-from pymysql.connections import Connection
 
 from pkg import errors
 from pkg.config.model import SecurityConfig
-
-
-class PreferringConnection(Connection):  # type: ignore[type-arg]  # generic only for the type checker
-    """A connection that uses TLS where the server offers it, when nothing else is asked for.
-
-    The driver does that too, but reads all of the system's CA certificates for each connection, 20 ms of CPU, and then
-    verifies nothing.
-    """
-
-    def _create_ssl_ctx(self, sslp: ssl.SSLContext | Mapping[str, Any]) -> ssl.SSLContext:
-        if not sslp:
-            return _unverified()
-        inherited: Any = super()
-        context: ssl.SSLContext = inherited._create_ssl_ctx(sslp)
-        return context
-
-
-@cache
-def _unverified() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def tls_context(security: SecurityConfig) -> ssl.SSLContext:

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import pymysql
 from pymysql.connections import Connection
 from pymysql.constants import COMMAND
+
+from pkg.mysql import driver
 
 _FULL_PACKET = 0xFFFFFF
 
@@ -21,14 +22,11 @@ def send(conn: Connection[Any], head: bytes, body: memoryview, tail: bytes) -> N
 
     Raises ``pymysql.Error`` as the driver does.
     """
-    raw: Any = conn
-    if raw._sock is None:
-        raise pymysql.err.InterfaceError(0, "the connection is closed")
     for piece in packets([bytes([COMMAND.COM_QUERY]) + head, body, tail]):
-        raw._write_bytes(piece)
-    raw._next_seq_id = answer_number(1 + len(head) + len(body) + len(tail))
+        driver.write(conn, piece)
+    driver.number_next(conn, answer_number(1 + len(head) + len(body) + len(tail)))
     body.release()
-    raw._affected_rows = raw._read_query_result(unbuffered=False)
+    driver.read_result(conn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +42,8 @@ class Command:
 
 def send_command(conn: Connection[Any], command: Command) -> int:
     """Sends a command; returns the sequence number of its answer's first packet. Raises the driver's exceptions."""
-    raw: Any = conn
     for piece in packets([bytes([command.code]), *command.parts]):
-        raw._write_bytes(piece)
+        driver.write(conn, piece)
     return answer_number(len(command))
 
 

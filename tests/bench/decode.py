@@ -19,6 +19,7 @@ from typing import Any
 
 from pkg.binlog import constants as c
 from pkg.binlog.position import Location, Position
+from pkg.mysql import driver
 from tests.bench.binlog import Tables, end_of_binlog, events
 from tests.bench.figures import Figure
 from tests.bench.rig import Rig
@@ -142,7 +143,7 @@ def _their_fetch(stream: Any, end: Position) -> float:
     position = 0
     while position < end.pos:
         # One byte of status, then the event's header, with its end in the file at byte 13.
-        position = int.from_bytes(stream._stream_connection._read_packet()._data[14:18], "little")
+        position = int.from_bytes(driver.read_packet(stream._stream_connection).get_all_data()[14:18], "little")
     spent = time.process_time() - begin
     stream.close()
     return spent

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pkg.binlog.position import Location
-from pkg.mysql.tls import PreferringConnection
+from pkg.mysql.driver import PreferringConnection
 from tests.bench.binlog import end_of_binlog
 from tests.bench.figures import Figure, histogram, percentile
 from tests.bench.rig import Rig, copy_tables, cpu_line

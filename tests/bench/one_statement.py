@@ -16,6 +16,7 @@ from typing import Any
 
 from pkg.binlog import constants as c
 from pkg.binlog.position import Location
+from pkg.mysql import driver
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import TableInfo
 from tests.bench.binlog import Tables, end_of_binlog, events
@@ -121,7 +122,7 @@ def _round(connections: Sequence[Any], work: Sequence[Sequence[bytes]]) -> None:
         for conn, sent in zip(connections, work, strict=True):
             if sent:
                 remaining = iter(sent)
-                sock = conn._sock
+                sock = driver.socket_of(conn)
                 sock.sendall(next(remaining))
                 selector.register(sock, selectors.EVENT_READ, remaining)
         while selector.get_map():

@@ -24,7 +24,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from pkg.config.model import DBConfig
-from pkg.mysql.tls import PreferringConnection
+from pkg.mysql.driver import PreferringConnection
 from tests.harness.process import HarnessError, Process, binary, free_port, wait_until
 
 #: Where unpacked packages and empty data folders are kept between runs.

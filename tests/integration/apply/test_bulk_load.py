@@ -14,7 +14,7 @@ from dm_worker.syncer.compact import INSERTED, UPDATED
 from dm_worker.syncer.statements import Form
 from dm_worker.syncer.writers import Pool, loads
 from pkg.errors import DMError
-from pkg.mysql.pipeline import Answer
+from pkg.mysql.driver import Answer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.apply.support import (
     COLUMNS,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import socket
+import threading
 import tracemalloc
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pymysql.connections import Connection
+from pymysql.constants import COMMAND
 
 from dm_worker.loader import sqlfile
 from pkg.mysql import wire
@@ -119,21 +122,34 @@ def test_a_statement_is_held_in_memory_once() -> None:
     assert peak < 1.7 * size
 
 
-class _Wire:
-    """The packets that a driver's connection would write."""
+_GREETING = b"\x0a10.6.0-MariaDB\0" + bytes(4) + b"saltsalt\0" + b"\0\x82\x21\2\0" + bytes(13) + b"saltsaltsalt\0"
+_OK = b"\0\0\0\2\0\0\0"
+
+
+class _Peer(threading.Thread):
+    """A server that takes whatever a connection of the driver sends, and says OK to it."""
 
     def __init__(self) -> None:
+        super().__init__(daemon=True)
+        ours, self._socket = socket.socketpair()
         self.sent: list[bytes] = []
-        self.number = 0
-        conn: Any = Connection(defer_connect=True)
-        conn._sock = conn._closed = True
-        conn._write_bytes = lambda data: self.sent.append(bytes(data))
-        conn._read_query_result = self._answered
-        self.conn = conn
+        self.start()
+        self.conn: Any = Connection(defer_connect=True, ssl_disabled=True)
+        self.conn.connect(ours)
 
-    def _answered(self, unbuffered: bool = False) -> int:
-        self.number = self.conn._next_seq_id
-        return 0
+    def run(self) -> None:
+        with self._socket, self._socket.makefile("rb") as reader:
+            self._answer(0, _GREETING)
+            while head := reader.read(4):
+                size, number = int.from_bytes(head[:3], "little"), head[3]
+                self.sent.append(head + reader.read(size))
+                if self.sent[-1][4:] == bytes([COMMAND.COM_QUIT]):
+                    return
+                if size < (1 << 24) - 1:
+                    self._answer((number + 1) % 256, _OK)
+
+    def _answer(self, number: int, payload: bytes) -> None:
+        self._socket.sendall(len(payload).to_bytes(3, "little") + bytes([number]) + payload)
 
 
 @pytest.mark.parametrize(
@@ -141,11 +157,15 @@ class _Wire:
 )
 def test_a_statement_sent_in_parts_is_what_the_driver_would_send(size: int) -> None:
     head, body, tail = b"INSERT INTO t", b"v" * size, b" ON"
-    ours, drivers = _Wire(), _Wire()
-    wire.send(ours.conn, head, memoryview(body), tail)
-    drivers.conn.query(head + body + tail)
-    assert b"".join(ours.sent) == b"".join(drivers.sent)
-    assert ours.number == drivers.number
+    ours, drivers = _Peer(), _Peer()
+    with ours.conn, drivers.conn:
+        wire.send(ours.conn, head, memoryview(body), tail)
+        drivers.conn.query(head + body + tail)
+        for peer in (ours, drivers):
+            peer.conn.ping(reconnect=False)  # the answers' numbers fit those that are expected, or this fails
+    for peer in (ours, drivers):
+        peer.join()
+    assert ours.sent == drivers.sent
 
 
 def test_a_statement_is_not_copied_on_its_way() -> None:

@@ -13,10 +13,10 @@ import pymysql
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pymysql.connections import Connection
 
 from dm_worker.dumper import files, rowstream
 from dm_worker.dumper.literals import Kind, RowRenderer, Value
-from dm_worker.dumper.rowsplit import RowSplitter
 from dm_worker.dumper.statements import Piece, PythonStatements, Statements
 from dm_worker.dumper.writer import ChunkWriter
 from dm_worker.loader import sqlfile
@@ -264,22 +264,29 @@ def test_kinds_and_sizes_that_make_no_sense_are_refused() -> None:
             native(kinds, _HEAD, size, True)
 
 
-class _Connection:
-    """Just enough of a driver's connection: a result set in a buffer, served in small pieces."""
+class _Driver:
+    """A result set in a buffer, served in small pieces, in the place of :mod:`pkg.mysql.driver`."""
 
     def __init__(self, width: int, data: bytes, piece: int) -> None:
         self._width, self._piece = width, piece
-        self._rfile = self
         self._stream = io.BytesIO(data)
-        self.closed = False
+        self.dropped = False
 
-    def _execute_command(self, *_: Any) -> None: ...
+    def rows(self) -> list[Value]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rowstream, "driver", self)
+            return rowstream.read_values(Connection(defer_connect=True), "SELECT 1")
 
-    def _read_packet(self) -> _Connection:
+    def command(self, *_: Any) -> None: ...
+
+    def read_packet(self, _: Any) -> _Driver:
         return self
 
-    def _force_close(self) -> None:
-        self.closed = True
+    def reader(self, _: Any) -> _Driver:
+        return self
+
+    def drop(self, _: Any) -> None:
+        self.dropped = True
 
     def is_ok_packet(self) -> bool:
         return False
@@ -296,16 +303,15 @@ class _Connection:
 
 @given(st.lists(st.tuples(_BYTES, _BYTES), max_size=20), st.integers(1, 5000))
 def test_rows_are_read_whole_however_the_network_cuts_them(rows: list[tuple[Value, ...]], piece: int) -> None:
-    conn: Any = _Connection(2, _stream(rows), piece)
-    assert rowstream.read_values(conn, "") == [value for row in rows for value in row]
+    assert _Driver(2, _stream(rows), piece).rows() == [value for row in rows for value in row]
 
 
 def test_a_connection_with_broken_framing_is_closed() -> None:
     for data, error in ((b"\0\0\0\1", pymysql.err.InternalError), (b"\5\0", pymysql.err.OperationalError)):
-        conn: Any = _Connection(1, data, 100)
+        driver = _Driver(1, data, 100)
         with pytest.raises(error):
-            list(rowstream.stream(conn, "SELECT 1", RowSplitter))
-        assert conn.closed
+            driver.rows()
+        assert driver.dropped
 
 
 @MAKERS

@@ -1,0 +1,169 @@
+"""What this project uses of PyMySQL beyond its documented interface. Nothing else touches it.
+
+The driver has no public way to send without waiting, to read rows as bytes, to run other commands than queries, or to
+change how it greets a server. What it does inside may change with each of its series, so :data:`SERIES` is the one that
+was tried, here as in pyproject.toml, and tests/integration/test_driver.py holds each function to real servers.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from io import BufferedReader
+from typing import Any, Protocol
+
+import pymysql
+from pymysql.connections import Connection
+from pymysql.constants import CLIENT, CR
+from pymysql.protocol import OKPacketWrapper
+
+#: Major and minor version. Executors of a cluster bring a driver of their own.
+SERIES = (1, 2)
+if pymysql.VERSION[:2] != SERIES:
+    raise ImportError(
+        f"PyMySQL {'.'.join(map(str, pymysql.VERSION[:3]))} is installed, but {SERIES[0]}.{SERIES[1]} is needed:"
+        f" pip install 'PyMySQL=={SERIES[0]}.{SERIES[1]}.*'"
+    )
+#: MARIADB_CLIENT_STMT_BULK_OPERATIONS among the capabilities that only MariaDB knows.
+_BULK_OPERATIONS = 1 << 2
+_MARIADB_FLAGS = slice(28, 32)
+
+
+class PreferringConnection(Connection):  # type: ignore[type-arg]  # generic only for the type checker
+    """A connection that uses TLS where the server offers it, when nothing else is asked for.
+
+    The driver does that too, but reads all of the system's CA certificates for each connection, 20 ms of CPU, and then
+    verifies nothing.
+    """
+
+    def _create_ssl_ctx(self, sslp: ssl.SSLContext | Mapping[str, Any]) -> ssl.SSLContext:
+        if not sslp:
+            return _unverified()
+        inherited: Any = super()
+        context: ssl.SSLContext = inherited._create_ssl_ctx(sslp)
+        return context
+
+
+@cache
+def _unverified() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+class BulkConnection(PreferringConnection):
+    """A connection that tells a MariaDB server that it uses bulk executions; nothing differs for others."""
+
+    _greeted = False
+
+    def write_packet(self, payload: bytes) -> None:
+        raw: Any = self
+        # The first packet has the capabilities, over TLS the second as well; both before anything is authenticated.
+        if not self._greeted and _speaks_mariadb(raw.server_version, raw.server_capabilities):
+            changed = bytearray(payload)
+            changed[0] &= ~CLIENT.LONG_PASSWORD & 0xFF  # clear: the flags of MariaDB count
+            changed[_MARIADB_FLAGS] = _BULK_OPERATIONS.to_bytes(4, "little")
+            payload = bytes(changed)
+        raw_write: Any = super()
+        raw_write.write_packet(payload)
+        self._greeted = self._greeted or len(payload) > _MARIADB_FLAGS.stop
+
+    def connect(self, sock: Any = None) -> None:
+        self._greeted = False
+        super().connect(sock)
+
+
+def _speaks_mariadb(version: str, capabilities: int) -> bool:
+    return "mariadb" in version.lower() and not capabilities & CLIENT.LONG_PASSWORD
+
+
+class Packet(Protocol):
+    """A packet of the server's, as the driver gives it."""
+
+    def get_all_data(self) -> bytes: ...
+
+    def is_ok_packet(self) -> bool: ...
+
+    def is_load_local_packet(self) -> bool: ...
+
+    def read_length_encoded_integer(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``matched`` rows (with FOUND_ROWS), the number of ``warnings``, and the server's text behind its length."""
+
+    matched: int
+    warnings: int
+    info: str
+
+
+def answer_of(packet: Packet) -> Answer:
+    """What an OK packet says. Raises pymysql.Error for one that begins a result set."""
+    if not packet.is_ok_packet():
+        raise pymysql.err.InternalError(CR.CR_COMMANDS_OUT_OF_SYNC, "a statement that returns rows was sent ahead")
+    ok: Any = OKPacketWrapper(packet)  # type: ignore[arg-type]
+    return Answer(ok.affected_rows, ok.warning_count, ok.message.decode("utf-8", "replace"))
+
+
+def command(conn: Connection[Any], code: int, data: bytes | str) -> None:
+    """Sends a command, as soon as the results of earlier ones are read. Raises the driver's exceptions."""
+    raw: Any = conn
+    raw._execute_command(code, data)
+
+
+def write(conn: Connection[Any], data: bytes | memoryview) -> None:
+    """Sends bytes that have their packets' headers. Raises pymysql.Error."""
+    raw: Any = conn
+    if raw._sock is None:
+        raise pymysql.err.InterfaceError(0, "the connection is closed")
+    raw._write_bytes(data)
+
+
+def write_packet(conn: Connection[Any], payload: bytes) -> None:
+    """Sends a payload of less than 16 MiB as the packet that is next in number. Raises pymysql.Error."""
+    raw: Any = conn
+    raw.write_packet(payload)
+
+
+def number_next(conn: Connection[Any], sequence: int) -> None:
+    """Sets the sequence number of the next packet, whichever side sends it."""
+    raw: Any = conn
+    raw._next_seq_id = sequence
+
+
+def read_packet(conn: Connection[Any]) -> Packet:
+    """The server's next packet. Raises pymysql.Error for an error packet, and for a lost connection."""
+    raw: Any = conn
+    packet: Packet = raw._read_packet()
+    return packet
+
+
+def read_result(conn: Connection[Any]) -> None:
+    """Reads the answer to a statement to its end, so that the next one can be sent. Raises pymysql.Error."""
+    raw: Any = conn
+    raw._affected_rows = raw._read_query_result(unbuffered=False)
+
+
+def reader(conn: Connection[Any]) -> BufferedReader:
+    """The buffered reader that all packets come through; what it holds was read from the socket already."""
+    raw: Any = conn
+    found: BufferedReader = raw._rfile
+    return found
+
+
+def socket_of(conn: Connection[Any]) -> socket.socket:
+    """The socket below the reader; with TLS the encrypted one."""
+    raw: Any = conn
+    found: socket.socket = raw._sock
+    return found
+
+
+def drop(conn: Connection[Any]) -> None:
+    """Closes the socket without a goodbye, which would wait behind what is unread. May be called again."""
+    raw: Any = conn
+    raw._force_close()
