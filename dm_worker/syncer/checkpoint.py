@@ -22,6 +22,7 @@ from dm_worker.syncer.ghosts import GhostRecord, Name
 from dm_worker.syncer.protocol import IDLE, Progress
 from dm_worker.syncer.shard_snapshot import Snapshot
 from dm_worker.syncer.shard_store import ShardChanges, ShardStore
+from dm_worker.syncer.start import FULL_MODES
 from dm_worker.syncer.xa import Waiting
 from pkg import errors
 from pkg.binlog.position import Location, Position
@@ -42,6 +43,8 @@ Conn: TypeAlias = "Connection[Any]"
 
 #: Tells our table structures from DM's in the column ``table_info``.
 _FORMAT = "dm-spark/1"
+#: In the place of a structure: the name was given up, and what the full copy's files tell of it is past.
+_GIVEN_UP = "dm-spark/given-up"
 _NO_SUCH_TABLE = 1146
 _NO_SUCH_SCHEMA = 1049
 _SYNTAX = 1064
@@ -70,6 +73,8 @@ class Durable:
     checkpoint: Location | None
     exit_safe: Location | None = None
     tables: list[TableInfo] = field(default_factory=list)
+    #: Names that were dropped or renamed since the full copy; table '' for a whole schema.
+    given_up: list[Name] = field(default_factory=list)
     shards: Snapshot | None = None
     ghosts: dict[Name, GhostRecord] = field(default_factory=dict)
 
@@ -185,8 +190,9 @@ class MetaStore:
                     [(self._id, bucket, epoch) for bucket in range(needed)],
                 )
             checkpoint, exit_safe = self._read_checkpoint(conn)
-            tables, shards, ghosts = self._read_tables(conn), self._shards.read(conn), self._ghosts.read(conn)
-            return Durable(epoch, progress, checkpoint, exit_safe, tables, shards, ghosts)
+            tables, given_up = self._read_tables(conn)
+            shards, ghosts = self._shards.read(conn), self._ghosts.read(conn)
+            return Durable(epoch, progress, checkpoint, exit_safe, tables, given_up, shards, ghosts)
 
         return self._transaction(take)
 
@@ -212,7 +218,7 @@ class MetaStore:
             rest = [self._write_checkpoint(location)]
             if progress.prepared != self._waiting:
                 rest += self._write_prepared(progress.prepared)
-            rest += [self._drop_table(*name) for name in gone]
+            rest += [self._give_up(*name, location) for name in gone]
             rest += [self._write_table(info, location) for info in tables]
             rest += self._write_ddl(ddl) if ddl is not None else []
             rest += self._shards.written(shards) if shards is not None else []
@@ -250,7 +256,7 @@ class MetaStore:
 
     def read_tables(self) -> list[TableInfo]:
         """The tables' structures as they are durable."""
-        return self._transaction(self._read_tables)
+        return self._transaction(self._read_tables)[0]
 
     def put_table(self, info: TableInfo) -> None:
         """Stores a structure at the present checkpoint; no run may be under way."""
@@ -409,19 +415,31 @@ class MetaStore:
         leave = self.exit_safe or Location(Position("", 0))
         return self._upsert("", "", location, leave, "null", is_global=True)
 
-    def _read_tables(self, conn: Conn) -> list[TableInfo]:
-        rows = query(conn, f"SELECT table_info FROM {self.checkpoints} WHERE id = %s AND is_global = 0", (self._id,))
-        found = []
-        for (text,) in rows:
+    def _read_tables(self, conn: Conn) -> tuple[list[TableInfo], list[Name]]:
+        """The structures, and the names that were given up."""
+        sql = f"SELECT cp_schema, cp_table, table_info FROM {self.checkpoints} WHERE id = %s AND is_global = 0"
+        found: list[TableInfo] = []
+        given_up: list[Name] = []
+        for schema, table, text in query(conn, sql, (self._id,)):
             data = json.loads(text)
             # DM's own structures have another form; the table's other sources serve then.
-            if isinstance(data, dict) and data.get("format") == _FORMAT:
+            form = data.get("format") if isinstance(data, dict) else None
+            if form == _FORMAT:
                 found.append(TableInfo.from_data(data["table"]))
-        return found
+            elif form == _GIVEN_UP:
+                given_up.append((str(schema), str(table)))
+        return found, given_up
 
     def _write_table(self, info: TableInfo, location: Location) -> _Statement:
         text = f'{{"format":"{_FORMAT}","table":{info.to_json()}}}'
         return self._upsert(info.schema, info.name, location, Location(Position("", 0)), text, is_global=False)
+
+    def _give_up(self, schema: str, table: str, location: Location) -> _Statement:
+        if self._cfg.task_mode not in FULL_MODES:
+            return self._drop_table(schema, table)
+        # Another worker may have the full copy's files: the row stays, whether this one has them or not.
+        text = f'{{"format":"{_GIVEN_UP}"}}'
+        return self._upsert(schema, table, location, Location(Position("", 0)), text, is_global=False)
 
     def _drop_table(self, schema: str, table: str) -> _Statement:
         sql = f"DELETE FROM {self.checkpoints} WHERE id = %s AND cp_schema = %s AND cp_table = %s AND is_global = 0"

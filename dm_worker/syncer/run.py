@@ -403,7 +403,7 @@ class Run:
             schema_charset=self._upstream.schema_charset,
             trust_dump=trust_dump,
         )
-        source.restore(durable.tables)
+        source.restore(durable.tables, durable.given_up)
         return source
 
     def _registry(self, source: SchemaSource) -> TableRegistry:

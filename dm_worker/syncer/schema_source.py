@@ -54,16 +54,18 @@ class SchemaSource:
         self._upstream = upstream
         self._target = target
         self._changed: dict[tuple[str, str], TableInfo | None] = {}
-        self._dropped: set[tuple[str, str]] = set()
+        #: Names of which the dump tells nothing any more; table '' for a whole schema.
+        self._given_up: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
-    def restore(self, tables: list[TableInfo]) -> None:
-        """What the checkpoint stored."""
+    def restore(self, tables: list[TableInfo], given_up: Iterable[tuple[str, str]] = ()) -> None:
+        """What the checkpoint stored: structures, and names that were dropped or renamed (table '': the schema was)."""
+        self._given_up.update(given_up)
         for info in tables:
             self.tracker.set_table(info)
 
     def take_changes(self) -> tuple[list[TableInfo], list[tuple[str, str]]]:
-        """Structures to store with the next checkpoint, and names of those to remove; once each."""
+        """Structures to store with the next checkpoint, and names that are given up; once each."""
         with self._lock:
             changes, self._changed = self._changed, {}
         kept = [info for info in changes.values() if info is not None]
@@ -79,7 +81,7 @@ class SchemaSource:
     def _note(self, name: tuple[str, str], info: TableInfo | None, *, newer: bool = True) -> None:
         # The reader finds structures while the main loop stores them.
         if info is None:
-            self._dropped.add(name)  # a dump's schema file no longer tells
+            self._given_up.add(name)  # a dump's schema file no longer tells
         with self._lock:
             if newer or name not in self._changed:
                 self._changed[name] = info
@@ -159,7 +161,7 @@ class SchemaSource:
         """Brings the structures forward. A table that is not known yet is asked for at its next rows."""
         self._learn(statement)
         before = {name: self.tracker.table(*name) for name in statement.tables if name[1]}
-        dropped = self._in_schema(statement)
+        gone = self._gone(statement)
         try:
             self.tracker.apply(statement)
         except DMError as exc:
@@ -170,8 +172,9 @@ class SchemaSource:
             after = self.tracker.table(*name)
             if after != info:
                 self._note(name, after)
-        for name in dropped:
-            self._note(name, None)
+        for name in gone:
+            if not name[1] or self.tracker.table(*name) is None:
+                self._note(name, None)
 
     def _learn(self, statement: ddl.Statement) -> None:
         """What the dump and the upstream tell of the tables and schemas that a statement names."""
@@ -194,14 +197,19 @@ class SchemaSource:
                 if charset is not None:
                     self.tracker.set_schema(schema, *charset)
 
-    def _in_schema(self, statement: ddl.Statement) -> list[tuple[str, str]]:
+    def _gone(self, statement: ddl.Statement) -> list[tuple[str, str]]:
+        """The names that a statement is about to take away from what had them, be it known or not: the dump may tell of
+        it where this process does not see it. Table '' stands for all that the dump has of a schema."""
+        if statement.kind == "drop table" or statement.renamed is not None:
+            return list(statement.tables)
         if statement.kind != "drop database":
             return []
         schemas = {schema for schema, _ in statement.tables}
-        return [(info.schema, info.name) for info in self.tracker.tables() if info.schema in schemas]
+        known = [(info.schema, info.name) for info in self.tracker.tables() if info.schema in schemas]
+        return [*known, *((schema, "") for schema in schemas)]
 
     def _dumped(self, schema: str, table: str) -> TableInfo | None:
-        if (schema, table) in self._dropped:
+        if not self._given_up.isdisjoint({(schema, table), (schema, "")}):
             return None
         path = self._dump_files(schema, table)
         if path is None:

@@ -15,6 +15,7 @@ from pkg.config.model import LoaderConfig
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask
+from tests.integration.syncer.test_structures import refusal
 
 
 @pytest.mark.timeout(600)
@@ -44,3 +45,37 @@ def test_copy_then_replication_gives_equal_tables(
     with running(cfg, spark) as run:
         run.wait_synced(upstream, 240)
     assert_equal(upstream, target, *[f"d.{name}" for name in TABLES])
+
+
+def test_the_dump_tells_nothing_of_names_that_were_given_up_before_a_restart(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    tables = ("d.dropped", "d.moved", "e.gone")
+    mariadb_upstream.execute("CREATE DATABASE d", "CREATE DATABASE e")
+    mariadb_upstream.execute(*(f"CREATE TABLE {table} (id INT PRIMARY KEY)" for table in tables))
+    cfg = replace(
+        subtask(mariadb_upstream, target), task_mode="all", meta=None, loader=LoaderConfig(dir=str(tmp_path / "dump"))
+    )
+    dumped = DumpUnit(cfg, spark).run()
+    assert dumped.finished, dumped.errors
+    loaded = LoadUnit(cfg, spark).run()
+    assert loaded.finished, loaded.errors
+    mariadb_upstream.execute("DROP TABLE d.dropped", "RENAME TABLE d.moved TO d.moved_1", "DROP DATABASE e")
+    with running(cfg, spark) as run:
+        run.wait_synced(mariadb_upstream)
+        run.stop()
+    mariadb_upstream.execute("CREATE DATABASE e")
+    mariadb_upstream.execute(*(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)" for table in tables))
+    mariadb_upstream.execute(*(f"INSERT INTO {table} VALUES (1, 1)" for table in tables))
+    with running(cfg, spark) as run:
+        run.wait_synced(mariadb_upstream)
+        run.stop()
+    assert_equal(mariadb_upstream, target, *tables)
+    # The names tell of their new tables from here on.
+    mariadb_upstream.execute("DROP TABLE d.dropped", "INSERT INTO e.gone VALUES (2, 2)")
+    with running(cfg, spark) as run:
+        run.wait_synced(mariadb_upstream)
+        run.stop()
+        with run.unit.structures() as structures:
+            assert "`v`" in structures.show("e", "gone")
+            refusal(44005, lambda: structures.show("d", "dropped"))
