@@ -130,7 +130,7 @@ def first_statement(text: str) -> str:
         end = found if found >= 0 else len(data)
         statement = data[_blank(data, pos, end) : end]
         if statement and not _SESSION.match(statement):
-            return statement.decode().strip()
+            return statement.strip().decode()
         pos = end + 1
     return ""
 

@@ -23,7 +23,7 @@ from pkg.online_tables import TableKind
 
 log = get_logger("syncer.ddl")
 
-_NOT_UNDERSTOOD = 36067
+_NOT_UNDERSTOOD, _NO_TEXT = 36067, 11054
 #: Numbers of what is replayed for one part: far from those of a statement's own parts, and below those of orders.
 _REPLAYED_BITS = 14
 
@@ -69,7 +69,8 @@ class StatementParts:
         try:
             parsed = self._parsed(query)
         except DMError as exc:
-            if exc.code != _NOT_UNDERSTOOD or not (self._is_filtered(query) or self._is_elsewhere(query)):
+            text = _known_text(exc, query)
+            if not text or not (self._is_filtered(query, text) or self._is_elsewhere(query, text)):
                 raise
             log.warning("passed over a statement that is not understood", error=exc.message)
             return []
@@ -162,17 +163,17 @@ class StatementParts:
             log.info("a filter keeps a statement from the target", statement=statement.sql, filter=decision.why)
         return decision.action == "do"
 
-    def _is_filtered(self, query: Query) -> bool:
+    def _is_filtered(self, query: Query, text: str) -> bool:
         """Whether a filter for all schemas passes over a statement that is not understood."""
-        decision, _, _ = self._rules.decide((), (), query.sql)
+        decision, _, _ = self._rules.decide((), (), text)
         if decision.action == "error":
-            raise decision.refusal(query.schema, "", query.sql)
+            raise decision.refusal(query.schema, "", text)
         return decision.action == "ignore"
 
-    def _is_elsewhere(self, query: Query) -> bool:
+    def _is_elsewhere(self, query: Query, text: str) -> bool:
         """Whether a statement that is not understood provably names no schema that has migrated tables."""
         schemas = ddl.named_schemas(
-            query.sql,
+            text,
             sql_mode=sql_mode_text(query.sql_mode),
             default_schema=query.schema,
             flavor=self._flavor,
@@ -193,6 +194,11 @@ class StatementParts:
                 workaround="Let both names through, or neither, with block-allow-list; then start the task anew.",
             )
         return bool(allowed) and all(allowed)
+
+
+def _known_text(exc: DMError, query: Query) -> str:
+    """What the rules may judge a statement by that is not understood (``exc``); '' for any other error."""
+    return query.sql if exc.code == _NOT_UNDERSTOOD else query.outline if exc.code == _NO_TEXT else ""
 
 
 def _numbered(statements: Sequence[ddl.Statement], number: int = 0) -> Iterator[Part]:

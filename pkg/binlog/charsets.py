@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pkg import errors
+from pkg.binlog.single_byte import HIGH, OTHERWISE, SWE7
 from pkg.errors.workarounds import PASS_EVENT
 
 #: Charset → its collation ids, as inclusive ranges. Both servers agree on ids below 512; the rest is MariaDB's.
@@ -93,6 +95,21 @@ ASCII_COMPATIBLE: Final = frozenset(
     {"latin1", "latin2", "latin5", "latin7", "gbk", "gb2312", "gb18030", "big5", "cp1250", "cp1251", "cp1256"}
     | {"ascii", "cp1257", "greek", "hebrew", "koi8r", "koi8u", "euckr", "ujis", "eucjpms", "cp850", "cp852", "cp866"}
 )
+
+
+def _high(name: str) -> dict[int, str]:
+    """Byte → character from 0x80 on; ? for none."""
+    plain = HIGH.get(name) or bytes(range(0x80, 0x100)).decode(_CODECS[name], "replace").replace("\ufffd", "?")
+    return {**dict(enumerate(plain, 0x80)), **OTHERWISE.get(name, {})}
+
+
+#: Charset → byte → character, ? for none, where there is no codec or not the servers'.
+_DECODE: Final = {**{name: _high(name) for name in (*HIGH, *OTHERWISE)}, "swe7": SWE7}
+#: A text's characters are ASCII's before they are others.
+_ENCODE: Final = {
+    name: {char: byte for byte, char in reversed(table.items()) if not char.isascii()}
+    for name, table in _DECODE.items()
+}
 #: Charsets in which an ASCII character is another byte, or more than one.
 _WIDE: Final = frozenset({"ucs2", "utf16", "utf16le", "utf32", "swe7"})
 #: Charsets whose bytes are UTF-8. Not ascii: servers before MySQL 5.7 keep any byte there.
@@ -128,11 +145,21 @@ def decode_text(data: bytes, charset: str) -> str:
     try:
         if charset == "latin1":
             return _decode_latin1(data)
+        if charset in _DECODE:
+            return "".join(_decoded(data, _DECODE[charset]))
         if charset in _CODECS:
             return data.decode(_CODECS[charset])
     except UnicodeDecodeError as exc:
         raise _undecodable(data, charset, str(exc)) from exc
     raise _undecodable(data, charset, "no codec is known for this charset")
+
+
+def _decoded(data: bytes, table: Mapping[int, str]) -> Iterator[str]:
+    for at, byte in enumerate(data):
+        char = table.get(byte, chr(byte))
+        if char == "?" and byte != ord("?"):
+            raise UnicodeDecodeError("charmap", data, at, at + 1, "no character has this code")
+        yield char
 
 
 def encode_text(text: str, charset: str) -> bytes:
@@ -142,11 +169,24 @@ def encode_text(text: str, charset: str) -> bytes:
     try:
         if charset == "latin1":
             return b"".join(_encode_latin1(char) for char in text)
+        if charset in _ENCODE:
+            return bytes(_encoded(text, charset))
         if charset in _CODECS:
             return text.encode(_CODECS[charset])
     except UnicodeEncodeError as exc:
         raise _unencodable(text, charset, str(exc)) from exc
     raise _unencodable(text, charset, "no codec is known for this charset")
+
+
+def _encoded(text: str, charset: str) -> Iterator[int]:
+    table = _DECODE[charset]
+    for at, char in enumerate(text):
+        byte = _ENCODE[charset].get(char)
+        if byte is None and char.isascii() and ord(char) not in table:
+            byte = ord(char)
+        if byte is None:
+            raise UnicodeEncodeError("charmap", text, at, at + 1, "the charset lacks this character")
+        yield byte
 
 
 def _encode_latin1(char: str) -> bytes:

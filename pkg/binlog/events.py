@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 
 from pkg import errors
 from pkg.binlog import constants as c
-from pkg.binlog.charsets import collation_charset, decode_text
+from pkg.binlog.charsets import collation_charset
 from pkg.binlog.cursor import Cursor, parsing
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
+from pkg.binlog.statement_text import outline, statement_text
+from pkg.errors import DMError
 from pkg.errors.workarounds import PASS_EVENT
 
 HEADER = struct.Struct("<IBIIIH")
@@ -180,7 +182,15 @@ class Query:
     @property
     def sql(self) -> str:
         """The statement as text. Bytes that its charset cannot explain raise 11054."""
-        return decode_text(self.statement, self.client_charset)
+        return statement_text(self.statement, self.client_charset, self.sql_mode or 0)
+
+    @property
+    def outline(self) -> str:
+        """As much of the text as is sure where :attr:`sql` is refused: U+FFFD for what is not; '' where nothing is."""
+        try:
+            return outline(self.statement, self.client_charset)
+        except DMError:
+            return ""
 
 
 #: Length in bytes of the status variables that are passed over; the others are handled one by one.

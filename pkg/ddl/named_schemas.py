@@ -11,13 +11,15 @@ from pkg.errors import DMError
 _VERBS = frozenset({"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"})
 #: After these a schema is named without a dot behind it.
 _BARE = frozenset({"DATABASE", "DATABASES", "SCHEMA", "SCHEMAS"})
+_UNKNOWN = "\ufffd"
 
 
 def named_schemas(sql: str, *, sql_mode: str = "", default_schema: str = "", flavor: str = "") -> frozenset[str] | None:
     """All schemas whose tables the statement may define, change or drop; None when that can't be told.
 
     A table is either qualified, its schema before a dot, or in the session's default schema. Names of tables before
-    their columns look the same: the answer may have more names than there are schemas, never fewer.
+    their columns look the same: the answer may have more names than there are schemas, never fewer. U+FFFD stands for
+    what is not known of the text.
     """
     try:
         tokens = tokenize(sql, Dialect.of(sql_mode, flavor))
@@ -31,4 +33,4 @@ def named_schemas(sql: str, *, sql_mode: str = "", default_schema: str = "", fla
             if before.kind not in ("word", "name"):
                 return None
             found.add(name_value(before))
-    return frozenset(found)
+    return None if any(_UNKNOWN in name for name in found) else frozenset(found)

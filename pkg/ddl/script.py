@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pkg.ddl.tokens import DEFAULT_DIALECT, tokenize
+from pkg.ddl.tokens import BLANKS, DEFAULT_DIALECT, tokenize
 
 
 def separate(text: str) -> list[str]:
@@ -18,6 +18,6 @@ def separate(text: str) -> list[str]:
             empty = False
             continue
         if not empty:
-            found.append(text[start : token.start].strip())
+            found.append(text[start : token.start].strip(BLANKS))
         start, empty = token.end, True
     return found

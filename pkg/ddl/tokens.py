@@ -91,9 +91,11 @@ class Dialect:
 #: A session of an unknown server with MySQL's default quoting.
 DEFAULT_DIALECT = Dialect()
 
+#: All that stands between tokens and is no comment. Unicode has more blanks: here they are letters of a name.
+BLANKS = " \t\n\v\f\r"
 _WORD = r"[\w$\u0080-\U0010ffff]+"
 _TEMPLATE = r"""
-  (?P<blank>\s+|--(?=[\s\x00-\x1f]|\Z)[^\n]*|\#[^\n]*|/\*(?!M?!).*?\*/)
+  (?P<blank>\s+|--(?=[\x00-\x20\x7f]|\Z)[^\n]*|\#[^\n]*|/\*(?!M?!).*?\*/)
 | (?P<open>/\*(?P<maria>M?)!(?P<version>\d{{5,6}})?)
 | (?P<close>\*/)
 | (?P<name>`[^`]*(?:``[^`]*)*`{ansi_name})
@@ -113,7 +115,7 @@ def _lexer(dialect: Dialect) -> re.Pattern[str]:
     strings = [form.format(q="'")] + ([] if dialect.ansi_quotes else [form.format(q='"')])
     ansi_name = "|" + _PLAIN.format(q='"') if dialect.ansi_quotes else ""
     text = _TEMPLATE.format(ansi_name=ansi_name, string="|".join(strings), word=_WORD)
-    return re.compile(text, re.VERBOSE | re.DOTALL)
+    return re.compile(text, re.VERBOSE | re.DOTALL | re.ASCII)
 
 
 _LEXERS = {
@@ -121,7 +123,7 @@ _LEXERS = {
     for ansi in (False, True)
     for plain in (False, True)
 }
-_BARE_WORD = re.compile(_WORD)
+_BARE_WORD = re.compile(_WORD, re.ASCII)
 # MariaDB leaves comments for versions that only MySQL has alone.
 _MYSQL_ONLY = range(50700, 100000)
 

@@ -134,6 +134,34 @@ def test_a_statement_that_is_not_understood_is_decided_by_its_text(rule: BinlogF
     assert caught.value.code == code
 
 
+@pytest.mark.parametrize(
+    ("sql", "passed"),
+    [
+        (b"ALTER TABLE other.t COMMENT '\xff'", True),
+        (b"ALTER TABLE d.t COMMENT '\xff'", False),
+        # What is not known may be the name of a migrated schema.
+        (b"ALTER TABLE \xff.t COMMENT 'x'", False),
+        (b"DROP SCHEMA other /* \xff */", False),
+    ],
+)
+@pytest.mark.parametrize("collation", [46, 11, 10, 28, 9999])
+def test_a_statement_that_is_no_text_stops_only_a_task_that_may_need_it(
+    sql: bytes, passed: bool, collation: int
+) -> None:
+    server = DBConfig("h", 1)
+    cfg = SubTaskConfig("t", "s", "all", server, server, block_allow_list=BlockAllowList(do_dbs=("d",)))
+    rules = Rules(cfg)
+    parts = StatementParts(rules, source(), OnlineDDL(rules.online), "mariadb")
+    query = Query(1, 0, 0, "other", sql, charsets=(collation, 45, 45))
+    # In gbk, a byte that looks like a quote may be a part of another character; 9999 is no collation.
+    if passed and collation not in (28, 9999):
+        assert not parts.migrated(query)
+    else:
+        with pytest.raises(DMError) as caught:
+            parts.migrated(query)
+        assert caught.value.code == 11054
+
+
 def test_an_online_change_is_decided_as_if_it_had_been_done_to_the_real_table() -> None:
     known = source()
     server = DBConfig("h", 1)
