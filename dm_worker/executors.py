@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
-from pkg import errors
+from pkg import errors, native
 from pkg.errors import DMError
 from pkg.log import get_logger
 
@@ -34,11 +34,15 @@ _COMPILED = "pkg.native._"
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """What an executor says of itself; ``kernel`` names its compiled parts, ``problem`` is '' when all is well."""
+    """What an executor says of itself; ``kernel`` names its compiled parts.
+
+    ``trouble`` is '' unless some are missing; ``problem`` is '' unless it can't run tasks at all.
+    """
 
     host: str
     python: str
     kernel: str
+    trouble: str
     problem: str
 
 
@@ -102,8 +106,8 @@ def _no_executors(master: str, why: str, timeout: float, said: str) -> DMError:
     )
 
 
-def prove_executors(context: SparkContext, master: str) -> None:
-    """Has every executor import what tasks need, and logs what they are.
+def prove_executors(context: SparkContext, master: str) -> list[str]:
+    """Has every executor import what tasks need, and logs what they are; returns what operators are to know of them.
 
     Raises 50000 with the reason when one can't: another Python version, a missing package, no such interpreter.
     """
@@ -118,6 +122,10 @@ def prove_executors(context: SparkContext, master: str) -> None:
     for executor, tasks in Counter(found).items():
         kernel = executor.kernel or "pure Python"
         log.info("Spark executors", host=executor.host, slots=tasks, python=executor.python, kernel=kernel)
+    return sorted(
+        f"Spark executor {host}: {trouble} It runs what was built for the worker's platform and version of Python."
+        for host, trouble in {(executor.host, executor.trouble) for executor in found if executor.trouble}
+    )
 
 
 def describe_executor(_partition: Iterable[int]) -> Iterator[Executor]:
@@ -129,7 +137,8 @@ def describe_executor(_partition: Iterable[int]) -> Iterator[Executor]:
     except Exception as exc:  # noqa: BLE001 - whatever an import raises, the driver is to know
         problem = f"{type(exc).__name__}: {exc}"
     compiled = sorted(name.removeprefix(_COMPILED) for name in list(sys.modules) if name.startswith(_COMPILED))
-    yield Executor(socket.gethostname(), platform.python_version(), ", ".join(compiled), problem)
+    trouble = "" if problem else native.trouble()
+    yield Executor(socket.gethostname(), platform.python_version(), ", ".join(compiled), trouble, problem)
 
 
 _REASONS = ("PYTHON_VERSION_MISMATCH", "Cannot run program", "ModuleNotFoundError", "ImportError")

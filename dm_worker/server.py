@@ -111,14 +111,19 @@ class WorkerServer:
             ) from exc
         address = self._config.worker_addr
         log.info("worker listens", worker=self._config.name, address=address, kernel=native.in_use())
+        for warning in _kernel_warnings():
+            log.warning("compiled code is missing", worker=self._config.name, warning=warning)
 
     def _on_stuck(self) -> None:
         self._stuck.set()
         self._membership.stop()
 
     def _add_services(self, server: object) -> None:
-        service = WorkerService(self._config, self._binder)
+        service = WorkerService(self._config, self._binder, self._warnings)
         dmworker_pb2_grpc.add_WorkerServicer_to_server(service, server)  # type: ignore[no-untyped-call]
+
+    def _warnings(self) -> list[str]:
+        return [*_kernel_warnings(), *self._engine.warnings]
 
     def _routes(self) -> HttpRoutes:
         return HttpRoutes(status=version_text, metrics=self._metrics.metrics, ready=lambda: self._membership.alive)
@@ -134,3 +139,8 @@ class WorkerServer:
     def _statuses(self) -> tuple[str, list[pb.SubTaskStatus]]:
         current = self._binder.current
         return ("", []) if current is None else (current.source.source_id, current.status())
+
+
+def _kernel_warnings() -> list[str]:
+    trouble = native.trouble()
+    return [f"{trouble} Build it by `make kernel` or `make setup`, and restart the worker."] if trouble else []

@@ -34,9 +34,11 @@ def _unsupported(what: str) -> str:
 class WorkerService(dmworker_pb2_grpc.WorkerServicer):
     """``pb.Worker``. A refusal is an answer with ``result`` false and the reason, as DM gives it."""
 
-    def __init__(self, config: WorkerConfig, binder: Binder) -> None:
+    def __init__(self, config: WorkerConfig, binder: Binder, warnings: Callable[[], list[str]]) -> None:
+        """``warnings`` tells what of this worker as a whole is not as it should be."""
         self._config = config
         self._binder = binder
+        self._warnings = warnings
 
     def QueryStatus(self, request: pb.QueryStatusRequest, context: grpc.ServicerContext) -> pb.QueryStatusResponse:
         current = self._binder.current
@@ -46,7 +48,7 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
             )
             return pb.QueryStatusResponse(
                 result=True,
-                msg="\n".join(current.purge_watch.warnings()),
+                msg="\n".join([*self._warnings(), *current.purge_watch.warnings()]),
                 sourceStatus=source,
                 subTaskStatus=current.status(request.name),
             )

@@ -69,6 +69,8 @@ class SparkEngine:
         self._context: SparkContext | None = None
         self._watch: executors.ExecutorWatch | None = None
         self._closed = False
+        #: What operators are to know of the cluster's executors as they were when the context began.
+        self.warnings: list[str] = []
 
     @property
     def is_local(self) -> bool:
@@ -176,7 +178,7 @@ class SparkEngine:
             context, self._master, self._executor_timeout, lambda: self._closed, lambda: jvm.last_words
         )
         ship_code(context, folder)
-        executors.prove_executors(context, self._master)
+        self.warnings = executors.prove_executors(context, self._master)
         # Without its JVM the jobs of the context end, and the next one gets a new pair.
         self._watch = executors.ExecutorWatch(context, self._executor_timeout, jvm.close)
 
@@ -223,6 +225,7 @@ class SparkEngine:
             self._watch = None
         if self._jvm is None:
             return
+        self.warnings = []
         self._jvm.close()
         if self._context is not None and self._context._accumulatorServer is not None:
             self._context._accumulatorServer.shutdown()

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from dm_worker.purge_watch import PurgeCollector, PurgeWatch
 from dm_worker.relay.relay_metrics import RelayCollector
 from dm_worker.relay.source_relay import SourceRelay
-from pkg import errors
+from pkg import errors, native
 from pkg.binlog.position import parse_position
 from pkg.metrics import Metrics
 from pkg.pb import dmworker_pb2 as pb
@@ -39,6 +39,12 @@ class WorkerMetrics:
             pb.Sync: metrics.counter("dm_syncer_exit_with_error_count", "Syncs that ended with an error.", _EXIT),
         }
         metrics.cpu_usage("dm_worker_cpu_usage")
+        kernel = metrics.gauge(
+            "dm_worker_kernel_compiled", "1 where compiled code is in use, 0 with the reason.", ("part", "reason")
+        )
+        missing = native.missing()
+        for part in native.PARTS:
+            kernel.labels(part=part, reason=missing.get(part, "")).set(part not in missing)
 
     def follow(self, statuses: Statuses) -> None:
         """Shows lag, positions and merged shards of what ``statuses`` tells, at each scrape."""

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import importlib
 import os
-import pkgutil
 from pathlib import Path
 from types import ModuleType
 
 from pkg.native.sources import digest
 
 CHOICE = os.environ.get("DM_KERNEL", "")
+#: Each is made of ``<name>.c``.
+PARTS = ("dump", "relay", "rows", "scan", "sqlscan")
+#: Part → why it could not be loaded.
+_REASONS: dict[str, str] = {}
+_SWITCHED_OFF = "DM_KERNEL=python"
 
 
 def load(name: str) -> ModuleType | None:
@@ -28,9 +32,10 @@ def load(name: str) -> ModuleType | None:
         return None
     try:
         module = importlib.import_module(f"{__name__}._{name}")
-    except ImportError:
+    except ImportError as exc:
         if CHOICE == "native":
             raise
+        _REASONS[name] = f"{type(exc).__name__}: {exc}"
         return None
     _check_sources(name, module)
     return module
@@ -47,8 +52,26 @@ def _check_sources(name: str, module: ModuleType) -> None:
         )
 
 
+def missing() -> dict[str, str]:
+    """The parts that this process does without, each with the reason. Raises what :func:`load` raises."""
+    if CHOICE == "python":
+        return dict.fromkeys(PARTS, _SWITCHED_OFF)
+    return {name: _REASONS[name] for name in PARTS if load(name) is None}
+
+
 def in_use() -> str:
     """What this process works with, for the log: ``native (rows, …)`` or ``python``."""
-    found = sorted(module.name[1:] for module in pkgutil.iter_modules(__path__) if module.name.startswith("_"))
-    loaded = [name for name in found if load(name) is not None]
+    without = missing()
+    loaded = [name for name in PARTS if name not in without]
     return f"native ({', '.join(loaded)})" if loaded else "python"
+
+
+def trouble() -> str:
+    """What an operator is to know: that compiled code is missing which nobody switched off. '' when all is well."""
+    reasons = {} if CHOICE == "python" else missing()
+    if not reasons:
+        return ""
+    return (
+        f"the compiled code of {', '.join(reasons)} is not in use, and Python does its work many times slower:"
+        f" {'; '.join(dict.fromkeys(reasons.values()))}. {_SWITCHED_OFF} of the worker accepts that."
+    )

@@ -104,10 +104,11 @@ def test_executors_run_the_shipped_code_also_for_a_new_driver_and_no_secret_is_s
         "os.kill(engine.jvm_pid, signal.SIGKILL)\n"
         "while engine.jvm_pid: time.sleep(0.01)\n"
         "again = engine.context().parallelize(range(4), 4).mapPartitions(look).count()\n"
+        "warnings = engine.warnings\n"
         "engine.close()\n"
-        "print(json.dumps([engine_slots, seen, command, again, kernel]))\n"
+        "print(json.dumps([engine_slots, seen, command, again, kernel, warnings]))\n"
     )
-    slots, seen, command, again, kernel = result(spark_cluster, driver(spark_cluster, tmp_path, script))
+    slots, seen, command, again, kernel, warnings = result(spark_cluster, driver(spark_cluster, tmp_path, script))
     assert (slots, again) == (4, 4)
     assert all(place == f"{folder}/dm-code/pkg" for place, folder, _ in seen), seen
     assert len({folder for _, folder, _ in seen}) == 2, "both executors worked"
@@ -115,6 +116,7 @@ def test_executors_run_the_shipped_code_also_for_a_new_driver_and_no_secret_is_s
     log = (tmp_path / "log").read_text()
     assert '["Spark executors"]' in log
     found = re.findall(r'"Spark executors".*\[kernel="?(.*?)"?\]', log)
+    assert warnings == []
     assert found == [kernel, kernel], "executors use what was compiled for the driver, and say so"
     assert spark_cluster.secret not in log + command
     assert [path.name for path in tmp_path.iterdir()] == ["log"], "nothing is left behind"

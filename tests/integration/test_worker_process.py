@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -36,8 +37,12 @@ class FakeUnitWorker(Process):
 
     name = "dm-worker"
 
-    def __init__(self, master: str, *, member: str = "worker1", spark: bool = False, settings: str = "") -> None:
+    def __init__(
+        self, master: str, *, member: str = "worker1", spark: bool = False, settings: str = "", without: str = ""
+    ) -> None:
+        """``without`` names a compiled part that cannot be loaded."""
         super().__init__()
+        (self.dir / "sitecustomize.py").write_text(f"import sys\nsys.modules['pkg.native._{without}'] = None\n")
         self.member = member
         self.port = free_port()
         self.units = self.dir / "units"
@@ -56,7 +61,9 @@ class FakeUnitWorker(Process):
 
     def environment(self) -> Mapping[str, str]:
         home = {} if self.spark else {"SPARK_HOME": str(self.dir)}
-        return {**environment(), "FAKE_UNITS": str(self.units), "TMPDIR": str(self.dir), **home}
+        inherited = environment()
+        paths = {"PYTHONPATH": os.pathsep.join(filter(None, [str(self.dir), inherited.get("PYTHONPATH")]))}
+        return {**inherited, "FAKE_UNITS": str(self.units), "TMPDIR": str(self.dir), **home, **paths}
 
     def ready(self) -> bool:
         try:
@@ -136,10 +143,29 @@ def test_a_worker_without_source_says_so(master: FakeMaster, new_worker: Callabl
     assert worker.get("/health") == '{"health": "true"}'
 
 
+def test_status_and_metrics_tell_that_compiled_code_is_missing(
+    master: FakeMaster, new_worker: Callable[..., FakeUnitWorker]
+) -> None:
+    worker = new_worker(without="rows")
+    worker.start()
+    master.bind("worker1", SOURCE)
+    wait_until(lambda: worker.query().result, "source bound")
+    message = worker.query().msg
+    assert message.startswith("the compiled code of rows is not in use, and Python does its work many times slower:")
+    assert "import of pkg.native._rows halted" in message
+    assert "make kernel" in message
+    metrics = worker.get("/metrics")
+    reason = "ModuleNotFoundError:_import_of_pkg.native._rows_halted;_None_in_sys.modules"
+    assert f'dm_worker_kernel_compiled{{part="rows",reason="{reason}"}} 0\n' in metrics
+    assert 'dm_worker_kernel_compiled{part="scan",reason=""} 1\n' in metrics
+    assert '["compiled code is missing"]' in worker.tail()
+
+
 def test_units_run_in_order_and_status_tells_each(master: FakeMaster, worker: FakeUnitWorker) -> None:
     empty = worker.query()
     assert (empty.sourceStatus.source, empty.sourceStatus.worker) == ("mysql-01", "worker1")
     assert [status.msg for status in empty.subTaskStatus] == ["no sub task started"]
+    assert empty.msg == ""
     orders = [BinlogOperator("skip", task, "mysql-01", "bin.000001:4") for task in ("t1", "t2")]
     for order in orders:
         master.etcd.put(order.key, order.to_json())

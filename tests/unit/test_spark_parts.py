@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import importlib.machinery
 import logging
+import socket
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import pkg.native
-from dm_worker import spark_code
+from dm_worker import executors, spark_code
 from dm_worker.executors import first_reason
 from dm_worker.jvm import _with_java_options
 from dm_worker.spark import _not_of_py4j
 from dm_worker.spark_settings import as_properties, is_local, spark_settings
+from tests.compiled import required
 
 
 def settings(master: str, **conf: str) -> dict[str, str]:
@@ -121,3 +124,30 @@ def test_what_py4j_logs_as_nobody_is_not_printed() -> None:
     record = logging.LogRecord("root", logging.ERROR, "/x/py4j/java_gateway.py", 1038, "Exception", None, None)
     ours = logging.LogRecord("root", logging.ERROR, "/x/other.py", 1, "Exception", None, None)
     assert (_not_of_py4j(record), _not_of_py4j(ours)) == (False, True)
+
+
+class _Cluster:
+    """A context whose tasks run here."""
+
+    def __init__(self) -> None:
+        self._work: Any = iter
+
+    def parallelize(self, *_: object) -> _Cluster:
+        return self
+
+    def mapPartitions(self, work: Any) -> _Cluster:
+        self._work = work
+        return self
+
+    def collect(self) -> list[Any]:
+        return list(self._work([]))
+
+
+def test_an_executor_without_a_compiled_part_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    required("rows")
+    monkeypatch.setattr(executors, "slots", lambda _: 1)
+    cluster: Any = _Cluster()
+    assert executors.prove_executors(cluster, "spark://x:1") == []
+    monkeypatch.setitem(sys.modules, "pkg.native._dump", None)
+    (warning,) = executors.prove_executors(cluster, "spark://x:1")
+    assert warning.startswith(f"Spark executor {socket.gethostname()}: the compiled code of dump is not in use")

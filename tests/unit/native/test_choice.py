@@ -41,11 +41,28 @@ def test_another_choice_is_an_error() -> None:
     assert "DM_KERNEL=quick" in failed.stderr
 
 
-def names() -> list[str]:
-    return sorted(source.stem for source in FOLDER.glob("*.c"))
+def test_the_parts_are_those_that_have_sources() -> None:
+    assert sorted(native.PARTS) == sorted(source.stem for source in FOLDER.glob("*.c"))
 
 
-@pytest.mark.parametrize("name", names())
+def test_a_part_that_cannot_be_loaded_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    required("rows")
+    assert native.missing() == {}
+    assert native.trouble() == ""
+    monkeypatch.setitem(sys.modules, "pkg.native._scan", None)
+    assert list(native.missing()) == ["scan"]
+    assert native.in_use() == "native (dump, relay, rows, sqlscan)"
+    assert native.trouble().startswith("the compiled code of scan is not in use")
+    assert "ModuleNotFoundError: import of pkg.native._scan halted" in native.trouble()
+
+
+def test_what_was_switched_off_is_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "CHOICE", "python")
+    assert native.missing() == dict.fromkeys(native.PARTS, "DM_KERNEL=python")
+    assert native.trouble() == ""
+
+
+@pytest.mark.parametrize("name", native.PARTS)
 def test_every_compiled_part_tells_what_it_was_built_from(name: str) -> None:
     assert digest(FOLDER, name) == required(name).SOURCES
 
