@@ -21,6 +21,9 @@ have npm || need+=(npm)
 if [ "${1:-}" = test ]; then
   # pt-online-schema-change.
   have pt-online-schema-change || need+=(percona-toolkit)
+  # MariaDB 11.8 comes from Debian's packages of a later release, which are unpacked beside this system.
+  have mmdebstrap || need+=(mmdebstrap)
+  [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || need+=(debian-archive-keyring)
 fi
 if [ "${1:-}" = bench ]; then
   have mydumper || need+=(mydumper)

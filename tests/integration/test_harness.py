@@ -45,6 +45,16 @@ def test_mariadb_upstream_has_binlog_and_gtid(mariadb_upstream: MariaDBServer) -
     _check_upstream(mariadb_upstream, "mariadb")
 
 
+def test_mariadb_11_8_upstream_has_binlog_and_gtid_and_survives_a_kill(mariadb_11_8_upstream: MariaDBServer) -> None:
+    _check_upstream(mariadb_11_8_upstream, "mariadb")
+    mariadb_11_8_upstream.kill()
+    mariadb_11_8_upstream.start()
+    (version, legacy), *_ = mariadb_11_8_upstream.execute("SELECT VERSION(), @@binlog_legacy_event_pos")
+    assert str(version).startswith("11.8.")
+    assert not legacy
+    assert mariadb_11_8_upstream.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
+
+
 def test_mysql_upstream_has_binlog_and_gtid(mysql_upstream: MySQLServer) -> None:
     _check_upstream(mysql_upstream, "mysql")
 
