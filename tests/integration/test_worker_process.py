@@ -15,6 +15,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from dm_worker.relay.files import replace_file
 from pkg.config.model import CheckerConfig, DBConfig, SourceConfig, SubTaskConfig
 from pkg.ha import keys
 from pkg.ha.binlog_operator import BinlogOperator
@@ -80,7 +81,8 @@ class FakeUnitWorker(Process):
         return [line.split(" ", 1)[1] for line in path.read_text().splitlines()] if path.exists() else []
 
     def tell(self, name: str, text: str = "") -> None:
-        (self.units / name).write_text(text)
+        # The units look for it all the time: it must have its text as soon as it is there.
+        replace_file(self.units / name, text)
 
     def untell(self, name: str) -> None:
         (self.units / name).unlink()

@@ -45,7 +45,7 @@ class Copy:
         """What the server has written until now can be read; where that ends."""
         end = here(self.server).position
         for name, *_ in self.server.execute("SHOW BINARY LOGS"):
-            shutil.copyfile(self.server.data / name, self.subdir.path / name)
+            _append_new(self.server.data / name, self.subdir.path / name)
         self.tail.moved(self.subdir.name, end.name, end.pos)
         return end
 
@@ -55,6 +55,13 @@ class Copy:
         )
         assert stream is not None
         return stream
+
+
+def _append_new(original: Path, copy: Path) -> None:
+    """Readers have the copy open: what they were told of must be there at any time, so it only grows."""
+    with original.open("rb") as source, copy.open("ab") as file:
+        source.seek(file.tell())
+        shutil.copyfileobj(source, file)
 
 
 def _transactions(stream: BinlogStream, end: Position, seconds: float = 60) -> list[tuple[int, int, bytes]]:
