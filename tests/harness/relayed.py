@@ -112,6 +112,8 @@ class Relayed:
         assert files[-1] == name
         same, _, _ = filecmp.cmpfiles(self.upstream.data, subdir, files[:-1], shallow=False)
         assert same == files[:-1]
-        relayed, written = ((folder / name).read_bytes()[:pos] for folder in (subdir, self.upstream.data))
+        relayed = (subdir / name).read_bytes()
+        assert len(relayed) >= pos
+        written = (self.upstream.data / name).read_bytes()[: len(relayed)]
         # The flag "in use", which the server clears when it closes the file.
         assert relayed[:21] + relayed[23:] == written[:21] + written[23:]
