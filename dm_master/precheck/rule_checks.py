@@ -48,21 +48,20 @@ def _ambiguous(rules: SourceRules, tables: Sequence[Table]) -> Finding:
     raise AssertionError("a table with several routes has a target")
 
 
-def check_usage(uses: Mapping[RuleName, Use], *, certain: bool) -> list[Finding]:
-    """Rules that do nothing: refused, because what they were meant for is lost or goes elsewhere. Pure.
+def check_usage(uses: Mapping[RuleName, Use], *, strict: bool) -> list[Finding]:
+    """Rules that do nothing: what they were meant for may be lost or go elsewhere, so they are told. Pure.
 
-    Not ``certain`` where their tables may still come, through the binlog. An entry that leaves out what is not there
-    does no harm.
+    ``strict`` refuses them, but for an entry that leaves out what is not there: it does no harm.
     """
     findings = []
     for rule, use in uses.items():
         if use is not Use.USED:
             harmless = rule.block == "block-allow-list" and ": ignore-" in rule.name
-            problem: _Problem = fail if certain and not harmless else warn
+            problem: _Problem = fail if strict and not harmless else warn
             findings.append(
                 problem(
                     f"{rule} does nothing: {REASONS[use]}",
-                    f"Correct or remove it; if its tables come later, {_IGNORE}.",
+                    f"Correct or remove it, unless its tables come later; to be told no more, {_IGNORE}.",
                 )
             )
     return findings

@@ -173,7 +173,7 @@ def _check_usage(task: TaskConfig, uses: Mapping[RuleName, Use], certain: bool) 
         yield CheckResult(
             "rule usage check",
             "check whether each rule has something to do",
-            tuple(rule_checks.check_usage(uses, certain=certain)),
+            tuple(rule_checks.check_usage(uses, strict=task.strict_rules and certain)),
         )
 
 

@@ -43,18 +43,23 @@ _LOCK_PAUSE = 0.3
 #: Lock wait timeout, deadlock: writers were in the way.
 _BUSY = frozenset({1205, 1213})
 _DENIED = frozenset({1044, 1045, 1142, 1227, 1289, 1290})
+_PRIVILEGE_NEEDED = 1227
 _SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Who meets: ``token`` is unique to this attempt, ``count`` the number of tasks."""
+    """Who meets: ``token`` is unique to this attempt, ``count`` the number of tasks.
+
+    ``needs_place``: something is to go on from the snapshot's place in the binlog.
+    """
 
     token: str
     count: int
     consistency: str
     flavor: str
     tables: tuple[tuple[str, str], ...]
+    needs_place: bool = True
 
     def name(self, word: str) -> str:
         return f"dm.{self.token}.{word}"
@@ -108,11 +113,11 @@ def lead_snapshot(
         begun = time.monotonic()
         consistency = _lock(lock_session, meeting)
         locked = time.monotonic()
-        location = master_status(lock_session, meeting.flavor)
+        location = _place(lock_session, meeting)
         _take(lock_session, meeting.name("locked"))
         _execute(conn, _SNAPSHOT)
         _wait_all(conn, meeting, [f"open-{i}" for i in members], _OPEN_TIMEOUT, should_stop)
-        exit_location = master_status(lock_session, meeting.flavor) if consistency == "none" else None
+        exit_location = _place(lock_session, meeting) if consistency == "none" else None
         _execute(lock_session, "UNLOCK TABLES")
         held = time.monotonic() - locked if consistency != "none" else 0.0
     except pymysql.Error as exc:
@@ -120,6 +125,17 @@ def lead_snapshot(
     finally:
         lock_session.close()  # on any way out: a lock must not outlive its purpose
     return Snapshot(location, exit_location, consistency, locked - begun, held)
+
+
+def _place(conn: Connection[Any], meeting: Meeting) -> Location | None:
+    """Where the binlog ends; None where it may not be asked for and nobody needs it."""
+    try:
+        return master_status(conn, meeting.flavor)
+    except pymysql.Error as exc:
+        if meeting.needs_place or error_number(exc) != _PRIVILEGE_NEEDED:
+            raise
+    log.info("the copy has no place in the binlog: its user lacks REPLICATION CLIENT, and nothing is to follow it")
+    return None
 
 
 def _lock(conn: Connection[Any], meeting: Meeting) -> str:

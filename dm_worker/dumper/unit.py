@@ -190,7 +190,9 @@ class DumpUnit:
         if self._stopping.is_set():
             return
         tables = tuple((stat.schema, stat.table) for stat in attempt.stats)
-        meeting = Meeting(token, min(options.threads, max(1, len(attempt.chunks))), options.consistency, flavor, tables)
+        count = min(options.threads, max(1, len(attempt.chunks)))
+        needs_place = self._cfg.task_mode != "full"
+        meeting = Meeting(token, count, options.consistency, flavor, tables, needs_place)
         folder = str(attempt.work.path.absolute())
         spec = DumpSpec(upstream, options, meeting, tuple(attempt.chunks), folder, attempt.collations_of)
         reports = self._run_job(attempt, spec)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from dm_worker.syncer.ghosts import GhostDDL, GhostRecord, Ghosts, Name, Session
 from pkg import ddl, errors
-from pkg.binlog_filter import event_types
+from pkg.ddl.statement import SetOptions
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.names import qualified
@@ -278,8 +278,9 @@ class _Records:
 
 def _sets_counter(statement: ddl.Statement) -> bool:
     """Whether it does nothing but set AUTO_INCREMENT, as gh-ost does: each shard has another value, none structure."""
+    parts = [spec for spec in statement.specs if not spec.modifier]
     return statement.kind == "alter table" and all(
-        event_types(step)[:1] == ("rebase auto id",) for step in ddl.split_alter(statement)
+        isinstance(action, SetOptions) and action.word == "AUTO_INCREMENT" for spec in parts for action in spec.actions
     )
 
 

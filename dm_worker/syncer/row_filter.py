@@ -23,8 +23,8 @@ _ALL_KINDS = RowDecisions()
 _WORDS = ("insert", "update", "delete")
 _OFFSET = re.compile(r"([+-])(\d{1,2}):(\d\d)")
 
-#: Gives the row changes that are not left out.
-Keep = Callable[[Sequence[Image]], Sequence[Image]]
+#: Gives those row changes of an event that are not left out; the number is the event's time (UNIX seconds).
+Keep = Callable[[Sequence[Image], int], Sequence[Image]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +90,22 @@ def _compiled(rules: RowFilter, columns: tuple[Column, ...]) -> Keep:
     inserts, deletes = ([one(text) for text in texts] for texts in (rules.insert, rules.delete))
     updates = [tuple(one(text) if text else None for text in pair) for pair in rules.update]
 
-    def is_out(image: Image) -> bool:
+    def is_out(image: Image, second: int) -> bool:
         op, before, after = image
         if op == c.OP_INSERT:
-            return any(_matches(each, after) for each in inserts)
+            return any(_matches(each, after, second) for each in inserts)
         if op == c.OP_DELETE:
-            return any(_matches(each, before) for each in deletes)
-        return any(_matches(old, before) and _matches(new, after) for old, new in updates)
+            return any(_matches(each, before, second) for each in deletes)
+        return any(_matches(old, before, second) and _matches(new, after, second) for old, new in updates)
 
-    return lambda images: [image for image in images if not is_out(image)]
+    return lambda images, second: [image for image in images if not is_out(image, second)]
 
 
-def _matches(expression: Filter | None, row: list[bytes] | None) -> bool:
+def _matches(expression: Filter | None, row: list[bytes] | None, second: int) -> bool:
     if expression is None:
         return True
     assert row is not None
-    return expression.matches(row)
+    return expression.matches(row, second)
 
 
 def zone_of(text: str) -> tzinfo:

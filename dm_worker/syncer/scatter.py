@@ -319,7 +319,7 @@ def _ordered(
                 continue
             images: Sequence[Image] = decoders[plan.number].images(data)
             if plan.filter.reads_rows:
-                images = plan.filter.compiled(plan.columns)(images)
+                images = plan.filter.compiled(plan.columns)(images, int.from_bytes(data[:4], "little"))
             changes += len(images)
             for n, (op, before, after) in enumerate(images):
                 row = (event << 32 | n, op, plan.number, place.position, before, after)

@@ -53,9 +53,12 @@ def covers(entry: str) -> tuple[frozenset[str], bool]:
 
 
 def listed(types: Sequence[str], entries: Sequence[str]) -> bool:
-    """Whether an event, which may have several types, is in the list: the first entry that decides wins."""
+    """Whether an event is in the list: the first entry that decides wins.
+
+    The first of ``types`` is its class, by which groups go; an entry may also name it by one of the others.
+    """
     for entry in entries:
         members, verdict = covers(entry)
-        if not members.isdisjoint(types):
+        if types[0] in members or entry in types:
             return verdict
     return False

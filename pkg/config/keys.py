@@ -138,8 +138,8 @@ INSTANCE: Mapping[str, Shape] = {
 TASK: Mapping[str, Shape] = {
     **_leaves(
         "name", "task-mode", "is-sharding", "shard-mode", "strict-optimistic-shard-mode", "ignore-checking-items",
-        "meta-schema", "enable-heartbeat", "heartbeat-update-interval", "heartbeat-report-interval", "timezone",
-        "case-sensitive", "collation_compatible",
+        "strict-rules", "meta-schema", "enable-heartbeat", "heartbeat-update-interval", "heartbeat-report-interval",
+        "timezone", "case-sensitive", "collation_compatible",
     ),
     "target-database": DATABASE,
     "mysql-instances": Items(INSTANCE),

@@ -260,6 +260,7 @@ class TaskConfig:
     shard_mode: ShardMode = ""
     strict_optimistic_shard_mode: bool = False
     ignore_checking_items: tuple[str, ...] = ()
+    strict_rules: bool = False
     meta_schema: str = "dm_meta"
     timezone: str = ""
     case_sensitive: bool = False

@@ -119,6 +119,7 @@ class _Reader:
             instances=instances,
             shard_mode=shard_mode,
             ignore_checking_items=self._checking_items(),
+            strict_rules=top.flag("strict-rules", False),
             meta_schema=top.text("meta-schema") or "dm_meta",
             timezone=self._timezone(),
             case_sensitive=self._case_sensitive,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from pkg.ddl.columns import accept_charset, column_after_name, column_definition, default_value
@@ -75,10 +76,20 @@ def _actions(cursor: Cursor, schema: str) -> list[Action]:
         action = read(cursor)
         if action is not None:
             return [action]
-    options = table_option(cursor, Options())
-    if options is None:
+    options = list(_options(cursor))
+    if not options:
         raise cursor.error("an unknown part of ALTER TABLE")
-    return [SetOptions(options)]
+    return options
+
+
+def _options(cursor: Cursor) -> Iterator[Action]:
+    """Table options up to a comma, one action each."""
+    while True:
+        word = cursor.token.word
+        options = table_option(cursor, Options())
+        if options is None:
+            return
+        yield SetOptions(options, word)
 
 
 def _add(cursor: Cursor, schema: str) -> list[Action] | Spec:

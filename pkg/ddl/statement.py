@@ -196,7 +196,10 @@ class ConvertCharset:
 
 @dataclass(frozen=True, slots=True)
 class SetOptions:
+    """One table option; ``word`` is its first word, for those that change nothing in ``options``."""
+
     options: Options
+    word: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +247,7 @@ Action = (
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One comma-separated part of ALTER TABLE with its place.
+    """One comma-separated part of ALTER TABLE with its place. Table options without commas are one part.
 
     ``ADD (a, b)`` gives several actions, and its ``elements``: for each, what goes before it when it stands alone,
     and its place.

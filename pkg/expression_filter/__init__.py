@@ -12,7 +12,7 @@ from datetime import UTC, tzinfo
 
 from pkg import errors
 from pkg.expression_filter.compiler import Compiler
-from pkg.expression_filter.parser import parse_tree
+from pkg.expression_filter.parser import parse_tree, reads_time
 from pkg.expression_filter.syntax import EvaluationError, ExpressionError, Node, columns_of
 from pkg.expression_filter.types import Evaluate, Settings
 from pkg.mysql.schema import Column
@@ -26,15 +26,18 @@ class Filter:
 
     text: str
     _condition: Evaluate
+    _reads_time: bool
 
-    def matches(self, values: Sequence[bytes]) -> bool:
+    def matches(self, values: Sequence[bytes], second: int) -> bool:
         """Whether the expression is true for a row, given as its columns' literals (``RowDecoder.images``).
 
-        Such a row is left out. Raises 36017 for a row for which the server would refuse the expression (an
-        overflow), or for which the result can't be told exactly.
+        ``second`` is when it was changed (UNIX time, the event's), which is what NOW() means: so a row that is read
+        again, after a crash or much later, is decided about as before. A row for which it is true is left out. Raises
+        36017 for a row for which the server would refuse the expression (an overflow), or for which the result can't
+        be told exactly.
         """
         try:
-            return self._condition(values) is True
+            return self._condition([*values, b"%d" % second] if self._reads_time else values) is True
         except EvaluationError as exc:
             raise errors.new(
                 "SyncerUnitParseStmt",
@@ -57,9 +60,10 @@ class Expression:
         Raises 20041 for columns that the table lacks, and for types and collations that are not supported.
         """
         try:
-            return Filter(self.text, Compiler(table, Settings(zone, flavor)).condition(self.tree))
+            condition = Compiler(table, Settings(zone, flavor)).condition(self.tree)
         except ExpressionError as exc:
             raise _grammar(self.text, exc) from exc
+        return Filter(self.text, condition, reads_time(self.tree))
 
 
 def parse(text: str) -> Expression:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from pkg.expression_filter import collations, columns, logic, numbers, texts, times
+from pkg.expression_filter.parser import MOMENTS
 from pkg.expression_filter.syntax import ExpressionError, Node
 from pkg.expression_filter.types import LITERAL, Evaluate, Settings, Type, Typed, truth
 from pkg.mysql.schema import Column
@@ -56,6 +57,7 @@ _OPTIONAL: dict[str, tuple[_Build, int]] = {
     "LIKE": (texts.like, 3),
     **dict.fromkeys(("TRIM", "LTRIM", "RTRIM"), (texts.trim, 2)),
 }
+_MOMENTS = frozenset(MOMENTS.values())
 
 
 class Compiler:
@@ -75,6 +77,8 @@ class Compiler:
         if node.op == "COLUMN":
             index, definition = self._column(node)
             return columns.column(definition, index, node.at, self._settings)
+        if node.op in _MOMENTS:
+            return times.now(node, self._settings.zone)
         if node.op == "IS NULL" and node.args[0].op == "COLUMN":
             index, definition = self._column(node.args[0])
             return logic.test(node, columns.is_null(definition, index, node.at))

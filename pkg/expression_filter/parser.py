@@ -24,6 +24,16 @@ FUNCTIONS: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("CONCAT_WS", "GREATEST", "LEAST"), (2, 255)),
     "ROUND": (1, 2),
 }
+#: Those of the moment, which may stand without parentheses unless they end in ``()`` here → the meaning.
+MOMENTS = {
+    **dict.fromkeys(("NOW()", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"), "NOW"),
+    **dict.fromkeys(("CURDATE()", "CURRENT_DATE"), "CURDATE"),
+    **dict.fromkeys(("CURTIME()", "CURRENT_TIME"), "CURTIME"),
+    "UTC_TIMESTAMP": "UTC_TIMESTAMP",
+    "UTC_DATE": "UTC_DATE",
+    "UTC_TIME": "UTC_TIME",
+    "UNIX_TIMESTAMP()": "UNIX_TIMESTAMP",
+}
 _SAME = {
     "OCTET_LENGTH": "LENGTH", "CHARACTER_LENGTH": "CHAR_LENGTH", "LCASE": "LOWER", "UCASE": "UPPER",
     "CEILING": "CEIL", "DAYOFMONTH": "DAY", "SUBSTR": "SUBSTRING", "MID": "SUBSTRING", "MOD": "%",
@@ -57,6 +67,11 @@ def parse_tree(text: str) -> Node:
         raise parser.unexpected("an operator or the end")
     _check_depth(tree)
     return tree
+
+
+def reads_time(tree: Node) -> bool:
+    """Whether it depends on when the row was changed."""
+    return tree.op in MOMENTS.values() or any(map(reads_time, tree.args))
 
 
 def _check_depth(tree: Node) -> None:
@@ -334,6 +349,8 @@ class _Parser:
             return Node("LITERAL", token.start, value=self._strings(), text=word.replace("TIMESTAMP", "DATETIME"))
         if word == "CASE":
             return self._case()
+        if word in MOMENTS or (f"{word}()" in MOMENTS and after.text == "(" and after.kind == "op"):
+            return self._moment(token)
         if after.text == "(" and after.kind == "op":
             return self._call(token)
         if word in _RESERVED:
@@ -348,6 +365,15 @@ class _Parser:
         if self._peek_op("->"):
             raise ExpressionError(self.token.start, "values inside JSON are not supported in expression filters")
         return Node("COLUMN", at, text=name)
+
+    def _moment(self, token: Token) -> Node:
+        word = self._advance().word
+        if self._take("(") and not self._take(")"):
+            if word == "UNIX_TIMESTAMP" or self.token.text != "0":
+                raise ExpressionError(self.token.start, f"{word} takes no argument: the binlog has whole seconds only")
+            self._advance()
+            self._want(")")
+        return Node(MOMENTS.get(word) or MOMENTS[f"{word}()"], token.start)
 
     def _case(self) -> Node:
         """As args: pairs of condition and value, then the ELSE value."""
@@ -381,7 +407,7 @@ class _Parser:
         if name == "TRIM":
             return self._trim(token.start)
         if name not in FUNCTIONS:
-            known = ", ".join(sorted({*FUNCTIONS, "CAST", "CONVERT", "DATE_ADD", "DATE_SUB"}))
+            known = ", ".join(sorted({*FUNCTIONS, *MOMENTS, "CAST", "CONVERT", "DATE_ADD", "DATE_SUB"}))
             raise ExpressionError(token.start, f"{name} is not supported. Operators: {OPERATORS}; functions: {known}")
         args = () if self._take(")") else self._arguments(name)
         least, most = FUNCTIONS[name]

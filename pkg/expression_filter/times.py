@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from pkg.expression_filter.syntax import EvaluationError, ExpressionError, Node
-from pkg.expression_filter.types import INT, Type, Typed, as_exact, made, temporal_text
+from pkg.expression_filter.types import INT, Kind, Type, Typed, as_exact, made, temporal_text
 
 Moment = tuple[int, ...]
 _MOMENT = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)(?:[ T](\d\d?):(\d\d?):(\d\d?)(?:\.(\d{0,6}))?)?", re.ASCII)
@@ -239,6 +239,23 @@ def from_unixtime(node: Node, arg: Typed, zone: tzinfo) -> Typed:
         return to_zone((*(datetime.fromtimestamp(seconds, UTC).timetuple()[:6]), 0), zone)
 
     return made(Type("datetime"), convert, arg, at=node.at)
+
+
+def now(node: Node, zone: tzinfo) -> Typed:
+    """NOW and its like: of the row change's own moment, whenever it is applied. It is the last value of a row."""
+    kinds: dict[str, Kind] = {"CURDATE": "date", "UTC_DATE": "date", "CURTIME": "time", "UTC_TIME": "time"}
+    kind = kinds.get(node.op, "datetime")
+    where = UTC if node.op.startswith("UTC") else zone
+
+    def moment(row: Sequence[bytes]) -> Moment | int:
+        local = datetime.fromtimestamp(int(row[-1]), where)
+        if kind == "time":
+            return (local.hour * 3600 + local.minute * 60 + local.second) * 10**6
+        return local.timetuple()[:3] if kind == "date" else (*local.timetuple()[:6], 0)
+
+    if node.op == "UNIX_TIMESTAMP":
+        return Typed(Type("int", unsigned=True, digits=10), lambda row: int(row[-1]), node.at)
+    return Typed(Type(kind), moment, node.at)
 
 
 _FORMATS: dict[str, Callable[[Moment], str]] = {

@@ -9,6 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from pkg.binlog_filter.classify import event_types, spec_types
+from pkg.ddl import Statement
+from pkg.mysql.schema import TableInfo
+
 Flavor = Literal["mariadb", "mysql"]
 Version = tuple[int, int, int]
 FLAVORS: tuple[Flavor, ...] = ("mariadb", "mysql")
@@ -72,6 +76,14 @@ def cases() -> tuple[Case, ...]:
 def statements(flavor: Flavor) -> Iterator[Line]:
     """All statements that some version of that family knows."""
     return (line for case in cases() for line in case.for_server(flavor) if line.counts)
+
+
+def named_types(statement: Statement, before: TableInfo | None = None, after: TableInfo | None = None) -> list[str]:
+    """How the corpus writes the event types of a statement's parts: each by its last name, the plain ones left out."""
+    if statement.kind == "alter table":
+        parts = [spec_types(statement, spec, before, after) for spec in statement.specs]
+        return [types[-1] for types in parts if types != ("alter table",)] or ["alter table"]
+    return [(event_types(statement, before, after) or ("skip",))[-1]]
 
 
 def _read(path: Path) -> Iterator[Case]:

@@ -220,6 +220,20 @@ def test_a_user_who_may_not_lock_the_server_locks_the_tables(
     assert "secret-word" not in str(refused.errors[0])
 
 
+def test_a_copy_that_nothing_follows_needs_no_place_in_the_binlog(
+    upstream: SQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path, plain_user: DBConfig
+) -> None:
+    _open_bank(upstream)
+    upstream.execute("REVOKE REPLICATION CLIENT ON *.* FROM 'plain'@'127.0.0.1'")
+    for number, extra_args in enumerate(("", "--consistency none")):
+        cfg = config(upstream, target, tmp_path / f"f{number}", mode="full", from_=plain_user, extra_args=extra_args)
+        dump(cfg, spark)
+        assert read_dump_metadata(dump_dir(cfg)).location is None
+        cfg = config(upstream, target, tmp_path / f"d{number}", mode="dump", from_=plain_user, extra_args=extra_args)
+        refused = DumpUnit(cfg, spark).run()
+        assert "SHOW MASTER STATUS" in str(refused.errors[0])
+
+
 def test_the_upstream_is_unlocked_after_a_dump_that_fails(
     upstream: SQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
 ) -> None:

@@ -48,6 +48,7 @@ class Table:
 
     def __init__(self, conn: Connection[Any], definitions: Mapping[str, str] = COLUMNS) -> None:
         self.conn = conn
+        self.now = 0
         self._fill(definitions)
         info = fetch_table_info(conn, "filters", "t")
         assert info is not None
@@ -122,7 +123,7 @@ class Table:
         decisions: list[bool | None] = []
         for row in self.rows:
             try:
-                decisions.append(compiled.matches(row))
+                decisions.append(compiled.matches(row, self.now))
             except DMError as exc:
                 if exc.code != NO_VALUE:
                     raise
@@ -188,6 +189,23 @@ def check(table: Table, expressions: list[str]) -> int:
             f"{text}: row {wrong[0]} {table.rows[wrong[0]]}: {decided[wrong[0]]}, {wanted[wrong[0]]} expected"
         )
     return len(compiled)
+
+
+MOMENTS = ("NOW()", "CURRENT_TIMESTAMP(0)", "LOCALTIME", "CURDATE()", "CURRENT_DATE", "UTC_TIMESTAMP()", "UTC_DATE")
+
+
+@pytest.mark.parametrize("now", [1709238605, 1704047399, 1704047400])
+def test_the_moment_of_a_row_is_that_of_its_statement(table: Table, now: int) -> None:
+    table.now = now
+    table.run(f"SET timestamp = {now}")
+    days = [f"{column} {op} {moment}" for moment in MOMENTS for column in ("da", "dt", "ts") for op in ("<", ">=")]
+    days += [f"dt > {moment} - INTERVAL 3 MONTH OR YEAR({moment}) * 100 + DAY({moment}) = 202429" for moment in MOMENTS]
+    times = [f"ti < {moment} OR MINUTE({moment}) = 0" for moment in ("CURTIME()", "CURRENT_TIME", "UTC_TIME()")]
+    everything = [*days, *times, "i < UNIX_TIMESTAMP() % 86400"]
+    try:
+        assert check(table, everything) == len(everything)
+    finally:
+        table.run("SET timestamp = DEFAULT")
 
 
 def test_random_expressions_decide_like_the_server(table: Table) -> None:

@@ -12,14 +12,13 @@ from pymysql.connections import Connection
 
 from dm_worker.syncer.ddl_session import DDLSession, defaults_of, sql_mode_text
 from pkg.binlog.events import Query
-from pkg.binlog_filter.classify import event_types, spec_types
 from pkg.ddl import Statement, parse, parse_dialect, rewrite, split, uniform, with_collations
 from pkg.ddl.statement import RenameTable
 from pkg.errors import DMError
 from pkg.mysql.introspect import fetch_table_info, query
 from pkg.mysql.names import quote
 from pkg.schema_tracker import SchemaTracker, ServerDefaults, fetch_server_defaults, parse_create_table
-from tests.ddl_corpus import Case, Flavor, Version, cases
+from tests.ddl_corpus import Case, Flavor, Version, cases, named_types
 from tests.harness.mysql import MYSQL_VERSION, MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import up
 from tests.integration.ddl.corpus_run import SCHEMA, Logged, Step, Tables, corpus_schemas, run_cases, tables_of
@@ -105,9 +104,9 @@ class Follower:
         self.tracker.apply(statement)
         target = next((a.target for a in statement.actions if isinstance(a, RenameTable)), ref)
         after = self.tracker.table(target.schema, target.table)
+        types = named_types(statement, before, after)
         self.carry_over(statement, logged)
-        types = [found[0] for spec in statement.specs if (found := spec_types(statement, spec, before, after))]
-        return types if statement.kind == "alter table" and types else list(event_types(statement, before, after)[:1])
+        return types
 
     def carry_over(self, statement: Statement, logged: Logged) -> None:
         """What else is done with every statement."""

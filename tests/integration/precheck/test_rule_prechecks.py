@@ -63,15 +63,29 @@ def merged(target: MariaDBServer) -> MariaDBServer:
     return target
 
 
-def test_rules_that_do_nothing_are_refused_with_their_place(shards: MariaDBServer, target: MariaDBServer) -> None:
+INSTANCE = "route-rules: [used, typo], block-allow-list: l"
+
+
+def test_rules_that_do_nothing_are_told_with_their_place_and_refused_when_asked_for(
+    shards: MariaDBServer, target: MariaDBServer
+) -> None:
     rules = (
         "routes:\n  used: {schema-pattern: other, target-schema: a}\n"
         "  typo: {schema-pattern: ather, target-schema: a}\n"
         "block-allow-list:\n  l:\n    do-dbs: [other, nowhere]\n    ignore-tables: [{db-name: other, tbl-name: gone}]\n"
     )
     sources = _sources(s1=shards)
-    task = _task(target, {"s1": "route-rules: [used, typo], block-allow-list: l"}, rules)
+    task = _task(target, {"s1": INSTANCE}, rules)
     result = run_prechecks(task, sources)
+    assert result.passed
+    assert not _failed(result)
+    assert {finding.severity for finding in _findings(result, USAGE)} == {"warn"}
+    assert "no errors but some warnings" in result.text
+    for place in ("task.yaml:8:26: 'typo' of routes", "task.yaml:11:21: 'l: do-dbs[1]'", "task.yaml:12:31: 'l: ignore"):
+        assert place in result.text
+    strict = "strict-rules: true\n"
+    result = run_prechecks(_task(target, {"s1": INSTANCE}, rules + strict), sources)
+    assert not result.passed
     assert _failed(result) == {USAGE}
     assert [(finding.severity, finding.message) for finding in _findings(result, USAGE)] == [
         ("fail", "task.yaml:8:26: 'typo' of routes does nothing: it matches no table"),
@@ -84,7 +98,7 @@ def test_rules_that_do_nothing_are_refused_with_their_place(shards: MariaDBServe
     ignored = replace(task, ignore_checking_items=("rules",))
     assert run_prechecks(ignored, sources).text == PASSED
     # What the tables of a stream will be is not known yet.
-    later = _task(target, {"s1": "route-rules: [used, typo], block-allow-list: l"}, rules, mode="incremental")
+    later = _task(target, {"s1": INSTANCE}, rules + strict, mode="incremental")
     assert {finding.severity for finding in _findings(run_prechecks(later, sources), USAGE)} == {"warn"}
 
 

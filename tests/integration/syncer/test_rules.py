@@ -301,12 +301,14 @@ def test_a_kind_that_must_not_come_stops_the_task_with_its_place(
 def test_expressions_leave_rows_out_and_follow_the_structure(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
-    """One expression is about a column that comes and goes: it matches no row while there is none."""
+    """One expression is about a column that comes and goes: it matches no row while there is none. NOW() is when the
+    upstream changed the row."""
     make_pair(mariadb_upstream, target, "t", "plain", columns="id INT PRIMARY KEY, v INT, ts TIMESTAMP NULL")
     filters = (
         ExpressionFilter("d", "T", insert_value_expr="v > 10"),
         ExpressionFilter("d", "t", insert_value_expr="tag = 'skip'"),
         ExpressionFilter("d", "t", insert_value_expr="hour(ts) = 3"),
+        ExpressionFilter("d", "t", insert_value_expr="NOW() BETWEEN '2024-01-01 05:00:00' AND '2024-01-01 05:00:01'"),
         ExpressionFilter("d", "t", update_old_value_expr="v = 1", update_new_value_expr="v = 2"),
         ExpressionFilter("d", "t", update_new_value_expr="id = 77"),
         ExpressionFilter("d", "t", delete_value_expr="id = 5"),
@@ -318,6 +320,11 @@ def test_expressions_leave_rows_out_and_follow_the_structure(
             "INSERT INTO d.t VALUES (1, 1, NULL), (2, 11, NULL), (3, 1, NULL), (5, 5, NULL)",
             "INSERT INTO d.t VALUES (4, 3, '2024-01-01 01:30:00')",
             "INSERT INTO d.plain VALUES (1, 11, NULL)",
+            "SET timestamp = 1704078000",
+            "INSERT INTO d.t VALUES (31, 1, NULL)",
+            "SET timestamp = 1704081600",
+            "INSERT INTO d.t VALUES (32, 1, NULL)",
+            "SET timestamp = DEFAULT",
             "UPDATE d.t SET v = 2 WHERE id = 1",
             "UPDATE d.t SET v = 3 WHERE id = 3",
             "UPDATE d.t SET v = 12 WHERE id = 2",
@@ -330,7 +337,7 @@ def test_expressions_leave_rows_out_and_follow_the_structure(
             "DELETE FROM d.t WHERE id IN (3, 5)",
         )
         run.wait_synced(mariadb_upstream)
-    assert [row[:2] for row in rows(target, "d.t")] == [(1, 1), (5, 5), (7, 7), (9, 9)]
+    assert [row[:2] for row in rows(target, "d.t")] == [(1, 1), (32, 1), (5, 5), (7, 7), (9, 9)]
     assert rows(target, "d.plain") == [(1, 11, None)]
 
 

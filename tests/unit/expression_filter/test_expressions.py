@@ -32,11 +32,14 @@ ROW = [
     b"1.50", b"x'00ff'",
 ]  # fmt: skip
 
+#: When the row was changed: 2024-03-01 04:30:05 in the zone below.
+NOW = 1709238605
+
 
 def matches(expression: str, **changed: bytes) -> bool:
     row = [changed.get(column.name, literal) for column, literal in zip(TABLE, ROW, strict=True)]
     zone = timezone(timedelta(hours=8))
-    return compile_filter(expression, TABLE, zone=zone).matches(row)
+    return compile_filter(expression, TABLE, zone=zone).matches(row, NOW)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +58,10 @@ def matches(expression: str, **changed: bytes) -> bool:
         "ID = 7",
         "uca COLLATE utf8mb4_bin = 'x'",
         "1 OR id * 18446744073709551615",
+        "NOW() = '2024-03-01 04:30:05' AND current_timestamp = LOCALTIME(0)",
+        "`at` = NOW() - INTERVAL 1805 SECOND",
+        "CURRENT_DATE = '2024-03-01' AND utc_date() = '2024-02-29' AND CURTIME() = '04:30:05'",
+        "UNIX_TIMESTAMP() = 1709238605 AND UTC_TIME = '20:30:05' AND HOUR(UTC_TIMESTAMP) = 20",
     ],
 )
 def test_true_for_the_row(expression: str) -> None:
@@ -91,6 +98,9 @@ def test_unknown_is_not_true() -> None:
         ("(id = 1", 8, "expected )"),
         ("id = 'x", 1, "does not end"),
         ("id in ()", 8, "found ')'"),
+        ("NOW(6) > 1", 5, "whole seconds only"),
+        ("UNIX_TIMESTAMP(0) > 1", 16, "takes no argument"),
+        ("SYSDATE() > '2024-01-01'", 1, "SYSDATE is not supported"),
         ("id + SLEEP(1)", 6, "SLEEP is not supported. Operators: "),
         ("id = (SELECT 1)", 7, "found 'SELECT'"),
         ("t.id = 1", 2, "without schema and table"),
@@ -157,9 +167,9 @@ def test_a_new_structure_is_compiled_anew() -> None:
     expression = parse("id > 5")
     before = expression.compile(TABLE)
     after = expression.compile((TABLE[1], TABLE[0]))
-    assert before.matches(ROW)
-    assert after.matches([b"'x'", b"6"])
-    assert not after.matches([b"'x'", b"5"])
+    assert before.matches(ROW, NOW)
+    assert after.matches([b"'x'", b"6"], NOW)
+    assert not after.matches([b"'x'", b"5"], NOW)
 
 
 @given(st.text(max_size=40))

@@ -218,7 +218,7 @@ def test_an_update_is_left_out_when_both_of_its_expressions_are_true() -> None:
         (UPDATE, row(1, b"3"), row(77, b"3")),
         (DELETE, row(3, b"1"), None),
     ]
-    assert keep([*out, *kept, *out]) == kept
+    assert keep([*out, *kept, *out], 0) == kept
 
 
 def test_time_zones_of_tasks() -> None:
