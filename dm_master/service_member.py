@@ -12,7 +12,7 @@ from dm_master.service_base import Cluster
 from pkg import errors
 from pkg.config.model import SecurityConfig
 from pkg.etcd import Member
-from pkg.mysql.tls import tls_context
+from pkg.mysql.tls import member_context
 from pkg.pb import dmmaster_pb2 as pb
 
 #: Seconds that a master has to show that it is alive.
@@ -139,7 +139,7 @@ def _healthy(url: str, security: SecurityConfig | None) -> bool:
     host, port = parts.hostname or "", parts.port
     connection: http.client.HTTPConnection
     if parts.scheme == "https" and security is not None:
-        context: ssl.SSLContext = tls_context(security)
+        context: ssl.SSLContext = member_context(security)
         connection = http.client.HTTPSConnection(host, port, timeout=HEALTH_TIMEOUT, context=context)
     else:
         connection = http.client.HTTPConnection(host, port, timeout=HEALTH_TIMEOUT)

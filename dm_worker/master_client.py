@@ -13,7 +13,7 @@ import grpc
 from pkg import errors
 from pkg.config.model import SecurityConfig
 from pkg.errors import DMError
-from pkg.mysql.tls import tls_context
+from pkg.mysql.tls import member_context
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
 from pkg.rpcchannel import open_channel
 
@@ -97,5 +97,5 @@ def _etcd_endpoints(master: str, security: SecurityConfig | None) -> tuple[str, 
 def _http(master: str, security: SecurityConfig | None) -> http.client.HTTPConnection:
     if security is None:
         return http.client.HTTPConnection(master, timeout=TIMEOUT)
-    context: ssl.SSLContext = tls_context(security)
+    context: ssl.SSLContext = member_context(security)
     return http.client.HTTPSConnection(master, timeout=TIMEOUT, context=context)

@@ -7,6 +7,7 @@ form operators' scripts match (``Error 1054 (42S22): …``), the scope of the co
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -147,8 +148,8 @@ def connect(
     asks for one: who runs such a statement sends the data itself. ``bulk`` allows :mod:`pkg.mysql.bulk`. Without
     ``security`` in ``cfg`` the connection is encrypted where the server offers that, and the server is not verified.
 
-    Raises DMError 10001 when the server refuses or is not reachable (retryable when it may come back),
-    11112 for unusable TLS files.
+    Raises DMError 10001 when the server refuses or is not reachable (retryable when it may come back), or is not the
+    one that ``security`` asks for; 11112 for unusable TLS files.
     """
     host = cfg.host.strip("[]")  # an IPv6 literal may be written with brackets
     try:
@@ -247,6 +248,9 @@ def classify(exc: BaseException, *, scope: Scope, statement: str = "", table: st
 def _refused(exc: pymysql.Error, cfg: DBConfig, scope: Scope) -> DMError:
     address = f"{cfg.host}:{cfg.port}"
     number = error_number(exc)
+    why = getattr(exc, "original_exception", None)
+    if isinstance(why, ssl.SSLCertVerificationError):
+        return _not_the_server(why, cfg, scope)
     if number == 2003:
         cause = f"dial tcp {address}: connect: connection refused"
         if "refused" not in str(exc).lower():
@@ -262,4 +266,19 @@ def _refused(exc: pymysql.Error, cfg: DBConfig, scope: Scope) -> DMError:
         scope=scope,
         workaround=hint,
         retryable=is_retryable(exc),
+    )
+
+
+def _not_the_server(why: ssl.SSLCertVerificationError, cfg: DBConfig, scope: Scope) -> DMError:
+    """Nothing was sent to whoever answered. ``why`` names what is wrong with its certificate."""
+    cause = why.verify_message if getattr(why, "verify_message", "") else str(why)
+    return errors.new(
+        "DBDriverError",
+        f"the {scope} {cfg.user}@{cfg.host}:{cfg.port} is not proven to be the server that is meant: {cause}",
+        raw=why,
+        scope=scope,
+        workaround="Let ssl-ca name the CA that signed the server's certificate, and `host` a name or address that the"
+        " certificate is for; or list its common name in cert-allowed-cn of this connection's security. It is shown by"
+        f" `openssl s_client -starttls mysql -connect {cfg.host}:{cfg.port} </dev/null |"
+        " openssl x509 -noout -subject -issuer -dates -ext subjectAltName`.",
     )

@@ -1,22 +1,64 @@
-"""TLS of connections to servers."""
+"""TLS of connections to servers: who is believed to be the server that was meant."""
 
 from __future__ import annotations
 
 import ssl
 import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from pkg import errors
+from pkg.certificates import all_names
 from pkg.config.model import SecurityConfig
 
 
+class _NamingContext(ssl.SSLContext):
+    """A context of connections whose server must bear one of the ``allowed`` names, if there are any.
+
+    The check is part of the handshake: nothing that follows it, such as a password, reaches another server.
+    """
+
+    allowed: Sequence[str] = ()
+
+    def wrap_socket(self, *args: Any, **named: Any) -> ssl.SSLSocket:
+        """Raises ``ssl.SSLCertVerificationError`` for a server under another name."""
+        wrapped = super().wrap_socket(*args, **named)
+        names = all_names(wrapped.getpeercert())
+        if self.allowed and not set(names) & set(self.allowed):
+            wrapped.close()
+            raise ssl.SSLCertVerificationError(
+                f"certificate verify failed: the server's certificate is for {', '.join(names) or 'nobody'},"
+                f" cert-allowed-cn allows {', '.join(self.allowed)}"
+            )
+        return wrapped
+
+
+def member_context(security: SecurityConfig) -> ssl.SSLContext:
+    """As :func:`tls_context`, for connections between members of the cluster: there ``cert_allowed_cn`` names who may
+    come in, and a member that is connected to must be what its address says."""
+    return tls_context(replace(security, cert_allowed_cn=()))
+
+
 def tls_context(security: SecurityConfig) -> ssl.SSLContext:
-    """The client side's TLS settings from paths or PEM bytes. Raises DMError 11112 for unusable material."""
+    """The client side's TLS settings from paths or PEM bytes. Raises DMError 11112 for unusable material.
+
+    With a CA its signature is required, and that the certificate is for the host that is connected to, or bears one of
+    the names of ``cert_allowed_cn`` where it has any. These without a CA: the system's CAs count. Neither of them: the
+    connection is encrypted to whoever answers.
+    """
+    context = _NamingContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.allowed = security.cert_allowed_cn
+    # What servers make for themselves is not strictly by the standard; Python 3.13 would refuse it.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     try:
         ca = security.ssl_ca_bytes.decode() or None
-        context = ssl.create_default_context(cafile=security.ssl_ca or None, cadata=ca)
-        # MySQL servers' self-made certificates rarely name the host; the CA is what is checked, as DM does.
-        context.check_hostname = False
-        if not security.ssl_ca and not ca:
+        context.check_hostname = bool(security.ssl_ca or ca) and not security.cert_allowed_cn
+        if security.ssl_ca or ca:
+            context.load_verify_locations(cafile=security.ssl_ca or None, cadata=ca)
+        elif security.cert_allowed_cn:
+            context.load_default_certs()
+        else:
             context.verify_mode = ssl.CERT_NONE
         if security.ssl_cert:
             context.load_cert_chain(security.ssl_cert, security.ssl_key or None)

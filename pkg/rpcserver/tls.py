@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pkg.certificates import common_names
 from pkg.config.model import SecurityConfig
 
 
@@ -40,7 +41,4 @@ def _load_pair(context: ssl.SSLContext, security: SecurityConfig) -> None:
 
 def name_allowed(certificate: dict[str, Any] | None, allowed: Sequence[str]) -> bool:
     """Whether the client's certificate (as ``getpeercert`` gives it) bears one of the allowed common names."""
-    if not allowed:
-        return True
-    subject = (certificate or {}).get("subject", ())
-    return any(key == "commonName" and value in allowed for part in subject for key, value in part)
+    return not allowed or any(name in allowed for name in common_names(certificate))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
@@ -13,20 +14,23 @@ from cryptography.x509.oid import NameOID
 
 from pkg.config.model import SecurityConfig
 
-_NAMES = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+#: What certificates are for that nobody says otherwise of.
+_HERE = ("localhost", "127.0.0.1")
 
 
 class Authority:
-    """Issues certificates for ``localhost`` and 127.0.0.1 into ``folder``."""
+    """Issues certificates into ``folder``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
-        self.certificate = self._sign(self.name, self.key, authority=True)
+        self.certificate = self._sign(self.name, self.key, (), authority=True)
         self.path = self._write("ca.pem", self.certificate.public_bytes(serialization.Encoding.PEM))
 
-    def _sign(self, name: x509.Name, key: ec.EllipticCurvePrivateKey, *, authority: bool) -> x509.Certificate:
+    def _sign(
+        self, name: x509.Name, key: ec.EllipticCurvePrivateKey, hosts: Sequence[str], *, authority: bool
+    ) -> x509.Certificate:
         now = datetime.datetime.now(datetime.UTC)
         builder = (
             x509.CertificateBuilder()
@@ -37,8 +41,9 @@ class Authority:
             .not_valid_before(now - datetime.timedelta(hours=1))
             .not_valid_after(now + datetime.timedelta(hours=1))
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName(_NAMES), critical=False)
         )
+        if hosts:
+            builder = builder.add_extension(x509.SubjectAlternativeName([*map(_general, hosts)]), critical=False)
         return builder.sign(self.key, hashes.SHA256())
 
     def _write(self, name: str, data: bytes) -> str:
@@ -46,10 +51,11 @@ class Authority:
         path.write_bytes(data)
         return str(path)
 
-    def issue(self, common_name: str, *, allowed: tuple[str, ...] = ()) -> SecurityConfig:
+    def issue(self, common_name: str, *, allowed: tuple[str, ...] = (), hosts: Sequence[str] = _HERE) -> SecurityConfig:
+        """A certificate for ``hosts``, and whom its bearer lets in (``allowed`` common names)."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-        certificate = self._sign(name, key, authority=False).public_bytes(serialization.Encoding.PEM)
+        certificate = self._sign(name, key, hosts, authority=False).public_bytes(serialization.Encoding.PEM)
         pem = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
@@ -59,3 +65,10 @@ class Authority:
             ssl_key=self._write(f"{common_name}.key", pem),
             cert_allowed_cn=allowed,
         )
+
+
+def _general(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

@@ -4,7 +4,7 @@ is not the one that was meant."""
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,30 +17,44 @@ from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query
 from tests.harness.certificates import Authority
 from tests.harness.mysql import MariaDBServer
+from tests.harness.process import up, wait_until
 from tests.integration import full_copy
 from tests.integration.relay.pulling import Pulled, same_files
 from tests.integration.syncer.support import assert_equal, location, running, subtask
 
+_TLS_ONLY = "--require-secure-transport=ON"
+
 
 @dataclass(frozen=True)
 class Secured:
-    """Servers that take TLS alone, and who signed their certificates."""
+    """Servers that take TLS alone, and who signed their certificates: only the upstream's is for its address."""
 
     upstream: MariaDBServer
     target: MariaDBServer
     authority: Authority
 
-    def verified(self, server: MariaDBServer) -> DBConfig:
-        return replace(server.db_config, security=SecurityConfig(ssl_ca=self.authority.path))
+    def verified(self, server: MariaDBServer, *allowed: str) -> DBConfig:
+        security = SecurityConfig(ssl_ca=self.authority.path, cert_allowed_cn=allowed)
+        return replace(server.db_config, security=security)
+
+
+@pytest.fixture(scope="module")
+def _secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    authority = Authority(tmp_path_factory.mktemp("authority"))
+    options = [
+        [f"--ssl-ca={own.ssl_ca}", f"--ssl-cert={own.ssl_cert}", f"--ssl-key={own.ssl_key}", _TLS_ONLY]
+        for own in (authority.issue("upstream"), authority.issue("target", hosts=["db.example", "192.0.2.7"]))
+    ]
+    made = MariaDBServer(gtid=True, extra=options[0]), MariaDBServer(extra=options[1], binlog=False)
+    with up(*made):
+        yield Secured(*made, authority)
 
 
 @pytest.fixture
-def secured(new_mariadb: Callable[..., MariaDBServer], tmp_path: Path) -> Secured:
-    authority = Authority(tmp_path)
-    own = authority.issue("server")
-    options = [f"--ssl-ca={own.ssl_ca}", f"--ssl-cert={own.ssl_cert}", f"--ssl-key={own.ssl_key}"]
-    options.append("--require-secure-transport=ON")
-    return Secured(new_mariadb(gtid=True, extra=options), new_mariadb(extra=options, binlog=False), authority)
+def secured(_secured: Secured) -> Secured:
+    _secured.upstream.wipe()
+    _secured.target.wipe()
+    return _secured
 
 
 def _cipher(cfg: DBConfig) -> str:
@@ -58,7 +72,7 @@ def _no_certificates(*_: object, **__: object) -> ssl.SSLContext:
 def test_without_settings_tls_is_used_where_it_is_offered(
     secured: Secured, mariadb_upstream: MariaDBServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ssl, "create_default_context", _no_certificates)
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", _no_certificates)
     assert _cipher(secured.upstream.db_config)
     assert _cipher(mariadb_upstream.db_config) == ""
 
@@ -71,6 +85,66 @@ def test_a_server_of_another_authority_is_refused(secured: Secured, tmp_path: Pa
         connect(replace(secured.upstream.db_config, security=other), scope="upstream")
     assert caught.value.code == 10001
     assert "certificate" in str(caught.value).lower()
+
+
+def _refused(cfg: DBConfig) -> DMError:
+    with pytest.raises(DMError) as caught:
+        connect(cfg, scope="downstream")
+    assert caught.value.code == 10001
+    assert not caught.value.retryable
+    return caught.value
+
+
+def test_a_server_whose_certificate_is_for_another_host_is_refused_before_it_gets_the_password(
+    secured: Secured,
+) -> None:
+    target = secured.target
+    names = "'Aborted_connects', 'Aborted_connects_preauth'"
+
+    def ended() -> list[int]:
+        return [int(count) for _, count in target.execute(f"SHOW GLOBAL STATUS WHERE Variable_name IN ({names})")]
+
+    before = ended()
+    refused = _refused(secured.verified(target))
+    assert f"root@127.0.0.1:{target.port} is not proven to be the server that is meant" in refused.message
+    assert "IP address mismatch" in refused.message
+    assert "cert-allowed-cn" in refused.workaround
+    wait_until(lambda: ended() == [count + 1 for count in before], "a connection that ended before its login", 60)
+    localhost = replace(secured.verified(secured.upstream), host="localhost")
+    assert _cipher(localhost)
+    assert "Hostname mismatch" in _refused(replace(secured.verified(target), host="localhost")).message
+
+
+@pytest.mark.parametrize("allowed", [("target",), ("other", "target"), ("db.example",), ("192.0.2.7",)])
+def test_a_server_that_bears_an_allowed_name_may_be_anywhere(secured: Secured, allowed: tuple[str, ...]) -> None:
+    assert _cipher(secured.verified(secured.target, *allowed))
+
+
+@pytest.mark.parametrize("allowed", ["upstream2", "test authority", "127.0.0.1", ""])
+def test_a_server_under_another_name_than_those_allowed_is_refused(secured: Secured, allowed: str) -> None:
+    """Also where the address fits."""
+    refused = _refused(secured.verified(secured.target, allowed))
+    assert f"is for target, db.example, 192.0.2.7, cert-allowed-cn allows {allowed}" in refused.message
+    assert "allows target" in _refused(secured.verified(secured.upstream, "target")).message
+
+
+def test_a_name_without_the_authoritys_signature_is_worth_nothing(
+    secured: Secured, tmp_path: Path, new_mariadb: Callable[..., MariaDBServer]
+) -> None:
+    refused = _refused(replace(secured.target.db_config, security=SecurityConfig(cert_allowed_cn=("target",))))
+    assert "self-signed certificate in certificate chain" in refused.message
+    (tmp_path / "other").mkdir()
+    own = Authority(tmp_path / "other").issue("target")
+    impostor = new_mariadb(extra=[f"--ssl-cert={own.ssl_cert}", f"--ssl-key={own.ssl_key}"], binlog=False)
+    assert "certificate" in _refused(secured.verified(impostor, "target")).message
+    assert "certificate" in _refused(secured.verified(impostor)).message
+
+
+def test_encryption_alone_takes_any_server(secured: Secured) -> None:
+    """``security`` with nothing but the client's own certificate."""
+    own = secured.authority.issue("client")
+    mine = SecurityConfig(ssl_cert=own.ssl_cert, ssl_key=own.ssl_key)
+    assert _cipher(replace(secured.target.db_config, security=mine))
 
 
 def test_a_server_without_tls_is_refused_when_it_is_asked_for(
@@ -91,7 +165,7 @@ def test_a_migration_over_tls(secured: Secured, spark: SparkEngine, tmp_path: Pa
         " FROM s.seq_1_to_5000",
     )
     start = location(upstream)
-    source, sink = secured.verified(upstream), secured.verified(target)
+    source, sink = secured.verified(upstream), secured.verified(target, "target")
     cfg = full_copy.config(upstream, target, tmp_path, from_=source, to=sink)
     full_copy.dump(cfg, spark)
     full_copy.load(cfg, spark)

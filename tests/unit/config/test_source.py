@@ -69,7 +69,10 @@ def test_keys_without_effect_are_told() -> None:
 
 def test_shown_source_hides_the_password_and_loads_again() -> None:
     config = load_source(
-        SOURCE.replace("port: 3306", "port: 3306, session: {a: 1}, security: {ssl-ca: /ca, ssl-key-bytes: eHl6}")
+        SOURCE.replace(
+            "port: 3306",
+            "port: 3306, session: {a: 1}, security: {ssl-ca: /ca, ssl-key-bytes: eHl6, cert-allowed-cn: [a, b]}",
+        )
         + "flavor: mariadb\nserver-id: 7\nchecker: {backoff-max: 90s, backoff-factor: 3}\npurge: {expires: 2}\n"
         + "filters: [{schema-pattern: a, table-pattern: b, events: [insert], sql-pattern: [x], action: Ignore}]\n"
     )
