@@ -8,13 +8,14 @@ the epoch of all rows first, so that a transaction of an older run finds its row
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
 
+from dm_worker.epoch import next_epoch
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
@@ -105,7 +106,7 @@ def begin_load(
         if state.dump_id != dump_id or any(files.get(name) != size for name, size in known.items()):
             conn.rollback()
             raise _other_dump(cfg)
-        epoch = state.epoch + 1
+        epoch = next_epoch(state.epoch)
         missing = [(cfg.source_id, name, size, epoch) for name, size in files.items() if name not in known]
         for start in range(0, len(missing), _INSERT_BATCH):
             cursor.executemany(
@@ -140,8 +141,11 @@ def loaded_bytes(conn: Connection[Any], cfg: SubTaskConfig) -> int:
     return int(rows[0][0] or 0)
 
 
-def end_load(conn: Connection[Any], cfg: SubTaskConfig, epoch: int) -> None:
-    """Notes that everything is loaded. Raises DMError 34018 when a newer run has begun or a file is unfinished."""
+def end_load(conn: Connection[Any], cfg: SubTaskConfig, epoch: int, files: Collection[str]) -> None:
+    """Notes that everything is loaded. ``files`` are those of this load, all of which came to their end.
+
+    Raises DMError 34018 when a newer run has begun or a file is unfinished.
+    """
     table = progress_table(cfg)
     with conn.cursor() as cursor:
         conn.begin()
@@ -151,7 +155,7 @@ def end_load(conn: Connection[Any], cfg: SubTaskConfig, epoch: int) -> None:
         left = unfinished_files(conn, cfg)
         if found != 1 or left:
             conn.rollback()
-            raise fenced(cfg.source_id, "") if not left else _left(cfg, left)
+            raise fenced(cfg.source_id, "") if not left else _left(cfg, left, files)
         conn.commit()
 
 
@@ -172,12 +176,24 @@ def fenced(source_id: str, file: str) -> DMError:
     """What a run gets that is no longer the current one."""
     return errors.new(
         "LoadTaskCheckPointNotMatch",
-        f"another run has taken over the load of source {source_id}" + (f" (noticed at {file})" if file else ""),
+        f"another run has taken over the load of source {source_id}, its progress was removed, or the target fell back "
+        "to a state before this run" + (f" (noticed at {file})" if file else ""),
         workaround="Nothing was written twice. Resume the task unless it runs elsewhere.",
     )
 
 
-def _left(cfg: SubTaskConfig, left: Mapping[str, int]) -> DMError:
+def _left(cfg: SubTaskConfig, left: Mapping[str, int], files: Collection[str]) -> DMError:
+    again = sorted(name for name in left if name in files)
+    if again:
+        return errors.new(
+            "LoadTaskCheckPointNotMatch",
+            f"the target fell back: files of source {cfg.source_id} that this run has loaded are noted as unfinished "
+            f"there: {', '.join(again[:5])}",
+            scope="downstream",
+            workaround="Nothing was written twice: what is missing is loaded again by itself. Find out why the target "
+            "lost committed transactions (a failover to a replica that lags behind, a restored backup).",
+            retryable=True,
+        )
     return errors.new(
         "LoadTaskCheckPointNotMatch",
         f"files of source {cfg.source_id} are noted as unfinished but are not part of this load: "

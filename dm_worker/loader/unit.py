@@ -179,7 +179,7 @@ class LoadUnit:
             return UnitOutcome(canceled=True)
         if failure is not None:
             return UnitOutcome(errors=[failure])
-        self._finish()
+        self._finish(files)
         self._clean_up(listing)
         return UnitOutcome(finished=True)
 
@@ -315,10 +315,10 @@ class LoadUnit:
             log.warning("cannot end the load's epoch; its job is canceled", task=self._cfg.name, error=str(exc))
             self._engine.cancel(self._group)
 
-    def _finish(self) -> None:
+    def _finish(self, files: list[FileSpec]) -> None:
         conn = connect(self._cfg.to, scope="downstream")
         try:
-            end_load(conn, self._cfg, self._epoch)
+            end_load(conn, self._cfg, self._epoch, {file.name for file in files})
         except pymysql.Error as exc:
             raise classify(exc, scope="downstream", table=progress_table(self._cfg)) from exc
         finally:

@@ -17,6 +17,7 @@ import pymysql
 from dm_worker.syncer import bulk_load, bulk_rows, fault, statements
 from dm_worker.syncer.batch import BucketResult, TablePlan, Ticket
 from dm_worker.syncer.combine import DELETE_KEYS, INSERT_ROWS, UPSERT_ROWS, Content, Group
+from dm_worker.syncer.fallen_back import fell_back
 from dm_worker.syncer.protocol import Marker, Verdict, judge
 from dm_worker.syncer.statements import SQL, Form, Load
 from dm_worker.syncer.writers import MOST_PREPARED, Address, Pool, Writer
@@ -38,11 +39,12 @@ _MARKER = -1
 
 @dataclass(frozen=True, slots=True)
 class TargetSpec:
-    """How a task reaches the target: ``markers`` is the quoted name of the marker table."""
+    """How a task reaches the target: ``markers`` and ``batches`` are the quoted names of the protocol's tables."""
 
     config: DBConfig
     session: tuple[tuple[str, str], ...]
     markers: str
+    batches: str
     form: Form
 
     @property
@@ -163,15 +165,20 @@ class _BucketWriter:
     # -- what is written --------------------------------------------------------------------------------------------
 
     def _marker(self) -> SQL:
-        """Claims the bucket for the batch; matches no row when its rows are in already, or when fenced."""
+        """Claims the bucket for the batch; matches no row when its rows are in already, or when fenced, or where the
+        batch's intent is not: this state of the target is an older one."""
         ticket = self._ticket
+        intent = (ticket.source_id, ticket.epoch, ticket.number)
         with self._conn.cursor() as cursor:
             text = cursor.mogrify(
                 f"UPDATE {self._spec.markers} SET batch = %s WHERE id = %s AND bucket = %s AND epoch = %s"
-                " AND batch < %s",
-                (ticket.number, ticket.source_id, self._bucket, ticket.epoch, ticket.number),
+                f" AND batch < %s AND EXISTS ({self._intent()})",
+                (ticket.number, ticket.source_id, self._bucket, ticket.epoch, ticket.number, *intent),
             )
         return SQL(text.encode(), _MARKER, expect=1)
+
+    def _intent(self) -> str:
+        return f"SELECT 1 FROM {self._spec.batches} WHERE id = %s AND epoch = %s AND batch = %s"
 
     def _steps(
         self, content: Content, loadable: frozenset[tuple[int, int]], bulk: Mapping[tuple[int, int], Prepared]
@@ -291,6 +298,7 @@ class _BucketWriter:
                 f"SELECT batch, epoch FROM {markers} WHERE id = %s AND bucket = %s",
                 (ticket.source_id, self._bucket),
             )
+            intent = query(self._conn, self._intent(), (ticket.source_id, ticket.epoch, ticket.number))
             self._conn.rollback()
         except (pymysql.Error, OSError) as exc:
             raise classify(exc, scope="downstream", table=markers) from exc
@@ -298,6 +306,8 @@ class _BucketWriter:
         verdict = judge(marker, ticket.number, ticket.epoch)
         if verdict is Verdict.APPLIED:
             return BucketResult(self._bucket, content.changes, skipped=True)
+        if marker is None or marker.epoch < ticket.epoch or (verdict is Verdict.APPLY and not intent):
+            raise fell_back(markers if marker is None else self._spec.batches, ticket.source_id)
         if verdict is Verdict.APPLY:
             # Another attempt of this very bucket rolled back between the two statements.
             raise errors.new(
@@ -392,9 +402,9 @@ def without_keyless(content: Content, plans: Mapping[int, TablePlan]) -> Content
     return replace(content, ordered={target: rows for target, rows in ordered.items() if rows})
 
 
-def fenced(table: str, ticket: Ticket, marker: Marker | None) -> DMError:
+def fenced(table: str, ticket: Ticket, marker: Marker) -> DMError:
     """The error of a writer whose right to write is gone."""
-    found = "no marker row" if marker is None else f"epoch {marker.epoch}, batch {marker.batch}"
+    found = f"epoch {marker.epoch}, batch {marker.batch}"
     return errors.new(
         "SyncerEvent",
         f"batch {ticket.number} of epoch {ticket.epoch} of source {ticket.source_id} may not write: "

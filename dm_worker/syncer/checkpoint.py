@@ -9,7 +9,6 @@ merged shards the state of their groups (:mod:`shard_store`).
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
@@ -17,14 +16,15 @@ from typing import Any, TypeAlias, TypeVar
 import pymysql
 from pymysql.connections import Connection
 
+from dm_worker.epoch import next_epoch
+from dm_worker.syncer.fallen_back import may_not_write
 from dm_worker.syncer.ghost_table import GhostTable
 from dm_worker.syncer.ghosts import GhostRecord, Name
-from dm_worker.syncer.protocol import IDLE, Progress
+from dm_worker.syncer.protocol import IDLE, Applied, Progress
 from dm_worker.syncer.shard_snapshot import Snapshot
 from dm_worker.syncer.shard_store import ShardChanges, ShardStore
 from dm_worker.syncer.start import FULL_MODES
 from dm_worker.syncer.xa import Waiting
-from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
@@ -54,7 +54,11 @@ _LOCATION = (
 )
 _CHARSET = " DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
 #: Columns of the batch table that its first version did not have.
-_LATE_COLUMNS = {"keyless": "VARCHAR(64) NOT NULL DEFAULT ''", "since": "BIGINT UNSIGNED NOT NULL DEFAULT 0"}
+_LATE_COLUMNS = {
+    "keyless": "VARCHAR(64) NOT NULL DEFAULT ''",
+    "since": "BIGINT UNSIGNED NOT NULL DEFAULT 0",
+    "writes": "BIGINT UNSIGNED NOT NULL DEFAULT 0",
+}
 
 
 #: The index of the first statement that settles a DDL of merged shards; the next ones are smaller.
@@ -121,6 +125,8 @@ class MetaStore:
         self.exit_safe: Location | None = None
         #: The prepared transactions as they are durable; None when that is not known.
         self._waiting: Waiting | None = None
+        #: How often this run has written the batch row. The next write must find that number there.
+        self._writes = 0
 
     def _name(self, what: str) -> str:
         return qualified(self._cfg.meta_schema, f"{self._cfg.name}_syncer_{what}")
@@ -176,12 +182,12 @@ class MetaStore:
             progress = self._read_progress(conn)
             newest = query(conn, f"SELECT COALESCE(MAX(epoch), 0) FROM {self.markers} WHERE id = %s", (self._id,))
             # Above every epoch there was, also when the rows that knew them are gone (--remove-meta).
-            epoch = max(int(newest[0][0]) + 1, progress.epoch + 1 if progress else 0, int(time.time()))
+            epoch = next_epoch(max(int(newest[0][0]), progress.epoch if progress else 0))
             if progress is None:
                 nowhere = Location(Position("", 0))
                 self._insert_batch(conn, Progress(0, epoch, IDLE, nowhere, nowhere))
             else:
-                query(conn, f"UPDATE {self.batches} SET epoch = %s WHERE id = %s", (epoch, self._id))
+                query(conn, f"UPDATE {self.batches} SET epoch = %s, writes = 0 WHERE id = %s", (epoch, self._id))
             query(conn, f"UPDATE {self.markers} SET epoch = %s WHERE id = %s", (epoch, self._id))
             needed = max(buckets, progress.buckets if progress else 0)
             with conn.cursor() as cursor:
@@ -194,7 +200,9 @@ class MetaStore:
             shards, ghosts = self._shards.read(conn), self._ghosts.read(conn)
             return Durable(epoch, progress, checkpoint, exit_safe, tables, given_up, shards, ghosts)
 
-        return self._transaction(take)
+        durable = self._transaction(take)
+        self._writes = 0
+        return durable
 
     def write(
         self,
@@ -205,8 +213,10 @@ class MetaStore:
         ddl: DDLRecord | None = None,
         shards: ShardChanges | None = None,
         checkpoint: Location | None = None,
+        applied: Applied | None = None,
     ) -> None:
-        """Makes progress durable with its checkpoint, in one transaction. Raises DMError, also when fenced.
+        """Makes progress durable with its checkpoint, in one transaction. Raises DMError, also when fenced, and when
+        the target lacks what this run wrote before: its last write of the batch row, and the buckets of ``applied``.
 
         ``checkpoint`` differs from where ``progress`` stands while rows that were held back are read again.
         """
@@ -214,7 +224,7 @@ class MetaStore:
         tables, gone = list(changed), list(dropped)
 
         def put(conn: Conn) -> None:
-            update = self._update_batch(progress)
+            update = self._update_batch(progress, applied)
             rest = [self._write_checkpoint(location)]
             if progress.prepared != self._waiting:
                 rest += self._write_prepared(progress.prepared)
@@ -226,6 +236,7 @@ class MetaStore:
             self._send(conn, update, rest, progress.epoch)
 
         self._transaction(put)
+        self._writes += 1
         self._waiting = progress.prepared
         self._ghost_changes = {}
 
@@ -375,11 +386,17 @@ class MetaStore:
             (self._id, progress.epoch, *values.values()),
         )
 
-    def _update_batch(self, progress: Progress) -> _Statement:
-        values = _batch_values(progress)
+    def _update_batch(self, progress: Progress, applied: Applied | None) -> _Statement:
+        writes = self._writes + 1
+        values = _batch_values(progress) | {"writes": writes}
         assignments = ", ".join(f"{name} = %s" for name in values)
-        sql = f"UPDATE {self.batches} SET {assignments} WHERE id = %s AND epoch = %s"
-        return sql, (*values.values(), self._id, progress.epoch)
+        # When the answer to a COMMIT was lost, the write may be there already.
+        sql = f"UPDATE {self.batches} SET {assignments} WHERE id = %s AND epoch = %s AND writes IN (%s, %s)"
+        args = (*values.values(), self._id, progress.epoch, writes - 1, writes)
+        if applied is None:
+            return sql, args
+        sql += f" AND (SELECT COUNT(*) FROM {self.markers} WHERE id = %s AND batch = %s) = %s"
+        return sql, (*args, self._id, applied.number, applied.buckets)
 
     def _send(self, conn: Conn, update: _Statement, rest: Iterable[_Statement], epoch: int) -> None:
         """Runs the statements in one round trip. Raises DMError when the first, of the batch row, matches none."""
@@ -390,13 +407,8 @@ class MetaStore:
         except Refused as exc:
             raise exc.cause from exc
         if answers[0].matched != 1:
-            raise errors.new(
-                "SyncerEvent",
-                f"epoch {epoch} of source {self._id} may not write any more: {self.batches} has a newer one",
-                scope="downstream",
-                workaround="Another worker took over this subtask. See with query-status which one runs it; resume "
-                "the task to take over.",
-            )
+            found = query(conn, f"SELECT epoch FROM {self.batches} WHERE id = %s", (self._id,))
+            raise may_not_write(self.batches, self._id, epoch, int(found[0][0]) if found else None)
 
     def _read_checkpoint(self, conn: Conn) -> tuple[Location | None, Location | None]:
         rows = query(

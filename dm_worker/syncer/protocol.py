@@ -11,6 +11,10 @@ Durable in the target, per upstream source: the batch row (:class:`Progress`), o
 
 The checkpoint thus never runs ahead of the rows, and a range that was begun is done again by the same plan, where
 finished buckets are told by their markers.
+
+Each of these transactions holds only when what came before it is there: a bucket's when its intent is, the next
+intent's when the last write of the batch row is and all markers of the batch are. A target that falls back while a run
+is under way is thus noticed before anything is written on top.
 """
 
 from __future__ import annotations
@@ -44,6 +48,14 @@ class Progress:
     prepared: Waiting = field(default_factory=dict)
     keyless: str = ""
     since: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """How many buckets have taken batch ``number``."""
+
+    number: int
+    buckets: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -474,7 +474,7 @@ class Run:
             store=self._store,
             sequencer=sequencer,
             source=source,
-            target=TargetSpec(self._cfg.to, self._cfg.to.session, self._store.markers, form),
+            target=TargetSpec(self._cfg.to, self._cfg.to.session, self._store.markers, self._store.batches, form),
             workers=self._cfg.syncer.worker_count,
             policy=self._policy,
             settings=self._settings(),

@@ -18,7 +18,7 @@ from dm_worker.syncer.checkpoint import DDLRecord, MetaStore
 from dm_worker.syncer.ddl_barrier import DDLBarrier
 from dm_worker.syncer.instructions import Advance, Statement
 from dm_worker.syncer.located import between, located
-from dm_worker.syncer.protocol import DDL, Progress, Sequencer
+from dm_worker.syncer.protocol import DDL, Applied, Progress, Sequencer
 from dm_worker.syncer.schema_source import SchemaSource
 from dm_worker.syncer.sharding import Sharding
 from dm_worker.syncer.shipping import store_in
@@ -99,6 +99,8 @@ class BatchRunner:
         self._sharding = sharding
         #: The checkpoint as it is durable, and whether more is applied than it says.
         self.flushed = self._checkpoint or sequencer.applied
+        #: The batch whose buckets the next write has to find.
+        self._applied: Applied | None = None
         self.behind = False
         self.total_rows = 0
         self.statements = 0
@@ -126,6 +128,7 @@ class BatchRunner:
             results = self._run(batch, intent, small=small)
         except DMError as exc:
             raise located(exc, between(batch.start, batch.end)) from exc
+        self._applied = Applied(intent.number, len(results))
         # A re-read's prepared transactions are not those of the main pass.
         self._sequencer.done(batch.prepared if self._checkpoint is None else None)
         seconds = time.monotonic() - began
@@ -219,7 +222,15 @@ class BatchRunner:
         checkpoint = self._checkpoint
         self._leave_safe_mode(progress.start)
         try:
-            self._store.write(progress, changed=changed, dropped=dropped, ddl=ddl, shards=shards, checkpoint=checkpoint)
+            self._store.write(
+                progress,
+                changed=changed,
+                dropped=dropped,
+                ddl=ddl,
+                shards=shards,
+                checkpoint=checkpoint,
+                applied=self._applied,
+            )
         except DMError:
             self._source.put_back(changed, dropped)
             if self._sharding is not None and shards is not None:
@@ -227,6 +238,7 @@ class BatchRunner:
             raise
         self.flushed = checkpoint or (progress.start if progress.state != "idle" else progress.end)
         self.behind = False
+        self._applied = None
         if self._sharding is not None and shards is not None:
             self._sharding.stored(shards)
 

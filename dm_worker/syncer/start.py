@@ -34,7 +34,16 @@ def start_location(cfg: SubTaskConfig) -> tuple[Location, Location | None]:
 
 def _after_copy(cfg: SubTaskConfig) -> tuple[Location, Location | None]:
     state = stored_state(cfg)
-    if state is not None and state.finished and state.location is not None:
+    if state is not None and not state.finished:
+        raise errors.new(
+            "LoadTaskCheckPointNotMatch",
+            f"replication of source {cfg.source_id} has no checkpoint, and the full copy before it is not finished: "
+            "the target fell back to a state from the middle of it",
+            scope="downstream",
+            workaround=f"`dmctl stop-task {cfg.name}` and start-task: the copy goes on where the target stands. If its "
+            "files were removed since (clean-dump-file), empty the target tables and start with --remove-meta.",
+        )
+    if state is not None and state.location is not None:
         return state.location, state.exit_location
     metadata = read_dump_metadata(dump_dir(cfg))
     if metadata.location is None:

@@ -19,10 +19,15 @@ import pytest
 
 from dm_worker.dumper.metadata import dump_dir, read_metadata
 from dm_worker.loader import LoadUnit
-from dm_worker.loader.progress import begin_load, load_finished, progress_table, stored_state
+from dm_worker.loader.plan import file_specs, list_dump
+from dm_worker.loader.progress import begin_load, load_finished, progress_table, remove_progress, stored_state
+from dm_worker.loader.tasks import LoadSpec, run_load_task
+from dm_worker.loader.unit import SESSION
 from dm_worker.spark import SparkEngine
+from dm_worker.syncer.start import start_location
 from dm_worker.unit import UnitOutcome
 from pkg.config.model import RouteRule, SubTaskConfig
+from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.proctree import spark_workers
 from tests.integration.full_copy import config, contents, dump, load
@@ -217,6 +222,54 @@ def test_a_transaction_of_an_older_run_cannot_commit(
     counted = _counted(target)
     assert [error.code for error in loading.outcome().errors] == [34018]
     assert _counted(target) == counted
+
+
+def test_a_load_of_an_earlier_life_cannot_write_into_a_later_one(
+    slow_load: SubTaskConfig, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    listing = list_dump(dump_dir(slow_load))
+    specs = file_specs(listing, lambda schema, table: (schema, table))
+    files = {spec.name: spec.size for spec in specs}
+    with contextlib.closing(target.connect()) as conn:
+        asleep = begin_load(conn, slow_load, listing.dump_id, files, None, None)
+        remove_progress(slow_load)
+        begin_load(conn, slow_load, listing.dump_id, files, None, None)
+    table, folder = progress_table(slow_load), str(dump_dir(slow_load))
+    spec = LoadSpec(slow_load.to, SESSION, table, slow_load.source_id, asleep, "", folder, 20_000, 5.0)
+    (report,) = run_load_task(spec, iter([specs]))
+    assert report.fenced
+    assert _counted(target) == 0
+
+
+def test_a_file_that_the_target_lost_during_the_load_is_loaded_again(
+    slow_load: SubTaskConfig, mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    of_a = f"{progress_table(slow_load)} WHERE file LIKE 'l.a.%'"
+    with _held_up(target, "c"):
+        loading = _Loading(slow_load, spark)
+        _wait(lambda: stored_state(slow_load) is not None)
+        _wait(lambda: target.execute(f"SELECT MIN(finished) FROM {of_a}") == [(1,)])
+        # The state from before it: rows and progress are of one moment.
+        target.execute(
+            "BEGIN",
+            f"UPDATE {of_a.replace('WHERE', 'SET `offset` = 0, finished = 0 WHERE')}",
+            "DELETE FROM l.a",
+            "COMMIT",
+        )
+    loading.wait_finished()
+    _assert_equal(mariadb_upstream, target)
+
+
+def test_replication_does_not_begin_at_a_copy_that_the_target_lost(
+    slow_load: SubTaskConfig, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    unit = load(slow_load, spark)
+    assert unit.is_finished()
+    finished, _ = start_location(slow_load)
+    assert finished == read_metadata(dump_dir(slow_load))
+    target.execute(f"UPDATE {progress_table(slow_load)} SET finished = 0 WHERE file = ''")
+    with pytest.raises(DMError, match="fell back"):
+        start_location(slow_load)
 
 
 def test_an_error_that_could_pass_but_does_not_is_shown_in_time(

@@ -16,6 +16,7 @@ from tests.harness.mysql import SQLServer
 
 TICKET = Ticket("source-1", 1, 1, 1)
 MARKERS = "`meta`.`markers`"
+BATCHES = "`meta`.`batches`"
 COUNT = 2500
 COLUMNS = (
     "i INT, u BIGINT UNSIGNED, n DECIMAL(30,10), f FLOAT, r DOUBLE, d DATE, t TIME(3), dt DATETIME(6), ts TIMESTAMP(2)"
@@ -44,6 +45,8 @@ def prepare(server: SQLServer, *tables: str) -> None:
         "CREATE DATABASE d",
         f"CREATE TABLE {MARKERS} (id VARCHAR(32), bucket INT, batch BIGINT, epoch BIGINT, PRIMARY KEY (id, bucket))",
         f"INSERT INTO {MARKERS} VALUES ('source-1', 0, 0, 1)",
+        f"CREATE TABLE {BATCHES} (id VARCHAR(32) PRIMARY KEY, batch BIGINT, epoch BIGINT)",
+        f"INSERT INTO {BATCHES} VALUES ('source-1', 1, 1)",
         *tables,
     )
 
@@ -59,7 +62,7 @@ def marker(server: SQLServer) -> int:
 
 def spec_of(server: SQLServer, form: Form | None = None, *, port: int = 0, **session: str) -> TargetSpec:
     config = DBConfig(host="127.0.0.1", port=port or server.port, user="root")
-    return TargetSpec(config, tuple(session.items()), MARKERS, form or Form())
+    return TargetSpec(config, tuple(session.items()), MARKERS, BATCHES, form or Form())
 
 
 def plan_of(server: SQLServer, table: str, *, source: str = "", number: int = 1) -> TablePlan:

@@ -1,0 +1,38 @@
+"""What a run is told that may not write any more: another took over, or the target lost what the run wrote.
+
+The target falls back when it is replaced by a replica that lags behind, or restored from a backup or snapshot. Rows and
+meta tables are in one server, so its state is one that there was, and replication goes on from the checkpoint in it.
+But a run that goes on as if nothing had happened would leave out what was lost. So whatever writes proves in the same
+transaction that everything before it is there.
+"""
+
+from __future__ import annotations
+
+from pkg import errors
+from pkg.errors import DMError
+
+
+def may_not_write(table: str, source_id: str, epoch: int, found: int | None) -> DMError:
+    """For a run under ``epoch`` whose writing did not match its row in ``table``; ``found`` is the epoch there."""
+    if found is not None and found > epoch:
+        return errors.new(
+            "SyncerEvent",
+            f"epoch {epoch} of source {source_id} may not write any more: {table} has a newer one",
+            scope="downstream",
+            workaround="Another worker took over this subtask. See with query-status which one runs it; resume the "
+            "task to take over.",
+        )
+    return fell_back(table, source_id)
+
+
+def fell_back(table: str, source_id: str) -> DMError:
+    """The target lacks transactions that it had committed."""
+    return errors.new(
+        "SyncerEvent",
+        f"the target fell back: {table} lacks what this run of source {source_id} wrote there before",
+        scope="downstream",
+        workaround="Find out why the target lost committed transactions: a failover to a replica that lags behind, a "
+        "restored backup, or somebody who changed the meta tables. The target's rows and meta tables must be of one "
+        "moment. Then resume the task: it goes on from the checkpoint that the target has now, and what was lost is "
+        "applied again as long as the upstream keeps its binlog.",
+    )
