@@ -32,6 +32,8 @@ def etcd_arguments(config: MasterConfig, initial_cluster: str, state: str) -> li
         f"--quota-backend-bytes={config.quota_backend_bytes}",
         f"--max-txn-ops={config.max_txn_ops}",
         f"--max-request-bytes={config.max_request_bytes}",
+        # Its JSON gateway takes whatever a web page posts through a browser; the cluster's programs speak gRPC.
+        "--enable-grpc-gateway=false",
         # A member that comes back from a partition must not unseat a healthy leader.
         "--pre-vote=true",
         "--logger=zap",

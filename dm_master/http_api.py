@@ -37,7 +37,8 @@ def add_routes(routes: HttpRoutes, call: Call, etcd_endpoints: Callable[[], list
     """Adds everything under ``/apis/`` to the port's routes."""
     for verb, path, method in ROUTES:
         routes.add(verb, f"{BASE}/{path}", partial(_gateway, call, method))
-    routes.add("GET", ENDPOINTS_PATH, partial(_endpoints, etcd_endpoints))
+    # For workers, whose `join` may name this master as its configuration does not.
+    routes.publish(ENDPOINTS_PATH, partial(_endpoints, etcd_endpoints))
 
 
 def _endpoints(etcd_endpoints: Callable[[], list[str]], _: HttpRequest) -> HttpResponse:

@@ -80,7 +80,9 @@ class MasterServer:
 
     def _open_port(self) -> None:
         self._metrics = MasterMetrics(self._worker_stages, self._lock_states, self._leading)
-        routes = HttpRoutes(status=version_text, metrics=self._metrics.metrics, ready=self._ready)
+        routes = HttpRoutes(
+            status=version_text, metrics=self._metrics.metrics, ready=self._ready, hosts=self._config.hosts
+        )
         add_routes(routes, self.call, self._etcd_endpoints)
         host, port = self._config.listen
 

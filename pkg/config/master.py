@@ -58,6 +58,7 @@ OPTIONS = (
     Option("rpc-rate-burst", "int", flag=False),
     Option("v1-sources-path", help="folder of sources of DM 1.0 to import"),
     Option("secret-key-path", help="file of 64 hex digits, the key that passwords are encrypted with"),
+    Option("allowed-hosts", "list", help="further names that HTTP requests may call this master by"),
     Option("etcd-endpoints", "list", "use this etcd instead of an embedded one"),
     Option("etcd-client-urls", help="URLs where the embedded etcd serves the cluster's programs"),
     Option("election-ttl", "int", flag=False),
@@ -101,6 +102,7 @@ class MasterConfig:
     rpc_rate_burst: int = 40
     v1_sources_path: str = ""
     secret_key_path: str = ""
+    allowed_hosts: tuple[str, ...] = ()
     etcd_endpoints: tuple[str, ...] = ()
     etcd_client_urls: str = ""
     election_ttl: int = 60
@@ -111,6 +113,12 @@ class MasterConfig:
     def listen(self) -> tuple[str, int]:
         """Host and port to listen on; the host may be empty for all interfaces."""
         return split_address(self.master_addr)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names that this master's port is called by, beside IP addresses and ``localhost``."""
+        own = (split_address(address)[0] for address in (self.master_addr, self.advertise_addr))
+        return (*(host for host in own if not is_unspecified(host)), socket.gethostname(), *self.allowed_hosts)
 
     @property
     def join_addresses(self) -> tuple[str, ...]:

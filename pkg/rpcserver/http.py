@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -16,6 +16,7 @@ import h11
 
 from pkg.log import get_logger
 from pkg.metrics import CONTENT_TYPE, Metrics
+from pkg.rpcserver.cross_site import host_name, refused_host, refused_origin, refused_type
 
 log = get_logger("rpcserver")
 
@@ -63,23 +64,37 @@ class HttpRoutes:
     """What is served under which method and path.
 
     ``status`` gives the text of ``/status``; ``ready`` says whether this process can do its work (``/health`` and
-    ``/readyz``). ``/livez`` only says that the process answers.
+    ``/readyz``). ``/livez`` only says that the process answers. These are for whoever asks; everything that is added is
+    guarded by :mod:`pkg.rpcserver.cross_site`, where ``hosts`` are the names that mean this port.
     """
 
-    def __init__(self, *, status: Callable[[], str], metrics: Metrics, ready: Callable[[], bool]) -> None:
+    def __init__(
+        self, *, status: Callable[[], str], metrics: Metrics, ready: Callable[[], bool], hosts: Collection[str] = ()
+    ) -> None:
         self._routes: list[tuple[str, tuple[str, ...], Handler]] = []
-        self.add("GET", "/status", lambda _: HttpResponse.text(status()))
-        self.add("GET", "/metrics", lambda _: HttpResponse(200, metrics.render(), CONTENT_TYPE))
-        self.add("GET", "/livez", lambda _: HttpResponse.text("ok\n"))
-        self.add("GET", "/readyz", lambda _: _readiness(ready()))
-        self.add("GET", "/health", lambda _: _health(ready()))
+        self._hosts = frozenset(map(host_name, hosts))
+        self._public: set[tuple[str, ...]] = set()
+        self.publish("/status", lambda _: HttpResponse.text(status()))
+        self.publish("/metrics", lambda _: HttpResponse(200, metrics.render(), CONTENT_TYPE))
+        self.publish("/livez", lambda _: HttpResponse.text("ok\n"))
+        self.publish("/readyz", lambda _: _readiness(ready()))
+        self.publish("/health", lambda _: _health(ready()))
 
     def add(self, method: str, pattern: str, handler: Handler) -> None:
-        """Serves ``pattern``, a path whose ``{name}`` segments match anything and arrive in ``params``."""
+        """Serves ``pattern``, a path whose ``{name}`` segments match anything and arrive in ``params``.
+
+        GET must not change anything.
+        """
         self._routes.append((method, _segments(pattern), handler))
 
+    def publish(self, pattern: str, handler: Handler) -> None:
+        """GET of ``pattern`` under whatever name this port is called: for what changes nothing and tells no secret."""
+        self.add("GET", pattern, handler)
+        self._public.add(_segments(pattern))
+
     def dispatch(self, request: HttpRequest) -> HttpResponse:
-        """The answer to ``request``; 404 and 405 where there is no route, 500 for a handler that raises."""
+        """The answer to ``request``; 404 and 405 where there is no route, 403 and 415 for what may come of a web page,
+        500 for a handler that raises."""
         path_known = False
         for method, pattern, handler in self._routes:
             params = _match(pattern, _segments(request.path))
@@ -87,10 +102,18 @@ class HttpRoutes:
                 continue
             path_known = True
             if method == request.method or (request.method, method) == ("HEAD", "GET"):
-                return _guarded(handler, request, params)
+                refusal = None if pattern in self._public else self._refusal(request)
+                return refusal or _guarded(handler, request, params)
         if path_known:
             return HttpResponse.json({"error": f"method {request.method} is not allowed here"}, 405)
         return HttpResponse.json({"error": f"no such path: {request.path}"}, 404)
+
+    def _refusal(self, request: HttpRequest) -> HttpResponse | None:
+        wrong = refused_host(request.headers, self._hosts) or refused_origin(request.method, request.headers)
+        if wrong:
+            return HttpResponse.json({"error": wrong}, 403)
+        wrong = refused_type(request.method, request.headers, bool(request.body))
+        return HttpResponse.json({"error": wrong}, 415) if wrong else None
 
 
 def _guarded(handler: Handler, request: HttpRequest, params: Mapping[str, str]) -> HttpResponse:

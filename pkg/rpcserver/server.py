@@ -122,7 +122,8 @@ class PortServer:
         # Only this user may enter the folder: the unix socket must not be a way around TLS.
         self._folder = WorkFolder("dm-port-", _socket_base())
         self._socket = str(self._folder.path / "grpc.sock")
-        server = grpc.server(ThreadPoolExecutor(self._workers, thread_name_prefix="rpc"), options=_GRPC_OPTIONS)
+        threads = ThreadPoolExecutor(self._workers, thread_name_prefix="rpc")
+        server = grpc.server(threads, interceptors=[_NoPages()], options=_GRPC_OPTIONS)
         self._registrar(server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         server.add_insecure_port(f"unix:{quote(self._socket)}")
@@ -194,6 +195,21 @@ class PortServer:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
             backend_writer.close()
+
+
+class _NoPages(grpc.ServerInterceptor):  # type: ignore[type-arg]  # generic only for the type checker
+    """Refuses calls of web pages: see :mod:`pkg.rpcserver.cross_site`."""
+
+    def intercept_service(
+        self, continuation: Callable[[grpc.HandlerCallDetails], Any], details: grpc.HandlerCallDetails
+    ) -> Any:
+        if any(name == "origin" for name, _ in details.invocation_metadata):
+            return grpc.unary_unary_rpc_method_handler(_refuse_page)
+        return continuation(details)
+
+
+def _refuse_page(_: Any, context: grpc.ServicerContext) -> None:
+    context.abort(grpc.StatusCode.PERMISSION_DENIED, "web pages may not call this")
 
 
 def _socket_base() -> Path:

@@ -10,6 +10,8 @@ import socket
 import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -101,6 +103,20 @@ def test_data_outlives_a_stop(tmp_path: Path, member: Member) -> None:
         stored = client.get("/k")
         assert stored is not None
         assert stored.value == "v"
+
+
+def test_a_web_page_writes_nothing_into_etcd(tmp_path: Path, member: Member) -> None:
+    """Its JSON gateway would take what a browser sends to another site without asking."""
+    etcd = member(config(tmp_path, "m1"))
+    body = b'{"key": "L2s=", "value": "dg=="}'
+    page = {"Content-Type": "text/plain", "Origin": "http://evil.example"}
+    request = urllib.request.Request(f"{etcd.client_endpoints[0]}/v3/kv/put", data=body, headers=page)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=60)
+    refused.value.close()
+    assert refused.value.code == 404
+    with EtcdClient(etcd.client_endpoints) as client:
+        assert client.get("/k") is None
 
 
 def test_a_killed_member_comes_back_with_its_data(tmp_path: Path, member: Member) -> None:

@@ -66,7 +66,8 @@ def dmctl(master: DMMaster) -> Dmctl:
 def http(master: DMMaster, path: str, method: str = "GET", body: dict[str, Any] | None = None) -> Any:
     """One request to the gateway: cheaper than a process where a test only prepares or waits."""
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"http://{master.address}/apis/v1alpha1/{path}", method=method, data=data)
+    url, kind = f"http://{master.address}/apis/v1alpha1/{path}", {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, method=method, data=data, headers=kind)
     with urllib.request.urlopen(request, timeout=30) as answer:
         return json.load(answer)
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import grpc
@@ -44,8 +44,9 @@ class _Echo(dmmaster_pb2_grpc.MasterServicer):
 
 
 def _routes(ready: bool = True) -> HttpRoutes:
-    routes = HttpRoutes(status=lambda: "status text\n", metrics=Metrics(), ready=lambda: ready)
+    routes = HttpRoutes(status=lambda: "status text\n", metrics=Metrics(), ready=lambda: ready, hosts=["DM.example"])
     routes.add("GET", "/apis/v1alpha1/status/{name}", lambda request: HttpResponse.json(dict(request.params)))
+    routes.add("PUT", "/echo", lambda request: HttpResponse(200, request.body))
     routes.add("POST", "/echo", lambda request: HttpResponse(200, request.body))
     routes.add("GET", "/broken", _broken)
     return routes
@@ -73,10 +74,16 @@ def server() -> Iterator[PortServer]:
     port.stop(0)
 
 
-def _get(server: PortServer, path: str, method: str = "GET", body: bytes | None = None) -> tuple[int, bytes]:
+def _get(
+    server: PortServer,
+    path: str,
+    method: str = "GET",
+    body: bytes | None = None,
+    headers: Mapping[str, str] = {"Content-Type": "application/json"},
+) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
-        connection.request(method, path, body=body)
+        connection.request(method, path, body=body, headers=dict(headers))
         response = connection.getresponse()
         return response.status, response.read()
     finally:
@@ -108,6 +115,109 @@ def test_routes_with_parameters_bodies_and_errors(server: PortServer) -> None:
     assert status == 500
     assert b"out of order" in body
     assert _get(server, "/status", "HEAD") == (200, b"")
+
+
+_JSON = {"Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "words"),
+    [
+        ({"Content-Type": "text/plain"}, 415, "JSON, not text/plain: send the header `Content-Type: application/json`"),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415, "curl -H 'Content-Type: application/json'"),
+        ({"Content-Type": "multipart/form-data; boundary=x"}, 415, "not multipart/form-data"),
+        ({"Content-Type": "text/plain; application/json"}, 415, "not text/plain"),
+        ({}, 415, "not nothing"),
+        ({**_JSON, "Origin": "http://evil.example"}, 403, "a page of http://evil.example"),
+        ({**_JSON, "Origin": "null"}, 403, "a page of null"),
+        ({**_JSON, "Origin": "http://127.0.0.1:1"}, 403, "a page of"),
+        ({**_JSON, "Origin": "https://127.0.0.1:PORT"}, 200, ""),
+        ({**_JSON, "Origin": "http://127.0.0.1:PORT"}, 200, ""),
+        ({**_JSON, "Host": "evil.example:PORT", "Origin": "http://evil.example:PORT"}, 403, "this is not evil.example"),
+        ({**_JSON, "Host": "evil.example"}, 403, "`allowed-hosts`"),
+        ({**_JSON, "Host": "127.0.0.1.evil.example"}, 403, "this is not"),
+        ({**_JSON, "Host": "dm.EXAMPLE.:99", "Origin": "http://dm.example:99"}, 200, ""),
+        ({**_JSON, "Host": "dm.example", "Origin": "https://dm.example:443"}, 200, ""),
+        ({**_JSON, "Host": "dm.example", "Origin": "ftp://dm.example"}, 403, "a page of"),
+        ({**_JSON, "Host": "[::1]:PORT"}, 200, ""),
+        ({**_JSON, "Host": "localhost"}, 200, ""),
+        ({"Content-Type": "Application/JSON; charset=utf-8"}, 200, ""),
+    ],
+)
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+def test_only_json_of_no_other_site_changes_anything(
+    server: PortServer, method: str, headers: dict[str, str], status: int, words: str
+) -> None:
+    sent = {name: value.replace("PORT", str(server.port)) for name, value in headers.items()}
+    found, body = _get(server, "/echo", method, b'{"a": 1}', sent)
+    assert found == status
+    assert words in json.loads(body).get("error", "")
+    assert (body == b'{"a": 1}') == (status == 200)
+
+
+def test_what_a_page_may_ask_for_without_a_body(server: PortServer) -> None:
+    assert _get(server, "/echo", "POST", None, {})[0] == 415
+    assert _get(server, "/echo", "PUT", None, {})[0] == 200, "a browser asks before it sends this, and gets no leave"
+    assert _get(server, "/echo", "PUT", None, {"Origin": "http://evil.example"})[0] == 403
+    assert _get(server, "/echo", "OPTIONS", None, {"Origin": "http://evil.example"})[0] == 405
+
+
+def test_a_page_that_took_a_name_for_this_machine_reads_nothing(server: PortServer) -> None:
+    named = {"Host": "evil.example"}
+    assert _get(server, "/apis/v1alpha1/status/a", headers=named)[0] == 403
+    assert _get(server, "/apis/v1alpha1/status/a", headers={"Host": "dm.example"})[0] == 200
+    for path in ("/status", "/metrics", "/livez", "/readyz", "/health"):
+        assert _get(server, path, headers=named)[0] == 200, "probes call it what they like"
+
+
+def test_a_program_of_http_1_0_needs_no_host(server: PortServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
+        raw.sendall(b"GET /apis/v1alpha1/status/a HTTP/1.0\r\n\r\n")
+        assert raw.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def _h2_literal(name: bytes, value: bytes) -> bytes:
+    return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+
+def _h2_frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+_CALLED = b"was called"
+
+
+def _h2_call(server: PortServer, more: list[tuple[bytes, bytes]]) -> bytes:
+    """The answer to an HTTP/2 request with the headers ``more``; with :data:`_CALLED` in it once it got through."""
+    message = dmmaster_pb2.EncryptRequest(plaintext=_CALLED.decode()).SerializeToString()
+    fields = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/pb.Master/Encrypt"), (b":authority", b"x")]
+    answer = b""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
+        raw.sendall(
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+            + _h2_frame(4, 0, 0, b"")
+            + _h2_frame(1, 4, 1, b"".join(_h2_literal(*field) for field in [*fields, *more]))
+            + _h2_frame(0, 1, 1, b"\0" + len(message).to_bytes(4, "big") + message)
+        )
+        with raw.makefile("rb") as reader:
+            while head := reader.read(9):
+                payload = reader.read(int.from_bytes(head[:3], "big"))
+                ours = int.from_bytes(head[5:], "big") == 1
+                answer += payload if ours else b""
+                if ours and (head[3] == 3 or (head[3] in (0, 1) and head[4] & 1)):
+                    return answer
+    return answer
+
+
+@pytest.mark.parametrize("content", [b"text/plain", b"application/grpc"])
+def test_a_browser_that_speaks_http_2_calls_nothing(server: PortServer, content: bytes) -> None:
+    """To gRPC's library any content type will do, and Firefox sends the header ``te`` that it asks for."""
+    kind, trailers = (b"content-type", content), (b"te", b"trailers")
+    assert _CALLED in _h2_call(server, [kind, trailers]), "a client of gRPC"
+    assert _CALLED not in _h2_call(server, [kind])
+    refused = _h2_call(server, [kind, trailers, (b"origin", b"http://evil.example")])
+    assert _CALLED not in refused
+    assert b"web pages may not call this" in refused
 
 
 def test_not_ready_is_told() -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from google.protobuf.message import Message
 
-from dm_master.http_api import add_routes
+from dm_master.http_api import ROUTES, add_routes
 from dm_master.service import LATER, SERVICE, Dispatcher, Handler, handlers, refusal, request_class
 from dm_master.service_base import Cluster
 from dm_master.service_task import TaskSteps
@@ -125,6 +125,9 @@ def _routes(call: Callable[..., Message], endpoints: list[str]) -> HttpRoutes:
     return routes
 
 
+_JSON = {"content-type": "application/json"}
+
+
 @pytest.mark.parametrize(
     ("verb", "path", "body", "query", "method", "expected"),
     [
@@ -148,7 +151,7 @@ def test_the_gateway_fills_requests_from_path_query_and_body(
         seen.append((name, request))
         return refusal(name, request, "told")
 
-    request = HttpRequest(verb, f"/apis/v1alpha1/{path}", query=query, body=body)
+    request = HttpRequest(verb, f"/apis/v1alpha1/{path}", query=query, headers=_JSON, body=body)
     answer = _routes(call, []).dispatch(request)
     assert answer.status == 200
     assert json.loads(answer.body)["msg"] == "told"
@@ -159,14 +162,34 @@ def test_the_gateway_fills_requests_from_path_query_and_body(
 
 def test_a_malformed_request_is_refused_at_the_gateway() -> None:
     answer = _routes(lambda *_: _unused(None), []).dispatch(
-        HttpRequest("POST", "/apis/v1alpha1/tasks", body=b"{nonsense")
+        HttpRequest("POST", "/apis/v1alpha1/tasks", headers=_JSON, body=b"{nonsense")
     )
     assert answer.status == 400
     answer = _routes(lambda *_: _unused(None), []).dispatch(HttpRequest("PUT", "/apis/v1alpha1/leader/nobody"))
     assert answer.status == 400
 
 
+def test_requests_that_any_page_can_make_change_nothing() -> None:
+    """GET reads; every other route of the port asks for JSON, and for a name of this master."""
+    asked: list[str] = []
+
+    def call(name: str, request: Any, *, forwarded: bool = False) -> Message:
+        asked.append(name)
+        return refusal(name, request, "told")
+
+    routes = _routes(call, [])
+    for verb, path, method in ROUTES:
+        path = f"/apis/v1alpha1/{path}".replace("{op}", "1").replace("{name}", "n").replace("{type}", "worker")
+        asked.clear()
+        plain = HttpRequest(verb, path, headers={"content-type": "text/plain", "host": "127.0.0.1"}, body=b"{}")
+        named = HttpRequest(verb, path, headers={**_JSON, "host": "evil.example"}, body=b"{}")
+        assert routes.dispatch(named).status == 403
+        assert routes.dispatch(plain).status == (200 if verb == "GET" else 415)
+        assert asked == ([method] if verb == "GET" else [])
+        assert verb != "GET" or method in {"GetCfg", "QueryStatus", "ListMember", "GetSubTaskCfg"}, "it only reads"
+
+
 def test_workers_learn_where_etcd_is() -> None:
-    path = HttpRequest("GET", "/apis/v1alpha1/etcd-endpoints")
+    path = HttpRequest("GET", "/apis/v1alpha1/etcd-endpoints", headers={"host": "some.balancer.example"})
     assert json.loads(_routes(lambda *_: _unused(None), ["http://a:1"]).dispatch(path).body) == ["http://a:1"]
     assert _routes(lambda *_: _unused(None), []).dispatch(path).status == 503
