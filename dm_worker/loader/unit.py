@@ -54,7 +54,6 @@ _WATCH_SECONDS = 1.0
 _LOG_SECONDS = 5.0
 #: Every value that an upstream holds must be taken, and a value that does not fit must be refused, not bent.
 SESSION = {
-    "foreign_key_checks": "0",
     "time_zone": "+00:00",
     "sql_mode": "STRICT_TRANS_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO",
 }
@@ -88,7 +87,8 @@ class LoadUnit:
         self._router = TableRouter(cfg.routes, cfg.case_sensitive)
         self._filter = BlockAllowListFilter.of(cfg)
         self._rules = LoadRules(cfg, self._router)
-        self._session = {**SESSION, **dict(cfg.to.session)}
+        # The rows are consistent as a whole, and files come in any order.
+        self._session = {**SESSION, **dict(cfg.to.session), "foreign_key_checks": "0"}
         self._stopping = threading.Event()
         self._progress = _Progress()
         self._epoch = 0

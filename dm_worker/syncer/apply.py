@@ -135,8 +135,8 @@ class _BucketWriter:
         """The whole transaction, with loads and bulk executions if ``fast``. Raises DMError, and ``_NotExact`` when
         it must be done without them."""
         self._statements = 0
-        if self._ticket.replanned and self._holds_keyless():
-            content = without_keyless(content, self._plans)
+        if self._ticket.replanned and self._holds_once():
+            content = without_once(content, self._plans)
         loadable = self._loadable(content) if fast and self._writer.loads else frozenset()
         steps = self._steps(content, loadable, self._bulk_statements(content, loadable) if fast else {})
         try:
@@ -153,8 +153,9 @@ class _BucketWriter:
             raise classify(exc, scope="downstream", statement="COMMIT") from exc
         return BucketResult(self._bucket, content.changes, self._statements)
 
-    def _holds_keyless(self) -> bool:
-        """Whether an earlier attempt, under another plan, wrote the bucket's rows without a key. Locks the marker."""
+    def _holds_once(self) -> bool:
+        """Whether an earlier attempt, under another plan, wrote the bucket's rows of ``only_once`` tables. Locks the
+        marker."""
         sql = f"SELECT batch FROM {self._spec.markers} WHERE id = %s AND bucket = %s AND batch >= %s FOR UPDATE"
         try:
             found = query(self._conn, sql, (self._ticket.source_id, self._bucket, self._ticket.since))
@@ -300,6 +301,9 @@ class _BucketWriter:
             )
             intent = query(self._conn, self._intent(), (ticket.source_id, ticket.epoch, ticket.number))
             self._conn.rollback()
+            if any(plan.family for plan in self._plans.values()):
+                # What was sent behind the marker may have changed it, and others use this connection next.
+                query(self._conn, statements.switch(_MARKER, on=self._spec.form.checks).text.decode())
         except (pymysql.Error, OSError) as exc:
             raise classify(exc, scope="downstream", table=markers) from exc
         marker = Marker(int(rows[0][0]), int(rows[0][1])) if rows else None
@@ -396,9 +400,9 @@ def _counts(content: Content) -> dict[tuple[int, int], int]:
     return counts
 
 
-def without_keyless(content: Content, plans: Mapping[int, TablePlan]) -> Content:
-    """The content without the rows of tables that have no key. They are all among the rows in order."""
-    ordered = {target: [row for row in rows if plans[row[2]].key] for target, rows in content.ordered.items()}
+def without_once(content: Content, plans: Mapping[int, TablePlan]) -> Content:
+    """The content without the rows of ``only_once`` tables. They are all among the rows in order."""
+    ordered = {target: [row for row in rows if not plans[row[2]].only_once] for target, rows in content.ordered.items()}
     return replace(content, ordered={target: rows for target, rows in ordered.items() if rows})
 
 

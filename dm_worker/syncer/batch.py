@@ -38,8 +38,10 @@ class TablePlan:
     ``spread`` tells that rows are placed by their key, in the canonical forms ``canons`` (one per key column);
     otherwise the whole target table is one bucket. ``ties`` put rows that conflict by other keys into one bucket.
     ``family`` names the tables that foreign keys connect to this one, when the target checks them: their rows keep
-    their order among each other. ``rewrite_existing`` asks for DELETE + INSERT instead of INSERT … ON DUPLICATE KEY
-    UPDATE, because the target has further unique keys whose values rows may swap; with ``ties``, only for rows whose
+    their order among each other. ``acts``: one of these keys changes rows by itself; ``referenced`` are the columns
+    that such keys refer to.
+    ``rewrite_existing`` asks for DELETE + INSERT instead of INSERT … ON DUPLICATE KEY UPDATE, because the target has
+    further unique keys whose values rows may swap; with ``ties``, only for rows whose
     values in them changed.
     ``extra_columns``: the target has columns that the upstream lacks.
     ``loadable``: LOAD DATA reads the rows' literals as an INSERT does. ``numbered``: the target's table has an
@@ -70,6 +72,8 @@ class TablePlan:
     canons: tuple[Canon, ...] = ()
     ties: tuple[Tie, ...] = ()
     family: str = ""
+    acts: bool = False
+    referenced: tuple[int, ...] = ()
     source_number: int = 0
     derived: tuple[Derived, ...] = ()
     filter: RowFilter = TAKES_ALL
@@ -85,12 +89,18 @@ class TablePlan:
     def fingerprint(self) -> bytes:
         """What decides which bucket a row falls into and what is written there; equal across runs when unchanged."""
         rule = (self.source, self.target, self.mode, self.key_names, self.write_names, self.spread)
-        placement = (self.canons, self.ties, self.family)
+        placement = (self.canons, self.ties, self.family + "\0acts" * self.acts)
         rows = (self.columns, self.key, self.write, self.derived, self.filter)
         return repr((rule, self.rewrite_existing, self.extra_columns, rows, placement)).encode()
 
-    def keyless_place(self) -> bytes:
-        """What decides which bucket the rows of a table without a key fall into, which is the same for all of them."""
+    @property
+    def only_once(self) -> bool:
+        """Whether its rows can't be written again over what an earlier attempt wrote: nothing tells rows without a key
+        apart, and what a foreign key did to other rows depends on what they were then."""
+        return not self.key or self.acts
+
+    def once_place(self) -> bytes:
+        """What decides which bucket the rows of an ``only_once`` table fall into, which is the same for all of them."""
         return repr((self.source, self.target, self.seed)).encode()
 
     def by_block(self) -> TablePlan | None:
@@ -193,9 +203,10 @@ class Batch:
         return digest.hexdigest()
 
     def keyless_fingerprint(self, buckets: int) -> str:
-        """As :meth:`fingerprint`, of what places the rows of tables without a key. Far fewer changes alter it."""
+        """As :meth:`fingerprint`, of what places the rows of tables without a key, and of those that foreign keys act
+        on. Far fewer changes alter it."""
         digest = blake2b(b"%d" % buckets, digest_size=16)
-        for place in sorted({plan.keyless_place() for plan in self.plans.values() if not plan.key}):
+        for place in sorted({plan.once_place() for plan in self.plans.values() if plan.only_once}):
             digest.update(place)
         return digest.hexdigest()
 
@@ -204,7 +215,8 @@ class Batch:
 class Ticket:
     """What a bucket's transaction needs to prove its right to write: whose batch, and under which epoch.
 
-    ``since`` is the number of the first attempt at the batch's range that placed rows without a key as this one does.
+    ``since`` is the number of the first attempt at the batch's range that placed the rows of ``only_once`` tables as
+    this one does.
     """
 
     source_id: str
@@ -214,7 +226,7 @@ class Ticket:
 
     @property
     def replanned(self) -> bool:
-        """Whether an earlier attempt, under another plan, may have written the bucket's rows without a key."""
+        """Whether an earlier attempt, under another plan, may have written the rows of ``only_once`` tables."""
         return self.since < self.number
 
 

@@ -28,6 +28,7 @@ ROW = struct.Struct("<QIBII")
 STATES, ROWS = 0, 1
 
 #: (sequence, operation, plan number, position in the binlog, before image, after image): a row that keeps its order.
+#: ``family_rows.UNCHECKED`` may be added to the operation.
 OrderedRow = tuple[int, int, int, int, list[bytes] | None, list[bytes] | None]
 #: (key, state, plan number, values).
 PackedState = tuple[bytes, int, int, bytes]

@@ -40,6 +40,7 @@ from dm_worker.syncer.statements import Form, wants_alias
 from dm_worker.syncer.status import Monitor, Snapshot
 from dm_worker.syncer.table_plan import PlanOptions
 from dm_worker.syncer.tables import TableRegistry
+from dm_worker.syncer.ties import checked_keys
 from dm_worker.syncer.upstream_collations import UpstreamCollations
 from dm_worker.syncer.xa import Prepared
 from pkg import errors
@@ -92,9 +93,9 @@ class Run:
         self._upstream = Server(cfg.from_, "upstream", should_stop)
         self._target = Server(cfg.to, "downstream", should_stop)
         self._store = MetaStore(cfg, should_stop=should_stop)
-        self._session = dict(cfg.to.session)
-        self._foreign_keys = self._session.get("foreign_key_checks", "0").upper() in ("1", "ON", "TRUE")
-        self._ddl_session = DDLSession(cfg.to, self._foreign_keys)
+        #: What the task's session says; None: rows of tables that foreign keys act on are written with checks.
+        self._checks = cfg.to.foreign_key_checks
+        self._ddl_session = DDLSession(cfg.to, bool(self._checks))
         self._rules = Rules(cfg)
         self._foldings: dict[str, Folding | None] = {}
         self._charsets: dict[str, str | None] = {}
@@ -417,7 +418,7 @@ class Run:
             source=source if sharding is None else sharding,
             target=self._target.table,
             options=PlanOptions(compact=compact, charsets=Charsets(self._folding, self._characters)),
-            foreign_keys=lambda: self._target.ask(fetch_foreign_keys) if self._foreign_keys else [],
+            foreign_keys=lambda: checked_keys(self._checks, lambda: self._target.ask(fetch_foreign_keys)),
         )
 
     def _folding(self, charset: str, collation: str) -> Folding | None:
@@ -467,6 +468,7 @@ class Run:
             multiple=self._cfg.syncer.multiple_rows is not False,
             limit=limit,
             alias=wants_alias(self._target.ask(server_info)),
+            checks=bool(self._checks),
         )
         return BatchRunner(
             engine=self._engine,
@@ -486,7 +488,7 @@ class Run:
     def _settings(self) -> bytes:
         """What of the configuration decides how a range is planned."""
         syncer = self._cfg.syncer
-        rules = (self._rules.settings, syncer.compact, self._foreign_keys)
+        rules = (self._rules.settings, syncer.compact, bool(self._checks))
         return blake2b(repr(rules).encode(), digest_size=16).digest()
 
     def _is_unsafe(self, location: Location) -> bool:

@@ -42,12 +42,14 @@ IsUnsafe = Callable[[Location], bool]
 
 
 def _tell_of_other_plan(batch: Batch, *, doubled: bool) -> None:
-    keyless = sorted({".".join(plan.target) for plan in batch.plans.values() if not plan.key})
+    once = sorted({".".join(plan.target) for plan in batch.plans.values() if plan.only_once})
     place = between(batch.start, batch.end)
     told = "the unfinished batch is planned otherwise than before: doing it again in safe mode"
-    if doubled and keyless:
+    if doubled and once:
         log.warning(
-            f"{told}, check the tables without a key for doubled rows", range=place, without_key=", ".join(keyless)
+            f"{told}, check the tables without a key for doubled rows, and those that foreign keys act on",
+            range=place,
+            tables=", ".join(once),
         )
     else:
         log.info(told, range=place)

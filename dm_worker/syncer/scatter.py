@@ -12,6 +12,7 @@ from dm_worker.syncer import block, compact
 from dm_worker.syncer.batch import COMPACT, Slice, TablePlan
 from dm_worker.syncer.block import OrderedRow
 from dm_worker.syncer.compact import DELETE, INSERT, UPDATE, Change, ImpossibleChange
+from dm_worker.syncer.family_rows import UNCHECKED
 from dm_worker.syncer.located import located
 from dm_worker.syncer.placement import placement_of
 from dm_worker.syncer.ties import Binder, Hasher, Pairs, hasher
@@ -318,6 +319,7 @@ def _ordered(
             if plan is None:
                 continue
             images: Sequence[Image] = decoders[plan.number].images(data)
+            unchecked = UNCHECKED if plan.family and data[c.ROWS_FLAGS] & c.FLAG_NO_FOREIGN_KEY_CHECKS else 0
             if plan.filter.reads_rows:
                 images = plan.filter.compiled(plan.columns)(images, int.from_bytes(data[:4], "little"))
             changes += len(images)
@@ -325,7 +327,7 @@ def _ordered(
                 row = (event << 32 | n, op, plan.number, place.position, before, after)
                 for where, moved in _moves(row, plan, buckets, binders.get(plan.number), pairs):
                     kept = records.setdefault((where % buckets, plan.target_number), [])
-                    kept.append(block.row_record(moved, where))
+                    kept.append(block.row_record((moved[0], moved[1] | unchecked, *moved[2:]), where))
     for (bucket, target), kept in sorted(records.items()):
         placed.setdefault(bucket, []).append(block.section(target, block.ROWS, kept))
     return changes

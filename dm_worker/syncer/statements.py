@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 
-from dm_worker.syncer import bulk_load, compact
+from dm_worker.syncer import bulk_load, compact, family_rows
 from dm_worker.syncer.batch import TablePlan
 from dm_worker.syncer.block import OrderedRow
 from dm_worker.syncer.combine import (
@@ -63,12 +63,14 @@ class Form:
     """How statements are made: ``limit`` in bytes; ``multiple`` rows in one statement, or one each.
 
     ``alias``: the server wants the new row of ON DUPLICATE KEY UPDATE by an alias (MySQL from 8.0.20 on).
+    ``checks``: the writers' sessions check foreign keys.
     """
 
     safe: bool = False
     multiple: bool = True
     limit: int = 1024 * 1024
     alias: bool = False
+    checks: bool = False
 
     @property
     def rows(self) -> int:
@@ -97,7 +99,14 @@ MayLoad = Callable[[TablePlan, int], bool]
 def for_content(
     plans: Mapping[int, TablePlan], content: Content, form: Form, may_load: MayLoad, most: int
 ) -> Iterator[SQL | Load]:
-    """All statements of a bucket, in the order to run them; ``most``: bytes that the server takes as one."""
+    """All statements of a bucket, in the order to run them; ``most``: bytes that the server takes as one.
+
+    They begin and end with the session's own foreign_key_checks where they change it in between.
+    """
+    related = next((plans[rows[0][2]] for rows in content.ordered.values() if plans[rows[0][2]].family), None)
+    if related is not None:
+        # An earlier attempt on this connection may have ended in between.
+        yield switch(related.number, on=form.checks)
     for (number, kind), run in groupby(content.groups, lambda group: (group.plan, group.kind)):
         groups = tuple(run)
         count = sum(group.count for group in groups)
@@ -108,9 +117,21 @@ def for_content(
             continue
         for group in groups:
             yield from fitting(plan, for_group(plan, group, form), form, most)
+    checks = form.checks
     for rows in in_order(plans, content.ordered):
-        for sql in for_ordered(plans, rows, form):
-            yield from fitting(plans[sql.plan], sql, form, most)
+        for step in family_rows.steps(plans, rows, safe=form.safe, checks=form.checks):
+            if step.checks != checks:
+                checks = step.checks
+                yield switch(step.rows[0][2], on=checks)
+            for sql in for_ordered(plans, step.rows, form if step.safe == form.safe else replace(form, safe=step.safe)):
+                yield from fitting(plans[sql.plan], sql, form, most)
+    if related is not None:
+        yield switch(related.number, on=form.checks)
+
+
+def switch(plan: int, *, on: bool) -> SQL:
+    """Has the session check foreign keys, or not, for rows of the plan with this number."""
+    return SQL(b"SET SESSION foreign_key_checks = %d" % on, plan)
 
 
 def loadable(plan: TablePlan, kind: int, form: Form) -> bool:

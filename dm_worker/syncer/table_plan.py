@@ -79,6 +79,8 @@ def build(
         rewrite_existing=bool(further),
         extra_columns=extra,
         family=family.name if family is not None else "",
+        acts=family is not None and family.acts,
+        referenced=_referenced(target, family, shape),
         loadable=not extra and can_load(zip((shape.columns[i] for i in write), written, strict=True)),
         # What is written before a refusal can only be undone there.
         bulk=written if target.engine.lower() == "innodb" else (),
@@ -175,6 +177,17 @@ def _references(target: TableInfo, family: Family | None) -> list[tuple[tuple[st
         if folded(key.child) == own:
             found[seed, tuple(key.columns[i].lower() for i in order)] = None
     return list(found)
+
+
+def _referenced(target: TableInfo, family: Family | None, shape: RowShape) -> tuple[int, ...]:
+    """The columns that foreign keys which act refer to; all, where one of them is computed from others."""
+    own = folded((target.schema, target.name))
+    keys = [key for key in (family.keys if family is not None else ()) if key.acts and folded(key.parent) == own]
+    names = sorted({name.lower() for key in keys for name in key.parent_columns})
+    columns = [target.column(name) for name in names]
+    if any(column is None or column.generated or shape.index_of(column.name) < 0 for column in columns):
+        return tuple(range(len(shape.columns)))
+    return tuple(shape.index_of(name) for name in names)
 
 
 def _canon(shape: RowShape, target: TableInfo, part: IndexPart, charsets: Charsets) -> Canon:

@@ -170,6 +170,18 @@ class Family:
     acts: bool
 
 
+def checked_keys(checks: bool | None, fetch: Callable[[], Iterable[ForeignKey]]) -> list[ForeignKey]:
+    """Those of the target's foreign keys by which rows are written with checks.
+
+    ``checks`` is what the task's session says; when it says nothing, these are the keys of families in which one acts.
+    """
+    if checks is False:
+        return []
+    keys = list(fetch())
+    found = families(keys)
+    return [key for key in keys if checks or found[folded(key.child)].acts]
+
+
 def folded(table: Table) -> Table:
     """The name without case: some servers fold it, and calling two tables one is harmless here."""
     return table[0].lower(), table[1].lower()

@@ -64,6 +64,11 @@ FLAG_ARTIFICIAL: Final = 0x20
 #: Whoever does not know the event may skip it.
 FLAG_IGNORABLE: Final = 0x80
 
+#: Flag of a rows event, in the 16 bits at :data:`ROWS_FLAGS`: its session had foreign_key_checks=0.
+FLAG_NO_FOREIGN_KEY_CHECKS: Final = 0x02
+#: Where a rows event has its flags: behind the header and the table's number.
+ROWS_FLAGS: Final = HEADER_SIZE + 6
+
 OP_INSERT: Final = 0
 OP_UPDATE: Final = 1
 OP_DELETE: Final = 2

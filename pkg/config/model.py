@@ -41,6 +41,12 @@ class DBConfig:
     session: tuple[tuple[str, str], ...] = ()
     security: SecurityConfig | None = None
 
+    @property
+    def foreign_key_checks(self) -> bool | None:
+        """What ``session`` says of foreign_key_checks; None when it says nothing."""
+        value = dict(self.session).get("foreign_key_checks")
+        return None if value is None else value.strip().upper() in ("1", "ON", "TRUE")
+
 
 @dataclass(frozen=True, slots=True)
 class PurgeConfig:

@@ -155,8 +155,7 @@ def _safe_mode_duration(section: Section) -> float | None:
 
 def check_foreign_keys(section: Section, syncer: SyncerConfig, target: DBConfig) -> None:
     """Raises 20070 when rows are asked to be compacted or joined while the target checks foreign keys."""
-    session = {name.lower(): value.lower() for name, value in target.session}
-    if session.get("foreign_key_checks") not in ("1", "on", "true"):
+    if not target.foreign_key_checks:
         return
     for key, asked in (("compact", syncer.compact), ("multiple-rows", syncer.multiple_rows)):
         if asked:

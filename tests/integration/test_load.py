@@ -387,6 +387,25 @@ def test_a_choice_for_duplicates_is_honoured(
     )
 
 
+def test_a_load_never_checks_foreign_keys(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    mariadb_upstream.execute(
+        "CREATE DATABASE l",
+        "CREATE TABLE l.z (id INT PRIMARY KEY)",
+        "CREATE TABLE l.a (id INT PRIMARY KEY, z INT, FOREIGN KEY (z) REFERENCES l.z (id) ON DELETE CASCADE)",
+        "INSERT INTO l.z VALUES (1), (2)",
+        "INSERT INTO l.a VALUES (1, 1), (2, 2)",
+    )
+    cfg = config(mariadb_upstream, target, tmp_path)
+    cfg = replace(cfg, to=replace(cfg.to, session=(("foreign_key_checks", "1"),)))
+    cfg = replace(cfg, loader=replace(cfg.loader, pool_size=1))
+    dump(cfg, spark)
+    load(cfg, spark)
+    for name in ("a", "z"):
+        assert contents(target, f"l.{name}") == contents(mariadb_upstream, f"l.{name}")
+
+
 def test_files_of_another_dump_tool_load(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ from dm_worker.syncer.scatter import scatter
 from dm_worker.syncer.statements import Form
 from dm_worker.syncer.table_plan import PlanOptions
 from dm_worker.syncer.tables import TableRegistry
-from dm_worker.syncer.ties import Pairs, components
+from dm_worker.syncer.ties import Pairs, checked_keys, components
 from dm_worker.syncer.writers import open_writer
 from pkg.binlog.rows import KERNEL
 from pkg.binlog.table_map import TableMap
@@ -61,7 +61,10 @@ class Structures:
 
 
 class Replay:
-    """Brings a target to where its upstream is, batch by batch. ``buckets`` writers work at the same time."""
+    """Brings a target to where its upstream is, batch by batch. ``buckets`` writers work at the same time.
+
+    ``foreign_keys``: the task's foreign_key_checks, None for a task that says nothing. ``safe``: in safe mode.
+    """
 
     def __init__(
         self,
@@ -70,7 +73,8 @@ class Replay:
         *,
         seed: int = 0,
         buckets: int = 8,
-        foreign_keys: bool = False,
+        foreign_keys: bool | None = False,
+        safe: bool = False,
         compact: bool = True,
         slice_bytes: int = 500,
         kernel: ModuleType | None = KERNEL,
@@ -82,7 +86,8 @@ class Replay:
         self._buckets = buckets
         self._slice_bytes = slice_bytes
         self._kernel = kernel
-        self._session = {"foreign_key_checks": str(int(foreign_keys))}
+        self._session = {} if foreign_keys is None else {"foreign_key_checks": str(int(foreign_keys))}
+        self._form = Form(safe=safe, checks=bool(foreign_keys))
         conn = target.connect()
 
         def folding(charset: str, collation: str) -> Folding | None:
@@ -97,7 +102,7 @@ class Replay:
             source=Structures(upstream),  # type: ignore[arg-type]
             target=lambda schema, table: fetch_table_info(conn, schema, table),
             options=PlanOptions(compact, Charsets(folding, lambda charset: fetch_characters(conn, charset))),
-            foreign_keys=lambda: fetch_foreign_keys(conn) if foreign_keys else [],
+            foreign_keys=lambda: checked_keys(foreign_keys, lambda: fetch_foreign_keys(conn)),
         )
         self._start = here(upstream)
         #: Bucket → row changes, of all batches.
@@ -117,10 +122,11 @@ class Replay:
         return batches
 
     def _apply(self, batch: Batch) -> None:
-        form = Form()
+        form = self._form
         rules = {number: statements.rule_of(plan, form) for number, plan in batch.plans.items()}
         work = [
-            combine(parts, rules, kernel=self._kernel) for parts in placed(batch, self._buckets, self._kernel).values()
+            combine(parts, rules, safe=form.safe, kernel=self._kernel)
+            for parts in placed(batch, self._buckets, self._kernel, safe=form.safe).values()
         ]
         self._chance.shuffle(work)
         with ThreadPoolExecutor(self._buckets) as pool:
@@ -128,7 +134,7 @@ class Replay:
                 pass
 
     def _write(self, batch: Batch, content: Content) -> None:
-        made = statements.for_content(batch.plans, content, Form(), lambda *_: False, 1 << 24)
+        made = statements.for_content(batch.plans, content, self._form, lambda *_: False, 1 << 24)
         found = [sql for sql in made if isinstance(sql, statements.SQL)]
         conn = open_writer(self._target.db_config, self._session).conn
         try:
@@ -152,12 +158,14 @@ class Replay:
         return True
 
 
-def placed(batch: Batch, buckets: int, kernel: ModuleType | None = KERNEL) -> dict[int, list[tuple[int, bytes]]]:
+def placed(
+    batch: Batch, buckets: int, kernel: ModuleType | None = KERNEL, *, safe: bool = False
+) -> dict[int, list[tuple[int, bytes]]]:
     """Bucket → (slice order, block)."""
     tied, blocks = [], []
     for part in batch.slices:
         pairs = Pairs()
-        made = scatter(part, batch.plans, buckets, pairs=pairs, kernel=kernel)
+        made = scatter(part, batch.plans, buckets, safe=safe, pairs=pairs, kernel=kernel)
         blocks += [(bucket, part.order, data) for bucket, data in made]
         tied.append(pairs.packed())
     moved = components(tied)
