@@ -14,6 +14,7 @@ from dm_worker.relay.scan import CRC_RESIDUE, Scanned
 from dm_worker.relay.transactions import OUTSIDE, Gtid, add_run, add_to, follow
 from pkg import errors
 from pkg.binlog import constants as c
+from pkg.binlog.cursor import whereabouts
 from pkg.binlog.events import (
     Event,
     Rotate,
@@ -140,10 +141,9 @@ class Course:
         return self._placed(event)
 
     def _made_up(self, event: Event) -> bool:
-        if event.flags & c.FLAG_ARTIFICIAL:
-            return True
-        # Of a file beyond 4 GiB one event may really end at 0.
-        return event.log_pos == 0 and (self._at + event.size) & 0xFFFFFFFF != 0
+        # In a file beyond 4 GiB a ROTATE may really end at 0.
+        really = not event.flags & c.FLAG_ARTIFICIAL and (self._at + event.size) & 0xFFFFFFFF == 0
+        return event.artificial and not really
 
     def _rotated(self, event: Event) -> None:
         """The server names the file that it sends from now on, and where it begins in it."""
@@ -186,9 +186,13 @@ class Course:
             raise self._error("RelayCheckIsDuplicateEvent", event, "the upstream has another file of this name")
 
     def _placed(self, event: Event) -> Verdict:
+        expected = self._at + event.size
+        if not event.log_pos:
+            # MariaDB 11.4 and later leave it open in what goes through a transaction's cache.
+            event = event._replace(log_pos=expected & 0xFFFFFFFF)
         if self.checksummed and crc32(event.data) != CRC_RESIDUE:
             raise self._error("BinlogParseSingleEv", event, "its checksum is wrong", retryable=True)
-        end = nearest(self._at + event.size, event.log_pos)
+        end = nearest(expected, event.log_pos)
         start = end - event.size
         self._at = end
         if end <= self.size:
@@ -222,10 +226,11 @@ class Course:
                 self._gtid = None
 
     def _error(self, name: str, event: Event, why: str, *, retryable: bool = False) -> errors.DMError:
+        where = whereabouts(self._next_file or self.file, event.log_pos)
         return errors.new(
             name,
-            f"event of type {event.type} and {event.size} bytes that ends at ({self._next_file or self.file}, "
-            f"{event.log_pos}), with ({self.file}, {self.size}) written: {why}",
+            f"event of type {event.type} and {event.size} bytes {where}, with ({self.file}, {self.size}) written: "
+            f"{why}",
             workaround="It is fetched again by itself." if retryable else _ANEW,
             scope="upstream",
             retryable=retryable,

@@ -123,7 +123,7 @@ def _event_size(raw: bytes, pos: int) -> int:
 def _one(whole: bytes, course: Course) -> None:
     """An event that the scan left. What a file can't hold, or not there, is damage."""
     at = max(course.size, len(c.MAGIC))
-    if int.from_bytes(whole[13:17], "little") != (at + len(whole)) & 0xFFFFFFFF:
+    if int.from_bytes(whole[13:17], "little") not in (0, (at + len(whole)) & 0xFFFFFFFF):
         raise errors.new("BinlogParseSingleEv", f"the event at offset {at} says that it ends elsewhere")
     if whole[4] != c.FORMAT_DESCRIPTION_EVENT and not course.checksummed and crc32(whole) == CRC_RESIDUE:
         # Without checksums nothing else tells that it was damaged where it denies them.

@@ -70,7 +70,8 @@ def python_scan(
             break
         if packets and (size >= 0xFFFFFE or raw[pos : pos + 3] != (size + 1).to_bytes(3, "little") or raw[pos + 4]):
             break
-        if flags & c.FLAG_ARTIFICIAL or log_pos != (offset + size) & 0xFFFFFFFF:
+        # MariaDB 11.4 and later leave the end open, as 0, in what goes through a transaction's cache.
+        if flags & c.FLAG_ARTIFICIAL or log_pos not in (0, (offset + size) & 0xFFFFFFFF):
             break
         event = raw[at : at + size]
         if checksummed and crc32(event) != CRC_RESIDUE:

@@ -185,7 +185,8 @@ class Planner:
         stream must be opened at another place.
         Raises DMError for events that can't be replicated; what came before is planned.
         """
-        for index, event in enumerate(events):
+        for index, read in enumerate(events):
+            event = read if read.log_pos else self._reading.placed(read)
             if event.type in c.ROWS_EVENTS:
                 self._on_rows(event)
             elif event.type == c.TABLE_MAP_EVENT:
@@ -300,7 +301,7 @@ class Planner:
             if self._reading.follow(event):
                 self._enter_file()
             return False
-        if event.artificial or kind in (c.HEARTBEAT_EVENT, c.HEARTBEAT_EVENT_V2):
+        if event.artificial:
             return False
         if self._reading.reread is not None:
             return self._on_reread(event, self._reading.reread)

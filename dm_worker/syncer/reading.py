@@ -96,6 +96,12 @@ class Reading:
         tape.bytes_read += event.size
         tape.newest = (event.timestamp if self.reread is None else self.reread.timestamp) or tape.newest
 
+    def placed(self, event: Event) -> Event:
+        """The event that comes next and does not name its end, with the end that follows from what is before it."""
+        if event.artificial:
+            return event
+        return event._replace(log_pos=ev.end_position(self._tape.offset, event) & 0xFFFFFFFF)
+
     def follow(self, rotate: Event) -> bool:
         """Whether a ROTATE leads to another place. Raises 11071 when it is torn."""
         position, name = ev.parse_rotate(rotate, self.file_read)

@@ -75,12 +75,17 @@ def parsing(event: Event, file: str, parse: Callable[[], T]) -> T:
         raise malformed(event.type, event.log_pos, event.size, file, exc) from exc
 
 
+def whereabouts(file: str, log_pos: int) -> str:
+    """Which event it is, for messages; ``log_pos`` is 0 for one that does not name its end."""
+    file = file or "unknown file"
+    return f"that ends at ({file}, {log_pos})" if log_pos else f"of {file}"
+
+
 def malformed(event_type: int, log_pos: int, size: int, file: str, cause: BaseException | str) -> errors.DMError:
-    """11071 for an event whose bytes make no sense; ``log_pos`` is its end, ``size`` its length in bytes."""
+    """11071 for an event whose bytes make no sense; ``log_pos`` is its end if known, ``size`` its length in bytes."""
     return errors.new(
         "BinlogParseSingleEv",
-        f"binlog event of type {event_type} that ends at ({file or 'unknown file'}, {log_pos}), {size} bytes long, "
-        "is torn or invalid",
+        f"binlog event of type {event_type} {whereabouts(file, log_pos)}, {size} bytes long, is torn or invalid",
         raw=cause,
         workaround="Check the binlog file with mysqlbinlog --verify-binlog-checksum; if it is damaged, "
         "migrate this upstream again from a full copy.",

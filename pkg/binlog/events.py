@@ -15,20 +15,28 @@ from typing import Any, NamedTuple
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.charsets import collation_charset
-from pkg.binlog.cursor import Cursor, parsing
+from pkg.binlog.cursor import Cursor, parsing, whereabouts
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
 from pkg.binlog.statement_text import outline, statement_text
 from pkg.errors import DMError
 from pkg.errors.workarounds import PASS_EVENT
 
 HEADER = struct.Struct("<IBIIIH")
+_HEARTBEATS = frozenset({c.HEARTBEAT_EVENT, c.HEARTBEAT_EVENT_V2})
+#: What a server sends again, with the end 0, in front of a place inside a file. Files have these events at their head
+#: or end, where they always name theirs.
+_REPEATED = frozenset(
+    {c.FORMAT_DESCRIPTION_EVENT, c.MARIADB_START_ENCRYPTION_EVENT, c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT}
+    | {c.ROTATE_EVENT}
+)
 
 
 class Event(NamedTuple):
     """One binlog event.
 
     ``data`` is the whole event with its header and without its checksum; ``size`` is its length in the file, with
-    checksum. ``log_pos`` is where it ends in the file, modulo 4 GiB (see :func:`end_position`).
+    checksum. ``log_pos`` is where it ends in the file, modulo 4 GiB, or 0: MariaDB 11.4 and later leave it open in what
+    goes through a transaction's cache, and its place follows from the sizes before it (see :func:`end_position`).
     """
 
     timestamp: int
@@ -42,7 +50,9 @@ class Event(NamedTuple):
     @property
     def artificial(self) -> bool:
         """True for an event that the server made up for this connection: it is in no file."""
-        return bool(self.flags & c.FLAG_ARTIFICIAL) or self.log_pos == 0
+        if self.flags & c.FLAG_ARTIFICIAL or self.type in _HEARTBEATS:
+            return True
+        return self.log_pos == 0 and self.type in _REPEATED
 
     @property
     def is_rows(self) -> bool:
@@ -60,12 +70,15 @@ def event_from_bytes(data: bytes) -> Event:
 def end_position(current: int, event: Event) -> int:
     """The 64-bit offset after ``event``, read at offset ``current`` of its file.
 
-    The header has 32 bits only; a transaction can carry a file beyond 4 GiB, where they start over. Artificial events
-    move nothing, and neither does the FORMAT_DESCRIPTION that a dump from the middle of a file begins with: it keeps
-    its place at the file's head, which is a step back and no start over.
+    The header has 32 bits only; a transaction can carry a file beyond 4 GiB, where they start over. An event that does
+    not name its end has it behind its bytes. Artificial events move nothing, and neither does the FORMAT_DESCRIPTION
+    that a dump from the middle of a file begins with: it keeps its place at the file's head, which is a step back and
+    no start over.
     """
-    if event.artificial or event.type in (c.HEARTBEAT_EVENT, c.HEARTBEAT_EVENT_V2):
+    if event.artificial:
         return current
+    if not event.log_pos:
+        return current + event.size
     end = (current & ~0xFFFFFFFF) | event.log_pos
     if end >= current:
         return end
@@ -434,7 +447,7 @@ def ensure_supported(event: Event, file: str = "") -> None:
     what, workaround = _REFUSED.get(kind, ("unknown event", PASS_EVENT))
     raise errors.new(
         "BinlogUnexpectedEv",
-        f"{what} (binlog event type {kind}) that ends at ({file or 'unknown file'}, {event.log_pos}) is not supported",
+        f"{what} (binlog event type {kind}) {whereabouts(file, event.log_pos)} is not supported",
         workaround=workaround,
         scope="upstream",
     )

@@ -14,7 +14,7 @@ from typing import Any
 from pkg import errors, native
 from pkg.binlog import constants as c
 from pkg.binlog.codegen import Reader, Readers, compile_readers
-from pkg.binlog.cursor import MALFORMED, malformed
+from pkg.binlog.cursor import MALFORMED, malformed, whereabouts
 from pkg.binlog.derived import Derived
 from pkg.binlog.events import event_from_bytes, inflate
 from pkg.binlog.literals import codec_for
@@ -144,7 +144,7 @@ class RowDecoder:
         if event.type not in c.ROWS_EVENTS:
             raise errors.new("BinlogExpectRowsEv", f"binlog event type {event.type} holds no rows ({file})")
         header = parse_rows_header(event, file)
-        place = f"{self.table_map} in the rows event that ends at ({file or 'unknown file'}, {event.log_pos})"
+        place = f"{self.table_map} in the rows event {whereabouts(file, event.log_pos)}"
         if header.column_count != self.table_map.column_count:
             raise errors.new(
                 "SyncerUnitDMLColumnNotMatch",

@@ -21,10 +21,12 @@ from pkg.binlog.stream import BinlogStream, PacketFramer, Scan, ServerEnd, Serve
 from pkg.config.model import DBConfig
 from pkg.mysql import driver
 from pkg.mysql.connection import classify, connect, error_number
+from pkg.mysql.introspect import variable
 
 _REGISTER_REPLICA, _DUMP, _DUMP_GTID = 0x15, 0x12, 0x1E
 _THROUGH_GTID = 0x04
-#: MariaDB sends its ANNOTATE_ROWS events only on demand.
+#: MariaDB sends its ANNOTATE_ROWS events only on demand. Where events do not name their ends, these follow from the
+#: sizes of all that are in the file.
 _SEND_ANNOTATE = 0x02
 _PIECE = 1 << 20
 _UNKNOWN_VARIABLE = 1193
@@ -72,12 +74,13 @@ def start_dump(
 
     ``annotate``: with MariaDB's ANNOTATE_ROWS events, which are in its files. The rest as :func:`open_upstream`.
     """
-    request = _dump_request(location, flavor, server_id, use_gtid, _SEND_ANNOTATE if annotate else 0)
+    _ensure_askable(location, use_gtid)
     conn = connect(cfg, scope="upstream", read_timeout=30.0)
     try:
         checksummed = _prepare(conn, location, flavor, use_gtid, heartbeat)
+        annotate = flavor == "mariadb" and (annotate or not _names_ends(conn))
         _register(conn, server_id)
-        _send(conn, request)
+        _send(conn, _dump_request(location, flavor, server_id, use_gtid, _SEND_ANNOTATE if annotate else 0))
     except (pymysql.Error, OSError) as exc:
         conn.close()
         known = classify(exc, scope="upstream", statement="registering as a replica")
@@ -92,6 +95,21 @@ def start_dump(
     return conn, checksummed
 
 
+def _ensure_askable(location: Location, use_gtid: bool) -> None:
+    if not use_gtid and location.position.pos >= 1 << 32:
+        raise errors.new(
+            "SyncerUnitRemoteSteamerStartSync",
+            f"position {location.position} lies beyond 4 GiB, which a server can't be asked for",
+            workaround="Use enable-gtid: true for this source, or read it through the relay.",
+            scope="upstream",
+        )
+
+
+def _names_ends(conn: Connection[Any]) -> bool:
+    """Whether all events of a MariaDB's binlog say where they end; from 11.4 on that is a setting, off by default."""
+    return variable(conn, "binlog_legacy_event_pos") in (None, "1")
+
+
 def _dump_request(location: Location, flavor: str, server_id: int, use_gtid: bool, flags: int) -> bytes:
     name = location.position.name.encode()
     if use_gtid and flavor == "mysql":
@@ -102,13 +120,6 @@ def _dump_request(location: Location, flavor: str, server_id: int, use_gtid: boo
         name, pos = b"", 4
     else:
         pos = max(location.position.pos, 4)
-    if pos >= 1 << 32:
-        raise errors.new(
-            "SyncerUnitRemoteSteamerStartSync",
-            f"position {location.position} lies beyond 4 GiB, which a server can't be asked for",
-            workaround="Use enable-gtid: true for this source, or read it through the relay.",
-            scope="upstream",
-        )
     return struct.pack("<BIHI", _DUMP, pos, flags, server_id) + name
 
 

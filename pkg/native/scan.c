@@ -195,9 +195,12 @@ static void end_transaction(Tape *tape, uint32_t timestamp)
 
 static void move(Tape *tape, uint32_t timestamp, uint32_t size, uint32_t log_pos)
 {
-    /* The header has 32 bits of the offset only; they start over in files beyond 4 GiB. */
+    /* The header has 32 bits of the offset only; they start over in files beyond 4 GiB. MariaDB 11.4 and later leave it
+     * 0 in what goes through a transaction's cache: such an event ends behind its bytes. */
     uint64_t end = (tape->offset & ~(uint64_t)0xFFFFFFFFu) | log_pos;
-    if (end >= tape->offset)
+    if (!log_pos)
+        tape->offset += size;
+    else if (end >= tape->offset)
         tape->offset = end;
     else if (tape->offset - end > (uint64_t)1 << 31)
         tape->offset = end + ((uint64_t)1 << 32);
@@ -262,7 +265,7 @@ static int take(Tape *tape, const Rules *rules, const unsigned char *event, size
 {
     uint32_t timestamp = get32(event), whole = get32(event + 9), log_pos = get32(event + 13);
     unsigned kind = event[4];
-    if (event[17] & 0x20 || !log_pos)
+    if (event[17] & 0x20)
         return -1;
     if (is_rows(kind)) {
         Table *table;

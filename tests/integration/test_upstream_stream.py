@@ -24,7 +24,7 @@ from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.binlog_replay import apply_changes, checksum, decode, events_between, here, open_at
 
 
-@pytest.fixture(params=["mariadb", "mysql"])
+@pytest.fixture(params=["mariadb", "mariadb_11_8", "mysql"])
 def upstream(request: pytest.FixtureRequest) -> SQLServer:
     server: SQLServer = request.getfixturevalue(f"{request.param}_upstream")
     return server

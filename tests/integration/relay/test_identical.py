@@ -12,7 +12,7 @@ from tests.integration.binlog_replay import here
 from tests.integration.relay.pulling import Pulled, binlog_end, same_files
 
 
-@pytest.fixture(params=["mariadb", "mysql"])
+@pytest.fixture(params=["mariadb", "mariadb_11_8", "mysql"])
 def upstream(request: pytest.FixtureRequest) -> SQLServer:
     server: SQLServer = request.getfixturevalue(f"{request.param}_upstream")
     return server

@@ -24,7 +24,7 @@ from tests.integration.relay.pulling import Pulled
 _KINDS = frozenset({c.GTID_EVENT, c.MARIADB_GTID_EVENT, c.QUERY_EVENT, c.TABLE_MAP_EVENT, c.XID_EVENT, *c.ROWS_EVENTS})
 
 
-@pytest.fixture(params=["mariadb", "mysql"])
+@pytest.fixture(params=["mariadb", "mariadb_11_8", "mysql"])
 def upstream(request: pytest.FixtureRequest) -> SQLServer:
     server: SQLServer = request.getfixturevalue(f"{request.param}_upstream")
     return server

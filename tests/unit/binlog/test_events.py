@@ -165,8 +165,27 @@ def test_positions_go_on_beyond_4_gib() -> None:
     assert ev.end_position(near, build.event(16, b"", log_pos=near + 5)) == near + 5
     assert ev.end_position(near, build.event(16, b"", log_pos=90)) == (1 << 32) + 90
     assert ev.end_position((1 << 32) + 90, build.event(16, b"", log_pos=120)) == (1 << 32) + 120
-    assert ev.end_position(near, build.event(16, b"", log_pos=0)) == near
+    assert ev.end_position(near, build.event(15, bytes(40), log_pos=0)) == near
     assert ev.end_position(near, build.event(c.HEARTBEAT_EVENT, b"", log_pos=90)) == near
+
+
+@pytest.mark.parametrize("kind", [c.QUERY_EVENT, c.TABLE_MAP_EVENT, 23, 31, 160, 250])
+def test_an_event_that_names_no_end_is_stored_behind_the_one_before(kind: int) -> None:
+    """MariaDB 11.4 and later name none in what goes through a transaction's cache."""
+    event = build.event(kind, b"12345", log_pos=0)
+    assert not event.artificial
+    assert ev.end_position(700, event) == 700 + 19 + 5
+    assert ev.end_position((1 << 32) - 7, event) == (1 << 32) + 17
+    assert build.event(kind, b"12345", log_pos=0, flags=c.FLAG_ARTIFICIAL).artificial
+    with pytest.raises(errors.DMError, match=r"type 7, .* of b\.000004|type 7\) of b\.000004"):
+        ev.ensure_supported(build.event(7, b"", log_pos=0), "b.000004")
+
+
+@pytest.mark.parametrize("kind", [c.FORMAT_DESCRIPTION_EVENT, c.MARIADB_START_ENCRYPTION_EVENT, c.ROTATE_EVENT])
+def test_what_is_sent_again_in_front_of_a_place_inside_a_file_is_not_there(kind: int) -> None:
+    assert build.event(kind, bytes(9), log_pos=0).artificial
+    assert ev.end_position(700, build.event(kind, bytes(9), log_pos=0)) == 700
+    assert not build.event(kind, bytes(9), log_pos=900).artificial
 
 
 def test_charsets_by_collation_of_both_servers() -> None:

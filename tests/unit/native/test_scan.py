@@ -36,8 +36,8 @@ MYSQL_SOURCE = bytes(range(16))
 class Writer(Log):
     """A log in raw bytes, in the forms of both servers."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, placeless: bool = False) -> None:
+        super().__init__(placeless=placeless)
         self.number = 0
 
     def raws(self, checksum: bool) -> list[bytes]:
@@ -93,7 +93,7 @@ WORDS = ["rows", "rows", "rows", "other", "filtered", "held", "again", "dummy", 
 
 @st.composite
 def writers(draw: st.DrawFn, form: str) -> Writer:
-    log = Writer()
+    log = Writer(placeless=draw(st.booleans()))
     tags = itertools.count()
     for _ in range(draw(st.integers(0, 8))):
         kind = draw(st.sampled_from(["rows", "rows", "rows", "rows", "ddl", "rotate", "other", "standalone"]))
@@ -237,9 +237,10 @@ def test_a_pass_ends_at_its_limit_by_scan_too(
     assert fast.look() == slow.look()
 
 
-def test_ordinary_stretches_never_reach_the_planner() -> None:
+@pytest.mark.parametrize("placeless", [False, True])
+def test_ordinary_stretches_never_reach_the_planner(placeless: bool) -> None:
     """All is scanned but the first TABLE_MAP of each table and file: the speed rests on that."""
-    log = Writer()
+    log = Writer(placeless=placeless)
     for _ in range(50):
         log.begin("mariadb")
         log.word("note", 0)

@@ -43,14 +43,17 @@ class Built:
 
     name: str
     checksum: bool
+    #: What MariaDB 11.4 and later do: events inside a transaction do not name their ends.
+    placeless: bool
     data: bytes = MAGIC
     events: list[bytes] = field(default_factory=list)
     boundaries: list[tuple[int, str]] = field(default_factory=list)
     #: The events of each transaction, by their number.
     transactions: list[range] = field(default_factory=list)
 
-    def add(self, kind: int, body: bytes, flags: int = 0) -> None:
-        self.put(build.raw(kind, body, checksum=self.checksum, flags=flags, log_pos=self._end(body)))
+    def add(self, kind: int, body: bytes, flags: int = 0, *, inside: bool = False) -> None:
+        log_pos = 0 if inside and self.placeless else self._end(body)
+        self.put(build.raw(kind, body, checksum=self.checksum, flags=flags, log_pos=log_pos))
 
     def put(self, event: bytes) -> None:
         self.data += event
@@ -74,8 +77,9 @@ def query(text: bytes) -> bytes:
 class Upstream:
     """Files ``bin.000001`` and on, each ended by ROTATE but for the last."""
 
-    def __init__(self, flavor: str, checksum: bool, contents: list[list[Work]]) -> None:
+    def __init__(self, flavor: str, checksum: bool, contents: list[list[Work]], *, placeless: bool = False) -> None:
         self.flavor = flavor
+        self.placeless = placeless
         self.executed = parse_gtid_set("", flavor)
         self._numbers = [0, 0]
         self.files: list[Built] = []
@@ -83,7 +87,7 @@ class Upstream:
             self.files.append(self._file(number, checksum, transactions, last=number == len(contents)))
 
     def _file(self, number: int, checksum: bool, transactions: list[Work], *, last: bool) -> Built:
-        file = Built(f"bin.{number:06d}", checksum)
+        file = Built(f"bin.{number:06d}", checksum, self.placeless)
         described = build.format_description(checksum=checksum)
         at = len(MAGIC) + len(described)
         body = described[:13] + struct.pack("<I", at) + described[17:-4]
@@ -121,12 +125,13 @@ class Upstream:
         if self.flavor == "mysql" or not work.gtid or work.shape == "xa":
             file.add(2, query(b"XA START X'01'" if work.shape == "xa" else b"BEGIN"))
         for size in work.rows:
-            file.add(160 if self.flavor == "mariadb" else 29, bytes(size % 40), flags=0 if size % 2 else 0x80)
-            file.add(19, b"\x2a" + bytes(20))
-            file.add(30, bytes(size))
-        file.add(2, query(b"SAVEPOINT s"))
+            kind, flags = 160 if self.flavor == "mariadb" else 29, 0 if size % 2 else 0x80
+            file.add(kind, bytes(size % 40), flags=flags, inside=True)
+            file.add(19, b"\x2a" + bytes(20), inside=True)
+            file.add(30, bytes(size), inside=True)
+        file.add(2, query(b"SAVEPOINT s"), inside=True)
         if work.shape == "xa":
-            file.add(2, query(b"XA END X'01'"))
+            file.add(2, query(b"XA END X'01'"), inside=True)
             file.add(38, bytes(15))
         elif work.shape == "dml":
             file.add(16, bytes(8))

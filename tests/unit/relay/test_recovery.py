@@ -13,6 +13,7 @@ from dm_worker.relay.recovery import examine, recover
 from pkg.binlog.gtid import parse_gtid_set
 from tests.unit.relay.server_files import Built, Upstream, Work, files_of_works
 
+FORMS = pytest.mark.parametrize(("flavor", "placeless"), [("mysql", False), ("mariadb", False), ("mariadb", True)])
 LAST = [Work("dml", 0, (10,)), Work("xa", 0, (5,)), Work("ddl", 1, (1,)), Work("plain", 0, (20, 3))]
 
 
@@ -31,14 +32,14 @@ def store(subdir: SubDir, files: list[Built]) -> None:
         (subdir.path / file.name).write_bytes(file.data)
 
 
-@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+@FORMS
 @pytest.mark.parametrize("checksum", [True, False])
 def test_a_file_torn_at_any_byte_ends_with_its_last_whole_transaction(
-    subdir: SubDir, flavor: str, checksum: bool, monkeypatch: pytest.MonkeyPatch
+    subdir: SubDir, flavor: str, placeless: bool, checksum: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A thousand times would take long on a slow disk.
     monkeypatch.setattr("os.fsync", lambda _: None)
-    (file,) = Upstream(flavor, checksum, [LAST]).files
+    (file,) = Upstream(flavor, checksum, [LAST], placeless=placeless).files
     path = subdir.path / file.name
     for size in range(len(file.data) + 1):
         path.write_bytes(file.data[:size])
@@ -51,9 +52,9 @@ def test_a_file_torn_at_any_byte_ends_with_its_last_whole_transaction(
             assert not path.exists()
 
 
-@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
-def test_a_flipped_bit_anywhere_cuts_in_front_of_it(tmp_path: Path, flavor: str) -> None:
-    (file,) = Upstream(flavor, True, [LAST]).files
+@FORMS
+def test_a_flipped_bit_anywhere_cuts_in_front_of_it(tmp_path: Path, flavor: str, placeless: bool) -> None:
+    (file,) = Upstream(flavor, True, [LAST], placeless=placeless).files
     path = tmp_path / file.name
     for at in range(len(file.data)):
         damaged = bytearray(file.data)
@@ -65,9 +66,9 @@ def test_a_flipped_bit_anywhere_cuts_in_front_of_it(tmp_path: Path, flavor: str)
         assert why
 
 
-@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
-def test_without_checksums_damaged_headers_are_still_seen(tmp_path: Path, flavor: str) -> None:
-    (file,) = Upstream(flavor, False, [LAST]).files
+@FORMS
+def test_without_checksums_damaged_headers_are_still_seen(tmp_path: Path, flavor: str, placeless: bool) -> None:
+    (file,) = Upstream(flavor, False, [LAST], placeless=placeless).files
     path = tmp_path / file.name
     for start in file.starts()[1:]:
         # Size and end of the event.
@@ -81,17 +82,21 @@ def test_without_checksums_damaged_headers_are_still_seen(tmp_path: Path, flavor
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.sampled_from(["mysql", "mariadb"]), st.booleans(), files_of_works, st.floats(0, 1), st.integers(0, 2))
+@given(
+    *(st.sampled_from(["mysql", "mariadb"]), st.booleans(), st.booleans()),
+    *(files_of_works, st.floats(0, 1), st.integers(0, 2)),
+)
 def test_any_relay_meta_leads_to_the_same_place(
     tmp_path_factory: pytest.TempPathFactory,
     flavor: str,
     checksum: bool,
+    placeless: bool,
     contents: list[list[Work]],
     cut: float,
     meta: int,
 ) -> None:
     """Missing, as old as the first file, or ahead of files that lost their end."""
-    upstream = Upstream(flavor, checksum, contents)
+    upstream = Upstream(flavor, checksum, contents, placeless=placeless)
     subdir = RelayDir(tmp_path_factory.mktemp("relay")).add("uuid", RelayMeta("", 4, ""))
     store(subdir, upstream.files)
     last = upstream.files[-1]

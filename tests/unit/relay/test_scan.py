@@ -25,12 +25,12 @@ def both(*what: Any) -> Scanned:
 
 
 @settings(max_examples=200, deadline=None)
-@given(flavors, st.booleans(), st.booleans(), st.lists(works, max_size=8), st.data())
+@given(flavors, st.booleans(), st.booleans(), st.booleans(), st.lists(works, max_size=8), st.data())
 def test_both_scans_agree(
-    flavor: str, checksum: bool, packets: bool, transactions: list[Work], data: st.DataObject
+    flavor: str, checksum: bool, packets: bool, placeless: bool, transactions: list[Work], data: st.DataObject
 ) -> None:
     """On whole and torn bytes, with damage anywhere, and from the middle of a transaction."""
-    (file,) = Upstream(flavor, checksum, [transactions]).files
+    (file,) = Upstream(flavor, checksum, [transactions], placeless=placeless).files
     events = file.events[2:]
     raw = bytearray(build.packets(events) if packets else b"".join(events))
     for _ in range(data.draw(st.integers(0, 2)) if raw else 0):
@@ -45,18 +45,19 @@ def test_both_scans_agree(
 
 
 @settings(max_examples=50, deadline=None)
-@given(flavors, st.booleans(), st.booleans(), st.lists(works, max_size=8), st.integers(-200, 200))
+@given(flavors, st.booleans(), st.booleans(), st.booleans(), st.lists(works, max_size=8), st.integers(-200, 200))
 def test_whole_files_are_taken_at_any_offset(
-    flavor: str, checksum: bool, packets: bool, transactions: list[Work], around: int
+    flavor: str, checksum: bool, packets: bool, placeless: bool, transactions: list[Work], around: int
 ) -> None:
-    (file,) = Upstream(flavor, checksum, [transactions]).files
+    (file,) = Upstream(flavor, checksum, [transactions], placeless=placeless).files
     offset = (1 << 32) + around
     events: list[bytes] = []
     for event in file.events[2:]:
         plain = event[:-4] if checksum else event
         offset_after = offset + sum(map(len, events)) + len(event)
         kind, body, flags = plain[4], plain[19:], int.from_bytes(plain[17:19], "little")
-        events.append(build.raw(kind, body, checksum=checksum, flags=flags, log_pos=offset_after & 0xFFFFFFFF))
+        log_pos = offset_after & 0xFFFFFFFF if any(plain[13:17]) else 0
+        events.append(build.raw(kind, body, checksum=checksum, flags=flags, log_pos=log_pos))
     raw = build.packets(events) if packets else b"".join(events)
     found = both(raw, 0, packets, checksum, offset, 0, None)
     assert found.pos == len(raw)
