@@ -21,6 +21,7 @@ from pkg.errors import DMError, new
 from pkg.etcd import EtcdClient, Member
 from pkg.etcd.discovery import fetch_endpoints
 from pkg.log import get_logger
+from pkg.service_thread import ServiceThread
 
 log = get_logger("etcd")
 
@@ -48,7 +49,7 @@ class EmbeddedEtcd:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
-        self._supervisor: threading.Thread | None = None
+        self._supervisor: ServiceThread | None = None
         # What the present process said first (bad arguments) and last (everything else).
         self._head: list[str] = []
         self._tail: collections.deque[str] = collections.deque(maxlen=_TAIL_LINES)
@@ -77,10 +78,8 @@ class EmbeddedEtcd:
         binary = etcd_binary()
         cluster, state = self._membership()
         arguments = etcd_arguments(self._config, cluster, state)
-        self._supervisor = threading.Thread(
-            target=self._supervise, args=([binary, *arguments],), name="etcd-supervisor", daemon=True
-        )
-        self._supervisor.start()
+        command = [binary, *arguments]
+        self._supervisor = ServiceThread("etcd-supervisor", lambda: self._supervise(command), self._stop).start()
         try:
             self._wait_ready(timeout, should_stop)
         except DMError:
@@ -141,8 +140,14 @@ class EmbeddedEtcd:
                 if self._stop.is_set():
                     return
                 process = self._process = _spawn(command)
-            self._read_log(process)
-            code = process.wait()
+            try:
+                self._read_log(process)
+            except BaseException:
+                # Begun anew, this loop starts another, and two cannot share a data folder.
+                process.kill()
+                raise
+            finally:
+                code = process.wait()
             if self._stop.is_set():
                 return
             self._exits += 1

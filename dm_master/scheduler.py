@@ -18,6 +18,7 @@ from pkg.ha import keys
 from pkg.ha.keys import KeyFamily
 from pkg.ha.records import WorkerInfo
 from pkg.log import get_logger
+from pkg.service_thread import ServiceThread
 
 log = get_logger("scheduler")
 
@@ -68,7 +69,7 @@ class Scheduler:
         self._mirrors: tuple[PrefixMirror, ...] = ()
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: ServiceThread | None = None
         self._latches: set[str] = set()
 
     # --- leadership ---
@@ -90,10 +91,10 @@ class Scheduler:
                 raise
             self._stopping.clear()
             self._wake.clear()
-            self._mirrors = tuple(self._mirror(family) for family in _WRITTEN_BY_WORKERS)
-            args = (self._mirrors,)
-            self._thread = threading.Thread(target=self._follow, args=args, name="scheduler", daemon=True)
-            self._thread.start()
+            mirrors = self._mirrors = tuple(self._mirror(family) for family in _WRITTEN_BY_WORKERS)
+            self._thread = ServiceThread(
+                "scheduler", lambda: self._follow(mirrors), self._stopping, on_failure=self._follower_failed
+            ).start()
 
     def stop(self) -> None:
         """Ends it, for ``Election.on_lost``: from now on commands raise 46001. May be called when not started."""
@@ -110,7 +111,7 @@ class Scheduler:
             mirror.stop(wait=False)
         for mirror in mirrors:
             mirror.stop()
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None:
             thread.join()
 
     @property
@@ -336,6 +337,11 @@ class Scheduler:
 
     def _mirror_failed(self, exc: BaseException) -> None:
         log.error("cannot follow the workers, giving up the term", error=wrap(exc))
+        self._give_up()
+
+    def _follower_failed(self, _: BaseException) -> None:
+        # Who leads without following the workers would leave the sources of a dead one alone for good.
+        log.error("nobody follows the workers, giving up the term")
         self._give_up()
 
     def _follow(self, mirrors: Sequence[PrefixMirror]) -> None:

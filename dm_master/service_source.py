@@ -47,13 +47,8 @@ class SourceService:
 
     def transfer_source(self, request: pb.TransferSourceRequest) -> pb.TransferSourceResponse:
         """Tasks that run are paused for the move; they must be in Sync, since a full copy's files stay behind."""
-        moving = transfer.running_tasks(self._cluster, request.source)
-        transfer.pause(self._cluster, request.source, moving)
-        try:
+        with transfer.paused(self._cluster, request.source):
             message = self._cluster.scheduler.transfer_source(request.source, request.worker)
-        finally:
-            for task in moving:
-                self._cluster.scheduler.set_stage(task, [request.source], "Running")
         return pb.TransferSourceResponse(result=True, msg=message)
 
     def _create(self, request: pb.OperateSourceRequest) -> pb.OperateSourceResponse:

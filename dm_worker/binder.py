@@ -16,6 +16,7 @@ from pkg.etcd import EtcdClient, Event, PrefixMirror
 from pkg.ha import keys
 from pkg.ha.records import SourceBound
 from pkg.log import get_logger
+from pkg.service_thread import ServiceThread
 
 log = get_logger(__name__)
 
@@ -72,8 +73,7 @@ class Binder:
         self._stop = threading.Event()
         self._mirror = PrefixMirror(client, keys.BOUND.key(self._worker), self._on_events, on_error=on_broken)
         self._mirror.start()
-        self._thread = threading.Thread(target=self._main, name="binder", daemon=True)
-        self._thread.start()
+        self._thread = ServiceThread("binder", self._main, self._stop).start()
 
     def end(self, *, graceful: bool) -> None:
         """Closes the source and stops following."""
@@ -91,7 +91,8 @@ class Binder:
         self._dirty.set()
 
     def _main(self) -> None:
-        retry: float | None = None
+        # At once when it begins anew: what made it fail took the notice with it.
+        retry: float | None = 0.0
         while not self._stop.is_set():
             self._dirty.wait(retry)
             if self._stop.is_set():

@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 from pkg import errors, native
 from pkg.errors import DMError
 from pkg.log import get_logger
+from pkg.service_thread import ServiceThread
 
 log = get_logger(__name__)
 
@@ -172,8 +173,10 @@ class ExecutorWatch:
         self._timeout = timeout
         self._on_lost = on_lost
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="spark-executor-watch", daemon=True)
-        self._thread.start()
+        # When it can't watch any more, it takes the executors for lost: a new context has a watch of its own.
+        self._thread = ServiceThread(
+            "spark-executor-watch", self._run, self._ended, on_failure=lambda _: self._on_lost()
+        ).start()
 
     def close(self) -> None:
         """Ends the watch. Idempotent; may be called from ``on_lost``."""
@@ -186,10 +189,12 @@ class ExecutorWatch:
                 starving = _count(self._scala) == 0 and len(self._scala.statusTracker().getActiveJobIds()) > 0
             except (Py4JError, OSError) as exc:
                 log.debug("the watch over executors ends with its JVM", error=str(exc))
+                self._ended.set()
                 return
             now = time.monotonic()
             empty_since = (empty_since or now) if starving else None
             if empty_since is not None and now - empty_since >= self._timeout:
                 log.error("all Spark executors are lost and none came back: starting anew", seconds=self._timeout)
                 self._on_lost()
+                self._ended.set()
                 return

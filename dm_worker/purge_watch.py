@@ -20,6 +20,7 @@ from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query, variable
+from pkg.service_thread import ServiceThread
 
 log = get_logger(__name__)
 
@@ -68,7 +69,7 @@ class PurgeWatch:
         self._guards: dict[str, PurgeGuard] = {}
         self._verdicts: dict[str, Verdict] = {}
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._main, name="purge-watch", daemon=True)
+        self._thread = ServiceThread("purge-watch", self._main, self._end)
 
     @property
     def verdicts(self) -> dict[str, Verdict]:

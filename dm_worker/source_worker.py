@@ -35,6 +35,7 @@ from pkg.ha import keys
 from pkg.ha.records import SubTaskStage, stage_number
 from pkg.log import get_logger
 from pkg.pb import dmworker_pb2 as pb
+from pkg.service_thread import ServiceThread
 
 log = get_logger(__name__)
 
@@ -117,7 +118,7 @@ class SourceWorker:
         self.purge_watch = PurgeWatch(source, self._binlog_readers)
         self.operators = BinlogOperators(client, source.source_id, on_broken)
         self._relay_wish = RelayWish(client, source.source_id, worker, self._dirty.set, on_broken)
-        self._thread = threading.Thread(target=self._main, name=f"source-{source.source_id}", daemon=True)
+        self._thread = ServiceThread(f"source-{source.source_id}", self._main, self._stop)
 
     def start(self) -> None:
         self._configs.start()

@@ -15,6 +15,7 @@ from pkg.binlog.position import Location, Position
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.pb import dmworker_pb2 as pb
+from pkg.service_thread import ServiceThread
 
 log = get_logger("syncer.status")
 
@@ -82,15 +83,14 @@ class Monitor:
         self._began = time.monotonic()
         self._logged = self._began
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._main, name="syncer-monitor", daemon=True)
+        self._thread = ServiceThread("syncer-monitor", self._main, self._end)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
         self._end.set()
-        if self._thread.ident is not None:
-            self._thread.join(10)
+        self._thread.join(10)
         self._server.close()
 
     def _main(self) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections.abc import Callable
 
 from pkg.errors import DMError
 from pkg.etcd.client import EtcdClient
+from pkg.log import get_logger
+
+log = get_logger("etcd")
 
 #: A lease is renewed this many times within its TTL, so that two failures in a row do no harm.
 _RENEWALS_PER_TTL = 3
@@ -70,6 +74,18 @@ class LeaseKeeper:
         self._valid_until = 0.0
 
     def _run(self) -> None:
+        try:
+            self._keep()
+        except Exception as exc:  # noqa: BLE001 - whatever it is, nobody renews the lease any more
+            self._valid_until = 0.0
+            if not self._stop.is_set():
+                trace = "".join(traceback.format_exception(exc))
+                log.error("a lease is not kept any more", lease=self._name, error=repr(exc), trace=trace)
+        if not self._stop.is_set():
+            self._on_lost()
+
+    def _keep(self) -> None:
+        """Renews the lease until it is lost, or a stop."""
         pause = self._ttl / _RENEWALS_PER_TTL
         while not self._stop.wait(min(pause, self.remaining())):
             if not self.valid():
@@ -86,5 +102,3 @@ class LeaseKeeper:
                 break
             self._valid_until = asked_at + granted
             pause = granted / _RENEWALS_PER_TTL
-        if not self._stop.is_set():
-            self._on_lost()

@@ -7,8 +7,6 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import grpc
-
 from pkg.etcd.endpoint import Endpoint
 from pkg.etcd.errors import CompactedError, WatchCanceledError
 from pkg.etcd.messages import event_of, range_end
@@ -57,7 +55,7 @@ def _until(stop: threading.Event, call: Any) -> Iterator[Any]:
             for response in call:
                 responses.put(response)
             responses.put(StopIteration())
-        except grpc.RpcError as exc:
+        except BaseException as exc:  # noqa: BLE001 - passed on: a watch that nobody reads would be silent for ever
             responses.put(exc)
 
     threading.Thread(target=read, name="etcd-watch", daemon=True).start()

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from pkg.binlog.charsets import same_charset
 from pkg.expression_filter.case_maps import GENERAL_WEIGHTS, LATIN1_LOWER, LATIN1_UPPER, LATIN1_WEIGHTS, LOWER, UPPER
@@ -202,23 +201,3 @@ def position(text: str, part: str, start: int, collation: str) -> int:
         if len(raw) == size == len(piece.encode()) and weigh(piece) == wanted:
             return at
     return -1
-
-
-@lru_cache(maxsize=256)
-def like_pattern(pattern: str, escape: str, collation: str) -> re.Pattern[str]:
-    """What matches the weights of texts that are LIKE ``pattern``; collation '' compares characters."""
-    weigh = letters(collation) if collation else str
-    parts: list[str] = []
-    i = 0
-    while i < len(pattern):
-        char = pattern[i]
-        if char == escape and i + 1 < len(pattern):
-            i += 1
-            parts.append(re.escape(weigh(pattern[i])))
-        elif char == "%":
-            if not parts or parts[-1] != ".*":
-                parts.append(".*")
-        else:
-            parts.append("." if char == "_" else re.escape(weigh(char)))
-        i += 1
-    return re.compile("".join(parts), re.DOTALL)

@@ -11,6 +11,7 @@ from typing import Any
 from pkg.expression_filter import collations
 from pkg.expression_filter.syntax import ExpressionError, Node
 from pkg.expression_filter.types import IMPLICIT, INT, SESSION_COLLATION, Type, Typed, as_exact, as_text, made
+from pkg.expression_filter.wildcards import wildcards
 
 _PLAIN_REGEXP = re.compile(r"(?:[^\\\[\](){}]|\[\^?[^\\\[\]&|~-]+(?:-[^\\\[\]&|~-]+)*\]|[()]|\{\d+(?:,\d*)?\})*")
 
@@ -184,14 +185,13 @@ def like(node: Node, arg: Typed, pattern: Typed, escape: Typed | None) -> Typed:
     if type_.kind == "binary":
 
         def match_bytes(raw: bytes, wanted: bytes) -> bool:
-            return bool(collations.like_pattern(wanted.decode("latin-1"), char, "").fullmatch(raw.decode("latin-1")))
+            return wildcards(wanted.decode("latin-1"), char, str).matches(raw.decode("latin-1"))
 
         return made(INT, match_bytes, *texts, at=node.at)
-    collation = type_.collation
-    weigh = collations.letters(collation)
+    weigh = collations.letters(type_.collation)
 
     def match(text: str, wanted: str) -> bool:
-        return bool(collations.like_pattern(wanted, char, collation).fullmatch(weigh(text)))
+        return wildcards(wanted, char, weigh).matches(weigh(text))
 
     return made(INT, match, *texts, at=node.at)
 

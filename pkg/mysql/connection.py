@@ -61,6 +61,7 @@ RETRYABLE_NUMBERS = frozenset(
         8022,  # TiDB: commit conflict, can retry
         8027,  # TiDB: schema is out of date
         8028,  # TiDB: schema changed meanwhile
+        8501,  # TiDB: may pass when it is tried again
         9001,  # TiDB: PD timeout
         9002,  # TiKV timeout
         9003,  # TiKV busy
@@ -129,6 +130,23 @@ _HINTS = {
 }
 
 
+class NameCursor(pymysql.cursors.Cursor):
+    """In statements with arguments, a ``%`` in a quoted name is part of the name: tasks and schemas may have one."""
+
+    def mogrify(self, query: Any, args: Any = None) -> str:
+        return super().mogrify(query if args is None else _QUOTED_NAME.sub(_without_arguments, query), args)
+
+    def execute(self, query: Any, args: Any = None) -> int:
+        return super().execute(query if args is None else self.mogrify(query, args))
+
+
+_QUOTED_NAME = re.compile(r"`(?:[^`]|``)*`")
+
+
+def _without_arguments(name: re.Match[str]) -> str:
+    return name[0].replace("%", "%%")
+
+
 def connect(
     cfg: DBConfig,
     *,
@@ -138,7 +156,7 @@ def connect(
     charset: str = "utf8mb4",
     read_timeout: float = 300.0,
     database: str | None = None,
-    cursorclass: type[Any] = pymysql.cursors.Cursor,
+    cursorclass: type[Any] = NameCursor,
     local_data: bool = False,
     bulk: bool = False,
 ) -> Connection[Any]:

@@ -205,8 +205,16 @@ async def _one_request(
     return connection.our_state is h11.DONE and connection.their_state is h11.DONE
 
 
+def _origin_form(target: str) -> str:
+    """Only a proxy is sent a scheme and a host: what begins with slashes is a path, however many there are."""
+    return f"/{target.lstrip('/')}" if target.startswith("/") else target
+
+
 def _request(head: h11.Request, body: bytes) -> HttpRequest:
-    target = urlsplit(head.target.decode("ascii"))
+    try:
+        target = urlsplit(_origin_form(head.target.decode("ascii")))
+    except ValueError as exc:
+        raise h11.RemoteProtocolError(f"the request's target is malformed: {exc}") from exc
     headers = {name.decode("ascii").lower(): value.decode("latin-1") for name, value in head.headers}
     method = head.method.decode("ascii")
     return HttpRequest(method, target.path, query=parse_qs(target.query), headers=headers, body=body)

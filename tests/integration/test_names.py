@@ -69,6 +69,29 @@ def test_odd_names_pass_through_dump_load_and_routes(
     assert _rows(target, "to`'x", 'm"\\ü') == [(9 << 59 | 1, "db/t", "db")]
 
 
+def test_a_task_of_any_name_keeps_its_progress(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    odd: dict[str, Any] = {"name": "100% `it's` %s %(x)s %", "meta_schema": "%d`m"}
+    _fill(mariadb_upstream, "d", ("a%s", "b"))
+    cfg = config(mariadb_upstream, target, tmp_path, **odd)
+    dump(cfg, spark)
+    load(cfg, spark)
+    cfg = subtask(mariadb_upstream, target, **odd)
+    for number in (2, 3):
+        with running(cfg, spark) as run:
+            mariadb_upstream.execute(
+                f"INSERT INTO d.`a%s` VALUES ({number}, '%s%d')",
+                f"ALTER TABLE d.b ADD COLUMN `%{number}` INT",
+                f"INSERT INTO d.b VALUES ({number}, 'x'{', 7' * (number - 1)})",
+            )
+            run.wait_synced(mariadb_upstream)
+    for table in ("a%s", "b"):
+        assert _rows(target, "d", table) == _rows(mariadb_upstream, "d", table)
+    run.unit.remove_meta()
+    assert not target.execute("SELECT * FROM `%d``m`.`100% ``it's`` %s %(x)s %_syncer_checkpoint`")
+
+
 LISTED = {
     "shop": ("t", "T_1", "t_1", "tmp_x", "a.b"),
     "Shop": ("t", "tmp_x"),

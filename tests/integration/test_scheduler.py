@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from dm_master import topology
 from dm_master.election import Election, LeaderKey
 from dm_master.scheduler import Scheduler, WorkerState
 from pkg.config.model import DBConfig, SourceConfig, SubTaskConfig
@@ -98,6 +99,24 @@ def code_of(action: Callable[[], object]) -> int:
     with pytest.raises(DMError) as caught:
         action()
     return caught.value.code
+
+
+def test_a_leader_whose_follower_dies_gives_up_its_term(
+    client: EtcdClient, lead: Callable[[], Master], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else nobody would ever take the sources of a dead worker to another."""
+    master = lead()
+    Worker(client, "w1").join(master.scheduler)
+    becomes(master.scheduler, "w1", "free")
+
+    def broken(_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(topology, "rebalance", broken)
+    Worker(client, "w1").go()
+    wait_until(lambda: master.failures == ["failed"], "the term is given up")
+    assert not master.scheduler.started
+    assert any("a bug" in str(vars(record).get("fields")) for record in caplog.records)
 
 
 def test_a_source_is_bound_to_a_worker_that_comes_and_moves_when_it_goes(

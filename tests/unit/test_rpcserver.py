@@ -74,6 +74,15 @@ def server() -> Iterator[PortServer]:
     port.stop(0)
 
 
+@pytest.mark.parametrize("target", ["//[", "//[x]/status", "http://[", "//status", "/%zz?%zz=%", "*", "//"])
+def test_an_odd_target_gets_an_answer(server: PortServer, target: str) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as conn:
+        conn.sendall(f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: conn.recv(4096), b""))
+    status = int(answer.split(b" ", 2)[1])
+    assert status == {"//status": 200, "http://[": 400}.get(target, 404), answer
+
+
 def _get(
     server: PortServer,
     path: str,
