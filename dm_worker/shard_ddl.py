@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pkg.etcd import EtcdClient, Event, PrefixMirror
+from pkg.etcd import EtcdClient, Event, PrefixMirror, exists
 from pkg.ha import keys
 from pkg.ha import shard_ddl_steps as steps
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables
 from pkg.ha.shard_ddl_steps import LockId, Step, Stored
+from pkg.log import get_logger
+
+log = get_logger("syncer.shard")
 
 
 class ShardReports:
@@ -28,8 +31,18 @@ class ShardReports:
         self._client.put(keys.SHARD_DDL_TABLES.key(self._task, self._source), tables.to_json())
 
     def report(self, info: ShardInfo) -> bool:
-        """Waits with ``info``; False if there is an operation to obey or confirm first."""
-        return self._commit(steps.report(info))
+        """Waits with ``info``; False if there is an operation to obey or confirm first.
+
+        Once the task is stopped nothing is written: the master would remove it, this source write it again, and so on
+        until its unit has ended.
+        """
+        step, subtask = steps.report(info), keys.SUBTASK.key(self._source, self._task)
+        if self._client.txn([*step.compare, exists(subtask)], step.ops).succeeded:
+            return True
+        if self._client.get(subtask) is not None:
+            return False
+        log.info("the task is stopped: its DDL of merged tables is not reported", task=self._task, source=self._source)
+        return True
 
     def reported(self, lock: LockId) -> ShardInfo | None:
         """What it waits with; None if it does not wait."""

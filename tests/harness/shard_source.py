@@ -6,8 +6,15 @@ from dataclasses import dataclass, field
 
 from dm_worker.shard_ddl import ShardReports
 from pkg.etcd import EtcdClient
+from pkg.ha import keys
 from pkg.ha.shard_ddl import ShardInfo, Statements
 from pkg.ha.shard_ddl_steps import LockId
+
+
+def put_subtasks(client: EtcdClient, task: str, *sources: str) -> None:
+    """The task runs on these sources, as far as etcd tells."""
+    for source in sources:
+        client.put(keys.SUBTASK.key(source, task), "a subtask")
 
 
 @dataclass

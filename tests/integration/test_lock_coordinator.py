@@ -14,14 +14,18 @@ from dm_master.shardddl import answers
 from dm_master.shardddl.coordinator import CANNOT_COMMIT, DIFFERENT_DDLS, LockCoordinator
 from dm_master.shardddl.locks import BASE, Order
 from dm_master.shardddl.store import LockStore
+from dm_worker.shard_ddl import ShardReports
+from dm_worker.syncer.shard_groups import Report
+from dm_worker.syncer.shard_link import ShardLink
 from pkg.errors import DMError
-from pkg.etcd import EtcdClient, PrefixMirror
-from pkg.ha.shard_ddl import ShardTables, Statements
-from pkg.ha.shard_ddl_steps import LockId
+from pkg.etcd import EtcdClient, Event, PrefixMirror
+from pkg.ha import keys
+from pkg.ha.shard_ddl import ShardOperation, ShardTables, Statements
+from pkg.ha.shard_ddl_steps import LockId, Stored
 from pkg.pb import dmmaster_pb2 as pb
 from tests.harness.etcd import EtcdServer
 from tests.harness.process import wait_until
-from tests.harness.shard_source import FakeShards, FakeTarget
+from tests.harness.shard_source import FakeShards, FakeTarget, put_subtasks
 
 TASK = "merge"
 LOCK = LockId(TASK, "db", "t")
@@ -42,6 +46,7 @@ class Cluster:
 
     def shards(self, *names: str) -> list[FakeShards]:
         self.tasks = {TASK: frozenset(names)}
+        put_subtasks(self.client, TASK, *names)
         return [FakeShards(self.client, LOCK, name, self.target) for name in names]
 
     def lead(self, sources: Callable[[], Mapping[str, frozenset[str]]] | None = None) -> LockCoordinator:
@@ -137,6 +142,45 @@ def test_a_source_that_reports_while_its_task_begins_is_not_taken_for_a_stranger
 
 def _seen(coordinator: LockCoordinator) -> int:
     return coordinator.term()._events
+
+
+class Looks(ShardReports):
+    """Counts how often a source asks what to do."""
+
+    asked = 0
+
+    def operation(self, lock: LockId) -> Stored[ShardOperation] | None:
+        self.asked += 1
+        return super().operation(lock)
+
+
+def test_a_stopped_task_does_not_report_again_what_the_master_removes(cluster: Cluster) -> None:
+    """Its unit needs a moment to end; until then they would take turns."""
+    cluster.shards("s1", "s2")
+    coordinator = cluster.lead()
+    looks, reports = Looks(cluster.client, TASK, "s1"), list[Event]()
+    mirror = PrefixMirror(cluster.client, LOCK.info_key("s1"), reports.extend, on_error=print).start()
+    link = ShardLink(looks, TASK, "s1")
+    link.start()
+    try:
+        link.wish(Report(("db", "t"), 0, ADD_A))
+        wait_until(lambda: bool(cluster.records()), "it is reported")
+        # As stop-task does: the subtasks are gone first.
+        for source in ("s1", "s2"):
+            cluster.client.delete(keys.SUBTASK.key(source, TASK))
+        cluster.tasks = {}
+        coordinator.wake()
+        for turn in range(3):
+            wait_until(lambda: not cluster.records(), "the lock is gone")
+            asked = looks.asked
+            cluster.client.put(LockId(TASK, "db", f"other{turn}").operation_key("s1"), "{}")
+            wait_until(lambda asked=asked: looks.asked > asked, "it has looked again")  # type: ignore[misc]
+            cluster.client.delete(LockId(TASK, "db", f"other{turn}").operation_key("s1"))
+        wait_until(lambda: not cluster.records(), "the lock is gone")
+        assert len({event.mod_revision for event in reports if event.type == "put"}) == 1
+    finally:
+        mirror.stop()
+        link.stop()
 
 
 def test_a_source_that_leaves_is_not_waited_for_any_more(cluster: Cluster) -> None:

@@ -15,6 +15,7 @@ from pkg.ha.shard_ddl import ShardInfo, ShardTables, Statements
 from pkg.ha.shard_ddl_steps import LockId, Step
 from tests.harness.etcd import EtcdServer
 from tests.harness.process import wait_until
+from tests.harness.shard_source import put_subtasks
 
 TASK = "merge"
 LOCK = LockId(TASK, "db", "t`1")
@@ -25,6 +26,7 @@ SOURCES = ("s1", "s2", "s3")
 @pytest.fixture
 def client(etcd: EtcdServer) -> Iterator[EtcdClient]:
     with EtcdClient([etcd.endpoint]) as made:
+        put_subtasks(made, TASK, *SOURCES)
         yield made
 
 

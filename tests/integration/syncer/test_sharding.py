@@ -31,6 +31,7 @@ from pkg.ha.shard_ddl_steps import LockId
 from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import wait_until
+from tests.harness.shard_source import put_subtasks
 from tests.integration.syncer.level2 import OneSource
 from tests.integration.syncer.support import Running, location, rows, running, subtask
 
@@ -427,6 +428,7 @@ def test_two_sources_with_writers(
     two = replace(merging(mysql_upstream, target), source_id="source-2")
     with EtcdClient([etcd.endpoint]) as client, coordinated(client, "source-1", "source-2"):
         reports = [ShardReports(client, "t", cfg.source_id) for cfg in (one, two)]
+        put_subtasks(client, "t", one.source_id, two.source_id)
         with running(one, spark, level2=reports[0]) as first, running(two, spark, level2=reports[1]) as second:
             writers = [Writer(mariadb_upstream, "d.t1 d.t2", 0), Writer(mysql_upstream, "d.t1", 1_000_000)]
             for change in ("ADD COLUMN a INT DEFAULT 7", "ADD INDEX (v)", "DROP COLUMN a"):
