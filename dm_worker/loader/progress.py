@@ -118,6 +118,13 @@ def begin_load(
     return epoch
 
 
+def ensure_current(cfg: SubTaskConfig, epoch: int, conn: Connection[Any]) -> None:
+    """Raises DMError 34018 when the load is complete or a newer run has begun; ``pymysql.Error`` as the server does."""
+    state = read_state(conn, cfg)
+    if state is None or state.finished or state.epoch != epoch:
+        raise fenced(cfg.source_id, "")
+
+
 def fence_off(conn: Connection[Any], cfg_table: str, source_id: str, epoch: int) -> None:
     """Ends the run of ``epoch``: its transactions fail from now on. Does nothing when a newer run has begun."""
     with conn.cursor() as cursor:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pymysql
 
+from dm_worker.ddl_fence import Fence
 from dm_worker.dumper import owner
 from dm_worker.dumper.files import METADATA
 from dm_worker.dumper.folder import read_manifest
@@ -21,6 +22,7 @@ from dm_worker.loader.plan import DumpListing, check_complete, file_specs, list_
 from dm_worker.loader.progress import (
     begin_load,
     end_load,
+    ensure_current,
     fence_off,
     loaded_bytes,
     progress_table,
@@ -218,6 +220,10 @@ class LoadUnit:
             files = [replace(file, rules=rules.get((file.schema, file.table))) for file in files]
             sizes = {file.name: file.size for file in files}
             self._epoch = begin_load(conn, self._cfg, listing.dump_id, sizes, metadata.location, metadata.exit_location)
+            ensure_ours = functools.partial(ensure_current, self._cfg, self._epoch)
+            Fence(self._cfg, self._stopping.is_set).take(conn, ensure_ours)
+            # Who takes over from here on ends this connection, which is never opened again.
+            ensure_ours(conn)
             for schema in target_schemas(listing, self._route):
                 if not any(schema == self._route(file.schema, "")[0] for file in listing.databases):
                     conn.query(f"CREATE DATABASE IF NOT EXISTS {quote(schema)}")

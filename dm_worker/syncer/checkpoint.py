@@ -17,6 +17,8 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.epoch import next_epoch
+from dm_worker.syncer.ddl_records import LATE_COLUMNS as DDL_COLUMNS
+from dm_worker.syncer.ddl_records import DDLRecord, DDLTable
 from dm_worker.syncer.fallen_back import may_not_write
 from dm_worker.syncer.ghost_table import GhostTable
 from dm_worker.syncer.ghosts import GhostRecord, Name
@@ -40,6 +42,8 @@ log = get_logger("syncer.checkpoint")
 
 T = TypeVar("T")
 Conn: TypeAlias = "Connection[Any]"
+#: Runs something in a transaction of its own, without trying again.
+Transaction: TypeAlias = Callable[[Callable[["Conn"], None]], None]
 
 #: Tells our table structures from DM's in the column ``table_info``.
 _FORMAT = "dm-spark/1"
@@ -61,12 +65,6 @@ _LATE_COLUMNS = {
 }
 
 
-#: The index of the first statement that settles a DDL of merged shards; the next ones are smaller.
-SETTLING = -1000
-#: Begins the state of a statement that is executed part by part; the part's number follows.
-_AT_PART = "at "
-
-
 @dataclass(slots=True)
 class Durable:
     """What a run finds when it takes over. ``exit_safe``: safe mode holds until there. ``shards``: the state of the
@@ -81,23 +79,6 @@ class Durable:
     given_up: list[Name] = field(default_factory=list)
     shards: Snapshot | None = None
     ghosts: dict[Name, GhostRecord] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class DDLRecord:
-    """A statement under way at the target. ``fingerprint``: its tables before, or empty when it surely did not run.
-
-    ``place`` is the statement's name. One that settles what merged shards ran has an ``index`` up to :data:`SETTLING`,
-    and the name of the decision that it obeys as its place. An ALTER TABLE that is executed part by part is at ``part``
-    (from 0 on), which the fingerprint is of then; None when it is executed as one.
-    """
-
-    place: Position
-    index: int
-    statement: str
-    fingerprint: str
-    done: bool = False
-    part: int | None = None
 
 
 #: An SQL template and its values.
@@ -115,7 +96,7 @@ class MetaStore:
         self.checkpoints = self._name("checkpoint")
         self.batches = self._name("batch")
         self.markers = self._name("marker")
-        self.ddls = self._name("ddl")
+        self._ddls = DDLTable(self._name("ddl"), cfg.source_id)
         self.prepared = self._name("xa")
         self._shards = ShardStore(cfg.meta_schema, cfg.name, cfg.source_id)
         self._ghosts = GhostTable(qualified(cfg.meta_schema, f"{cfg.name}_onlineddl"), cfg.source_id)
@@ -162,7 +143,7 @@ class MetaStore:
         """Deletes this source's rows from all tables; tables that were never made are fine."""
 
         def delete(conn: Conn) -> None:
-            own = (self.checkpoints, self.batches, self.markers, self.ddls, self.prepared, self._ghosts.name)
+            own = (self.checkpoints, self.batches, self.markers, self._ddls.name, self.prepared, self._ghosts.name)
             deletions = [(f"DELETE FROM {table} WHERE id = %s", (self._id,)) for table in own]
             for sql, values in (*deletions, self._shards.deletion()):
                 try:
@@ -214,11 +195,13 @@ class MetaStore:
         shards: ShardChanges | None = None,
         checkpoint: Location | None = None,
         applied: Applied | None = None,
+        through: Transaction | None = None,
     ) -> None:
         """Makes progress durable with its checkpoint, in one transaction. Raises DMError, also when fenced, and when
         the target lacks what this run wrote before: its last write of the batch row, and the buckets of ``applied``.
 
-        ``checkpoint`` differs from where ``progress`` stands while rows that were held back are read again.
+        ``checkpoint`` differs from where ``progress`` stands while rows that were held back are read again. ``through``
+        runs the transaction on another connection than the store's.
         """
         location = checkpoint or (progress.end if progress.state == IDLE else progress.start)
         tables, gone = list(changed), list(dropped)
@@ -230,12 +213,15 @@ class MetaStore:
                 rest += self._write_prepared(progress.prepared)
             rest += [self._give_up(*name, location) for name in gone]
             rest += [self._write_table(info, location) for info in tables]
-            rest += self._write_ddl(ddl) if ddl is not None else []
+            rest += self._ddls.written(ddl) if ddl is not None else []
             rest += self._shards.written(shards) if shards is not None else []
             rest += self._ghosts.changes(self._ghost_changes)
             self._send(conn, update, rest, progress.epoch)
 
-        self._transaction(put)
+        if through is None:
+            self._transaction(put)
+        else:
+            through(put)
         self._writes += 1
         self._waiting = progress.prepared
         self._ghost_changes = {}
@@ -250,20 +236,7 @@ class MetaStore:
 
     def read_ddls(self, place: Position, index: int | None = None) -> list[DDLRecord]:
         """What is known of all parts of a statement, by their numbers; or of one."""
-        one = "" if index is None else " AND ddl_index = %s"
-        sql = (
-            f"SELECT ddl_index, statement, fingerprint, state FROM {self.ddls}"
-            f" WHERE id = %s AND binlog_name = %s AND binlog_pos = %s{one} ORDER BY ddl_index"
-        )
-        which = (self._id, place.name, place.pos, *([] if index is None else [index]))
-
-        def read(conn: Conn) -> list[DDLRecord]:
-            return [
-                DDLRecord(place, int(number), str(statement), str(fingerprint), state == "done", _part_of(str(state)))
-                for number, statement, fingerprint, state in query(conn, sql, which)
-            ]
-
-        return self._transaction(read)
+        return self._transaction(lambda conn: self._ddls.read(conn, place, index))
 
     def read_tables(self) -> list[TableInfo]:
         """The tables' structures as they are durable."""
@@ -330,13 +303,7 @@ class MetaStore:
             " batch BIGINT UNSIGNED NOT NULL, epoch BIGINT UNSIGNED NOT NULL,"
             f" PRIMARY KEY (id, bucket)){_CHARSET}"
         )
-        yield (
-            f"CREATE TABLE IF NOT EXISTS {self.ddls} (id VARCHAR(32) NOT NULL, binlog_name VARCHAR(128) NOT NULL,"
-            " binlog_pos BIGINT UNSIGNED NOT NULL, ddl_index INT NOT NULL,"
-            " statement LONGTEXT CHARACTER SET utf8mb4 NOT NULL,"
-            f" fingerprint VARCHAR(64) NOT NULL, state VARCHAR(8) NOT NULL, {now},"
-            f" PRIMARY KEY (id, binlog_name, binlog_pos, ddl_index)){_SMALL_KEYS}"
-        )
+        yield self._ddls.creation(_SMALL_KEYS)
         yield (
             f"CREATE TABLE IF NOT EXISTS {self.prepared} (id VARCHAR(32) NOT NULL, xid VARBINARY(133) NOT NULL,"
             f" {_LOCATION.format('start')}, PRIMARY KEY (id, xid)){_SMALL_KEYS}"
@@ -344,10 +311,11 @@ class MetaStore:
 
     def _add_late_columns(self, conn: Conn) -> None:
         """What a table of an earlier version lacks. An unfinished batch of it counts as one of another plan."""
-        there = {str(row[0]).lower() for row in query(conn, f"SHOW COLUMNS FROM {self.batches}")}
-        for name, kind in _LATE_COLUMNS.items():
-            if name not in there:
-                query(conn, f"ALTER TABLE {self.batches} ADD COLUMN {name} {kind}")
+        for table, columns in ((self.batches, _LATE_COLUMNS), (self._ddls.name, DDL_COLUMNS)):
+            there = {str(row[0]).lower() for row in query(conn, f"SHOW COLUMNS FROM {table}")}
+            for name, kind in columns.items():
+                if name not in there:
+                    query(conn, f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
 
     def _read_progress(self, conn: Conn) -> Progress | None:
         rows = query(
@@ -407,8 +375,16 @@ class MetaStore:
         except Refused as exc:
             raise exc.cause from exc
         if answers[0].matched != 1:
-            found = query(conn, f"SELECT epoch FROM {self.batches} WHERE id = %s", (self._id,))
-            raise may_not_write(self.batches, self._id, epoch, int(found[0][0]) if found else None)
+            raise self._fenced(conn, epoch)
+
+    def ensure_epoch(self, epoch: int, conn: Conn) -> None:
+        """Raises DMError when the epoch has moved; and what the driver raises."""
+        if query(conn, f"SELECT epoch FROM {self.batches} WHERE id = %s", (self._id,)) != [(epoch,)]:
+            raise self._fenced(conn, epoch)
+
+    def _fenced(self, conn: Conn, epoch: int) -> DMError:
+        found = query(conn, f"SELECT epoch FROM {self.batches} WHERE id = %s", (self._id,))
+        return may_not_write(self.batches, self._id, epoch, int(found[0][0]) if found else None)
 
     def _read_checkpoint(self, conn: Conn) -> tuple[Location | None, Location | None]:
         rows = query(
@@ -474,21 +450,6 @@ class MetaStore:
         )
         return sql, (self._id, schema, table, *values, *safe, text, int(is_global))
 
-    def _write_ddl(self, record: DDLRecord) -> list[_Statement]:
-        place = (self._id, record.place.name, record.place.pos)
-        state = "done" if record.done else "intent" if record.part is None else f"{_AT_PART}{record.part}"
-        written: list[_Statement] = []
-        if not record.done:
-            # Older statements are behind the checkpoint, but of the two kinds each may have one under way.
-            kind = "<=" if record.index <= SETTLING else ">"
-            other = f"ddl_index {kind} {SETTLING} AND NOT (binlog_name = %s AND binlog_pos = %s)"
-            written.append((f"DELETE FROM {self.ddls} WHERE id = %s AND {other}", place))
-        sql = (
-            f"REPLACE INTO {self.ddls} (id, binlog_name, binlog_pos, ddl_index, statement, fingerprint, state)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s)"
-        )
-        return [*written, (sql, (*place, record.index, record.statement, record.fingerprint, state))]
-
     # -- connection ---------------------------------------------------------------------------------------------
 
     def _transaction(self, work: Callable[[Conn], T]) -> T:
@@ -516,10 +477,6 @@ class MetaStore:
 
 #: Keys over names of 128 characters: utf8mb4 would exceed the 767 bytes of old row formats.
 _SMALL_KEYS = " DEFAULT CHARSET=utf8 COLLATE=utf8_bin"
-
-
-def _part_of(state: str) -> int | None:
-    return int(state.removeprefix(_AT_PART)) if state.startswith(_AT_PART) else None
 
 
 def _location(name: Any, pos: Any, gtid: Any, rows: Any = 0) -> Location:

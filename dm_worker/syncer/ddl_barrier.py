@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from dm_worker.syncer.checkpoint import SETTLING, DDLRecord, MetaStore
+from dm_worker.syncer.checkpoint import MetaStore
 from dm_worker.syncer.ddl_execution import Context, DDLExecutor, Step, contexts_of, contexts_text
 from dm_worker.syncer.ddl_parts import Part, StatementParts
+from dm_worker.syncer.ddl_records import SETTLING, DDLRecord
 from dm_worker.syncer.ddl_session import sql_mode_text
 from dm_worker.syncer.ghosts import Session
 from dm_worker.syncer.instructions import Statement
@@ -231,9 +232,9 @@ class DDLBarrier:
         """Another order decides from now on: what was under way either ran, or it never will as it was begun."""
         for record in self._store.read_ddls(statement.place):
             if not record.done and record.fingerprint:
-                mode = typed(query).sql_mode if record.index >= STRIDE else query.sql_mode
-                parsed = ddl.parse(record.statement, sql_mode=sql_mode_text(mode), flavor=self._cfg.flavor)
-                self._store.write(intent, ddl=self._executor.wound_up(record, parsed.tables))
+                context = Context(typed(query) if record.index >= STRIDE else query, statement.event.timestamp)
+                step = self._settling_step(record.statement, context)
+                self._store.write(intent, ddl=self._executor.wound_up(record, step, context))
 
     # -- what to execute ----------------------------------------------------------------------------------------
 
@@ -243,7 +244,7 @@ class DDLBarrier:
         return Step(part, text, targets, self._route)
 
     def _settling_step(self, text: str, context: Context) -> Step:
-        """A text that was routed when the shard ran it."""
+        """A text that was routed when it was recorded, or when the shard ran it."""
         parsed = ddl.parse(text, sql_mode=sql_mode_text(context.query.sql_mode), flavor=self._cfg.flavor)
         return Step(parsed, text, parsed.tables, lambda schema, table: (schema, table))
 

@@ -1,17 +1,21 @@
 """Executes a statement at the target once, whatever happens in between.
 
-DDL can't be part of a transaction, so the intent is recorded with a fingerprint of the target's tables first: after a
-crash, an unchanged fingerprint means that the statement did not run, a changed one that it did.
+DDL can't be part of a transaction, so the intent is recorded first, with the target's tables as they are then, through
+the connection that the statement will run on. After a crash that connection is gone before anything else is done
+(:mod:`ddl_fence`), and what the tables are then tells what became of the statement (:mod:`ddl_proof`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from dm_worker.syncer.checkpoint import DDLRecord, MetaStore
+from dm_worker.syncer.checkpoint import MetaStore
+from dm_worker.syncer.ddl_proof import Shown, Verdict, exchanges, judge
+from dm_worker.syncer.ddl_records import DDLRecord
 from dm_worker.syncer.ddl_session import DDLSession, StatementFailed
+from dm_worker.syncer.ddl_trial import Trial
 from dm_worker.syncer.protocol import Progress
 from dm_worker.syncer.upstream_collations import UpstreamCollations
 from pkg import ddl, errors
@@ -39,6 +43,10 @@ class Step:
     text: str
     targets: tuple[tuple[str, str], ...]
     route: ddl.Route
+
+    def parts(self) -> list[ddl.Statement]:
+        """Of an ALTER TABLE, each as a statement of its own."""
+        return ddl.split_alter(self.parsed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,12 @@ def contexts_of(text: str) -> list[Context]:
     return found
 
 
+def _shown(names: Iterable[tuple[str, str]], texts: Iterable[str]) -> str:
+    """What the target shows of tables, for a message."""
+    found = zip(names, texts, strict=True)
+    return ", ".join(text or f"no {qualified(*name) if name[1] else quote(name[0])}" for name, text in found)
+
+
 def _may_pass_in_parts(failed: StatementFailed) -> bool:
     """Whether a refused ALTER TABLE of several parts, none of which ran, may run part by part."""
     if failed.number == _UNSUPPORTED_IN_TIDB:
@@ -93,6 +107,7 @@ class DDLExecutor:
         *,
         store: MetaStore,
         session: DDLSession,
+        trial: Trial,
         target_flavor: str,
         explicit_timestamp: bool,
         should_stop: Callable[[], bool],
@@ -101,6 +116,7 @@ class DDLExecutor:
         self._store = store
         self._collations = collations
         self._session = session
+        self._trial = trial
         self.target_flavor = target_flavor
         self._explicit_timestamp = explicit_timestamp
         self._should_stop = should_stop
@@ -119,18 +135,23 @@ class DDLExecutor:
             self._parts(record, step, context, intent)
         return replace(record, done=True)
 
-    def wound_up(self, record: DDLRecord, targets: Iterable[tuple[str, str]]) -> DDLRecord:
-        """What is known of a statement that was under way and will not be begun again: whether it ran."""
-        ran = self._fingerprint(targets) != record.fingerprint
+    def wound_up(self, record: DDLRecord, step: Step, context: Context) -> DDLRecord:
+        """What is known of a statement that was under way and will not be begun again: whether it ran. One of which
+        that is not known did not, for the operator has decided what is done in its place."""
+        part = step.parsed if record.part is None else step.parts()[record.part]
+
+        def settled() -> Verdict:
+            return self._verdict(record, part, step, context, self._session.shown(step.targets, ids=exchanges(part)))
+
+        verdict = retrying(settled, should_stop=self._should_stop)
         log.info(
-            "a DDL was under way when its order changed", statement=record.statement, executed=ran, part=record.part
-        )
+            "a DDL was under way when its order changed",
+            statement=record.statement, outcome=verdict.value, part=record.part,
+        )  # fmt: skip
+        ran = verdict is Verdict.RAN
         if record.part is not None:
             return replace(record, part=record.part + ran, fingerprint="")
         return replace(record, done=True) if ran else replace(record, fingerprint="")
-
-    def _fingerprint(self, names: Iterable[tuple[str, str]]) -> str:
-        return retrying(lambda: self._session.fingerprint(names), should_stop=self._should_stop)
 
     def _whole(self, record: DDLRecord, step: Step, context: Context, intent: Progress) -> bool:
         """Executes the statement; False when it has to be executed part by part.
@@ -139,12 +160,12 @@ class DDLExecutor:
         ALTER TABLE of several parts.
         """
         try:
-            self._execute(record, step, step.text, context, intent)
+            self._execute(record, step, step.parsed, context, intent)
         except StatementFailed as exc:
             if exc.number in ddl.ignorable_errors(step.parsed):
                 log.info("a DDL had its effect before", statement=step.text, error=exc.error.raw_cause)
                 return True
-            if _may_pass_in_parts(exc) and len(ddl.split_alter(step.parsed)) > 1:
+            if _may_pass_in_parts(exc) and len(step.parts()) > 1:
                 return False
             raise self._refused(record, step, exc, intent) from exc
         return True
@@ -153,47 +174,85 @@ class DDLExecutor:
         """Executes the parts from that of the record on, each with an intent of its own: once one of them ran, the
         statement's tables are not as they were, whatever became of the next."""
         first = record.part or 0
-        for number, part in enumerate(ddl.split_alter(step.parsed)[first:], first):
+        for number, part in enumerate(step.parts()[first:], first):
             if number > first:
                 record = replace(record, part=number, fingerprint="")
-            text = ddl.rewrite(part, step.route, target_flavor=self.target_flavor)
             try:
-                self._execute(record, step, text, context, intent)
+                self._execute(record, step, part, context, intent)
             except StatementFailed as exc:
                 if exc.number not in ddl.ignorable_errors(part):
                     raise self._refused(record, step, exc, intent) from exc
-                log.info("a part of a DDL had its effect before", statement=text, error=exc.error.raw_cause)
+                log.info("a part of a DDL had its effect before", statement=part.sql, error=exc.error.raw_cause)
 
-    def _execute(self, record: DDLRecord, step: Step, text: str, context: Context, intent: Progress) -> None:
-        """Executes what the record is about unless it was. Raises DMError and StatementFailed.
+    def _execute(self, record: DDLRecord, step: Step, part: ddl.Statement, context: Context, intent: Progress) -> None:
+        """Executes what the record is about unless it was: the step's statement, or a part of it. Raises DMError and
+        StatementFailed.
 
         Collations are written out here alone: what is recorded and compared does not depend on the task's setting.
         """
-        if self._collations is not None:
-            text = self._collations.written_out(text, step.parsed.dialect, context.query)
-        before = self._fingerprint(step.targets)
-        if not record.fingerprint:
-            self._store.write(intent, ddl=replace(record, statement=step.text, fingerprint=before))
-        elif record.fingerprint != before:
-            log.info("a DDL was executed before a restart", statement=text, place=str(record.place))
-            return
-        log.info("executing a DDL", statement=text, place=str(record.place))
+        text = step.text if part is step.parsed else ddl.rewrite(part, step.route, target_flavor=self.target_flavor)
+        begun = record
 
         def attempt() -> None:
-            self._session.execute(text, step.parsed.kind, context.query, context.timestamp, self._explicit_timestamp)
+            nonlocal begun
+            now = self._session.shown(step.targets, ids=exchanges(part))
+            if begun.fingerprint and not self._is_due(begun, part, step, context, now):
+                log.info("a DDL was executed before", statement=text, place=str(record.place))
+                return
+            begun = replace(begun, statement=step.text, fingerprint=now.digest, before=now)
+            # On the connection that the statement runs on: it can't begin once the epoch has moved, or later than that.
+            self._store.write(intent, ddl=begun, through=self._session.transaction)
+            log.info("executing a DDL", statement=text, place=str(record.place))
+            self._run(text, part, context)
 
-        def again() -> None:
-            # A connection that was lost in between tells nothing: look whether the statement had its effect.
-            if self._session.fingerprint(step.targets) == before:
-                attempt()
-
-        try:
-            attempt()
-        except DMError as exc:
-            if not exc.retryable or self._should_stop():
-                raise
+        def note(exc: DMError, _: int) -> None:
             log.warning("a DDL is tried again", statement=text, error=str(exc))
-            retrying(again, should_stop=self._should_stop)
+
+        retrying(attempt, should_stop=self._should_stop, on_retry=note)
+
+    def _run(self, text: str, part: ddl.Statement, context: Context) -> None:
+        if self._collations is not None:
+            text = self._collations.written_out(text, part.dialect, context.query)
+        self._session.execute(text, part.kind, context.query, context.timestamp, self._explicit_timestamp)
+
+    def _is_due(self, record: DDLRecord, part: ddl.Statement, step: Step, context: Context, now: Shown) -> bool:
+        """Whether a statement that was begun has to run. Raises 36061 when nothing tells."""
+        verdict = self._verdict(record, part, step, context, now)
+        if verdict is Verdict.UNKNOWN:
+            raise self._unknown(record, step, now)
+        return verdict is not Verdict.RAN
+
+    def _verdict(self, record: DDLRecord, part: ddl.Statement, step: Step, context: Context, now: Shown) -> Verdict:
+        before = record.before
+        if before is None:
+            # Of an earlier version's record only the fingerprint is known.
+            return Verdict.DID_NOT_RUN if record.fingerprint == now.digest else Verdict.RAN
+
+        def leads_to(after: Sequence[str]) -> bool | None:
+            routed = ddl.parse_dialect(
+                ddl.rewrite(part, step.route, target_flavor=self.target_flavor), part.dialect, part.default_schema
+            )
+            return self._trial.leads_to(
+                routed, step.targets, before.texts, after, lambda text: self._run(text, part, context)
+            )
+
+        return judge(part, before, now, leads_to)
+
+    def _unknown(self, record: DDLRecord, step: Step, now: Shown) -> DMError:
+        assert record.before is not None
+        shown = [
+            f"{_shown(step.targets, texts)} {when}"
+            for texts, when in ((record.before.texts, "before it"), (now.texts, "now"))
+        ]
+        return errors.new(
+            "SyncerUnitHandleDDLFailed",
+            f"nothing tells whether the DDL ran at the target before a crash or a lost connection: {step.text}; the "
+            f"target had {'; it has '.join(shown)}",
+            scope="downstream",
+            workaround="If it did not run, or only in part: bring the tables back to what they were before it and "
+            "resume the task, which executes it. If it ran, and something else changed the tables too: let the task "
+            f"pass over it. {PASS_STATEMENT}",
+        )
 
     def _refused(self, record: DDLRecord, step: Step, failed: StatementFailed, intent: Progress) -> DMError:
         """Withdraws the intent: whatever is done to its tables before the next try is not its effect."""

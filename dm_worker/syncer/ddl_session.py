@@ -1,15 +1,16 @@
-"""Runs a statement at the target in the session that it had upstream, and fingerprints the tables that it is about."""
+"""Runs a statement at the target in the session that it had upstream, and looks at the tables that it is about."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from hashlib import blake2b
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias, TypeVar
 
 import pymysql
 from pymysql.connections import Connection
 
+from dm_worker.ddl_fence import Fence
+from dm_worker.syncer.ddl_proof import Shown
 from pkg import errors
 from pkg.binlog.charsets import collation_charset
 from pkg.binlog.events import Query
@@ -18,10 +19,13 @@ from pkg.ddl import Kind, SessionDefaults
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.connection import classify, connect, error_number
-from pkg.mysql.introspect import query, show_create_if_there
+from pkg.mysql.introspect import fetch_file_ids, query, show_create_if_there
 from pkg.schema_tracker import fetch_collations
 
 log = get_logger("syncer.ddl")
+
+T = TypeVar("T")
+Conn: TypeAlias = "Connection[Any]"
 
 #: A statement may rebuild a large table.
 TIMEOUT = 24 * 3600.0
@@ -79,19 +83,65 @@ def defaults_of(query: Query) -> SessionDefaults:
 
 
 class DDLSession:
-    """The connection for statements. One per run, opened when needed."""
+    """The connection for statements. One per run, opened when needed.
 
-    def __init__(self, cfg: DBConfig, foreign_keys: bool) -> None:
+    With a ``fence`` every connection takes the right to execute DDL first, and a statement runs only on the connection
+    that its intent was written through.
+    """
+
+    def __init__(self, cfg: DBConfig, foreign_keys: bool, fence: Fence | None = None) -> None:
         self._cfg = cfg
         self._foreign_keys = foreign_keys
-        self._conn: Connection[Any] | None = None
+        self._fence = fence
+        self._conn: Conn | None = None
+        self._ensure_ours: Callable[[Conn], None] = lambda conn: None
         self._aborted = False
+        self._running = False
         self._collations: dict[int, str] = {}
 
     def close(self) -> None:
         if self._conn is not None:
             self._conn.close()
             self._conn = None
+
+    def take_over(self, ensure_ours: Callable[[Conn], None]) -> None:
+        """Sees to it that no statement of an earlier run is under way, nor can begin. Raises DMError.
+
+        ``ensure_ours`` raises DMError when a later run has taken over, whose connection is not ours to end.
+        """
+        self._ensure_ours = ensure_ours
+        self._on_connection(lambda conn: None, "GET_LOCK")
+
+    def transaction(self, work: Callable[[Conn], T]) -> T:
+        """Runs ``work`` in a transaction on the connection of the statement that follows. Raises DMError."""
+
+        def run(conn: Conn) -> T:
+            _plainly(conn)
+            conn.begin()
+            result = work(conn)
+            conn.commit()
+            return result
+
+        return self._on_connection(run, "a DDL's intent")
+
+    def run(self, sql: str) -> None:
+        """Runs a statement of our own: no upstream's session tells what it means. Raises DMError."""
+
+        def run(conn: Conn) -> None:
+            _plainly(conn)
+            query(conn, sql)
+
+        self._on_connection(run, sql)
+
+    def _on_connection(self, work: Callable[[Conn], T], what: str) -> T:
+        try:
+            return work(self._connection())
+        except (pymysql.Error, OSError) as exc:
+            self.close()
+            raise classify(exc, scope="downstream", statement=what) from exc
+        except DMError:
+            self.close()
+            raise
 
     def abort(self) -> None:
         """Ends a statement that runs, from another thread: it may take hours, or wait for a lock. None begins any more.
@@ -101,7 +151,7 @@ class DDLSession:
         # First of all: a statement that is about to begin finds this out, or its connection is the one that is killed.
         self._aborted = True
         running = self._conn
-        if running is None:
+        if running is None or not self._running:
             return
         try:
             conn = connect(self._cfg, scope="downstream", read_timeout=_ABORT_TIMEOUT)
@@ -119,10 +169,13 @@ class DDLSession:
         Raises DMError when another try may help (after :meth:`abort` as well: in another run), :class:`StatementFailed`
         when the target refuses the statement.
         """
+        if self._fence is not None and self._conn is None:
+            raise errors.new("DBBadConn", "the connection was lost before a DDL whose intent it had", retryable=True)
         conn = self._connection()
-        if self._aborted:
-            raise errors.new("DBExecuteFailed", "the run was stopped before the statement", retryable=True)
+        self._running = True
         try:
+            if self._aborted:
+                raise errors.new("DBExecuteFailed", "the run was stopped before the statement", retryable=True)
             for statement in self._session(conn, kind, event, timestamp):
                 query(conn, statement)
             if "timestamp" in sql.lower():
@@ -137,6 +190,8 @@ class DDLSession:
             if error.retryable or not number:
                 raise error from exc
             raise StatementFailed(number, error) from exc
+        finally:
+            self._running = False
 
     def _timestamp_defaults(self, conn: Connection[Any], explicit: bool) -> None:
         """What TIMESTAMP without NULL or DEFAULT means; not every server lets a session choose, so only if needed."""
@@ -144,22 +199,29 @@ class DDLSession:
         if rows and (str(rows[0][1]).upper() in ("ON", "1")) != explicit:
             query(conn, f"SET SESSION explicit_defaults_for_timestamp = {int(explicit)}")
 
-    def fingerprint(self, names: Iterable[tuple[str, str]]) -> str:
-        """A digest of the tables (or schemas) as the target has them now; AUTO_INCREMENT does not count."""
-        conn = self._connection()
-        digest = blake2b(digest_size=16)
-        try:
-            for schema, table in names:
-                shown = _AUTO_INCREMENT.sub("", show_create_if_there(conn, schema, table))
-                digest.update(shown.encode() + b"\0")
-        except (pymysql.Error, OSError) as exc:
-            self.close()
-            raise classify(exc, scope="downstream", statement="SHOW CREATE …") from exc
-        return digest.hexdigest()
+    def shown(self, names: Iterable[tuple[str, str]], *, ids: bool = False) -> Shown:
+        """The tables (or schemas) as the target has them now, with the numbers of their files if ``ids``.
 
-    def _connection(self) -> Connection[Any]:
+        Raises DMError.
+        """
+
+        def look(conn: Conn) -> Shown:
+            _plainly(conn)
+            texts = tuple(_AUTO_INCREMENT.sub("", show_create_if_there(conn, *name)) for name in names)
+            return Shown(texts, tuple(fetch_file_ids(conn, *name) for name in names) if ids else ())
+
+        return self._on_connection(look, "SHOW CREATE …")
+
+    def _connection(self) -> Conn:
         if self._conn is None:
-            self._conn = connect(self._cfg, scope="downstream", read_timeout=TIMEOUT)
+            conn = connect(self._cfg, scope="downstream", read_timeout=TIMEOUT)
+            try:
+                if self._fence is not None:
+                    self._fence.take(conn, self._ensure_ours)
+            except BaseException:
+                conn.close()
+                raise
+            self._conn = conn
         return self._conn
 
     def _session(self, conn: Connection[Any], kind: Kind, event: Query, timestamp: int) -> Iterable[str]:
@@ -179,6 +241,11 @@ class DDLSession:
         if name is not None:
             return f"SET SESSION collation_server = {name}"
         return f"SET SESSION character_set_server = {collation_charset(collation)}"
+
+
+def _plainly(conn: Conn) -> None:
+    """Undoes what the session of a statement before changed of how texts are read and shown."""
+    query(conn, "SET SESSION sql_mode = '', foreign_key_checks = 0")
 
 
 class StatementFailed(Exception):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from dm_worker.syncer.checkpoint import DDLRecord, MetaStore
+from dm_worker.syncer.checkpoint import MetaStore
 from dm_worker.syncer.ddl_parts import Part, StatementParts
+from dm_worker.syncer.ddl_records import DDLRecord
 from dm_worker.syncer.instructions import Statement
 from dm_worker.syncer.operators import Decision, meeting
 from dm_worker.syncer.protocol import Progress

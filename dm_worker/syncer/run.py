@@ -5,8 +5,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 
+from dm_worker.ddl_fence import Fence
 from dm_worker.relay.choice import RelayReader
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer.apply import TargetSpec
@@ -18,6 +20,7 @@ from dm_worker.syncer.collations import FOLDINGS
 from dm_worker.syncer.ddl_barrier import DDLBarrier
 from dm_worker.syncer.ddl_execution import DDLExecutor
 from dm_worker.syncer.ddl_session import DDLSession
+from dm_worker.syncer.ddl_trial import Trial
 from dm_worker.syncer.gtid_tracker import ExecutedGtids
 from dm_worker.syncer.instructions import Advance, Statement
 from dm_worker.syncer.located import between, located
@@ -56,6 +59,7 @@ from pkg.log import get_logger
 from pkg.mysql.folding import Folding, fetch_characters, fetch_folding
 from pkg.mysql.introspect import fetch_foreign_keys, list_all_tables, server_info
 from pkg.mysql.names import qualified
+from pkg.mysql.retry import retrying
 from pkg.schema_tracker import fetch_server_defaults
 
 log = get_logger("syncer")
@@ -95,7 +99,7 @@ class Run:
         self._store = MetaStore(cfg, should_stop=should_stop)
         #: What the task's session says; None: rows of tables that foreign keys act on are written with checks.
         self._checks = cfg.to.foreign_key_checks
-        self._ddl_session = DDLSession(cfg.to, bool(self._checks))
+        self._ddl_session = DDLSession(cfg.to, bool(self._checks), Fence(cfg, should_stop))
         self._rules = Rules(cfg)
         self._foldings: dict[str, Folding | None] = {}
         self._charsets: dict[str, str | None] = {}
@@ -121,6 +125,9 @@ class Run:
         """Takes over, recovers, and replicates until a stop is asked for. Raises DMError."""
         self._store.prepare()
         durable = self._store.take_over(self._cfg.syncer.worker_count)
+        # No intent of an earlier run can be written any more. A statement that has one must not begin later on.
+        still_ours = partial(self._store.ensure_epoch, durable.epoch)
+        retrying(lambda: self._ddl_session.take_over(still_ours), should_stop=self._should_stop)
         groups = stored_groups(durable.shards, self._rules.route, by_gtid=self._cfg.enable_gtid)
         recovery = self._recover(durable, None if groups is None else groups.reread)
         log.info(
@@ -442,10 +449,12 @@ class Run:
 
     def _barrier(self, source: SchemaSource, online: OnlineDDL) -> DDLBarrier:
         strict = self._cfg.collation_compatible == "strict"
+        flavor = self._target.ask(server_info).flavor
         executor = DDLExecutor(
             store=self._store,
             session=self._ddl_session,
-            target_flavor=self._target.ask(server_info).flavor,
+            trial=Trial(self._cfg, self._ddl_session, flavor),
+            target_flavor=flavor,
             explicit_timestamp=source.tracker.server.explicit_timestamp,
             should_stop=self._should_stop,
             collations=UpstreamCollations(source.tracker.server) if strict else None,

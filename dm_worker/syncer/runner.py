@@ -14,8 +14,9 @@ from dm_worker.syncer import tasks
 from dm_worker.syncer.apply import TargetSpec
 from dm_worker.syncer.batch import Batch, BucketResult, Ticket
 from dm_worker.syncer.batch_policy import BatchPolicy
-from dm_worker.syncer.checkpoint import DDLRecord, MetaStore
+from dm_worker.syncer.checkpoint import MetaStore
 from dm_worker.syncer.ddl_barrier import DDLBarrier
+from dm_worker.syncer.ddl_records import DDLRecord
 from dm_worker.syncer.instructions import Advance, Statement
 from dm_worker.syncer.located import between, located
 from dm_worker.syncer.protocol import DDL, Applied, Progress, Sequencer

@@ -77,6 +77,41 @@ def show_create_if_there(conn: Connection[Any], schema: str, table: str = "") ->
         return ""
 
 
+#: Where InnoDB lists its tables, in newer and older servers.
+_FILE_LISTS = ("INNODB_TABLES", "INNODB_SYS_TABLES")
+_NO_SUCH_LIST = frozenset({1109, 1146})
+_NO_PRIVILEGE = 1227
+
+
+def fetch_file_ids(conn: Connection[Any], schema: str, table: str) -> tuple[int, ...]:
+    """The numbers that InnoDB gave the files of a table or its partitions, sorted: they move with the rows.
+
+    Empty without the PROCESS privilege, for other engines, and for names beyond ASCII.
+    """
+    if not f"{schema}{table}".isascii():
+        return ()
+    name = f"{_file_name(schema)}/{_file_name(table)}"
+    for found in _FILE_LISTS:
+        try:
+            rows = query(
+                conn, f"SELECT TABLE_ID, NAME FROM information_schema.{found} WHERE NAME LIKE %s", (f"{name}%",)
+            )
+        except pymysql.Error as exc:
+            if error_number(exc) == _NO_PRIVILEGE:
+                return ()
+            if error_number(exc) not in _NO_SUCH_LIST:
+                raise
+            continue
+        partition = f"{name}#p#".lower()
+        return tuple(sorted(int(i) for i, n in rows if n == name or str(n).lower().startswith(partition)))
+    return ()
+
+
+def _file_name(name: str) -> str:
+    """An ASCII name as it is part of a file's."""
+    return re.sub(r"[^0-9A-Za-z_]", lambda found: f"@{ord(found[0]):04x}", name)
+
+
 def server_info(conn: Connection[Any]) -> ServerInfo:
     text = str(query(conn, "SELECT VERSION()")[0][0])
     flavor = "mariadb" if "mariadb" in text.lower() else "tidb" if "tidb" in text.lower() else "mysql"

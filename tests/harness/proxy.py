@@ -1,4 +1,4 @@
-"""A TCP proxy that counts round trips and can delay them, as a distant server would."""
+"""A TCP proxy that counts round trips, and can delay, hold and lose what it passes on, as a distant server would."""
 
 from __future__ import annotations
 
@@ -24,11 +24,33 @@ class CountingProxy:
         self.round_trips = 0
         self.port = free_port()
         self._sockets: list[socket.socket] = []
+        self._clients: list[socket.socket] = []
+        self._deaf = False
+        self._held_text = b""
+        #: Set once something is held.
+        self.holding = threading.Event()
+        self._released = threading.Event()
         self._server = socket.create_server(("127.0.0.1", self.port))
         threading.Thread(target=self._accept, daemon=True).start()
 
+    def hold(self, text: bytes) -> None:
+        """What a client says with this text in it is on its way until :meth:`release`."""
+        self._held_text = text
+
+    def release(self) -> None:
+        """Passes on what is held."""
+        self._held_text = b""
+        self._released.set()
+
+    def lose_clients(self) -> None:
+        """The clients lose their connections, of which the server hears nothing."""
+        self._deaf = True
+        for client in self._clients:
+            _end(client)
+
     def close(self) -> None:
         """Ends it and all of its connections."""
+        self.release()
         for sock in [self._server, *self._sockets]:
             _end(sock)
             sock.close()
@@ -43,6 +65,7 @@ class CountingProxy:
             for sock in (client, server):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._sockets += [client, server]
+            self._clients.append(client)
             heard = threading.Event()
             late: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
             for work, args in (
@@ -57,9 +80,13 @@ class CountingProxy:
             if heard.is_set():
                 heard.clear()
                 self.round_trips += 1
+            if self._held_text and self._held_text in data:
+                self.holding.set()
+                self._released.wait()
             if not _send(server, data):
                 return
-        _end(server)
+        if not self._deaf:
+            _end(server)
 
     def _downward(self, server: socket.socket, late: queue.SimpleQueue[tuple[float, bytes]]) -> None:
         while data := _receive(server):

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dm_worker.syncer.checkpoint import DDLRecord
 from dm_worker.syncer.ddl_barrier import DDLBarrier
 from dm_worker.syncer.ddl_execution import DDLExecutor
+from dm_worker.syncer.ddl_proof import Shown
+from dm_worker.syncer.ddl_records import DDLRecord
 from dm_worker.syncer.ddl_session import StatementFailed
 from dm_worker.syncer.ghosts import GhostRecord
 from dm_worker.syncer.instructions import Statement
@@ -30,7 +31,7 @@ from dm_worker.syncer.shard_groups import Settle
 from dm_worker.syncer.shard_link import Level2, ShardLink
 from dm_worker.syncer.shard_start import new_groups
 from dm_worker.syncer.sharding import Sharding
-from pkg import errors
+from pkg import ddl, errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Query
 from pkg.binlog.position import Location, Position
@@ -193,7 +194,7 @@ class Store:
     def read_ddls(self, place: Position) -> list[DDLRecord]:
         return list(self.records.values())
 
-    def write(self, intent: Progress, *, ddl: DDLRecord) -> None:
+    def write(self, intent: Progress, *, ddl: DDLRecord, through: object = None) -> None:
         self._chance.step(lambda: self.records.update({ddl.index: ddl}))
 
     @staticmethod
@@ -202,7 +203,7 @@ class Store:
 
 
 class Session:
-    """A target where every statement, and everything done by hand, changes the fingerprints of all tables."""
+    """A target whose tables show what was executed on them, and what was done by hand to all of them."""
 
     def __init__(self, chance: Chance) -> None:
         self.executed: list[str] = []
@@ -230,10 +231,24 @@ class Session:
     def _effect(self, sql: str, query: Query) -> None:
         self.executed.append(sql)
         self.sessions.append(query)
-        self.changes += 1
 
-    def fingerprint(self, names: Iterable[tuple[str, str]]) -> str:
-        return f"{self.changes} {sorted(names)}"
+    def shown(self, names: Iterable[tuple[str, str]], *, ids: bool) -> Shown:
+        return Shown(tuple(self._text(f"{schema}.{table}") for schema, table in names))
+
+    def _text(self, name: str) -> str:
+        about = [sql for sql in self.executed if name in sql.split()]
+        return "" if about and about[-1].startswith("DROP") else f"{self.changes} changes by hand; {'; '.join(about)}"
+
+    def transaction(self, work: Callable[[Any], None]) -> None:
+        """Nothing is read back."""
+
+    @staticmethod
+    def leads_to(
+        statement: ddl.Statement, targets: object, before: Iterable[str], after: Iterable[str], execute: object
+    ) -> bool:
+        """What trying the statement tells."""
+        sql = statement.sql.replace("`", "")
+        return [f"{text}{sql if text.endswith(' ') else f'; {sql}'}" for text in before] == list(after)
 
 
 class World:
@@ -282,6 +297,7 @@ class World:
             executor=DDLExecutor(
                 store=self.store,  # type: ignore[arg-type]
                 session=self.session,  # type: ignore[arg-type]
+                trial=self.session,  # type: ignore[arg-type]
                 target_flavor="mysql",
                 explicit_timestamp=True,
                 should_stop=lambda: False,
@@ -328,7 +344,10 @@ class World:
 
 
 OWN = [f"DROP TABLE IF EXISTS d.{name}" for name in "abc"]
-_STATEMENTS = st.lists(st.sampled_from([f"TRUNCATE TABLE d.x{n}" for n in range(6)]), min_size=1, max_size=3)
+#: A second time they would have another effect, which only the tables tell.
+_STATEMENTS = st.lists(
+    st.sampled_from([f"ALTER TABLE d.x{n} ADD INDEX (id)" for n in range(6)]), min_size=1, max_size=3
+)
 _ORDERS = st.one_of(
     st.just(("",)),
     st.just(("skip",)),
@@ -338,8 +357,8 @@ _ORDERS = st.one_of(
 
 
 # Begun, perhaps executed or not, when another order comes.
-@example([(("",), 0, True)], ("inject", "TRUNCATE TABLE d.x1"))
-@example([(("",), 1, True)], ("inject", "TRUNCATE TABLE d.x1"))
+@example([(("",), 0, True)], ("inject", "ALTER TABLE d.x1 ADD INDEX (id)"))
+@example([(("",), 1, True)], ("inject", "ALTER TABLE d.x1 ADD INDEX (id)"))
 @given(st.lists(st.tuples(_ORDERS, st.integers(0, 12), st.booleans()), max_size=5), _ORDERS)
 def test_changed_orders_and_crashes_run_each_statement_as_often_as_it_is_due(
     spells: list[tuple[tuple[str, ...], int, bool]], last: tuple[str, ...]

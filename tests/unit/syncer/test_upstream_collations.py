@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 import pytest
 
-from dm_worker.syncer.checkpoint import DDLRecord
 from dm_worker.syncer.ddl_execution import Context, DDLExecutor, Step
+from dm_worker.syncer.ddl_proof import Shown
+from dm_worker.syncer.ddl_records import DDLRecord
 from dm_worker.syncer.ddl_session import StatementFailed, defaults_of
+from dm_worker.syncer.ddl_trial import Trial
 from dm_worker.syncer.protocol import DDL, Progress
 from dm_worker.syncer.upstream_collations import UpstreamCollations
 from pkg import ddl, errors
@@ -66,7 +69,7 @@ class Store:
     def read_ddl(self, place: Position, index: int) -> DDLRecord | None:
         return None
 
-    def write(self, intent: Progress, *, ddl: DDLRecord) -> None:
+    def write(self, intent: Progress, *, ddl: DDLRecord, through: object = None) -> None:
         self.written.append(ddl)
 
 
@@ -84,8 +87,11 @@ class Target:
             )
         self.executed.append(sql)
 
-    def fingerprint(self, names: Iterable[tuple[str, str]]) -> str:
-        return f"after {len(self.executed)}"
+    def shown(self, names: Iterable[tuple[str, str]], *, ids: bool) -> Shown:
+        return Shown(tuple(f"{name} after {len(self.executed)}" for name in names))
+
+    def transaction(self, work: Callable[[Any], None]) -> None:
+        """Nothing is read back."""
 
 
 def _route(schema: str, table: str) -> tuple[str, str]:
@@ -98,6 +104,7 @@ def executed(sql: str, *, strict: bool, one_part: bool = False) -> tuple[list[st
     executor = DDLExecutor(
         store=store,  # type: ignore[arg-type]
         session=target,  # type: ignore[arg-type]
+        trial=cast(Trial, None),
         target_flavor="tidb",
         explicit_timestamp=True,
         should_stop=lambda: False,

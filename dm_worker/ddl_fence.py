@@ -1,0 +1,117 @@
+"""The right to execute a subtask's DDL, which one connection to the target has at a time.
+
+It is a user-level lock of the target's server, which lives exactly as long as its connection: through a statement
+whose client is gone, and never longer. So who takes it over knows that no statement of an earlier run is under way, and
+that none can begin any more. On a cluster of several servers that take writes the lock is that of one of them, and a
+TiDB goes on with a DDL job whose connection has ended: there the structures, which are compared next, may still change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from pkg import errors
+from pkg.config.model import SubTaskConfig
+from pkg.errors import DMError
+from pkg.log import get_logger
+from pkg.mysql.connection import error_text, is_retryable
+from pkg.mysql.introspect import query
+
+log = get_logger("ddl")
+
+#: A statement of an earlier run is waited for so long (seconds): it may rebuild a large table.
+PATIENCE = 24 * 3600.0
+#: The log tells so often (seconds) what is waited for.
+_TOLD_EVERY = 10.0
+
+
+class Fence:
+    """The lock of one subtask. ``patience`` is in seconds."""
+
+    def __init__(
+        self, cfg: SubTaskConfig, should_stop: Callable[[], bool] = lambda: False, patience: float = PATIENCE
+    ) -> None:
+        identity = "\0".join((cfg.meta_schema, cfg.name, cfg.source_id))
+        self.name = f"dm_ddl_{blake2b(identity.encode(), digest_size=16).hexdigest()}"
+        self._should_stop = should_stop
+        self._patience = patience
+
+    def take(self, conn: Connection[Any], ensure_ours: Callable[[Connection[Any]], None]) -> None:
+        """Gives the right to ``conn``. Whoever had it is disconnected, once its statement has ended.
+
+        ``ensure_ours`` raises when a later run has taken over, whose connection is not ours to end. Without a later
+        question of that kind nothing may be executed: this run may have been stopped since.
+        Raises DMError: retryable when a stop is asked for, not so when the holder stays; and what the driver raises.
+        """
+        ensure_ours(conn)
+        begun = told = time.monotonic()
+        killed: set[int] = set()
+        while not self._try(conn):
+            if self._should_stop():
+                raise errors.new("DBExecuteFailed", "stopped while an earlier run's DDL is under way", retryable=True)
+            holder = self._holder(conn)
+            if holder is None:
+                continue
+            command, seconds, statement = _look(conn, holder)
+            if command == "Sleep" and holder not in killed:
+                log.info("ending the connection of an earlier run, which could still execute DDL", connection=holder)
+                _kill(conn, holder)
+                killed.add(holder)
+            now = time.monotonic()
+            if now - begun > self._patience:
+                raise self._stays(holder, statement)
+            if now - told >= _TOLD_EVERY:
+                told = now
+                log.info(
+                    "waiting for a DDL of an earlier run, which goes on at the target",
+                    connection=holder, state=command, seconds=seconds, statement=statement[:200],
+                )  # fmt: skip
+
+    def _try(self, conn: Connection[Any]) -> bool:
+        try:
+            return bool(query(conn, "SELECT GET_LOCK(%s, 1)", (self.name,))[0][0])
+        except pymysql.Error as exc:
+            if is_retryable(exc):
+                raise
+            log.warning(
+                "the target has no user-level locks: a DDL of a worker that was stopped could still begin",
+                error=error_text(exc),
+            )
+            return True
+
+    def _holder(self, conn: Connection[Any]) -> int | None:
+        found = query(conn, "SELECT IS_USED_LOCK(%s)", (self.name,))[0][0]
+        return None if found is None else int(found)
+
+    def _stays(self, holder: int, statement: str) -> DMError:
+        return errors.new(
+            "DBExecuteFailed",
+            f"connection {holder} of the target, of an earlier run of this subtask, may still execute DDL after "
+            f"{self._patience:.0f} s: {statement[:500] or 'nothing is shown of it'}",
+            scope="downstream",
+            workaround=f"See SHOW PROCESSLIST on the target: let the statement end, or KILL {holder}; then resume the "
+            "task.",
+        )
+
+
+def _look(conn: Connection[Any], holder: int) -> tuple[str, int, str]:
+    """What a connection does, for how long (seconds), and its statement; empty for another user's without PROCESS."""
+    sql = "SELECT COMMAND, TIME, INFO FROM information_schema.PROCESSLIST WHERE ID = %s"
+    rows = query(conn, sql, (holder,))
+    return (str(rows[0][0]), int(rows[0][1] or 0), str(rows[0][2] or "")) if rows else ("", 0, "")
+
+
+def _kill(conn: Connection[Any], holder: int) -> None:
+    try:
+        query(conn, f"KILL {holder}")
+    except pymysql.Error as exc:
+        # Gone meanwhile, or not ours to end: the lock tells.
+        if is_retryable(exc):
+            raise
+        log.warning("could not end a connection at the target", connection=holder, error=error_text(exc))

@@ -1,0 +1,136 @@
+"""What became of a statement whose outcome was not recorded, told by what the target shows of its tables. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from hashlib import blake2b
+
+from pkg import ddl
+from pkg.ddl.statement import (
+    Action,
+    AddColumn,
+    AddIndex,
+    ChangeColumn,
+    DropColumn,
+    DropIndex,
+    NoStructure,
+    RenameColumn,
+    RenameIndex,
+)
+
+_EXCHANGE = "exchange table partition"
+#: What runs with IF NOT EXISTS, or leaves the same behind however often it runs.
+_HARMLESS = frozenset({"create database", "alter database", "create table", "truncate table"})
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the target shows of a statement's tables or schemas, in the statement's order.
+
+    ``texts``: SHOW CREATE of each without its AUTO_INCREMENT, '' for what is not there. ``ids``: for each the numbers
+    that the server gave the files of it or its partitions, which move with the rows; empty where that is not known.
+    """
+
+    texts: tuple[str, ...]
+    ids: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of the texts."""
+        digest = blake2b(digest_size=16)
+        for text in self.texts:
+            digest.update(text.encode() + b"\0")
+        return digest.hexdigest()
+
+    def to_json(self) -> str:
+        return json.dumps({"texts": self.texts, "ids": self.ids}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Shown:
+        data = json.loads(text)
+        return cls(tuple(data["texts"]), tuple(tuple(ids) for ids in data["ids"]))
+
+
+class Verdict(Enum):
+    """What is known of a statement. ``TRY``: the target itself tells, as another run of it does no harm."""
+
+    RAN = "ran"
+    DID_NOT_RUN = "did not run"
+    TRY = "try"
+    UNKNOWN = "unknown"
+
+
+#: Whether a statement brings its tables from where they were to these texts; None when that can't be told.
+LeadsTo = Callable[[tuple[str, ...]], bool | None]
+
+
+def judge(statement: ddl.Statement, before: Shown, now: Shown, leads_to: LeadsTo) -> Verdict:
+    """What became of a statement about tables that were ``before`` and are ``now``.
+
+    ``leads_to`` is asked only where that matters. Nothing of ours has changed the tables since: a statement is a
+    barrier.
+    """
+    if now.texts == before.texts:
+        return _of_unchanged(statement, before, now, leads_to)
+    if statement.kind in ("drop table", "drop database"):
+        return Verdict.UNKNOWN if any(now.texts) else Verdict.RAN
+    if statement.kind in _HARMLESS and not statement.or_replace:
+        return Verdict.TRY
+    if leads_to(now.texts):
+        return Verdict.RAN
+    return Verdict.TRY if _is_told_by_the_target(statement) else Verdict.UNKNOWN
+
+
+def _of_unchanged(statement: ddl.Statement, before: Shown, now: Shown, leads_to: LeadsTo) -> Verdict:
+    """What shows no change did not run, or leaves the same behind when it runs once more: TRUNCATE, FORCE, a column as
+    it was. Not so where rows or columns change places."""
+    if exchanges(statement):
+        return _by_ids(before, now)
+    if _renames_columns_among_others(statement) and leads_to(before.texts) is not False:
+        return Verdict.UNKNOWN
+    return Verdict.DID_NOT_RUN
+
+
+def exchanges(statement: ddl.Statement) -> bool:
+    """Whether it swaps a table's rows with those of a partition."""
+    return any(isinstance(action, NoStructure) and action.what == _EXCHANGE for action in statement.actions)
+
+
+def _by_ids(before: Shown, now: Shown) -> Verdict:
+    """Whether the table's file is now a partition's, or still its own."""
+    if not all(before.ids) or len(before.ids) != 2 or before.ids[0] == before.ids[1]:
+        return Verdict.UNKNOWN
+    if now.ids == before.ids:
+        return Verdict.DID_NOT_RUN
+    partitions, table = map(set, before.ids)
+    swapped = {*now.ids[1]} <= partitions and table <= {*now.ids[0]} if len(now.ids) == 2 and all(now.ids) else False
+    return Verdict.RAN if swapped else Verdict.UNKNOWN
+
+
+def _renames_columns_among_others(statement: ddl.Statement) -> bool:
+    return len(ddl.split_alter(statement)) > 1 and any(map(_renames_column, statement.actions))
+
+
+def _renames_column(action: Action) -> bool:
+    if isinstance(action, ChangeColumn):
+        return action.old_name.lower() != action.column.name.lower()
+    return isinstance(action, RenameColumn)
+
+
+def _is_told_by_the_target(statement: ddl.Statement) -> bool:
+    """Whether the server refuses it, or does nothing, when it had its effect before: as it does when shards that merge
+    run the same statement once each."""
+    if statement.kind in ("create index", "drop index"):
+        return True
+    actions = [one for one in statement.actions if not (isinstance(one, NoStructure) and one.modifier)]
+    if statement.kind != "alter table" or len(actions) != 1:
+        return False
+    (action,) = actions
+    if isinstance(action, AddIndex):
+        return bool(action.index.name) or action.index.kind == "primary"
+    if isinstance(action, NoStructure):
+        return action.what == "drop table partition"
+    return isinstance(action, AddColumn | DropColumn | DropIndex | RenameIndex) or _renames_column(action)
