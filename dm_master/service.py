@@ -26,6 +26,7 @@ from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
 from pkg.rpcchannel import open_channel
+from pkg.rpcserver import mutual
 
 log = get_logger("service")
 
@@ -158,6 +159,8 @@ class Dispatcher:
                 )
             except grpc.RpcError as exc:
                 raise no_leader(method, f"{leader.addr}: {exc.code().name}: {exc.details()}") from exc  # type: ignore[attr-defined]
+        if isinstance(answer, dmmaster_pb2.RegisterWorkerResponse) and not mutual(self.cluster.config.security):
+            answer.ClearField("secretKey")  # the leader judges by its own port; this one may be open to anybody
         return answer
 
 

@@ -8,12 +8,14 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
+from dm_master.secret_key import key_for
 from dm_master.service_base import Cluster
 from pkg import errors
 from pkg.config.model import SecurityConfig
 from pkg.etcd import Member
 from pkg.mysql.tls import member_context
 from pkg.pb import dmmaster_pb2 as pb
+from pkg.rpcserver import mutual
 
 #: Seconds that a master has to show that it is alive.
 HEALTH_TIMEOUT = 1.0
@@ -24,8 +26,12 @@ class MemberService:
         self._cluster = cluster
 
     def register_worker(self, request: pb.RegisterWorkerRequest) -> pb.RegisterWorkerResponse:
+        config = self._cluster.config
+        told = key_for(
+            request.name, request.secretKeyProof, key=config.secret_key, mutual=mutual(config.security)
+        )  # before the worker is known: one that can read no password must not be given a source
         self._cluster.scheduler.register_worker(request.name, request.address)
-        return pb.RegisterWorkerResponse(result=True, secretKey=self._cluster.config.secret_key)
+        return pb.RegisterWorkerResponse(result=True, secretKey=told)
 
     def list_member(self, request: pb.ListMemberRequest) -> pb.ListMemberResponse:
         everything = not (request.leader or request.master or request.worker)

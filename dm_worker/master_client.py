@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import grpc
 
 from pkg import errors
+from pkg.config.encrypt import key_proof
 from pkg.config.model import SecurityConfig
 from pkg.errors import DMError
 from pkg.mysql.tls import member_context
@@ -24,21 +25,24 @@ _ENDPOINTS_PATH = "/apis/v1alpha1/etcd-endpoints"
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a master answers: ``secret_key`` is empty when the cluster has none."""
+    """What a master answers: ``secret_key`` is empty when the cluster has none, or masters don't hand it out."""
 
     etcd_endpoints: tuple[str, ...]
     secret_key: bytes = field(default=b"", repr=False)
 
 
-def register(masters: Sequence[str], name: str, address: str, security: SecurityConfig | None) -> Registration:
-    """Registers at the first of ``masters`` that accepts.
+def register(
+    masters: Sequence[str], name: str, address: str, security: SecurityConfig | None, key: bytes = b""
+) -> Registration:
+    """Registers at the first of ``masters`` that accepts. ``key`` is the worker's own secret key, b'' for none.
 
-    Raises 46003 when another address has the name; 40077 (retryable) when no master accepts, with each one's reason.
+    Raises 46003 when another address has the name; 20067 when the cluster's secret key is not known here, or is another
+    one; 40077 (retryable) when no master accepts, with each one's reason.
     """
     reasons = []
     for master in masters:
         try:
-            return _register_at(master, name, address, security)
+            return _register_at(master, name, address, security, key)
         except grpc.RpcError as exc:
             reasons.append(f"{master}: {exc.code().name}: {exc.details()}")
         except (OSError, ValueError, http.client.HTTPException) as exc:
@@ -56,14 +60,16 @@ def register(masters: Sequence[str], name: str, address: str, security: Security
     )
 
 
-def _register_at(master: str, name: str, address: str, security: SecurityConfig | None) -> Registration:
+def _register_at(master: str, name: str, address: str, security: SecurityConfig | None, key: bytes) -> Registration:
     with open_channel(master, security) as channel:
-        request = dmmaster_pb2.RegisterWorkerRequest(name=name, address=address)
+        request = dmmaster_pb2.RegisterWorkerRequest(name=name, address=address, secretKeyProof=key_proof(key, name))
         stub = dmmaster_pb2_grpc.MasterStub(channel)  # type: ignore[no-untyped-call]
         answer = stub.RegisterWorker(request, timeout=TIMEOUT)
     if not answer.result:
         raise _refusal(answer.msg, name)
-    return Registration(_etcd_endpoints(master, security), answer.secretKey)
+    if key and answer.secretKey not in (b"", key):
+        raise _other_key("the masters have another secret key than this worker")
+    return Registration(_etcd_endpoints(master, security), key or answer.secretKey)
 
 
 def _refusal(text: str, name: str) -> DMError:
@@ -75,7 +81,18 @@ def _refusal(text: str, name: str) -> DMError:
             workaround="Give this worker another `name`, or take the old one out with "
             f"`dmctl offline-member --worker --name {name}`.",
         )
+    if "code=20067:" in text:
+        return _other_key(f"the master refused this worker: {text}")
     return errors.new("WorkerFailConnectMaster", f"the master refused this worker: {text}", retryable=True)
+
+
+def _other_key(text: str) -> DMError:
+    return errors.new(
+        "ConfigSecretKeyPath",
+        text,
+        workaround="Set `secret-key-path` of this worker to a copy of the masters' key file, or give all programs of"
+        " the cluster ssl-ca, ssl-cert and ssl-key.",
+    )
 
 
 def _etcd_endpoints(master: str, security: SecurityConfig | None) -> tuple[str, ...]:

@@ -63,7 +63,14 @@ class WorkerServer:
         self._metrics.follow_purges(self._purge_watch)
         self._membership = Membership(
             Identity(config.name, config.keepalive_ttl, config.security),
-            partial(register, config.master_addresses, config.name, config.advertise_addr, config.security),
+            partial(
+                register,
+                config.master_addresses,
+                config.name,
+                config.advertise_addr,
+                config.security,
+                config.secret_key,
+            ),
             self._binder,
             pause=join_pause,
             tries=join_tries,

@@ -134,5 +134,5 @@ def _unseal(text: Any, place: str, key: bytes) -> str:
             "ConfigDecryptDBPassword",
             f"the stored password of {place} cannot be decrypted",
             raw=exc.message,
-            workaround="Start dm-master with the secret-key-path that the source or task was created with.",
+            workaround="Start masters and workers with the secret-key-path that the source or task was created with.",
         ) from None

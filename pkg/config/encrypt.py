@@ -1,13 +1,15 @@
 """Passwords in files: ``base64(IV + "@" + AES-256-CFB(password))`` under one secret key of the cluster.
 
-The form and the key file are DM's, so that old files stay valid. The key belongs to the process: the master reads
-it from ``secret-key-path``, a worker gets it when it registers.
+The form and the key file are DM's, so that old files stay valid. The key belongs to the process: master and worker read
+it from ``secret-key-path``; a worker without gets it when it registers over mutual TLS.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
+import hmac
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,6 +75,11 @@ def read_secret_key(path: str) -> bytes:
     return key
 
 
+def key_proof(key: bytes, name: str) -> bytes:
+    """What the worker ``name`` shows to say which key it has; b'' for none. Nobody learns the key from it."""
+    return hmac.new(key, b"dm-worker " + name.encode(), hashlib.sha256).digest() if key else b""
+
+
 def encrypt(plain: str, key: bytes | None = None) -> str:
     """The password as ciphertext, different at each call. ``key`` defaults to the process's. Raises 11044."""
     initial = os.urandom(_IV_BYTES)
@@ -126,7 +133,8 @@ def _usable(key: bytes | None) -> bytes:
             "no secret key is set, so nothing can be encrypted or decrypted"
             if not chosen
             else f"the secret key has {len(chosen)} bytes instead of {KEY_BYTES}",
-            workaround="Set secret-key-path in dm-master's configuration. " + _KEY_WORKAROUND,
+            workaround="Set secret-key-path in the configuration of dm-master, and of dm-worker without mutual TLS. "
+            + _KEY_WORKAROUND,
         )
     return chosen
 

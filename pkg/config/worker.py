@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from pkg import errors
+from pkg.config.encrypt import read_secret_key
 from pkg.config.master import security_settings
 from pkg.config.model import SecurityConfig
 from pkg.config.program import (
@@ -41,6 +42,7 @@ OPTIONS = (
     Option("relay-keepalive-ttl", "int", "without effect: keepalive-ttl holds with a relay too"),
     Option("relay-dir", help="folder for relay logs"),
     Option("redact-info-log", "bool", "hide row values in logs"),
+    Option("secret-key-path", help="file of 64 hex digits, the masters' key that passwords are encrypted with"),
     Option("spark.master", flag=False),
     Option("spark.slots", "int", flag=False),
     Option("spark.driver-memory", flag=False),
@@ -106,8 +108,10 @@ class WorkerConfig:
     keepalive_ttl: int = 60
     relay_keepalive_ttl: int = 1800
     relay_dir: str = ""
+    secret_key_path: str = ""
     security: SecurityConfig | None = None
     spark: SparkSettings = SparkSettings()
+    secret_key: bytes = field(default=b"", repr=False)
 
     @property
     def listen(self) -> tuple[str, int]:
@@ -121,7 +125,7 @@ class WorkerConfig:
 
     def to_toml(self) -> str:
         """The effective settings, without any secret."""
-        hidden = {"config", "version", "print_sample_config", "help", "security", "spark"}
+        hidden = {"config", "version", "print_sample_config", "help", "security", "secret_key", "spark"}
         shown: dict[str, Any] = {
             f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self) if f.name not in hidden
         }
@@ -131,8 +135,8 @@ class WorkerConfig:
 def load_worker_config(argv: Sequence[str]) -> WorkerConfig:
     """Reads the command line (without the program's name) and the file that it names.
 
-    Raises 40001, 40002 (flags), 20018 (unreadable file), 40003 (TOML, wrong type), 40004 (unknown key) or 40069
-    (addresses).
+    Raises 40001, 40002 (flags), 20018 (unreadable file), 40003 (TOML, wrong type), 40004 (unknown key), 40069
+    (addresses) or 20067 (secret key).
     """
     if any(word in ("-h", "-help", "--help") for word in argv):
         return WorkerConfig(help=True)
@@ -189,7 +193,12 @@ def _adjust(config: WorkerConfig) -> WorkerConfig:
             workaround="Set advertise-addr to this machine's host:port.",
         )
     _check_join(config)
-    return replace(config, advertise_addr=advertise, name=config.name or advertise)
+    return replace(
+        config,
+        advertise_addr=advertise,
+        name=config.name or advertise,
+        secret_key=read_secret_key(config.secret_key_path),
+    )
 
 
 def _check_spark(spark: SparkSettings, path: str) -> None:

@@ -383,12 +383,14 @@ class OperateSourceResponse(_message.Message):
     def __init__(self, result: _Optional[bool] = ..., msg: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[_dmworker_pb2.CommonWorkerResponse, _Mapping]]] = ...) -> None: ...
 
 class RegisterWorkerRequest(_message.Message):
-    __slots__ = ("name", "address")
+    __slots__ = ("name", "address", "secretKeyProof")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    SECRETKEYPROOF_FIELD_NUMBER: _ClassVar[int]
     name: str
     address: str
-    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
+    secretKeyProof: bytes
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., secretKeyProof: _Optional[bytes] = ...) -> None: ...
 
 class RegisterWorkerResponse(_message.Message):
     __slots__ = ("result", "msg", "secretKey")

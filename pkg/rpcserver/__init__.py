@@ -2,5 +2,6 @@
 
 from pkg.rpcserver.http import HttpRequest, HttpResponse, HttpRoutes
 from pkg.rpcserver.server import PortServer
+from pkg.rpcserver.tls import mutual
 
-__all__ = ["HttpRequest", "HttpResponse", "HttpRoutes", "PortServer"]
+__all__ = ["HttpRequest", "HttpResponse", "HttpRoutes", "PortServer", "mutual"]

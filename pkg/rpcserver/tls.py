@@ -28,6 +28,13 @@ def server_context(security: SecurityConfig) -> ssl.SSLContext:
     return context
 
 
+def mutual(security: SecurityConfig | None) -> bool:
+    """Whether :class:`pkg.rpcserver.PortServer` with these settings lets in nobody without a certificate of the CA."""
+    return security is not None and bool(
+        (security.ssl_cert or security.ssl_cert_bytes) and (security.ssl_ca or security.ssl_ca_bytes)
+    )
+
+
 def _load_pair(context: ssl.SSLContext, security: SecurityConfig) -> None:
     if not security.ssl_cert_bytes:
         context.load_cert_chain(security.ssl_cert, security.ssl_key)

@@ -62,8 +62,8 @@ def test_an_encrypted_password_works_and_shows_nowhere(
     )
     key = tmp_path / "key"
     key.write_text(KEY)
-    debug = 'log-level = "debug"\n'
-    with Cluster(1, base=tmp_path, master_extra=f'{debug}secret-key-path = "{key}"', worker_extra=debug) as cluster:
+    extra = f'log-level = "debug"\nsecret-key-path = "{key}"\n'
+    with Cluster(1, base=tmp_path, master_extra=extra, worker_extra=extra) as cluster:
         encrypted = [cluster.dmctl_text("encrypt", text).strip() for text in (UPSTREAM_PASSWORD, TARGET_PASSWORD)]
         source, task = tmp_path / "source.yaml", tmp_path / "task.yaml"
         source.write_text(SOURCE.format(port=mariadb_upstream.port, password=encrypted[0]))

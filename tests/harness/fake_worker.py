@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import grpc
 
+from pkg.config.encrypt import key_proof
 from pkg.errors import DMError
 from pkg.etcd import EtcdClient, LeaseKeeper
 from pkg.etcd.discovery import fetch_endpoints
@@ -24,8 +25,10 @@ Twist = Callable[[dmworker_pb2.SubTaskStatus], None]
 class FakeWorker(dmworker_pb2_grpc.WorkerServicer):
     """``twist`` may be set to make subtasks report something else than what is expected of them."""
 
-    def __init__(self, name: str, master: str) -> None:
+    def __init__(self, name: str, master: str, *, key: bytes = b"") -> None:
+        """``key`` is the secret key that it was configured with."""
         self.name = name
+        self.key = key
         self.twist: Twist = lambda status: None
         self._master = master
         routes = HttpRoutes(status=lambda: "fake\n", metrics=Metrics(), ready=lambda: True)
@@ -50,7 +53,9 @@ class FakeWorker(dmworker_pb2_grpc.WorkerServicer):
     def register(self, address: str) -> dmmaster_pb2.RegisterWorkerResponse:
         with open_channel(self._master) as channel:
             stub = dmmaster_pb2_grpc.MasterStub(channel)  # type: ignore[no-untyped-call]
-            request = dmmaster_pb2.RegisterWorkerRequest(name=self.name, address=address)
+            request = dmmaster_pb2.RegisterWorkerRequest(
+                name=self.name, address=address, secretKeyProof=key_proof(self.key, self.name)
+            )
             return stub.RegisterWorker(request, timeout=60)  # type: ignore[no-any-return]
 
     def stop(self) -> None:

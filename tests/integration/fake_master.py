@@ -23,6 +23,9 @@ class FakeMaster(dmmaster_pb2_grpc.MasterServicer):
     def __init__(self, etcd_endpoint: str, *, tls: SecurityConfig | None = None) -> None:
         self.registered: dict[str, str] = {}
         self.registrations = 0
+        #: What it tells workers, or says when it refuses them.
+        self.secret_key = b""
+        self.refusal = ""
         self.endpoints = [etcd_endpoint]
         routes = HttpRoutes(status=lambda: "", metrics=Metrics(), ready=lambda: True)
         routes.add("GET", "/apis/v1alpha1/etcd-endpoints", lambda _: HttpResponse.json(self.endpoints))
@@ -39,7 +42,9 @@ class FakeMaster(dmmaster_pb2_grpc.MasterServicer):
         if self.registered.setdefault(request.name, request.address) != request.address:
             error = new("SchedulerWorkerExist", f"dm-worker with name {request.name} already exists")
             return dmmaster_pb2.RegisterWorkerResponse(result=False, msg=str(error))
-        return dmmaster_pb2.RegisterWorkerResponse(result=True)
+        if self.refusal:
+            return dmmaster_pb2.RegisterWorkerResponse(result=False, msg=self.refusal)
+        return dmmaster_pb2.RegisterWorkerResponse(result=True, secretKey=self.secret_key)
 
     def close(self) -> None:
         self.etcd.close()

@@ -84,7 +84,7 @@ def workers(master: DMMaster) -> Iterator[Callable[[str], FakeWorker]]:
     started: list[FakeWorker] = []
 
     def start(name: str) -> FakeWorker:
-        worker = FakeWorker(name, master.address).start()
+        worker = FakeWorker(name, master.address, key=bytes.fromhex(KEY)).start()
         started.append(worker)
         wait_until(lambda: stage_of(master, name) in ("free", "bound"), f"{name} is online")
         return worker
@@ -353,7 +353,14 @@ def test_members_gateway_and_metrics(
     refused = worker.register("127.0.0.1:1")
     assert not refused.result
     assert "code=46003" in refused.msg
-    assert worker.register(worker.address).secretKey == bytes.fromhex(KEY)
+    assert worker.register(worker.address).secretKey == b"", "this port is open to whoever asks"
+    strangers = [FakeWorker("w2", master.address, key=key) for key in (b"", b"k" * 32)]
+    for stranger, words in zip(strangers, ("has no secret key", "has another secret key"), strict=True):
+        refused = stranger.register("127.0.0.1:1")
+        assert (refused.result, refused.secretKey) == (False, b"")
+        assert "code=20067" in refused.msg
+        assert f"worker w2 {words}" in refused.msg
+    assert [one["name"] for one in _members(dmctl, "worker")["workers"]] == ["w1"]
     assert "code=46005" in dmctl("offline-member", "--worker", "--name", "w1")["msg"]
     assert "code=46004" in dmctl("offline-member", "--worker", "--name", "nobody")["msg"]
     assert "code=38048" in dmctl("offline-member", "--master", "--name", "nobody")["msg"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dm_master.secret_key import key_for
 from dm_worker.master_client import Registration, register
 from pkg.errors import DMError
 from tests.harness.certificates import Authority
@@ -54,6 +55,29 @@ def test_an_answer_without_endpoints_is_refused() -> None:
         assert "no list of endpoints" in caught.value.raw_cause
     finally:
         master.close()
+
+
+def test_a_worker_keeps_its_own_secret_key_and_takes_no_other(master: FakeMaster) -> None:
+    def joined(told: bytes, own: bytes) -> bytes:
+        master.secret_key = told
+        return register([master.address], "w1", "10.0.0.1:8262", None, own).secret_key
+
+    ours = b"o" * 32
+    assert [joined(b"", ours), joined(ours, ours), joined(ours, b""), joined(b"", b"")] == [ours, ours, ours, b""]
+    with pytest.raises(DMError) as caught:
+        joined(b"t" * 32, ours)
+    assert (caught.value.code, caught.value.retryable) == (20067, False)
+
+
+def test_a_worker_without_the_clusters_secret_key_says_what_to_configure(master: FakeMaster) -> None:
+    with pytest.raises(DMError) as refused:
+        key_for("w1", b"", key=b"k" * 32, mutual=False)
+    master.refusal = str(refused.value)
+    with pytest.raises(DMError) as caught:
+        register([master.address], "w1", "10.0.0.1:8262", None)
+    assert (caught.value.code, caught.value.retryable) == (20067, False)
+    assert "masters hand out over mutual TLS only" in caught.value.message
+    assert "secret-key-path" in caught.value.workaround
 
 
 def test_the_secret_key_is_not_shown() -> None:

@@ -87,6 +87,14 @@ def test_a_follower_passes_requests_on_to_the_leader(other: FakeMaster) -> None:
     assert list(other.last("ListMember").names) == ["x"]
 
 
+def test_a_follower_without_mutual_tls_passes_no_secret_key_on(other: FakeMaster) -> None:
+    """The leader judges by its own port; a caller of this one has shown nothing."""
+    other.answers["RegisterWorker"] = pb.RegisterWorkerResponse(result=True, secretKey=b"k" * 32)
+    dispatcher = _dispatcher(_unused, leading=False, leader=LeaderInfo("other", other.address))
+    answer: Any = dispatcher.call("RegisterWorker", pb.RegisterWorkerRequest(name="w1"))
+    assert (answer.result, answer.secretKey) == (True, b"")
+
+
 def test_a_forwarded_request_is_not_forwarded_again(other: FakeMaster) -> None:
     dispatcher = _dispatcher(_unused, leading=False, leader=LeaderInfo("other", other.address))
     answer: Any = dispatcher.call("ListMember", pb.ListMemberRequest(), forwarded=True)
