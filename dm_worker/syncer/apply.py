@@ -14,10 +14,12 @@ from itertools import chain, groupby, islice
 
 import pymysql
 
-from dm_worker.syncer import bulk_load, bulk_rows, fault, statements
+from dm_worker.syncer import bulk_load, bulk_rows, fault, keyless_writer, statements
 from dm_worker.syncer.batch import BucketResult, TablePlan, Ticket
 from dm_worker.syncer.combine import DELETE_KEYS, INSERT_ROWS, UPSERT_ROWS, Content, Group
 from dm_worker.syncer.fallen_back import fell_back
+from dm_worker.syncer.keyless import KeylessRows, plan_for
+from dm_worker.syncer.keyless_writer import NoSuchRow, RowRefused, Unsure
 from dm_worker.syncer.protocol import Marker, Verdict, judge
 from dm_worker.syncer.statements import SQL, Form, Load
 from dm_worker.syncer.writers import MOST_PREPARED, Address, Pool, Writer
@@ -131,21 +133,29 @@ class _BucketWriter:
         self._ahead = ahead
         self._statements = 0
 
+    @property
+    def _most(self) -> int:
+        """Bytes that the server takes as a statement."""
+        return self._writer.most_bytes - 1
+
     def run(self, content: Content, *, fast: bool) -> BucketResult:
-        """The whole transaction, with loads and bulk executions if ``fast``. Raises DMError, and ``_NotExact`` when
-        it must be done without them."""
+        """The whole transaction, with loads, bulk executions and multisets if ``fast``.
+
+        Raises DMError, and ``_NotExact`` when it must be done without them.
+        """
         self._statements = 0
         if self._ticket.replanned and self._holds_once():
             content = without_once(content, self._plans)
         loadable = self._loadable(content) if fast and self._writer.loads else frozenset()
-        steps = self._steps(content, loadable, self._bulk_statements(content, loadable) if fast else {})
+        bulk = self._bulk_statements(content, loadable) if fast else {}
+        steps = self._steps(content, loadable, bulk, self._mergeable(content) if fast else frozenset())
         try:
-            loaded = self._write(chain([self._marker()], steps))
+            others = self._write(chain([self._marker()], steps))
         except _NotClaimed:
             return self._left_out(content)
         except Refused as exc:
             raise self._refusal(content, exc.statement, exc.cause, fast=fast) from exc.cause
-        assert fast or not loaded
+        assert fast or not others
         try:
             # When the answer to this is lost, the next attempt finds the marker either way.
             self._conn.commit()
@@ -182,11 +192,20 @@ class _BucketWriter:
         return f"SELECT 1 FROM {self._spec.batches} WHERE id = %s AND epoch = %s AND batch = %s"
 
     def _steps(
-        self, content: Content, loadable: frozenset[tuple[int, int]], bulk: Mapping[tuple[int, int], Prepared]
-    ) -> Iterator[SQL | Load]:
-        most = self._writer.most_bytes - 1
+        self,
+        content: Content,
+        loadable: frozenset[tuple[int, int]],
+        bulk: Mapping[tuple[int, int], Prepared],
+        mergeable: frozenset[int],
+    ) -> Iterator[SQL | Load | KeylessRows]:
+        most = self._most
         for step in statements.for_content(
-            self._plans, content, self._spec.form, lambda plan, kind: (plan.number, kind) in loadable, most
+            self._plans,
+            content,
+            self._spec.form,
+            lambda plan, kind: (plan.number, kind) in loadable,
+            lambda plan: plan.number in mergeable,
+            most,
         ):
             if isinstance(step, SQL) and len(step.text) > most:
                 if self._writer.reused:
@@ -218,6 +237,15 @@ class _BucketWriter:
             if kind == INSERT_ROWS or statements.replaces(plan, kind, form) or not self._has_triggers(plan):
                 found.add((number, kind))
         return frozenset(found)
+
+    def _mergeable(self, content: Content) -> frozenset[int]:
+        """The plans whose rows without a key may be written as a multiset."""
+        if not statements.mergeable(self._spec.form):
+            return frozenset()
+        runs = statements.in_order(self._plans, content.ordered)
+        plans = [plan for rows in runs if (plan := plan_for(self._plans, rows)) is not None]
+        # A trigger would see an update as another row's end.
+        return frozenset(plan.number for plan in plans if not self._has_triggers(plan))
 
     def _executes_in_bulk(self, plan: TablePlan) -> bool:
         # What a lost connection had on its way may be what a proxy did not know.
@@ -251,18 +279,21 @@ class _BucketWriter:
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
-    def _write(self, steps: Iterator[SQL | Load]) -> int:
-        """Runs the steps in order; returns how many loads there were. Raises Refused, DMError, ``_NotExact``."""
-        loaded = 0
-        for is_load, run in groupby(steps, lambda step: isinstance(step, Load)):
-            if is_load:
-                for step in run:
-                    assert isinstance(step, Load)
-                    self._load(step)
-                    loaded += 1
-            else:
+    def _write(self, steps: Iterator[SQL | Load | KeylessRows]) -> int:
+        """Runs the steps in order; returns how many of them were more than a statement. Raises Refused, DMError,
+        ``_NotExact``."""
+        others = 0
+        for is_statement, run in groupby(steps, lambda step: isinstance(step, SQL)):
+            if is_statement:
                 self._send(step for step in run if isinstance(step, SQL))
-        return loaded
+                continue
+            for step in run:
+                others += 1
+                if isinstance(step, Load):
+                    self._load(step)
+                elif isinstance(step, KeylessRows):
+                    self._merge(step)
+        return others
 
     def _send(self, run: Iterator[SQL]) -> None:
         with closing(send_ahead(self._conn, run, lambda sql: sql.sent, ahead=self._ahead)) as answers:
@@ -285,6 +316,20 @@ class _BucketWriter:
         if not bulk_load.exact(answer, step.count):
             raise self._not_exact(target)
         self._statements += 1
+
+    def _merge(self, step: KeylessRows) -> None:
+        """Rows without a key as a multiset."""
+        plan = step.plan
+        try:
+            self._statements += keyless_writer.write(self._conn, step, self._spec.form, self._most)
+        except NoSuchRow as exc:
+            raise self._mismatch(exc.statement) from exc
+        except RowRefused as exc:
+            raise fault.refusal(exc.cause, plan, exc.row, 0, self._plans.values()) from exc
+        except Unsure as exc:
+            raise _NotExact(plan.target) from exc
+        except (pymysql.Error, OSError) as exc:
+            raise classify(exc, scope="downstream", table=qualified(*plan.target)) from exc
 
     def _not_exact(self, target: tuple[str, str]) -> _NotExact:
         _POOL.refuse_loads(self._spec.address, target)
@@ -363,7 +408,7 @@ class _BucketWriter:
         replayed up to the failed statement; nothing of it is committed."""
         form, plan = self._spec.form, self._plans[failed.plan]
         self._conn.rollback()
-        before = islice(self._steps(content, frozenset(), {}), self._statements)
+        before = islice(self._steps(content, frozenset(), {}, frozenset()), self._statements)
         self._replay(step for step in before if isinstance(step, SQL))
         last = exc
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from dm_worker.syncer.canon import Canon, by_block
+from dm_worker.syncer.matching import Canonical, Expression
 from dm_worker.syncer.row_filter import TAKES_ALL, RowFilter
 from dm_worker.syncer.ties import Tie
 from dm_worker.syncer.xa import Waiting
@@ -47,7 +48,9 @@ class TablePlan:
     ``loadable``: LOAD DATA reads the rows' literals as an INSERT does. ``numbered``: the target's table has an
     AUTO_INCREMENT column.
     ``bulk``: the target's written columns when rows may go by bulk executions, none otherwise.
-    ``matchers`` are SQL templates, one per written column, that compare the target's column with a literal exactly.
+    ``matchers``, one per written column, compare the target's column with a literal exactly. ``digests``, for tables
+    without a key, are the canonical forms of the written columns; empty when rows can't be told by a digest of them.
+    ``lookups`` are the numbers of those among the written columns that an index of the target begins with.
     ``filter`` tells which row changes are left out.
     """
 
@@ -62,7 +65,7 @@ class TablePlan:
     key_names: tuple[str, ...]
     write: tuple[int, ...]
     write_names: tuple[str, ...]
-    matchers: tuple[str, ...]
+    matchers: tuple[Expression, ...]
     spread: bool
     rewrite_existing: bool = False
     extra_columns: bool = False
@@ -77,6 +80,8 @@ class TablePlan:
     source_number: int = 0
     derived: tuple[Derived, ...] = ()
     filter: RowFilter = TAKES_ALL
+    digests: tuple[Canonical, ...] = ()
+    lookups: tuple[int, ...] = ()
 
     @property
     def seed(self) -> int:

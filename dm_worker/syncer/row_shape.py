@@ -70,6 +70,12 @@ class RowShape:
     def derived(self) -> tuple[Derived, ...]:
         return tuple(self._derived)
 
+    def literal_column(self, number: int) -> Column:
+        """The column of a literal, without a charset where the literals may come in several."""
+        column = self._columns[number]
+        # A mapped text may have got further characters, in the session's charset.
+        return column if number < len(self._upstream.columns) else replace(column, charset="")
+
     def index_of(self, name: str) -> int:
         """The number of the literal for a target column; -1 when nothing is written there."""
         number = self._numbers.get(name.lower())

@@ -24,6 +24,8 @@ from dm_worker.syncer.combine import (
     Rule,
     cut,
 )
+from dm_worker.syncer.keyless import KeylessRows, plan_for
+from dm_worker.syncer.matching import around
 from pkg.mysql.introspect import ServerInfo
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.wire import Command
@@ -33,6 +35,7 @@ ROWS_PER_STATEMENT = 1000
 MAX_IN_LIST = 999
 #: The name of the new row where VALUES() is deprecated.
 _ALIAS = "`dm_new`"
+_ONE = b" LIMIT 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +97,13 @@ class Load:
 
 #: Whether rows of a plan and kind may be loaded.
 MayLoad = Callable[[TablePlan, int], bool]
+#: Whether rows without a key may be written as a multiset as far as the server tells.
+MayMerge = Callable[[TablePlan], bool]
 
 
 def for_content(
-    plans: Mapping[int, TablePlan], content: Content, form: Form, may_load: MayLoad, most: int
-) -> Iterator[SQL | Load]:
+    plans: Mapping[int, TablePlan], content: Content, form: Form, may_load: MayLoad, may_merge: MayMerge, most: int
+) -> Iterator[SQL | Load | KeylessRows]:
     """All statements of a bucket, in the order to run them; ``most``: bytes that the server takes as one.
 
     They begin and end with the session's own foreign_key_checks where they change it in between.
@@ -119,6 +124,10 @@ def for_content(
             yield from fitting(plan, for_group(plan, group, form), form, most)
     checks = form.checks
     for rows in in_order(plans, content.ordered):
+        merged = plan_for(plans, rows) if mergeable(form) else None
+        if merged is not None and may_merge(merged):
+            yield KeylessRows(merged, rows)
+            continue
         for step in family_rows.steps(plans, rows, safe=form.safe, checks=form.checks):
             if step.checks != checks:
                 checks = step.checks
@@ -141,6 +150,14 @@ def loadable(plan: TablePlan, kind: int, form: Form) -> bool:
     """
     overwrites = kind == UPSERT_ROWS and plan.rewrite_existing and not form.safe
     return plan.loadable and form.multiple and kind != DELETE_KEYS and not overwrites
+
+
+def mergeable(form: Form) -> bool:
+    """Whether the form of the statements lets rows without a key be written as a multiset.
+
+    In safe mode a row that is missing is none to complain of, and its change may not make it up.
+    """
+    return form.multiple and not form.safe
 
 
 def rule_of(plan: TablePlan, form: Form) -> Rule:
@@ -246,7 +263,7 @@ def _frame(plan: TablePlan, kind: int, form: Form) -> tuple[bytes, bytes]:
     return head, f" ON DUPLICATE KEY UPDATE {update}".encode()
 
 
-def _of_kind(plan: TablePlan, kind: int, rows: Sequence[bytes], form: Form) -> Iterator[SQL]:
+def of_kind(plan: TablePlan, kind: int, rows: Sequence[bytes], form: Form) -> Iterator[SQL]:
     """The statements for whole rows, ``UPSERT_ROWS`` or ``INSERT_ROWS``."""
     for group in cut(plan.number, kind, rows, _room(plan, kind, form), form.rows):
         yield for_group(plan, group, form)
@@ -291,35 +308,33 @@ def for_ordered(plans: Mapping[int, TablePlan], rows: Iterable[OrderedRow], form
 
 def _insert_ordered(plan: TablePlan, rows: Sequence[bytes], form: Form) -> Iterator[SQL]:
     if form.safe and plan.key:
-        yield from _of_kind(plan, UPSERT_ROWS, rows, form)
+        yield from of_kind(plan, UPSERT_ROWS, rows, form)
     else:
-        yield from _of_kind(plan, INSERT_ROWS, rows, form)
+        yield from of_kind(plan, INSERT_ROWS, rows, form)
 
 
 def _tuple(plan: TablePlan, image: Sequence[bytes]) -> bytes:
     return b"(" + b",".join([image[i] for i in plan.write]) + b")"
 
 
-def _where(plan: TablePlan, image: Sequence[bytes]) -> bytes:
+def _where(plan: TablePlan, image: Sequence[bytes] | Mapping[int, bytes]) -> bytes:
     """The row by its key, else by all of its values."""
     if plan.key:
         parts = [quote(name).encode() + b"=" + image[i] for name, i in zip(plan.key_names, plan.key, strict=True)]
     else:
-        parts = [
-            b"%b%b%b" % (before, image[i], after)
-            for i, (before, after) in zip(plan.write, _split_matchers(plan), strict=True)
-        ]
-    return b" WHERE " + b" AND ".join(parts) + b" LIMIT 1"
+        parts = [around(matcher, image[i]) for matcher, i in zip(plan.matchers, plan.write, strict=True)]
+    return b" WHERE " + b" AND ".join(parts)
 
 
-def _split_matchers(plan: TablePlan) -> list[tuple[bytes, bytes]]:
-    pairs = (matcher.rsplit("{}", 1) for matcher in plan.matchers)
-    return [(before.encode(), after.encode()) for before, after in pairs]
+def count_like(plan: TablePlan, values: Sequence[bytes]) -> bytes:
+    """The SELECT of the number of rows without a key that equal these values, one for each written column."""
+    image = dict(zip(plan.write, values, strict=True))
+    return f"SELECT COUNT(*) FROM {qualified(*plan.target)}".encode() + _where(plan, image)
 
 
 def _delete_one(plan: TablePlan, before: Sequence[bytes], position: int, form: Form) -> SQL:
     head = f"DELETE FROM {qualified(*plan.target)}".encode()
-    return _one_row(plan, head + _where(plan, before), before, position, form)
+    return _one_row(plan, head + _where(plan, before) + _ONE, before, position, form)
 
 
 def _one_row(plan: TablePlan, text: bytes, image: Sequence[bytes], position: int, form: Form) -> SQL:
@@ -334,10 +349,10 @@ def _update_one(
     if form.safe and plan.key:
         if not plan.extra_columns or any(before[i] != after[i] for i in plan.key):
             yield _delete_one(plan, before, position, form)
-        yield from _of_kind(plan, UPSERT_ROWS, [_tuple(plan, after)], form)
+        yield from of_kind(plan, UPSERT_ROWS, [_tuple(plan, after)], form)
         return
     assignments = b",".join(
         quote(name).encode() + b"=" + after[i] for name, i in zip(plan.write_names, plan.write, strict=True)
     )
     head = f"UPDATE {qualified(*plan.target)} SET ".encode()
-    yield _one_row(plan, head + assignments + _where(plan, before), before, position, form)
+    yield _one_row(plan, head + assignments + _where(plan, before) + _ONE, before, position, form)

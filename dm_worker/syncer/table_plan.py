@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from dm_worker.syncer.batch import COMPACT, ORDERED, TablePlan
 from dm_worker.syncer.bulk_load import can_load
 from dm_worker.syncer.canon import ANY, SILENT, Canon, Charsets, canon_of
+from dm_worker.syncer.matching import Canonical, canonical, condition, is_searchable
 from dm_worker.syncer.row_shape import NO_RULES, RowShape, TableRules
 from dm_worker.syncer.ties import Family, Tie, folded
 from pkg import errors
@@ -22,7 +23,6 @@ _REFERABLE = frozenset(
         *("uuid", "inet4", "inet6", "date", "year"),
     }
 )
-_TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,8 @@ def build(
     written = _written(upstream, target, shape)
     write = tuple(shape.index_of(column.name) for column in written)
     names = tuple(column.name for column in written)
+    pairs = [(shape.columns[i], column) for i, column in zip(write, written, strict=True)]
+    compared = [(shape.literal_column(i), column) for i, column in zip(write, written, strict=True)]
     key = common_key(upstream, target, shape)
     extra = any(not c.generated and shape.index_of(c.name) < 0 for c in target.columns)
     further = _further_keys(target, key) if key else ()
@@ -74,20 +76,22 @@ def build(
         key_names=key.columns if key else (),
         write=write,
         write_names=names,
-        matchers=tuple(_matcher(target, name) for name in names),
+        matchers=tuple(condition(here, there) for here, there in compared),
         spread=False,
         rewrite_existing=bool(further),
         extra_columns=extra,
         family=family.name if family is not None else "",
         acts=family is not None and family.acts,
         referenced=_referenced(target, family, shape),
-        loadable=not extra and can_load(zip((shape.columns[i] for i in write), written, strict=True)),
+        loadable=not extra and can_load(pairs),
         # What is written before a refusal can only be undone there.
         bulk=written if target.engine.lower() == "innodb" else (),
         numbered=any(column.auto_increment for column in target.columns),
         derived=shape.derived,
         filter=rules.filter,
     )
+    if not key and not extra and plan.bulk and not rules.filter.leaves_gaps:
+        plan = replace(plan, digests=_digests(compared), lookups=_lookups(target, compared))
     return _placed(plan, shape, target, key, further, options.charsets, weak, family)
 
 
@@ -152,6 +156,23 @@ def _placed(
     if all(canon.kind == ANY for canon in canons) or len(found) < len(ties):
         return plan
     return replace(plan, spread=True, canons=canons, ties=found)
+
+
+def _digests(columns: Sequence[tuple[Column, Column]]) -> tuple[Canonical, ...]:
+    """The canonical forms of all columns; none when one has none."""
+    forms = [canonical(here, there) for here, there in columns]
+    found = tuple(form for form in forms if form is not None)
+    return found if len(found) == len(forms) else ()
+
+
+def _lookups(target: TableInfo, columns: Sequence[tuple[Column, Column]]) -> tuple[int, ...]:
+    """The numbers of columns by which an index of the target finds rows."""
+    leading = {index.columns[0].lower() for index in target.indexes if index.columns}
+    return tuple(
+        number
+        for number, (here, there) in enumerate(columns)
+        if there.name.lower() in leading and is_searchable(here, there)
+    )
 
 
 def _further_keys(target: TableInfo, key: Index) -> tuple[Index, ...]:
@@ -232,14 +253,3 @@ def common_key(upstream: TableInfo, target: TableInfo, shape: RowShape) -> Index
         if whole and {name.lower() for name in index.columns} == wanted:
             return key
     return None
-
-
-def _matcher(target: TableInfo, name: str) -> str:
-    """A template that is true for exactly this value: collations call more values equal than are."""
-    column = target.column(name)
-    assert column is not None
-    if column.type_name == "json":
-        return f"{quote(name)} <=> CAST({{}} AS JSON)"
-    if column.type_name in _TEXT:
-        return f"CAST(CONVERT({quote(name)} USING utf8mb4) AS BINARY) <=> CAST(CONVERT({{}} USING utf8mb4) AS BINARY)"
-    return f"{quote(name)} <=> {{}}"

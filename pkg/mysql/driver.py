@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from io import BufferedReader
@@ -161,6 +162,17 @@ def socket_of(conn: Connection[Any]) -> socket.socket:
     raw: Any = conn
     found: socket.socket = raw._sock
     return found
+
+
+@contextmanager
+def reading_for(conn: Connection[Any], seconds: float) -> Iterator[None]:
+    """Lets each read of an answer wait up to ``seconds``."""
+    raw: Any = conn
+    before, raw._read_timeout = raw._read_timeout, seconds
+    try:
+        yield
+    finally:
+        raw._read_timeout = before
 
 
 def drop(conn: Connection[Any]) -> None:

@@ -128,6 +128,15 @@ def test_an_answer_with_rows_is_none_to_a_statement_sent_ahead(conn: Connection[
         driver.answer_of(driver.read_packet(conn))
 
 
+def test_an_answer_may_take_longer_for_a_while(conn: Connection[Any]) -> None:
+    with driver.reading_for(conn, 0.2), pytest.raises(pymysql.err.OperationalError, match="timed out"):
+        _one(conn, "SELECT SLEEP(20)")
+    conn.connect()
+    with driver.reading_for(conn, 0.2):
+        assert _one(conn, "SELECT 1") == 1
+    assert _one(conn, "SELECT SLEEP(1)") == 0
+
+
 def test_a_dropped_connection_is_closed_without_reading_what_waits(server: SQLServer, conn: Connection[Any]) -> None:
     number = _one(conn, "SELECT CONNECTION_ID()")
     driver.command(conn, COMMAND.COM_QUERY, "SELECT SLEEP(600)")

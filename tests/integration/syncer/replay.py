@@ -134,7 +134,7 @@ class Replay:
                 pass
 
     def _write(self, batch: Batch, content: Content) -> None:
-        made = statements.for_content(batch.plans, content, self._form, lambda *_: False, 1 << 24)
+        made = statements.for_content(batch.plans, content, self._form, _never, _never, 1 << 24)
         found = [sql for sql in made if isinstance(sql, statements.SQL)]
         conn = open_writer(self._target.db_config, self._session).conn
         try:
@@ -181,3 +181,7 @@ def attempt(conn: Any, *sql: str) -> None:
     with suppress(pymysql.Error), conn.cursor() as cursor:
         for statement in sql:
             cursor.execute(statement)
+
+
+def _never(*_: object) -> bool:
+    return False

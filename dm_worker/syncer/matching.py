@@ -1,0 +1,125 @@
+"""How a row without a key is told from all others at the target: by the bytes that each of its columns stores. Pure.
+
+Collations, charset conversions and JSON call more values equal than are. So texts are compared as the bytes that the
+target's own column keeps: a literal in the same charset is taken as it is, another one is converted to the column's
+charset as an INSERT converts it, and never to a third one, in which two codes may be one character or none.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pkg.binlog.charsets import UTF8, same_charset
+from pkg.binlog.literals import MembersByName
+from pkg.mysql.names import quote
+from pkg.mysql.schema import Column
+
+#: SQL text in parts; the value's literal goes between each two of them.
+Expression = tuple[str, ...]
+#: A column's value, and what a literal becomes in it, in one form with equal bytes for equal values only.
+Canonical = tuple[str, Expression]
+
+_TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+_BYTES = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+_FLOATS = frozenset({"float", "double"})
+_TIMES = frozenset({"date", "time", "datetime", "timestamp"})
+_CAST_BACK = frozenset({"uuid", "inet4", "inet6"})
+#: The most members of a SET whose literals are all numbers.
+_NUMBERED_MEMBERS = 63
+_DIGITS = re.compile(r"\((\d+(?:,\d+)?)\)")
+
+
+def condition(here: Column, there: Column) -> Expression:
+    """True for exactly the values of the target's column ``there`` that a literal of the column ``here`` becomes."""
+    name = quote(there.name)
+    if there.type_name in _TEXT or there.type_name == "binary":
+        column, literal = _stored_bytes(here, there)
+        return (f"{column} <=> {literal[0]}", *literal[1:])
+    if there.type_name in _BYTES and here.type_name not in _BYTES | {"binary"}:
+        return f"{name} <=> CAST(", " AS BINARY)"
+    if there.type_name in _FLOATS and here.type_name in _FLOATS:
+        # Minus zero equals zero and is another value.
+        return f"({name} <=> ", f" AND LEFT({name}*1e0, 1) <=> LEFT(", "*1e0, 1))"
+    if there.type_name == "json":
+        # As documents, 1 equals 1.0; as texts, a date equals a string.
+        text = f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"
+        documents = f" AS JSON) AND {text} <=> CAST(CONVERT(CAST("
+        return f"({name} <=> CAST(", documents, " AS JSON) USING utf8mb4) AS BINARY))"
+    return f"{name} <=> ", ""
+
+
+def canonical(here: Column, there: Column) -> Canonical | None:
+    """The form in which values of the two columns can be put into one text per row; None where there is none."""
+    name, kind = quote(there.name), there.type_name
+    if kind in _TEXT or kind == "binary":
+        return _stored_bytes(here, there)
+    if kind in _BYTES:
+        return (name, ("", "")) if here.type_name in _BYTES | {"binary"} else None
+    if kind in _INTEGERS and here.type_name in _INTEGERS:
+        return _number(name)
+    if kind in _FLOATS and here.type_name in _FLOATS:
+        return f"{name}*1e0", ("", "*1e0")
+    if kind != here.type_name:
+        return None
+    if kind in _CAST_BACK:
+        return f"CAST({name} AS CHAR)", ("CAST(CAST(", f" AS {kind}) AS CHAR)")
+    if kind in ("enum", "set"):
+        numbered = not isinstance(here, MembersByName) and (kind == "enum" or len(here.elements) <= _NUMBERED_MEMBERS)
+        return _number(name) if numbered else None
+    if kind == "bit" or (kind == "year" and there.column_type != "year(2)"):
+        return _number(name)
+    same = _digits(here) == _digits(there)
+    if kind in _TIMES and same:
+        return name, ("", "")
+    if kind == "decimal" and same:
+        # Without the zeros of a ZEROFILL column.
+        return f"CAST({name} AS DECIMAL({_digits(there)}))", ("CAST(", f" AS DECIMAL({_digits(there)}))")
+    return None
+
+
+def around(expression: Expression, literal: bytes) -> bytes:
+    """The expression with the literal in its gaps."""
+    return literal.join(map(str.encode, expression))
+
+
+def is_searchable(here: Column, there: Column) -> bool:
+    """Whether the target's column is equal to the literal that it stores, so that an index may find it."""
+    kind = there.type_name
+    if kind in _INTEGERS:
+        return here.type_name in _INTEGERS
+    if kind in _TEXT:
+        return here.charset in UTF8 and _same_bytes(here, there)
+    same = kind == here.type_name and _digits(here) == _digits(there)
+    return same and (kind in _TIMES or kind in ("decimal", "varbinary", "binary"))
+
+
+def _number(name: str) -> Canonical:
+    """A whole number without the zeros of a ZEROFILL column, and not as the bytes of a BIT or a member's name."""
+    return f"{name}+0", ("", "+0")
+
+
+def _digits(column: Column) -> str:
+    found = _DIGITS.search(column.column_type)
+    return found[1] if found else ""
+
+
+def _stored_bytes(here: Column, there: Column) -> Canonical:
+    """The bytes that a text or BINARY column keeps, and those that it would keep of a literal."""
+    name = quote(there.name)
+    if there.type_name == "binary":
+        return name, ("CAST(", f" AS BINARY({_digits(there) or 1}))")
+    head, tail = "", ""
+    if not _same_bytes(here, there):
+        head, tail = "CONVERT(", f" USING {there.charset})"
+    if there.type_name == "char" and here.type_name != "char":
+        # A CHAR column gives its values without the spaces behind them.
+        head, tail = f"RTRIM({head}", f"{tail})"
+    return f"CAST({name} AS BINARY)", (f"CAST({head}", f"{tail} AS BINARY)")
+
+
+def _same_bytes(here: Column, there: Column) -> bool:
+    """Whether literals of the column have the bytes that they are stored as."""
+    if here.type_name not in _TEXT:
+        return False
+    return same_charset(here.charset, there.charset) or (here.charset in UTF8 and there.charset in UTF8)

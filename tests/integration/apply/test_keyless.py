@@ -1,0 +1,319 @@
+"""Hazards: of two rows without a key that are equal to a collation or in another charset, the wrong one changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from dm_worker.syncer import keyless, keyless_writer
+from dm_worker.syncer.apply import apply_bucket
+from dm_worker.syncer.batch import BucketResult
+from dm_worker.syncer.block import OrderedRow
+from dm_worker.syncer.combine import Content
+from dm_worker.syncer.keyless import KeylessRows
+from dm_worker.syncer.statements import Form
+from pkg.errors import DMError
+from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from tests.integration.apply.support import TICKET, marker, next_batch, plan_of, prepare, spec_of
+from tests.integration.binlog_replay import decode, events_between, here
+from tests.integration.sql_values import COMMON_COLUMNS, MARIADB_COLUMNS, value_for
+
+_UNICODE = frozenset({"ucs2", "utf16", "utf16le", "utf32", "utf8mb3", "utf8mb4"})
+#: Three bytes a code: a few of each charset that has them.
+_LONG = {
+    "ujis": ("8FA2AF", "8FEDE3", "8FF3FE"),
+    "eucjpms": ("8FA2AF", "8FF3F3", "8FF4FE", "8FF5A1", "8FFEFE"),
+    "gb18030": ("81308130", "8431A439", "FE39FE39", "90308130"),
+    "utf16": ("D83DDE00", "DBFFDFFF"),
+    "utf16le": ("3DD800DE", "FFDBFFDF"),
+    "utf32": ("00000041", "0001F600", "0010FFFF"),
+    "utf8mb4": ("E38081", "EFBCBC", "F09F9880", "F48FBFBF"),
+    "utf8mb3": ("E38081", "EFBCBC", "EFBFBD"),
+}
+
+
+@pytest.fixture(scope="module")
+def mysql_target() -> Iterator[MySQLServer]:
+    server = MySQLServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.cleanup()
+
+
+@pytest.fixture(params=["mariadb", "mysql"])
+def server(request: pytest.FixtureRequest) -> SQLServer:
+    """A server that is upstream and target."""
+    name = "mariadb_upstream" if request.param == "mariadb" else "mysql_target"
+    found: SQLServer = request.getfixturevalue(name)
+    return found
+
+
+def _charsets(server: SQLServer) -> dict[str, int]:
+    rows = server.execute("SELECT CHARACTER_SET_NAME, MAXLEN FROM information_schema.CHARACTER_SETS ORDER BY 1")
+    return {str(name): int(width) for name, width in rows}
+
+
+def _codes(server: SQLServer, charset: str, width: int) -> list[str]:
+    """All bytes, all pairs where a character may be two bytes, and some longer codes, as hex. Not all are codes."""
+    # Unicode's own forms are many and have no twins: some pairs, among them surrogates. Servers have the same codes.
+    step = 29 if charset in _UNICODE else 1 if server.flavor == "mariadb" else 7
+    pairs = (f"{n:04X}" for n in range(0, 0x10000, step)) if width > 1 else ()
+    return [*(f"{n:02X}" for n in range(0x100)), *pairs, *_LONG.get(charset, ())]
+
+
+def _ordered(images: Sequence[tuple[int, list[bytes] | None, list[bytes] | None]]) -> list[OrderedRow]:
+    return [(n, op, 1, 1000 + n, before, after) for n, (op, before, after) in enumerate(images)]
+
+
+def _apply(server: SQLServer, rows: list[OrderedRow], form: Form | None = None) -> BucketResult:
+    next_batch(server)
+    plans = {1: plan_of(server, "t", source="up")}
+    return apply_bucket(spec_of(server, form), TICKET, 0, Content(ordered={1: rows}, changes=len(rows)), plans)
+
+
+def _replicate(server: SQLServer, *changes: str) -> BucketResult:
+    """Runs the statements on d.up and applies what the binlog then holds of it to d.t."""
+    start = here(server)
+    server.execute("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'", *changes)
+    found = decode(server, events_between(server, start, here(server).position), "d", "up", key=[])
+    return _apply(server, _ordered(found.images))
+
+
+@pytest.fixture
+def merged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows went as a multiset, each time it did to the end."""
+    seen: list[int] = []
+    write = keyless_writer.write
+
+    def spy(conn: Any, step: KeylessRows, form: Form, most: int) -> int:
+        count = write(conn, step, form, most)
+        seen.append(len(step.rows))
+        return count
+
+    monkeypatch.setattr(keyless_writer, "write", spy)
+    return seen
+
+
+def _rows(server: SQLServer, table: str, fields: Sequence[str]) -> Counter[tuple[object, ...]]:
+    return Counter(server.execute(f"SELECT {', '.join(fields)} FROM {table}"))
+
+
+def _check_codes(server: SQLServer, charset: str) -> None:
+    """Asserts that both tables have the same codes; a sum of digests stands for the multiset."""
+    digests = "COUNT(*), SUM(CAST(CONV(LEFT(SHA1(CONCAT(HEX(v), '/', n)), 12), 16, 10) AS UNSIGNED))"
+    got, want = (server.execute(f"SELECT {digests} FROM d.{table}") for table in ("t", "up"))
+    assert got == want, charset
+
+
+def _store(server: SQLServer, charset: str, codes: Sequence[str]) -> None:
+    """Puts the codes that a column keeps as they are into d.up, and twins by a conversion to Unicode under one n."""
+    pieces = [",".join(f"(0x{code})" for code in codes[first : first + 5000]) for first in range(0, len(codes), 5000)]
+    server.execute(
+        "SET SESSION sql_mode = ''",
+        f"CREATE TABLE d.raw (v VARCHAR(250) CHARACTER SET {charset})",
+        *(f"INSERT IGNORE INTO d.raw VALUES {piece}" for piece in pieces),
+        "INSERT INTO d.up SELECT v, CRC32(CONVERT(v USING utf8mb4)) % 997 FROM d.raw GROUP BY CAST(v AS BINARY), v",
+    )
+
+
+def _some_codes(server: SQLServer, charset: str) -> list[str]:
+    """Codes without a Unicode character of their own, their twins, and a few others."""
+    image = "HEX(CONVERT(v USING utf8mb4))"
+    rows = server.execute(f"SELECT HEX(v), {image}, HEX(CONVERT(CONVERT(v USING utf8mb4) USING {charset})) FROM d.up")
+    odd = {row[1] for row in rows if row[0] != row[2]}
+    twins = sorted(str(row[0]) for row in rows if row[1] in odd)
+    step = max(1, len(twins) // 200)
+    return sorted({*twins[::step], *twins[:30], *(str(row[0]) for row in rows[:: max(1, len(rows) // 60)])})
+
+
+def _change_codes(server: SQLServer, charset: str, width: int, merged: list[int]) -> None:
+    body = f"(v VARCHAR(250) CHARACTER SET {charset}, n INT, KEY (n))"
+    prepare(server, f"CREATE TABLE d.up {body}", f"CREATE TABLE d.t {body}")
+    start = here(server)
+    _store(server, charset, _codes(server, charset, width))
+    filled = decode(server, events_between(server, start, here(server).position), "d", "up", key=[])
+    assert len(filled.images) > 90, charset
+    _apply(server, _ordered(filled.images))
+    _check_codes(server, charset)
+    some = _some_codes(server, charset)
+    updated, deleted = (",".join(f"'{code}'" for code in some[first::3]) for first in (0, 1))
+    # One by one, then all of them with few scans.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keyless, "LEAST_CHANGES", 1 << 30)
+        _replicate(
+            server,
+            f"UPDATE d.up SET n = n + 1000 WHERE HEX(v) IN ({updated})",
+            f"DELETE FROM d.up WHERE HEX(v) IN ({deleted})",
+        )
+    assert merged == []
+    _check_codes(server, charset)
+    _replicate(
+        server, "UPDATE d.up SET n = n + 1000 WHERE CRC32(HEX(v)) % 3 = 0", "DELETE FROM d.up WHERE CRC32(v) % 3 = 1"
+    )
+    assert len(merged) == 1, charset
+    merged.clear()
+    _check_codes(server, charset)
+
+
+def test_every_code_of_every_charset_finds_its_own_row(server: SQLServer, merged: list[int]) -> None:
+    charsets = _charsets(server)
+    assert len(charsets) > 35
+    for charset, width in charsets.items():
+        _change_codes(server, charset, width, merged)
+
+
+#: What has no canonical form: such rows are found one by one.
+_ONLY_ONE_BY_ONE = ("GEOMETRY", "POINT", "JSON")
+
+
+def _columns(server: SQLServer, *, mergeable: bool) -> dict[str, str]:
+    columns = {**COMMON_COLUMNS, **(MARIADB_COLUMNS if server.flavor == "mariadb" else {"j1": "JSON"})}
+    columns |= {"z": "INT(7) ZEROFILL", "dz": "DECIMAL(9,3) ZEROFILL", "k1": "VARBINARY(5)", "k2": "TIMESTAMP(3) NULL"}
+    if not mergeable:
+        return columns
+    return {
+        name: kind
+        for name, kind in columns.items()
+        if name != "e3" and (kind not in _ONLY_ONE_BY_ONE or (kind, server.flavor) == ("JSON", "mariadb"))
+    }
+
+
+def _shown(columns: dict[str, str]) -> list[str]:
+    exact = {"FLOAT": "CONCAT(`{0}`*1e0)", "DOUBLE": "CONCAT(`{0}`*1e0)", "BIT": "`{0}`+0"}
+    return [exact.get(kind.split("(")[0], "HEX(`{0}`)").format(name) for name, kind in columns.items()]
+
+
+def _change_every_type(server: SQLServer, columns: dict[str, str], seed: int, changes: int) -> None:
+    body = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+    prepare(
+        server,
+        "SET SESSION sql_mode = ''",
+        f"CREATE TABLE d.up ({body}, KEY (k1), KEY (k2), KEY (i1))",
+        "CREATE TABLE d.t LIKE d.up",
+    )
+    rnd = Random(seed)
+    own = {name: kind for name, kind in columns.items() if " AS " not in kind}
+    names = ",".join(f"`{name}`" for name in own)
+
+    def value(name: str) -> str:
+        return rnd.choice(("'a'", "'A'", "'a '", "NULL")) if name in ("c2", "c5", "k1") else value_for(own[name], rnd)
+
+    rows = [f"({','.join(value(name) for name in own)})" for _ in range(12)]
+    # Rows that differ from another one in one column only, and several copies of each.
+    rows += [f"({','.join('0' if name == 'f1' else value(name) for name in own)})" for _ in range(3)]
+    inserts = [f"INSERT INTO d.up ({names}) VALUES {rnd.choice(rows)}" for _ in range(2 * changes)]
+    _replicate(server, *inserts)
+    fields = _shown(columns)
+    assert _rows(server, "d.t", fields) == _rows(server, "d.up", fields)
+    written = []
+    for _ in range(changes):
+        name = rnd.choice(sorted(own))
+        written.append(f"UPDATE d.up SET `{name}` = {value(name)} ORDER BY RAND() LIMIT 1")
+        written.append(rnd.choice(("DELETE FROM d.up ORDER BY RAND() LIMIT 1", rnd.choice(inserts))))
+    _replicate(server, *written)
+    assert _rows(server, "d.t", fields) == _rows(server, "d.up", fields)
+
+
+def test_rows_of_every_type_are_found_one_by_one(server: SQLServer, merged: list[int]) -> None:
+    _change_every_type(server, _columns(server, mergeable=False), seed=1, changes=30)
+    assert merged == []
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_rows_of_every_type_are_found_by_one_scan(server: SQLServer, merged: list[int], seed: int) -> None:
+    _change_every_type(server, _columns(server, mergeable=True), seed=seed, changes=60)
+    assert len(merged) == 1
+
+
+def test_a_bulk_change_of_a_table_without_a_key_takes_few_statements(server: SQLServer, merged: list[int]) -> None:
+    body = "(a INT, s VARCHAR(20) CHARACTER SET utf8mb4)"
+    prepare(server, f"CREATE TABLE d.up {body}", f"CREATE TABLE d.t {body}")
+    rows = ",".join(f"({n % 1500},'s{n % 1500}')" for n in range(4000))
+    _replicate(server, f"INSERT INTO d.up VALUES {rows}")
+    result = _replicate(server, "UPDATE d.up SET a = a + 1 WHERE a < 1000", "DELETE FROM d.up WHERE a > 700 LIMIT 900")
+    # Once it was a statement and half a scan for each of 3667 changes.
+    assert result.changes == merged.pop() > 3500
+    assert result.statements < 10
+    assert _rows(server, "d.t", ("a", "s")) == _rows(server, "d.up", ("a", "s"))
+
+
+def _changes(count: int, *, last: str) -> list[OrderedRow]:
+    """Deletes of rows (n) and an update of (0) to ``last``."""
+    images = [(2, [b"%d" % n, b"'x'"], None) for n in range(1, count)]
+    return _ordered([*images, (1, [b"0", b"'x'"], [last.encode(), b"'x'"])])
+
+
+def _simple(server: SQLServer, rows: int, extra: str = "") -> None:
+    prepare(
+        server,
+        "CREATE TABLE d.up (a INT, s VARCHAR(20) CHARACTER SET utf8mb4)",
+        f"CREATE TABLE d.t (a INT, s VARCHAR(20) CHARACTER SET utf8mb4{extra})",
+        "INSERT INTO d.t VALUES " + ",".join(f"({n},'x')" for n in range(rows)),
+    )
+
+
+def test_a_row_that_is_missing_in_a_bulk_change_is_named_and_nothing_is_written(
+    target: MariaDBServer, merged: list[int]
+) -> None:
+    _simple(target, 40)
+    # Equal to the collation, and another row.
+    target.execute("UPDATE d.t SET s = 'X' WHERE a = 0")
+    with pytest.raises(DMError, match=r"UPDATE `d`.`t` SET `a`=100.*WHERE `a` <=> 0") as caught:
+        _apply(target, _changes(40, last="100"))
+    assert "ends at binlog offset 1039" in str(caught.value)
+    assert (merged, marker(target)) == ([], 0)
+    assert target.execute("SELECT COUNT(*) FROM d.t") == [(40,)]
+
+
+def test_a_row_that_the_target_refuses_in_a_bulk_change_is_named(target: MariaDBServer, merged: list[int]) -> None:
+    _simple(target, 40, ", CHECK (a < 100)")
+    with pytest.raises(DMError, match=r"the row \(100,'x'\) of `up`.`up`.*Error 4025 "):
+        _apply(target, _changes(40, last="100"))
+    assert (merged, marker(target)) == ([], 0)
+    assert target.execute("SELECT COUNT(*) FROM d.t") == [(40,)]
+
+
+def test_copies_of_a_row_that_are_not_changed_stay(target: MariaDBServer, merged: list[int]) -> None:
+    _simple(target, 40)
+    target.execute("INSERT INTO d.t SELECT * FROM d.t WHERE a < 10", "INSERT INTO d.t SELECT * FROM d.t WHERE a < 5")
+    _apply(target, _changes(40, last="7"))
+    assert merged == [40]
+    want = Counter(dict.fromkeys(range(5), 3) | dict.fromkeys(range(5, 10), 1))
+    want[7] += 1
+    assert Counter(row[0] for row in target.execute("SELECT a FROM d.t")) == want
+
+
+@pytest.mark.parametrize("why", ["a trigger", "a column of its own", "MyISAM"])
+def test_where_rows_can_not_be_exchanged_they_are_changed_one_by_one(
+    target: MariaDBServer, merged: list[int], why: str
+) -> None:
+    _simple(target, 40)
+    how = {
+        "a trigger": "CREATE TRIGGER d.u BEFORE UPDATE ON d.t FOR EACH ROW SET NEW.s = CONCAT(OLD.s, 'y')",
+        "a column of its own": "ALTER TABLE d.t ADD own INT DEFAULT 5",
+        "MyISAM": "ALTER TABLE d.t ENGINE=MyISAM",
+    }[why]
+    target.execute(how)
+    if why == "a column of its own":
+        target.execute("UPDATE d.t SET own = 9")
+    _apply(target, _changes(40, last="100"))
+    assert merged == []
+    assert target.execute("SELECT * FROM d.t") == [(100, *{"a trigger": ("xy",), "MyISAM": ("x",)}.get(why, ("x", 9)))]
+
+
+def test_rows_that_a_digest_does_not_tell_are_changed_one_by_one(target: MariaDBServer, merged: list[int]) -> None:
+    _simple(target, 40)
+    plan = plan_of(target, "t", source="up")
+    wrong = replace(plan, digests=(("`a`+0", ("", "+1")), plan.digests[1]))
+    next_batch(target)
+    content = Content(ordered={1: _changes(40, last="100")}, changes=40)
+    apply_bucket(spec_of(target), TICKET, 0, content, {1: wrong})
+    assert merged == []
+    assert target.execute("SELECT * FROM d.t") == [(100, "x")]
