@@ -10,7 +10,15 @@ from dataclasses import dataclass, replace
 
 import pymysql
 
-from dm_master.precheck import key_checks, position_check, privilege_checks, rule_checks, server_checks, table_checks
+from dm_master.precheck import (
+    foreign_key_checks,
+    key_checks,
+    position_check,
+    privilege_checks,
+    rule_checks,
+    server_checks,
+    table_checks,
+)
 from dm_master.precheck.context import Server, Table, Upstream
 from dm_master.precheck.result import CheckResult, Finding, PrecheckResult, conclude, from_error
 from dm_master.precheck.table_checks import Shard
@@ -19,6 +27,7 @@ from dm_master.task_split import split_task
 from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig, TaskMode
 from pkg.config.rule_names import InstanceNames, RuleName, subtask_rule_names
 from pkg.errors import DMError
+from pkg.foreign_keys import IGNORE
 from pkg.log import get_logger
 from pkg.mysql.connection import classify
 from pkg.mysql.schema import TableInfo
@@ -243,7 +252,21 @@ def _check_source(
                 upstream.address,
             )
         )
+    if IGNORE not in ignored and target_there and subtask.task_mode in _SYNC:
+        results.append(
+            CheckResult(
+                "foreign key check",
+                "check whether the target can do what foreign keys of the upstream do by themselves",
+                _guarded(lambda: _foreign_keys(upstream), upstream),
+                upstream.address,
+            )
+        )
     return upstream, results
+
+
+def _foreign_keys(upstream: Upstream) -> list[Finding]:
+    with contextlib.closing(Server(upstream.subtask.to, "downstream")) as target:
+        return foreign_key_checks.check_foreign_keys(upstream, target)
 
 
 def _table_schema(upstream: Upstream, target_there: bool) -> list[Finding]:

@@ -134,8 +134,8 @@ def check_table(shard: Shard) -> list[Finding]:
     if shard.info.foreign_keys:
         findings.append(
             warn(
-                "foreign keys are not checked while replicating",
-                "Drop the foreign keys, or make sure that all tables they connect are migrated.",
+                "foreign keys are checked while replicating only between tables where one acts (CASCADE, SET NULL)",
+                "Make sure that all tables they connect are migrated.",
                 subject=str(shard),
             )
         )

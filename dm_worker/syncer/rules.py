@@ -53,6 +53,10 @@ class Rules:
         """The target's names. Raises 40080."""
         return self._router.route(schema, table)
 
+    def maps_columns(self, schema: str, table: str) -> bool:
+        """Whether column mapping changes values of the table."""
+        return bool(self._mapper.rules_for(schema, table))
+
     @property
     def filters_events(self) -> bool:
         """Whether there is any binlog event filter."""

@@ -21,6 +21,7 @@ from dm_worker.syncer.ddl_barrier import DDLBarrier
 from dm_worker.syncer.ddl_execution import DDLExecutor
 from dm_worker.syncer.ddl_session import DDLSession
 from dm_worker.syncer.ddl_trial import Trial
+from dm_worker.syncer.foreign_key_watch import ABOUT_KEYS, ForeignKeyWatch, ServersKeys
 from dm_worker.syncer.gtid_tracker import ExecutedGtids
 from dm_worker.syncer.instructions import Advance, Statement
 from dm_worker.syncer.located import between, located
@@ -47,6 +48,7 @@ from dm_worker.syncer.ties import checked_keys
 from dm_worker.syncer.upstream_collations import UpstreamCollations
 from dm_worker.syncer.xa import Prepared
 from pkg import errors
+from pkg.binlog.events import parse_query
 from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.position import Location
 from pkg.binlog.stream import BinlogStream
@@ -60,6 +62,7 @@ from pkg.mysql.folding import Folding, fetch_characters, fetch_folding
 from pkg.mysql.introspect import fetch_foreign_keys, list_all_tables, server_info
 from pkg.mysql.names import qualified
 from pkg.mysql.retry import retrying
+from pkg.mysql.schema import ForeignKey
 from pkg.schema_tracker import fetch_server_defaults
 
 log = get_logger("syncer")
@@ -101,6 +104,8 @@ class Run:
         self._checks = cfg.to.foreign_key_checks
         self._ddl_session = DDLSession(cfg.to, bool(self._checks), Fence(cfg, should_stop))
         self._rules = Rules(cfg)
+        self._servers_keys = ServersKeys(cfg, self._rules, should_stop)
+        self._keys = ForeignKeyWatch(self._servers_keys.problems, self._servers_keys.end)
         self._foldings: dict[str, Folding | None] = {}
         self._charsets: dict[str, str | None] = {}
         self._policy = BatchPolicy(Budget.of(engine.memory))
@@ -143,6 +148,7 @@ class Run:
         sequencer = Sequencer(durable.epoch, durable.progress, recovery.location, recovery.prepared)
         self._runner = self._batch_runner(sequencer, source)
         barrier = self._barrier(source, OnlineDDL(self._rules.online, durable.ghosts))
+        self._keys.look(recovery.location)
         if self._link is not None:
             self._link.start()
         self.monitor.start()
@@ -191,12 +197,14 @@ class Run:
                 self._applying = item.commit_time
                 runner.apply(item, redo)
                 self._applying, redo = 0, None
+                self._keys.passed(runner.applied)
             elif isinstance(item, Advance):
                 if redo is not None:
                     # Tables were filtered out since: nothing is left to finish.
                     log.warning("the unfinished batch has no rows any more", location=str(item.location))
                     redo = None
                 runner.advance(item)
+                self._keys.passed(runner.applied)
             else:
                 self._applying, self.handling = item.event.timestamp, item
                 if sharding is not None and sharding.reread is not None:
@@ -204,11 +212,19 @@ class Run:
                 else:
                     runner.statement(item, barrier)
                 self._applying, self.handling = 0, None
-                registry.forget()
+                self._forget(registry, item, runner)
                 # Another pass follows: the reader would plan what is behind this one's end, by the rules of the next.
                 if sharding is None or not sharding.turned:
                     reader.resume()
         runner.flush()
+
+    def _forget(self, registry: TableRegistry, statement: Statement, runner: BatchRunner) -> None:
+        """Structures may have changed."""
+        text = parse_query(statement.event, statement.place.name).statement
+        about_keys = ABOUT_KEYS.search(text) is not None
+        registry.forget(keys=about_keys)
+        if about_keys:
+            self._keys.look(runner.applied)
 
     def _is_over(self, runner: BatchRunner, sharding: Sharding) -> bool:
         """Hears what level 2 says; whether another pass has to follow this one."""
@@ -237,7 +253,7 @@ class Run:
         self.monitor.stop()
         if self._link is not None:
             self._link.stop()
-        for part in (self._upstream, self._target, self._store, self._ddl_session):
+        for part in (self._upstream, self._target, self._store, self._ddl_session, self._servers_keys):
             part.close()
 
     @property
@@ -343,6 +359,11 @@ class Run:
             names |= dumped_tables(self._cfg)
         return sorted(name for name in names if self._rules.allows(*name))
 
+    def _checked_keys(self) -> list[ForeignKey]:
+        """The target's foreign keys by which rows are written with checks."""
+        checks = False if self._checks is None and self._servers_keys.logged_upstream else self._checks
+        return checked_keys(checks, lambda: self._target.ask(fetch_foreign_keys))
+
     def _open_pass(self, runner: BatchRunner, registry: TableRegistry, redo: Progress | None) -> Reader:
         """Begins to read where all before is applied."""
         reread = None if self._sharding is None else self._sharding.reread
@@ -425,7 +446,7 @@ class Run:
             source=source if sharding is None else sharding,
             target=self._target.table,
             options=PlanOptions(compact=compact, charsets=Charsets(self._folding, self._characters)),
-            foreign_keys=lambda: checked_keys(self._checks, lambda: self._target.ask(fetch_foreign_keys)),
+            foreign_keys=self._checked_keys,
         )
 
     def _folding(self, charset: str, collation: str) -> Folding | None:

@@ -122,12 +122,14 @@ class TableRegistry:
         except DMError as exc:
             raise located(exc, f"at {place}") from exc
 
-    def forget(self) -> None:
-        """Structures may have changed: ask for everything again."""
+    def forget(self, *, keys: bool = True) -> None:
+        """Structures may have changed: ask for everything again, for foreign keys only if they may have (``keys``)."""
         self._targets.clear()
         self._rules.clear()
         self._planned.clear()
-        self._families = None
+        if keys:
+            # Many tables take the server a while.
+            self._families = None
         self._whole.clear()
 
     def _plan(self, table_map: TableMap, data: bytes) -> tuple[TablePlan, bool]:

@@ -45,13 +45,13 @@ LONGEST_TASK_NAME = 64 - len("_syncer_checkpoint")
 _DEPRECATED = (
     "enable-heartbeat", "heartbeat-update-interval", "heartbeat-report-interval", "ansi-quotes",
 )  # fmt: skip
-#: Items of ``ignore-checking-items``; *rules* is our own.
+#: Items of ``ignore-checking-items``; the last ones, from *rules* on, are our own.
 CHECKING_ITEMS = (
     "all", "version", "server_id", "binlog_enable", "binlog_format", "binlog_row_image", "binlog_db",
     "dump_privilege", "replication_privilege", "target_privilege", "conn_number", "online_ddl", "meta_position",
     "table_schema", "schema_of_shard_tables", "auto_increment_ID", "empty_region", "region_distribution",
     "downstream_version", "free_space", "downstream_mutex_features", "downstream_table_empty", "primary_key",
-    "rules",
+    "rules", "foreign_keys", "table_engine",
 )  # fmt: skip
 
 

@@ -232,10 +232,29 @@ def fetch_foreign_keys(conn: Connection[Any]) -> list[ForeignKey]:
             columns=tuple(part[0] for part in found),
             parent=(found[0][1], found[0][2]),
             parent_columns=tuple(part[3] for part in found),
-            acts=any(rule not in ("RESTRICT", "NO ACTION") for rule in found[0][4:]),
+            acts=any(_action(rule) for rule in found[0][4:]),
+            actions=(_action(found[0][5]), _action(found[0][4])),
         )
         for names, found in parts.items()
     ]
+
+
+def _action(rule: str) -> str:
+    return "" if rule in ("RESTRICT", "NO ACTION") else rule
+
+
+def enforces_foreign_keys(conn: Connection[Any], server: ServerInfo) -> bool:
+    """Whether the server enforces foreign keys. TiDB shows them since ever, and enforces them from 6.6 on."""
+    if server.flavor != "tidb":
+        return True
+    version = re.search(r"TiDB-v(\d+)\.(\d+)", server.version_text)
+    enabled = (variable(conn, "tidb_enable_foreign_key") or "OFF").upper() in ("1", "ON")
+    return enabled and version is not None and (int(version[1]), int(version[2])) >= (6, 6)
+
+
+def logs_actions(conn: Connection[Any]) -> bool:
+    """Whether what foreign keys do is in the server's binlog: MySQL from 9.6 on, unless InnoDB does it as before."""
+    return (variable(conn, "innodb_native_foreign_keys") or "ON").upper() in ("0", "OFF")
 
 
 def _structures(conn: Connection[Any], schema: str, table: str = "") -> dict[str, TableInfo]:

@@ -73,7 +73,8 @@ def in_order(indexes: Iterable[Index]) -> tuple[Index, ...]:
 class ForeignKey:
     """A foreign key; tables are (schema, name). ``parent_columns`` belong to ``columns``.
 
-    ``acts``: the server changes the child's rows by itself (CASCADE, SET NULL, SET DEFAULT).
+    ``acts``: the server changes the child's rows by itself (CASCADE, SET NULL, SET DEFAULT). ``actions``: what it does
+    when the parent's row is deleted and when its key changes, '' for nothing.
     """
 
     child: tuple[str, str]
@@ -81,6 +82,7 @@ class ForeignKey:
     parent: tuple[str, str]
     parent_columns: tuple[str, ...]
     acts: bool = False
+    actions: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, slots=True)

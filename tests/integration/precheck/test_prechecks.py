@@ -391,3 +391,41 @@ def test_merge_rules_are_checked_with_the_servers(mariadb_upstream: MariaDBServe
     )  # fmt: skip
     assert _failed(wrong) == {"rule check"}
     assert "code=26004" in wrong.text
+
+
+FAMILY = (
+    "CREATE DATABASE a",
+    "CREATE TABLE a.p (id INT PRIMARY KEY, `b``c` INT, UNIQUE KEY (id, `b``c`))",
+    "CREATE TABLE a.c (id INT PRIMARY KEY, `x,y` INT, FOREIGN KEY (id) REFERENCES a.p (id) ON DELETE CASCADE,"
+    " FOREIGN KEY (id, `x,y`) REFERENCES p (id, `b``c`) ON UPDATE SET NULL)",
+)
+
+
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_foreign_keys_are_compared_by_a_user_who_may_only_select(
+    flavor: str, mysql_upstream: MySQLServer, mariadb_upstream: MariaDBServer, target: MariaDBServer
+) -> None:
+    server: SQLServer = mysql_upstream if flavor == "mysql" else mariadb_upstream
+    family = [sql.replace(" ON UPDATE SET NULL", " ON UPDATE CASCADE") for sql in FAMILY]
+    for each in (server, target):
+        each.execute(*family)
+    user = _user(server, "SELECT ON a.*", "RELOAD, REPLICATION SLAVE, REPLICATION CLIENT ON *.*")
+    rest = "block-allow-list: {l: {do-dbs: [a]}}\n"
+    task = _task(target.db_config, "s1", rest=rest, instance=", block-allow-list: l")
+    result = _run(task, _source(server, from_=user))
+    assert result.passed, result.text
+    target.execute("ALTER TABLE a.c DROP FOREIGN KEY c_ibfk_2")
+    result = _run(task, _source(server, from_=user))
+    assert _failed(result) == {"foreign key check"}
+    (finding,) = _findings(result, "foreign key check")
+    assert "`a`.`c` (id, x,y) to `a`.`p` (id, b`c)" in finding.message
+    ignoring = replace(task, ignore_checking_items=("foreign_keys",))
+    assert _run(ignoring, _source(server, from_=user)).passed
+
+
+def test_a_task_that_forbids_foreign_keys_to_act_is_refused(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer
+) -> None:
+    mariadb_upstream.execute(*FAMILY[:2], FAMILY[2].replace(" ON UPDATE SET NULL", ""))
+    forbids = replace(target.db_config, session=(("foreign_key_checks", "0"),))
+    assert _failed(_run(_task(forbids, "s1"), _source(mariadb_upstream))) == {"foreign key check"}

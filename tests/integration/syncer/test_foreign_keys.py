@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dm_worker.spark import SparkEngine
-from pkg.config.model import SubTaskConfig, SyncerConfig
+from pkg.config.model import BinlogFilterRule, SubTaskConfig, SyncerConfig
 from tests.harness.mysql import SQLServer
 from tests.integration.syncer.replay import Replay, attempt
 from tests.integration.syncer.support import assert_equal, running, subtask
@@ -194,3 +194,44 @@ def test_safe_mode_over_what_is_applied_already_ends_equal(mariadb_upstream: SQL
             # Of a grandchild whose parent was there before and went with its own, the binlog says nothing any more.
             assert_equal(mariadb_upstream, target, "d.p", "d.c")
             target.execute("DELETE FROM d.g WHERE c IS NOT NULL AND c NOT IN (SELECT id FROM d.c)")
+
+
+def test_a_key_that_the_target_lacks_stops_the_task_before_rows_differ(
+    mariadb_upstream: SQLServer, target: SQLServer, spark: SparkEngine
+) -> None:
+    make(mariadb_upstream, target)
+    target.execute("ALTER TABLE d.c DROP FOREIGN KEY c_ibfk_1")
+    cfg = subtask(mariadb_upstream, target)
+    with running(cfg, spark) as run:
+        (error,) = run.wait_ended().errors
+    assert error.code == 20070
+    assert "`d`.`c` (p) to `d`.`p` (id)" in error.message
+    assert "foreign_keys" in error.workaround
+    answered = replace(cfg, ignore_checking_items=("foreign_keys",))
+    with running(answered, spark) as run:
+        mariadb_upstream.execute("UPDATE d.p SET v = 1")
+        run.wait_synced(mariadb_upstream)
+    assert_equal(mariadb_upstream, target, *ALL)
+
+
+def test_keys_that_come_with_a_statement_act_or_stop_the_task(
+    mariadb_upstream: SQLServer, target: SQLServer, spark: SparkEngine
+) -> None:
+    tables = ("CREATE TABLE d.p (id INT PRIMARY KEY)", "CREATE TABLE d.c (id INT PRIMARY KEY, p INT, KEY (p))")
+    for server in (mariadb_upstream, target):
+        server.execute("CREATE DATABASE d", *tables, "INSERT INTO d.p VALUES (1), (2)")
+    cfg = subtask(mariadb_upstream, target)
+    add = "ALTER TABLE d.c ADD CONSTRAINT k FOREIGN KEY (p) REFERENCES d.p (id) ON DELETE CASCADE"
+    # The target is asked how it is while the statement is still to come.
+    mariadb_upstream.execute("INSERT INTO d.c VALUES (1, 1), (2, 2)", add, "DELETE FROM d.p WHERE id = 1")
+    with running(cfg, spark) as run:
+        run.wait_synced(mariadb_upstream)
+        mariadb_upstream.execute("ALTER TABLE d.c DROP FOREIGN KEY k", "DELETE FROM d.p WHERE id = 2")
+        run.wait_synced(mariadb_upstream)
+    assert_equal(mariadb_upstream, target, "d.p", "d.c")
+    assert mariadb_upstream.execute("SELECT id FROM d.c") == [(2,)]
+    left_out = BinlogFilterRule("d", "c", sql_pattern=("ADD CONSTRAINT",), action="Ignore")
+    with running(replace(cfg, filters=(left_out,)), spark) as run:
+        mariadb_upstream.execute("INSERT INTO d.p VALUES (2)", add, "INSERT INTO d.p VALUES (3)")
+        (error,) = run.wait_ended().errors
+    assert error.code == 20070

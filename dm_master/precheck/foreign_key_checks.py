@@ -1,0 +1,28 @@
+"""Checks whether the target can do what the upstream's foreign keys do, which is not in the binlog."""
+
+from __future__ import annotations
+
+from dm_master.precheck.context import Server, Upstream
+from dm_master.precheck.result import Finding, fail, warn
+from pkg.foreign_keys import Setting, find_problems
+from pkg.mysql.introspect import enforces_foreign_keys, fetch_foreign_keys, logs_actions
+from pkg.mysql.shown_keys import shown_foreign_keys
+
+
+def check_foreign_keys(upstream: Upstream, target: Server) -> list[Finding]:
+    """Failures where the task begins now; warnings where the stream may bring what is missed."""
+    if logs_actions(upstream.conn):
+        return []
+    keys = shown_foreign_keys(upstream.conn, upstream.tables)
+    there = fetch_foreign_keys(target.conn)
+    subtask, mapper = upstream.subtask, upstream.rules.mapper
+    setting = Setting(
+        checks=subtask.to.foreign_key_checks,
+        merges=bool(subtask.shard_mode),
+        mapped=[table for table in upstream.tables if mapper.rules_for(*table)],
+        acts=enforces_foreign_keys(target.conn, target.info),
+    )
+    present = target.table_infos(upstream.routed.values())
+    problem = fail if upstream.starts_now(target) else warn
+    found = find_problems(keys, there, upstream.routed, present, setting)
+    return [problem(one.what, one.workaround, subject=subtask.source_id) for one in found]

@@ -1,0 +1,168 @@
+"""Whether the target's foreign keys can do what the upstream's do. Pure.
+
+What CASCADE and SET NULL change is not in the binlog. It comes out equal when the target has the same keys between the
+same tables and checks them; where that can't be, the rows that they change would stay, or change without need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from pkg.mysql.names import qualified
+from pkg.mysql.schema import ForeignKey
+
+Table = tuple[str, str]
+#: The item of ``ignore-checking-items`` by which an operator answers for it.
+IGNORE = "foreign_keys"
+_WAY_PAST = (
+    f"If the rows that these keys change do not matter, put `{IGNORE}` into ignore-checking-items: then the task goes "
+    "on as it can."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What can't come out equal, and what an operator does about it."""
+
+    what: str
+    workaround: str
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a task says. ``checks``: foreign_key_checks of its session, None when it says nothing. ``merges``: shards
+    are merged. ``mapped``: upstream tables with column mapping. ``acts``: the target's server enforces foreign keys."""
+
+    checks: bool | None = None
+    merges: bool = False
+    mapped: Collection[Table] = ()
+    acts: bool = True
+
+
+def find_problems(
+    upstream: Iterable[ForeignKey],
+    target: Iterable[ForeignKey],
+    migrated: Mapping[Table, Table],
+    present: Collection[Table],
+    setting: Setting,
+) -> list[Problem]:
+    """What keeps the target from doing what the upstream's keys do.
+
+    ``migrated``: upstream table → its target table. ``present``: the target tables that are there; what the task itself
+    is still to create is not missed.
+    """
+    routes = {_folded(source): name for source, name in migrated.items()}
+    there = {_folded(name) for name in present}
+    acting = [key for key in upstream if key.acts and _folded(key.child) in routes]
+    target = list(target)
+    known = {_identity(key) for key in target}
+    wanted = {_routed(key, routes) for key in acting}
+    found = []
+    for key in acting:
+        child = _folded(routes[_folded(key.child)])
+        why = _obstacle(key, routes, setting)
+        if not why and child in there and _routed(key, routes) not in known:
+            why = _lacks(routes[_folded(key.child)])
+        if why:
+            found.append(Problem(f"{_name(key)} changes rows by itself, which is not in the binlog; {why[0]}", why[1]))
+    if setting.checks is not False and setting.acts:
+        found += _needless(target, wanted, {_folded(name) for name in routes.values()})
+        if setting.checks is None:
+            found += _strangers(target, {_folded(name) for name in routes.values()})
+    return [Problem(problem.what, f"{problem.workaround} {_WAY_PAST}") for problem in dict.fromkeys(found)]
+
+
+def _obstacle(key: ForeignKey, routes: Mapping[Table, Table], setting: Setting) -> tuple[str, str] | None:
+    """Why a key of the upstream can't act at the target whatever that has, and what to do."""
+    if _folded(key.parent) not in routes:
+        return (
+            f"its parent {qualified(*key.parent)} is not migrated, so nothing tells the target when it acts",
+            "Migrate the parent too, or leave the child out with block-allow-list.",
+        )
+    if not setting.acts:
+        return (
+            "the target's server does not enforce foreign keys",
+            "Turn them on there (TiDB 6.6 or newer, tidb_enable_foreign_key).",
+        )
+    if setting.checks is False:
+        return (
+            "the task sets foreign_key_checks: 0 in target-database.session, so the target does nothing",
+            "Remove foreign_key_checks from target-database.session.",
+        )
+    if setting.merges:
+        return (
+            "with shard-mode rows may be held back and arrive later than what the key does",
+            "Leave the tables out of the task, or replace the key by one without action.",
+        )
+    if {_folded(key.child), _folded(key.parent)} & {_folded(table) for table in setting.mapped}:
+        return (
+            "column mapping changes its tables' values",
+            "Take the tables out of column-mappings.",
+        )
+    return None
+
+
+def _lacks(child: Table) -> tuple[str, str]:
+    name = qualified(*child)
+    return f"the target table {name} has no such key", f"Give {name} the same foreign key, with the same actions."
+
+
+def _needless(
+    target: Iterable[ForeignKey], wanted: Collection[object], migrated: Collection[Table]
+) -> Iterator[Problem]:
+    """Keys of the target that would act where the upstream's do not."""
+    for key in target:
+        if key.acts and _folded(key.parent) in migrated and _identity(key) not in wanted:
+            yield Problem(
+                f"the target's {_name(key)} changes rows by itself, and no migrated key of the upstream does the same",
+                "Drop it at the target; or, if no foreign key of the upstream acts, set foreign_key_checks: 0 in "
+                "target-database.session.",
+            )
+
+
+def _strangers(target: list[ForeignKey], migrated: Collection[Table]) -> Iterator[Problem]:
+    """Keys to tables that the task does not migrate, checked because a key beside them acts."""
+    checked = {table for key in target if key.acts for table in (_folded(key.child), _folded(key.parent))}
+    checked &= set(migrated)
+    grown = True
+    while grown:
+        grown = False
+        for key in target:
+            ends = {_folded(key.child), _folded(key.parent)}
+            if ends & checked and not ends <= checked and ends <= set(migrated):
+                checked |= ends
+                grown = True
+    for key in target:
+        ends = {_folded(key.child), _folded(key.parent)}
+        if not key.acts and ends & checked and not ends <= set(migrated):
+            yield Problem(
+                f"the target's {_name(key)} connects tables on which foreign keys act with a table that the task does "
+                "not migrate, so the target may refuse rows",
+                "Migrate that table too, or drop the key at the target.",
+            )
+
+
+def _name(key: ForeignKey) -> str:
+    return (
+        f"foreign key of {qualified(*key.child)} ({', '.join(key.columns)}) to {qualified(*key.parent)} "
+        f"({', '.join(key.parent_columns)})"
+    )
+
+
+def _folded(table: Table) -> Table:
+    return table[0].lower(), table[1].lower()
+
+
+def _routed(key: ForeignKey, routes: Mapping[Table, Table]) -> object:
+    child, parent = routes[_folded(key.child)], routes.get(_folded(key.parent))
+    return None if parent is None else (_folded(child), _folded(parent), *_details(key))
+
+
+def _identity(key: ForeignKey) -> object:
+    return _folded(key.child), _folded(key.parent), *_details(key)
+
+
+def _details(key: ForeignKey) -> tuple[object, ...]:
+    pairs = zip(key.columns, key.parent_columns, strict=True)
+    return frozenset((one.lower(), other.lower()) for one, other in pairs), key.actions
