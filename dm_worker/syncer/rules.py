@@ -79,6 +79,10 @@ class Rules:
             filter=self._row_filter(upstream),
         )
 
+    def filled(self, schema: str, table: str) -> frozenset[str]:
+        """The target's columns (in lower case) that extracts fill for this upstream table. Raises as :meth:`route`."""
+        return frozenset(name.lower() for name, _ in self._router.extracted(schema, table, self._cfg.source_id))
+
     @property
     def settings(self) -> object:
         """All that decides how a range is planned; its repr is the same for every start with the same rules."""

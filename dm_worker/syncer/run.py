@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -11,6 +12,7 @@ from hashlib import blake2b
 from dm_worker.ddl_fence import Fence
 from dm_worker.relay.choice import RelayReader
 from dm_worker.spark import SparkEngine
+from dm_worker.syncer.ahead import is_unaltered
 from dm_worker.syncer.apply import TargetSpec
 from dm_worker.syncer.batch import Batch
 from dm_worker.syncer.batch_policy import BatchPolicy, Budget
@@ -55,7 +57,7 @@ from pkg.binlog.stream import BinlogStream
 from pkg.binlog.upstream import open_upstream
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.errors import DMError
-from pkg.errors.workarounds import RENEW_STRUCTURE, renew_structure
+from pkg.errors.workarounds import RENEW_STRUCTURE, TELL_STRUCTURE, renew_structure, tell_structure
 from pkg.ha.binlog_operator import Orders
 from pkg.log import get_logger
 from pkg.mysql.folding import Folding, fetch_characters, fetch_folding
@@ -239,8 +241,9 @@ class Run:
 
     def _explained(self, exc: DMError, where: str) -> DMError:
         """The error with its place, and with this task's names in the commands that it advises."""
-        renew = renew_structure(self._cfg.name, self._cfg.source_id)
-        return located(exc, where).advising(exc.workaround.replace(RENEW_STRUCTURE, renew))
+        names = (self._cfg.name, self._cfg.source_id)
+        advice = exc.workaround.replace(RENEW_STRUCTURE, renew_structure(*names))
+        return located(exc, where).advising(advice.replace(TELL_STRUCTURE, tell_structure(*names)))
 
     def abort(self) -> None:
         """Ends the statement that runs at the target, if one does; the intent tells the next run about it."""
@@ -412,8 +415,16 @@ class Run:
         stream = self._open_upstream(location)
         return relay.watched(stream) if relay is not None else stream
 
-    def _open_upstream(self, location: Location) -> BinlogStream:
-        identity = f"{self._cfg.name}\0{self._cfg.source_id}\0{self._cfg.server_id}".encode()
+    def _unaltered(self, table: str) -> bool:
+        """Whether no statement from where the reader is up to now may be about a table of that name."""
+        end, reader = self._upstream.end_of_binlog(self._cfg.flavor), self._reader
+        if end is None or reader is None:
+            return False
+        with closing(self._open_upstream(self._with_gtid(reader.planner.location), "ahead")) as stream:
+            return is_unaltered(stream, end.position, table, self._should_stop)
+
+    def _open_upstream(self, location: Location, purpose: str = "") -> BinlogStream:
+        identity = f"{self._cfg.name}\0{self._cfg.source_id}\0{self._cfg.server_id}{purpose}".encode()
         return open_upstream(
             self._cfg.from_,
             location,
@@ -431,6 +442,8 @@ class Run:
             target=lambda schema, table: self._target.table(*self._rules.route(schema, table)),
             schema_charset=self._upstream.schema_charset,
             trust_dump=trust_dump,
+            filled=self._rules.filled,
+            unaltered=self._unaltered,
         )
         source.restore(durable.tables, durable.given_up)
         return source

@@ -1,22 +1,24 @@
 """Where the structures of upstream tables come from, and which of them must be stored with the checkpoint.
 
 In this order: the tracker (what the checkpoint stored, brought forward by the DDLs since), the dump's schema files,
-the upstream's present structure, the target's. All but the first are guesses: they only count when they agree with the
-TABLE_MAP at hand. After a checkpoint that was set by hand the dump's files come after the upstream: what happened to
-the tables since the dump was not followed.
+the upstream's present structure, the target's. The last two count only when they agree with the TABLE_MAP at hand and
+are proven (:mod:`structure_proof`, :mod:`ahead`): what the upstream has now says nothing of the rows before its last
+ALTER. After a checkpoint that was set by hand the dump's files don't count: what happened to the tables since was not
+followed.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
+from dm_worker.syncer.structure_proof import lacks_columns, proven
 from pkg import ddl, errors
 from pkg.binlog.table_check import check_table_map, fits
 from pkg.binlog.table_map import TableMap
 from pkg.errors import DMError
-from pkg.errors.workarounds import RENEW_STRUCTURE
+from pkg.errors.workarounds import RENEW_STRUCTURE, TELL_STRUCTURE
 from pkg.log import get_logger
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
@@ -44,7 +46,13 @@ class SchemaSource:
         target: Fetch,
         schema_charset: SchemaCharset,
         trust_dump: bool = True,
+        filled: Callable[[str, str], Collection[str]] = lambda *_: (),
+        unaltered: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        """``filled`` names the columns (in lower case) that the rules fill in the target of an upstream table.
+
+        ``unaltered`` looks from the rows being read up to now for a statement that may be about a table of that name.
+        """
         self.tracker = SchemaTracker(server)
         self._server = server
         self._schema_charset = schema_charset
@@ -53,6 +61,8 @@ class SchemaSource:
         self._trust_dump = trust_dump
         self._upstream = upstream
         self._target = target
+        self._filled = filled
+        self._unaltered = unaltered
         self._changed: dict[tuple[str, str], TableInfo | None] = {}
         #: Names of which the dump tells nothing any more; table '' for a whole schema.
         self._given_up: set[tuple[str, str]] = set()
@@ -93,12 +103,40 @@ class SchemaSource:
         if known is not None:
             check_table_map(table_map, known.columns)
             return known
-        return self._set(self._fitting(table_map, self._origins()))
+        dumped = self._dumped(*name) if self._trust_dump else None
+        if dumped is not None and fits(table_map, dumped.columns):
+            log.info("took a table's structure", table=qualified(*name), origin="dump")
+            return self._set(dumped)
+        return self._present(table_map)
+
+    def _present(self, table_map: TableMap) -> TableInfo:
+        """The structure that upstream or target have now, as far as it is proven to be that of the rows."""
+        name = (table_map.schema, table_map.table)
+        upstream, target = self._upstream(*name), self._target(*name)
+        found = proven(table_map, upstream, target, self._filled(*name))
+        if found is not None:
+            origin = "upstream" if found is upstream else "target"
+            log.info("took a table's structure", table=qualified(*name), origin=origin)
+            return self._set(found.renamed(*name))
+        fits_upstream = upstream is not None and fits(table_map, upstream.columns)
+        if upstream is not None and fits_upstream and lacks_columns(target, upstream):
+            # Nothing is written before that is put right, and this is asked again.
+            return upstream.renamed(*name)
+        if upstream is not None and fits_upstream and self._unaltered(table_map.table):
+            log.info("took a table's structure", table=qualified(*name), origin="upstream")
+            return self._set(upstream.renamed(*name))
+        if fits_upstream or (target is not None and fits(table_map, target.columns)):
+            raise _not_proven(name, upstream, target)
+        raise _nothing_fits(name)
 
     def guess(self, table_map: TableMap) -> TableInfo:
         """A structure that fits rows from before where the stream is read; it is not kept. Raises as above."""
+
+        def upstream(*name: str) -> TableInfo | None:
+            return proven(table_map, self._upstream(*name), self._target(*name), self._filled(*name))
+
         # What is known further behind comes last: an operator may have told it for these rows.
-        origins = [("target", self._target), ("upstream", self._upstream), ("operator", self.tracker.table)]
+        origins = [("target", self._target), ("upstream", upstream), ("operator", self.tracker.table)]
         return self._fitting(table_map, origins)
 
     def _fitting(self, table_map: TableMap, origins: Iterable[tuple[str, Fetch]]) -> TableInfo:
@@ -108,16 +146,7 @@ class SchemaSource:
             if info is not None and fits(table_map, info.columns):
                 log.info("took a table's structure", table=qualified(*name), origin=origin)
                 return info.renamed(*name)
-        raise errors.new(
-            "SchemaTrackerCannotFetchDownstreamCreateTableStmt",
-            f"no structure of the upstream table {qualified(*name)} fits its rows in the binlog: there is neither a "
-            "stored one nor one of the dump, and the present ones of upstream and target differ from the binlog's",
-            workaround=f"Bring the target's table to the structure of these rows, or: {RENEW_STRUCTURE}",
-        )
-
-    def _origins(self) -> list[tuple[str, Fetch]]:
-        dump, upstream = ("dump", self._dumped), ("upstream", self._upstream)
-        return [*((dump, upstream) if self._trust_dump else (upstream, dump)), ("target", self._target)]
+        raise _nothing_fits(name)
 
     def around(self, statement: ddl.Statement) -> tuple[TableInfo | None, TableInfo | None]:
         """The structure of the table that a statement changes, before and after it; None where that is not known.
@@ -221,6 +250,29 @@ class SchemaSource:
         self.tracker.set_table(info)
         self._note((info.schema, info.name), info)
         return info
+
+
+def _nothing_fits(name: tuple[str, str]) -> DMError:
+    return errors.new(
+        "SchemaTrackerCannotFetchDownstreamCreateTableStmt",
+        f"no structure of the upstream table {qualified(*name)} fits its rows in the binlog: there is neither a "
+        "stored one nor one of the dump, and the present ones of upstream and target differ from the binlog's",
+        workaround=f"Bring the target's table to the structure of these rows, or: {RENEW_STRUCTURE}",
+    )
+
+
+def _not_proven(name: tuple[str, str], upstream: TableInfo | None, target: TableInfo | None) -> DMError:
+    return errors.new(
+        "SchemaTrackerCannotFetchDownstreamCreateTableStmt",
+        f"the structure that the upstream table {qualified(*name)} had when these rows were logged is not certain: the "
+        f"types fit, but the upstream has the columns ({_listed(upstream)}) now, and the target's table has "
+        f"({_listed(target)}); a column may have been moved, renamed or replaced since",
+        workaround=TELL_STRUCTURE,
+    )
+
+
+def _listed(info: TableInfo | None) -> str:
+    return "" if info is None else ", ".join(column.name for column in info.columns)
 
 
 def _create_statement(text: str) -> str:

@@ -72,6 +72,11 @@ def fits(table_map: TableMap, columns: Sequence[Column]) -> bool:
     )
 
 
+def fits_anywhere(table_map: TableMap, column: Column) -> bool:
+    """Whether ``column`` could be one of the TABLE_MAP's, by its type."""
+    return any(not _column_problem(table_map, i, column) for i in range(table_map.column_count))
+
+
 def _mismatch(table_map: TableMap, message: str) -> errors.DMError:
     return errors.new(
         "SyncerUnitDMLColumnNotMatch",

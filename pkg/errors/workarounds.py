@@ -47,3 +47,18 @@ def renew_structure(task: str, source: str) -> str:
 
 #: The same where neither task nor source are known; the syncer puts them in.
 RENEW_STRUCTURE = renew_structure("TASK", "SOURCE")
+
+
+def tell_structure(task: str, source: str) -> str:
+    """The way on when nothing proves which columns the rows have."""
+    return (
+        f"Say which columns the rows have: `dmctl pause-task {task}`; `dmctl binlog-schema update {task} SCHEMA TABLE "
+        f"-s {source} --from-source` if the upstream's table was not altered since this place, `--from-target` if the "
+        "target's table is as the upstream's was, else with a file of its CREATE TABLE; "
+        f"`dmctl resume-task {task}`. With binlog_row_metadata=FULL the upstream logs the names of columns, and nobody "
+        "has to say anything. See docs/operations.md, 'Known structures'."
+    )
+
+
+#: The same where neither task nor source are known; the syncer puts them in.
+TELL_STRUCTURE = tell_structure("TASK", "SOURCE")

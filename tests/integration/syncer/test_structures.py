@@ -99,3 +99,63 @@ def test_the_structure_of_a_statement_that_was_passed_over_comes_from_the_upstre
     with running(cfg, spark) as run:
         run.wait_synced(mariadb_upstream)
     assert_equal(mariadb_upstream, target, "d.t")
+
+
+def test_a_column_that_was_moved_behind_the_start_does_not_get_the_values_of_another(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    for server in (mariadb_upstream, target):
+        server.execute(
+            "CREATE DATABASE d",
+            "CREATE TABLE d.t (id INT PRIMARY KEY, a INT, b INT)",
+            "CREATE TABLE d.same (id INT PRIMARY KEY, a INT, b INT)",
+        )
+    cfg = subtask(mariadb_upstream, target, block_allow_list=BlockAllowList(do_dbs=("d",)))
+    mariadb_upstream.execute(
+        "INSERT INTO d.same VALUES (1, 10, 20)",
+        "INSERT INTO d.t VALUES (1, 10, 20)",
+        "ALTER TABLE d.t MODIFY a INT AFTER b",
+        "INSERT INTO d.t (id, a, b) VALUES (2, 100, 200)",
+    )
+    with running(cfg, spark) as run:
+        (error,) = run.wait_ended().errors
+    assert error.code == 44019
+    assert "the upstream has the columns (id, b, a) now, and the target's table has (id, a, b)" in error.message
+    assert "`dmctl binlog-schema update t SCHEMA TABLE -s source-1 --from-source`" in error.workaround
+    # What needs no proof was not held up.
+    assert_equal(mariadb_upstream, target, "d.same")
+    assert target.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
+    with run.unit.structures() as structures:
+        structures.update_from_target("d", "t")
+    with running(cfg, spark) as run:
+        run.wait_synced(mariadb_upstream)
+    assert target.execute("SELECT id, a, b FROM d.t ORDER BY id") == [(1, 10, 20), (2, 100, 200)]
+    assert_equal(mariadb_upstream, target, "d.t")
+
+
+def test_names_in_the_binlog_make_it_certain(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    mariadb_upstream.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, a INT, b INT)")
+    target.execute("CREATE DATABASE d", "CREATE TABLE d.t (b INT, a INT, id INT PRIMARY KEY)")
+    cfg = subtask(mariadb_upstream, target, block_allow_list=BlockAllowList(do_dbs=("d",)))
+    mariadb_upstream.execute("SET GLOBAL binlog_row_metadata = FULL")
+    try:
+        mariadb_upstream.execute("INSERT INTO d.t VALUES (1, 10, 20)")
+    finally:
+        mariadb_upstream.execute("SET GLOBAL binlog_row_metadata = DEFAULT")
+    with running(cfg, spark) as run:
+        run.wait_synced(mariadb_upstream)
+    assert target.execute("SELECT id, a, b FROM d.t") == [(1, 10, 20)]
+
+
+def test_a_start_at_the_present_needs_no_proof_by_the_target(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    mariadb_upstream.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, a INT, b INT)")
+    target.execute("CREATE DATABASE d", "CREATE TABLE d.t (b INT, own INT, a INT, id INT PRIMARY KEY)")
+    cfg = subtask(mariadb_upstream, target, block_allow_list=BlockAllowList(do_dbs=("d",)))
+    with running(cfg, spark) as run:
+        mariadb_upstream.execute("INSERT INTO d.t VALUES (1, 10, 20)", "CREATE TABLE d.other (id INT PRIMARY KEY)")
+        run.wait_synced(mariadb_upstream)
+    assert target.execute("SELECT id, a, b, own FROM d.t") == [(1, 10, 20, None)]
