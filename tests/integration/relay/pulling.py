@@ -74,15 +74,16 @@ def binlog_end(server: SQLServer) -> Position:
 
 
 def same_files(server: SQLServer, subdir: SubDir, *, first: str = "") -> list[str]:
-    """Every relay file equals the server's; the ones compared. The flag "in use" of the newest file is let pass."""
+    """Every relay file equals the server's; the ones compared. The flag "in use" is let pass: a server sets it in its
+    newest file, and leaves it there when it is killed."""
     names = subdir.files()
     end = binlog_end(server)
     for name in names:
         # Ours first: what the server adds in between is in theirs alone.
         ours = (subdir.path / name).read_bytes()
         theirs = bytearray((server.data / name).read_bytes())
+        theirs[_IN_USE_AT] &= ~1
         if name == end.name:
-            theirs[_IN_USE_AT] &= ~1
             # The server may have added an event of its own after the relay had caught up.
             theirs = theirs[: len(ours)]
         assert len(ours) == len(theirs), name

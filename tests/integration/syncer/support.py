@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from dm_worker.relay.choice import RelayReader
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer import SyncUnit
 from dm_worker.syncer.shard_link import Level2
@@ -51,10 +52,15 @@ class Running:
     """A unit in its thread."""
 
     def __init__(
-        self, cfg: SubTaskConfig, engine: SparkEngine, orders: Orders = tuple, level2: Level2 | None = None
+        self,
+        cfg: SubTaskConfig,
+        engine: SparkEngine,
+        orders: Orders = tuple,
+        level2: Level2 | None = None,
+        relay: RelayReader | None = None,
     ) -> None:
         self.cfg = cfg
-        self.unit = SyncUnit(cfg, engine, orders=orders, level2=level2)
+        self.unit = SyncUnit(cfg, engine, relay, orders=orders, level2=level2)
         self.outcome: UnitOutcome | None = None
         self._thread = threading.Thread(target=self._main, daemon=True)
         self._thread.start()
@@ -98,9 +104,13 @@ class Running:
 
 @contextmanager
 def running(
-    cfg: SubTaskConfig, engine: SparkEngine, orders: Orders = tuple, level2: Level2 | None = None
+    cfg: SubTaskConfig,
+    engine: SparkEngine,
+    orders: Orders = tuple,
+    level2: Level2 | None = None,
+    relay: RelayReader | None = None,
 ) -> Iterator[Running]:
-    run = Running(cfg, engine, orders, level2)
+    run = Running(cfg, engine, orders, level2, relay)
     try:
         yield run
     finally:

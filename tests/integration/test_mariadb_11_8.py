@@ -1,0 +1,224 @@
+"""Rows vanish without a word: MariaDB 11.8 does not write into the events of a transaction where these end.
+
+It is upstream, read directly and through the relay, and target; its own tables are the oracle.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from dm_worker.relay.choice import RelayReader
+from dm_worker.relay.layout import RelayDir
+from dm_worker.relay.source_relay import SourceRelay
+from dm_worker.spark import SparkEngine
+from dm_worker.syncer.batch_policy import BatchPolicy, Budget
+from dm_worker.syncer.instructions import Limits
+from pkg.config.model import SubTaskConfig, SyncerConfig
+from pkg.pb import dmworker_pb2 as pb
+from tests.harness.mysql import MariaDBServer
+from tests.harness.process import PATIENCE, up, wait_until
+from tests.integration.binlog_replay import here
+from tests.integration.full_copy import config, dump, load
+from tests.integration.relay.pulling import binlog_end, same_files, source_of
+from tests.integration.syncer.scramble import TABLES, make_tables, scramble
+from tests.integration.syncer.support import assert_equal, running, subtask
+
+Pair = tuple[MariaDBServer, MariaDBServer]
+ALL = [f"d.{name}" for name in TABLES]
+#: The least that the server takes: a larger transaction's cache becomes a binlog file of its own.
+OWN_FILE = 10 << 20
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Pair]:
+    upstream = MariaDBServer(
+        version="11.8",
+        gtid=True,
+        extra=[f"--binlog-large-commit-threshold={OWN_FILE}", "--log-bin-compress-min-len=10"],
+    )
+    target = MariaDBServer(version="11.8", binlog=False)
+    with up(upstream, target):
+        yield upstream, target
+
+
+@pytest.fixture
+def pair(servers: Pair) -> Pair:
+    for server in servers:
+        server.wipe()
+    servers[0].execute("FLUSH BINARY LOGS")
+    return servers
+
+
+@contextmanager
+def relayed(upstream: MariaDBServer, folder: Path, *, gtid: bool) -> Iterator[SourceRelay]:
+    start = here(upstream)
+    source = replace(source_of(upstream, enable_gtid=gtid), server_id=88_800 + upstream.port)
+    relay = SourceRelay(source, folder, start_at=lambda: start, needed=lambda *_: [])
+    relay.follow("Running")
+    try:
+        yield relay
+    finally:
+        relay.close()
+
+
+@contextmanager
+def read_through(route: str, cfg: SubTaskConfig, upstream: MariaDBServer, folder: Path) -> Iterator[RelayReader | None]:
+    """What a subtask reads by ``route``. At the end, the relay's files must be the server's."""
+    if route == "direct":
+        yield None
+        return
+    with relayed(upstream, folder, gtid=cfg.enable_gtid) as relay:
+
+        def status() -> pb.RelayStatus:
+            found = relay.status()
+            assert found is not None
+            assert not found.result.errors, found
+            return found
+
+        wait_until(lambda: bool(status().relayBinlog), "the relay has begun", PATIENCE)
+        yield relay.reader()
+        wait_until(lambda: status().relayBinlog == str(binlog_end(upstream)), "the relay has all", PATIENCE)
+        current = RelayDir(folder).current()
+        assert current is not None
+        same_files(upstream, current)
+
+
+def odd_work(upstream: MariaDBServer, number: int) -> None:
+    """What leaves statements, two caches and words about transactions in the binlog."""
+    base = number * 1000
+    upstream.execute(
+        f"CREATE TABLE d.made{number} (PRIMARY KEY (id)) SELECT id, v FROM d.plain",
+        f"CREATE TABLE d.engine{number} (id INT PRIMARY KEY, v INT) ENGINE=MyISAM",
+        f"INSERT INTO d.engine{number} VALUES (1, 1), (2, 2)",
+        "BEGIN",
+        f"INSERT INTO d.plain VALUES ({base + 100}, 'before', 1)",
+        "SAVEPOINT a",
+        f"INSERT INTO d.plain VALUES ({base + 101}, 'undone', 1)",
+        f"INSERT INTO d.engine{number} VALUES (3, 3)",
+        f"UPDATE d.plain SET v = 'undone' WHERE id = {base + 100}",
+        "ROLLBACK TO a",
+        f"INSERT INTO d.plain VALUES ({base + 102}, 'after', 1)",
+        "COMMIT",
+        "BEGIN",
+        f"INSERT INTO d.plain VALUES ({base + 103}, 'gone', 1)",
+        f"UPDATE d.engine{number} SET v = v + 1",
+        "ROLLBACK",
+        "CREATE TEMPORARY TABLE d.temporary SELECT * FROM d.plain",
+        f"REPLACE INTO d.text_key SELECT CONCAT('t', id + {base}), v, n FROM d.temporary",
+        "DROP TEMPORARY TABLE d.temporary",
+        f"XA START 'x{number}'",
+        f"INSERT INTO d.plain VALUES ({base + 104}, 'prepared', 1)",
+        f"XA END 'x{number}'",
+        f"XA PREPARE 'x{number}'",
+    )
+    upstream.execute(f"INSERT INTO d.plain VALUES ({base + 105}, 'between', 1)", f"XA COMMIT 'x{number}'")
+    upstream.execute(
+        "SET GLOBAL log_bin_compress = ON",
+        f"INSERT INTO d.keyless VALUES ({base + 1}, REPEAT('compressed', 10), 1)",
+        f"CREATE TABLE d.compressed{number} (PRIMARY KEY (id)) SELECT id, v FROM d.plain",
+        "SET GLOBAL log_bin_compress = OFF",
+        f"ALTER TABLE d.made{number} ADD COLUMN w DATETIME(3) DEFAULT '2020-01-02 03:04:05.678', ADD INDEX (v)",
+    )
+
+
+@pytest.mark.parametrize("gtid", [False, True])
+@pytest.mark.parametrize("route", ["direct", "relay"])
+def test_a_copy_and_its_replication_are_equal_through_kills_and_restarts(
+    pair: Pair, spark: SparkEngine, tmp_path: Path, route: str, gtid: bool
+) -> None:
+    upstream, target = pair
+    make_tables(upstream)
+    scramble(upstream, 51)
+    cfg = replace(config(upstream, target, tmp_path), enable_gtid=gtid, online_ddl=False)
+    with read_through(route, cfg, upstream, tmp_path / "relay") as relay:
+        scramble(upstream, 52, 10)
+        dump(cfg, spark)
+        scramble(upstream, 53)
+        odd_work(upstream, 1)
+        load(cfg, spark)
+        with running(cfg, spark, relay=relay) as run:
+            run.wait_synced(upstream)
+            assert_equal(upstream, target, *ALL, "d.made1", "d.engine1", "d.compressed1")
+            assert run.unit.status().binlogType == ("local" if relay else "remote")
+            scramble(upstream, 54)
+            odd_work(upstream, 2)
+            upstream.kill()
+            upstream.start()
+            scramble(upstream, 55)
+            run.wait_synced(upstream)
+            scramble(upstream, 56)
+            run.stop(graceful=False)
+        odd_work(upstream, 3)
+        with running(cfg, spark, relay=relay) as run:
+            scramble(upstream, 57)
+            run.wait_synced(upstream)
+    made = [f"d.{name}{number}" for name in ("made", "engine", "compressed") for number in (1, 2, 3)]
+    assert_equal(upstream, target, *ALL, *made)
+
+
+@pytest.mark.parametrize("route", ["direct", "relay"])
+def test_a_large_transaction_is_cut_inside_and_stopped_there(
+    pair: Pair, spark: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, route: str
+) -> None:
+    """Of a table without a key too: a row that is read again and counted wrongly is doubled or missing."""
+    monkeypatch.setattr(Budget, "limits", lambda self, parallel: Limits(20_000, 50, 4_000))
+    chance = random.Random(11)
+    monkeypatch.setattr(BatchPolicy, "is_small", lambda self, size: chance.random() < 0.5)
+    upstream, target = pair
+    make_tables(upstream, target)
+    cfg = subtask(upstream, target, syncer=SyncerConfig(worker_count=5))
+    values = [f"({i}, '{'x' * 90}', {i})" for i in range(1, 1501)]
+    for table in ("plain", "keyless"):
+        statements = [f"INSERT INTO d.{table} VALUES {','.join(values[i : i + 30])}" for i in range(0, 1500, 30)]
+        upstream.execute("BEGIN", *statements, f"UPDATE d.{table} SET n = n + 1 WHERE id % 3 = 0", "COMMIT")
+    with read_through(route, cfg, upstream, tmp_path / "relay") as relay:
+        for _ in range(2):
+            before = batch(target)
+            with running(cfg, spark, relay=relay) as run:
+                wait_until(partial(begun, target, before + 3), "a batch inside the transaction", PATIENCE)
+                run.stop(graceful=False)
+        with running(cfg, spark, relay=relay) as run:
+            run.wait_synced(upstream)
+    assert_equal(upstream, target, "d.plain", "d.keyless")
+
+
+def batch(target: MariaDBServer) -> int:
+    """The number of the newest batch; 0 before the first."""
+    known = target.execute("SELECT 1 FROM information_schema.TABLES WHERE TABLE_NAME = 't_syncer_batch'")
+    return int(target.execute("SELECT COALESCE(MAX(batch), 0) FROM dm_meta.t_syncer_batch")[0][0]) if known else 0
+
+
+def begun(target: MariaDBServer, number: int) -> bool:
+    return batch(target) >= number
+
+
+@pytest.mark.parametrize("gtid", [False, True])
+@pytest.mark.parametrize("route", ["direct", "relay"])
+def test_a_transaction_that_is_a_binlog_file_of_its_own(
+    pair: Pair, spark: SparkEngine, tmp_path: Path, route: str, gtid: bool
+) -> None:
+    """Its events were written behind the head of a file that was none yet, and are never moved."""
+    upstream, target = pair
+    make_tables(upstream, target)
+    cfg = subtask(upstream, target, enable_gtid=gtid)
+    with read_through(route, cfg, upstream, tmp_path / "relay") as relay, running(cfg, spark, relay=relay) as run:
+        scramble(upstream, 61, 10)
+        before = binlog_end(upstream).name
+        upstream.execute(
+            "CREATE TABLE d.large (id INT PRIMARY KEY, v LONGTEXT)",
+            f"INSERT INTO d.large SELECT seq, REPEAT(CHAR(65 + seq), {OWN_FILE // 8}) FROM d.seq_1_to_12",
+            "CREATE TABLE d.copied (PRIMARY KEY (id)) SELECT * FROM d.large",
+        )
+        assert binlog_end(upstream).name > before
+        scramble(upstream, 62, 10)
+        run.wait_synced(upstream)
+    assert_equal(upstream, target, *ALL, "d.large", "d.copied")
