@@ -12,6 +12,7 @@ from dm_worker.purge_watch import PurgeWatch
 from dm_worker.relay.source_relay import SourceRelay
 from dm_worker.service import WorkerService
 from dm_worker.spark import DEFAULT_DRIVER_MEMORY, DEFAULT_MEMORY, DEFAULT_SLOTS, SparkEngine
+from dm_worker.spark_security import require_protection
 from dm_worker.units import UnitFactory, make_unit
 from dm_worker.worker_metrics import WorkerMetrics
 from pkg import errors, native
@@ -31,7 +32,7 @@ _PORT_GRACE = 1.0
 
 
 class WorkerServer:
-    """Everything of one dm-worker. ``units`` makes the units (tests give others).
+    """Everything of one dm-worker. ``units`` makes the units (tests give others). Raises 40003 for an unsafe engine.
 
     :meth:`run` blocks until :meth:`stop`, which may be called from any thread or signal handler.
     """
@@ -44,6 +45,7 @@ class WorkerServer:
         join_pause: float = JOIN_PAUSE,
         join_tries: int = FIRST_JOIN_TRIES,
     ) -> None:
+        require_protection(config)
         self._config = config
         self._stuck = threading.Event()
         self._engine = SparkEngine(

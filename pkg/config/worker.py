@@ -48,6 +48,7 @@ OPTIONS = (
     Option("spark.driver-memory", flag=False),
     Option("spark.memory-budget", flag=False),
     Option("spark.executor-timeout", "int", flag=False),
+    Option("spark.private-network", "bool", flag=False),
     Option("spark.conf", "map", flag=False),
 )
 
@@ -66,6 +67,7 @@ _SECRET = re.compile(r"(?i)secret|password|token|access[.]?key|credential")
 class SparkSettings:
     """The engine: ``master`` empty for the embedded one, ``slots`` 0 for its default, ``conf`` Spark's own settings.
 
+    ``private_network`` lets a cluster do without authentication and encryption.
     ``executor_timeout`` is how many seconds a cluster may take to start executors. ``memory_budget`` is what each
     subtask's replication may hold, such as ``1g``; empty for its default.
     """
@@ -75,6 +77,7 @@ class SparkSettings:
     driver_memory: str = ""
     memory_budget: str = ""
     executor_timeout: int = 120
+    private_network: bool = False
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def shown(self) -> dict[str, Any]:
@@ -82,7 +85,8 @@ class SparkSettings:
         conf = {key: "******" if _SECRET.search(key) else value for key, value in self.conf.items()}
         plain = {"master": self.master, "slots": self.slots, "driver-memory": self.driver_memory}
         plain["memory-budget"] = self.memory_budget
-        return {**plain, "executor-timeout": self.executor_timeout, "conf": conf}
+        timeout, private = self.executor_timeout, self.private_network
+        return {**plain, "executor-timeout": timeout, "private-network": private, "conf": conf}
 
 
 @dataclass(frozen=True, slots=True)

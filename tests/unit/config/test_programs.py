@@ -173,6 +173,13 @@ def test_worker_engine_settings(tmp_path: Path) -> None:
     assert spark.conf == {"spark.executor.memory": "2g", "x": "true"}
 
 
+def test_a_private_network_of_a_cluster_must_be_asked_for(tmp_path: Path) -> None:
+    assert not load_worker_config(W).spark.private_network
+    config = load_worker_config([*W, *_file(tmp_path, "[spark]\nprivate-network = true\n")])
+    assert config.spark.private_network
+    assert "private-network = true" in config.to_toml()
+
+
 def test_spark_secrets_stay_out_of_what_is_shown(tmp_path: Path) -> None:
     conf = {"spark.authenticate.secret": "hush", "spark.ssl.keyStorePassword": "hush", "spark.x": "seen"}
     text = "[spark.conf]\n" + "".join(f'"{key}" = "{value}"\n' for key, value in conf.items())
