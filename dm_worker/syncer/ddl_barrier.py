@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from dm_worker.syncer.checkpoint import MetaStore
+from dm_worker.syncer.ddl_doubts import adds_ids
 from dm_worker.syncer.ddl_execution import Context, DDLExecutor, Step, contexts_of, contexts_text
 from dm_worker.syncer.ddl_parts import Part, StatementParts
 from dm_worker.syncer.ddl_records import SETTLING, DDLRecord
-from dm_worker.syncer.ddl_session import sql_mode_text
+from dm_worker.syncer.ddl_variables import in_plain_words, sql_mode_text
 from dm_worker.syncer.ghosts import Session
 from dm_worker.syncer.instructions import Statement
 from dm_worker.syncer.located import between, located
@@ -21,6 +22,7 @@ from dm_worker.syncer.online_ddl import OnlineDDL
 from dm_worker.syncer.operated import OperatedStatements, Piece, Pieces, typed
 from dm_worker.syncer.operators import STRIDE, readable, refused
 from dm_worker.syncer.protocol import Progress
+from dm_worker.syncer.row_shape import NO_RULES
 from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.schema_source import SchemaSource
 from dm_worker.syncer.shard_events import (
@@ -48,6 +50,7 @@ from pkg.errors.workarounds import (
 from pkg.ha.binlog_operator import Orders, position_name
 from pkg.log import get_logger
 from pkg.mysql.names import qualified
+from pkg.mysql.schema import TableInfo
 from pkg.online_tables import TableKind
 
 log = get_logger("syncer.ddl")
@@ -76,6 +79,7 @@ class DDLBarrier:
         sharding: Sharding | None = None,
     ) -> None:
         self._cfg = cfg
+        self._rules = rules
         self._route = rules.route
         self._source = source
         self._online = online
@@ -91,7 +95,7 @@ class DDLBarrier:
 
         ``intent`` is the progress to write with each record. Raises DMError naming the range in the binlog.
         """
-        query = parse_query(statement.event, statement.place.name)
+        query = in_plain_words(parse_query(statement.event, statement.place.name), self._executor.upstream)
         try:
             if query.time_zone == _SYSTEM:
                 # The zone of the host, which is another one at the target: all that keeps the session has the offset.
@@ -102,7 +106,7 @@ class DDLBarrier:
             if self._sharding is not None:
                 pieces = _taken_apart(pieces)
                 self._ensure_heeded(pieces)
-            steps = [(piece, self._step(piece.part.parsed)) for piece in pieces.target]
+            steps = [(piece, self._step(piece.part.parsed, self._source_of(piece.part))) for piece in pieces.target]
             for piece, step in steps:
                 if self._sharding is None or runs_at_once(step.parsed, self._route):
                     context = Context(piece.session, statement.event.timestamp)
@@ -238,10 +242,22 @@ class DDLBarrier:
 
     # -- what to execute ----------------------------------------------------------------------------------------
 
-    def _step(self, part: ddl.Statement) -> Step:
+    def _source_of(self, part: Part) -> TableInfo | None:
+        """The upstream's table before the part, where its rows' order matters and the target has the same rows."""
+        if self._sharding is not None or part.session is not None or not adds_ids(part.parsed):
+            return None
+        source, _ = self._source.around(part.parsed)
+        name = part.parsed.tables[0]
+        alone = [
+            info for info in self._source.tracker.tables() if self._route(info.schema, info.name) == self._route(*name)
+        ]
+        same = source is not None and len(alone) == 1 and self._rules.of_table(source) == NO_RULES
+        return source if same else None
+
+    def _step(self, part: ddl.Statement, source: TableInfo | None = None) -> Step:
         targets = tuple(dict.fromkeys(self._route(*name) for name in part.tables))
         text = ddl.rewrite(part, self._route, target_flavor=self._executor.target_flavor)
-        return Step(part, text, targets, self._route)
+        return Step(part, text, targets, self._route, source)
 
     def _settling_step(self, text: str, context: Context) -> Step:
         """A text that was routed when it was recorded, or when the shard ran it."""

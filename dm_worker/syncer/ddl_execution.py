@@ -10,12 +10,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dm_worker.syncer.checkpoint import MetaStore
+from dm_worker.syncer.ddl_doubts import Sides, adds_ids, doubts, refused
 from dm_worker.syncer.ddl_proof import Shown, Verdict, exchanges, judge
 from dm_worker.syncer.ddl_records import DDLRecord
 from dm_worker.syncer.ddl_session import DDLSession, StatementFailed
 from dm_worker.syncer.ddl_trial import Trial
+from dm_worker.syncer.ddl_variables import Upstream
+from dm_worker.syncer.ghosts import NO_QUERY
+from dm_worker.syncer.operators import STRIDE
 from dm_worker.syncer.protocol import Progress
 from dm_worker.syncer.upstream_collations import UpstreamCollations
 from pkg import ddl, errors
@@ -26,6 +31,7 @@ from pkg.errors.workarounds import PASS_STATEMENT
 from pkg.log import get_logger
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.retry import retrying
+from pkg.mysql.schema import TableInfo
 
 log = get_logger("syncer.ddl")
 
@@ -37,12 +43,14 @@ _SEVERAL_PARTS = "unsupported multi schema change"
 @dataclass(frozen=True, slots=True)
 class Step:
     """One statement for the target: what it came from, its text, the names at the target it is about, and the route
-    that led from the one to the other."""
+    that led from the one to the other. ``source``: the upstream's table as it was, where the target's has the same
+    rows and their order matters."""
 
     parsed: ddl.Statement
     text: str
     targets: tuple[tuple[str, str], ...]
     route: ddl.Route
+    source: TableInfo | None = None
 
     def parts(self) -> list[ddl.Statement]:
         """Of an ALTER TABLE, each as a statement of its own."""
@@ -63,27 +71,36 @@ def contexts_text(contexts: Iterable[Context]) -> str:
 
 
 def _context_data(query: Query, timestamp: int) -> list[object]:
-    others = [query.explicit_defaults_for_timestamp, query.utf8mb4_collation]
-    return [query.sql_mode, query.charsets, query.time_zone, timestamp, *others]
+    return [query.sql_mode, query.charsets, query.time_zone, timestamp, *(getattr(query, name) for name in _OTHERS)]
+
+
+#: What else a context's text holds of a session, in this order. Texts of earlier versions end before some of it.
+_OTHERS = (
+    "explicit_defaults_for_timestamp",
+    "utf8mb4_collation",
+    "flags",
+    "auto_increment",
+    "microseconds",
+    "lc_time_names",
+    "charset_collations",
+    "error_code",
+    "unknown_variable",
+)
 
 
 def contexts_of(text: str) -> list[Context]:
     """What :func:`contexts_text` made a text of."""
     found = []
-    # Texts of earlier versions end with the timestamp, or with what follows it.
-    for sql_mode, charsets, time_zone, timestamp, *others in json.loads(text):
-        known = None if charsets is None else (int(charsets[0]), int(charsets[1]), int(charsets[2]))
-        explicit, utf8mb4 = [*others, None, None][:2]
-        query = Query(
-            *(0, 0, 0, "", b""),
-            sql_mode=sql_mode,
-            charsets=known,
-            time_zone=str(time_zone),
-            explicit_defaults_for_timestamp=explicit,
-            utf8mb4_collation=utf8mb4,
-        )
-        found.append(Context(query, int(timestamp)))
+    for sql_mode, charsets, time_zone, timestamp, *values in json.loads(text):
+        others = {name: _tuples(value) for name, value in zip(_OTHERS, values, strict=False)}
+        session = {"sql_mode": sql_mode, "charsets": _tuples(charsets), "time_zone": str(time_zone), **others}
+        found.append(Context(replace(NO_QUERY, **session), int(timestamp)))
     return found
+
+
+def _tuples(value: Any) -> Any:
+    """Lists of JSON as what they were made of."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _shown(names: Iterable[tuple[str, str]], texts: Iterable[str]) -> str:
@@ -109,7 +126,7 @@ class DDLExecutor:
         session: DDLSession,
         trial: Trial,
         target_flavor: str,
-        explicit_timestamp: bool,
+        upstream: Upstream,
         should_stop: Callable[[], bool],
         collations: UpstreamCollations | None = None,
     ) -> None:
@@ -118,7 +135,7 @@ class DDLExecutor:
         self._session = session
         self._trial = trial
         self.target_flavor = target_flavor
-        self._explicit_timestamp = explicit_timestamp
+        self.upstream = upstream
         self._should_stop = should_stop
 
     def once(self, place: Position, index: int, step: Step, context: Context, intent: Progress) -> DDLRecord:
@@ -199,6 +216,9 @@ class DDLExecutor:
             if begun.fingerprint and not self._is_due(begun, part, step, context, now):
                 log.info("a DDL was executed before", statement=text, place=str(record.place))
                 return
+            if record.index < STRIDE:
+                # What an operator gave is the operator's judgement.
+                self._ensure_alike(part, step, context.query)
             begun = replace(begun, statement=step.text, fingerprint=now.digest, before=now)
             # On the connection that the statement runs on: it can't begin once the epoch has moved, or later than that.
             self._store.write(intent, ddl=begun, through=self._session.transaction)
@@ -213,7 +233,7 @@ class DDLExecutor:
     def _run(self, text: str, part: ddl.Statement, context: Context) -> None:
         if self._collations is not None:
             text = self._collations.written_out(text, part.dialect, context.query)
-        self._session.execute(text, part.kind, context.query, context.timestamp, self._explicit_timestamp)
+        self._session.execute(text, part.kind, context.query, context.timestamp, self.upstream)
 
     def _is_due(self, record: DDLRecord, part: ddl.Statement, step: Step, context: Context, now: Shown) -> bool:
         """Whether a statement that was begun has to run. Raises 36061 when nothing tells."""
@@ -253,6 +273,13 @@ class DDLExecutor:
             "resume the task, which executes it. If it ran, and something else changed the tables too: let the task "
             f"pass over it. {PASS_STATEMENT}",
         )
+
+    def _ensure_alike(self, part: ddl.Statement, step: Step, query: Query) -> None:
+        """Raises 36068 for a statement that may do something else at the target than it did upstream."""
+        copy = self._session.table(*step.targets[0]) if adds_ids(part) else None
+        for doubt in doubts(part, query, Sides(self.upstream, self._session.target(), step.source, copy)):
+            if not doubt.rows or self._session.has_rows(*step.targets[0], doubt.rows):
+                raise refused(part, doubt)
 
     def _refused(self, record: DDLRecord, step: Step, failed: StatementFailed, intent: Progress) -> DMError:
         """Withdraws the intent: whatever is done to its tables before the next try is not its effect."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from dm_worker.syncer.ddl_session import defaults_of, sql_mode_text
+from dm_worker.syncer.ddl_variables import defaults_of, sql_mode_text
 from dm_worker.syncer.ghosts import Session
 from dm_worker.syncer.online_ddl import OnlineDDL, Replay
 from dm_worker.syncer.replay import check_agree, on_real_table
@@ -88,7 +88,7 @@ class StatementParts:
             flavor=self._flavor,
             version=self._source.tracker.server.version,
             folds_names=self._folds_names,
-            session=defaults_of(query),
+            session=defaults_of(query, self._source.tracker.server.collations),
         )
 
     def given(self, texts: Sequence[str], first: int) -> list[Part]:
@@ -133,7 +133,10 @@ class StatementParts:
 
     def _replayed(self, renaming: Part, replay: Replay) -> list[Part]:
         """The statements that changed a ghost table, on the real one. Their numbers belong to the renaming alone."""
-        statements = [on_real_table(remembered, replay, renaming.parsed.dialect) for remembered in replay.ddls]
+        statements = [
+            on_real_table(remembered, replay, renaming.parsed.dialect, self._source.tracker.server)
+            for remembered in replay.ddls
+        ]
         stages = self._source.stages(replay.real, replay.holder, statements)
         check_agree(replay, stages[0], stages[-1], self._source.tracker.table(*replay.ghost))
         numbered = _numbered(statements, (renaming.number + 1) << _REPLAYED_BITS)

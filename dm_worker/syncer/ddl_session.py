@@ -11,15 +11,17 @@ from pymysql.connections import Connection
 
 from dm_worker.ddl_fence import Fence
 from dm_worker.syncer.ddl_proof import Shown
+from dm_worker.syncer.ddl_variables import OPTIONAL, Target, Upstream, settings
 from pkg import errors
-from pkg.binlog.charsets import collation_charset
 from pkg.binlog.events import Query
 from pkg.config.model import DBConfig
-from pkg.ddl import Kind, SessionDefaults
+from pkg.ddl import Kind
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.connection import classify, connect, error_number
-from pkg.mysql.introspect import fetch_file_ids, query, show_create_if_there
+from pkg.mysql.introspect import fetch_file_ids, fetch_table_info, query, server_info, show_create_if_there
+from pkg.mysql.names import qualified
+from pkg.mysql.schema import TableInfo
 from pkg.schema_tracker import fetch_collations
 
 log = get_logger("syncer.ddl")
@@ -31,55 +33,7 @@ Conn: TypeAlias = "Connection[Any]"
 TIMEOUT = 24 * 3600.0
 _ABORT_TIMEOUT = 5.0
 _AUTO_INCREMENT = re.compile(r"\sAUTO_INCREMENT=\d+")
-_OF_A_SCHEMA: frozenset[Kind] = frozenset({"create database", "alter database"})
-#: The bits of sql_mode in QUERY events that change a statement's meaning. A target that lacks one (MySQL 8 has neither
-#: ORACLE nor MAXDB) refuses the statement.
-_SQL_MODES = {
-    0: "REAL_AS_FLOAT",
-    1: "PIPES_AS_CONCAT",
-    2: "ANSI_QUOTES",
-    3: "IGNORE_SPACE",
-    5: "ONLY_FULL_GROUP_BY",
-    6: "NO_UNSIGNED_SUBTRACTION",
-    9: "ORACLE",
-    12: "MAXDB",
-    19: "NO_AUTO_VALUE_ON_ZERO",
-    20: "NO_BACKSLASH_ESCAPES",
-    21: "STRICT_TRANS_TABLES",
-    22: "STRICT_ALL_TABLES",
-    23: "NO_ZERO_IN_DATE",
-    24: "NO_ZERO_DATE",
-    25: "ALLOW_INVALID_DATES",
-    26: "ERROR_FOR_DIVISION_BY_ZERO",
-    29: "HIGH_NOT_PRECEDENCE",
-    30: "NO_ENGINE_SUBSTITUTION",
-    31: "PAD_CHAR_TO_FULL_LENGTH",
-}
-
-
-def sql_mode_text(bits: int | None) -> str:
-    """The names of the bits that QUERY's status variables carry."""
-    return ",".join(name for bit, name in _SQL_MODES.items() if bits is not None and bits >> bit & 1)
-
-
-#: Names of the collations that default_collation_for_utf8mb4 may be.
-_UTF8MB4_COLLATIONS = {45: "utf8mb4_general_ci", 255: "utf8mb4_0900_ai_ci"}
-
-
-def session_defaults(
-    charsets: tuple[int, int, int] | None, explicit_timestamp: bool | None, utf8mb4_collation: int | None
-) -> SessionDefaults:
-    """What the variables of the same names in a QUERY event decide."""
-    return SessionDefaults(
-        explicit_timestamp=explicit_timestamp,
-        utf8mb4_collation=_UTF8MB4_COLLATIONS.get(utf8mb4_collation or 0, ""),
-        server_collation=None if charsets is None else charsets[2],
-    )
-
-
-def defaults_of(query: Query) -> SessionDefaults:
-    """What the session of an event decides."""
-    return session_defaults(query.charsets, query.explicit_defaults_for_timestamp, query.utf8mb4_collation)
+_MISSING_TABLE = 1146
 
 
 class DDLSession:
@@ -97,12 +51,13 @@ class DDLSession:
         self._ensure_ours: Callable[[Conn], None] = lambda conn: None
         self._aborted = False
         self._running = False
-        self._collations: dict[int, str] = {}
+        self._known: Target | None = None
 
     def close(self) -> None:
         if self._conn is not None:
             self._conn.close()
             self._conn = None
+            self._known = None
 
     def take_over(self, ensure_ours: Callable[[Conn], None]) -> None:
         """Sees to it that no statement of an earlier run is under way, nor can begin. Raises DMError.
@@ -163,8 +118,8 @@ class DDLSession:
         except (pymysql.Error, OSError, DMError) as exc:
             log.warning("could not end the statement that runs at the target", error=str(exc))
 
-    def execute(self, sql: str, kind: Kind, event: Query, timestamp: int, explicit_timestamp: bool) -> None:
-        """Runs a statement of this kind in the session of its event. ``explicit_timestamp`` is the upstream's default.
+    def execute(self, sql: str, kind: Kind, event: Query, timestamp: int, upstream: Upstream) -> None:
+        """Runs a statement of this kind in the session of its event.
 
         Raises DMError when another try may help (after :meth:`abort` as well: in another run), :class:`StatementFailed`
         when the target refuses the statement.
@@ -176,11 +131,15 @@ class DDLSession:
         try:
             if self._aborted:
                 raise errors.new("DBExecuteFailed", "the run was stopped before the statement", retryable=True)
-            for statement in self._session(conn, kind, event, timestamp):
+            target = self._target(conn)
+            variables = settings(
+                kind, event, timestamp, upstream=upstream, target=target, foreign_keys=self._foreign_keys
+            )
+            for statement in variables:
                 query(conn, statement)
             if "timestamp" in sql.lower():
                 told = event.explicit_defaults_for_timestamp
-                self._timestamp_defaults(conn, explicit_timestamp if told is None else told)
+                self._timestamp_defaults(conn, upstream.explicit_timestamp if told is None else told)
             query(conn, sql)
             query(conn, "SET TIMESTAMP = DEFAULT")
         except (pymysql.Error, OSError) as exc:
@@ -224,28 +183,42 @@ class DDLSession:
             self._conn = conn
         return self._conn
 
-    def _session(self, conn: Connection[Any], kind: Kind, event: Query, timestamp: int) -> Iterable[str]:
-        yield f"SET SESSION sql_mode = '{sql_mode_text(event.sql_mode)}'"
-        yield f"SET SESSION time_zone = '{event.time_zone or '+00:00'}'"
-        yield f"SET TIMESTAMP = {timestamp}"
-        yield f"SET SESSION foreign_key_checks = {int(self._foreign_keys)}"
-        if event.charsets is not None and kind in _OF_A_SCHEMA:
-            # What a new schema without a charset gets. No other statement needs that the target knows the charset.
-            yield self._server_charset(conn, event.charsets[2])
+    def target(self) -> Target:
+        """What the target's sessions can be told. Raises DMError."""
+        return self._on_connection(self._target, "SHOW SESSION VARIABLES …")
 
-    def _server_charset(self, conn: Connection[Any], collation: int) -> str:
-        """What a new schema without a charset gets: the collation if the target has it too, or else the charset."""
-        if not self._collations:
-            self._collations = fetch_collations(conn)
-        name = self._collations.get(collation)
-        if name is not None:
-            return f"SET SESSION collation_server = {name}"
-        return f"SET SESSION character_set_server = {collation_charset(collation)}"
+    def _target(self, conn: Conn) -> Target:
+        if self._known is None:
+            names = ", ".join(f"'{name}'" for name in OPTIONAL)
+            rows = query(conn, f"SHOW SESSION VARIABLES WHERE Variable_name IN ({names})")
+            info = server_info(conn)
+            variables = frozenset(str(row[0]) for row in rows)
+            self._known = Target(info.flavor, info.version, variables, fetch_collations(conn))
+        return self._known
+
+    def has_rows(self, schema: str, table: str, condition: str) -> bool:
+        """Whether the target's table has rows like that; False when there is no such table. Raises DMError."""
+        sql = f"SELECT 1 FROM {qualified(schema, table)} WHERE {condition} LIMIT 1"
+
+        def look(conn: Conn) -> bool:
+            _plainly(conn)
+            try:
+                return bool(query(conn, sql))
+            except pymysql.Error as exc:
+                if error_number(exc) == _MISSING_TABLE:
+                    return False
+                raise
+
+        return self._on_connection(look, sql)
+
+    def table(self, schema: str, table: str) -> TableInfo | None:
+        """The target's table. Raises DMError."""
+        return self._on_connection(lambda conn: fetch_table_info(conn, schema, table), "the structure of a table")
 
 
 def _plainly(conn: Conn) -> None:
     """Undoes what the session of a statement before changed of how texts are read and shown."""
-    query(conn, "SET SESSION sql_mode = '', foreign_key_checks = 0")
+    query(conn, "SET SESSION sql_mode = '', foreign_key_checks = 0, character_set_connection = utf8mb4")
 
 
 class StatementFailed(Exception):

@@ -26,11 +26,16 @@ class Session:
     time_zone: str = ""
     explicit_timestamp: bool | None = None
     utf8mb4_collation: int | None = None
+    flags: int | None = None
+    auto_increment: tuple[int, int] | None = None
+    lc_time_names: int | None = None
+    charset_collations: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, query: Query) -> Session:
         explicit, utf8mb4 = query.explicit_defaults_for_timestamp, query.utf8mb4_collation
-        return cls(query.sql_mode, query.charsets, query.time_zone, explicit, utf8mb4)
+        others = (query.flags, query.auto_increment, query.lc_time_names, query.charset_collations)
+        return cls(query.sql_mode, query.charsets, query.time_zone, explicit, utf8mb4, *others)
 
     def onto(self, query: Query) -> Query:
         """The event as if its session had been this one."""
@@ -41,7 +46,15 @@ class Session:
             time_zone=self.time_zone,
             explicit_defaults_for_timestamp=self.explicit_timestamp,
             utf8mb4_collation=self.utf8mb4_collation,
+            flags=self.flags,
+            auto_increment=self.auto_increment,
+            lc_time_names=self.lc_time_names,
+            charset_collations=self.charset_collations,
         )
+
+
+#: An event of which nothing is known.
+NO_QUERY = Query(0, 0, 0, "", b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +137,15 @@ def _session(data: Any) -> Session | None:
         None if mode is None else int(mode),
         (int(client), int(connection), int(server)) if charsets else None,
         str(data["time_zone"]),
-        # Records of earlier versions have neither.
+        # Records of earlier versions lack some of what follows.
         data.get("explicit_timestamp"),
         data.get("utf8mb4_collation"),
+        data.get("flags"),
+        _pair(data.get("auto_increment")),
+        data.get("lc_time_names"),
+        tuple(pair for pair in map(_pair, data.get("charset_collations") or ()) if pair),
     )
+
+
+def _pair(data: Any) -> tuple[int, int] | None:
+    return None if data is None else (int(data[0]), int(data[1]))

@@ -48,7 +48,9 @@ class Pieces:
 
 def typed(query: Query) -> Query:
     """The session of the event for statements that an operator typed."""
-    return query if query.sql_mode is None else replace(query, sql_mode=query.sql_mode & ~_READING_MODES)
+    mode = None if query.sql_mode is None else query.sql_mode & ~_READING_MODES
+    # An operator has judged what the event tells of them.
+    return replace(query, sql_mode=mode, error_code=0, unknown_variable=None)
 
 
 class OperatedStatements:

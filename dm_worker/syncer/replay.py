@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import re
 
-from dm_worker.syncer.ddl_session import session_defaults, sql_mode_text
-from dm_worker.syncer.ghosts import GhostDDL, Session
+from dm_worker.syncer.ddl_variables import defaults_of, sql_mode_text
+from dm_worker.syncer.ghosts import NO_QUERY, GhostDDL, Session
 from dm_worker.syncer.online_ddl import Replay
 from pkg import ddl, errors
 from pkg.ddl import Dialect
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import Column, TableInfo
+from pkg.schema_tracker import ServerDefaults
 
 #: Servers differ in whether they show the width of an integer.
 _INT_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint)\(\d+\)")
 
 
-def on_real_table(remembered: GhostDDL, replay: Replay, renaming: Dialect) -> ddl.Statement:
+def on_real_table(remembered: GhostDDL, replay: Replay, renaming: Dialect, server: ServerDefaults) -> ddl.Statement:
     """The statement with the real table's name for the ghost's; ``renaming`` is the dialect of the event now.
 
     Raises DMError for a text that DM remembered and that is not understood.
     """
     session = remembered.session
-    dialect = renaming if session is None else _dialect(session, renaming)
+    dialect = renaming if session is None else _dialect(session, renaming, server)
     parsed = ddl.parse_dialect(remembered.sql, dialect, replay.ghost[0])
     text = ddl.rewrite(
         parsed, lambda schema, table: replay.real if (schema, table) == replay.ghost else (schema, table)
@@ -30,8 +31,8 @@ def on_real_table(remembered: GhostDDL, replay: Replay, renaming: Dialect) -> dd
     return ddl.parse_dialect(text, dialect, replay.ghost[0])
 
 
-def _dialect(session: Session, renaming: Dialect) -> Dialect:
-    defaults = session_defaults(session.charsets, session.explicit_timestamp, session.utf8mb4_collation)
+def _dialect(session: Session, renaming: Dialect, server: ServerDefaults) -> Dialect:
+    defaults = defaults_of(session.onto(NO_QUERY), server.collations)
     return renaming.under(sql_mode_text(session.sql_mode), defaults)
 
 

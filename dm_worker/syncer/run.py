@@ -23,6 +23,7 @@ from dm_worker.syncer.ddl_barrier import DDLBarrier
 from dm_worker.syncer.ddl_execution import DDLExecutor
 from dm_worker.syncer.ddl_session import DDLSession
 from dm_worker.syncer.ddl_trial import Trial
+from dm_worker.syncer.ddl_variables import Upstream
 from dm_worker.syncer.foreign_key_watch import ABOUT_KEYS, ForeignKeyWatch, ServersKeys
 from dm_worker.syncer.gtid_tracker import ExecutedGtids
 from dm_worker.syncer.instructions import Advance, Statement
@@ -489,7 +490,9 @@ class Run:
             session=self._ddl_session,
             trial=Trial(self._cfg, self._ddl_session, flavor),
             target_flavor=flavor,
-            explicit_timestamp=source.tracker.server.explicit_timestamp,
+            upstream=Upstream(
+                self._cfg.flavor, source.tracker.server.version, source.tracker.server.explicit_timestamp
+            ),
             should_stop=self._should_stop,
             collations=UpstreamCollations(source.tracker.server) if strict else None,
         )

@@ -6,7 +6,7 @@ utf8mb4_0900_ai_ci for the utf8mb4 of an older server) gets the upstream's colla
 
 from __future__ import annotations
 
-from dm_worker.syncer.ddl_session import defaults_of
+from dm_worker.syncer.ddl_variables import defaults_of
 from pkg import ddl
 from pkg.binlog.events import Query
 from pkg.schema_tracker import ServerDefaults
@@ -23,7 +23,7 @@ class UpstreamCollations:
 
         Raises 11054 for a session's collation of which nothing is known, 36067 for an unknown charset.
         """
-        session = defaults_of(query)
+        session = defaults_of(query, self._server.collations)
         parsed = ddl.parse_dialect(text, dialect, "")
         new_schema = parsed.kind == "create database"
         return ddl.with_collations(

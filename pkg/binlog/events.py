@@ -10,7 +10,7 @@ import struct
 import uuid
 import zlib
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pkg import errors
 from pkg.binlog import constants as c
@@ -18,6 +18,7 @@ from pkg.binlog.charsets import collation_charset
 from pkg.binlog.cursor import Cursor, parsing, whereabouts
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
 from pkg.binlog.statement_text import outline, statement_text
+from pkg.binlog.status_variables import read_status_variables
 from pkg.errors import DMError
 from pkg.errors.workarounds import PASS_EVENT
 
@@ -170,7 +171,10 @@ class Query:
 
     Unset variables are None or ''. ``sql_mode`` is the server's bit mask. ``charsets`` are the collation ids of
     character_set_client, collation_connection and collation_server, ``utf8mb4_collation`` that of MySQL 8's
-    default_collation_for_utf8mb4. ``statement`` are the client's bytes.
+    default_collation_for_utf8mb4, ``charset_collations`` pairs (charset's default, chosen one) of MariaDB's
+    character_set_collations. ``auto_increment`` is the increment and the offset. ``microseconds`` of the statement's
+    time, when it used them. ``flags`` and ``sql_mode`` differ between the families in some bits. ``statement`` are the
+    client's bytes. ``unknown_variable`` is the code of a variable that no server known here writes.
     """
 
     thread_id: int
@@ -181,11 +185,14 @@ class Query:
     sql_mode: int | None = None
     charsets: tuple[int, int, int] | None = None
     time_zone: str = ""
-    database_collation: int | None = None
     explicit_defaults_for_timestamp: bool | None = None
     microseconds: int = 0
     flags: int | None = None
     utf8mb4_collation: int | None = None
+    auto_increment: tuple[int, int] | None = None
+    lc_time_names: int | None = None
+    charset_collations: tuple[tuple[int, int], ...] = ()
+    unknown_variable: int | None = None
 
     @property
     def client_charset(self) -> str:
@@ -206,10 +213,6 @@ class Query:
             return ""
 
 
-#: Length in bytes of the status variables that are passed over; the others are handled one by one.
-_FIXED_VARS = {3: 4, 7: 2, 9: 8, 10: 4, 17: 8, 19: 1, 20: 1, 129: 8}
-
-
 def parse_query(event: Event, file: str = "") -> Query:
     """QUERY, also in MariaDB's compressed form."""
     return parsing(event, file, lambda: _query(event))
@@ -219,65 +222,13 @@ def _query(event: Event) -> Query:
     cursor = Cursor(event.data, c.HEADER_SIZE)
     thread_id, execution_time = cursor.uint(4), cursor.uint(4)
     schema_length, error_code, vars_length = cursor.uint(1), cursor.uint(2), cursor.uint(2)
-    status = _status_vars(cursor.take(vars_length))
+    status = read_status_variables(cursor.take(vars_length))
     schema = cursor.take(schema_length).decode()
     cursor.take(1)
     statement = cursor.rest()
     if event.type == c.MARIADB_QUERY_COMPRESSED_EVENT:
         statement = inflate(statement)
     return Query(thread_id, execution_time, error_code, schema, statement, **status)
-
-
-def _status_vars(data: bytes) -> dict[str, Any]:
-    cursor = Cursor(data)
-    found: dict[str, Any] = {}
-    while cursor.left:
-        key = cursor.uint(1)
-        if key == 0:
-            found["flags"] = cursor.uint(4)
-        elif key == 1:
-            found["sql_mode"] = cursor.uint(8)
-        elif key == 4:
-            found["charsets"] = (cursor.uint(2), cursor.uint(2), cursor.uint(2))
-        elif key == 5:
-            found["time_zone"] = cursor.take(cursor.uint(1)).decode()
-        elif key == 8:
-            found["database_collation"] = cursor.uint(2)
-        elif key in (13, 128):
-            found["microseconds"] = cursor.uint(3)
-        elif key == 16:
-            found["explicit_defaults_for_timestamp"] = cursor.uint(1) == 1
-        elif key == 18:
-            found["utf8mb4_collation"] = cursor.uint(2)
-        elif key in _FIXED_VARS:
-            cursor.take(_FIXED_VARS[key])
-        elif not _skip_variable(key, cursor):
-            # Unknown keys have unknown lengths; they are written last, so what is known stays right.
-            break
-    return found
-
-
-def _skip_variable(key: int, cursor: Cursor) -> bool:
-    if key == 2:
-        cursor.take(cursor.uint(1) + 1)
-    elif key == 6:
-        cursor.take(cursor.uint(1))
-    elif key == 11:
-        cursor.take(cursor.uint(1))
-        cursor.take(cursor.uint(1))
-    elif key == 12:
-        count = cursor.uint(1)
-        # 254 stands for "too many databases to list".
-        for _ in range(0 if count == 254 else count):
-            cursor.zero_terminated()
-    elif key == 130:
-        # MariaDB's ALTER in two phases: COMMIT and ROLLBACK (4 and 8) name the sequence number that began it.
-        cursor.take(8 if cursor.uint(1) & 12 else 0)
-    elif key == 131:
-        cursor.take(4 * cursor.uint(1))
-    else:
-        return False
-    return True
 
 
 def inflate(data: bytes) -> bytes:

@@ -209,7 +209,7 @@ def _alter(cursor: Cursor) -> Statement:
     cursor.accept_any("ONLINE", "OFFLINE")
     cursor.accept("IGNORE")
     cursor.expect("TABLE")
-    if_exists = cursor.if_exists()
+    if_exists = cursor.if_exists() or cursor.dialect.session.if_exists
     table = cursor.table()
     cursor.wait_option()
     specs = specifications(cursor, table.schema)
@@ -264,7 +264,7 @@ def _drop_tables(cursor: Cursor) -> Statement:
 def _rename_tables(cursor: Cursor) -> Statement:
     if not cursor.accept_any("TABLE", "TABLES"):
         raise cursor.error("an unknown statement")
-    if_exists = cursor.if_exists()
+    if_exists = cursor.if_exists() or cursor.dialect.session.if_exists
     items: list[tuple[int, int]] = []
     while True:
         source = cursor.table()

@@ -256,7 +256,7 @@ def charset_option(cursor: Cursor, options: Options) -> Options | None:
     if charset:
         # For MySQL a charset takes back a collation that was named before it.
         mysql = cursor.dialect.flavor == "mysql"
-        collation = cursor.dialect.session.collation_of(charset) if mysql else options.collation
+        collation = ("" if mysql else options.collation) or cursor.dialect.session.collation_of(charset)
         bare = cursor.last_end if mysql or not options.collation else -1
         return replace(options, charset=charset, collation=collation, bare_charset=bare)
     if cursor.accept("COLLATE"):

@@ -31,17 +31,22 @@ class SessionDefaults:
     """What a session decides for definitions that leave it open; None and '' as far as its event does not tell.
 
     ``explicit_timestamp`` is explicit_defaults_for_timestamp, ``utf8mb4_collation`` what MySQL 8 gives to CHARACTER SET
-    utf8mb4 without a collation (default_collation_for_utf8mb4), ``server_collation`` the id of what a new schema gets
-    (collation_server).
+    utf8mb4 without a collation (default_collation_for_utf8mb4), ``charset_collations`` what MariaDB gives to charsets
+    (character_set_collations), ``server_collation`` the id of what a new schema gets (collation_server). ``if_exists``:
+    MariaDB took IF EXISTS for said (sql_if_exists).
     """
 
     explicit_timestamp: bool | None = None
     utf8mb4_collation: str = ""
     server_collation: int | None = None
+    charset_collations: tuple[tuple[str, str], ...] = ()
+    if_exists: bool = False
 
     def collation_of(self, charset: str) -> str:
         """What a charset without a collation means in this session; '' when the server decides."""
-        return self.utf8mb4_collation if charset.lower() == "utf8mb4" else ""
+        named = charset.lower()
+        known = dict(self.charset_collations).get("utf8mb3" if named == "utf8" else named, "")
+        return known or (self.utf8mb4_collation if named == "utf8mb4" else "")
 
 
 #: A session of which nothing is known.

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pymysql.connections import Connection
 
-from dm_worker.syncer.ddl_session import DDLSession, defaults_of, sql_mode_text
+from dm_worker.syncer.ddl_session import DDLSession
+from dm_worker.syncer.ddl_variables import Upstream, defaults_of, sql_mode_text
 from pkg.binlog.events import Query
 from pkg.ddl import Statement, parse, parse_dialect, rewrite, split, uniform, with_collations
 from pkg.ddl.statement import RenameTable
@@ -81,6 +82,10 @@ def mysql_run() -> Iterator[Callable[[str], Run]]:
         yield run_on
 
 
+def upstream_of(run: Run) -> Upstream:
+    return Upstream(run.flavor, run.defaults.version, run.defaults.explicit_timestamp)
+
+
 def understood(query: Query, flavor: Flavor) -> Statement:
     """As the syncer parses it."""
     mode = sql_mode_text(query.sql_mode)
@@ -133,7 +138,7 @@ class Replica(Follower):
     def carry_over(self, statement: Statement, logged: Logged) -> None:
         for part in split(statement):
             text = self.spelt(rewrite(part, route, target_flavor=self.run.flavor), part)
-            self.session.execute(text, part.kind, logged.query, logged.timestamp, self.run.defaults.explicit_timestamp)
+            self.session.execute(text, part.kind, logged.query, logged.timestamp, upstream_of(self.run))
             for schema, table in part.tables:
                 self.check_table(schema, table, text)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm_worker.syncer.ddl_session import DDLSession, StatementFailed
+from dm_worker.syncer.ddl_variables import Upstream
 from pkg.binlog.events import Query
 from tests.harness.mysql import SQLServer
 
@@ -20,6 +21,10 @@ def event(*, explicit: bool | None = None, collation: int = 45) -> Query:
     )
 
 
+def upstream(explicit: bool) -> Upstream:
+    return Upstream("mysql", (8, 0, 12), explicit)
+
+
 @pytest.fixture(params=["target", "mysql_upstream"])
 def server(request: pytest.FixtureRequest) -> SQLServer:
     found: SQLServer = request.getfixturevalue(request.param)
@@ -32,10 +37,12 @@ def test_timestamp_means_what_the_session_said_or_else_its_server(server: SQLSer
     told = {"a": (False, True, "NO"), "b": (None, False, "NO"), "c": (True, False, "YES"), "e": (None, True, "YES")}
     if server.execute("SELECT @@version LIKE '5.6%'") == [(1,)]:
         with pytest.raises(StatementFailed):
-            session.execute("CREATE TABLE d.c (x TIMESTAMP)", "create table", event(explicit=True), 1, False)
+            session.execute("CREATE TABLE d.c (x TIMESTAMP)", "create table", event(explicit=True), 1, upstream(False))
         told = {name: told[name] for name in ("a", "b")}
-    for name, (explicit, upstream, _) in told.items():
-        session.execute(f"CREATE TABLE d.{name} (x TIMESTAMP)", "create table", event(explicit=explicit), 1, upstream)
+    for name, (explicit, default, _) in told.items():
+        session.execute(
+            f"CREATE TABLE d.{name} (x TIMESTAMP)", "create table", event(explicit=explicit), 1, upstream(default)
+        )
     session.close()
     found = server.execute("SELECT TABLE_NAME, IS_NULLABLE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'd'")
     assert sorted(found) == [(name, nullable) for name, (*_, nullable) in told.items()]
@@ -44,7 +51,7 @@ def test_timestamp_means_what_the_session_said_or_else_its_server(server: SQLSer
 def test_a_new_schema_gets_the_sessions_collation_or_else_its_charset(server: SQLServer) -> None:
     session = DDLSession(server.db_config, foreign_keys=True)
     for name, collation in (("d1", _BIN), ("d2", _GREEK), ("d3", _ONLY_MYSQL_8)):
-        session.execute(f"CREATE DATABASE {name}", "create database", event(collation=collation), 1, True)
+        session.execute(f"CREATE DATABASE {name}", "create database", event(collation=collation), 1, upstream(True))
     session.close()
     found = dict(
         server.execute("SELECT SCHEMA_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA")  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ import pytest
 
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer.ddl_session import DDLSession
+from dm_worker.syncer.ddl_variables import Upstream
 from pkg.binlog.events import Query
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
@@ -103,7 +104,7 @@ def test_no_statement_begins_after_a_stop_at_once(target: MariaDBServer) -> None
     with closing(DDLSession(target.db_config, foreign_keys=False)) as session:
         session.abort()
         with pytest.raises(DMError, match="stopped") as refused:
-            session.execute("CREATE TABLE d.t (id INT)", "create table", Query(0, 0, 0, "d", b""), 1, True)
+            session.execute("CREATE TABLE d.t (id INT)", "create table", Query(0, 0, 0, "d", b""), 1, Upstream("mysql"))
     assert refused.value.retryable
     assert target.execute("SHOW TABLES FROM d") == []
 

@@ -21,6 +21,7 @@ from dm_worker.loader import LoadUnit
 from dm_worker.loader.schema import create_schema
 from dm_worker.spark import SparkEngine
 from dm_worker.syncer.ddl_session import DDLSession
+from dm_worker.syncer.ddl_variables import Upstream
 from dm_worker.unit import UnitOutcome
 from pkg.binlog.events import Query
 from pkg.config.model import DBConfig, LoaderConfig, SubTaskConfig
@@ -146,10 +147,10 @@ def test_who_takes_over_waits_for_a_statement_and_ends_an_idle_connection(server
         assert not takeover.is_alive()
         assert [row[2] for row in server.execute("SHOW INDEX FROM d.t")] == ["PRIMARY", "v"]
         with pytest.raises(DMError) as lost:
-            first.execute("DROP TABLE d.t", "drop table", event, 1, True)
+            first.execute("DROP TABLE d.t", "drop table", event, 1, Upstream("mysql"))
         assert lost.value.retryable
         with pytest.raises(DMError, match="connection was lost"):
-            first.execute("DROP TABLE d.t", "drop table", event, 1, True)
+            first.execute("DROP TABLE d.t", "drop table", event, 1, Upstream("mysql"))
         assert server.execute("SHOW TABLES FROM d") == [("t",)]
 
 

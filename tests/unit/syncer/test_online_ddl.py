@@ -14,6 +14,7 @@ from pkg.config.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES
 from pkg.ddl.statement import AddColumn
 from pkg.errors import DMError
 from pkg.online_tables import OnlineTables
+from pkg.schema_tracker import ServerDefaults
 
 TABLES = OnlineTables(SHADOW_TABLE_RULES, TRASH_TABLE_RULES)
 ONE = Session(0, (33, 33, 8), "+02:00", explicit_timestamp=False, utf8mb4_collation=45)
@@ -220,7 +221,8 @@ def test_a_session_that_an_earlier_version_remembered_is_read() -> None:
 def test_the_remembered_session_decides_what_a_definition_means() -> None:
     ddl_ = GhostDDL("ALTER TABLE d._t_gho ADD a TIMESTAMP, ADD b CHAR(1) CHARACTER SET utf8mb4", ONE)
     renaming = ddl.Dialect.of("", "mysql", (8, 0, 12))
-    (first, second) = on_real_table(ddl_, Replay(("d", "_t_gho"), ("d", "t"), ("d", "t"), (ddl_,)), renaming).actions
+    replay = Replay(("d", "_t_gho"), ("d", "t"), ("d", "t"), (ddl_,))
+    (first, second) = on_real_table(ddl_, replay, renaming, ServerDefaults()).actions
     assert isinstance(first, AddColumn)
     assert isinstance(second, AddColumn)
     assert first.column.nullable is False

@@ -18,6 +18,7 @@ from dm_worker.syncer.ddl_execution import DDLExecutor
 from dm_worker.syncer.ddl_proof import Shown
 from dm_worker.syncer.ddl_records import DDLRecord
 from dm_worker.syncer.ddl_session import StatementFailed
+from dm_worker.syncer.ddl_variables import Target, Upstream
 from dm_worker.syncer.ghosts import GhostRecord
 from dm_worker.syncer.instructions import Statement
 from dm_worker.syncer.online_ddl import OnlineDDL
@@ -216,7 +217,7 @@ class Session:
         self.changes = 0
         self._chance = chance
 
-    def execute(self, sql: str, kind: Kind, query: Query, timestamp: int, explicit: bool) -> None:
+    def execute(self, sql: str, kind: Kind, query: Query, timestamp: int, upstream: Upstream) -> None:
         if self.refused and self.refused in sql:
             raise StatementFailed(1062, errors.new("DBExecuteFailed", "Error 1062: told to refuse"))
         if self.one_part and ", " in sql:
@@ -249,6 +250,18 @@ class Session:
         """What trying the statement tells."""
         sql = statement.sql.replace("`", "")
         return [f"{text}{sql if text.endswith(' ') else f'; {sql}'}" for text in before] == list(after)
+
+    @staticmethod
+    def target() -> Target:
+        return Target("mysql", (8, 0, 12))
+
+    @staticmethod
+    def table(schema: str, table: str) -> TableInfo | None:
+        return None
+
+    @staticmethod
+    def has_rows(schema: str, table: str, condition: str = "TRUE") -> bool:
+        return True
 
 
 class World:
@@ -299,7 +312,7 @@ class World:
                 session=self.session,  # type: ignore[arg-type]
                 trial=self.session,  # type: ignore[arg-type]
                 target_flavor="mysql",
-                explicit_timestamp=True,
+                upstream=Upstream("mysql"),
                 should_stop=lambda: False,
             ),
             system_zone=lambda _: "+00:00",

@@ -10,8 +10,9 @@ import pytest
 from dm_worker.syncer.ddl_execution import Context, DDLExecutor, Step
 from dm_worker.syncer.ddl_proof import Shown
 from dm_worker.syncer.ddl_records import DDLRecord
-from dm_worker.syncer.ddl_session import StatementFailed, defaults_of
+from dm_worker.syncer.ddl_session import StatementFailed
 from dm_worker.syncer.ddl_trial import Trial
+from dm_worker.syncer.ddl_variables import Target, Upstream, defaults_of
 from dm_worker.syncer.protocol import DDL, Progress
 from dm_worker.syncer.upstream_collations import UpstreamCollations
 from pkg import ddl, errors
@@ -19,6 +20,7 @@ from pkg.binlog.events import Query
 from pkg.binlog.position import Location, Position
 from pkg.ddl import Kind
 from pkg.errors import DMError
+from pkg.mysql.schema import TableInfo
 from pkg.schema_tracker import ServerDefaults
 
 NAMES = {7: "koi8r_general_ci", 74: "koi8r_bin"}
@@ -73,14 +75,14 @@ class Store:
         self.written.append(ddl)
 
 
-class Target:
+class Replica:
     """Executes everything, but refuses an ALTER TABLE of several parts as a whole when ``one_part`` is set."""
 
     def __init__(self, one_part: bool) -> None:
         self.executed: list[str] = []
         self._one_part = one_part
 
-    def execute(self, sql: str, kind: Kind, query: Query, timestamp: int, explicit: bool) -> None:
+    def execute(self, sql: str, kind: Kind, query: Query, timestamp: int, upstream: Upstream) -> None:
         if self._one_part and ", " in sql:
             raise StatementFailed(
                 8200, errors.new("DBExecuteFailed", "refused", raw="Error 8200: Unsupported multi schema change")
@@ -93,6 +95,18 @@ class Target:
     def transaction(self, work: Callable[[Any], None]) -> None:
         """Nothing is read back."""
 
+    @staticmethod
+    def target() -> Target:
+        return Target("mysql", (8, 0, 12))
+
+    @staticmethod
+    def table(schema: str, table: str) -> TableInfo | None:
+        return None
+
+    @staticmethod
+    def has_rows(schema: str, table: str, condition: str = "TRUE") -> bool:
+        return True
+
 
 def _route(schema: str, table: str) -> tuple[str, str]:
     return f"to_{schema}", table
@@ -100,13 +114,13 @@ def _route(schema: str, table: str) -> tuple[str, str]:
 
 def executed(sql: str, *, strict: bool, one_part: bool = False) -> tuple[list[str], list[DDLRecord]]:
     """What the target got, and what was recorded."""
-    target, store = Target(one_part), Store()
+    target, store = Replica(one_part), Store()
     executor = DDLExecutor(
         store=store,  # type: ignore[arg-type]
         session=target,  # type: ignore[arg-type]
         trial=cast(Trial, None),
         target_flavor="tidb",
-        explicit_timestamp=True,
+        upstream=Upstream("mysql"),
         should_stop=lambda: False,
         collations=UpstreamCollations(MYSQL57) if strict else None,
     )

@@ -1,0 +1,201 @@
+"""What the session of a statement becomes at the target: variables to set, and reasons to refuse. Pure.
+
+``docs/ddl-sessions.md`` lists every variable, flag and mode with what is done about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
+
+from pkg.binlog.charsets import collation_charset
+from pkg.binlog.events import Query
+from pkg.ddl import Kind, SessionDefaults
+
+#: Bits of flags2.
+NO_CHECKS: Final = 1 << 15  # MariaDB: check_constraint_checks is off
+EXPLICIT_TIMESTAMP: Final = 1 << 24  # MariaDB: explicit_defaults_for_timestamp is on
+NO_FOREIGN_KEY_CHECKS: Final = 1 << 26
+IF_EXISTS: Final = 1 << 28  # MariaDB: sql_if_exists is on
+#: Bits of sql_mode that change what a statement means or whether it is allowed, and are the same in both families. A
+#: target that lacks one (MySQL 8 has neither ORACLE nor MAXDB) refuses the statement.
+_MODES: Final = {
+    0: "REAL_AS_FLOAT",
+    1: "PIPES_AS_CONCAT",
+    2: "ANSI_QUOTES",
+    3: "IGNORE_SPACE",
+    5: "ONLY_FULL_GROUP_BY",
+    6: "NO_UNSIGNED_SUBTRACTION",
+    7: "NO_DIR_IN_CREATE",
+    9: "ORACLE",
+    12: "MAXDB",
+    19: "NO_AUTO_VALUE_ON_ZERO",
+    20: "NO_BACKSLASH_ESCAPES",
+    21: "STRICT_TRANS_TABLES",
+    22: "STRICT_ALL_TABLES",
+    23: "NO_ZERO_IN_DATE",
+    24: "NO_ZERO_DATE",
+    25: "ALLOW_INVALID_DATES",
+    26: "ERROR_FOR_DIVISION_BY_ZERO",
+    29: "HIGH_NOT_PRECEDENCE",
+    30: "NO_ENGINE_SUBSTITUTION",
+    31: "PAD_CHAR_TO_FULL_LENGTH",
+}
+#: Those of MariaDB alone.
+_MARIADB_MODES: Final = {4: "IGNORE_BAD_TABLE_OPTIONS", 32: "EMPTY_STRING_IS_NULL"}
+IGNORE_BAD_TABLE_OPTIONS: Final = 1 << 4
+EMPTY_STRING_IS_NULL: Final = 1 << 32
+_TIME_ROUND_FRACTIONAL: Final = 1 << 34
+_TIME_TRUNCATE_FRACTIONAL: Final = 1 << 32
+#: Bits that no DDL means anything else by: POSTGRESQL, MSSQL, DB2, NO_KEY_OPTIONS, NO_TABLE_OPTIONS, NO_FIELD_OPTIONS,
+#: MYSQL323, MYSQL40, ANSI and TRADITIONAL (which set others beside themselves), NO_AUTO_CREATE_USER; and MariaDB's
+#: SIMULTANEOUS_ASSIGNMENT, which is about UPDATE.
+_NO_BEARING: Final = sum(1 << bit for bit in (8, 10, 11, 13, 14, 15, 16, 17, 18, 27, 28))
+_SIMULTANEOUS_ASSIGNMENT: Final = 1 << 33
+#: From these on, MariaDB's events tell explicit_defaults_for_timestamp, which sessions may choose; 10.10 and later do.
+_TELL_EXPLICIT_TIMESTAMP: Final = {5: 17, 6: 9, 7: 5, 8: 4, 9: 2}
+#: Names of the collations that default_collation_for_utf8mb4 may be.
+_UTF8MB4_COLLATIONS: Final = {45: "utf8mb4_general_ci", 255: "utf8mb4_0900_ai_ci"}
+_OF_A_SCHEMA: Final[frozenset[Kind]] = frozenset({"create database", "alter database"})
+#: Variables that not every target has.
+OPTIONAL: Final = (
+    "auto_increment_increment",
+    "check_constraint_checks",
+    "lc_time_names",
+    "sql_if_exists",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The server whose statements run. ``explicit_timestamp`` is its explicit_defaults_for_timestamp, for events that
+    do not tell their session's."""
+
+    flavor: str
+    version: tuple[int, int, int] = (0, 0, 0)
+    explicit_timestamp: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """``flavor`` is mysql, mariadb or tidb. ``variables``: those of :data:`OPTIONAL` that it has; ``collations``: the
+    names of those that it has, by id."""
+
+    flavor: str
+    version: tuple[int, int, int]
+    variables: frozenset[str] = frozenset()
+    collations: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def chooses_fractions(self) -> bool:
+        """Whether a session can say what becomes of fractions of seconds that do not fit."""
+        return self.version >= {"mariadb": (10, 4, 0), "mysql": (8, 0, 0)}.get(self.flavor, (99, 0, 0))
+
+    @property
+    def knows_empty_as_null(self) -> bool:
+        return self.flavor == "mariadb" and self.version >= (10, 3, 0)
+
+
+def sql_mode_text(bits: int | None) -> str:
+    """The names of the modes that change how a statement reads, in both families."""
+    return ",".join(name for bit, name in _MODES.items() if bits is not None and bits >> bit & 1)
+
+
+def truncates_fractions(bits: int, flavor: str) -> bool:
+    """Whether fractions of seconds that do not fit are cut off, and not rounded, in a session of that family."""
+    return not bits & _TIME_ROUND_FRACTIONAL if flavor == "mariadb" else bool(bits & _TIME_TRUNCATE_FRACTIONAL)
+
+
+def unknown_modes(bits: int, flavor: str) -> int:
+    """Those bits of which nothing is known."""
+    own = _TIME_TRUNCATE_FRACTIONAL
+    if flavor == "mariadb":
+        own = sum(1 << bit for bit in _MARIADB_MODES) | _SIMULTANEOUS_ASSIGNMENT | _TIME_ROUND_FRACTIONAL
+    return bits & ~(sum(1 << bit for bit in _MODES) | _NO_BEARING | own)
+
+
+def target_modes(bits: int, upstream: Upstream, target: Target) -> str:
+    """sql_mode at the target, as far as it can be as it was upstream."""
+    found = [name for bit, name in _MODES.items() if bits >> bit & 1]
+    if upstream.flavor == target.flavor == "mariadb":
+        known = target.knows_empty_as_null
+        found += [name for bit, name in _MARIADB_MODES.items() if bits >> bit & 1 and (known or bit < 32)]
+    truncates = truncates_fractions(bits, upstream.flavor)
+    if target.chooses_fractions and truncates != (target.flavor == "mariadb"):
+        found.append("TIME_TRUNCATE_FRACTIONAL" if truncates else "TIME_ROUND_FRACTIONAL")
+    return ",".join(found)
+
+
+def carries_fractions(bits: int, upstream: Upstream, target: Target) -> bool:
+    """Whether the target treats fractions of seconds as the session did."""
+    return target.chooses_fractions or truncates_fractions(bits, upstream.flavor) == (target.flavor == "mariadb")
+
+
+def in_plain_words(query: Query, upstream: Upstream) -> Query:
+    """The event with what its flags say of explicit_defaults_for_timestamp, if this server's flags tell it."""
+    if query.explicit_defaults_for_timestamp is not None or query.flags is None or upstream.flavor != "mariadb":
+        return query
+    major, minor, patch = upstream.version
+    tells = (major, minor) >= (10, 10) or (major == 10 and patch >= _TELL_EXPLICIT_TIMESTAMP.get(minor, 1 << 16))
+    explicit = bool(query.flags & EXPLICIT_TIMESTAMP)
+    return replace(query, explicit_defaults_for_timestamp=explicit) if explicit or tells else query
+
+
+def defaults_of(query: Query, collations: Mapping[int, str] = MappingProxyType({})) -> SessionDefaults:
+    """What the session of an event decides; ``collations`` are the upstream's by id."""
+    return SessionDefaults(
+        explicit_timestamp=query.explicit_defaults_for_timestamp,
+        utf8mb4_collation=_UTF8MB4_COLLATIONS.get(query.utf8mb4_collation or 0, ""),
+        server_collation=None if query.charsets is None else query.charsets[2],
+        charset_collations=tuple(
+            (collation_charset(charset), collations.get(chosen, "")) for charset, chosen in query.charset_collations
+        ),
+        if_exists=bool((query.flags or 0) & IF_EXISTS),
+    )
+
+
+def settings(
+    kind: Kind, event: Query, timestamp: int, *, upstream: Upstream, target: Target, foreign_keys: bool
+) -> Iterator[str]:
+    """The statements that give the target's session what the event's had, whatever statement it ran before.
+
+    ``foreign_keys``: the task has the target check foreign keys.
+    """
+    flags = event.flags or 0
+    yield f"SET SESSION sql_mode = '{target_modes(event.sql_mode or 0, upstream, target)}'"
+    yield f"SET SESSION time_zone = '{event.time_zone or '+00:00'}'"
+    yield f"SET TIMESTAMP = {timestamp}.{event.microseconds:06}"
+    # Checks only refuse: what ran with them runs without.
+    yield f"SET SESSION foreign_key_checks = {int(foreign_keys and not flags & NO_FOREIGN_KEY_CHECKS)}"
+    increment, offset = event.auto_increment or (1, 1)
+    wanted = {
+        "auto_increment_increment": f"{increment}, SESSION auto_increment_offset = {offset}",
+        "check_constraint_checks": str(int(not flags & NO_CHECKS)),
+        "lc_time_names": str(event.lc_time_names or 0),
+        "sql_if_exists": str(int(bool(flags & IF_EXISTS))),
+    }
+    yield from (f"SET SESSION {name} = {value}" for name, value in wanted.items() if name in target.variables)
+    if event.charsets is not None:
+        yield from _collations(kind, event.charsets, target)
+
+
+def _collations(kind: Kind, charsets: tuple[int, int, int], target: Target) -> Iterator[str]:
+    """Of literals in expressions, and of new schemas. Or else the charset: only statements about schemas need that the
+    target knows it."""
+    _, connection, server = charsets
+    if connection in target.collations:
+        yield f"SET SESSION collation_connection = {target.collations[connection]}"
+    elif _knows_charset(target, connection):
+        yield f"SET SESSION character_set_connection = {collation_charset(connection)}"
+    if kind in _OF_A_SCHEMA:
+        if server in target.collations:
+            yield f"SET SESSION collation_server = {target.collations[server]}"
+        else:
+            yield f"SET SESSION character_set_server = {collation_charset(server)}"
+
+
+def _knows_charset(target: Target, collation: int) -> bool:
+    prefix = f"{collation_charset(collation)}_"
+    return any(name.startswith(prefix) for name in target.collations.values())
