@@ -6,21 +6,32 @@ from dm_master.precheck.context import Upstream
 from dm_master.precheck.privilege_checks import may_ask_binlog
 from dm_master.precheck.result import Finding, fail, from_error, warn
 from pkg import errors
-from pkg.mysql.introspect import query
+from pkg.mysql.introspect import ServerInfo, query
 
-_MYSQL_FROM, _MYSQL_BEFORE = (5, 6, 0), (8, 5, 0)
-_MARIADB_FROM, _MARIADB_BEFORE = (10, 1, 2), (12, 0, 0)
+#: The releases of which real servers were tried as upstream and target: flavor → series → release.
+TRIED = {
+    "mysql": {(5, 6): "5.6.24", (5, 7): "5.7.22", (8, 0): "8.0.12"},
+    "mariadb": {(10, 11): "10.11", (11, 8): "11.8.6"},
+}
 
 
 def check_version(upstream: Upstream) -> list[Finding]:
-    info = upstream.info
+    return version_findings(upstream.info)
+
+
+def version_findings(info: ServerInfo) -> list[Finding]:
+    """A warning unless a release of the same series was tried. Pure."""
     if info.flavor == "tidb":
         return [warn(f"the upstream is TiDB ({info.version_text})", "Use MySQL or MariaDB as upstream.")]
-    least, below = (_MARIADB_FROM, _MARIADB_BEFORE) if info.flavor == "mariadb" else (_MYSQL_FROM, _MYSQL_BEFORE)
-    if least <= info.version < below:
+    if info.version[:2] in TRIED[info.flavor]:
         return []
-    wanted = f"at least {'.'.join(map(str, least))} and below {'.'.join(map(str, below[:2]))}"
-    return [warn(f"version {info.version_text} is not tested", f"Use a version of {wanted}.")]
+    known = f"MySQL {', '.join(TRIED['mysql'].values())}; MariaDB {', '.join(TRIED['mariadb'].values())}"
+    return [
+        warn(
+            f"no server of the series of {info.version_text} was tried; those that were: {known}",
+            "Try the migration with a copy of the data first, and compare it with the upstream.",
+        )
+    ]
 
 
 def check_server_id(upstream: Upstream) -> list[Finding]:
