@@ -19,6 +19,8 @@ have setpriv || need+=(util-linux)
 have npm || need+=(npm)
 [ -e /etc/ssl/certs/ca-certificates.crt ] || need+=(ca-certificates)
 if [ "${1:-}" = test ]; then
+  # With the sanitizers' libraries, which come with it; `cc` may be another compiler.
+  have gcc || need+=(gcc)
   # pt-online-schema-change.
   have pt-online-schema-change || need+=(percona-toolkit)
   # MariaDB 11.8 comes from Debian's packages of a later release, which are unpacked beside this system.

@@ -49,6 +49,8 @@ static inline int buffer_reserve(Buffer *buffer, size_t extra)
 /* For callers that have made room. */
 static inline void put(Buffer *buffer, const void *data, size_t size)
 {
+    if (size == 0)
+        return; /* there may be no memory at all yet */
     memcpy(buffer->data + buffer->size, data, size);
     buffer->size += size;
 }

@@ -1,0 +1,236 @@
+"""What is fuzzed: functions of a buffer of bytes, which decide on all that a compiled part is given.
+
+Most are property tests that compare a compiled part with its twin in Python: Hypothesis makes their examples from the
+buffer. The others damage what such parts read, harder than any server or network would.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import zlib
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from dm_worker.dumper.literals import Kind
+from dm_worker.dumper.statements import PythonStatements
+from dm_worker.loader import sqlfile
+from dm_worker.relay.scan import Scanned, python_scan
+from dm_worker.syncer import combine, scatter, statements
+from dm_worker.syncer.compact import ImpossibleChange
+from dm_worker.syncer.placement import placement_of
+from dm_worker.syncer.statements import Form
+from dm_worker.syncer.ties import Pairs
+from pkg.errors import DMError
+from tests.compiled import required
+from tests.unit.binlog import build
+from tests.unit.binlog import test_fuzz as binlog
+from tests.unit.fullcopy import test_load_text as load_text
+from tests.unit.fullcopy import test_row_rules as row_rules
+from tests.unit.fullcopy import test_statements as dump
+from tests.unit.native import test_derived as derived
+from tests.unit.native import test_fuzz_rows as fuzz_rows
+from tests.unit.native import test_placement as placement
+from tests.unit.native import test_rows_kernel as rows
+from tests.unit.native import test_scan as scan
+from tests.unit.relay import test_scan as relay
+
+Target = Callable[[bytes], object]
+_ROWS, _RELAY, _DUMP, _SQL, _SCAN = (required(name) for name in ("rows", "relay", "dump", "sqlscan", "scan"))
+
+
+def _property(test: Any) -> Target:
+    fuzz: Target = test.hypothesis.fuzz_one_input
+    return fuzz
+
+
+def _outcome(work: Callable[[], Any], *refusals: type[Exception]) -> Any:
+    try:
+        return work()
+    except refusals as exc:
+        return type(exc)
+
+
+def _damaged(random_: random.Random, data: bytes) -> bytes:
+    """``data`` with some bytes flipped, set, left out or put in, two pieces swapped, or its end cut off."""
+    raw = bytearray(fuzz_rows.mutated(random_, data)) if data and random_.random() < 0.8 else bytearray(data)
+    if len(raw) > 8 and random_.random() < 0.3:
+        a, b, c = sorted(random_.sample(range(len(raw)), 3))
+        raw[a:c] = raw[b:c] + raw[a:b]
+    return bytes(raw)
+
+
+_TABLES = fuzz_rows.random_tables(random.Random(1))
+
+
+def damaged_slices(buffer: bytes) -> None:
+    """Events of damaged rows: the same blocks and ties from both, or no blocks from either; then damaged blocks."""
+    random_ = random.Random(buffer)
+    part, plans = fuzz_rows.random_slice(random_, _TABLES)
+    buckets, safe = random_.randrange(1, 9), random_.random() < 0.5
+    found = []
+    for kernel in (_ROWS, None) if random_.random() < 0.3 else (_ROWS,):
+        pairs = Pairs()
+        use = partial(scatter.scatter, part, plans, buckets, safe=safe, pairs=pairs, kernel=kernel)
+        blocks = _outcome(use, DMError, scatter.KeysMoved)
+        found.append((blocks, sorted(pairs.packed()) if isinstance(blocks, list) else None))
+    assert found[0] == found[-1]
+    if not isinstance(found[0][0], list):
+        return
+    rules = {number: statements.rule_of(plan, Form(safe=safe)) for number, plan in plans.items()}
+    for _, block in found[0][0]:
+        with contextlib.suppress(ValueError, KeyError, DMError, ImpossibleChange):
+            combine.combine([(0, _damaged(random_, block))], rules, safe=safe, kernel=_ROWS)
+    for _, block in found[0][0]:
+        placement.assert_resettled_alike(_damaged(random_, block), 0, {1: 2}, buckets)
+
+
+def damaged_index(buffer: bytes) -> None:
+    """A slice whose parts are not where its index says."""
+    random_ = random.Random(buffer)
+    part, plans = fuzz_rows.random_slice(random_, _TABLES)
+    specs = {}
+    for number, plan in plans.items():
+        decoder = scatter.decoder_of(plan)
+        specs[number] = (
+            decoder.readers,
+            decoder.prepare,
+            plan.target_number,
+            plan.source_number,
+            placement_of(_ROWS, plan),
+        )
+    index = bytearray(part.index)
+    for _ in range(random_.randrange(1, 4)):
+        index[random_.randrange(len(index))] ^= 1 << random_.randrange(8)
+    for wrong in (bytes(index), _damaged(random_, part.index)):
+        with contextlib.suppress(ValueError, KeyError, _ROWS.EventError, _ROWS.Impossible, DMError):
+            _ROWS.scatter(part.data, wrong, specs, 3, random_.random() < 0.5)
+    with contextlib.suppress(ValueError):
+        _ROWS.components(random_.randbytes(random_.randrange(40)))
+
+
+def damaged_relay(buffer: bytes) -> None:
+    """Bytes of a binlog, damaged anywhere, taken from any state: both say the same of them."""
+    random_ = random.Random(buffer)
+    packets, checksum = random_.random() < 0.5, random_.random() < 0.5
+    kinds = random_.choices((2, 15, 16, 19, 23, 24, 27, 30, 33, 34, 160, 162), k=random_.randrange(9))
+    events = [
+        build.raw(
+            kind,
+            random_.randbytes(random_.randrange(60)),
+            checksum=checksum,
+            flags=random_.choice((0, 0, 32)),
+            log_pos=random_.choice((0, 500)),
+        )
+        for kind in kinds
+    ]
+    raw = _damaged(random_, build.packets(events) if packets else b"".join(events))
+    gtid = random_.choice((None, (bytes(8), 5), (bytes(16), 6)))
+    what = (raw, 0, packets, checksum, random_.choice((4, 500, 1 << 32)), random_.randrange(3), gtid)
+    assert python_scan(*what) == Scanned(*_RELAY.scan(*what))
+
+
+def damaged_scan(buffer: bytes) -> None:
+    """Any bytes for a tape, and what is asked of it afterwards."""
+    random_ = random.Random(buffer)
+    log = scan.Writer(placeless=random_.random() < 0.5)
+    for tag in range(random_.randrange(6)):
+        log.begin(random_.choice(("mysql", "mariadb", "anonymous")))
+        for word in random_.choices(scan.WORDS, k=3):
+            log.word(word, tag)
+    packets, checksum = random_.random() < 0.5, random_.random() < 0.5
+    raws = log.raws(checksum)
+    raw = _damaged(random_, build.packets(raws) if packets else b"".join(raws))
+    tape = _SCAN.Tape()
+    with contextlib.suppress(ValueError):
+        tape.set_table(random_.randbytes(6), raw[:40], random_.randrange(3))
+    at = 0
+    for _ in range(4):
+        pos, why = tape.scan(raw, at, packets, checksum, random_.choice((1, 1 << 20)), random_.choice((1, 1 << 20)))
+        assert at <= pos <= len(raw)
+        assert why in (0, 1, 2)
+        at = pos
+    assert _SCAN.crc32(raw, 0) == zlib.crc32(raw)
+    for use in (
+        lambda: tape.append(1, raw[:30], 0),
+        lambda: tape.begin_gtid(raw[:16], 1),
+        lambda: tape.slices(1, 3, "b.000001"),
+        lambda: tape.cut(random_.randrange(-1, 5)),
+        lambda: tape.truncate(random_.randrange(-1, 5)),
+        lambda: tape.table(raw[:6]),
+        tape.end_transaction,
+        tape.numbers,
+        tape.take_gtids,
+        tape.forget_tables,
+        lambda: tape.scan(raw, 0, packets, checksum, 1 << 20, 1 << 20),
+    ):
+        with contextlib.suppress(ValueError, TypeError, OverflowError, KeyError):
+            use()
+
+
+def damaged_dump(buffer: bytes) -> None:
+    """Packets of a result set, damaged and cut anywhere: the same text from both, or both refuse."""
+    random_ = random.Random(buffer)
+    kinds = random_.choices(list(Kind), k=random_.randrange(1, 5))
+    sizes = (0, 1, 30, 31, 32, 33, 250, 251, 252) + ((66_000,) if random_.random() < 0.05 else ())
+    values = [None if random_.random() < 0.2 else bytes(random_.choices(b"x'\\0\r9", k=random_.choice(sizes)))
+              for _ in range(len(kinds) * random_.randrange(4))]  # fmt: skip
+    rows_ = [values[n : n + len(kinds)] for n in range(0, len(values), len(kinds))]
+    data = _damaged(random_, dump._stream(rows_))
+    edges = sorted({0, len(data), *(random_.randrange(len(data) + 1) for _ in range(3))})
+    limit, backslash = random_.randrange(30, 600), random_.random() < 0.5
+
+    def text(make: Any) -> object:
+        consumer = make(kinds, dump._HEAD, limit, backslash=backslash)
+        pieces = [piece for a, b in pairwise(edges) for piece in consumer.feed(memoryview(data)[a:b])]
+        pieces += consumer.finish() if consumer.done and consumer.error is None else []
+        return dump._text(pieces), consumer.done, consumer.error, consumer.rows
+
+    found = [_outcome(partial(text, make), ValueError) for make in (dump._native, PythonStatements)]
+    native, python = found
+    # The compiled one refuses what it sees at once, the other a whole packet at a time.
+    assert native is ValueError or python is not ValueError
+    assert native is not ValueError or python is ValueError or not python[1]
+    # Bare numbers hold no line's end in any server's answer; Python looks for statements' ends by it.
+    quoted = all(kind in (Kind.TEXT, Kind.HEX) for kind in kinds) or b"\n" not in data
+    if quoted and native is not ValueError and native[1] and native[2] is None:
+        assert native == python
+
+
+def damaged_sql(buffer: bytes) -> None:
+    """Text of INSERT statements, damaged: ends are found alike, rows are read within it."""
+    random_ = random.Random(buffer)
+    literals = [literal for literal, _ in load_text._VALUES]
+    tuples = [b"(" + b",".join(random_.choices(literals, k=3)) + b")" for _ in range(random_.randrange(1, 5))]
+    text = _damaged(random_, b"INSERT INTO t VALUES " + b",".join(tuples) + b";\n-- x\n")
+    start = random_.randrange(len(text) + 1)
+    assert _SQL.statement_end(text, start) == sqlfile._python_statement_end(text, start)
+    for at in (start, min(21, len(text))):
+        for columns in (1, 3, 200):
+            found = _SQL.bulk_rows(bytearray(text), at, columns)
+            if found is not None:
+                assert len(load_text._parameters(found[2])) == found[0] * columns
+        with contextlib.suppress(ValueError):
+            _SQL.map_rows(text, at, (1 << 44, None, random_.choice((None, 1 << 59))), b",'x'", b"(a,b,c,d) VALUES ")
+
+
+TARGETS: dict[str, Target] = {
+    "damaged_slices": damaged_slices,
+    "damaged_index": damaged_index,
+    "damaged_relay": damaged_relay,
+    "damaged_scan": damaged_scan,
+    "damaged_dump": damaged_dump,
+    "damaged_sql": damaged_sql,
+}
+#: They have no compiled part.
+_PYTHON = {
+    "test_rows_are_read_whole_however_the_network_cuts_them",
+    "test_damaged_table_maps_are_tables_or_errors",
+}
+for _module in (rows, placement, derived, scan, relay, dump, load_text, row_rules, binlog):
+    for _name, _test in vars(_module).items():
+        usable = hasattr(_test, "hypothesis") and not hasattr(_test, "pytestmark")  # no parameters of pytest's
+        if _name.startswith("test_") and usable and _name not in _PYTHON:
+            TARGETS[f"{_module.__name__.removeprefix('tests.unit.')}.{_name}"] = _property(_test)
