@@ -102,6 +102,8 @@ class SourceWorker:
         self._position = UpstreamPosition(source)
         self._lock = threading.Lock()
         self._slots: dict[str, _Slot] = {}
+        #: Stopped subtasks whose threads are still busy with something that leads to nothing.
+        self._leaving: dict[str, SubTask] = {}
         self._dirty = threading.Event()
         self._stop = threading.Event()
         self._killed = False
@@ -243,6 +245,11 @@ class SourceWorker:
         return wanted
 
     def _create(self, task: str, wanted: Wanted) -> None:
+        leaving = self._leaving.get(task)
+        if leaving is not None and not leaving.ended:
+            # Two of one name would get in each other's way; its end brings us here again.
+            return
+        self._leaving.pop(task, None)
         try:
             slot = _Slot(wanted, self._make_subtask(wanted.config))
         except DMError as exc:
@@ -323,8 +330,10 @@ class SourceWorker:
 
     def _forget(self, task: str) -> None:
         with self._lock:
-            self._slots.pop(task, None)
+            slot = self._slots.pop(task, None)
             self._metrics.forget(self.source.source_id, task)
+        if slot is not None and slot.subtask is not None and not slot.subtask.ended:
+            self._leaving[task] = slot.subtask
         log.info("subtask removed", task=task, source=self.source.source_id)
 
     def _changed(self, subtask: SubTask) -> None:
@@ -350,10 +359,14 @@ class SourceWorker:
         stuck: list[str] = []
 
         def join(subtask: SubTask) -> None:
-            if not subtask.join(max(0.0, deadline - time.monotonic())):
+            ended = subtask.join(max(0.0, deadline - time.monotonic()))
+            # What a stopped one is busy with changes nothing.
+            if not ended and subtask.state.stage != pb.Stopped:
                 stuck.append(subtask.name)
 
         self._each_subtask(join)
+        for leaving in self._leaving.values():
+            join(leaving)
         if stuck:
             log.error("subtasks do not end although killed", source=self.source.source_id, tasks=stuck)
         return not stuck

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -18,6 +18,7 @@ from dm_worker import executors
 from dm_worker.jvm import SparkJvm, not_started
 from dm_worker.spark_code import ship_code, source_paths
 from dm_worker.spark_settings import PYTHON, TASK_ATTEMPTS, is_local, spark_settings
+from pkg import errors
 from pkg.log import get_logger
 from pkg.native import CHOICE
 from pkg.work_folder import WorkFolder
@@ -31,6 +32,8 @@ DEFAULT_DRIVER_MEMORY = "1g"
 DEFAULT_MEMORY = 1 << 30
 #: Seconds that a cluster may take to give a worker executors, also to replace all of them.
 EXECUTOR_TIMEOUT = 120.0
+#: Seconds between two looks at whether a start is waited for still.
+_STOP_POLL = 0.1
 #: Seconds that an orderly stop of the context may take before the JVM is ended anyway.
 STOP_TIMEOUT = 5.0
 
@@ -101,11 +104,34 @@ class SparkEngine:
         jvm = self._jvm
         return jvm.pid if jvm is not None and jvm.alive else 0
 
-    def context(self) -> SparkContext:
+    def context(self, should_stop: Callable[[], bool] = lambda: False) -> SparkContext:
         """The SparkContext; the first call starts the JVM (about 5 s), later ones return at once.
 
-        Raises 50000 when the JVM does not start, or when a cluster has no executors, or none that can run our code.
+        Raises 50000 when the JVM does not start, or when a cluster has no executors, or none that can run our code; the
+        same, as one that may pass, as soon as ``should_stop`` says so: the start goes on without the caller.
         """
+        if self._lock.acquire(blocking=False):
+            try:
+                if self._is_running():
+                    assert self._context is not None
+                    return self._context
+            finally:
+                self._lock.release()
+        return _Start(self._started).wait(should_stop)
+
+    def await_slots(self, should_stop: Callable[[], bool]) -> None:
+        """Waits until :attr:`slots` is known at once. Raises as :meth:`context`."""
+        if not self.is_local:
+            self.context(should_stop)
+
+    def _is_running(self) -> bool:
+        """Whether context and JVM are there and in order."""
+        if self._closed or self._context is None or self._jvm is None or not self._jvm.alive:
+            return False
+        return not executors.is_stopped(self._context)
+
+    def _started(self) -> SparkContext:
+        """Starts what is not running. Raises as :meth:`context`."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("the Spark engine is closed: the worker is ending")
@@ -183,9 +209,14 @@ class SparkEngine:
         self._watch = executors.ExecutorWatch(context, self._executor_timeout, jvm.close)
 
     @contextlib.contextmanager
-    def job_group(self, group: str, description: str = "") -> Iterator[SparkContext]:
-        """Runs the jobs of this thread under ``group``, so that :meth:`cancel` can end them."""
-        context = self.context()
+    def job_group(
+        self, group: str, description: str = "", should_stop: Callable[[], bool] = lambda: False
+    ) -> Iterator[SparkContext]:
+        """Runs the jobs of this thread under ``group``, so that :meth:`cancel` can end them.
+
+        Raises as :meth:`context`.
+        """
+        context = self.context(should_stop)
         jvm = self._jvm
         context.setJobGroup(group, description or group, interruptOnCancel=True)
         try:
@@ -234,6 +265,37 @@ class SparkEngine:
         SparkContext._active_spark_context = None
         SparkContext._gateway = None
         SparkContext._jvm = None
+
+
+class _Start:
+    """A start of Spark in a thread of its own, which those who wait for it may leave alone."""
+
+    def __init__(self, start: Callable[[], SparkContext]) -> None:
+        self._start = start
+        self._done = threading.Event()
+        self._result: SparkContext | BaseException | None = None
+        threading.Thread(target=self._main, name="spark-start", daemon=True).start()
+
+    def _main(self) -> None:
+        try:
+            self._result = self._start()
+        except BaseException as exc:  # noqa: BLE001 - raised again where it is waited for
+            self._result = exc
+        self._done.set()
+
+    def wait(self, should_stop: Callable[[], bool]) -> SparkContext:
+        while not self._done.wait(_STOP_POLL):
+            if should_stop():
+                raise errors.new(
+                    "NotSet",
+                    "a stop was asked for while Spark was starting",
+                    workaround="Resume the task: by then Spark may have started.",
+                    retryable=True,
+                )
+        if isinstance(self._result, BaseException):
+            raise self._result
+        assert self._result is not None
+        return self._result
 
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:

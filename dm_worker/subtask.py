@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from dm_worker import subtask_stage as stages
 from dm_worker.auto_resume import ResumePolicy, resumable
-from dm_worker.unit import Unit, UnitOutcome
+from dm_worker.unit import Control, Unit, UnitOutcome
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
@@ -22,7 +22,7 @@ log = get_logger(__name__)
 
 #: Seconds a unit gets to come to a safe point before it is stopped the hard way.
 GRACE = 10.0
-#: A stop is repeated this often (seconds) until the unit ends: the first may come before the run has begun.
+#: A stop is repeated this often (seconds) until the unit ends: the job that it is to end may begin only now.
 _STOP_AGAIN = 0.5
 
 #: The status message's member for each unit type.
@@ -34,7 +34,7 @@ class _Run:
     """One run of a unit, so that a late stopper cannot hit the next run."""
 
     unit: Unit
-    stop_asked: bool = False
+    control: Control
     done: threading.Event = field(default_factory=threading.Event)
 
 
@@ -71,6 +71,7 @@ class SubTask:
         self._units: list[Unit] = []
         self._run: _Run | None = None
         self._work: queue.SimpleQueue[stages.Instruction] = queue.SimpleQueue()
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._main, name=f"subtask-{config.name}", daemon=True)
         self._thread.start()
 
@@ -90,6 +91,11 @@ class SubTask:
     def kill(self) -> None:
         """Stops for good without waiting for a safe point; returns at once."""
         self._send(stages.Kill())
+
+    @property
+    def ended(self) -> bool:
+        """Whether a stopped subtask's thread has done with what it was busy with."""
+        return self._ended.is_set()
 
     def join(self, timeout: float) -> bool:
         """Waits until a stopped subtask's thread has ended; False if it still runs after ``timeout`` seconds."""
@@ -161,12 +167,12 @@ class SubTask:
         if isinstance(instruction, stages.StopUnit):
             run = self._run
             assert run is not None
-            run.stop_asked = True
+            run.control.stop()
             arguments = (run, instruction.graceful)
             threading.Thread(target=self._stop_run, args=arguments, name=f"stop-{self.name}", daemon=True).start()
             return
         if isinstance(instruction, stages.StartUnit):
-            self._run = _Run(self._units[instruction.index])
+            self._run = _Run(self._units[instruction.index], Control(self._may_begin))
         self._work.put(instruction)
 
     def _main(self) -> None:
@@ -177,7 +183,14 @@ class SubTask:
                 case stages.StartUnit():
                     self._send(self._run_unit())
                 case stages.Close():
+                    self._ended.set()
+                    self._on_change(self)
                     return
+
+    def _may_begin(self) -> bool:
+        """Asked by the running unit: whether it may change something. In one turn with whether to wait for it."""
+        self._send(stages.UnitBegins())
+        return self.state.begun
 
     def _probe(self) -> stages.Event:
         """Makes the units and finds the first that earlier runs did not complete."""
@@ -214,9 +227,9 @@ class SubTask:
 
     def _framed_run(self, run: _Run) -> UnitOutcome:
         self._before_unit(run.unit.unit_type)
-        if run.stop_asked:
+        if run.control.is_stopping():
             return UnitOutcome(canceled=True)
-        outcome = run.unit.run()
+        outcome = run.unit.run(run.control)
         if outcome.finished:
             self._after_unit(run.unit.unit_type)
         return outcome
@@ -235,7 +248,7 @@ class SubTask:
         deadline = time.monotonic() + self._grace
         while True:
             try:
-                run.unit.stop(graceful=graceful)
+                run.unit.stop(graceful=graceful, control=run.control)
             except Exception as exc:  # noqa: BLE001 - a failed stop must be repeated, not given up
                 log.error("stop of a unit failed; trying again", task=self.name, error=repr(exc))
             if run.done.wait(_STOP_AGAIN):

@@ -2,6 +2,10 @@
 
 A subtask runs a chain of units (dump, load, sync). What the operator wants (``expected``) and what is the case
 (``stage``) are kept apart; every event ends in :func:`_settle`, which compares the two and says what to do next.
+
+Who pauses or stops a subtask waits for what changes something, and for nothing else: a probe, and a unit that has not
+begun yet, may be busy with a server that does not answer, or with a Spark that starts. The subtask then is Paused or
+Stopped at once, what it was busy with leads to nothing any more, and the next activity begins when that has ended.
 The shell (:mod:`dm_worker.subtask`) executes the instructions and reports back with events.
 """
 
@@ -56,6 +60,8 @@ class State:
     activity: Activity = Activity.IDLE
     #: Whether the running unit was told to stop.
     stop_sent: bool = False
+    #: Whether the running unit may change something. One that was told to stop before does not begin any more.
+    begun: bool = False
     result: Result | None = None
 
     @property
@@ -92,6 +98,11 @@ class ProbeFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class UnitBegins:
+    """The running unit has initialised and wants to change something: it may if the state then says ``begun``."""
+
+
+@dataclass(frozen=True, slots=True)
 class UnitFinished:
     pass
 
@@ -121,7 +132,18 @@ class Kill:
     """Nothing may run any more, at once: the right to handle the source is lost."""
 
 
-Event = Expect | Probed | ProbeFailed | UnitFinished | UnitFailed | UnitCanceled | StopOverdue | AutoResume | Kill
+Event = (
+    Expect
+    | Probed
+    | ProbeFailed
+    | UnitBegins
+    | UnitFinished
+    | UnitFailed
+    | UnitCanceled
+    | StopOverdue
+    | AutoResume
+    | Kill
+)
 
 
 # ---- instructions ---------------------------------------------------------------------------------------------------
@@ -149,7 +171,7 @@ class StopUnit:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The subtask has ended for good; its thread may go."""
+    """The subtask has ended for good; its thread may go, once it has done with what it is busy with."""
 
 
 Instruction = Probe | StartUnit | StopUnit | Close
@@ -179,6 +201,9 @@ def step(state: State, event: Event) -> Step:
             return _settle(_resuming(state)) if _may_auto_resume(state) else (state, ())
         case Kill():
             return _kill(state)
+        case UnitBegins():
+            may = state.activity is Activity.RUNNING and not state.stop_sent
+            return replace(state, begun=state.begun or may), ()
         case StopOverdue():
             if state.activity is Activity.RUNNING and state.stop_sent:
                 return state, (StopUnit(state.index, graceful=False),)
@@ -209,7 +234,7 @@ def _resuming(state: State) -> State:
 
 def _kill(state: State) -> Step:
     state = replace(state, expected=pb.Stopped)
-    if state.activity is Activity.RUNNING:
+    if state.activity is Activity.RUNNING and state.begun:
         # Sent even after a graceful stop: the grace period is over.
         return replace(state, stage=pb.Stopping, stop_sent=True), (StopUnit(state.index, graceful=False),)
     return _settle(state)
@@ -229,6 +254,9 @@ def _ended(state: State, event: Event) -> State:
         case UnitFinished() if state.activity is Activity.RUNNING:
             return _at(state, state.index + 1)
         case UnitFailed(errs) if state.activity is Activity.RUNNING:
+            if asked_to_stop and not state.begun:
+                # Nobody waits for it, and the next start runs into the same, if it lasts.
+                return _paused(state, Result(canceled=True))
             return _paused(state, Result(canceled=asked_to_stop, errors=errs))
         case UnitCanceled() if state.activity is Activity.RUNNING:
             return _paused(state, Result(canceled=True) if asked_to_stop else Result(errors=(_unasked(state),)))
@@ -238,7 +266,7 @@ def _ended(state: State, event: Event) -> State:
 
 def _at(state: State, index: int) -> State:
     """Positions an idle subtask before unit ``index``; past the last one it is finished."""
-    state = replace(state, index=index, activity=Activity.IDLE, stop_sent=False)
+    state = replace(state, index=index, activity=Activity.IDLE, stop_sent=False, begun=False)
     if index >= len(state.units):
         return replace(state, index=len(state.units) - 1, stage=pb.Finished, result=Result())
     return state
@@ -251,6 +279,7 @@ def _paused(state: State, result: Result) -> State:
         state,
         activity=Activity.IDLE,
         stop_sent=False,
+        begun=False,
         stage=stage,
         result=None if stage == pb.Resuming else result,
     )
@@ -270,13 +299,23 @@ def _settle(state: State) -> Step:
         return _settle_idle(state)
     if state.expected == pb.Running:
         return state, ()
+    if state.activity is Activity.PROBING or not state.begun:
+        return _left_alone(state)
     stage = pb.Stopping if state.expected == pb.Stopped else pb.Pausing
-    if state.activity is Activity.PROBING:
-        # A probe cannot be stopped and does not change anything; its answer leads back here.
-        return (replace(state, stage=stage) if stage == pb.Stopping else state), ()
     if state.stop_sent:
         return replace(state, stage=stage), ()
     return replace(state, stage=stage, stop_sent=True), (StopUnit(state.index, graceful=True),)
+
+
+def _left_alone(state: State) -> Step:
+    """Paused or Stopped, whatever the subtask's thread is busy with: it changes nothing, and will not."""
+    told: tuple[Instruction, ...] = ()
+    if state.activity is Activity.RUNNING and not state.stop_sent:
+        told = (StopUnit(state.index, graceful=False),)
+        state = replace(state, stop_sent=True)
+    if state.expected == pb.Stopped:
+        return replace(state, stage=pb.Stopped), (*told, Close())
+    return replace(state, stage=pb.Paused, result=Result(canceled=True)), told
 
 
 def _settle_idle(state: State) -> Step:
@@ -286,7 +325,7 @@ def _settle_idle(state: State) -> Step:
         return state, ()
     if not state.probed and state.stage != pb.Paused:
         # Also when Paused is expected: the status tells which unit would go on.
-        return replace(state, activity=Activity.PROBING), (Probe(),)
+        return _settle(replace(state, activity=Activity.PROBING))[0], (Probe(),)
     if state.expected == pb.Paused:
         if state.stage == pb.Paused:
             return state, ()
@@ -294,5 +333,5 @@ def _settle_idle(state: State) -> Step:
     if state.stage == pb.Paused:
         # By errors: an operator or the checker has to ask.
         return state, ()
-    started = replace(state, stage=pb.Running, activity=Activity.RUNNING, stop_sent=False, result=None)
+    started = replace(state, stage=pb.Running, activity=Activity.RUNNING, stop_sent=False, begun=False, result=None)
     return started, (StartUnit(state.index),)

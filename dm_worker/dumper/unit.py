@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import secrets
-import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -25,7 +24,7 @@ from dm_worker.periodic import Periodic
 from dm_worker.rate import Rate, percent
 from dm_worker.shared_folder import check_writable
 from dm_worker.spark import SparkEngine
-from dm_worker.unit import UnitOutcome
+from dm_worker.unit import Control, UnitOutcome
 from pkg import errors
 from pkg.config.model import DBConfig, SubTaskConfig
 from pkg.errors import DMError
@@ -73,7 +72,7 @@ class DumpUnit:
         self._cfg = cfg
         self._engine = engine
         self._dir = dump_dir(cfg)
-        self._stopping = threading.Event()
+        self._control = Control()
         self._attempt: _Attempt | None = None
         self._manifest: Manifest | None = None
         self._group = f"dump/{cfg.name}/{cfg.source_id}/{secrets.token_hex(4)}"
@@ -100,23 +99,25 @@ class DumpUnit:
             log.warning("cannot read the load's progress", task=self._cfg.name, error=str(exc))
             return False
 
-    def run(self) -> UnitOutcome:
-        self._stopping.clear()
+    def run(self, control: Control | None = None) -> UnitOutcome:
+        self._control = control or Control()
         try:
             if self.is_finished():
                 return UnitOutcome(finished=True)
             self._refuse_after_load_began()
-            retrying(
-                self._dump, should_stop=self._stopping.is_set, attempts=ATTEMPTS, base=1.0, on_retry=self._note_retry
-            )
+            stopping = self._control.is_stopping
+            retrying(self._dump, should_stop=stopping, attempts=ATTEMPTS, base=1.0, on_retry=self._note_retry)
         except DMError as exc:
-            if self._stopping.is_set():
+            if self._control.is_stopping():
                 return UnitOutcome(canceled=True)
             return UnitOutcome(errors=[exc])
         return UnitOutcome(canceled=True) if self._manifest is None else UnitOutcome(finished=True)
 
-    def stop(self, *, graceful: bool) -> None:
-        self._stopping.set()
+    def stop(self, *, graceful: bool, control: Control | None = None) -> None:
+        current = self._control
+        if control is not None and control is not current:
+            return
+        current.stop()
         attempt = self._attempt
         if attempt is not None:
             attempt.work.request_stop()
@@ -170,6 +171,7 @@ class DumpUnit:
     def _dump(self) -> None:
         """One attempt. Returns without a manifest when it was stopped; raises DMError when it failed."""
         options = parse_options(self._cfg)
+        self._engine.await_slots(self._control.is_stopping)
         options = replace(options, threads=max(1, min(options.threads, self._engine.slots)))
         upstream = replace(self._cfg.from_, security=options.security)
         token = secrets.token_hex(8)
@@ -187,7 +189,7 @@ class DumpUnit:
             ) from exc
         flavor, databases = self._plan(attempt, options, upstream)
         self._attempt = attempt
-        if self._stopping.is_set():
+        if not self._control.begin() or self._control.is_stopping():
             return
         tables = tuple((stat.schema, stat.table) for stat in attempt.stats)
         count = min(options.threads, max(1, len(attempt.chunks)))
@@ -260,14 +262,15 @@ class DumpUnit:
         work = functools.partial(run_dump_task, spec)
         with Periodic(_WATCH_SECONDS, functools.partial(self._watch, attempt)):
             try:
-                with self._engine.job_group(self._group, f"dump of {self._cfg.source_id}") as context:
+                group = self._engine.job_group(self._group, f"dump of {self._cfg.source_id}", self._control.is_stopping)
+                with group as context:
                     if not self._engine.is_local:
                         check_writable(context, attempt.work.path, self._engine.slots)
                     reports = context.parallelize(range(tasks), tasks).barrier().mapPartitions(work).collect()
             except DMError:
                 raise  # says what is wrong with Spark or with the folder better than we could
             except Exception as exc:
-                if self._stopping.is_set():
+                if self._control.is_stopping():
                     return None
                 raise errors.new(
                     "DumpUnitRuntime",
@@ -277,7 +280,7 @@ class DumpUnit:
                     workaround="See the worker's log; check that the worker has memory and free slots.",
                 ) from exc
         failures = [report.error for report in reports if report.error is not None]
-        if self._stopping.is_set():
+        if self._control.is_stopping():
             return None
         if failures:
             # Fellows of a failed task may report its absence; the root cause is the error that does not pass by itself.

@@ -37,7 +37,7 @@ from dm_worker.periodic import Periodic
 from dm_worker.rate import Rate, percent
 from dm_worker.shared_folder import check_readable
 from dm_worker.spark import SparkEngine
-from dm_worker.unit import UnitOutcome
+from dm_worker.unit import Control, UnitOutcome
 from pkg import errors
 from pkg.block_allow_list import BlockAllowListFilter
 from pkg.config.model import SubTaskConfig
@@ -91,7 +91,9 @@ class LoadUnit:
         self._rules = LoadRules(cfg, self._router)
         # The rows are consistent as a whole, and files come in any order.
         self._session = {**SESSION, **dict(cfg.to.session), "foreign_key_checks": "0"}
-        self._stopping = threading.Event()
+        self._control = Control()
+        #: The epoch that a stop ends, or has ended.
+        self._fenced_off = 0
         self._progress = _Progress()
         self._epoch = 0
         self._group = f"load/{cfg.name}/{cfg.source_id}/{secrets.token_hex(4)}"
@@ -110,28 +112,32 @@ class LoadUnit:
         self._progress.metadata = DumpMetadata(state.location, state.exit_location)
         return True
 
-    def run(self) -> UnitOutcome:
-        self._stopping.clear()
+    def run(self, control: Control | None = None) -> UnitOutcome:
+        self._control = control or Control()
         try:
             return retrying(
                 self._load,
-                should_stop=self._stopping.is_set,
+                should_stop=self._control.is_stopping,
                 attempts=ATTEMPTS,
                 budget=self.retry_seconds,
                 on_retry=self._note_retry,
             )
         except DMError as exc:
-            if self._stopping.is_set():
+            if self._control.is_stopping():
                 return UnitOutcome(canceled=True)
             return UnitOutcome(errors=[exc])
 
-    def stop(self, *, graceful: bool) -> None:
-        self._stopping.set()
+    def stop(self, *, graceful: bool, control: Control | None = None) -> None:
+        current, epoch = self._control, self._epoch
+        if control is not None and control is not current:
+            return
+        current.stop()
         if not graceful:
             self._engine.cancel(self._group)
-            return
-        # Ending the epoch lets each task finish its transaction; it must not hold up the caller.
-        threading.Thread(target=self._fence_off, name="load-stop", daemon=True).start()
+        elif self._fenced_off != epoch:
+            # Ending the epoch lets each task finish its transaction; it must not hold up the caller.
+            self._fenced_off = epoch
+            threading.Thread(target=self._fence_off, args=(epoch,), name="load-stop", daemon=True).start()
 
     def status(self) -> pb.LoadStatus:
         progress = self._progress
@@ -172,12 +178,15 @@ class LoadUnit:
         self._progress.metadata = metadata
         self._progress.rate = Rate()  # what was loaded before a pause says nothing of the speed now
         self._progress.total = sum(file.size for file in files)
-        files, left = self._prepare(listing, files, metadata, creations)
+        prepared = self._prepare(listing, files, metadata, creations)
+        if prepared is None:
+            return UnitOutcome(canceled=True)
+        files, left = prepared
         self._progress.finished = self._progress.total - sum(left.values())
-        if self._stopping.is_set():
+        if self._control.is_stopping():
             return UnitOutcome(canceled=True)
         failure = self._run_job(files, left)
-        if self._stopping.is_set():
+        if self._control.is_stopping():
             return UnitOutcome(canceled=True)
         if failure is not None:
             return UnitOutcome(errors=[failure])
@@ -212,22 +221,27 @@ class LoadUnit:
 
     def _prepare(
         self, listing: DumpListing, files: list[FileSpec], metadata: DumpMetadata, creations: list[Creation]
-    ) -> tuple[list[FileSpec], Mapping[str, int]]:
-        """Takes the load over and creates the structure; the files with their rules, and the bytes left of them."""
+    ) -> tuple[list[FileSpec], Mapping[str, int]] | None:
+        """Takes the load over and creates the structure; the files with their rules, and the bytes left of them.
+
+        None when it was stopped before anything was changed.
+        """
         conn = connect(self._cfg.to, scope="downstream", session=self._session)
         try:
             rules = self._rules.compile(self._dir, listing, functools.partial(fetch_table_info, conn))
             files = [replace(file, rules=rules.get((file.schema, file.table))) for file in files]
             sizes = {file.name: file.size for file in files}
+            if not self._control.begin():
+                return None
             self._epoch = begin_load(conn, self._cfg, listing.dump_id, sizes, metadata.location, metadata.exit_location)
             ensure_ours = functools.partial(ensure_current, self._cfg, self._epoch)
-            Fence(self._cfg, self._stopping.is_set).take(conn, ensure_ours)
+            Fence(self._cfg, self._control.is_stopping).take(conn, ensure_ours)
             # Who takes over from here on ends this connection, which is never opened again.
             ensure_ours(conn)
             for schema in target_schemas(listing, self._route):
                 if not any(schema == self._route(file.schema, "")[0] for file in listing.databases):
                     conn.query(f"CREATE DATABASE IF NOT EXISTS {quote(schema)}")
-            create_schema(conn, creations, self._stopping.is_set)
+            create_schema(conn, creations, self._control.is_stopping)
             return files, unfinished_files(conn, self._cfg)
         except pymysql.Error as exc:
             raise classify(exc, scope="downstream", statement="preparing the load") from exc
@@ -236,6 +250,7 @@ class LoadUnit:
 
     def _run_job(self, files: list[FileSpec], left: Mapping[str, int]) -> DMError | None:
         """Loads what is left, or until it is stopped; the error of the tasks that counts."""
+        self._engine.await_slots(self._control.is_stopping)
         shares = share_out(files, left, min(self._cfg.loader.pool_size, self._engine.slots))
         log.info(
             "load begins",
@@ -270,7 +285,8 @@ class LoadUnit:
         work = functools.partial(run_load_task, spec)
         with Periodic(_WATCH_SECONDS, self._watch):
             try:
-                with self._engine.job_group(self._group, f"load of {self._cfg.source_id}") as context:
+                group = self._engine.job_group(self._group, f"load of {self._cfg.source_id}", self._control.is_stopping)
+                with group as context:
                     if not self._engine.is_local:
                         sizes = {file.name: file.size for share in shares for file in share}
                         check_readable(context, self._dir, sizes, self._engine.slots)
@@ -278,7 +294,7 @@ class LoadUnit:
             except DMError:
                 raise  # says what is wrong with Spark or with the folder better than we could
             except Exception as exc:
-                if self._stopping.is_set():
+                if self._control.is_stopping():
                     return []
                 raise errors.new(
                     "LoadLightningRuntime",
@@ -310,15 +326,16 @@ class LoadUnit:
             eta=progress.rate.eta(progress.total - progress.finished),
         )
 
-    def _fence_off(self) -> None:
+    def _fence_off(self, epoch: int) -> None:
         try:
             conn = connect(self._cfg.to, scope="downstream")
             try:
-                fence_off(conn, progress_table(self._cfg), self._cfg.source_id, self._epoch)
+                fence_off(conn, progress_table(self._cfg), self._cfg.source_id, epoch)
             finally:
                 conn.close()
         except (DMError, pymysql.Error) as exc:
             log.warning("cannot end the load's epoch; its job is canceled", task=self._cfg.name, error=str(exc))
+            self._fenced_off = 0
             self._engine.cancel(self._group)
 
     def _finish(self, files: list[FileSpec]) -> None:

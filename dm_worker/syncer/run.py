@@ -90,8 +90,10 @@ class Run:
         relay: RelayReader | None = None,
         orders: Orders = tuple,
         level2: Level2 | None = None,
+        begin: Callable[[], bool] = lambda: True,
     ) -> None:
         self._cfg = cfg
+        self._begin = begin
         self._level2 = level2
         self._relay = relay
         self._orders = orders
@@ -131,6 +133,7 @@ class Run:
 
     def work(self) -> None:
         """Takes over, recovers, and replicates until a stop is asked for. Raises DMError."""
+        self._engine.await_slots(self._should_stop)
         self._store.prepare()
         durable = self._store.take_over(self._cfg.syncer.worker_count)
         # No intent of an earlier run can be written any more. A statement that has one must not begin later on.
@@ -152,6 +155,9 @@ class Run:
         self._runner = self._batch_runner(sequencer, source)
         barrier = self._barrier(source, OnlineDDL(self._rules.online, durable.ghosts))
         self._keys.look(recovery.location)
+        # Until here nothing of the stream was applied, and whoever stopped this run need not have waited for it.
+        if not self._begin():
+            return
         if self._link is not None:
             self._link.start()
         self.monitor.start()

@@ -284,7 +284,7 @@ class BatchRunner:
     def _job(self, batch: Batch, job: tasks.Job, *, small: bool) -> list[BucketResult]:
         try:
             with (
-                self._engine.job_group(self._group, "syncer batch") as context,
+                self._engine.job_group(self._group, "syncer batch", self._should_stop) as context,
                 store_in(self._engine.shared_folder) as store,
             ):
                 partitions = tasks.writing_tasks(job.buckets, self._engine.slots, self._engine.parallel)

@@ -14,7 +14,7 @@ from dm_worker.syncer.run import Run
 from dm_worker.syncer.shard_groups import Settle
 from dm_worker.syncer.shard_link import Level2
 from dm_worker.syncer.structures import Structures
-from dm_worker.unit import UnitOutcome
+from dm_worker.unit import Control, UnitOutcome
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
@@ -28,6 +28,8 @@ log = get_logger("syncer")
 
 #: An operator who pauses waits so long (seconds) for the running batch; dm-master waits for 10 s in all.
 PATIENCE = 3.0
+#: Seconds between cancellations of a run that goes on.
+CANCEL_AGAIN = 0.5
 
 
 class SyncUnit:
@@ -52,7 +54,9 @@ class SyncUnit:
         self._orders = orders
         self._engine = engine
         self._group = f"sync-{cfg.name}-{cfg.source_id}"
-        self._stop = threading.Event()
+        self._control = Control()
+        #: The run that is to be cancelled when its time is over.
+        self._patience: threading.Timer | None = None
         self._lock = threading.Lock()
         self._run: Run | None = None
         #: The statement at which the last run that failed did so; None where it failed at something else.
@@ -64,24 +68,29 @@ class SyncUnit:
         """Replication never ends by itself."""
         return False
 
-    def run(self) -> UnitOutcome:
+    def run(self, control: Control | None = None) -> UnitOutcome:
         """Replicates until stopped or failed; goes on from the checkpoint each time."""
-        self._stop.clear()
         with self._busy:
-            outcome = self._replicate()
+            with self._lock:
+                self._control = control = control or Control()
+                self._patience = None
+            outcome = self._replicate(control)
             if outcome.errors:
                 with self._lock:
                     self._stuck = self._run.handling if self._run is not None else None
             return outcome
 
-    def _replicate(self) -> UnitOutcome:
-        run = Run(self._cfg, self._engine, self._group, self._stop.is_set, self._relay, self._orders, self._level2)
+    def _replicate(self, control: Control) -> UnitOutcome:
+        run = Run(
+            self._cfg, self._engine, self._group, control.is_stopping, self._relay, self._orders, self._level2,
+            control.begin,
+        )  # fmt: skip
         with self._lock:
             self._run = run
         try:
             run.work()
         except DMError as exc:
-            if not (self._stop.is_set() and exc.retryable):
+            if not (control.is_stopping() and exc.retryable):
                 log.error("replication stopped", task=self._cfg.name, source=self._cfg.source_id, error=str(exc))
                 return UnitOutcome(errors=[exc])
         except Exception as exc:  # noqa: BLE001 - an operator must see it, whatever it is
@@ -91,30 +100,39 @@ class SyncUnit:
             run.close()
         return UnitOutcome(canceled=True)
 
-    def stop(self, *, graceful: bool) -> None:
+    def stop(self, *, graceful: bool, control: Control | None = None) -> None:
         """Ends the running batch and flushes the checkpoint, or cancels the job at once when not graceful.
 
         A batch that takes longer than :data:`PATIENCE` is cancelled too: its intent is durable, so the next run
         finishes it.
         """
-        self._stop.set()
         with self._lock:
-            run = self._run
-        if graceful:
-            timer = threading.Timer(PATIENCE, self._cancel, (run,))
-            timer.daemon = True
-            timer.start()
-            return
+            current, run = self._control, self._run
+            if control is not None and control is not current:
+                return
+            current.stop()
+            if graceful:
+                if self._patience is None:
+                    self._patience = self._cancel_later(current, PATIENCE)
+                return
         self._engine.cancel(self._group)
         if run is not None:
             run.abort()
 
-    def _cancel(self, run: Run | None) -> None:
-        """Cancels what ``run`` still has under way. Once it has ended, Spark may be closed any time."""
+    def _cancel_later(self, control: Control, seconds: float) -> threading.Timer:
+        timer = threading.Timer(seconds, self._cancel, (control,))
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _cancel(self, control: Control) -> None:
+        """Cancels what the run still has under way, now and as long as it goes on: its next job may begin only now.
+        Once it has ended, Spark may be closed any time."""
         with self._lock:
-            same = self._run is run
-        if same and self._stop.is_set() and self._busy.locked():
+            same = self._control is control
+        if same and control.is_stopping() and self._busy.locked():
             self._engine.cancel(self._group)
+            self._cancel_later(control, CANCEL_AGAIN)
 
     @property
     def stuck_at(self) -> Statement | Settle | None:
@@ -161,7 +179,8 @@ class SyncUnit:
             raise errors.new(
                 "WorkerNotPausedStage",
                 f"replication of task {self._cfg.name} is under way",
-                workaround="Pause the task, wait until query-status shows it Paused, and try again.",
+                workaround="Pause the task, wait until query-status shows it Paused, and try again. Just after a start"
+                " it may take some seconds more.",
             )
         try:
             with closing(Structures(self._cfg)) as structures:

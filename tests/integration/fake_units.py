@@ -3,7 +3,8 @@
 Run as a module, this is a dm-worker with such units: ``python -m tests.integration.fake_units --config …``. The folder
 is given by the variable ``FAKE_UNITS``. A task's unit ends successfully once ``<unit>.finish`` exists there, fails once
 ``<unit>.fail`` does (with the file's text), ignores a graceful stop while ``<unit>.stubborn`` does, and any stop while
-``<unit>.immortal`` does. What is finished stays so: ``<unit>.finished``.
+``<unit>.immortal`` does; it does not come to its beginning as long as ``<unit>.initialising`` exists. What is finished
+stays so: ``<unit>.finished``.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import threading
+import time
 from pathlib import Path
 
 from dm_worker.cli import serve
 from dm_worker.relay.choice import RelayReader
 from dm_worker.shard_ddl import ShardReports
 from dm_worker.spark import SparkEngine
-from dm_worker.unit import UnitOutcome, UnitStatus
+from dm_worker.unit import Control, UnitOutcome, UnitStatus
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.ha.binlog_operator import Orders
@@ -35,7 +36,8 @@ class FakeUnit:
         self.name = NAMES[unit_type]
         self.config = config
         self.folder = folder
-        self._stop = threading.Event()
+        self._control = Control()
+        self._hard = False
 
     def _is(self, what: str) -> bool:
         return (self.folder / f"{self.name}.{what}").exists()
@@ -47,9 +49,16 @@ class FakeUnit:
     def is_finished(self) -> bool:
         return self._is("finished")
 
-    def run(self) -> UnitOutcome:
-        self._stop.clear()
+    def run(self, control: Control | None = None) -> UnitOutcome:
+        control = self._control = control or Control()
+        self._hard = False
         self.journal("run")
+        while self._is("initialising"):
+            # A server that does not answer: no stop helps.
+            time.sleep(0.02)
+        if not control.begin():
+            self.journal("left alone")
+            return UnitOutcome(canceled=True)
         while True:
             if self._is("fail"):
                 text = (self.folder / f"{self.name}.fail").read_text()
@@ -59,13 +68,15 @@ class FakeUnit:
                 (self.folder / f"{self.name}.finished").touch()
                 self.journal("finished")
                 return UnitOutcome(finished=True)
-            if self._stop.wait(0.02) and not self._is("immortal"):
+            time.sleep(0.02)
+            if control.is_stopping() and not self._is("immortal") and (self._hard or not self._is("stubborn")):
                 self.journal("canceled")
                 return UnitOutcome(canceled=True)
 
-    def stop(self, *, graceful: bool) -> None:
-        if not (graceful and self._is("stubborn")):
-            self._stop.set()
+    def stop(self, *, graceful: bool, control: Control | None = None) -> None:
+        if control in (None, self._control):
+            self._control.stop()
+            self._hard = self._hard or not graceful
 
     def status(self) -> UnitStatus:
         if self.unit_type == pb.Dump:

@@ -213,6 +213,24 @@ def test_pause_resume_stop(master: FakeMaster, worker: FakeUnitWorker) -> None:
     worker.wait_stage(pb.Running)
 
 
+def test_pause_and_stop_do_not_wait_for_a_unit_that_initialises(master: FakeMaster, worker: FakeUnitWorker) -> None:
+    worker.tell("dump.initialising")
+    master.start_task(TASK)
+    worker.wait_run("dump")
+    master.set_stage(TASK, "Paused")
+    worker.wait_stage(pb.Paused)
+    assert worker.journal() == ["dump run"]
+    assert not worker.query().subTaskStatus[0].result.errors
+    master.stop_task(TASK)
+    wait_until(lambda: worker.query().subTaskStatus[0].msg == "no sub task started", "subtask gone")
+    assert worker.journal() == ["dump run"]
+    # Another one of its name begins when the thread of the first has ended.
+    master.start_task(TASK)
+    worker.untell("dump.initialising")
+    wait_until(lambda: worker.journal() == ["dump run", "dump left alone", "dump run"], "it runs")
+    worker.wait_stage(pb.Running)
+
+
 def test_a_changed_config_replaces_the_subtask(master: FakeMaster, worker: FakeUnitWorker) -> None:
     master.start_task(replace(TASK, task_mode="incremental"))
     worker.wait_run("sync")

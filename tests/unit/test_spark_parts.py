@@ -7,20 +7,24 @@ import logging
 import socket
 import subprocess
 import sys
+import threading
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark import SparkContext
 
 import pkg.native
 from dm_worker import executors, spark_code
 from dm_worker.executors import first_reason
 from dm_worker.jvm import _with_java_options
-from dm_worker.spark import _not_of_py4j
+from dm_worker.spark import SparkEngine, _not_of_py4j
 from dm_worker.spark_settings import as_properties, is_local, spark_settings
+from pkg import errors
+from pkg.errors import DMError
 from tests.compiled import required
 
 
@@ -151,3 +155,44 @@ def test_an_executor_without_a_compiled_part_is_told(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "pkg.native._dump", None)
     (warning,) = executors.prove_executors(cluster, "spark://x:1")
     assert warning.startswith(f"Spark executor {socket.gethostname()}: the compiled code of dump is not in use")
+
+
+CONTEXT = cast(SparkContext, "the context")
+
+
+class SlowEngine(SparkEngine):
+    """Spark that starts when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_start = threading.Event()
+        self.starts = 0
+
+    def _start(self) -> None:
+        self.starts += 1
+        assert self.may_start.wait(60)
+        self._context = CONTEXT
+
+
+def test_who_is_stopped_does_not_wait_for_a_spark_that_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "is_stopped", lambda _: False)
+    engine = SlowEngine()
+    for _ in range(2):
+        with (
+            pytest.raises(DMError, match="while Spark was starting") as caught,
+            engine.job_group("g", "", lambda: True),
+        ):
+            raise AssertionError("it did not start")
+        assert caught.value.retryable
+    engine.may_start.set()
+    assert engine.context(lambda: False) is CONTEXT
+    assert engine.starts == 1, "one start is enough, whoever went on waiting for it"
+
+
+def test_a_start_that_fails_is_told_to_who_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise errors.new("NotSet", "no Java")
+
+    monkeypatch.setattr(SparkEngine, "_start", fail)
+    with pytest.raises(DMError, match="no Java"):
+        SparkEngine().context()

@@ -11,7 +11,7 @@ import pytest
 
 from dm_worker.auto_resume import ResumePolicy
 from dm_worker.subtask import SubTask
-from dm_worker.unit import Unit, UnitOutcome, UnitStatus
+from dm_worker.unit import Control, Unit, UnitOutcome, UnitStatus
 from pkg import errors
 from pkg.config.model import CheckerConfig, DBConfig, SubTaskConfig
 from pkg.pb import dmworker_pb2 as pb
@@ -31,18 +31,30 @@ class Scripted:
         self.runs = 0
         self.stops: list[bool] = []
         self._stop = threading.Event()
+        #: Cleared while it is to initialise, or to be probed, without an end.
+        self.ready = threading.Event()
+        self.ready.set()
+        self.began = 0
 
     def is_finished(self) -> bool:
+        assert self.ready.wait(60)
         return self.finished
 
-    def run(self) -> UnitOutcome:
+    def run(self, control: Control | None = None) -> UnitOutcome:
         # Before it shows that it runs: who waits for that compares their number later.
         self.runs += 1
         self.running += 1
         assert self.running == 1, "two runs of one unit at once"
         try:
+            assert control is not None
             # As a unit may: what was asked before the run began is forgotten.
             self._stop.clear()
+            assert self.ready.wait(60)
+            if not control.begin():
+                return UnitOutcome(errors=[LOST])
+            self.began += 1
+            if control.is_stopping():
+                return UnitOutcome(canceled=True)
             match self.script.pop(0) if self.script else "wait":
                 case "raise":
                     raise ValueError("a bug")
@@ -55,7 +67,7 @@ class Scripted:
         finally:
             self.running -= 1
 
-    def stop(self, *, graceful: bool) -> None:
+    def stop(self, *, graceful: bool, control: Control | None = None) -> None:
         self.stops.append(graceful)
         self._stop.set()
 
@@ -188,3 +200,53 @@ def test_no_stop_is_lost_and_none_hits_the_next_run(seed: int) -> None:
     subtask.expect(pb.Stopped)
     assert subtask.join(60)
     assert subtask.state.stage == pb.Stopped
+
+
+@pytest.mark.parametrize("stage", [pb.Paused, pb.Stopped])
+def test_a_unit_that_initialises_is_not_waited_for_and_never_begins(stage: int) -> None:
+    sync = Scripted(pb.Sync, [])
+    sync.ready.clear()
+    subtask = make("incremental", sync)
+    subtask.expect(pb.Running)
+    sync.ready.set()
+    at(subtask, pb.Running)
+    until(lambda: sync.began == 1)
+    subtask.expect(pb.Paused)
+    at(subtask, pb.Paused)
+    sync.ready.clear()
+    subtask.expect(pb.Running)
+    until(lambda: sync.runs == 2)
+    # At once: its thread is in the middle of something that does not end.
+    subtask.expect(stage)
+    assert subtask.state.stage == stage
+    assert not subtask.ended
+    assert not subtask.status().result.errors
+    if stage == pb.Paused:
+        subtask.expect(pb.Running)
+        assert subtask.state.stage == pb.Resuming
+    sync.ready.set()
+    if stage == pb.Paused:
+        at(subtask, pb.Running)
+        until(lambda: sync.began == 2)
+        assert sync.runs == 3
+        subtask.kill()
+    assert subtask.join(60)
+    assert sync.began == (2 if stage == pb.Paused else 1)
+
+
+def test_a_probe_that_is_not_answered_is_not_waited_for() -> None:
+    sync = Scripted(pb.Sync, [])
+    sync.ready.clear()
+    ended: list[bool] = []
+    subtask = make("incremental", sync, on_change=lambda one: ended.append(one.ended))
+    subtask.expect(pb.Running)
+    subtask.expect(pb.Paused)
+    assert subtask.state.stage == pb.Paused
+    subtask.expect(pb.Running)
+    subtask.expect(pb.Stopped)
+    assert subtask.state.stage == pb.Stopped
+    assert not subtask.join(0)
+    sync.ready.set()
+    assert subtask.join(60)
+    assert ended[-1], "whoever waits for the end is told of it"
+    assert sync.runs == 0

@@ -25,7 +25,7 @@ def drive(state: m.State, *events: m.Event) -> tuple[m.State, list[m.Instruction
 
 
 def running(mode: str = "all", first: int = 0) -> m.State:
-    state, _ = drive(m.initial(mode), m.Expect(pb.Running), m.Probed(first))
+    state, _ = drive(m.initial(mode), m.Expect(pb.Running), m.Probed(first), m.UnitBegins())
     return state
 
 
@@ -78,6 +78,22 @@ def test_a_failed_probe_pauses_with_its_error_and_resume_probes_again() -> None:
     state, done = drive(state, m.Expect(pb.Running), m.Probed(1))
     assert done == [m.Probe(), m.StartUnit(1)]
     assert state.result is None
+
+
+def test_what_has_not_begun_is_not_waited_for() -> None:
+    before, _ = drive(m.initial("all"), m.Expect(pb.Running), m.Probed(0))
+    state, done = drive(before, m.Expect(pb.Paused))
+    assert (state.stage, done) == (pb.Paused, [m.StopUnit(0, graceful=False)])
+    state, done = drive(state, m.UnitBegins(), m.UnitFailed(BROKEN))
+    assert not state.begun
+    assert not state.failed, "nobody wants it to run"
+    state, done = drive(before, m.Expect(pb.Stopped))
+    assert (state.stage, done) == (pb.Stopped, [m.StopUnit(0, graceful=False), m.Close()])
+    assert not drive(state, m.UnitBegins())[0].begun
+    state, done = drive(m.initial("all"), m.Expect(pb.Running), m.Expect(pb.Paused))
+    assert (state.stage, done) == (pb.Paused, [m.Probe()])
+    state, done = drive(state, m.Expect(pb.Running), m.Probed(1))
+    assert (state.stage, done) == (pb.Running, [m.StartUnit(1)])
 
 
 def test_pause_stops_gracefully_and_kills_when_overdue() -> None:
@@ -146,6 +162,7 @@ class SubTaskMachine(RuleBasedStateMachine):
         self.wanted: int = pb.New
         self.busy: m.Probe | m.StartUnit | None = None
         self.told_to_stop = False
+        self.begun = False
         self.closed = 0
         self.done_units = 0
 
@@ -159,12 +176,12 @@ class SubTaskMachine(RuleBasedStateMachine):
                     assert self.wanted == pb.Running or isinstance(instruction, m.Probe)
                     if isinstance(instruction, m.StartUnit):
                         assert instruction.index == self.done_units, "a unit skipped or run twice"
-                    self.busy, self.told_to_stop = instruction, False
+                    self.busy, self.told_to_stop, self.begun = instruction, False, False
                 case m.StopUnit(index, _):
                     assert self.busy == m.StartUnit(index), "stopped what does not run"
                     self.told_to_stop = True
                 case m.Close():
-                    assert self.busy is None
+                    assert self.harmless
                     self.closed += 1
 
     @rule(stage=st.sampled_from([pb.Running, pb.Paused, pb.Stopped]))
@@ -181,6 +198,18 @@ class SubTaskMachine(RuleBasedStateMachine):
     @rule()
     def tick(self) -> None:
         self.send(m.AutoResume())
+
+    @property
+    def harmless(self) -> bool:
+        """Whether what it is busy with, if anything, changes nothing."""
+        return self.busy is None or isinstance(self.busy, m.Probe) or (self.told_to_stop and not self.begun)
+
+    @precondition(lambda self: isinstance(self.busy, m.StartUnit) and not self.begun)
+    @rule()
+    def unit_begins(self) -> None:
+        self.send(m.UnitBegins())
+        self.begun = self.state.begun
+        assert not (self.begun and self.told_to_stop), "begun although it is not waited for"
 
     @rule()
     def overdue(self) -> None:
@@ -211,13 +240,16 @@ class SubTaskMachine(RuleBasedStateMachine):
         if not hasattr(self, "state"):
             return
         state = self.state
-        assert (self.busy is None) == (state.activity is Activity.IDLE)
+        if state.stage != pb.Stopped:
+            assert (self.busy is None) == (state.activity is Activity.IDLE)
         assert self.closed == (1 if state.stage == pb.Stopped else 0)
         if state.stage == pb.Running:
             assert isinstance(self.busy, m.StartUnit)
             assert not self.told_to_stop
             assert self.wanted == pb.Running
-        if state.stage in (pb.Paused, pb.Finished, pb.Stopped):
+        if state.stage in (pb.Paused, pb.Stopped):
+            assert self.harmless
+        if state.stage == pb.Finished:
             assert self.busy is None
         if state.stage == pb.Paused:
             assert state.result is not None
@@ -227,7 +259,7 @@ class SubTaskMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_wanted_comes_about(self) -> None:
-        if not hasattr(self, "state") or self.busy is not None:
+        if not hasattr(self, "state") or not self.harmless or (self.busy is not None and self.wanted == pb.Running):
             return
         stage = self.state.stage
         if self.wanted == pb.Running:

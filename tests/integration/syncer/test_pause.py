@@ -1,0 +1,29 @@
+"""A pause. Hazard: an operator who waits for a Spark that starts, and rows that are applied behind his back."""
+
+from __future__ import annotations
+
+from dm_worker.spark import SparkEngine
+from tests.harness.mysql import MariaDBServer
+from tests.harness.process import wait_until
+from tests.integration.syncer.support import assert_equal, rows, running, subtask
+from tests.unit.test_spark_parts import SlowEngine
+
+
+def test_a_pause_does_not_wait_for_a_spark_that_starts(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    for server in (mariadb_upstream, target):
+        server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
+    cfg = subtask(mariadb_upstream, target)
+    mariadb_upstream.execute("INSERT INTO d.t VALUES (1, 1)")
+    slow = SlowEngine()
+    with running(cfg, slow) as run:
+        wait_until(lambda: slow.starts == 1, "it waits for Spark")
+        outcome = run.stop()
+    slow.may_start.set()
+    assert outcome.canceled
+    assert not outcome.errors
+    assert rows(target, "d.t") == []
+    with running(cfg, spark) as run:
+        run.wait_synced(mariadb_upstream)
+    assert_equal(mariadb_upstream, target, "d.t")
