@@ -182,7 +182,8 @@ class _BucketWriter:
         intent = (ticket.source_id, ticket.epoch, ticket.number)
         with self._conn.cursor() as cursor:
             text = cursor.mogrify(
-                f"UPDATE {self._spec.markers} SET batch = %s WHERE id = %s AND bucket = %s AND epoch = %s"
+                f"UPDATE {self._spec.markers} SET batch = %s, connection = CONNECTION_ID()"
+                " WHERE id = %s AND bucket = %s AND epoch = %s"
                 f" AND batch < %s AND EXISTS ({self._intent()})",
                 (ticket.number, ticket.source_id, self._bucket, ticket.epoch, ticket.number, *intent),
             )

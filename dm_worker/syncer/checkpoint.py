@@ -20,6 +20,7 @@ from dm_worker.epoch import next_epoch
 from dm_worker.syncer.ddl_records import LATE_COLUMNS as DDL_COLUMNS
 from dm_worker.syncer.ddl_records import DDLRecord, DDLTable
 from dm_worker.syncer.fallen_back import may_not_write
+from dm_worker.syncer.frozen import end_open_transactions
 from dm_worker.syncer.ghost_table import GhostTable
 from dm_worker.syncer.ghosts import GhostRecord, Name
 from dm_worker.syncer.protocol import IDLE, Applied, Progress
@@ -49,6 +50,8 @@ Transaction: TypeAlias = Callable[[Callable[["Conn"], None]], None]
 _FORMAT = "dm-spark/1"
 #: In the place of a structure: the name was given up, and what the full copy's files tell of it is past.
 _GIVEN_UP = "dm-spark/given-up"
+#: A takeover waits so long (seconds) for a row before it looks again who holds it.
+_TAKEOVER_LOCK_WAIT = 3
 _NO_SUCH_TABLE = 1146
 _NO_SUCH_SCHEMA = 1049
 _SYNTAX = 1064
@@ -57,8 +60,10 @@ _LOCATION = (
     " {0}_gtid LONGTEXT NOT NULL, {0}_rows BIGINT UNSIGNED NOT NULL"
 )
 _CHARSET = " DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
-#: Columns of the batch table that its first version did not have.
+#: Columns of the batch table that its first version did not have; of the marker table: who wrote the row last.
+_CONNECTION = {"connection": "BIGINT UNSIGNED NOT NULL DEFAULT 0"}
 _LATE_COLUMNS = {
+    **_CONNECTION,
     "keyless": "VARCHAR(64) NOT NULL DEFAULT ''",
     "since": "BIGINT UNSIGNED NOT NULL DEFAULT 0",
     "writes": "BIGINT UNSIGNED NOT NULL DEFAULT 0",
@@ -160,6 +165,10 @@ class MetaStore:
         """Raises the epoch in the batch row and all markers, in one transaction, and reads what is durable."""
 
         def take(conn: Conn) -> Durable:
+            # What a frozen process holds would keep this waiting, again and again.
+            patience = int(query(conn, "SELECT @@SESSION.innodb_lock_wait_timeout")[0][0])
+            query(conn, f"SET SESSION innodb_lock_wait_timeout = {_TAKEOVER_LOCK_WAIT}")
+            end_open_transactions(self._cfg.to, self._id, batches=self.batches, markers=self.markers)
             progress = self._read_progress(conn)
             newest = query(conn, f"SELECT COALESCE(MAX(epoch), 0) FROM {self.markers} WHERE id = %s", (self._id,))
             # Above every epoch there was, also when the rows that knew them are gone (--remove-meta).
@@ -168,7 +177,8 @@ class MetaStore:
                 nowhere = Location(Position("", 0))
                 self._insert_batch(conn, Progress(0, epoch, IDLE, nowhere, nowhere))
             else:
-                query(conn, f"UPDATE {self.batches} SET epoch = %s, writes = 0 WHERE id = %s", (epoch, self._id))
+                raised = "epoch = %s, writes = 0, connection = CONNECTION_ID()"
+                query(conn, f"UPDATE {self.batches} SET {raised} WHERE id = %s", (epoch, self._id))
             query(conn, f"UPDATE {self.markers} SET epoch = %s WHERE id = %s", (epoch, self._id))
             needed = max(buckets, progress.buckets if progress else 0)
             with conn.cursor() as cursor:
@@ -179,6 +189,7 @@ class MetaStore:
             checkpoint, exit_safe = self._read_checkpoint(conn)
             tables, given_up = self._read_tables(conn)
             shards, ghosts = self._shards.read(conn), self._ghosts.read(conn)
+            query(conn, f"SET SESSION innodb_lock_wait_timeout = {patience}")
             return Durable(epoch, progress, checkpoint, exit_safe, tables, given_up, shards, ghosts)
 
         durable = self._transaction(take)
@@ -296,11 +307,11 @@ class MetaStore:
             " batch BIGINT UNSIGNED NOT NULL, epoch BIGINT UNSIGNED NOT NULL, state VARCHAR(8) NOT NULL,"
             f" {_LOCATION.format('start')}, {_LOCATION.format('end')}, buckets INT NOT NULL,"
             " fingerprint VARCHAR(64) NOT NULL, safe BOOLEAN NOT NULL,"
-            f" {', '.join(f'{name} {kind}' for name, kind in _LATE_COLUMNS.items())}, {now}){_CHARSET}"
+            f" {_columns(_LATE_COLUMNS)}, {now}){_CHARSET}"
         )
         yield (
             f"CREATE TABLE IF NOT EXISTS {self.markers} (id VARCHAR(32) NOT NULL, bucket INT NOT NULL,"
-            " batch BIGINT UNSIGNED NOT NULL, epoch BIGINT UNSIGNED NOT NULL,"
+            f" batch BIGINT UNSIGNED NOT NULL, epoch BIGINT UNSIGNED NOT NULL, {_columns(_CONNECTION)},"
             f" PRIMARY KEY (id, bucket)){_CHARSET}"
         )
         yield self._ddls.creation(_SMALL_KEYS)
@@ -311,7 +322,8 @@ class MetaStore:
 
     def _add_late_columns(self, conn: Conn) -> None:
         """What a table of an earlier version lacks. An unfinished batch of it counts as one of another plan."""
-        for table, columns in ((self.batches, _LATE_COLUMNS), (self._ddls.name, DDL_COLUMNS)):
+        late = {self.batches: _LATE_COLUMNS, self.markers: _CONNECTION, self._ddls.name: DDL_COLUMNS}
+        for table, columns in late.items():
             there = {str(row[0]).lower() for row in query(conn, f"SHOW COLUMNS FROM {table}")}
             for name, kind in columns.items():
                 if name not in there:
@@ -357,7 +369,7 @@ class MetaStore:
     def _update_batch(self, progress: Progress, applied: Applied | None) -> _Statement:
         writes = self._writes + 1
         values = _batch_values(progress) | {"writes": writes}
-        assignments = ", ".join(f"{name} = %s" for name in values)
+        assignments = ", ".join([*(f"{name} = %s" for name in values), "connection = CONNECTION_ID()"])
         # When the answer to a COMMIT was lost, the write may be there already.
         sql = f"UPDATE {self.batches} SET {assignments} WHERE id = %s AND epoch = %s AND writes IN (%s, %s)"
         args = (*values.values(), self._id, progress.epoch, writes - 1, writes)
@@ -477,6 +489,10 @@ class MetaStore:
 
 #: Keys over names of 128 characters: utf8mb4 would exceed the 767 bytes of old row formats.
 _SMALL_KEYS = " DEFAULT CHARSET=utf8 COLLATE=utf8_bin"
+
+
+def _columns(kinds: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in kinds.items())
 
 
 def _location(name: Any, pos: Any, gtid: Any, rows: Any = 0) -> Location:
