@@ -43,8 +43,9 @@ def prepare(server: SQLServer, *tables: str) -> None:
     server.execute(
         "CREATE DATABASE meta",
         "CREATE DATABASE d",
-        f"CREATE TABLE {MARKERS} (id VARCHAR(32), bucket INT, batch BIGINT, epoch BIGINT, PRIMARY KEY (id, bucket))",
-        f"INSERT INTO {MARKERS} VALUES ('source-1', 0, 0, 1)",
+        f"CREATE TABLE {MARKERS} (id VARCHAR(32), bucket INT, batch BIGINT, epoch BIGINT, connection BIGINT,"
+        " PRIMARY KEY (id, bucket))",
+        f"INSERT INTO {MARKERS} VALUES ('source-1', 0, 0, 1, 0)",
         f"CREATE TABLE {BATCHES} (id VARCHAR(32) PRIMARY KEY, batch BIGINT, epoch BIGINT)",
         f"INSERT INTO {BATCHES} VALUES ('source-1', 1, 1)",
         *tables,
