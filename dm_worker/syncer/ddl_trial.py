@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 from dm_worker.syncer.ddl_session import DDLSession, StatementFailed
-from pkg import ddl
+from pkg import ddl, errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from pkg.log import get_logger
@@ -47,21 +47,24 @@ class Trial:
 
         ``execute`` runs a text as the statement's own is. Raises DMError when another try may help.
         """
-        if not all(table for _, table in targets):
+        if not all(table for _, table in targets) or len({_folded(name) for name in targets}) < len(targets):
             return None
         trials = {name: (self._schema, f"{self._stem}_{i}") for i, name in enumerate(targets)}
         back = {trial: name for name, trial in trials.items()}
+        real = {name: name for name in targets}
         made = False
         try:
             self._drop(back)
             made = True
             for name, text in zip(targets, before, strict=True):
                 if text:
-                    self._session.run(_own_names(self._moved(text, name[0], trials), trials))
-            execute(_own_names(ddl.rewrite(statement, _route(trials), target_flavor=self._flavor), trials))
+                    made_by = self._parsed(name[0], text)
+                    self._session.run(_on(trials, ddl.rewrite(made_by, _route(trials)), made_by))
+            text = ddl.rewrite(statement, _route(trials), target_flavor=self._flavor)
+            execute(_on(trials, text, statement))
             found = self._session.shown(back).texts
-            expected = [self._plain(text, *pair) for text, pair in zip(found, back.items(), strict=True)]
-            return expected == [self._plain(text, name, name) for text, name in zip(after, targets, strict=True)]
+            expected = [self._plain(text, name, back) for text, name in zip(found, back, strict=True)]
+            return expected == [self._plain(text, name, real) for text, name in zip(after, real, strict=True)]
         except (StatementFailed, DMError) as exc:
             error = exc.error if isinstance(exc, StatementFailed) else exc
             if error.retryable:
@@ -78,19 +81,40 @@ class Trial:
 
     def _moved(self, text: str, schema: str, names: Mapping[_Name, _Name]) -> str:
         """What SHOW CREATE shows of a table in ``schema``, with its names changed and all qualified."""
-        return ddl.rewrite(ddl.parse(text, default_schema=schema, flavor=self._flavor), _route(names))
+        return ddl.rewrite(self._parsed(schema, text), _route(names))
 
-    def _plain(self, text: str, name: _Name, real: _Name) -> str:
-        """What SHOW CREATE shows of a table, as it would be of ``real``, whatever the server made of the name."""
-        return _own_names(self._moved(text, name[0], {name: real}), {name: ("", _OWN)}) if text else ""
+    def _parsed(self, schema: str, text: str) -> ddl.Statement:
+        return ddl.parse(text, default_schema=schema, flavor=self._flavor)
+
+    def _plain(self, text: str, name: _Name, names: Mapping[_Name, _Name]) -> str:
+        """What SHOW CREATE shows of a table under other names, whatever the server made of its name."""
+        return _own_names(self._moved(text, name[0], names), {name: ("", _OWN)}) if text else ""
+
+
+def _folded(name: _Name) -> _Name:
+    return name[0].lower(), name[1].lower()
 
 
 def _route(names: Mapping[_Name, _Name]) -> ddl.Route:
-    return lambda schema, table: names.get((schema, table), (schema, table))
+    """A server that folds names' case shows its own spelling."""
+    folded = {_folded(old): new for old, new in names.items()}
+    return lambda schema, table: folded.get(_folded((schema, table)), (schema, table))
+
+
+def _on(trials: Mapping[_Name, _Name], text: str, original: ddl.Statement) -> str:
+    """The text of a statement that works on the trial tables, with the constraints' names that belong to them.
+
+    Raises 36067 for one that would work on others.
+    """
+    moved = _own_names(text, trials)
+    if not {*ddl.parse_dialect(moved, original.dialect, "").tables} <= {*trials.values()}:
+        raise errors.new("SyncerParseDDL", f"a statement for trial tables would work on others: {moved}")
+    return moved
 
 
 def _own_names(text: str, names: Mapping[_Name, _Name]) -> str:
     """The text with the constraints' names that the server makes of a table's name made of its new one."""
     for (_, old), (_, new) in names.items():
-        text = re.sub(rf"(?<![\w$]){re.escape(old)}(?=_(?:ibfk|chk)_\d+(?![\w$]))", lambda _, new=new: new, text)  # type: ignore[misc]
+        made = re.compile(rf"(?<![\w$]){re.escape(old)}(?=_(?:ibfk|chk)_\d+(?![\w$]))", re.IGNORECASE)
+        text = made.sub(lambda _, new=new: new, text)  # type: ignore[misc]
     return text

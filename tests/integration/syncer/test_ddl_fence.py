@@ -135,7 +135,7 @@ def test_who_takes_over_waits_for_a_statement_and_ends_an_idle_connection(server
     with closing(DDLSession(server.db_config, True, fence_of(server))) as second, closing(first):
         with read_by_somebody(server):
             event = Query(0, 0, 0, "d", b"")
-            work = threading.Thread(target=first.execute, args=(ALTER, "alter table", event, 1, True))
+            work = threading.Thread(target=first.execute, args=(ALTER, "alter table", event, 1, Upstream("mysql")))
             work.start()
             wait_for(lambda: bool(server.execute(_UNDER_WAY)))
             takeover = threading.Thread(target=second.take_over, args=(nobody,))
