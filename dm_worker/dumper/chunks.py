@@ -14,7 +14,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from dm_worker.dumper.literals import RowRenderer, kind_of
+from dm_worker.dumper.literals import RowRenderer, introducer_of, kind_of, select_expression
 from dm_worker.dumper.options import DumpOptions
 from dm_worker.dumper.rowstream import read_values
 from pkg import errors
@@ -190,12 +190,13 @@ def _walked_points(conn: Connection[Any], info: TableInfo, key: Sequence[Column]
     """Split points of any key, found by walking its index ``step`` rows at a time."""
     names = [column.name for column in key]
     order = ", ".join(quote(name) for name in names)
-    renderers = [RowRenderer([kind_of(column)]) for column in key]
+    renderers = [RowRenderer([kind_of(column)], [introducer_of(column)]) for column in key]
+    fields = ", ".join(select_expression(column) for column in key)
     source = f"{qualified(info.schema, info.name)} FORCE INDEX ({_key_name(info)})"
     points: list[tuple[bytes, ...]] = []
     while True:
         after = f" WHERE {_at_or_above(names, points[-1])}" if points else ""
-        sql = f"SELECT {order} FROM {source}{after} ORDER BY {order} LIMIT 1 OFFSET {step}"
+        sql = f"SELECT {fields} FROM {source}{after} ORDER BY {order} LIMIT 1 OFFSET {step}"
         found = read_values(conn, sql)
         if not found:
             return points

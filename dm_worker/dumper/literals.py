@@ -2,7 +2,8 @@
 
 The server sends every value as text. Most become literals by quoting; what text would lose is asked for or written
 otherwise: FLOAT is selected as a double (its text has 6 digits, too few to come back), floating literals carry an
-exponent (so that the target reads a double and keeps -0), bytes are written in hex.
+exponent (so that the target reads a double and keeps -0), bytes are written in hex. So is text in another charset that
+Unicode can't express: codes that have no character, or share one with another code.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Sequence
 from enum import Enum
 
+from pkg.binlog.charsets import UTF8
 from pkg.mysql.names import quote
 from pkg.mysql.schema import Column
 
@@ -25,6 +27,8 @@ class Kind(Enum):
     QUOTED = "q"
     TEXT = "t"
     HEX = "x"
+    #: Text in a charset that Unicode can't express as a whole: see :func:`select_expression`.
+    FOREIGN = "c"
 
 
 _VERBATIM = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "year"})
@@ -47,6 +51,14 @@ _SPECIAL = re.compile(rb"['\\\0\n\r\x1a]")
 _ESCAPES = {b"'": b"\\'", b"\\": b"\\\\", b"\0": b"\\0", b"\n": b"\\n", b"\r": b"\\r", b"\x1a": b"\\Z"}
 
 
+#: Charsets all of whose codes have a character of their own.
+_EXACT = UTF8 | {"latin1"}
+#: What a FOREIGN value begins with when it is bytes, and when the server makes no value so long. No text in UTF-8 does.
+ODD, TOO_LONG = b"\xff", b"\xfe"
+#: The error for the latter.
+TOO_LONG_ERROR = "a text with codes that Unicode lacks is longer than the upstream's max_allowed_packet"
+
+
 def kind_of(column: Column) -> Kind:
     name = column.type_name
     if name in _VERBATIM:
@@ -57,11 +69,23 @@ def kind_of(column: Column) -> Kind:
         return Kind.QUOTED
     if name in _HEX or name in _GEOMETRY or column.charset == "binary":
         return Kind.HEX
-    return Kind.TEXT
+    return Kind.FOREIGN if column.charset and column.charset not in _EXACT else Kind.TEXT
+
+
+def introducer_of(column: Column) -> bytes:
+    """How a literal of the column's bytes begins, when it is FOREIGN; otherwise nothing."""
+    return f"_{column.charset} x'".encode() if kind_of(column) is Kind.FOREIGN else b""
 
 
 def select_expression(column: Column) -> str:
+    """What is selected for the column. A FOREIGN one's values are texts if these come back, else bytes behind ODD."""
     name = quote(column.name)
+    if kind_of(column) is Kind.FOREIGN:
+        stored, text = f"CAST({name} AS BINARY)", f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"
+        # ASCII has the same bytes in both, without a second conversion.
+        back = f"CAST(CONVERT(CONVERT({name} USING utf8mb4) USING {column.charset}) AS BINARY)"
+        odd = f"IFNULL(CONCAT(x'{ODD.hex()}', {stored}), x'{TOO_LONG.hex()}')"
+        return f"IF({text if column.charset == 'ascii' else back} <=> {stored}, {text}, {odd})"
     return f"{name}*1e0" if column.type_name == "float" else name
 
 
@@ -69,11 +93,12 @@ class RowRenderer:
     """Renders rows of one table as the tuples of an INSERT, a batch of rows at a time.
 
     With ``backslash`` false no literal contains a backslash, so that the text also holds under NO_BACKSLASH_ESCAPES.
-    No literal contains a newline either way.
+    No literal contains a newline either way. ``introducers``, one for each kind, are those of FOREIGN columns.
     """
 
-    def __init__(self, kinds: Sequence[Kind], *, backslash: bool = True) -> None:
+    def __init__(self, kinds: Sequence[Kind], introducers: Sequence[bytes] = (), *, backslash: bool = True) -> None:
         self._kinds = tuple(kinds)
+        self._introducers = tuple(introducers) or (b"",) * len(self._kinds)
         self._backslash = backslash
 
     def render(self, values: list[Value], rows: int) -> bytes:
@@ -82,14 +107,14 @@ class RowRenderer:
         slots: list[bytes] = []
         for i, kind in enumerate(self._kinds):
             column = values[i::width]
-            literals, quoted = self._column(kind, column)
+            literals, quoted = self._column(kind, column, self._introducers[i])
             slots.append(b"'%b'" if quoted else b"%b")
             if literals is not column:
                 values[i::width] = literals  # type: ignore[assignment]
         template = b"(" + b",".join(slots) + b")"
         return b",\n".join([template] * rows) % tuple(values)
 
-    def _column(self, kind: Kind, column: list[Value]) -> tuple[Sequence[Value], bool]:
+    def _column(self, kind: Kind, column: list[Value], introducer: bytes) -> tuple[Sequence[Value], bool]:
         """The column's literals, and whether the quotes around them are still to be added."""
         with_null = None in column
         if kind is Kind.VERBATIM:
@@ -98,6 +123,8 @@ class RowRenderer:
             return [b"NULL" if v is None else v if b"e" in v else v + b"e0" for v in column], False
         if kind is Kind.HEX:
             return [b"NULL" if v is None else b"x'" + v.hex().encode() + b"'" for v in column], False
+        if kind is Kind.FOREIGN:
+            return [b"NULL" if v is None else self._foreign(v, introducer) for v in column], False
         if kind is Kind.TEXT:
             # One search over all values: text that needs escaping is rare, and looking at each value is what costs.
             present = [v for v in column if v is not None] if with_null else column
@@ -106,6 +133,11 @@ class RowRenderer:
         if with_null:
             return [b"NULL" if v is None else b"'" + v + b"'" for v in column], False
         return column, True
+
+    def _foreign(self, value: bytes, introducer: bytes) -> bytes:
+        if value[:1] == TOO_LONG:
+            raise ValueError(TOO_LONG_ERROR)
+        return introducer + value[1:].hex().encode() + b"'" if value[:1] == ODD else self._text(value)
 
     def _text(self, value: bytes) -> bytes:
         if self._backslash:

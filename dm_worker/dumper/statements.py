@@ -41,22 +41,32 @@ class Statements(Protocol):
         """The last statement. Raises ``ValueError`` when the rows have not come to their end."""
 
 
-def statements(kinds: Sequence[Kind], head: bytes, statement_size: int, *, backslash: bool) -> Statements:
-    """Statements for columns of these kinds; for ``backslash`` see :class:`RowRenderer`."""
+def statements(
+    kinds: Sequence[Kind], introducers: Sequence[bytes], head: bytes, statement_size: int, *, backslash: bool
+) -> Statements:
+    """Statements for columns of these kinds; for ``introducers`` and ``backslash`` see :class:`RowRenderer`."""
     if _NATIVE is None:
-        return PythonStatements(kinds, head, statement_size, backslash=backslash)
+        return PythonStatements(kinds, introducers, head, statement_size, backslash=backslash)
     letters = "".join(kind.value for kind in kinds).encode()
-    native: Statements = _NATIVE.Statements(letters, head, statement_size, backslash)
+    native: Statements = _NATIVE.Statements(letters, tuple(introducers), head, statement_size, backslash)
     return native
 
 
 class PythonStatements:
     """The same in Python. It holds the whole of a row, several times over while it renders it."""
 
-    def __init__(self, kinds: Sequence[Kind], head: bytes, statement_size: int, *, backslash: bool) -> None:
+    def __init__(
+        self,
+        kinds: Sequence[Kind],
+        introducers: Sequence[bytes],
+        head: bytes,
+        statement_size: int,
+        *,
+        backslash: bool,
+    ) -> None:
         self._splitter = RowSplitter(len(kinds))
         self._width = len(kinds)
-        self._renderer = RowRenderer(kinds, backslash=backslash)
+        self._renderer = RowRenderer(kinds, introducers, backslash=backslash)
         self._head = head
         self._limit = statement_size
         self._texts: list[bytes] = []

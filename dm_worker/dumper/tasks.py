@@ -19,7 +19,7 @@ from pyspark import BarrierTaskContext
 
 from dm_worker.dumper.chunks import Chunk, list_dump_tables, shape_of
 from dm_worker.dumper.files import table_file
-from dm_worker.dumper.literals import kind_of, select_expression
+from dm_worker.dumper.literals import introducer_of, kind_of, select_expression
 from dm_worker.dumper.options import DumpOptions
 from dm_worker.dumper.rowstream import stream
 from dm_worker.dumper.snapshot import Meeting, Snapshot, join_snapshot, lead_snapshot
@@ -230,6 +230,7 @@ class DumpTask:
         where = " WHERE " + " AND ".join(wheres) if wheres else ""
         rendered = statements(
             [kind_of(column) for column in columns],
+            [introducer_of(column) for column in columns],
             f"INSERT INTO {quote(chunk.table)} ({names}) VALUES\n".encode(),
             options.statement_size,
             backslash=options.escape_backslash,

@@ -14,14 +14,19 @@
 #define FULL_PACKET 0xFFFFFFu
 /* Larger error packets are none: the server's messages have at most 512 characters. */
 #define MAX_ERROR 65536u
-/* What a value may add besides its bytes, each at most twice: separators, quotes, `_utf8mb4 x''`. */
-#define VALUE_EXTRA 32
+/* What a value may add besides its bytes, each at most twice: separators, quotes, `_utf8mb4 x''`, an introducer. */
+#define VALUE_EXTRA 48
+#define MOST_INTRODUCER 24
+/* How a value of kind 'c' begins when it is bytes, and when the server makes no value so long. */
+#define ODD 0xFF
+#define TOO_LONG 0xFE
 #define BLOCK 32
 
 typedef struct {
     PyObject_HEAD
     /* What was asked for. */
     unsigned char *kinds;
+    PyObject *introducers; /* a tuple of bytes, one for each column */
     Py_ssize_t width;
     Buffer head;
     size_t limit;
@@ -37,6 +42,7 @@ typedef struct {
     int in_packet, packet_full;
     /* The row under way. */
     int in_row, in_value, exponent;
+    unsigned char value_kind; /* of the value under way; 'c' while its first byte is not there */
     Py_ssize_t column;
     uint64_t value_left;
     unsigned char prefix[9];
@@ -120,6 +126,10 @@ static void put_plain_text(Buffer *out, const unsigned char *p, size_t size)
 static inline void begin_literal(Statements *self, unsigned char kind)
 {
     Buffer *out = &self->out;
+    if (kind == 'h') {
+        PyObject *introducer = PyTuple_GET_ITEM(self->introducers, self->column);
+        put(out, PyBytes_AS_STRING(introducer), (size_t)PyBytes_GET_SIZE(introducer));
+    }
     if (kind == 'x')
         put_byte(out, 'x');
     if (kind == 'x' || kind == 'q' || (kind == 't' && self->backslash))
@@ -131,7 +141,7 @@ static inline void put_literal(Statements *self, unsigned char kind, const unsig
 {
     if (kind == 't')
         put_escaped(&self->out, p, size);
-    else if (kind == 'x')
+    else if (kind == 'x' || kind == 'h')
         append_hex(&self->out, p, size);
     else {
         if (kind == 'f' && size > 0 && memchr(p, 'e', size) != NULL)
@@ -258,11 +268,34 @@ static int end_held(Statements *self)
     return 0;
 }
 
+/* What a value of kind 'c' is by its first byte: text ('t'), or bytes behind that byte ('h'); 0 after an error. */
+static unsigned char kind_by_first(Statements *self, unsigned char first)
+{
+    if (first == TOO_LONG) {
+        self->broken = 1;
+        PyErr_SetString(PyExc_ValueError,
+                        "a text with codes that Unicode lacks is longer than the upstream's max_allowed_packet");
+        return 0;
+    }
+    return first == ODD ? 'h' : 't';
+}
+
 /* Takes `size` bytes of the value under way. */
 static int take_value(Statements *self, const unsigned char *p, size_t size)
 {
-    unsigned char kind = self->kinds[self->column];
+    unsigned char kind = self->value_kind;
     self->value_left -= size;
+    if (kind == 'c') {
+        if (size == 0)
+            return 0;
+        kind = self->value_kind = kind_by_first(self, *p);
+        if (!kind || buffer_reserve(&self->out, VALUE_EXTRA) < 0)
+            return -1;
+        if (!is_held(self, kind))
+            begin_literal(self, kind);
+        p += kind == 'h';
+        size -= kind == 'h';
+    }
     if (is_held(self, kind)) {
         if (append(&self->hold, p, size) < 0)
             return -1;
@@ -289,18 +322,27 @@ static inline Py_ssize_t start_value(Statements *self, uint64_t length, const un
     if (buffer_reserve(&self->out, 2 * size + VALUE_EXTRA) < 0 || begin_value(self) < 0)
         return -1;
     unsigned char kind = self->kinds[self->column];
+    if (kind == 'c' && length == 0)
+        kind = 't';
+    if (kind == 'c' && size == length) {
+        kind = kind_by_first(self, *p);
+        if (!kind)
+            return -1;
+    }
     if (size == length) {
+        size_t odd = kind == 'h';
         if (is_held(self, kind))
             put_plain_text(&self->out, p, size);
         else {
             begin_literal(self, kind);
-            put_literal(self, kind, p, size);
+            put_literal(self, kind, p + odd, size - odd);
             end_literal(self, kind);
         }
         self->column++;
         return (Py_ssize_t)size;
     }
-    if (!is_held(self, kind))
+    self->value_kind = kind;
+    if (kind != 'c' && !is_held(self, kind))
         begin_literal(self, kind);
     self->in_value = 1;
     self->value_left = length;
@@ -496,28 +538,41 @@ static PyObject *statements_rows(Statements *self, void *Py_UNUSED(closure))
 
 static int statements_init(Statements *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"kinds", "head", "statement_size", "backslash", NULL};
+    static char *names[] = {"kinds", "introducers", "head", "statement_size", "backslash", NULL};
     const char *kinds, *head;
+    PyObject *introducers;
     Py_ssize_t width, head_size, limit;
     int backslash;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "y#y#np", names, &kinds, &width, &head, &head_size, &limit,
-                                     &backslash))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "y#O!y#np", names, &kinds, &width, &PyTuple_Type, &introducers,
+                                     &head, &head_size, &limit, &backslash))
         return -1;
     if (self->kinds != NULL || width < 1 || limit < 1) {
         PyErr_SetString(PyExc_ValueError, "kinds and statement_size must be given, once");
         return -1;
     }
     for (Py_ssize_t i = 0; i < width; i++)
-        if (kinds[i] == 0 || strchr("vfqtx", kinds[i]) == NULL) {
+        if (kinds[i] == 0 || strchr("vfqtxc", kinds[i]) == NULL) {
             PyErr_Format(PyExc_ValueError, "column %zd has an unknown kind", i);
             return -1;
         }
+    if (PyTuple_GET_SIZE(introducers) != width) {
+        PyErr_SetString(PyExc_ValueError, "there must be an introducer for each column");
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < width; i++) {
+        PyObject *introducer = PyTuple_GET_ITEM(introducers, i);
+        if (!PyBytes_Check(introducer) || PyBytes_GET_SIZE(introducer) > MOST_INTRODUCER) {
+            PyErr_Format(PyExc_ValueError, "column %zd has an impossible introducer", i);
+            return -1;
+        }
+    }
     self->kinds = PyMem_Malloc((size_t)width);
     if (self->kinds == NULL) {
         PyErr_NoMemory();
         return -1;
     }
     memcpy(self->kinds, kinds, (size_t)width);
+    self->introducers = Py_NewRef(introducers);
     self->width = width;
     self->limit = (size_t)limit;
     self->backslash = backslash;
@@ -528,6 +583,7 @@ static void statements_dealloc(Statements *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyMem_Free(self->kinds);
+    Py_XDECREF(self->introducers);
     buffer_free(&self->head);
     buffer_free(&self->out);
     buffer_free(&self->hold);

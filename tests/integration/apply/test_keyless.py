@@ -21,20 +21,8 @@ from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.apply.support import TICKET, marker, next_batch, plan_of, prepare, spec_of
 from tests.integration.binlog_replay import decode, events_between, here
+from tests.integration.charset_codes import charsets, codes
 from tests.integration.sql_values import COMMON_COLUMNS, MARIADB_COLUMNS, value_for
-
-_UNICODE = frozenset({"ucs2", "utf16", "utf16le", "utf32", "utf8mb3", "utf8mb4"})
-#: Three bytes a code: a few of each charset that has them.
-_LONG = {
-    "ujis": ("8FA2AF", "8FEDE3", "8FF3FE"),
-    "eucjpms": ("8FA2AF", "8FF3F3", "8FF4FE", "8FF5A1", "8FFEFE"),
-    "gb18030": ("81308130", "8431A439", "FE39FE39", "90308130"),
-    "utf16": ("D83DDE00", "DBFFDFFF"),
-    "utf16le": ("3DD800DE", "FFDBFFDF"),
-    "utf32": ("00000041", "0001F600", "0010FFFF"),
-    "utf8mb4": ("E38081", "EFBCBC", "F09F9880", "F48FBFBF"),
-    "utf8mb3": ("E38081", "EFBCBC", "EFBFBD"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -53,19 +41,6 @@ def server(request: pytest.FixtureRequest) -> SQLServer:
     name = "mariadb_upstream" if request.param == "mariadb" else "mysql_target"
     found: SQLServer = request.getfixturevalue(name)
     return found
-
-
-def _charsets(server: SQLServer) -> dict[str, int]:
-    rows = server.execute("SELECT CHARACTER_SET_NAME, MAXLEN FROM information_schema.CHARACTER_SETS ORDER BY 1")
-    return {str(name): int(width) for name, width in rows}
-
-
-def _codes(server: SQLServer, charset: str, width: int) -> list[str]:
-    """All bytes, all pairs where a character may be two bytes, and some longer codes, as hex. Not all are codes."""
-    # Unicode's own forms are many and have no twins: some pairs, among them surrogates. Servers have the same codes.
-    step = 29 if charset in _UNICODE else 1 if server.flavor == "mariadb" else 7
-    pairs = (f"{n:04X}" for n in range(0, 0x10000, step)) if width > 1 else ()
-    return [*(f"{n:02X}" for n in range(0x100)), *pairs, *_LONG.get(charset, ())]
 
 
 def _ordered(images: Sequence[tuple[int, list[bytes] | None, list[bytes] | None]]) -> list[OrderedRow]:
@@ -112,9 +87,10 @@ def _check_codes(server: SQLServer, charset: str) -> None:
     assert got == want, charset
 
 
-def _store(server: SQLServer, charset: str, codes: Sequence[str]) -> None:
+def _store(server: SQLServer, charset: str, all_codes: Sequence[str]) -> None:
     """Puts the codes that a column keeps as they are into d.up, and twins by a conversion to Unicode under one n."""
-    pieces = [",".join(f"(0x{code})" for code in codes[first : first + 5000]) for first in range(0, len(codes), 5000)]
+    firsts = range(0, len(all_codes), 5000)
+    pieces = [",".join(f"(0x{code})" for code in all_codes[first : first + 5000]) for first in firsts]
     server.execute(
         "SET SESSION sql_mode = ''",
         f"CREATE TABLE d.raw (v VARCHAR(250) CHARACTER SET {charset})",
@@ -137,7 +113,7 @@ def _change_codes(server: SQLServer, charset: str, width: int, merged: list[int]
     body = f"(v VARCHAR(250) CHARACTER SET {charset}, n INT, KEY (n))"
     prepare(server, f"CREATE TABLE d.up {body}", f"CREATE TABLE d.t {body}")
     start = here(server)
-    _store(server, charset, _codes(server, charset, width))
+    _store(server, charset, codes(charset, width, 1 if server.flavor == "mariadb" else 7))
     filled = decode(server, events_between(server, start, here(server).position), "d", "up", key=[])
     assert len(filled.images) > 90, charset
     _apply(server, _ordered(filled.images))
@@ -163,9 +139,10 @@ def _change_codes(server: SQLServer, charset: str, width: int, merged: list[int]
 
 
 def test_every_code_of_every_charset_finds_its_own_row(server: SQLServer, merged: list[int]) -> None:
-    charsets = _charsets(server)
-    assert len(charsets) > 35
-    for charset, width in charsets.items():
+    found = charsets(server)
+    assert len(found) > 35
+    for charset, width in found.items():
+        # Both servers have the same codes.
         _change_codes(server, charset, width, merged)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pymysql.connections import Connection
 
 from dm_worker.dumper import files, rowstream
-from dm_worker.dumper.literals import Kind, RowRenderer, Value
+from dm_worker.dumper.literals import ODD, TOO_LONG, Kind, RowRenderer, Value
 from dm_worker.dumper.statements import Piece, PythonStatements, Statements
 from dm_worker.dumper.writer import ChunkWriter
 from dm_worker.loader import sqlfile
@@ -28,13 +28,21 @@ _END = b"\xfe\0\0\2\0"
 _HEAD = b"INSERT INTO `t` VALUES\n"
 
 
+def _introducers(kinds: Sequence[Kind]) -> tuple[bytes, ...]:
+    return tuple(b"_gbk x'" if kind is Kind.FOREIGN else b"" for kind in kinds)
+
+
+def _python(kinds: Sequence[Kind], head: bytes, statement_size: int, *, backslash: bool) -> Statements:
+    return PythonStatements(kinds, _introducers(kinds), head, statement_size, backslash=backslash)
+
+
 def _native(kinds: Sequence[Kind], head: bytes, statement_size: int, *, backslash: bool) -> Statements:
-    module = required("dump")
-    made: Statements = module.Statements("".join(k.value for k in kinds).encode(), head, statement_size, backslash)
+    letters = "".join(k.value for k in kinds).encode()
+    made: Statements = required("dump").Statements(letters, _introducers(kinds), head, statement_size, backslash)
     return made
 
 
-MAKERS = pytest.mark.parametrize("make", [PythonStatements, _native], ids=["python", "native"])
+MAKERS = pytest.mark.parametrize("make", [_python, _native], ids=["python", "native"])
 
 
 def _packets(payload: bytes) -> bytes:
@@ -82,7 +90,12 @@ _BYTES = st.one_of(
 _DIGITS = st.one_of(
     st.none(), st.sampled_from([b"0", b"-0", b"-17", b"1.5", b"1e-7", b"18446744073709551615", b"2038-01-19"])
 )
-_VALUES = {kind: _BYTES if kind in (Kind.TEXT, Kind.HEX) else _DIGITS for kind in Kind}
+#: Texts as they are, and bytes behind ODD.
+_FOREIGN = st.one_of(
+    _BYTES.filter(lambda value: value is None or value[:1] not in (ODD, TOO_LONG)),
+    _BYTES.map(lambda value: ODD + (value or b"")),
+)
+_VALUES = {kind: _BYTES if kind in (Kind.TEXT, Kind.HEX) else _DIGITS for kind in Kind} | {Kind.FOREIGN: _FOREIGN}
 
 
 @st.composite
@@ -100,7 +113,7 @@ def test_compiled_and_python_code_give_identical_statements(
 ) -> None:
     kinds, rows = table
     data = _stream(rows)
-    python = _run(PythonStatements(kinds, _HEAD, limit, backslash=backslash), data, cuts)
+    python = _run(_python(kinds, _HEAD, limit, backslash=backslash), data, cuts)
     native = _run(_native(kinds, _HEAD, limit, backslash=backslash), data, [cut * 7 for cut in cuts])
     assert _text(native) == _text(python)
     # Where statements start decides where files end.
@@ -115,7 +128,7 @@ def test_statements_hold_every_row_once_within_their_bound(
     kinds, rows = table
     text = _text(_run(make(kinds, _HEAD, limit, backslash=backslash), _stream(rows), cuts))
     statements = [bytes(s.text) for s in sqlfile.read_statements(io.BytesIO(text), 0, "f")]
-    renderer = RowRenderer(kinds, backslash=backslash)
+    renderer = RowRenderer(kinds, _introducers(kinds), backslash=backslash)
     each = [renderer.render(list(row), 1) for row in rows]
     found = [row for s in statements for row in s[len(_HEAD) :].split(b",\n")]
     assert found == each
@@ -132,7 +145,7 @@ def test_statements_are_cut_alike_at_every_size_that_just_fits() -> None:
     kinds = [Kind.TEXT, Kind.VERBATIM]
     for limit in range(1, 150):
         native = _text(_run(_native(kinds, _HEAD, limit, backslash=True), data, []))
-        assert native == _text(_run(PythonStatements(kinds, _HEAD, limit, backslash=True), data, [])), limit
+        assert native == _text(_run(_python(kinds, _HEAD, limit, backslash=True), data, [])), limit
 
 
 @MAKERS
@@ -218,7 +231,7 @@ def _outcome(consumer: Statements, data: bytes, cuts: Sequence[int]) -> tuple[by
 
 
 def _assert_same(kinds: list[Kind], data: bytes, cuts: Sequence[int]) -> None:
-    python = _outcome(PythonStatements(kinds, _HEAD, 90, backslash=True), data, cuts)
+    python = _outcome(_python(kinds, _HEAD, 90, backslash=True), data, cuts)
     native = _outcome(_native(kinds, _HEAD, 90, backslash=True), data, cuts)
     if python is None or python[1]:
         assert native == python
@@ -226,7 +239,7 @@ def _assert_same(kinds: list[Kind], data: bytes, cuts: Sequence[int]) -> None:
         assert native is None or native[1] is False
 
 
-_HARMLESS = [Kind.TEXT, Kind.HEX]  # the other kinds are the server's digits, taken as they are
+_HARMLESS = [Kind.TEXT, Kind.HEX, Kind.FOREIGN]  # the other kinds are the server's digits, taken as they are
 
 
 @given(st.lists(st.sampled_from(_HARMLESS), min_size=1, max_size=3), st.binary(max_size=80), _CUTS)
@@ -251,7 +264,7 @@ def test_rows_that_break_off_make_no_end(
     table: tuple[list[Kind], list[tuple[Value, ...]]], stop: int, cuts: list[int]
 ) -> None:
     data = _stream(table[1])
-    for make in (PythonStatements, _native):
+    for make in (_python, _native):
         consumer = make(table[0], _HEAD, 90, backslash=False)
         _run(consumer, data[: stop % len(data)], cuts)
         assert not consumer.done
@@ -261,7 +274,29 @@ def test_kinds_and_sizes_that_make_no_sense_are_refused() -> None:
     native = required("dump").Statements
     for kinds, size in ((b"", 10), (b"z", 10), (b"v\0", 10), (b"v", 0), (b"v", -1)):
         with pytest.raises(ValueError, match="kind"):
-            native(kinds, _HEAD, size, True)
+            native(kinds, (b"",) * len(kinds), _HEAD, size, True)
+    for introducers in ((), (b"", b""), (b"x" * 30,), ("",)):
+        with pytest.raises(ValueError, match="introducer"):
+            native(b"c", introducers, _HEAD, 100, True)
+
+
+@MAKERS
+@pytest.mark.parametrize("backslash", [True, False])
+def test_text_that_unicode_can_not_express_is_written_as_its_bytes(make: Make, *, backslash: bool) -> None:
+    rows: list[list[Value]] = [["中'".encode()], [b"\xff\xa1\x40"], [None], [b""], [b"\xff"]]
+    quoted = "中\\'" if backslash else "中''"
+    wanted = _HEAD + f"('{quoted}'),\n(_gbk x'a140'),\n(NULL),\n(''),\n(_gbk x'')".encode() + b";\n"
+    data = _stream(rows)
+    for cut in range(len(data)):
+        assert _text(_run(make([Kind.FOREIGN], _HEAD, 1000, backslash=backslash), data, [cut])) == wanted
+
+
+@MAKERS
+def test_text_that_the_server_made_no_value_of_is_an_error(make: Make) -> None:
+    data = _stream([[b"a"], [b"\xfe"]])
+    for cut in range(len(data)):
+        with pytest.raises(ValueError, match="max_allowed_packet"):
+            _run(make([Kind.FOREIGN], _HEAD, 1000, backslash=True), data, [cut])
 
 
 class _Driver:

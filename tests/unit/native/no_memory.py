@@ -77,8 +77,10 @@ def combined() -> object:
 def dumped() -> object:
     out = []
     for backslash in (True, False):
-        consumer = dump.Statements(b"vtfx", b"INSERT INTO t VALUES\n", 6000, backslash)
-        row = b"\1" + b"1" + b"\xfc\x88\x13" + b"a\n'\\b" * 1000 + b"\0031.5" + b"\2\0\1"
+        consumer = dump.Statements(
+            b"vtfxc", (b"", b"", b"", b"", b"_gbk x'"), b"INSERT INTO t VALUES\n", 6000, backslash
+        )
+        row = b"\1" + b"1" + b"\xfc\x88\x13" + b"a\n'\\b" * 1000 + b"\0031.5" + b"\2\0\1" + b"\3\xff\xa1\x40"
         packet = len(row).to_bytes(3, "little") + b"\0" + row
         data = packet * 5 + b"\5\0\0\0\xfe\0\0\2\0"
         out += [piece for at in range(0, len(data), 700) for piece in consumer.feed(data[at : at + 700])]

@@ -1,0 +1,105 @@
+"""Hazards: a code that has no character, or shares one with another code, arrives as ``?`` or as the other one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dm_worker.spark import SparkEngine
+from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from tests.integration.charset_codes import charsets, codes
+from tests.integration.full_copy import config, dump, load
+
+#: Stands for the rows of a table, whatever their order.
+_DIGEST = "COUNT(*), SUM(CAST(CONV(LEFT(SHA1(CONCAT(id, '/', HEX(v), '/', HEX(c))), 12), 16, 10) AS UNSIGNED))"
+
+
+def _fill(server: SQLServer, charset: str, width: int) -> None:
+    """Every code, and whatever else the server makes of bytes that are none."""
+    columns = "id INT PRIMARY KEY, v VARCHAR(9), c CHAR(9)"
+    found = codes(charset, width)
+    rows = [f"({n},0x{code},0x{code}41)" for n, code in enumerate(found)]
+    server.execute(
+        "SET SESSION sql_mode = ''",
+        f"CREATE TABLE cs.{charset} ({columns}) DEFAULT CHARSET {charset} COLLATE {charset}_bin",
+        *(f"INSERT IGNORE INTO cs.{charset} VALUES {','.join(rows[n : n + 5000])}" for n in range(0, len(rows), 5000)),
+        f"INSERT INTO cs.{charset} VALUES (-1, NULL, NULL)",
+    )
+
+
+def _copy_every_code(upstream: SQLServer, target: SQLServer, spark: SparkEngine, folder: Path) -> None:
+    both = charsets(target)
+    found = {name: width for name, width in charsets(upstream).items() if name in both and name != "binary"}
+    assert len(found) > 35
+    upstream.execute("CREATE DATABASE cs CHARACTER SET latin1")
+    for charset, width in found.items():
+        _fill(upstream, charset, width)
+    if upstream.flavor != target.flavor:
+        # MySQL keeps a code that MariaDB calls none: the load would stop with 1300.
+        upstream.execute(*(f"DELETE FROM cs.{name} WHERE HEX(v) LIKE '8EA0%'" for name in ("eucjpms", "ujis")))
+    cfg = config(upstream, target, folder)
+    dump(cfg, spark)
+    # Other text is still readable.
+    texts = b"".join(file.read_bytes() for file in folder.rglob("cs.cp1251.0*.sql"))
+    assert "'ЖA'".encode() in texts
+    assert texts.count(b"_cp1251 x'") <= 2
+    load(cfg, spark)
+    differ = [
+        name
+        for name in found
+        if target.execute(f"SELECT {_DIGEST} FROM cs.{name}") != upstream.execute(f"SELECT {_DIGEST} FROM cs.{name}")
+    ]
+    assert differ == []
+
+
+def test_every_code_of_every_charset_of_mariadb_is_copied(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    _copy_every_code(mariadb_upstream, target, spark, tmp_path)
+
+
+def test_every_code_of_every_charset_of_mysql_is_copied(
+    mysql_upstream: MySQLServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    _copy_every_code(mysql_upstream, target, spark, tmp_path)
+
+
+def test_a_table_is_cut_at_keys_that_unicode_can_not_express(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    rows = ",".join(f"(0x{high:02X}{low:02X},{low})" for high in range(0xA1, 0xAA) for low in range(0x40, 0xA1))
+    mariadb_upstream.execute(
+        "SET SESSION sql_mode = ''",
+        "CREATE DATABASE k",
+        "CREATE TABLE k.k (v VARCHAR(9) CHARACTER SET gbk COLLATE gbk_bin PRIMARY KEY, n INT)",
+        f"INSERT IGNORE INTO k.k VALUES {rows}",
+    )
+    cfg = config(mariadb_upstream, target, tmp_path, rows=40)
+    dump(cfg, spark)
+    assert len(list(tmp_path.rglob("k.k.0*.sql"))) > 10
+    load(cfg, spark)
+    check = "SELECT HEX(v), n FROM k.k ORDER BY 1"
+    assert target.execute(check) == mariadb_upstream.execute(check)
+
+
+def test_a_code_without_a_character_is_refused_where_the_target_has_another_charset(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    mariadb_upstream.execute(
+        "CREATE DATABASE o",
+        "CREATE TABLE o.o (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET gbk)",
+        "INSERT INTO o.o VALUES (1, _utf8mb4'中文')",
+    )
+    target.execute("CREATE DATABASE o", "CREATE TABLE o.o (id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET utf8mb4)")
+    cfg = config(mariadb_upstream, target, tmp_path)
+    dump(cfg, spark)
+    load(cfg, spark)
+    assert target.execute("SELECT v FROM o.o") == [("中文",)]
+    mariadb_upstream.execute("UPDATE o.o SET v = 0xA140", "INSERT INTO o.o VALUES (2, 0xA140)")
+    target.execute("DELETE FROM o.o")
+    again = config(mariadb_upstream, target, tmp_path / "again", name="again")
+    dump(again, spark)
+    with pytest.raises(AssertionError, match=r"Error (1366|1977) "):
+        load(again, spark)
+    assert target.execute("SELECT COUNT(*) FROM o.o") == [(0,)]
