@@ -102,9 +102,10 @@ class Election:
     # --- the campaign ---
 
     def _run(self) -> None:
-        while self._may_campaign():
+        while not self._stopping:
             try:
-                self._campaign()
+                if self._may_campaign():
+                    self._campaign()
             except Exception as exc:  # noqa: BLE001  (this thread must go on, or the master never leads again)
                 log.warning("campaign failed, trying again", error=wrap(exc))
                 self._set(broken=True)

@@ -78,7 +78,13 @@ class BinlogOperators:
         self._heard(lambda: operator.key not in self._mirror.snapshot())
 
     def forget(self, task: str) -> None:
-        """Takes all orders for a task back."""
+        """Takes all orders for a task back: those of an earlier life of it, which copies anew."""
+        known = self.of(task)
+        if known:
+            positions = [one.position for one in known]
+            log.info(
+                "the task copies anew: orders for statements of its earlier life go", task=task, positions=positions
+            )
         prefix = keys.BINLOG_OPERATOR.prefix(self._source, task)
         self._client.txn([], [Delete(prefix, prefix=True)])
         self._heard(lambda: not any(key.startswith(prefix) for key in self._mirror.snapshot()))

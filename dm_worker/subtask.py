@@ -176,16 +176,22 @@ class SubTask:
         self._work.put(instruction)
 
     def _main(self) -> None:
-        while True:
-            match self._work.get():
-                case stages.Probe():
-                    self._send(self._probe())
-                case stages.StartUnit():
-                    self._send(self._run_unit())
-                case stages.Close():
-                    self._ended.set()
-                    self._on_change(self)
-                    return
+        while not self._ended.is_set():
+            try:
+                self._turn(self._work.get())
+            except Exception as exc:  # noqa: BLE001 - of what is told others: without this thread nothing would go on
+                trace = "".join(traceback.format_exception(exc))
+                log.error("a listener of a subtask failed; the subtask goes on", task=self.name, trace=trace)
+
+    def _turn(self, instruction: stages.Instruction) -> None:
+        match instruction:
+            case stages.Probe():
+                self._send(self._probe())
+            case stages.StartUnit():
+                self._send(self._run_unit())
+            case stages.Close():
+                self._ended.set()
+                self._on_change(self)
 
     def _may_begin(self) -> bool:
         """Asked by the running unit: whether it may change something. In one turn with whether to wait for it."""

@@ -16,6 +16,9 @@ from dm_worker.dumper.metadata import DumpMetadata, write_metadata
 from dm_worker.dumper.owner import OWNER_FILE
 from dm_worker.dumper.tasks import DONE, PROGRESS, STOP_FILE
 from pkg.config.model import SubTaskConfig
+from pkg.log import get_logger
+
+log = get_logger("dumper")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +66,20 @@ class WorkFolder:
 
         The folder must have been claimed before; the claim stays.
         """
-        for path in self._folder.iterdir():
+        old = sorted(path for path in self._folder.iterdir() if path.name != OWNER_FILE)
+        if old:
+            log.info(
+                "a new dump begins, and what its folder holds of an earlier one goes",
+                folder=self._folder,
+                entries=len(old),
+                first=old[0].name,
+            )
+        for path in old:
             if path.is_dir() and not path.is_symlink():
                 # First out of the way of late writers, who would fill it while it is emptied.
                 gone = path.rename(path.with_name(f".gone-{path.name}"))
                 shutil.rmtree(gone)
-            elif path.name != OWNER_FILE:
+            else:
                 path.unlink()
         self.path.mkdir()
 

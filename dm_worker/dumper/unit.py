@@ -177,6 +177,8 @@ class DumpUnit:
         token = secrets.token_hex(8)
         attempt = _Attempt(WorkFolder(self._dir, token))
         started = now_text()
+        if self._control.is_stopping():
+            return
         try:
             owner.claim(self._dir, self._cfg.source_id, self._may_replace)
             attempt.work.create()

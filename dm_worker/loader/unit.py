@@ -353,6 +353,9 @@ class LoadUnit:
         """clean-dump-file: mode full removes all, mode all keeps metadata and structure for the syncer."""
         if not self._cfg.clean_dump_file:
             return
+        kept = "nothing" if self._cfg.task_mode == "full" else "metadata and structures"
+        if self._cfg.task_mode in ("full", "all"):
+            log.info("the dump is loaded, and clean-dump-file removes it", folder=self._dir, kept=kept)
         try:
             if self._cfg.task_mode == "full":
                 owner.release(self._dir)

@@ -250,3 +250,23 @@ def test_a_probe_that_is_not_answered_is_not_waited_for() -> None:
     assert subtask.join(60)
     assert ended[-1], "whoever waits for the end is told of it"
     assert sync.runs == 0
+
+
+def test_a_subtask_goes_on_although_its_listener_fails() -> None:
+    calls = 0
+
+    def fail(_: SubTask) -> None:
+        nonlocal calls
+        calls += 1
+        if threading.current_thread().name == "subtask-t":
+            raise ZeroDivisionError("a bug")
+
+    sync = Scripted(pb.Sync, ["fail"])
+    subtask = make("incremental", sync, on_change=fail)
+    subtask.expect(pb.Running)
+    at(subtask, pb.Paused)
+    subtask.expect(pb.Running)
+    until(lambda: sync.runs == 2)
+    subtask.expect(pb.Stopped)
+    assert subtask.join(60)
+    assert calls >= 4
