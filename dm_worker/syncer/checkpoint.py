@@ -67,6 +67,8 @@ _LATE_COLUMNS = {
     "keyless": "VARCHAR(64) NOT NULL DEFAULT ''",
     "since": "BIGINT UNSIGNED NOT NULL DEFAULT 0",
     "writes": "BIGINT UNSIGNED NOT NULL DEFAULT 0",
+    "start_cut": "VARCHAR(96) NOT NULL DEFAULT ''",
+    "end_cut": "VARCHAR(96) NOT NULL DEFAULT ''",
 }
 
 
@@ -332,14 +334,15 @@ class MetaStore:
     def _read_progress(self, conn: Conn) -> Progress | None:
         rows = query(
             conn,
-            "SELECT batch, epoch, state, start_name, start_pos, start_gtid, start_rows, end_name, end_pos, end_gtid,"
-            f" end_rows, buckets, fingerprint, safe, keyless, since FROM {self.batches} WHERE id = %s FOR UPDATE",
+            "SELECT batch, epoch, state, start_name, start_pos, start_gtid, start_rows, start_cut, end_name, end_pos,"
+            f" end_gtid, end_rows, end_cut, buckets, fingerprint, safe, keyless, since FROM {self.batches}"
+            " WHERE id = %s FOR UPDATE",
             (self._id,),
         )
         if not rows:
             return None
         number, epoch, state, *places, buckets, fingerprint, safe, keyless, since = rows[0]
-        start, end = _location(*places[:4]), _location(*places[4:])
+        start, end = _location(*places[:5]), _location(*places[5:])
         return Progress(
             int(number), int(epoch), str(state), start, end, int(buckets), str(fingerprint), bool(safe),
             self._read_prepared(conn), str(keyless), int(since) or int(number),
@@ -495,9 +498,9 @@ def _columns(kinds: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in kinds.items())
 
 
-def _location(name: Any, pos: Any, gtid: Any, rows: Any = 0) -> Location:
+def _location(name: Any, pos: Any, gtid: Any, rows: Any = 0, cut: Any = "") -> Location:
     # DM's name of a relay file is understood; what is written is always the upstream's own.
-    return Location(Position(str(name or ""), int(pos or 0)).of_upstream(), str(gtid or ""), int(rows))
+    return Location(Position(str(name or ""), int(pos or 0)).of_upstream(), str(gtid or ""), int(rows), str(cut))
 
 
 def _batch_values(progress: Progress) -> dict[str, Any]:
@@ -508,6 +511,7 @@ def _batch_values(progress: Progress) -> dict[str, Any]:
             f"{name}_pos": place.position.pos,
             f"{name}_gtid": place.gtid_set,
             f"{name}_rows": place.rows_events,
+            f"{name}_cut": place.cut,
         }
     values |= {"buckets": progress.buckets, "fingerprint": progress.fingerprint, "safe": int(progress.safe)}
     return values | {"keyless": progress.keyless, "since": progress.since}

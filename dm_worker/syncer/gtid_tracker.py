@@ -18,6 +18,8 @@ class GtidTracker(Protocol):
 
     def is_beyond(self, text: str) -> bool: ...
 
+    def is_part(self, transaction: str, text: str) -> bool: ...
+
 
 class ExecutedGtids:
     """Keeps the set of a :class:`Planner`. ``text`` is what was executed before the first event."""
@@ -49,6 +51,14 @@ class ExecutedGtids:
 
     def is_beyond(self, text: str) -> bool:
         """Whether all of ``text`` is executed, and more."""
+        other = self._parsed(text)
+        return self._set != other and self._set.contains(other)  # type: ignore[arg-type]
+
+    def is_part(self, transaction: str, text: str) -> bool:
+        """Whether one transaction is in the set ``text``."""
+        return self._parsed(text).contains(gtid.parse_gtid_set(transaction, self._flavor))  # type: ignore[arg-type]
+
+    def _parsed(self, text: str) -> gtid.GTIDSet:
         if text != self._asked:
             self._asked, self._other = text, gtid.parse_gtid_set(text, self._flavor)
-        return self._set != self._other and self._set.contains(self._other)  # type: ignore[arg-type]
+        return self._other

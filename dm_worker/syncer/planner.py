@@ -22,6 +22,7 @@ from dm_worker.syncer.held_rows import HeldRows
 from dm_worker.syncer.instructions import DEFAULT_LIMITS, Advance, Instruction, Limits, Statement
 from dm_worker.syncer.reading import Reading
 from dm_worker.syncer.savepoints import Rewinder, savepoint_word, unsupported
+from dm_worker.syncer.switched import ensure_server, ensure_transaction, gtid_of_cut
 from dm_worker.syncer.table_maps import Resolve, TableMaps
 from dm_worker.syncer.tape import CLOSE, CUT, FILTERED, ScanningTape, Tape, gtid_text, new_tape
 from dm_worker.syncer.xa import Prepared, Xid, prepared_xid, xa_word
@@ -32,6 +33,13 @@ from pkg.binlog import events as ev
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location
 
+#: A transaction that is passed over ends with one of these.
+_OF_NO_TRANSACTION = GTID_EVENTS | {
+    c.ROTATE_EVENT,
+    c.FORMAT_DESCRIPTION_EVENT,
+    c.HEARTBEAT_EVENT,
+    c.HEARTBEAT_EVENT_V2,
+}
 #: The table id of rows events that only end a statement.
 _DUMMY_TABLE = b"\xff\xff\xff\0\0\0"
 
@@ -39,8 +47,8 @@ _DUMMY_TABLE = b"\xff\xff\xff\0\0\0"
 class Planner:
     """Feed it events; it appends to ``out``.
 
-    ``until`` asks for one batch over exactly the range up to there. ``limit`` ends the planning at that end of a
-    transaction.
+    ``until`` asks for one batch over exactly the range up to there; by GTID over exactly its transactions, whichever
+    others this server has between them. ``limit`` ends the planning at that end of a transaction.
     """
 
     def __init__(
@@ -74,6 +82,8 @@ class Planner:
         self._overflown = False
         #: The stream must be opened at another place: see :meth:`take_jump`.
         self._jump = False
+        #: The transaction being read is none of those that ``until`` asks for.
+        self._passing = False
         self._held = HeldRows()
 
     # -- what the shell asks ------------------------------------------------------------------------------------
@@ -144,7 +154,7 @@ class Planner:
         self._reading.reopened()
         self._rewinder.reopened()
         self._tables.forget_ids()
-        self._xa = self._prepared = False
+        self._xa = self._prepared = self._passing = False
         self._kept.drop()
 
     def forget_tables(self) -> None:
@@ -155,7 +165,7 @@ class Planner:
     def can_scan(self) -> bool:
         """Whether :meth:`scan` may be used now. Everything rare is left to :meth:`feed`."""
         odd = self._xa or self._prepared or self._rewinder.is_used or self._until is not None
-        odd = odd or self._reading.reread is not None or self._is_near_limit()
+        odd = odd or self._reading.reread is not None or self._reading.resumed is not None or self._is_near_limit()
         return hasattr(self._tape, "scan") and not odd
 
     def _is_near_limit(self) -> bool:
@@ -183,10 +193,12 @@ class Planner:
 
         Stops early after a statement, because what follows may depend on it, when ``until`` is reached, and when the
         stream must be opened at another place.
-        Raises DMError for events that can't be replicated; what came before is planned.
+        Raises DMError for events that can't be replicated, and OtherServer; what came before is planned.
         """
         for index, read in enumerate(events):
             event = read if read.log_pos else self._reading.placed(read)
+            if self._passing and self._pass(event):
+                continue
             if event.type in c.ROWS_EVENTS:
                 self._on_rows(event)
             elif event.type == c.TABLE_MAP_EVENT:
@@ -297,6 +309,8 @@ class Planner:
     def _on_other(self, event: Event) -> bool:
         """True when feeding must pause after this event."""
         kind = event.type
+        if kind == c.FORMAT_DESCRIPTION_EVENT:
+            self._on_format(event)
         if kind == c.ROTATE_EVENT:
             if self._reading.follow(event):
                 self._enter_file()
@@ -327,9 +341,23 @@ class Planner:
         self._draft.enter_file(self._reading.file_read)
         self._tables.forget_ids()
 
+    def _on_format(self, event: Event) -> None:
+        self._reading.server_id = event.server_id
+        for place in (self._reading.resumed, self._until):
+            if place is not None:
+                ensure_server(place, event.server_id)
+
     def _on_gtid(self, event: Event) -> None:
         tape = self._tape
+        self._passing = False
         tape.begin_gtid(*gtid_of(event, self._reading.file))
+        if self._until is not None and self._by_gtid and tape.gtid is not None:
+            self._passing = not self._is_asked_for(gtid_text(tape.gtid), self._until, event)
+            if self._passing:
+                tape.begin_gtid(b"", 0)
+                self._reading.move(event)
+                return
+        self._reading.begin(event)
         tape.inside = True
         tape.standalone = is_standalone(event)
         if event.type == c.MARIADB_GTID_EVENT:
@@ -337,12 +365,31 @@ class Planner:
             self._prepared = is_prepared_xa(event.data)
             if self._prepared:
                 self._kept.begin()
+
+    def _is_asked_for(self, gtid: str, until: Location, event: Event) -> bool:
+        """Whether a transaction belongs to the range up to ``until``: as a whole, or as the one that it ends in."""
+        if self._reading.is_part(gtid, until.gtid_set):
+            return True
+        if not until.cut:
+            # Written by an earlier version: the transaction that comes when all others are in.
+            return bool(until.rows_events) and self._reading.is_at(until)
+        if gtid != gtid_of_cut(until):
+            return False
+        ensure_transaction(until, self._reading.server_id, gtid, self._reading.file, event)
+        return True
+
+    def _pass(self, event: Event) -> bool:
+        """Whether the event belongs to the transaction that is passed over."""
+        if event.type in _OF_NO_TRANSACTION or event.artificial:
+            return False
         self._reading.move(event)
+        return True
 
     def _on_query(self, event: Event) -> bool:
         self._reading.move(event)
         data = event.data
         if data.endswith(b"\0BEGIN"):
+            self._reading.begin_unnamed()
             self._tape.inside, self._tape.standalone = True, False
             return False
         if data.endswith(b"\0COMMIT"):

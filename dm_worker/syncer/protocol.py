@@ -137,6 +137,10 @@ class Sequencer:
         #: The XA transactions that wait where the main pass stands.
         self.prepared: Waiting = prepared or {}
 
+    def go_back(self, start: Location) -> None:
+        """What lies behind ``start``, where an unfinished range or transaction begins, is applied again."""
+        self.applied = start
+
     def open(
         self,
         start: Location,

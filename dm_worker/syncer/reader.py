@@ -12,6 +12,7 @@ from dm_worker.syncer.batch_policy import QUIET, BatchPolicy
 from dm_worker.syncer.instructions import Advance, Instruction, Statement
 from dm_worker.syncer.located import located
 from dm_worker.syncer.planner import Planner
+from dm_worker.syncer.switched import OtherServer
 from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location
@@ -30,6 +31,8 @@ READ_BYTES = 4 * 1024 * 1024
 REOPENINGS, CAP = 60, 5.0
 
 Open = Callable[[Location], BinlogStream]
+#: What the main loop gets: the planner's instructions, and why nothing follows them.
+Item = Instruction | DMError | OtherServer
 
 
 class Instructions:
@@ -38,14 +41,14 @@ class Instructions:
     def __init__(self, limit: int) -> None:
         """``limit`` in bytes of planned batches that wait; one more may be under way on either side."""
         self._limit = limit
-        self._items: deque[Instruction | DMError] = deque()
+        self._items: deque[Item] = deque()
         self._bytes = 0
         self._changed = threading.Condition()
         self._closed = False
         #: The main loop has nothing to do, and nothing waits for it.
         self.hungry = False
 
-    def put(self, item: Instruction | DMError) -> None:
+    def put(self, item: Item) -> None:
         """Waits for room. After :meth:`close` items are dropped."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._bytes < self._limit)
@@ -56,7 +59,7 @@ class Instructions:
                 self.hungry = False
                 self._changed.notify_all()
 
-    def get(self, timeout: float) -> Instruction | DMError | None:
+    def get(self, timeout: float) -> Item | None:
         """The next item; None when there is none for ``timeout`` seconds."""
         with self._changed:
             self.hungry = not self._items
@@ -78,7 +81,7 @@ class Instructions:
             self._changed.notify_all()
 
 
-def _size(item: Instruction | DMError) -> int:
+def _size(item: Item) -> int:
     return item.size if isinstance(item, Batch) else 0
 
 
@@ -130,6 +133,9 @@ class Reader:
             if not self._stop.is_set():
                 self._give_finished()
                 self._queue.put(exc)
+        except OtherServer as exc:
+            self._give_finished()
+            self._queue.put(exc)
         except Exception as exc:  # noqa: BLE001 - the main loop must hear of it, whatever it is
             self._queue.put(errors.new("SyncerUnitPanic", f"reading the binlog failed: {exc!r}", raw=exc))
 

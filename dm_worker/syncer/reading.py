@@ -6,7 +6,10 @@ the XA COMMIT is.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dm_worker.syncer.gtid_tracker import GtidTracker
+from dm_worker.syncer.switched import cut_mark, ensure_transaction
 from dm_worker.syncer.tape import Tape, gtid_text
 from dm_worker.syncer.xa import Xid
 from dm_worker.syncer.xa_rows import Reread
@@ -23,6 +26,10 @@ class Reading:
         self.file = start.position.name
         #: The prepared transaction whose rows are being read for its XA COMMIT.
         self.reread: Reread | None = None
+        #: The server that wrote the binlog being read.
+        self.server_id = 0
+        #: Where the stream was opened inside a transaction, until its transaction has come; None otherwise.
+        self.resumed = start if start.rows_events else None
         self._tape = tape
         self._gtids = gtids
         self._by_gtid = by_gtid
@@ -54,7 +61,8 @@ class Reading:
     @property
     def location(self) -> Location:
         """Where to read on after the stream broke: the running transaction's start and its rows events so far."""
-        return Location(self.boundary, self._gtid_text(), self.rows_gone if self._tape.inside else self._tape.skip)
+        gone = self.rows_gone if self._tape.inside else self._tape.skip
+        return self._cut_at(gone) if gone else self.at_boundary()
 
     @property
     def read_to(self) -> Location:
@@ -70,7 +78,15 @@ class Reading:
 
     def inside(self) -> Location:
         """The end of a batch that holds the current transaction up to here."""
-        return Location(self.boundary, self._gtid_text(), self.rows_gone)
+        return self._cut_at(self.rows_gone)
+
+    def _cut_at(self, rows_events: int) -> Location:
+        if self.resumed is not None:
+            # Its transaction has not come yet.
+            return replace(self.resumed, rows_events=rows_events)
+        run = self._tape.gtid
+        mark = cut_mark(self.server_id, "" if run is None else gtid_text(run))
+        return Location(self.boundary, self._gtid_text(), rows_events, mark)
 
     def is_at(self, until: Location) -> bool:
         """Whether the current transaction begins, or the last one ended, at ``until``."""
@@ -82,6 +98,10 @@ class Reading:
         if self._by_gtid:
             return self._gtids is not None and self._gtids.is_beyond(until.gtid_set)
         return until.position < self.boundary
+
+    def is_part(self, gtid: str, gtid_set: str) -> bool:
+        """Whether a transaction is in a GTID set."""
+        return self._gtids is not None and self._gtids.is_part(gtid, gtid_set)
 
     def _gtid_text(self) -> str:
         return self._gtids.text() if self._gtids is not None else ""
@@ -118,8 +138,23 @@ class Reading:
         tape.offset = tape.boundary = position
         return True
 
+    def begin(self, gtid: Event) -> None:
+        """A GTID event begins a transaction. Raises OtherServer when not the one that the stream was opened in."""
+        self.move(gtid)
+        # Servers leave out events: where the one before ended need not be where this one begins.
+        self._tape.boundary = self._tape.offset - gtid.size
+        resumed, run = self.resumed, self._tape.gtid
+        if resumed is not None:
+            ensure_transaction(resumed, self.server_id, "" if run is None else gtid_text(run), self.file, gtid)
+            self.resumed = None
+
+    def begin_unnamed(self) -> None:
+        """BEGIN: where no GTID event came before it, the transaction can't be told from another of the same server."""
+        self.resumed = None
+
     def take_gtids(self) -> None:
         """Transactions have ended: theirs are executed."""
+        self.resumed = None
         for run in self._tape.take_gtids():
             if self._gtids is not None:
                 self._gtids.add(gtid_text(run))
@@ -128,9 +163,10 @@ class Reading:
 
     def reopened(self) -> None:
         """The stream begins again at :attr:`location`, or at the transaction that is read again."""
-        tape = self._tape
-        tape.skip = self.location.rows_events
+        tape, place = self._tape, self.location
+        tape.skip = place.rows_events
         tape.rows = 0
+        self.resumed = place if place.rows_events else None
         if self.reread is not None:
             tape.offset, self.reread.found = self.reread.start.position.pos, False
             return

@@ -24,6 +24,7 @@ from dm_worker.syncer.ddl_execution import DDLExecutor
 from dm_worker.syncer.ddl_session import DDLSession
 from dm_worker.syncer.ddl_trial import Trial
 from dm_worker.syncer.ddl_variables import Upstream
+from dm_worker.syncer.failover import ensure_keys
 from dm_worker.syncer.foreign_key_watch import ABOUT_KEYS, ForeignKeyWatch, ServersKeys
 from dm_worker.syncer.gtid_tracker import ExecutedGtids
 from dm_worker.syncer.instructions import Advance, Statement
@@ -45,6 +46,7 @@ from dm_worker.syncer.sharding import Sharding
 from dm_worker.syncer.start import dump_schema_files, dumped_tables, start_location
 from dm_worker.syncer.statements import Form, wants_alias
 from dm_worker.syncer.status import Monitor, Snapshot
+from dm_worker.syncer.switched import OtherServer, Survey, cannot_go_on, doubtful
 from dm_worker.syncer.table_plan import PlanOptions
 from dm_worker.syncer.tables import TableRegistry
 from dm_worker.syncer.ties import checked_keys
@@ -167,7 +169,13 @@ class Run:
         """One pass over the binlog, if no shards merge; else the main pass and re-reads in turn."""
         while not self._should_stop():
             reader = self._open_pass(runner, registry, redo)
-            self._follow(runner, reader, barrier, registry, redo)
+            switch = self._follow(runner, reader, barrier, registry, redo)
+            if switch is not None:
+                reader.stop()
+                self._bytes_read += reader.planner.bytes_read
+                self._go_back(runner, registry, redo, switch)
+                redo = None
+                continue
             redo, sharding = None, self._sharding
             if sharding is None or self._should_stop():
                 return
@@ -187,12 +195,13 @@ class Run:
         barrier: DDLBarrier,
         registry: TableRegistry,
         redo: Progress | None,
-    ) -> None:
-        """The pass that was opened, until a stop is asked for or another pass has to follow."""
+    ) -> OtherServer | None:
+        """The pass that was opened, until a stop is asked for or another pass has to follow: because the upstream is
+        another server now, or else the next one of merged shards."""
         sharding = self._sharding
         while not self._should_stop():
             if sharding is not None and redo is None and self._is_over(runner, sharding):
-                return
+                return None
             item = self._queue.get(0.0 if runner.behind else 0.2)
             if item is None:
                 # Nothing follows at once: what is applied becomes the checkpoint.
@@ -202,6 +211,9 @@ class Run:
                 # Lost connections tell nothing about what waits behind them; an event that can't be applied does.
                 self._applying = 0 if item.retryable else reader.planner.newest
                 raise self._explained(item, between(runner.flushed, reader.planner.read_to))
+            elif isinstance(item, OtherServer):
+                runner.flush()
+                return item
             elif isinstance(item, Batch):
                 self._applying = item.commit_time
                 runner.apply(item, redo)
@@ -226,6 +238,38 @@ class Run:
                 if sharding is None or not sharding.turned:
                     reader.resume()
         runner.flush()
+        return None
+
+    def _go_back(
+        self, runner: BatchRunner, registry: TableRegistry, redo: Progress | None, switch: OtherServer
+    ) -> None:
+        """Sees to it that what is unfinished is applied again from the start of its first transaction, in safe mode.
+
+        ``redo`` is the unfinished range, if there is one. Raises DMError where that could lose or double rows.
+        """
+        start, end = (redo.start, redo.end) if redo is not None else (runner.applied, runner.applied)
+        if redo is None and not start.rows_events:
+            # Nothing of the transaction was given out.
+            return
+        upto = doubtful(start, end, self._cfg.flavor) if self._cfg.enable_gtid else None
+        if upto is None:
+            raise cannot_go_on(switch, "without GTIDs there is no way to find the same transaction")
+        if self._sharding is not None:
+            raise cannot_go_on(switch, "and the rows that merged shards hold back are counted by it")
+        begin = start.at_transaction_start()
+        log.warning(
+            "the upstream is another server: unfinished transactions are applied again in safe mode",
+            stood_at=str(switch.place), found=switch.found, start=str(begin), end=upto,
+        )  # fmt: skip
+        with closing(self._open_stream(begin)) as stream:
+            survey = Survey(begin, upto, self._cfg.flavor)
+            ensure_keys(stream, survey, registry.resolve, switch, self._should_stop)
+        leave = parse_gtid_set(upto, self._cfg.flavor)
+        if self._store.exit_safe is not None:
+            leave.update(parse_gtid_set(self._store.exit_safe.gtid_set, self._cfg.flavor))  # type: ignore[arg-type]
+        self._store.exit_safe = Location(end.position, str(leave))
+        runner.go_back(begin)
+        registry.forget()
 
     def _forget(self, registry: TableRegistry, statement: Statement, runner: BatchRunner) -> None:
         """Structures may have changed."""

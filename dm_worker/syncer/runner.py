@@ -180,6 +180,11 @@ class BatchRunner:
             self._sharding.behind(statement)
         self._write(self._sequencer.idle(statement.end))
 
+    def go_back(self, start: Location) -> None:
+        """What is applied beyond ``start`` is applied again, in safe mode. The next write makes that durable."""
+        self._sequencer.go_back(start)
+        self.behind = False
+
     # -- merged shards ------------------------------------------------------------------------------------------
 
     def statement_again(self, statement: Statement, sharding: Sharding) -> None:

@@ -195,12 +195,14 @@ def _to_boundary(data: Any) -> Boundary:
 
 
 def _from_location(location: Location) -> list[Any]:
-    return [location.position.name, location.position.pos, location.gtid_set, location.rows_events]
+    place = [location.position.name, location.position.pos, location.gtid_set, location.rows_events]
+    return [*place, location.cut] if location.cut else place
 
 
 def _to_location(data: Any) -> Location:
-    name, pos, gtid_set, rows_events = data
-    return Location(Position(str(name), int(pos)), str(gtid_set), int(rows_events))
+    # Earlier versions did not record whose rows events they are.
+    name, pos, gtid_set, rows_events, *cut = data
+    return Location(Position(str(name), int(pos)), str(gtid_set), int(rows_events), "".join(map(str, cut)))
 
 
 def _dumps(data: Any) -> str:

@@ -12,7 +12,7 @@ from pkg.binlog import constants as c
 from pkg.binlog.position import Position
 
 #: Where the rest of a TABLE_MAP begins, behind the table id: that changes whenever the upstream opens the table again.
-_SHAPE = c.HEADER_SIZE + 6
+SHAPE = c.HEADER_SIZE + 6
 
 #: The plan of a TABLE_MAP's table, what counts its rows when they are held back, or None when it is not migrated. The
 #: second value asks to end the batch before.
@@ -44,7 +44,7 @@ class TableMaps:
 
     def add(self, data: bytes) -> bool:
         """True for a TABLE_MAP whose table is new, so that :meth:`ask` and :meth:`bind` must follow."""
-        table, shape = data[19:25], data[_SHAPE:]
+        table, shape = data[19:25], data[SHAPE:]
         self._maps[table] = data
         if shape not in self._known:
             return True
@@ -54,7 +54,7 @@ class TableMaps:
     def ask(self, data: bytes, place: Position) -> bool:
         """Asks for the plan. True when the table changed the rule for others of its target: see :meth:`ask_anew`."""
         plan, split = self._resolve(data, place)
-        self._known[data[_SHAPE:]] = plan
+        self._known[data[SHAPE:]] = plan
         if isinstance(plan, TablePlan):
             self._plans[plan.number] = plan
         return split
@@ -65,7 +65,7 @@ class TableMaps:
 
     def bind(self, data: bytes) -> None:
         """The table id of a TABLE_MAP stands for the plan that was asked for."""
-        self._set(data[19:25], data[_SHAPE:])
+        self._set(data[19:25], data[SHAPE:])
 
     def hide(self, data: bytes) -> None:
         """The rows behind this TABLE_MAP are not to be planned, whatever its table."""
@@ -113,8 +113,8 @@ class TableMaps:
     def _plan_waiting(self, number: int, place: Position) -> None:
         """The plan of waiting events as it would be made now, under the old number."""
         data = self._plans[number].table_map
-        if data[_SHAPE:] not in self._known:
+        if data[SHAPE:] not in self._known:
             self.ask(data, place)
-        plan = self._known[data[_SHAPE:]]
+        plan = self._known[data[SHAPE:]]
         assert isinstance(plan, TablePlan)
         self._plans[number] = replace(plan, number=number)

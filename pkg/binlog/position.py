@@ -79,12 +79,14 @@ class Location:
 
     ``gtid_set`` is the executed set as the server's text ('' when unknown). ``rows_events`` counts the rows events
     of the transaction starting here that are already applied: a cut inside a large transaction is part of the
-    location, and reading again from ``position`` skips that many.
+    location, and reading again from ``position`` skips that many. ``cut`` says whose they are: the server that wrote
+    them and the transaction's GTID; '' where it was not recorded.
     """
 
     position: Position
     gtid_set: str = ""
     rows_events: int = 0
+    cut: str = ""
 
     def __str__(self) -> str:
         return f"[position: {self.position}, gtid-set: {self.gtid_set}]"
@@ -95,4 +97,4 @@ class Location:
         return self if position is self.position else replace(self, position=position)
 
     def at_transaction_start(self) -> Location:
-        return replace(self, rows_events=0)
+        return replace(self, rows_events=0, cut="")

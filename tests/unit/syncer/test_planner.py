@@ -16,6 +16,7 @@ from dm_worker.syncer.batch import COMPACT, ORDERED, Batch, TablePlan
 from dm_worker.syncer.gtid_tracker import ExecutedGtids
 from dm_worker.syncer.instructions import Advance, Instruction, Limits, Statement
 from dm_worker.syncer.planner import Planner
+from dm_worker.syncer.switched import OtherServer
 from pkg.binlog import constants as c
 from pkg.binlog.events import HEADER, Event
 from pkg.binlog.payload import Expanding
@@ -225,6 +226,78 @@ def test_a_statement_inside_a_transaction_has_its_place_though_it_does_not_name_
     assert statement.place == Position(log.file, first + log.events[5].size)
     assert statement.event.log_pos == statement.place.pos
     assert tags(planner.out) == [1, 2]
+
+
+@given(
+    order=st.permutations([2, 3, 4, 5, 6]),
+    asked=st.sets(st.sampled_from([2, 3, 4, 5, 6]), min_size=1),
+    pieces=st.lists(st.integers(1, 5), max_size=9),
+)
+def test_an_open_range_is_planned_again_over_its_transactions_in_another_order(
+    order: list[int], asked: set[int], pieces: list[int]
+) -> None:
+    """After a failover by GTID: what this server has between them is left for the next range."""
+    log = Log()
+    for number in order:
+        log.mysql_gtid(number)
+        if number in asked or number % 2:
+            log.transaction([10 * number, 10 * number + 1], table=b"t" if number != 3 else b"uu")
+        else:
+            log.query(b"ALTER TABLE other ADD a INT")
+    executed = ExecutedGtids("mysql", f"{SOURCE}:1")
+    for number in asked:
+        executed.add(f"{SOURCE}:{number}")
+    until = Location(Position("old.000009", 77), executed.text())
+    first = Location(Position("old.000009", 4), f"{SOURCE}:1")
+    planner = Planner(first, resolve, gtids=ExecutedGtids("mysql", first.gtid_set), by_gtid=True, until=until)
+    at = 0
+    while at < len(log.events) and not planner.reached:
+        at += planner.feed(log.events[at : at + (pieces.pop() if pieces else 99)])
+    (batch,) = planner.out
+    assert isinstance(batch, Batch)
+    assert (batch.start, batch.end) == (first, until)
+    wanted = [10 * number + i for number in order if number in asked for i in (0, 1)]
+    assert tags(planner.out) == wanted
+
+
+def by_server(log: Log, server_id: int) -> list[Event]:
+    """What a server sends of ``log``: the FORMAT_DESCRIPTION tells that it wrote it."""
+    header = HEADER.pack(0, c.FORMAT_DESCRIPTION_EVENT, server_id, 19, 0, 0)
+    return [Event(0, c.FORMAT_DESCRIPTION_EVENT, server_id, 19, 0, 0, header), *log.events]
+
+
+def test_rows_events_are_counted_in_the_binlog_of_one_server_alone() -> None:
+    log = Log()
+    log.mysql_gtid(2)
+    log.transaction([1, 2, 3])
+    before = Location(Position(log.file, 4), f"{SOURCE}:1")
+
+    def planned(place: Location, server_id: int, of: Log = log) -> list[int]:
+        gtids = ExecutedGtids("mysql", place.gtid_set)
+        planner = Planner(place, resolve, gtids=gtids, by_gtid=True, limits=Limits(1, 1, 1))
+        planner.feed(by_server(of, server_id))
+        return tags(planner.out)
+
+    planner = Planner(
+        before, resolve, gtids=ExecutedGtids("mysql", f"{SOURCE}:1"), by_gtid=True, limits=Limits(1, 1, 1)
+    )
+    planner.feed(by_server(log, 7)[:5])
+    (inside,) = [item.end for item in planner.out if isinstance(item, Batch)]
+    assert (inside.rows_events, inside.cut) == (1, f"7 {SOURCE}:2")
+    assert planned(inside, 7) == [2, 3]
+    with pytest.raises(OtherServer):
+        planned(inside, 8)
+    # The same server's id, and another transaction first, or the same one elsewhere.
+    other, moved = Log(), Log(offset=44)
+    other.mysql_gtid(3)
+    other.transaction([9])
+    moved.mysql_gtid(2)
+    moved.transaction([1, 2, 3])
+    for found in (other, moved):
+        with pytest.raises(OtherServer):
+            planned(inside, 7, found)
+    # Of a place that an earlier version wrote only the place is known.
+    assert planned(replace(inside, cut=""), 8) == [2, 3]
 
 
 def held_in(log: Log) -> int:
