@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+#: What is added to a file's name while it is being written.
+PENDING = ".tmp"
+
 
 def replace_file(path: Path, text: str) -> None:
     """Writes ``path`` anew: after a crash it has the old text or the new one, and never a part. Raises ``OSError``."""
-    temporary = path.with_name(path.name + ".tmp")
+    temporary = path.with_name(path.name + PENDING)
     with temporary.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()

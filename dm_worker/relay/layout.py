@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from dm_worker.relay.files import replace_file, sync_folder
+from dm_worker.relay.files import PENDING, replace_file, sync_folder
 from pkg import errors
 from pkg.binlog.position import file_number
 
 INDEX = "server-uuid.index"
 META = "relay.meta"
+#: Names the source whose relay log the folder holds.
+OWNER = "source-id"
 _BINLOG = re.compile(r"^.+\.\d+$")
 _SUFFIX = re.compile(r"^\d{6,}$")
 _START_ANEW = "Remove the source's relay folder: the relay then starts anew at the subtasks' positions."
@@ -141,10 +143,35 @@ class RelayDir:
         self._write_index([known for known in self.subdirs() if known.name != gone.name])
         shutil.rmtree(gone.path)
 
+    def owner(self) -> str:
+        """The source whose relay log this is; '' when the folder does not say. Raises ``OSError``."""
+        try:
+            return (self.path / OWNER).read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            return ""
+
+    def own(self, source: str) -> None:
+        """Makes the folder if need be, and notes whose relay log it is. Raises ``OSError``."""
+        if self.owner() != source:
+            self.path.mkdir(parents=True, exist_ok=True)
+            replace_file(self.path / OWNER, source)
+
+    def entries(self) -> list[Path]:
+        """All that lies in the folder, but for the note whose it is. Raises ``OSError``."""
+        try:
+            found = sorted(self.path.iterdir())
+        except FileNotFoundError:
+            return []
+        return [path for path in found if path.name not in (OWNER, OWNER + PENDING)]
+
     def clear(self) -> None:
-        """Removes everything: the relay starts anew. Raises ``OSError``."""
-        if self.path.exists():
-            shutil.rmtree(self.path)
+        """Removes everything but the note whose it was, so that a clearing that breaks off can be told. Raises
+        ``OSError``."""
+        for path in self.entries():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
     def _write_index(self, subdirs: list[SubDir]) -> None:
         replace_file(self.path / INDEX, "".join(f"{subdir.name}\n" for subdir in subdirs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from dm_worker.relay.layout import RelayDir
@@ -102,31 +103,35 @@ class Purger:
 
     def regularly(self, *, expires: float, remain_space: int) -> int:
         """By free space (GB) first and then by age (hours), as DM. Returns how many files went."""
-        files = self._removable()
-        count = self._remove(in_excess(files, self._space(), remain_space * _GB))
-        return count + self._remove(expired(files[count:], self._now(), expires))
+        with self._disk():
+            files = self._removable()
+            count = self._remove(in_excess(files, self._space(), remain_space * _GB))
+            return count + self._remove(expired(files[count:], self._now(), expires))
 
     def up_to(self, file: str, subdir: str = "") -> int:
         """Removes what lies before ``file``. Raises 30042 for one that is not there or is still needed."""
-        everything = list(self._files())
-        wanted = before(everything, subdir, file)
-        free = set(removable(everything, self._needed()))
-        for kept in wanted:
-            if kept not in free:
-                raise errors.new(
-                    "RelayPurgeArgsNotValid",
-                    f"{kept.subdir}/{kept.file} before {file} is still needed",
-                    workaround="Name an earlier file, or wait until the source's tasks have read further.",
-                )
-        return self._remove(wanted)
+        with self._disk():
+            everything = list(self._files())
+            wanted = before(everything, subdir, file)
+            free = set(removable(everything, self._needed()))
+            for kept in wanted:
+                if kept not in free:
+                    raise errors.new(
+                        "RelayPurgeArgsNotValid",
+                        f"{kept.subdir}/{kept.file} before {file} is still needed",
+                        workaround="Name an earlier file, or wait until the source's tasks have read further.",
+                    )
+            return self._remove(wanted)
 
     def older_than(self, moment: float) -> int:
         """Removes what was written to last before ``moment`` (seconds since the epoch) and is not needed."""
-        return self._remove([file for file in self._removable() if file.modified < moment])
+        with self._disk():
+            return self._remove([file for file in self._removable() if file.modified < moment])
 
     def unneeded(self) -> int:
         """Removes everything that nobody needs."""
-        return self._remove(self._removable())
+        with self._disk():
+            return self._remove(self._removable())
 
     def _removable(self) -> list[RelayFile]:
         return removable(list(self._files()), self._needed())
@@ -139,18 +144,23 @@ class Purger:
 
     def _remove(self, files: Sequence[RelayFile]) -> int:
         """The oldest first, so that a failure leaves no gap; folders that are left empty go with their files."""
+        for file in files:
+            (self._folder.path / file.subdir / file.file).unlink()
+            log.info("relay log file purged", subdir=file.subdir, file=file.file, size=file.size)
+        for subdir in self._folder.subdirs()[:-1] if files else []:
+            if not subdir.files():
+                self._folder.forget(subdir)
+        return len(files)
+
+    @contextmanager
+    def _disk(self) -> Iterator[None]:
+        """A purge, whose failures at the disk come out as 30041."""
         try:
-            for file in files:
-                (self._folder.path / file.subdir / file.file).unlink()
-                log.info("relay log file purged", subdir=file.subdir, file=file.file, size=file.size)
-            for subdir in self._folder.subdirs()[:-1] if files else []:
-                if not subdir.files():
-                    self._folder.forget(subdir)
+            yield
         except OSError as exc:
             raise errors.new(
                 "RelayRemoveFileFail",
-                f"a relay log file can't be removed: {exc}",
+                f"the relay log in {self._folder.path} can't be purged: {exc}",
                 raw=exc,
-                workaround="Check the permissions of the source's relay folder.",
+                workaround="Check the disk and the permissions of the source's relay folder.",
             ) from exc
-        return len(files)

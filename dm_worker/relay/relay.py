@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from dm_worker.relay.layout import RelayDir
@@ -21,6 +22,7 @@ from pkg.config.model import SourceConfig
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.pb import dmworker_pb2 as pb
+from pkg.service_thread import ServiceThread
 
 log = get_logger(__name__)
 
@@ -99,7 +101,8 @@ class Relay:
             self._set(pb.Running)
             self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
             self._thread.start()
-            threading.Thread(target=self._purge_loop, args=(self._halt,), name="relay-purge", daemon=True).start()
+            if self._source.purge.interval > 0:
+                ServiceThread("relay-purge", partial(self._purge_loop, self._halt), self._halt).start()
 
     def resume(self) -> None:
         """Goes on after :meth:`pause` or an error."""
@@ -233,7 +236,7 @@ class Relay:
 
     def _purge_loop(self, halt: threading.Event) -> None:
         rules = self._source.purge
-        while rules.interval > 0 and not halt.wait(rules.interval):
+        while not halt.wait(rules.interval):
             with self._purging:
                 try:
                     self._purger.regularly(expires=rules.expires, remain_space=rules.remain_space)

@@ -147,6 +147,8 @@ class Puller:
 
     def _add(self, uuid: str, meta: RelayMeta) -> SubDir:
         try:
+            # It may have been removed by hand while the relay was paused.
+            self.folder.own(self.source.source_id)
             return self.folder.add(uuid, meta)
         except OSError as exc:
             raise errors.new(

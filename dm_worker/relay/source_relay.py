@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dm_worker.relay.choice import RelayReader
-from dm_worker.relay.files import replace_file
-from dm_worker.relay.layout import RelayDir
+from dm_worker.relay.layout import OWNER, RelayDir
 from dm_worker.relay.progress import Tail
 from dm_worker.relay.purge import Place
 from dm_worker.relay.relay import Relay, RelayCounts
@@ -23,8 +22,6 @@ log = get_logger(__name__)
 
 #: The folder of relay logs when neither worker nor source names one.
 DEFAULT_FOLDER = "relay-dir"
-#: Names the source whose relay log the folder holds.
-_OWNER = "source-id"
 
 
 def relay_folder(worker_dir: str, source_dir: str, worker: str) -> Path:
@@ -96,16 +93,27 @@ class SourceRelay:
             return self._relay
 
     def _take_folder(self) -> None:
-        """What another source left is removed: the folder is this worker's, and a worker serves one source."""
-        owner = self.folder.path / _OWNER
-        try:
-            if owner.read_text(encoding="utf-8") == self._source.source_id:
-                return
-        except FileNotFoundError:
-            pass
-        self.folder.clear()
-        self.folder.path.mkdir(parents=True)
-        replace_file(owner, self._source.source_id)
+        """What another source left is removed: the folder is this worker's, and a worker serves one source.
+
+        Raises 30033 for files that nobody says are a relay log; they stay.
+        """
+        folder, source = self.folder, self._source.source_id
+        owner, there = folder.owner(), [path.name for path in folder.entries()]
+        if there and not owner:
+            raise errors.new(
+                "RelayMkdir",
+                f"the relay folder {folder.path} is not empty ({', '.join(there[:5])}), and no file {OWNER} in it says "
+                "whose relay log it is; nothing was removed",
+                workaround=f"If it is the relay log of source {source}, write this name into {folder.path / OWNER}. "
+                "Otherwise move the files away, or set another relay-dir for the worker. Then resume-relay.",
+            )
+        if owner != source and there:
+            log.warning(
+                "removing the relay log of another source, which this worker served before",
+                folder=str(folder.path), former=owner, source=source, entries=there,
+            )  # fmt: skip
+            folder.clear()
+        folder.own(source)
 
     # -- what readers ask ---------------------------------------------------------------------------------------------
 

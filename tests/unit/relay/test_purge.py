@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_worker.relay.layout import RelayDir, RelayMeta
+from dm_worker.relay.layout import RelayDir, RelayMeta, SubDir
+from dm_worker.relay.progress import Tail
 from dm_worker.relay.purge import Place, Purger, RelayFile, before, expired, in_excess, removable
+from dm_worker.relay.relay import Relay
+from pkg.config.model import DBConfig, PurgeConfig, SourceConfig
 from pkg.errors import DMError
+from tests.harness.process import wait_until
 
 FILES = [
     RelayFile(f"s.{sub:06d}", f"bin.{file:06d}", 100, 1000.0 * sub + file) for sub in (1, 2) for file in (8, 9, 10)
@@ -119,3 +124,52 @@ def test_older_than_a_moment_and_everything_unneeded(disk: Disk) -> None:
     assert disk.left() == ["1/10", "2/08", "2/09", "2/10"]
     assert disk.purger.unneeded() == 2
     assert disk.left() == ["2/09", "2/10"]
+
+
+def _no_disk() -> int:
+    raise OSError(5, "Input/output error")
+
+
+@pytest.mark.parametrize(
+    "purge",
+    [
+        lambda purger: purger.regularly(expires=1, remain_space=1),
+        lambda purger: purger.up_to("bin.000010", "s.000002"),
+        lambda purger: purger.older_than(9e9),
+        lambda purger: purger.unneeded(),
+    ],
+)
+def test_a_disk_that_fails_is_an_error_that_operators_see(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, purge: Callable[[Purger], int]
+) -> None:
+    """Of whatever a purge asks the disk, not of removing alone."""
+    disk.needed = [Place("s.000002", "bin.000010")]
+    monkeypatch.setattr(SubDir, "files", lambda _: _no_disk())
+    with pytest.raises(DMError, match="Input/output error") as caught:
+        purge(disk.purger)
+    assert caught.value.kind.name == "RelayRemoveFileFail"
+    assert str(disk.folder.path) in caught.value.message
+
+
+@pytest.mark.parametrize("failure", [OSError(5, "Input/output error"), ZeroDivisionError("a bug")])
+def test_the_regular_purge_goes_on_after_any_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    """Its thread ended at a failure of the disk, and the relay log grew until the disk was full."""
+    turns: list[int] = []
+
+    def regularly(*_: object, **__: object) -> int:
+        turns.append(1)
+        if len(turns) == 1:
+            raise failure
+        return 0
+
+    monkeypatch.setattr(Purger, "regularly", regularly)
+    config = DBConfig(host="127.0.0.1", port=1, user="root")
+    source = SourceConfig("s1", config, flavor="mariadb", purge=PurgeConfig(interval=0.01))  # type: ignore[arg-type]
+    relay = Relay(source, tmp_path, Tail(), server_id=1)
+    relay.start()
+    try:
+        wait_until(lambda: len(turns) > 2, "the purge goes on")
+    finally:
+        relay.stop()
