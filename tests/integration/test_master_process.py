@@ -16,7 +16,8 @@ import pytest
 
 from pkg.config.encrypt import decrypt
 from pkg.config.model import SecurityConfig
-from pkg.pb import dmworker_pb2
+from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc, dmworker_pb2
+from pkg.rpcchannel import open_channel
 from tests.harness.certificates import Authority
 from tests.harness.cluster import DMMaster, environment, program
 from tests.harness.etcd import EtcdServer
@@ -513,7 +514,9 @@ def test_tls_covers_the_master_its_etcd_and_dmctl(tmp_path: Path) -> None:
     def flags(security: SecurityConfig) -> list[str]:
         return ["--ssl-ca", security.ssl_ca, "--ssl-cert", security.ssl_cert, "--ssl-key", security.ssl_key]
 
+    (tmp_path / "key").write_text(KEY)
     extra = f'ssl-ca = "{own.ssl_ca}"\nssl-cert = "{own.ssl_cert}"\nssl-key = "{own.ssl_key}"\n'
+    extra += f'secret-key-path = "{tmp_path}/key"\n'
     server = DMMaster(tmp_path, extra=extra)
     config = server.config.read_text()
     server.config.write_text(config.replace("http://", "https://"))
@@ -532,6 +535,10 @@ def test_tls_covers_the_master_its_etcd_and_dmctl(tmp_path: Path) -> None:
             return '"name": "master1"' in done.stdout and '"alive": true' in done.stdout
 
         wait_until(leads, "the master answers over TLS", 90, step=0.3)
+        with open_channel(f"localhost:{server.port}", client) as channel:
+            stub = dmmaster_pb2_grpc.MasterStub(channel)  # type: ignore[no-untyped-call]
+            joined = stub.RegisterWorker(dmmaster_pb2.RegisterWorkerRequest(name="w1", address="w1:8262"), timeout=60)
+        assert joined.secretKey == bytes.fromhex(KEY), "both sides have shown certificates"
         plain = subprocess.run(
             program("dmctl.cli", "--master-addr", server.address, "--rpc-timeout", "3s", "list-member"),
             capture_output=True,
