@@ -184,7 +184,8 @@ def _year_width(spec: TypeSpec, server: ServerDefaults) -> str:
 
 
 def _size_class(length: int) -> int:
-    return next(i for i, limit in enumerate(_BLOB_LIMITS) if length <= limit)
+    """The smallest that holds ``length`` bytes; the largest where none does: TEXT(n) counts characters of up to 4 bytes."""
+    return next((i for i, limit in enumerate(_BLOB_LIMITS) if length <= limit), len(_BLOB_LIMITS) - 1)
 
 
 def _blob(base: str, length: int) -> ResolvedType:
