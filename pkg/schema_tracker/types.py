@@ -184,7 +184,7 @@ def _year_width(spec: TypeSpec, server: ServerDefaults) -> str:
 
 
 def _size_class(length: int) -> int:
-    """The smallest that holds ``length`` bytes; the largest where none does: TEXT(n) counts characters of up to 4 bytes."""
+    """The smallest that holds ``length`` bytes, or the largest: TEXT(n) counts characters, of up to 4 bytes each."""
     return next((i for i, limit in enumerate(_BLOB_LIMITS) if length <= limit), len(_BLOB_LIMITS) - 1)
 
 
