@@ -69,7 +69,9 @@ def test_types_that_need_no_structure(flavor: Flavor) -> None:
         statement = parsed(line, flavor)
         # What a change of a column is called depends on the column as it was; such a part may have no name of its own.
         if not any(isinstance(action, ChangeColumn) for action in statement.actions):
-            assert " + ".join(named_types(statement)) == line.expected, f"{line.place}: {line.sql}"
+            # Nor does a statement tell which index is unique.
+            expected = line.expected.replace("drop unique key", "drop index")
+            assert " + ".join(named_types(statement)) == expected, f"{line.place}: {line.sql}"
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)
