@@ -26,6 +26,8 @@ if [ "${1:-}" = test ]; then
   # MariaDB 11.8 comes from Debian's packages of a later release, which are unpacked beside this system.
   have mmdebstrap || need+=(mmdebstrap)
   [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || need+=(debian-archive-keyring)
+  # The statements of MariaDB's own tests.
+  [ -d /usr/share/mysql/mysql-test/main ] || need+=(mariadb-test-data)
 fi
 if [ "${1:-}" = bench ]; then
   have mydumper || need+=(mydumper)

@@ -11,7 +11,9 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.spark import SparkEngine
-from pkg.config.model import BlockAllowList
+from dm_worker.unit import UnitOutcome
+from pkg.config.model import BlockAllowList, SubTaskConfig
+from pkg.errors import DMError
 from pkg.mysql.introspect import list_schemas, list_tables
 from pkg.mysql.names import qualified
 from tests.harness.mysql import SQLServer
@@ -34,7 +36,7 @@ class Replayed:
 
     ran: int
     compared: int = 0
-    refused: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, DMError] = field(default_factory=dict)
     differences: list[str] = field(default_factory=list)
 
 
@@ -49,22 +51,25 @@ def replay(path: Path, upstream: SQLServer, target: SQLServer, spark: SparkEngin
     while True:
         target.wipe()
         ignored = BlockAllowList(ignore_dbs=tuple(result.refused))
-        with running(replace(cfg, block_allow_list=ignored), spark) as run:
-            end = location(upstream).position
-            wait_until(
-                lambda run=run, end=end: run.outcome is not None or _reached(run.unit.status().syncerBinlog, str(end)),
-                f"{path.name} is replicated",
-                PATIENCE,
-            )
-            outcome = run.stop() if run.outcome is None else run.outcome
+        outcome = _migrate(replace(cfg, block_allow_list=ignored), upstream, spark)
         if not outcome.errors:
             break
-        message = str(outcome.errors[0])
-        schema = _refused_schema(upstream, message, prefix)
-        assert schema not in result.refused, message
-        result.refused[schema] = message
+        error = outcome.errors[0]
+        schema = _refused_schema(upstream, str(error), prefix)
+        assert schema not in result.refused, error
+        result.refused[schema] = error
     _compare(upstream, target, result)
     return result
+
+
+def _migrate(cfg: SubTaskConfig, upstream: SQLServer, spark: SparkEngine) -> UnitOutcome:
+    """Replicates to the end of the upstream's binlog, or to an error."""
+    end = str(location(upstream).position)
+    with running(cfg, spark) as run:
+        wait_until(
+            lambda: run.outcome is not None or run.unit.status().syncerBinlog == end, "it is replicated", PATIENCE
+        )
+        return run.stop() if run.outcome is None else run.outcome
 
 
 def _refused_schema(upstream: SQLServer, message: str, prefix: str) -> str:
@@ -77,10 +82,6 @@ def _refused_schema(upstream: SQLServer, message: str, prefix: str) -> str:
     found = re.search(rf"{prefix}_\d{{3}}", told)
     assert found, f"{message}: {told}"
     return found[0]
-
-
-def _reached(here: str, end: str) -> bool:
-    return here == end
 
 
 def run_file(server: SQLServer, path: Path, prefix: str) -> int:
