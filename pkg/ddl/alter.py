@@ -148,8 +148,8 @@ def _position(cursor: Cursor) -> Position | None:
 def _change(cursor: Cursor, schema: str, *, renames: bool) -> list[Action]:
     cursor.optional("COLUMN")
     if_exists = cursor.if_exists()
-    old_name = cursor.name()
-    column = column_after_name(cursor, cursor.name() if renames else old_name, schema)
+    old_name = cursor.column()
+    column = column_after_name(cursor, cursor.column() if renames else old_name, schema)
     action = ChangeColumn(old_name, column, _position(cursor), if_exists)
     return [action, *(AddIndex(index) for index in inline_indexes(column, cursor.dialect))]
 
@@ -157,7 +157,7 @@ def _change(cursor: Cursor, schema: str, *, renames: bool) -> list[Action]:
 def _drop(cursor: Cursor) -> Action | None:
     if not cursor.accept("DROP"):
         return None
-    if cursor.accept("PRIMARY", "KEY"):
+    if cursor.accept("PRIMARY", "KEY") or cursor.accept("CONSTRAINT", "PRIMARY", "KEY"):
         return DropIndex("PRIMARY")
     if cursor.accept_any("INDEX", "KEY"):
         if_exists = cursor.if_exists()
@@ -176,12 +176,12 @@ def _drop(cursor: Cursor) -> Action | None:
         return NoStructure("drop table partition")
     if cursor.at_words("SYSTEM", "VERSIONING"):
         raise cursor.error("system-versioned tables are not supported")
-    if cursor.accept("PERIOD", "FOR"):
+    if cursor.accept("PERIOD", "FOR") or cursor.accept("PERIOD", "IF", "EXISTS", "FOR"):
         cursor.name()
         return NoStructure("drop period")
     cursor.optional("COLUMN")
     if_exists = cursor.if_exists()
-    action = DropColumn(cursor.name(), if_exists)
+    action = DropColumn(cursor.column(), if_exists)
     cursor.accept_any("RESTRICT", "CASCADE")
     return action
 
@@ -293,13 +293,17 @@ def _no_structure(cursor: Cursor) -> Action | None:
 def _order(cursor: Cursor) -> None:
     """``ORDER BY a [ASC|DESC], b``: a comma goes on with columns as long as no other specification starts."""
     while True:
-        cursor.name()
-        while cursor.accept_op("."):
-            cursor.name()
+        cursor.column()
         cursor.accept_any("ASC", "DESC")
-        after = cursor.ahead(2)
-        if not cursor.at_op(",") or not (
-            after.kind == "end" or after.text in (",", ";") or after.word in ("ASC", "DESC")
-        ):
+        if not cursor.at_op(",") or not _is_order(cursor):
             return
         cursor.advance()
+
+
+def _is_order(cursor: Cursor) -> bool:
+    """Whether a column stands behind the comma, and nothing else."""
+    at = 2
+    while cursor.ahead(at).text == ".":
+        at += 2
+    after = cursor.ahead(at)
+    return after.kind == "end" or after.text in (",", ";") or after.word in ("ASC", "DESC")

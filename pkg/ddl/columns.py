@@ -47,7 +47,7 @@ _REFERENTIAL_ACTIONS = (("CASCADE",), ("RESTRICT",), ("SET", "NULL"), ("SET", "D
 
 def column_definition(cursor: Cursor, schema: str) -> ColumnDef:
     """``name type [attribute …]``; ``schema`` is the table's, where a reference without one points to."""
-    name = cursor.name()
+    name = cursor.column()
     return column_after_name(cursor, name, schema)
 
 
@@ -217,7 +217,7 @@ def _generation(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
         if always:
             raise cursor.error("expected AS")
         return None
-    cursor.parenthesised()
+    cursor.expression()
     kind = cursor.accept_any("VIRTUAL", "STORED", "PERSISTENT")
     return replace(column, generated="STORED" if kind in ("STORED", "PERSISTENT") else "VIRTUAL")
 
@@ -235,7 +235,7 @@ def _constraint(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
             raise cursor.error("expected CHECK or REFERENCES")
         return column
     if cursor.accept("CHECK"):
-        cursor.parenthesised()
+        cursor.expression()
         _ = cursor.accept("NOT", "ENFORCED") or cursor.accept("ENFORCED")
         return column
     return None
@@ -256,7 +256,18 @@ def _storage(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
         return column
     if cursor.accept("WITHOUT", "SYSTEM", "VERSIONING") or cursor.accept("NOT", "SECONDARY"):
         return column
-    return None
+    return column if accept_engine_option(cursor) else None
+
+
+def accept_engine_option(cursor: Cursor) -> bool:
+    """Reads ``name = value``, an attribute that engines of MariaDB define; False when none comes next."""
+    if cursor.token.kind not in ("word", "name") or cursor.ahead(1).text != "=":
+        return False
+    cursor.advance()
+    cursor.accept_op("=")
+    if cursor.advance().kind not in ("word", "name", "string", "number", "bits"):
+        raise cursor.error("expected an option's value")
+    return True
 
 
 def default_value(cursor: Cursor) -> str:
@@ -270,7 +281,7 @@ def default_value(cursor: Cursor) -> str:
 
 def _default_tokens(cursor: Cursor) -> None:
     if cursor.at_op("("):
-        cursor.parenthesised()
+        cursor.expression()
         return
     _ = cursor.accept_op("-") or cursor.accept_op("+")
     if cursor.accept("NEXT", "VALUE", "FOR"):

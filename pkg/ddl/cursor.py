@@ -22,6 +22,8 @@ class Cursor:
         self.dialect = dialect
         self.default_schema = default_schema
         self.refs: list[Ref] = []
+        #: Spans that are not for the target.
+        self.cuts: list[tuple[int, int]] = []
         self._tokens = tokenize(sql, dialect)
         self._at = 0
         self._spellings: dict[int, str] = {}
@@ -111,6 +113,16 @@ class Cursor:
         self._spell(quote(name))
         return name
 
+    def column(self) -> str:
+        """A column's name, which may have its table's before it: that says nothing, and the target's has another."""
+        start, name = self.token.start, self.name()
+        at = start
+        while self.accept_op("."):
+            at, name = self.token.start, self.name()
+        if at > start:
+            self.cuts.append((start, at))
+        return name
+
     def setting(self) -> str:
         """A word that names nothing of the schema, with or without quotes: BTREE, COPY, utf8mb4."""
         if self.token.kind not in ("word", "name"):
@@ -143,6 +155,19 @@ class Cursor:
             if token.kind == "op":
                 depth += {"(": 1, ")": -1}.get(token.text, 0)
         return start, self.last_end
+
+    def expression(self) -> None:
+        """Reads ``( … )`` about columns of the statement's own table."""
+        start, _ = self.parenthesised()
+        read = [*reversed([*self.read_since(start)])]
+        for token, dot, name in zip(read, read[1:], read[2:], strict=False):
+            if (
+                token.kind in ("word", "name")
+                and dot.kind == "op"
+                and dot.text == "."
+                and name.kind in ("word", "name")
+            ):
+                self.cuts.append((token.start, name.start))
 
     def rest(self) -> None:
         """Reads all that is left of the statement; its parentheses have to match."""

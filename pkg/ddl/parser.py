@@ -63,7 +63,7 @@ def read_statement(cursor: Cursor) -> Statement:
     return replace(
         statement,
         refs=tuple(cursor.refs),
-        cuts=(*cuts, *statement.cuts),
+        cuts=(*cuts, *statement.cuts, *cursor.cuts),
         default_schema=cursor.default_schema,
         dialect=cursor.dialect,
     )

@@ -14,10 +14,11 @@ _DML = word_set("""INSERT UPDATE DELETE REPLACE LOAD CALL DO SELECT WITH HANDLER
 _MAINTENANCE = frozenset({"OPTIMIZE", "ANALYZE", "REPAIR"})
 #: Objects without rows, and accounts: the target has its own.
 _OBJECTS = word_set(
-    """TRIGGER PROCEDURE VIEW FUNCTION TABLESPACE EVENT USER ROLE SERVER PACKAGE LOGFILE UNDO RESOURCE INSTANCE SRS"""
+    """TRIGGER PROCEDURE VIEW FUNCTION TABLESPACE EVENT USER ROLE SERVER PACKAGE LOGFILE UNDO RESOURCE INSTANCE SRS
+    LIBRARY"""
 )
 # Words that may stand between the verb and the object's kind.
-_BEFORE_OBJECT = word_set("""OR REPLACE AGGREGATE TEMPORARY UNDO""")
+_BEFORE_OBJECT = word_set("""OR REPLACE AGGREGATE TEMPORARY UNDO JSON RELATIONAL DUALITY""")
 
 
 def classify_at(cursor: Cursor) -> StatementClass:
@@ -34,7 +35,8 @@ def classify_at(cursor: Cursor) -> StatementClass:
     if verb in _DML:
         return "dml"
     if verb in ("CREATE", "ALTER", "DROP", "RENAME"):
-        return "skip" if _object_kind(cursor) in _OBJECTS or _temporary_table(cursor) else "ddl"
+        skipped = _object_kind(cursor) in _OBJECTS or _temporary_table(cursor) or _respells_schema(cursor)
+        return "skip" if skipped else "ddl"
     if verb in ("SAVEPOINT", "FLUSH", "GRANT", "REVOKE") or verb in _MAINTENANCE or _skipped_set(cursor):
         return "skip"
     return "ddl"
@@ -63,6 +65,12 @@ def _temporary_table(cursor: Cursor) -> bool:
     """A temporary table lives and dies with its upstream session, and its rows are not in the binlog."""
     at = 3 if cursor.ahead(1).word == "OR" else 1
     return cursor.ahead(at).word == "TEMPORARY" and cursor.ahead(at + 1).word in ("TABLE", "TABLES")
+
+
+def _respells_schema(cursor: Cursor) -> bool:
+    """``ALTER DATABASE `#mysql50#…` UPGRADE DATA DIRECTORY NAME``: how the upstream writes its directory's name."""
+    names_schema = cursor.at_words("ALTER", "DATABASE") or cursor.at_words("ALTER", "SCHEMA")
+    return names_schema and [cursor.ahead(at).word for at in (3, 4)] == ["UPGRADE", "DATA"]
 
 
 def _object_kind(cursor: Cursor) -> str:

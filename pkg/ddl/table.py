@@ -100,7 +100,7 @@ def table_element(cursor: Cursor, schema: str) -> IndexDef | AddPeriod | None:
     if cursor.accept("FOREIGN", "KEY"):
         return _foreign_key(cursor, symbol, schema)
     if cursor.accept("CHECK"):
-        cursor.parenthesised()
+        cursor.expression()
         _ = cursor.accept("NOT", "ENFORCED") or cursor.accept("ENFORCED")
         return IndexDef("check", symbol)
     if cursor.at_any("INDEX", "KEY"):
@@ -110,7 +110,7 @@ def table_element(cursor: Cursor, schema: str) -> IndexDef | AddPeriod | None:
     if special:
         cursor.optional("INDEX", "KEY")
         return _key(cursor, special, "")
-    if cursor.accept("PERIOD", "FOR"):
+    if cursor.accept("PERIOD", "FOR") or cursor.accept("PERIOD", "IF", "NOT", "EXISTS", "FOR"):
         return _period(cursor)
     return None
 
