@@ -28,6 +28,11 @@ SMALL_COST = (0.12, 0.04)
 LARGE_COST = (0.30, 0.022)
 #: What a shuffle adds to a job's fixed cost at the least (seconds).
 SHUFFLE_COST = 0.08
+#: A batch that takes longer (seconds) is followed by smaller ones: before its end nothing of it is seen, and after a
+#: crash the buckets that are not in begin anew.
+LONGEST = 30.0
+#: Batches don't become smaller than this, however slow the target is.
+LEAST_BATCH = 64 * 1024
 #: How much a job still counts after the next one.
 _MEMORY = 0.95
 
@@ -95,6 +100,8 @@ class BatchPolicy:
         self.budget = budget
         self.small = Cost(*SMALL_COST)
         self.large = Cost(*LARGE_COST)
+        #: How large a batch may become now.
+        self.most = budget.batch
 
     def is_small(self, size: int) -> bool:
         """Whether a batch of ``size`` bytes runs in one task.
@@ -107,6 +114,10 @@ class BatchPolicy:
 
     def observe(self, size: int, *, small: bool, seconds: float) -> None:
         (self.small if small else self.large).observe(size, seconds)
+        if seconds > LONGEST:
+            self.most = max(LEAST_BATCH, min(self.most, int(size * LONGEST / seconds)))
+        elif size >= self.most // 2 and seconds < LONGEST / 2:
+            self.most = min(self.budget.batch, 2 * self.most)
 
     def due(self, *, hungry: bool, quiet: bool, size: int, waited: float) -> bool:
         """Whether to close a batch that is not full.

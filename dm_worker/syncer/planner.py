@@ -13,6 +13,7 @@ is part of the location: reading again from the transaction's start, that many r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 from dm_worker.syncer.draft import Draft
@@ -71,7 +72,8 @@ class Planner:
         self._tape = new_tape() if tape is None else tape
         self._reading = Reading(start, self._tape, gtids, by_gtid=by_gtid)
         self._tables = TableMaps(self._tape, resolve)
-        self._draft = Draft(start, self._tape, self._tables, limits or DEFAULT_LIMITS)
+        self._limits = limits or DEFAULT_LIMITS
+        self._draft = Draft(start, self._tape, self._tables, self._limits)
         self._rewinder = Rewinder(self._tape, start.rows_events)
         #: Inside an XA transaction; inside one that is known to end with XA PREPARE.
         self._xa = self._prepared = False
@@ -85,6 +87,10 @@ class Planner:
         #: The transaction being read is none of those that ``until`` asks for.
         self._passing = False
         self._held = HeldRows()
+
+    def bound(self, batch_bytes: int) -> None:
+        """From here on a batch is closed at ``batch_bytes`` of rows events, or earlier by the planner's own limits."""
+        self._draft.limits = replace(self._limits, batch_bytes=min(self._limits.batch_bytes, batch_bytes))
 
     # -- what the shell asks ------------------------------------------------------------------------------------
 

@@ -150,6 +150,7 @@ class Reader:
             try:
                 stream = self._connected(planner)
                 before = planner.bytes_read
+                planner.bound(self._policy.most)
                 patience = QUIET if planner.has_rows else IDLE_READ
                 events = stream.read(READ_BYTES, patience, planner.scan if planner.can_scan else None)
                 failures = 0

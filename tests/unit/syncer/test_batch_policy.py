@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_worker.syncer.batch_policy import MIB, QUIET, BatchPolicy, Budget, Cost
+from dm_worker.syncer.batch_policy import LEAST_BATCH, LONGEST, MIB, QUIET, BatchPolicy, Budget, Cost
 from pkg.config.worker import LEAST_MEMORY_BUDGET
 
 STEP = 0.001
@@ -142,6 +142,29 @@ def test_costs_are_learned() -> None:
         cost.observe(size, 0.3 + 0.1 * size / MIB)
     assert cost.fixed == pytest.approx(0.3, rel=0.1)
     assert cost.per_mib == pytest.approx(0.1, rel=0.1)
+
+
+def test_batches_that_take_minutes_become_smaller_and_grow_again() -> None:
+    # A table whose rows are found by a scan each: 50 ms for every 100 bytes.
+    policy = BatchPolicy(Budget.of(1 << 30))
+    whole = policy.most
+    taken = []
+    for _ in range(10):
+        taken.append(policy.most / 100 * 0.05)
+        policy.observe(policy.most, small=False, seconds=taken[-1])
+    assert taken[0] > 3600
+    assert max(taken[1:]) <= LONGEST * 1.2 or policy.most == LEAST_BATCH
+    # A target that hung once.
+    policy.observe(5000, small=True, seconds=600.0)
+    assert policy.most == LEAST_BATCH
+    for _ in range(12):
+        policy.observe(policy.most, small=False, seconds=1.0)
+    assert policy.most == whole
+    # Small batches, because little comes in, say nothing of large ones.
+    policy.observe(whole, small=False, seconds=60.0)
+    for _ in range(12):
+        policy.observe(5000, small=True, seconds=0.1)
+    assert policy.most == whole // 2
 
 
 @given(st.integers(0, 1 << 40))

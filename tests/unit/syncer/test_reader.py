@@ -39,6 +39,10 @@ class Trickle:
         self.can_scan, self.reached, self.errand, self.read_from = False, False, "", PLACE
         self.out: list[Batch] = []
         self.file = "bin.000001"
+        self.bounds: set[int] = set()
+
+    def bound(self, batch_bytes: int) -> None:
+        self.bounds.add(batch_bytes)
 
     @property
     def has_rows(self) -> bool:
@@ -118,6 +122,23 @@ def test_the_first_of_a_trickle_waits_for_company_every_time(stream: Trickle) ->
 
     sizes = sizes_given(stream, take, 0)
     assert min(sizes) >= 5 * SIZE
+
+
+def test_the_planner_is_told_how_large_batches_may_be_now(stream: Trickle) -> None:
+    policy = BatchPolicy(Budget.of(1 << 30))
+    planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
+    started = Reader([planner], lambda _: opened, Instructions(1 << 30), policy)
+    started.start()
+    try:
+        stream.go_on(2)
+        whole = policy.most
+        policy.observe(whole, small=False, seconds=3600.0)
+        stream.go_on(2)
+        assert stream.bounds == {whole, policy.most}
+        assert policy.most < whole
+    finally:
+        stream.reached = True
+        started.stop()
 
 
 def test_a_main_loop_that_has_something_waiting_is_not_hungry() -> None:
