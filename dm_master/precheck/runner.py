@@ -30,6 +30,7 @@ from pkg.errors import DMError
 from pkg.foreign_keys import IGNORE
 from pkg.log import get_logger
 from pkg.mysql.connection import classify
+from pkg.mysql.engines import IGNORE as IGNORE_ENGINE
 from pkg.mysql.schema import TableInfo
 
 log = get_logger("precheck")
@@ -298,6 +299,13 @@ def _check_target(
                 ),
                 target,
             ),
+            target.address,
+        )
+    if IGNORE_ENGINE not in ignored:
+        yield CheckResult(
+            "target table engine check",
+            "check whether the target's tables can roll back",
+            _guarded(lambda: table_checks.check_engines(target, _targets(upstreams)), target),
             target.address,
         )
     if "conn_number" not in ignored and task.task_mode in _LOAD:

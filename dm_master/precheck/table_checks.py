@@ -15,6 +15,7 @@ from pkg.column_mapping import TableMapping
 from pkg.config.rule_names import RuleName
 from pkg.errors import DMError
 from pkg.merge_rules import extract_problems, mapping_problems
+from pkg.mysql import engines
 from pkg.mysql.introspect import NOT_MIGRATED
 from pkg.mysql.schema import Column, TableInfo
 from pkg.online_tables import OnlineTables, TableKind
@@ -276,6 +277,14 @@ def _compare_shards(target: Table, first: Shard, shard: Shard) -> list[Finding]:
 
 def _kind(column: Column) -> str:
     return next((kind for kind, names in _KINDS.items() if column.type_name in names), column.type_name)
+
+
+def check_engines(target: Server, tables: Iterable[Table]) -> list[Finding]:
+    """Target tables that can't roll back."""
+    return [
+        fail(engines.told(table, engine), f"{engines.way_out(table)} {engines.way_past()}")
+        for table, engine in engines.tables_without_transactions(target.conn, tables)
+    ]
 
 
 def check_same_names(targets: Iterable[Table]) -> list[Finding]:

@@ -15,6 +15,7 @@ from dm_worker.loader.plan import DumpListing, unique_targets
 from dm_worker.loader.sqlfile import first_statement
 from pkg import errors
 from pkg.ddl import parse, rewrite
+from pkg.ddl.engines import in_innodb
 from pkg.log import get_logger
 from pkg.mysql.connection import classify
 from pkg.mysql.introspect import show_create_if_there
@@ -55,7 +56,8 @@ def target_schemas(listing: DumpListing, route: Route) -> list[str]:
 
 
 def _statement(folder: Path, file: DumpFile, route: Route, flavor: str) -> str:
-    return rewrite(parse(create_statement(folder, file), default_schema=file.schema, flavor=flavor), route)
+    parsed = parse(create_statement(folder, file), default_schema=file.schema, flavor=flavor)
+    return in_innodb(rewrite(parsed, route), parsed.dialect)
 
 
 def create_statement(folder: Path, file: DumpFile) -> str:

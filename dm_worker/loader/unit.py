@@ -7,11 +7,13 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pymysql
+from pymysql.connections import Connection
 
 from dm_worker.ddl_fence import Fence
 from dm_worker.dumper import owner
@@ -41,8 +43,10 @@ from dm_worker.unit import Control, UnitOutcome
 from pkg import errors
 from pkg.block_allow_list import BlockAllowListFilter
 from pkg.config.model import SubTaskConfig
+from pkg.config.target_session import writing_session
 from pkg.errors import DMError
 from pkg.log import get_logger
+from pkg.mysql import engines
 from pkg.mysql.connection import classify, connect
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.names import quote
@@ -59,6 +63,8 @@ SESSION = {
     "time_zone": "+00:00",
     "sql_mode": "STRICT_TRANS_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO",
 }
+#: What holds whatever the task's session says.
+FIXED_SESSION = {"foreign_key_checks": "0", "default_storage_engine": "InnoDB"}
 
 
 @dataclass(slots=True)
@@ -90,7 +96,7 @@ class LoadUnit:
         self._filter = BlockAllowListFilter.of(cfg)
         self._rules = LoadRules(cfg, self._router)
         # The rows are consistent as a whole, and files come in any order.
-        self._session = {**SESSION, **dict(cfg.to.session), "foreign_key_checks": "0"}
+        self._session = {**writing_session(SESSION, dict(cfg.to.session)), **FIXED_SESSION}
         self._control = Control()
         #: The epoch that a stop ends, or has ended.
         self._fenced_off = 0
@@ -242,11 +248,25 @@ class LoadUnit:
                 if not any(schema == self._route(file.schema, "")[0] for file in listing.databases):
                     conn.query(f"CREATE DATABASE IF NOT EXISTS {quote(schema)}")
             create_schema(conn, creations, self._control.is_stopping)
+            self._check_engines(conn, {self._route(file.schema, file.table) for file in files})
             return files, unfinished_files(conn, self._cfg)
         except pymysql.Error as exc:
             raise classify(exc, scope="downstream", statement="preparing the load") from exc
         finally:
             conn.close()
+
+    def _check_engines(self, conn: Connection[Any], targets: Iterable[tuple[str, str]]) -> None:
+        """Raises 34001 for a table in which a load that breaks off would leave rows, or its progress."""
+        progress = (self._cfg.meta_schema, f"{self._cfg.name}_loader_progress")
+        ignored = not {engines.IGNORE, "all"}.isdisjoint(self._cfg.ignore_checking_items)
+        for table, engine in engines.tables_without_transactions(conn, [progress, *(() if ignored else targets)]):
+            past = "" if table[1] == progress[1] else f" {engines.way_past()}"
+            raise errors.new(
+                "LoadUnitCreateSchemaFile",
+                engines.told(table, engine),
+                scope="downstream",
+                workaround=f"{engines.way_out(table)} Then resume the task.{past}",
+            )
 
     def _run_job(self, files: list[FileSpec], left: Mapping[str, int]) -> DMError | None:
         """Loads what is left, or until it is stopped; the error of the tasks that counts."""

@@ -28,10 +28,12 @@ from dm_worker.syncer.shard_snapshot import Snapshot
 from dm_worker.syncer.shard_store import ShardChanges, ShardStore
 from dm_worker.syncer.start import FULL_MODES
 from dm_worker.syncer.xa import Waiting
+from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from pkg.log import get_logger
+from pkg.mysql import engines
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified, quote
@@ -59,7 +61,7 @@ _LOCATION = (
     "{0}_name VARCHAR(128) NOT NULL, {0}_pos BIGINT UNSIGNED NOT NULL,"
     " {0}_gtid LONGTEXT NOT NULL, {0}_rows BIGINT UNSIGNED NOT NULL"
 )
-_CHARSET = " DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
+_CHARSET = " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
 #: Columns of the batch table that its first version did not have; of the marker table: who wrote the row last.
 _CONNECTION = {"connection": "BIGINT UNSIGNED NOT NULL DEFAULT 0"}
 _LATE_COLUMNS = {
@@ -138,8 +140,22 @@ class MetaStore:
                 query(conn, self._shards.creation())
             self._ghosts.create(conn, _SMALL_KEYS)
             self._add_late_columns(conn)
+            self._check_engines(conn)
 
         self._transaction(create)
+
+    def _check_engines(self, conn: Conn) -> None:
+        """Raises 36004 for a table that can't roll back, made by something else or by a server's default."""
+        names = ("checkpoint", "batch", "marker", "ddl", "xa", "sharding_meta")
+        tables = [(self._cfg.meta_schema, f"{self._cfg.name}_syncer_{name}") for name in names]
+        tables.append((self._cfg.meta_schema, f"{self._cfg.name}_onlineddl"))
+        for table, engine in engines.tables_without_transactions(conn, tables):
+            raise errors.new(
+                "SyncUnitNotSupportedDML",
+                engines.told(table, engine),
+                scope="downstream",
+                workaround=f"{engines.way_out(table)} Then resume the task.",
+            )
 
     def close(self) -> None:
         if self._conn is not None:
@@ -491,7 +507,7 @@ class MetaStore:
 
 
 #: Keys over names of 128 characters: utf8mb4 would exceed the 767 bytes of old row formats.
-_SMALL_KEYS = " DEFAULT CHARSET=utf8 COLLATE=utf8_bin"
+_SMALL_KEYS = " ENGINE=InnoDB DEFAULT CHARSET=utf8 COLLATE=utf8_bin"
 
 
 def _columns(kinds: Mapping[str, str]) -> str:

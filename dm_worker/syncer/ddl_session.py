@@ -11,11 +11,12 @@ from pymysql.connections import Connection
 
 from dm_worker.ddl_fence import Fence
 from dm_worker.syncer.ddl_proof import Shown
-from dm_worker.syncer.ddl_variables import OPTIONAL, Target, Upstream, settings
+from dm_worker.syncer.ddl_variables import OPTIONAL, Target, Upstream, settings, sql_mode_text
 from pkg import errors
 from pkg.binlog.events import Query
 from pkg.config.model import DBConfig
-from pkg.ddl import Kind
+from pkg.ddl import Dialect, Kind
+from pkg.ddl.engines import in_innodb
 from pkg.errors import DMError
 from pkg.log import get_logger
 from pkg.mysql.connection import classify, connect, error_number
@@ -34,6 +35,7 @@ TIMEOUT = 24 * 3600.0
 _ABORT_TIMEOUT = 5.0
 _AUTO_INCREMENT = re.compile(r"\sAUTO_INCREMENT=\d+")
 _MISSING_TABLE = 1146
+_OF_A_TABLE: frozenset[Kind] = frozenset({"create table", "alter table"})
 
 
 class DDLSession:
@@ -126,6 +128,8 @@ class DDLSession:
         """
         if self._fence is not None and self._conn is None:
             raise errors.new("DBBadConn", "the connection was lost before a DDL whose intent it had", retryable=True)
+        if kind in _OF_A_TABLE:
+            sql = in_innodb(sql, Dialect.of(sql_mode_text(event.sql_mode)))
         conn = self._connection()
         self._running = True
         try:
@@ -137,6 +141,9 @@ class DDLSession:
             )
             for statement in variables:
                 query(conn, statement)
+            if kind in _OF_A_TABLE:
+                # A table that names no engine must be able to roll back, too.
+                query(conn, "SET SESSION default_storage_engine = InnoDB")
             if "timestamp" in sql.lower():
                 told = event.explicit_defaults_for_timestamp
                 self._timestamp_defaults(conn, upstream.explicit_timestamp if told is None else told)

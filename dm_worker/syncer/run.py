@@ -63,6 +63,7 @@ from pkg.errors import DMError
 from pkg.errors.workarounds import RENEW_STRUCTURE, TELL_STRUCTURE, renew_structure, tell_structure
 from pkg.ha.binlog_operator import Orders
 from pkg.log import get_logger
+from pkg.mysql import engines
 from pkg.mysql.folding import Folding, fetch_characters, fetch_folding
 from pkg.mysql.introspect import fetch_foreign_keys, list_all_tables, server_info
 from pkg.mysql.names import qualified
@@ -113,6 +114,7 @@ class Run:
         self._rules = Rules(cfg)
         self._servers_keys = ServersKeys(cfg, self._rules, should_stop)
         self._keys = ForeignKeyWatch(self._servers_keys.problems, self._servers_keys.end)
+        self._engines: frozenset[str] | None = None
         self._foldings: dict[str, Folding | None] = {}
         self._charsets: dict[str, str | None] = {}
         self._policy = BatchPolicy(Budget.of(engine.memory))
@@ -413,6 +415,14 @@ class Run:
             names |= dumped_tables(self._cfg)
         return sorted(name for name in names if self._rules.allows(*name))
 
+    def _unsafe_engines(self) -> frozenset[str]:
+        """The target's engines that can't roll back; none where an operator answers for their tables."""
+        if self._engines is None:
+            ignored = not {engines.IGNORE, "all"}.isdisjoint(self._cfg.ignore_checking_items)
+            asked = engines.engines_without_transactions
+            self._engines = frozenset() if ignored else self._target.ask(asked)
+        return self._engines
+
     def _checked_keys(self) -> list[ForeignKey]:
         """The target's foreign keys by which rows are written with checks."""
         checks = False if self._checks is None and self._servers_keys.logged_upstream else self._checks
@@ -511,6 +521,7 @@ class Run:
             target=self._target.table,
             options=PlanOptions(compact=compact, charsets=Charsets(self._folding, self._characters)),
             foreign_keys=self._checked_keys,
+            unsafe_engines=self._unsafe_engines,
         )
 
     def _folding(self, charset: str, collation: str) -> Folding | None:

@@ -52,7 +52,8 @@ class ShardStore:
             " create_time TIMESTAMP DEFAULT CURRENT_TIMESTAMP,"
             " update_time TIMESTAMP DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,"
             # An index over three names would be too long for old row formats; the third is always ''.
-            " UNIQUE KEY uk_source_id_table_id (source_id, target_table_id)) DEFAULT CHARSET=utf8 COLLATE=utf8_bin"
+            " UNIQUE KEY uk_source_id_table_id (source_id, target_table_id))"
+            " ENGINE=InnoDB DEFAULT CHARSET=utf8 COLLATE=utf8_bin"
         )
 
     def read(self, conn: Connection[Any]) -> Snapshot | None:

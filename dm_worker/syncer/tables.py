@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from pkg.binlog.rows import RowDecoder
 from pkg.binlog.table_map import TableMap, parse_table_map, table_map_name
 from pkg.errors import DMError
 from pkg.log import get_logger
+from pkg.mysql import engines
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import ForeignKey, TableInfo
 
@@ -85,9 +86,11 @@ class TableRegistry:
         options: PlanOptions,
         rules: RulesOf = lambda _: NO_RULES,
         foreign_keys: ForeignKeys = list,
+        unsafe_engines: Callable[[], Collection[str]] = tuple,
         holds_back: Callable[[str, str], bool] = lambda *_: False,
     ) -> None:
-        """``holds_back`` tells of a table that ``allows`` lets through whether its rows are counted only."""
+        """``holds_back`` tells of a table that ``allows`` lets through whether its rows are counted only.
+        ``unsafe_engines``: the target's engines, in lower case, that can't roll back."""
         self._allows = allows
         self._holds_back = holds_back
         self._rules_of = rules
@@ -96,6 +99,7 @@ class TableRegistry:
         self._fetch_target = target
         self._options = options
         self._fetch_foreign_keys = foreign_keys
+        self._unsafe_engines = unsafe_engines
         self._families: Mapping[Table, Family] | None = None
         #: Names of families that can't be spread.
         self._whole: set[str] = set()
@@ -186,6 +190,13 @@ class TableRegistry:
                     scope="downstream",
                     workaround="Create the target table, or leave the upstream table out with block-allow-list, then "
                     "resume the task.",
+                )
+            if info.engine and info.engine.lower() in self._unsafe_engines():
+                raise errors.new(
+                    "SyncUnitNotSupportedDML",
+                    engines.told(name, info.engine),
+                    scope="downstream",
+                    workaround=f"{engines.way_out(name)} Then resume the task. {engines.way_past()}",
                 )
             self._targets[name] = info
         return info

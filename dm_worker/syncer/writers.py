@@ -13,6 +13,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from pkg.config.model import DBConfig
+from pkg.config.target_session import writing_session
 from pkg.mysql.bulk import Prepared, takes_bulk
 from pkg.mysql.connection import classify, connect
 from pkg.mysql.introspect import query
@@ -168,7 +169,12 @@ def _alive(conn: Connection[Any]) -> bool:
 def open_writer(config: DBConfig, session: Mapping[str, str]) -> Writer:
     """Opens a writer's connection. Raises DMError."""
     conn = connect(
-        config, scope="downstream", autocommit=False, session={**SESSION, **session}, local_data=True, bulk=True
+        config,
+        scope="downstream",
+        autocommit=False,
+        session=writing_session(SESSION, session),
+        local_data=True,
+        bulk=True,
     )
     try:
         names = ", ".join(f"'{name}'" for name in _VARIABLES)

@@ -9,7 +9,6 @@ from pkg.config.model import DBConfig, SecurityConfig
 from pkg.config.yaml_reader import Section
 
 _DEFAULT_PACKET = 64 * 1024 * 1024
-_HARMFUL_MODES = frozenset({"NO_BACKSLASH_ESCAPES", "EMPTY_STRING_IS_NULL"})
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 
@@ -38,21 +37,6 @@ def read_database(section: Section, missing: str, warnings: list[str]) -> DBConf
         session=session,
         security=_security(section.section("security")),
     )
-
-
-def check_target_session(section: Section, config: DBConfig, warnings: list[str]) -> None:
-    """What a target's session must not change: how literals are read, and which time a TIMESTAMP means."""
-    session = dict(config.session)
-    harmful = _HARMFUL_MODES & {mode.strip() for mode in session.get("sql_mode", "").upper().split(",")}
-    if harmful:
-        raise section.error(
-            "ConfigYamlTransform",
-            "session",
-            f"sql_mode {', '.join(sorted(harmful))} would change the data that is written",
-            "Remove it from sql_mode.",
-        )
-    if "time_zone" in session:
-        warnings.append(f"time_zone in {section.name}.session has no effect: rows travel in UTC and stay the same")
 
 
 def _security(section: Section | None) -> SecurityConfig | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast, get_args
 
 from pkg.config import filters, unit_blocks
-from pkg.config.database import check_target_session, read_database
+from pkg.config.database import read_database
 from pkg.config.keys import TASK
 from pkg.config.model import (
     SHADOW_TABLE_RULES,
@@ -34,6 +34,7 @@ from pkg.config.model import (
 )
 from pkg.config.program import nearest
 from pkg.config.source import LONGEST_SOURCE_ID
+from pkg.config.target_session import check_target_session
 from pkg.config.timezones import check_timezone
 from pkg.config.yaml_reader import Section, read_document, tidy_yaml
 from pkg.online_tables import compile_online_rule

@@ -406,6 +406,30 @@ def test_a_load_never_checks_foreign_keys(
         assert contents(target, f"l.{name}") == contents(mariadb_upstream, f"l.{name}")
 
 
+def test_a_load_makes_tables_that_can_roll_back_and_takes_no_others(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
+) -> None:
+    mariadb_upstream.execute(
+        "CREATE DATABASE l",
+        "CREATE TABLE l.m (id INT PRIMARY KEY, v CHAR(3)) ENGINE=MyISAM ROW_FORMAT=FIXED",
+        "CREATE TABLE l.t (id INT PRIMARY KEY)",
+        "INSERT INTO l.m VALUES (1, 'a')",
+        "INSERT INTO l.t VALUES (1)",
+    )
+    target.execute("CREATE DATABASE l", "CREATE TABLE l.t (id INT PRIMARY KEY) ENGINE=Aria")
+    cfg = config(mariadb_upstream, target, tmp_path)
+    dump(cfg, spark)
+    unit = LoadUnit(cfg, spark)
+    (error,) = unit.run().errors
+    assert error.code == 34001
+    assert "`l`.`t` has the engine Aria" in error.message
+    target.execute("ALTER TABLE l.t ENGINE=InnoDB")
+    load(cfg, spark)
+    for name in ("m", "t"):
+        assert contents(target, f"l.{name}") == contents(mariadb_upstream, f"l.{name}")
+    assert "ENGINE=InnoDB" in target.execute("SHOW CREATE TABLE l.m")[0][1]
+
+
 def test_files_of_another_dump_tool_load(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path
 ) -> None:

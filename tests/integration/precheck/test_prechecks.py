@@ -429,3 +429,16 @@ def test_a_task_that_forbids_foreign_keys_to_act_is_refused(
     mariadb_upstream.execute(*FAMILY[:2], FAMILY[2].replace(" ON UPDATE SET NULL", ""))
     forbids = replace(target.db_config, session=(("foreign_key_checks", "0"),))
     assert _failed(_run(_task(forbids, "s1"), _source(mariadb_upstream))) == {"foreign key check"}
+
+
+def test_target_tables_that_cannot_roll_back_are_refused(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer
+) -> None:
+    mariadb_upstream.execute("CREATE DATABASE a", TABLE)
+    target.execute("CREATE DATABASE a", f"{TABLE} ENGINE=MyISAM")
+    task = _task(target.db_config, "s1")
+    result = _run(task, _source(mariadb_upstream))
+    assert _failed(result) == {"target table engine check"}
+    (finding,) = _findings(result, "target table engine check")
+    assert "`a`.`t` has the engine MyISAM" in finding.message
+    assert _run(replace(task, ignore_checking_items=("table_engine",)), _source(mariadb_upstream)).passed

@@ -1,0 +1,95 @@
+"""Which session variables of a target the writing of rows relies on, and why each must stay as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pkg.config.model import DBConfig
+from pkg.config.yaml_reader import Section
+
+_LITERALS = "rows travel as utf8mb4, and the server would read their bytes as other characters"
+_BY_TRANSACTION = "a writer's rows and its marker are one transaction, which it begins and ends itself"
+_OFF = frozenset({"0", "OFF", "FALSE"})
+#: Modes that change what is written, or which row a statement finds.
+_HARMFUL_MODES: Mapping[str, str] = {
+    "NO_BACKSLASH_ESCAPES": "would change the data that is written",
+    "EMPTY_STRING_IS_NULL": "would change the data that is written",
+    "PAD_CHAR_TO_FULL_LENGTH": "rows without a key would not be found by their values",
+}
+#: A number 0 in an AUTO_INCREMENT column stays 0 with it.
+_NEEDED_MODE = "NO_AUTO_VALUE_ON_ZERO"
+
+
+def _always(_: str) -> bool:
+    return True
+
+
+def _off(value: str) -> bool:
+    return value in _OFF
+
+
+def _on(value: str) -> bool:
+    return value not in _OFF
+
+
+#: Variable → (which values are refused, in upper case; why).
+_REFUSED: Mapping[str, tuple[Callable[[str], bool], str]] = {
+    "autocommit": (_always, _BY_TRANSACTION),
+    "completion_type": (lambda value: value not in ("0", "NO_CHAIN"), _BY_TRANSACTION),
+    "tx_read_only": (_on, "rows could not be written"),
+    "transaction_read_only": (_on, "rows could not be written"),
+    **dict.fromkeys(
+        ("tx_isolation", "transaction_isolation"),
+        (lambda value: value.replace(" ", "-") == "READ-UNCOMMITTED", "a marker would count before it is committed"),
+    ),
+    **dict.fromkeys(
+        ("character_set_client", "character_set_connection", "character_set_results", "character_set_database"),
+        (lambda value: value != "UTF8MB4", _LITERALS),
+    ),
+    "collation_connection": (lambda value: not value.startswith("UTF8MB4"), _LITERALS),
+    "unique_checks": (_off, "InnoDB may then take a duplicate key without an error"),
+    "sql_select_limit": (_always, "rows of the meta tables would be left out"),
+    "sql_quote_show_create": (_off, "structures could not be read"),
+    "insert_id": (_always, "rows would get other numbers"),
+    "timestamp": (_always, "columns that take the time would all get this one"),
+    **dict.fromkeys(
+        ("tidb_batch_insert", "tidb_batch_delete", "tidb_batch_commit"),
+        (_on, "TiDB would commit parts of a transaction"),
+    ),
+    "tidb_disable_txn_auto_retry": (_off, "TiDB would repeat statements over rows that others have changed"),
+}
+
+
+def check_target_session(section: Section, config: DBConfig, warnings: list[str]) -> None:
+    """Raises 20003 for what a target's session must not change; warns of what has no effect."""
+    session = dict(config.session)
+    modes = {mode.strip() for mode in session.get("sql_mode", "").upper().split(",")}
+    harmful = sorted(_HARMFUL_MODES.keys() & modes)
+    if harmful:
+        raise section.error(
+            "ConfigYamlTransform",
+            "session",
+            f"sql_mode {', '.join(harmful)}: {_HARMFUL_MODES[harmful[0]]}",
+            "Remove it from sql_mode.",
+        )
+    place = section.section("session") or section
+    for name, value in session.items():
+        refuses, why = _REFUSED.get(name, (None, ""))
+        if refuses is not None and refuses(value.strip().upper()):
+            raise place.error(
+                "ConfigYamlTransform",
+                name,
+                f"{section.name}.session can't have {name}: {value}: {why}",
+                f"Remove {name} from {section.name}.session.",
+            )
+    if "time_zone" in session:
+        warnings.append(f"time_zone in {section.name}.session has no effect: rows travel in UTC and stay the same")
+
+
+def writing_session(base: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a session that writes rows: ``base`` under the task's ``own``, and what both rely on."""
+    session = {**base, **own}
+    modes = [mode for mode in session.get("sql_mode", "").split(",") if mode.strip()]
+    if _NEEDED_MODE not in {mode.strip().upper() for mode in modes}:
+        session["sql_mode"] = ",".join([*modes, _NEEDED_MODE])
+    return session
