@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
+from dm_worker.syncer.hidden_keys import as_logged
 from dm_worker.syncer.structure_proof import lacks_columns, proven
 from pkg import ddl, errors
 from pkg.binlog.table_check import check_table_map, fits
@@ -101,12 +102,13 @@ class SchemaSource:
         name = (table_map.schema, table_map.table)
         known = self.tracker.table(*name)
         if known is not None:
-            check_table_map(table_map, known.columns)
-            return known
+            logged = as_logged(known, table_map)
+            check_table_map(table_map, logged.columns)
+            return logged
         dumped = self._dumped(*name) if self._trust_dump else None
-        if dumped is not None and fits(table_map, dumped.columns):
+        if dumped is not None and fits(table_map, as_logged(dumped, table_map).columns):
             log.info("took a table's structure", table=qualified(*name), origin="dump")
-            return self._set(dumped)
+            return as_logged(self._set(dumped), table_map)
         return self._present(table_map)
 
     def _present(self, table_map: TableMap) -> TableInfo:

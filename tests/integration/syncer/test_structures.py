@@ -159,3 +159,26 @@ def test_a_start_at_the_present_needs_no_proof_by_the_target(
         mariadb_upstream.execute("INSERT INTO d.t VALUES (1, 10, 20)", "CREATE TABLE d.other (id INT PRIMARY KEY)")
         run.wait_synced(mariadb_upstream)
     assert target.execute("SELECT id, a, b, own FROM d.t") == [(1, 10, 20, None)]
+
+
+def test_unique_keys_over_whole_texts(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    """The upstream keeps such a key in a column that no statement shows, and logs it with every row."""
+    cfg = prepared(mariadb_upstream, target)
+    with running(cfg, spark) as run:
+        mariadb_upstream.execute(
+            "CREATE TABLE d.h (id INT PRIMARY KEY, a TEXT, b BLOB, UNIQUE (a), UNIQUE (b, id))",
+            "CREATE TABLE d.k (a TEXT, v INT, UNIQUE (a))",
+            "INSERT INTO d.h VALUES (1, 'x', 'y'), (2, 'y', NULL), (3, NULL, NULL)",
+            "INSERT INTO d.k VALUES ('x', 1), (NULL, 2), (NULL, 2)",
+            "DELETE FROM d.h WHERE id = 1",
+            "UPDATE d.h SET a = 'x' WHERE id = 2",
+            "UPDATE d.k SET v = 3 WHERE a IS NULL LIMIT 1",
+            "ALTER TABLE d.h ADD c BIGINT UNSIGNED",
+            "INSERT INTO d.h VALUES (4, 'z', 'z', 7)",
+            "ALTER TABLE d.h DROP INDEX a",
+            "UPDATE d.h SET c = 8, b = 'w'",
+        )
+        run.wait_synced(mariadb_upstream)
+    assert_equal(mariadb_upstream, target, "d.h", "d.k")
