@@ -11,6 +11,7 @@ from pymysql.connections import Connection
 from pkg.binlog.position import Location, Position
 from pkg.config.model import DBConfig
 from pkg.mysql.connection import Scope, classify, connect
+from pkg.mysql.driver import break_off
 from pkg.mysql.introspect import fetch_table_info, master_status, query
 from pkg.mysql.retry import retrying
 from pkg.mysql.schema import TableInfo
@@ -39,6 +40,12 @@ class Server:
                 raise classify(exc, scope=self._scope) from exc
 
         return retrying(attempt, should_stop=self._should_stop, attempts=self._attempts)
+
+    def interrupt(self) -> None:
+        """Breaks off the question that is being asked, from another thread: for its asker the connection is lost."""
+        conn = self._conn
+        if conn is not None:
+            break_off(conn)
 
     def close(self) -> None:
         if self._conn is not None:

@@ -29,6 +29,8 @@ IDLE_READ = 0.05
 READ_BYTES = 4 * 1024 * 1024
 #: A broken stream is opened again so often in a row; the pauses grow from 0.2 s to CAP.
 REOPENINGS, CAP = 60, 5.0
+#: A reader that is stopped gets so many seconds before the question that it asks a server is broken off.
+STOP_PATIENCE = 5.0
 
 Open = Callable[[Location], BinlogStream]
 #: What the main loop gets: the planner's instructions, and why nothing follows them.
@@ -88,7 +90,16 @@ def _size(item: Item) -> int:
 class Reader:
     """Reads through one or more planners in turn; what goes wrong is the last item of the queue."""
 
-    def __init__(self, planners: list[Planner], open_stream: Open, queue: Instructions, policy: BatchPolicy) -> None:
+    def __init__(
+        self,
+        planners: list[Planner],
+        open_stream: Open,
+        queue: Instructions,
+        policy: BatchPolicy,
+        interrupt: Callable[[], None],
+    ) -> None:
+        """``interrupt``, from another thread, breaks off the question that a planner asks a server."""
+        self._interrupt = interrupt
         self._planners = planners
         self._policy = policy
         self._open = open_stream
@@ -112,16 +123,22 @@ class Reader:
         self._resume.set()
 
     def stop(self) -> None:
-        """Ends the thread and the stream."""
+        """Ends the thread and the stream. Returns when nothing of them uses the run's connections any more."""
         self._stop.set()
         self._resume.set()
         self._queue.close()
         with self._lock:
             if self._stream is not None:
                 self._stream.abort()
-        if self._thread.ident is not None:
-            self._thread.join(30)
+        while not self._ended():
+            log.warning("the reader of the binlog still asks a server: the question is broken off")
+            self._interrupt()
         self._close_stream()
+
+    def _ended(self) -> bool:
+        if self._thread.ident is not None:
+            self._thread.join(STOP_PATIENCE)
+        return not self._thread.is_alive()
 
     def _main(self) -> None:
         try:
@@ -200,6 +217,9 @@ class Reader:
         for item in given:
             if isinstance(item, Statement):
                 self._resume.clear()
+                if self._stop.is_set():
+                    # It was stopped in between, and nobody will resume it.
+                    self._resume.set()
             self._queue.put(item)
             if isinstance(item, Batch | Advance):
                 self._last_emit = time.monotonic()

@@ -302,6 +302,11 @@ class Run:
         """Ends the statement that runs at the target, if one does; the intent tells the next run about it."""
         self._ddl_session.abort()
 
+    def _interrupt(self) -> None:
+        """Breaks off what the reader asks; from another thread."""
+        self._upstream.interrupt()
+        self._target.interrupt()
+
     def close(self) -> None:
         """Gives everything back; the status keeps its last values."""
         if self._reader is not None:
@@ -440,7 +445,7 @@ class Run:
         if redo is None or start != limit:
             planners.append(self._planner(start, registry, prepared, limit=limit))
         self._queue = Instructions(self._policy.budget.queue)
-        self._reader = Reader(planners, self._open_stream, self._queue, self._policy)
+        self._reader = Reader(planners, self._open_stream, self._queue, self._policy, self._interrupt)
         self._reader.start()
         return self._reader
 

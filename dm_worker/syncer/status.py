@@ -21,6 +21,8 @@ log = get_logger("syncer.status")
 
 #: How often the upstream is asked where its binlog ends, and how often progress is logged (seconds).
 INTERVAL, LOG_INTERVAL = 1.0, 30.0
+#: A monitor that is stopped gets so many seconds before the question that it asks is broken off.
+STOP_PATIENCE = 5.0
 CLOCK_INTERVAL = 600.0
 
 
@@ -90,7 +92,9 @@ class Monitor:
 
     def stop(self) -> None:
         self._end.set()
-        self._thread.join(10)
+        while not self._thread.join(STOP_PATIENCE):
+            log.warning("the monitor still asks the upstream: the question is broken off")
+            self._server.interrupt()
         self._server.close()
 
     def _main(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from io import BufferedReader
@@ -179,3 +179,13 @@ def drop(conn: Connection[Any]) -> None:
     """Closes the socket without a goodbye, which would wait behind what is unread. May be called again."""
     raw: Any = conn
     raw._force_close()
+
+
+def break_off(conn: Connection[Any]) -> None:
+    """Ends a connection that another thread uses, which finds it lost. Does nothing to a closed one."""
+    raw: Any = conn
+    found: socket.socket | None = raw._sock
+    if found is not None:
+        with suppress(OSError):
+            # Not TLS's own: the other thread is still reading through it.
+            socket.socket.shutdown(found, socket.SHUT_RDWR)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from pymysql.constants import COMMAND
 from pkg.mysql import driver
 from pkg.mysql.connection import connect
 from tests.harness.mysql import SQLServer
+from tests.harness.process import wait_until
 
 
 @pytest.fixture(params=["mariadb_upstream", "mysql_upstream"])
@@ -164,3 +166,23 @@ def test_the_socket_of_an_encrypted_connection_is_the_one_that_deciphers(server:
 def test_a_connection_for_bulk_executions_tells_mariadb_alone(server: SQLServer, conn: Connection[Any]) -> None:
     assert conn.server_capabilities & 1 == (server.flavor == "mysql")  # type: ignore[attr-defined]
     assert _one(conn, "SELECT 6") == 6
+
+
+def test_a_question_of_another_thread_is_broken_off(server: SQLServer, conn: Connection[Any]) -> None:
+    found: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            with conn.cursor() as cursor:
+                cursor.execute("SELECT SLEEP(600)")
+        except pymysql.Error as exc:
+            found.append(exc)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    wait_until(lambda: any("SLEEP" in str(row[7]) for row in server.execute("SHOW PROCESSLIST")), "it is asked")
+    driver.break_off(conn)
+    thread.join(60)
+    assert [type(exc) for exc in found] == [pymysql.err.OperationalError]
+    driver.drop(conn)
+    driver.break_off(conn)

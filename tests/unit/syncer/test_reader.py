@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
@@ -11,6 +12,7 @@ import pytest
 from dm_worker.syncer import reader
 from dm_worker.syncer.batch import Batch
 from dm_worker.syncer.batch_policy import BatchPolicy, Budget
+from dm_worker.syncer.instructions import Statement
 from dm_worker.syncer.planner import Planner
 from dm_worker.syncer.reader import Instructions, Reader
 from pkg.binlog.events import Event
@@ -82,7 +84,7 @@ def sizes_given(stream: Trickle, take: Callable[[Instructions], Batch], work: in
     """What 20 turns of a main loop get that ``take`` from the queue and then work for so many reads."""
     queue = Instructions(1 << 30)
     planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
-    started = Reader([planner], lambda _: opened, queue, BatchPolicy(Budget.of(1 << 30)))
+    started = Reader([planner], lambda _: opened, queue, BatchPolicy(Budget.of(1 << 30)), lambda: None)
     started.start()
     try:
         found = []
@@ -127,7 +129,7 @@ def test_the_first_of_a_trickle_waits_for_company_every_time(stream: Trickle) ->
 def test_the_planner_is_told_how_large_batches_may_be_now(stream: Trickle) -> None:
     policy = BatchPolicy(Budget.of(1 << 30))
     planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
-    started = Reader([planner], lambda _: opened, Instructions(1 << 30), policy)
+    started = Reader([planner], lambda _: opened, Instructions(1 << 30), policy, lambda: None)
     started.start()
     try:
         stream.go_on(2)
@@ -149,3 +151,68 @@ def test_a_main_loop_that_has_something_waiting_is_not_hungry() -> None:
     assert not queue.hungry, "the next batch may grow until this one is taken and applied"
     assert queue.get(0.0) is not None
     assert not queue.hungry
+
+
+class Asking(Trickle):
+    """A planner that asks a server which does not answer, until the connection is broken off."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asks, self.broken = threading.Event(), threading.Event()
+
+    def feed(self, events: list[Event]) -> int:
+        self.asks.set()
+        self.broken.wait()
+        return len(events)
+
+
+def test_a_stopped_reader_leaves_the_connections_to_others_however_long_a_question_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After 30 s it was left alone, and two threads read each other's answers from one connection."""
+    monkeypatch.setattr(reader, "STOP_PATIENCE", 0.05)
+    stream = Asking()
+    planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
+    queue, policy = Instructions(1 << 30), BatchPolicy(Budget.of(1 << 30))
+    started = Reader([planner], lambda _: opened, queue, policy, stream.broken.set)
+    started.start()
+    assert stream.asks.wait(60)
+    started.stop()
+    assert stream.broken.is_set()
+    assert not any(thread.name == "syncer-reader" for thread in threading.enumerate())
+
+
+class Planned(Trickle):
+    """A planner that gives out a statement, and is stopped in between."""
+
+    def __init__(self, stopped: Callable[[], None]) -> None:
+        super().__init__()
+        self._stopped = stopped
+
+    def feed(self, events: list[Event]) -> int:
+        self._stopped()
+        self.out = [Statement(cast(Event, None), PLACE.position, PLACE, PLACE, PLACE, "")]  # type: ignore[list-item]
+        return len(events)
+
+
+def test_a_reader_that_is_stopped_before_it_waits_for_its_statement_does_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader, "STOP_PATIENCE", 0.05)
+    turns: list[int] = []
+    asked = threading.Event()
+
+    def stopped() -> None:
+        asked.set()
+        wait_until(started._resume.is_set, "the stop is under way", step=0.001)
+
+    def interrupt() -> None:
+        turns.append(1)
+        assert len(turns) < 200, "it waits for ever"
+
+    stream = Planned(stopped)
+    planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
+    started = Reader([planner], lambda _: opened, Instructions(1 << 30), BatchPolicy(Budget.of(1 << 30)), interrupt)
+    started.start()
+    assert asked.wait(60)
+    started.stop()
