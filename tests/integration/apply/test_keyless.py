@@ -151,7 +151,9 @@ _ONLY_ONE_BY_ONE = ("GEOMETRY", "POINT", "JSON")
 
 
 def _columns(server: SQLServer, *, mergeable: bool) -> dict[str, str]:
-    columns = {**COMMON_COLUMNS, **(MARIADB_COLUMNS if server.flavor == "mariadb" else {"j1": "JSON"})}
+    # MySQL 5.6 has no JSON.
+    json = {} if str(server.execute("SELECT VERSION()")[0][0]).startswith("5.6.") else {"j1": "JSON"}
+    columns = {**COMMON_COLUMNS, **(MARIADB_COLUMNS if server.flavor == "mariadb" else json)}
     columns |= {"z": "INT(7) ZEROFILL", "dz": "DECIMAL(9,3) ZEROFILL", "k1": "VARBINARY(5)", "k2": "TIMESTAMP(3) NULL"}
     if not mergeable:
         return columns
