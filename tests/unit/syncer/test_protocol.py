@@ -1,7 +1,9 @@
-"""Hazards: a crash, a zombie writer or a lost acknowledgement loses rows or applies them twice."""
+"""Hazards: a crash, a zombie writer, a lost acknowledgement or a target that falls back loses rows or applies them
+twice."""
 
 from __future__ import annotations
 
+import copy
 import itertools
 from dataclasses import replace
 
@@ -14,6 +16,7 @@ from dm_worker.syncer.protocol import (
     DDL,
     IDLE,
     OPEN,
+    Applied,
     Marker,
     Progress,
     Recovery,
@@ -47,15 +50,30 @@ class Writer:
         self.open: Progress | None = None
         self.left: list[int] = []
         self.plan = target.plan
-        #: It was told that a newer run took over, and ends.
+        #: It was told that a newer run took over or that the target fell back, and ends.
         self.fenced = False
+        #: How often it wrote the batch row, and the batch whose buckets the next write has to find.
+        self.writes = 0
+        self.applied: Applied | None = None
+
+    def write(self, target: Target, progress: Progress) -> bool:
+        """False when it may not."""
+        written = target.write_progress(progress, self.writes, self.applied)
+        self.fenced = not written
+        self.writes += 1
+        self.applied = None
+        return written
 
 
 class Target:
     """A server with atomic transactions: checkpoint, batch row, markers, and a list of applied changes per bucket."""
 
+    #: No epoch is used twice, whatever a target forgets.
+    epochs = itertools.count(1)
+
     def __init__(self) -> None:
         self.epoch = 0
+        self.writes = 0
         self.progress: Progress | None = None
         self.checkpoint: Location | None = None
         self.markers = [Marker(0, 0)] * BUCKETS
@@ -65,15 +83,18 @@ class Target:
         self.plan = 0
 
     def bump_epoch(self) -> int:
-        self.epoch += 1
+        self.epoch, self.writes = next(self.epochs), 0
         self.markers = [replace(marker, epoch=self.epoch) for marker in self.markers]
         if self.progress is not None:
             self.progress = replace(self.progress, epoch=self.epoch)
         return self.epoch
 
-    def write_progress(self, progress: Progress) -> bool:
-        if progress.epoch != self.epoch:
+    def write_progress(self, progress: Progress, writes: int, applied: Applied | None) -> bool:
+        if progress.epoch != self.epoch or self.writes != writes:
             return False
+        if applied is not None and sum(one.batch == applied.number for one in self.markers) != applied.buckets:
+            return False
+        self.writes += 1
         self.progress = progress
         self.checkpoint = progress.end if progress.state == IDLE else progress.start
         return True
@@ -81,6 +102,8 @@ class Target:
     def write_bucket(self, bucket: int, intent: Progress, plan: int) -> Verdict:
         marker = self.markers[bucket]
         verdict = judge(marker, intent.number, intent.epoch)
+        if verdict is Verdict.APPLY and (self.progress is None or self.progress.number != intent.number):
+            return Verdict.FENCED
         if verdict is Verdict.APPLY:
             changes = range(intent.start.position.pos, intent.end.position.pos)
             self.markers[bucket] = Marker(intent.number, intent.epoch)
@@ -99,6 +122,9 @@ class Replication(RuleBasedStateMachine):
         super().__init__()
         self.target = Target()
         self.writers = [Writer(self.target)]
+        self.older: Target | None = None
+        #: The target fell back, so that the running writer may be refused.
+        self.fell = False
 
     @property
     def current(self) -> Writer:
@@ -117,9 +143,8 @@ class Replication(RuleBasedStateMachine):
             intent = writer.sequencer.open(
                 start, end, buckets=BUCKETS, fingerprint=f"plan {writer.plan}", safe=False, keyless="keyless"
             )
-        if not self.target.write_progress(intent):
-            assert writer is not self.current, "the running writer was fenced"
-            writer.fenced = True
+        if not writer.write(self.target, intent):
+            assert self.fell or writer is not self.current, "the running writer was fenced"
             return
         writer.open = intent
         writer.left = list(range(BUCKETS))
@@ -132,7 +157,7 @@ class Replication(RuleBasedStateMachine):
         bucket = writer.left[pick % len(writer.left)]
         verdict = self.target.write_bucket(bucket, writer.open, writer.plan)
         if verdict is Verdict.FENCED:
-            assert writer is not self.current, "the running writer was fenced"
+            assert self.fell or writer is not self.current, "the running writer was fenced"
             writer.fenced = True
             return
         assert verdict is not Verdict.LOST
@@ -146,10 +171,11 @@ class Replication(RuleBasedStateMachine):
             return
         writer.sequencer.done()
         writer.next = writer.open.end.position.pos
+        writer.applied = Applied(writer.open.number, BUCKETS)
         writer.open = None
         if rest:
-            written = self.target.write_progress(writer.sequencer.idle(at(writer.next)))
-            assert written or writer is not self.current
+            written = writer.write(self.target, writer.sequencer.idle(at(writer.next)))
+            assert written or self.fell or writer is not self.current
 
     @precondition(lambda self: len(self.writers) < 12)
     @rule(plan=st.integers(0, BUCKETS - 1))
@@ -157,6 +183,29 @@ class Replication(RuleBasedStateMachine):
         # The old writer stays as a zombie that may still try to write.
         self.target.plan = plan
         self.writers.append(Writer(self.target))
+        self.fell = False
+
+    @rule(size=st.integers(1, 9), steps=st.integers(1, 9))
+    def run_on(self, size: int, steps: int) -> None:
+        """The running writer, undisturbed for a while."""
+        for _ in range(steps):
+            if self.current.open is None:
+                self.begin(size=size, who=0)
+            elif self.current.left:
+                self.apply_bucket(pick=0, who=0, lost_ack=False)
+            else:
+                self.finish(who=0, rest=steps % 2 == 0)
+
+    @rule()
+    def take_snapshot(self) -> None:
+        self.older = copy.deepcopy(self.target)
+
+    @precondition(lambda self: self.older is not None)
+    @rule()
+    def fall_back(self) -> None:
+        # Writers go on as if nothing had happened.
+        assert self.older is not None
+        self.target, self.older, self.fell = self.older, None, True
 
     @invariant()
     def every_bucket_holds_a_prefix_of_its_changes_once_and_in_order(self) -> None:
