@@ -1,6 +1,8 @@
-"""The columns that MariaDB keeps for unique keys over whole TEXT and BLOB columns: no statement shows them. Pure.
+"""The columns that MariaDB keeps for unique keys that it hashes: no statement shows them. Pure.
 
-Such a key is a hash of the values in a column ``DB_ROW_HASH_n`` behind all others, which the binlog's rows have too.
+It does so when told to (USING HASH), and when an index does not take the values: whole TEXT and BLOB columns, and too
+many bytes. Such a key is a hash of the values in a column ``DB_ROW_HASH_n`` behind all others, which the binlog's rows
+have too.
 """
 
 from __future__ import annotations
@@ -8,8 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pkg.binlog.table_map import TableMap
-from pkg.mysql.schema import Column, Index, TableInfo
+from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
+from pkg.schema_tracker.server import Charset
+from pkg.schema_tracker.types import character_length
 
+#: What an index of InnoDB takes, in bytes. Tables of other engines and page sizes say that a key is hashed when asked.
+_LONGEST = 3072
+#: About what a number or a time takes.
+_NUMBER = 8
 _WHOLE = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob"})
 
 
@@ -37,6 +45,16 @@ def as_logged(info: TableInfo, table_map: TableMap) -> TableInfo:
 
 
 def _is_hashed(index: Index, info: TableInfo) -> bool:
-    columns = [(part, info.column(part.column)) for part in index.parts]
-    whole = any(column is not None and column.type_name in _WHOLE and not part.length for part, column in columns)
-    return index.unique and not index.primary and whole
+    if not index.unique or index.primary:
+        return False
+    return index.hashed or sum(_bytes(part, info.column(part.column)) for part in index.parts) > _LONGEST
+
+
+def _bytes(part: IndexPart, column: Column | None) -> int:
+    """The most bytes of a part in an index; more than any takes for a whole TEXT or BLOB column."""
+    if column is None:
+        return 0
+    characters = part.length or character_length(column)
+    if not characters:
+        return _LONGEST + 1 if column.type_name in _WHOLE else _NUMBER
+    return characters * (Charset(column.charset, column.collation).max_bytes if column.charset else 1)

@@ -114,28 +114,37 @@ class SchemaSource:
     def _present(self, table_map: TableMap) -> TableInfo:
         """The structure that upstream or target have now, as far as it is proven to be that of the rows."""
         name = (table_map.schema, table_map.table)
-        upstream, target = self._upstream(*name), self._target(*name)
-        found = proven(table_map, upstream, target, self._filled(*name))
-        if found is not None:
-            origin = "upstream" if found is upstream else "target"
+        shown = {"upstream": self._upstream(*name), "target": self._target(*name)}
+        logged = {origin: None if info is None else as_logged(info, table_map) for origin, info in shown.items()}
+        upstream, target = shown["upstream"], shown["target"]
+
+        def take(origin: str, info: TableInfo) -> TableInfo:
             log.info("took a table's structure", table=qualified(*name), origin=origin)
-            return self._set(found.renamed(*name))
-        fits_upstream = upstream is not None and fits(table_map, upstream.columns)
-        if upstream is not None and fits_upstream and lacks_columns(target, upstream):
-            # Nothing is written before that is put right, and this is asked again.
-            return upstream.renamed(*name)
-        if upstream is not None and fits_upstream and self._unaltered(table_map.table):
-            log.info("took a table's structure", table=qualified(*name), origin="upstream")
-            return self._set(upstream.renamed(*name))
-        if fits_upstream or (target is not None and fits(table_map, target.columns)):
+            return as_logged(self._set(info.renamed(*name)), table_map)
+
+        found = proven(table_map, logged["upstream"], logged["target"], self._filled(*name))
+        for origin, info in shown.items():
+            if info is not None and found is not None and found is logged[origin]:
+                return take(origin, info)
+        fitting = [origin for origin, info in logged.items() if info is not None and fits(table_map, info.columns)]
+        if upstream is not None and "upstream" in fitting:
+            if lacks_columns(target, upstream):
+                # Nothing is written before that is put right, and this is asked again.
+                return as_logged(upstream.renamed(*name), table_map)
+            if self._unaltered(table_map.table):
+                return take("upstream", upstream)
+        if fitting:
             raise _not_proven(name, upstream, target)
         raise _nothing_fits(name)
 
     def guess(self, table_map: TableMap) -> TableInfo:
         """A structure that fits rows from before where the stream is read; it is not kept. Raises as above."""
 
+        def logged(info: TableInfo | None) -> TableInfo | None:
+            return None if info is None else as_logged(info, table_map)
+
         def upstream(*name: str) -> TableInfo | None:
-            return proven(table_map, self._upstream(*name), self._target(*name), self._filled(*name))
+            return proven(table_map, logged(self._upstream(*name)), logged(self._target(*name)), self._filled(*name))
 
         # What is known further behind comes last: an operator may have told it for these rows.
         origins = [("target", self._target), ("upstream", upstream), ("operator", self.tracker.table)]
@@ -145,9 +154,10 @@ class SchemaSource:
         name = (table_map.schema, table_map.table)
         for origin, fetch in origins:
             info = fetch(*name)
-            if info is not None and fits(table_map, info.columns):
+            logged = None if info is None else as_logged(info, table_map)
+            if logged is not None and fits(table_map, logged.columns):
                 log.info("took a table's structure", table=qualified(*name), origin=origin)
-                return info.renamed(*name)
+                return logged.renamed(*name)
         raise _nothing_fits(name)
 
     def around(self, statement: ddl.Statement) -> tuple[TableInfo | None, TableInfo | None]:

@@ -10,7 +10,7 @@ from pkg.ddl.cursor import Cursor
 from pkg.ddl.failure import dml_found, shorten
 from pkg.ddl.skipped import StatementClass, classify_at, skip_settings
 from pkg.ddl.statement import AddIndex, DropIndex, IndexDef, Options, Ref, Spec, Statement
-from pkg.ddl.table import charset_option, index_options, key_parts, table_body
+from pkg.ddl.table import charset_option, index_options, index_type, key_parts, table_body
 from pkg.ddl.tokens import NO_DEFAULTS, Dialect, SessionDefaults
 
 
@@ -158,27 +158,27 @@ def _create_index(cursor: Cursor, or_replace: bool) -> Statement:
         raise cursor.error("an unknown statement")
     if_not_exists = cursor.if_not_exists()
     name = cursor.name()
-    if cursor.accept_any("USING", "TYPE"):
-        cursor.setting()
+    hashed = index_type(cursor)
     cursor.expect("ON")
     cursor.table()
     parts = key_parts(cursor)
     cursor.wait_option()
-    _index_modifiers(cursor)
+    hashed |= _index_modifiers(cursor)
     kinds = {"UNIQUE": "unique", "FULLTEXT": "fulltext", "SPATIAL": "spatial"}
     kind = kinds.get(word, "index")
-    index = IndexDef(kind, name, parts, if_not_exists=if_not_exists, or_replace=or_replace)  # type: ignore[arg-type]
+    index = IndexDef(kind, name, parts, None, if_not_exists, or_replace, hashed)  # type: ignore[arg-type]
     spec = Spec(start, cursor.last_end, (AddIndex(index),))
     return Statement(cursor.sql, "create index", specs=(spec,), if_not_exists=if_not_exists, or_replace=or_replace)
 
 
-def _index_modifiers(cursor: Cursor) -> None:
-    """What may follow CREATE INDEX and DROP INDEX, in any order."""
-    index_options(cursor)
+def _index_modifiers(cursor: Cursor) -> bool:
+    """Reads what may follow CREATE INDEX and DROP INDEX, in any order; whether it says HASH."""
+    hashed = index_options(cursor)
     while cursor.accept_any("ALGORITHM", "LOCK"):
         cursor.accept_op("=")
         cursor.setting()
-        index_options(cursor)
+        hashed |= index_options(cursor)
+    return hashed
 
 
 def _schema(cursor: Cursor) -> Ref:

@@ -84,7 +84,10 @@ class KeyPart:
 
 @dataclass(frozen=True, slots=True)
 class IndexDef:
-    """An index or constraint as written; ``name`` is '' when the server has to find one."""
+    """An index or constraint as written; ``name`` is '' when the server has to find one.
+
+    ``hashed``: USING HASH was said.
+    """
 
     kind: Literal["primary", "unique", "index", "fulltext", "spatial", "foreign", "check"]
     name: str
@@ -92,6 +95,7 @@ class IndexDef:
     reference: Ref | None = None
     if_not_exists: bool = False
     or_replace: bool = False
+    hashed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

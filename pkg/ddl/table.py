@@ -141,20 +141,20 @@ def _period(cursor: Cursor) -> AddPeriod:
 
 def _key(cursor: Cursor, kind: Literal["primary", "unique", "index", "fulltext", "spatial"], name: str) -> IndexDef:
     if_not_exists = cursor.if_not_exists()
-    _index_type(cursor)
+    hashed = index_type(cursor)
     if not cursor.at_op("("):
         given = cursor.name()
         # A primary key is called PRIMARY whatever name is given.
         name = name if kind == "primary" else given
-    _index_type(cursor)
+    hashed |= index_type(cursor)
     parts = key_parts(cursor)
-    index_options(cursor)
-    return IndexDef(kind, name, parts, if_not_exists=if_not_exists)
+    hashed |= index_options(cursor)
+    return IndexDef(kind, name, parts, if_not_exists=if_not_exists, hashed=hashed)
 
 
-def _index_type(cursor: Cursor) -> None:
-    if cursor.accept_any("USING", "TYPE"):
-        cursor.advance()
+def index_type(cursor: Cursor) -> bool:
+    """Reads ``USING BTREE`` and the like, if it is there; whether it says HASH."""
+    return bool(cursor.accept_any("USING", "TYPE")) and cursor.setting().upper() == "HASH"
 
 
 def _foreign_key(cursor: Cursor, symbol: str, schema: str) -> IndexDef:
@@ -192,10 +192,13 @@ def _key_part(cursor: Cursor) -> KeyPart:
     return part
 
 
-def index_options(cursor: Cursor) -> None:
-    """Reads what may follow a key's columns; none of it changes what the key identifies."""
+def index_options(cursor: Cursor) -> bool:
+    """Reads what may follow a key's columns, none of which changes what the key identifies; whether it says HASH."""
+    hashed = False
     while True:
-        if cursor.accept_any("USING", "TYPE", "WITH"):
+        if cursor.at_any("USING", "TYPE"):
+            hashed |= index_type(cursor)
+        elif cursor.accept("WITH"):
             cursor.accept("PARSER")
             cursor.setting()
         elif cursor.accept("COMMENT"):
@@ -206,12 +209,12 @@ def index_options(cursor: Cursor) -> None:
             cursor.token.kind == "word" and cursor.ahead(1).text == "="
         ):
             if cursor.at_any("ALGORITHM", "LOCK"):
-                return
+                return hashed
             cursor.advance()
             cursor.accept_op("=")
             cursor.advance()
         else:
-            return
+            return hashed
 
 
 def table_options(cursor: Cursor) -> Options:

@@ -333,14 +333,15 @@ def _column(name: str, data_type: str, column_type: str, nullable: str, *rest: A
 def _to_indexes(rows: Sequence[tuple[Any, ...]], hidden_prefix: Callable[[str], int]) -> tuple[Index, ...]:
     parts: dict[str, list[IndexPart]] = {}
     unique: dict[str, bool] = {}
+    hashed: dict[str, bool] = {}
     for name, non_unique, column, length, kind in rows:
         # A functional key part (MySQL 8) has no column name: such an index identifies no row for us.
         column = str(column or "")
         # Whole TEXT and BLOB columns are in FULLTEXT indexes and MariaDB's unique hashes only.
         prefix = hidden_prefix(column) if length is None and kind == "BTREE" else int(length or 0)
         parts.setdefault(str(name), []).append(IndexPart(column, prefix))
-        unique[str(name)] = not int(non_unique)
-    return in_order(Index(name, tuple(members), unique[name]) for name, members in parts.items())
+        unique[str(name)], hashed[str(name)] = not int(non_unique), kind == "HASH"
+    return in_order(Index(name, tuple(members), unique[name], hashed[name]) for name, members in parts.items())
 
 
 def _hidden_prefix(conn: Connection[Any], columns: Mapping[str, Column], name: str) -> int:

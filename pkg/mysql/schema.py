@@ -49,11 +49,16 @@ class IndexPart:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index; ``name`` is ``PRIMARY`` for the primary key."""
+    """An index; ``name`` is ``PRIMARY`` for the primary key.
+
+    ``hashed``: it was told to be a hash, or the server says that it is one. Not part of what an index is: a statement
+    may leave it to the server.
+    """
 
     name: str
     parts: tuple[IndexPart, ...]
     unique: bool = False
+    hashed: bool = field(default=False, compare=False)
 
     @property
     def primary(self) -> bool:
@@ -139,6 +144,7 @@ class TableInfo:
                 "name": index.name,
                 "parts": [{"column": part.column, "length": part.length} for part in index.parts],
                 "unique": index.unique,
+                **({"hashed": True} if index.hashed else {}),
             }
             for index in self.indexes
         ]
@@ -156,9 +162,14 @@ class TableInfo:
             schema=data["schema"],
             name=data["name"],
             columns=_shared_tuple(tuple(_shared_column(**column) for column in data["columns"])),
-            indexes=_shared_tuple(
+            indexes=_shared_indexes(
                 tuple(
-                    Index(index["name"], tuple(IndexPart(**part) for part in index["parts"]), index["unique"])
+                    (
+                        index["name"],
+                        tuple((part["column"], part["length"]) for part in index["parts"]),
+                        index["unique"],
+                        index.get("hashed", False),
+                    )
                     for index in data["indexes"]
                 )
             ),
@@ -208,3 +219,11 @@ def parse_elements(column_type: str) -> tuple[str, ...]:
             current.append(char)
         i += 1
     return tuple(members)
+
+
+@lru_cache(1 << 12)
+def _shared_indexes(described: tuple[tuple[str, tuple[tuple[str, int], ...], bool, bool], ...]) -> tuple[Index, ...]:
+    return tuple(
+        Index(name, tuple(IndexPart(*part) for part in parts), unique, hashed)
+        for name, parts, unique, hashed in described
+    )

@@ -36,7 +36,7 @@ def add_index(indexes: list[Index], definition: IndexDef, columns: Sequence[Colu
     name = definition.name or _free_name(indexes, parts[0].column or "functional_index")
     # A part without a column is an expression or a period: such an index identifies no row.
     unique = definition.kind in ("primary", "unique")
-    indexes.append(Index(name, parts, unique))
+    indexes.append(Index(name, parts, unique, definition.hashed))
 
 
 def _part(name: str, length: int, columns: Sequence[Column]) -> IndexPart:

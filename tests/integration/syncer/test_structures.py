@@ -161,6 +161,44 @@ def test_a_start_at_the_present_needs_no_proof_by_the_target(
     assert target.execute("SELECT id, a, b, own FROM d.t") == [(1, 10, 20, None)]
 
 
+HASHED = {
+    "over_text": "a TEXT, UNIQUE (a)",
+    "told_to_be": "a VARCHAR(20), UNIQUE (a) USING HASH, UNIQUE USING HASH (v)",
+    "too_long": "a VARCHAR(769), UNIQUE (a)",
+    "too_long_together": "a VARCHAR(400), b VARCHAR(500) NOT NULL DEFAULT 'b', UNIQUE (a, b)",
+    "prefix_of_a_text": "a TEXT, UNIQUE (a(1000))",
+    "none": "a VARCHAR(768), b TEXT, c BIGINT, UNIQUE (a), UNIQUE (b(10)), KEY (v) USING HASH",
+}
+
+
+def test_every_kind_of_hashed_key_made_before_and_while_the_task_runs(
+    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
+) -> None:
+    cfg = prepared(mariadb_upstream, target)
+    for name, columns in HASHED.items():
+        for server in (mariadb_upstream, target):
+            server.execute(f"CREATE TABLE d.before_{name} (id INT PRIMARY KEY, v INT, {columns})")
+    tables = [f"d.{when}_{name}" for name in HASHED for when in ("before", "while", "altered")]
+    with running(cfg, spark) as run:
+        for name, columns in HASHED.items():
+            mariadb_upstream.execute(
+                f"CREATE TABLE d.while_{name} (id INT PRIMARY KEY, v INT, {columns})",
+                f"CREATE TABLE d.altered_{name} (id INT PRIMARY KEY, v INT)",
+                f"ALTER TABLE d.altered_{name} ADD " + columns.replace(", ", ", ADD ").replace("(a, ADD ", "(a, "),
+            )
+        for table in tables:
+            mariadb_upstream.execute(
+                f"INSERT INTO {table} (id, v, a) VALUES (1, 1, 'x'), (2, 2, 'y'), (3, 3, NULL)",
+                f"UPDATE {table} SET a = NULL WHERE id = 1",
+                f"UPDATE {table} SET a = 'x' WHERE id = 2",
+                f"DELETE FROM {table} WHERE id = 3",
+                f"ALTER TABLE {table} ADD d BIGINT UNSIGNED",
+                f"UPDATE {table} SET d = id",
+            )
+        run.wait_synced(mariadb_upstream)
+    assert_equal(mariadb_upstream, target, *tables)
+
+
 def test_unique_keys_over_whole_texts(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
