@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,8 +22,9 @@ from dm_worker.loader.sqlfile import Statement, read_statements
 from pkg import errors
 from pkg.config.model import DBConfig
 from pkg.errors import DMError
+from pkg.mysql import generated
 from pkg.mysql.connection import classify, connect, error_number, error_text
-from pkg.mysql.introspect import query
+from pkg.mysql.introspect import fetch_table_info, query
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.retry import retrying
 from pkg.mysql.wire import send
@@ -151,7 +152,7 @@ class FileLoader:
         try:
             self._load_over(conn)
         except pymysql.Error as exc:
-            raise self._explain(exc) from exc
+            raise self._explain(exc, self._computed(exc)) from exc
         except OSError as exc:
             raise errors.new(
                 "LoadUnitDispatchSQLFromFile",
@@ -202,7 +203,7 @@ class FileLoader:
                 if rewriter is not None:
                     statement = rewriter.rewrite(statement)
                 if not bulk.write(head, statement, tail):
-                    send(conn, head, statement.text[statement.head :], tail)
+                    self._insert(conn, head, statement, tail)
             position = statement.end
             if size >= self._spec.transaction_bytes:
                 self._commit(conn, position, finished=False)
@@ -210,6 +211,19 @@ class FileLoader:
         if not begun:
             self._begin(conn, offset)
         self._commit(conn, self._file.size, finished=True)
+
+    def _insert(self, conn: Connection[Any], head: bytes, statement: Statement, tail: bytes) -> None:
+        try:
+            send(conn, head, statement.text[statement.head :], tail)
+        except pymysql.Error as exc:
+            if error_number(exc) != generated.OUT_OF_RANGE:
+                raise
+            # The expression of a generated column may be a difference that the upstream's session let be negative.
+            ((mode,),) = query(conn, "SELECT @@sql_mode")
+            mode = mode.decode() if isinstance(mode, bytes) else mode
+            query(conn, "SET SESSION sql_mode = %s", (generated.with_unsigned(mode),))
+            send(conn, head, statement.text[statement.head :], tail)
+            query(conn, "SET SESSION sql_mode = %s", (mode,))
 
     def _begin(self, conn: Connection[Any], offset: int) -> None:
         """Opens a transaction that owns the file's row: nobody else writes the file's rows meanwhile."""
@@ -269,9 +283,25 @@ class FileLoader:
             tail = f" ON DUPLICATE KEY UPDATE {column} = {self._file.target}.{column}"
         return f"INSERT INTO {self._file.target}".encode(), tail.encode()
 
-    def _explain(self, exc: pymysql.Error) -> DMError:
+    def _computed(self, exc: pymysql.Error) -> list[str]:
+        """The target's generated columns, when the error may come from one."""
+        if error_number(exc) not in generated.REFUSALS:
+            return []
+        try:
+            # The file's own SET NAMES would make bytes of all that the loading connection tells.
+            with contextlib.closing(connect(self._spec.target, scope="downstream")) as conn:
+                info = fetch_table_info(conn, self._file.target_schema, self._file.target_table)
+        except (DMError, pymysql.Error, OSError) as other:
+            raise self._explain(exc, []) from other
+        return [column.name for column in info.columns if column.generated] if info is not None else []
+
+    def _explain(self, exc: pymysql.Error, computed: Sequence[str]) -> DMError:
         number = error_number(exc)
         cause = classify(exc, scope="downstream", table=self._file.target)
+        if computed:
+            otherwise = _HINTS.get(number, cause.workaround or _FIX_AND_RESUME)
+            target = (self._file.target_schema, self._file.target_table)
+            return self._failed(exc, generated.advice(target, computed, otherwise))
         if number not in _HINTS:
             return cause if cause.retryable else self._failed(exc, cause.workaround or _FIX_AND_RESUME)
         return self._failed(exc, _HINTS[number])

@@ -17,14 +17,16 @@ import pymysql
 from dm_worker.syncer import bulk_load, bulk_rows, fault, keyless_writer, statements
 from dm_worker.syncer.batch import BucketResult, TablePlan, Ticket
 from dm_worker.syncer.combine import DELETE_KEYS, INSERT_ROWS, UPSERT_ROWS, Content, Group
+from dm_worker.syncer.computed_rows import RowByRow
 from dm_worker.syncer.fallen_back import fell_back
 from dm_worker.syncer.keyless import KeylessRows, plan_for
 from dm_worker.syncer.keyless_writer import NoSuchRow, RowRefused, Unsure
 from dm_worker.syncer.protocol import Marker, Verdict, judge
 from dm_worker.syncer.statements import SQL, Form, Load
-from dm_worker.syncer.writers import MOST_PREPARED, Address, Pool, Writer
+from dm_worker.syncer.writers import MOST_PREPARED, SESSION, Address, Pool, Writer
 from pkg import errors
 from pkg.config.model import DBConfig
+from pkg.config.target_session import writing_session
 from pkg.errors import DMError
 from pkg.mysql.bulk import Prepared
 from pkg.mysql.connection import classify, is_lost, is_retryable
@@ -132,6 +134,7 @@ class _BucketWriter:
         self._plans = plans
         self._ahead = ahead
         self._statements = 0
+        self._by_row: RowByRow | None = None
 
     @property
     def _most(self) -> int:
@@ -144,6 +147,7 @@ class _BucketWriter:
         Raises DMError, and ``_NotExact`` when it must be done without them.
         """
         self._statements = 0
+        self._by_row = None if fast or not _computes(content, self._plans) else self._row_by_row()
         if self._ticket.replanned and self._holds_once():
             content = without_once(content, self._plans)
         loadable = self._loadable(content) if fast and self._writer.loads else frozenset()
@@ -296,7 +300,21 @@ class _BucketWriter:
                     self._merge(step)
         return others
 
+    def _row_by_row(self) -> RowByRow:
+        mode = writing_session(SESSION, dict(self._spec.session))["sql_mode"]
+        return RowByRow(self._conn, self._spec.form, mode, lambda sql: self._send_run(iter([sql])))
+
     def _send(self, run: Iterator[SQL]) -> None:
+        if self._by_row is None:
+            self._send_run(run)
+            return
+        for sql in run:
+            if sql.plan == _MARKER:
+                self._send_run(iter([sql]))
+            else:
+                self._by_row.write(sql, self._plans[sql.plan])
+
+    def _send_run(self, run: Iterator[SQL]) -> None:
         with closing(send_ahead(self._conn, run, lambda sql: sql.sent, ahead=self._ahead)) as answers:
             for sql, answer in answers:
                 if sql.expect is None or answer.matched == sql.expect:
@@ -326,6 +344,8 @@ class _BucketWriter:
         except NoSuchRow as exc:
             raise self._mismatch(exc.statement) from exc
         except RowRefused as exc:
+            if plan.computed:
+                raise _NotExact(plan.target) from exc
             raise fault.refusal(exc.cause, plan, exc.row, 0, self._plans.values()) from exc
         except Unsure as exc:
             raise _NotExact(plan.target) from exc
@@ -444,6 +464,13 @@ def _counts(content: Content) -> dict[tuple[int, int], int]:
     for group in content.groups:
         counts[group.plan, group.kind] = counts.get((group.plan, group.kind), 0) + group.count
     return counts
+
+
+def _computes(content: Content, plans: Mapping[int, TablePlan]) -> bool:
+    """Whether a target of the content has generated columns."""
+    numbers = {group.plan for group in content.groups}
+    numbers |= {row[2] for rows in content.ordered.values() for row in rows}
+    return any(plans[number].computed for number in numbers)
 
 
 def without_once(content: Content, plans: Mapping[int, TablePlan]) -> Content:

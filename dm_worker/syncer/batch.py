@@ -52,6 +52,8 @@ class TablePlan:
     without a key, are the canonical forms of the written columns; empty when rows can't be told by a digest of them.
     ``lookups`` are the numbers of those among the written columns that an index of the target begins with.
     ``filter`` tells which row changes are left out.
+    ``computed`` names the target's generated columns. ``alike``: the written columns are the upstream's in type, so
+    they hold whatever it holds.
     """
 
     number: int
@@ -82,6 +84,8 @@ class TablePlan:
     filter: RowFilter = TAKES_ALL
     digests: tuple[Canonical, ...] = ()
     lookups: tuple[int, ...] = ()
+    computed: tuple[str, ...] = ()
+    alike: bool = False
 
     @property
     def seed(self) -> int:

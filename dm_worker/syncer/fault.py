@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dm_worker.syncer.batch import TablePlan
 from pkg import errors
 from pkg.errors import DMError
+from pkg.mysql import generated
 from pkg.mysql.connection import MORE_AT_ONCE, TOO_MUCH_AT_ONCE, error_number, error_text
 from pkg.mysql.names import qualified
 
@@ -103,6 +104,12 @@ def statement_refusal(exc: BaseException, plan: TablePlan) -> DMError:
 
 
 def _repair(number: int, plan: TablePlan, others: Iterable[TablePlan]) -> str:
+    if plan.computed and number in generated.REFUSALS:
+        return generated.advice(plan.target, plan.computed, _plain_repair(number, plan, others))
+    return _plain_repair(number, plan, others)
+
+
+def _plain_repair(number: int, plan: TablePlan, others: Iterable[TablePlan]) -> str:
     if number == _TRUNCATED and any(column.type_name == "enum" for column in plan.columns):
         return _ENUM_WORKAROUND
     merged = sorted({qualified(*p.source) for p in others if p.target == plan.target and p.source != plan.source})

@@ -332,6 +332,20 @@ def count_like(plan: TablePlan, values: Sequence[bytes]) -> bytes:
     return f"SELECT COUNT(*) FROM {qualified(*plan.target)}".encode() + _where(plan, image)
 
 
+def count_exact(plan: TablePlan, row: bytes) -> bytes | None:
+    """The SELECT of the number of rows with the key of an SQL tuple that hold all of its values; None when it can't be
+    taken apart."""
+    values = split_tuple(row)
+    if len(values) != len(plan.write):
+        return None
+    image = dict(zip(plan.write, values, strict=True))
+    parts = [
+        quote(name).encode() + b"=" + image[i] for name, i in zip(plan.key_names, plan.key, strict=True) if i in image
+    ]
+    parts += [around(matcher, value) for matcher, value in zip(plan.matchers, values, strict=True)]
+    return f"SELECT COUNT(*) FROM {qualified(*plan.target)} WHERE ".encode() + b" AND ".join(parts)
+
+
 def _delete_one(plan: TablePlan, before: Sequence[bytes], position: int, form: Form) -> SQL:
     head = f"DELETE FROM {qualified(*plan.target)}".encode()
     return _one_row(plan, head + _where(plan, before) + _ONE, before, position, form)

@@ -23,6 +23,7 @@ _REFERABLE = frozenset(
         *("uuid", "inet4", "inet6", "date", "year"),
     }
 )
+_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +89,22 @@ def build(
         bulk=written if target.engine.lower() == "innodb" else (),
         numbered=any(column.auto_increment for column in target.columns),
         derived=shape.derived,
+        computed=tuple(column.name for column in target.columns if column.generated),
+        alike=not extra and not shape.derived and all(_alike(here, there) for here, there in pairs),
         filter=rules.filter,
     )
     if not key and not extra and plan.bulk and not rules.filter.leaves_gaps:
         plan = replace(plan, digests=_digests(compared), lookups=_lookups(target, compared))
     return _placed(plan, shape, target, key, further, options.charsets, weak, family)
+
+
+def _alike(here: Column, there: Column) -> bool:
+    if here.type_name != there.type_name or here.charset != there.charset or (here.nullable and not there.nullable):
+        return False
+    if here.type_name in _INTEGERS:
+        # Some versions tell a display width.
+        return here.unsigned == there.unsigned
+    return here.column_type.lower() == there.column_type.lower()
 
 
 def unspread(plan: TablePlan) -> TablePlan:

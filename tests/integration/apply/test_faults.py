@@ -36,6 +36,16 @@ CASES = [
     (1366, "v INT", "v VARCHAR(9)", b"'1'", b"'x'"),
     (1292, "v DATE", "v VARCHAR(9)", b"'20200101'", b"'2020-13-77'"),
     (1690, "v INT, g BIGINT AS (v * 9223372036854775807) STORED", "v INT", b"1", b"2"),
+    # What lets an expression pass must not let a plain column's value pass.
+    (1406, "v VARCHAR(3), g INT AS (CAST(v AS SIGNED)) STORED", "v VARCHAR(30)", b"'1'", b"'12xyz'"),
+    (1366, "v INT, g DATE AS (v + INTERVAL 1 DAY) STORED", "v VARCHAR(9)", b"'20200101'", b"'x'"),
+    (
+        1366,
+        "v VARCHAR(9) CHARACTER SET latin1, g INT AS (CAST(v AS SIGNED)) STORED",
+        "v VARCHAR(9) CHARACTER SET utf8mb4",
+        b"'1'",
+        "'1\U0001f600'".encode(),
+    ),
     (4025, "v INT CHECK (v < 5)", "v INT", b"1", b"7"),
     (4025, "v LONGTEXT CHECK (JSON_VALID(v))", "v LONGTEXT", b"'{}'", b"'{'"),
     (1062, "v INT, UNIQUE KEY (v)", "v INT, UNIQUE KEY (v)", b"", b"3"),
@@ -168,3 +178,22 @@ def test_row_beyond_max_allowed_packet_is_named_with_its_size(target: MariaDBSer
         assert target.execute("SELECT LENGTH(v) FROM d.t WHERE id = 7") == [(1100000,)]
     finally:
         target.execute("SET GLOBAL max_allowed_packet = 67108864")
+
+
+def test_a_row_that_would_not_be_there_as_it_is_stays_refused(target: MariaDBServer) -> None:
+    """The trigger stands for whatever a session that is not strict may do to a value."""
+    prepare(
+        target,
+        "CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(9), g INT AS (CAST(v AS SIGNED)) STORED)",
+        "CREATE TRIGGER d.x BEFORE INSERT ON d.t FOR EACH ROW SET NEW.v = CONCAT(NEW.v, 'x')",
+    )
+    plans = {1: plan_of(target, "t")}
+    content = content_of(plans, states_of([(INSERTED, b"%d" % i, b"(%d,'1')" % i) for i in range(3)]))
+    with pytest.raises(DMError, match="Error 1292") as caught:
+        apply_bucket(spec_of(target), TICKET, 0, content, plans)
+    assert "computes `g` of `d`.`t`" in caught.value.workaround
+    assert target.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
+    target.execute("DROP TRIGGER d.x")
+    content = content_of(plans, states_of([(INSERTED, b"%d" % i, b"(%d,'%dx')" % (i, i)) for i in range(3)]))
+    apply_bucket(spec_of(target), TICKET, 0, content, plans)
+    assert target.execute("SELECT v, g FROM d.t ORDER BY id") == [("0x", 0), ("1x", 1), ("2x", 2)]

@@ -1,0 +1,45 @@
+"""What a strict session refuses for the expression of a generated column, and what may be done about it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pkg.mysql.names import qualified, quote
+
+#: An expression's number is out of its type's range. Values alone never give this error.
+OUT_OF_RANGE = 1690
+#: Expressions give these, and so do values that a column does not hold.
+REFUSALS = frozenset({1264, 1265, 1292, 1365, 1366, 1406, 1411, 1441, OUT_OF_RANGE, 3141, 4037, 4038})
+#: The difference of unsigned numbers may be negative.
+UNSIGNED = "NO_UNSIGNED_SUBTRACTION"
+#: With these, a server refuses what it would warn of otherwise.
+_STRICT = frozenset(
+    {
+        *("STRICT_ALL_TABLES", "STRICT_TRANS_TABLES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE"),
+        *("ERROR_FOR_DIVISION_BY_ZERO", "TRADITIONAL"),
+    }
+)
+
+
+def with_unsigned(mode: str) -> str:
+    """A sql_mode with :data:`UNSIGNED`."""
+    return f"{mode},{UNSIGNED}" if mode else UNSIGNED
+
+
+def relaxed(mode: str) -> str:
+    """A sql_mode without all that is strict."""
+    return ",".join(name for name in map(str.strip, mode.split(",")) if name and name.upper() not in _STRICT)
+
+
+def advice(target: tuple[str, str], names: Sequence[str], otherwise: str) -> str:
+    """What an operator does about a row that ``target`` refuses, which has the generated columns ``names``, or
+    ``otherwise`` when none of them is the cause."""
+    columns = ", ".join(map(quote, names))
+    drops = ", ".join(f"DROP COLUMN {quote(name)}" for name in names)
+    return (
+        f"The target computes {columns} of {qualified(*target)} from the row, and its strict session refuses what the "
+        "expression makes of this row (SHOW CREATE TABLE tells the expression). If the message is about such a column, "
+        f"drop it at the target alone (ALTER TABLE {qualified(*target)} {drops}), resume the task, and add the column "
+        "again, in a session with the upstream's sql_mode, when the task has passed this place and is paused. "
+        f"Otherwise: {otherwise}"
+    )
