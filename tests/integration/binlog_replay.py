@@ -49,6 +49,8 @@ def open_at(server: SQLServer, location: Location, *, use_gtid: bool = False) ->
 
 def events_between(server: SQLServer, start: Location, end: Position) -> list[Event]:
     """All events from ``start`` to ``end``."""
+    if start.position == end:
+        return []
     stream = open_at(server, start)
     found: list[Event] = []
     file = start.position.name
