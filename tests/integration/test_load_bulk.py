@@ -184,13 +184,21 @@ def _dump(tool: str, server: MariaDBServer, cfg: SubTaskConfig, spark: SparkEngi
     return ["d.t.sql"]
 
 
+#: Kinds of columns whose values would be written otherwise.
+LEFT_OUT = {
+    # The server itself refuses these as text after SET NAMES binary.
+    "mydumper": ("UUID", "INET6", "INET4"),
+    # A backslash of sjis is carried as bytes, with an introducer, which is left to INSERT.
+    "own": ("VARCHAR(20) CHARACTER SET sjis",),
+}
+
+
 @pytest.mark.parametrize("tool", ["own", "mydumper", "mariadb-dump", "mariadb-dump --hex-blob"])
 def test_a_table_of_all_types_is_the_same_in_bulk_and_by_inserts(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, executed: list[bytes], tool: str,
 ) -> None:  # fmt: skip
-    # The server itself refuses these as text after SET NAMES binary.
-    columns = _fill(mariadb_upstream, 30, ("UUID", "INET6", "INET4") if tool == "mydumper" else ())
+    columns = _fill(mariadb_upstream, 30, LEFT_OUT.get(tool, ()))
     cfg = config(mariadb_upstream, target, tmp_path, extra_args="-s 1000000")
     names = _dump(tool, mariadb_upstream, cfg, spark)
     create = mariadb_upstream.execute("SHOW CREATE TABLE d.t")[0][1]
