@@ -284,7 +284,20 @@ def test_formats_before_mysql_5_6(new_mariadb: Callable[..., MariaDBServer]) -> 
 
 def test_stream_over_tls(new_mariadb: Callable[..., MariaDBServer], tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+    ]
     subprocess.run([*command, "-out", str(cert), "-keyout", str(key)], check=True, capture_output=True)
     server = new_mariadb(extra=[f"--ssl-cert={cert}", f"--ssl-key={key}"])
     server.execute("CREATE USER safe@'%' REQUIRE SSL", "GRANT ALL ON *.* TO safe@'%'", "CREATE DATABASE s")
