@@ -9,22 +9,22 @@ from collections.abc import Callable, Mapping
 import grpc
 from google.protobuf.message import Message
 
-from dm_master.election import Election, LeaderKey
-from dm_master.embedded_etcd import EmbeddedEtcd
-from dm_master.http_api import add_routes
+from dm_master.election.campaign import Election, LeaderKey
+from dm_master.election.embedded_etcd import EmbeddedEtcd
 from dm_master.master_metrics import MasterMetrics
 from dm_master.precheck import check_source, run_prechecks
-from dm_master.remove_meta import remove_meta
-from dm_master.rules.gather import show_rules
-from dm_master.scheduler import Scheduler
-from dm_master.service import Dispatcher, handlers, no_leader, refusal, register
-from dm_master.service_base import Cluster
-from dm_master.service_task import TaskSteps
-from dm_master.shardddl.answers import lock_states
-from dm_master.shardddl.coordinator import LockCoordinator
-from dm_master.subtask_completion import complete
-from dm_master.task_split import split_task
-from dm_master.worker_client import WorkerClients
+from dm_master.rules.dry_run import show_rules
+from dm_master.scheduling.scheduler import Scheduler
+from dm_master.service.cluster import Cluster
+from dm_master.service.dispatcher import Dispatcher, handlers, no_leader, refusal, register
+from dm_master.service.http_api import add_routes
+from dm_master.service.task_service import TaskSteps
+from dm_master.shardddl.lock_answers import lock_states
+from dm_master.shardddl.lock_coordinator import LockCoordinator
+from dm_master.task_setup.remove_meta import remove_meta
+from dm_master.task_setup.server_steps import complete
+from dm_master.task_setup.task_split import split_task
+from dm_master.workers.worker_client import WorkerClients
 from pkg import errors
 from pkg.config.encrypt import set_secret_key
 from pkg.config.master import MasterConfig

@@ -2,6 +2,6 @@
 
 from dm_master.precheck.result import PrecheckResult
 from dm_master.precheck.runner import run_prechecks
-from dm_master.precheck.source import check_source, fill_start_position
+from dm_master.precheck.source_check import check_source, fill_start_position
 
 __all__ = ["PrecheckResult", "check_source", "fill_start_position", "run_prechecks"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dm_master.precheck.context import Server, Upstream
+from dm_master.inspection.database_server import Server, Upstream
 from dm_master.precheck.result import Finding, fail, warn
 from pkg.foreign_keys import Setting, find_problems
 from pkg.mysql.introspect import enforces_foreign_keys, fetch_foreign_keys, logs_actions

@@ -6,7 +6,7 @@ import re
 
 import pymysql
 
-from dm_master.precheck.context import Upstream
+from dm_master.inspection.database_server import Upstream
 from dm_master.precheck.result import Finding, fail
 from pkg.mysql.introspect import query
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
-from dm_master.precheck.context import Server, Table, Upstream
+from dm_master.inspection.database_server import Server, Table, Upstream
 from dm_master.precheck.result import Finding, fail, warn
 from pkg.config.model import SubTaskConfig
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from dm_master.rules.usage import RuleSummary
+from dm_master.rules.rule_usage import RuleSummary
 from pkg import errors
 from pkg.errors import DMError
 

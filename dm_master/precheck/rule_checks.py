@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from dm_master.precheck.context import Table, Upstream
+from dm_master.inspection.database_server import Table, Upstream
 from dm_master.precheck.result import Finding, fail, from_error, warn
 from dm_master.precheck.table_checks import Shard
+from dm_master.rules.rule_usage import REASONS, Use
 from dm_master.rules.source_rules import SourceRules
-from dm_master.rules.usage import REASONS, Use
 from pkg import expression_filter
 from pkg.column_mapping import TableMapping, collisions
 from pkg.config.rule_names import RuleName

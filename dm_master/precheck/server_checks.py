@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dm_master.precheck.context import Upstream
+from dm_master.inspection.database_server import Upstream
 from dm_master.precheck.privilege_checks import may_ask_binlog
 from dm_master.precheck.result import Finding, fail, from_error, warn
 from pkg import errors

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dm_master.precheck.context import Server, Table, Upstream
+from dm_master.inspection.database_server import Server, Table, Upstream
 from dm_master.precheck.result import Finding, fail, from_error, warn
 from pkg import errors
 from pkg.column_mapping import TableMapping

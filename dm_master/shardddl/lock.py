@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dm_master.shardddl import messages
+from dm_master.shardddl import lock_errors
 from pkg.errors import DMError
 from pkg.etcd.types import Compare, Delete, Op, Put, missing, mod_revision_is
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardUnlock, Statements
@@ -146,7 +146,7 @@ def _resolve(lock: Lock, members: frozenset[str]) -> Decision:
     if running:
         if running[0] in members:
             return Decision("executing", waits_for=(running[0],))
-        return Decision("owner left", waits_for=(running[0],), problem=messages.owner_left(lock.id, running[0]))
+        return Decision("owner left", waits_for=(running[0],), problem=lock_errors.owner_left(lock.id, running[0]))
     pending = lock.unexecuted()
     if pending:
         return _execute_next(lock, members, pending[0])
@@ -167,12 +167,12 @@ def _resolve(lock: Lock, members: frozenset[str]) -> Decision:
 
 
 def _damage(lock: Lock) -> DMError:
-    return messages.damaged(lock.id, {key: stored.record for key, stored in lock.damaged.items()})
+    return lock_errors.damaged(lock.id, {key: stored.record for key, stored in lock.damaged.items()})
 
 
 def _difference(lock: Lock, first: str, other: str) -> DMError:
     executed = bool(lock.sequences())
-    return messages.difference(lock.id, first, lock.ddls_of(first), other, lock.ddls_of(other), executed=executed)
+    return lock_errors.difference(lock.id, first, lock.ddls_of(first), other, lock.ddls_of(other), executed=executed)
 
 
 def _execute_next(lock: Lock, members: frozenset[str], ddls: Statements) -> Decision:
@@ -180,7 +180,7 @@ def _execute_next(lock: Lock, members: frozenset[str], ddls: Statements) -> Deci
     owner = lock.owner(members)
     if not able:
         asked = tuple(sorted(source for source, had in _ordered(lock).items() if had == ddls))
-        return Decision("owner left", waits_for=asked, problem=messages.nobody_waits(lock.id, ddls))
+        return Decision("owner left", waits_for=asked, problem=lock_errors.nobody_waits(lock.id, ddls))
     chosen = owner if owner in able else able[0]
     return Decision("executing", _grant(lock, [chosen], execute=True, compare=_settled(lock)), (chosen,))
 
@@ -234,7 +234,7 @@ def unlock(lock: Lock, members: frozenset[str], *, owner: str = "", every: bool 
     """
     running = lock.executions(done=False)
     if running and running[0] in members:
-        raise messages.resolving(lock.id, f"source {running[0]} executes its DDLs")
+        raise lock_errors.resolving(lock.id, f"source {running[0]} executes its DDLs")
     return _order(lock, members, owner, every, ())
 
 
@@ -280,12 +280,12 @@ def _order(lock: Lock, members: frozenset[str], owner: str, every: bool, revoked
     if lock.damaged:
         raise _damage(lock)
     if lock.sequences() and not lock.unexecuted():
-        raise messages.resolving(lock.id, "its DDLs are executed, other sources have yet to skip them")
+        raise lock_errors.resolving(lock.id, "its DDLs are executed, other sources have yet to skip them")
     taken = {*revoked, *(source for source in lock.executions(done=False) if source not in members)}
     waiting = [source for source in lock.waiting(members) if source not in taken]
     chosen = owner or lock.owner(members)
     if chosen not in waiting:
-        raise messages.not_waiting(lock.id, chosen, waiting)
+        raise lock_errors.not_waiting(lock.id, chosen, waiting)
     first = [chosen, *(source for source in waiting if source != chosen)] if every else [chosen]
     sequences = tuple(dict.fromkeys(lock.ddls_of(source) for source in first))
     order = ShardUnlock(

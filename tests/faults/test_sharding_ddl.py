@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from dm_master.shardddl.locks import BASE
+from dm_master.shardddl.lock_registry import BASE
 from pkg.etcd import EtcdClient, Event, PrefixMirror
 from pkg.etcd.discovery import fetch_endpoints
 from pkg.ha import keys

@@ -24,7 +24,7 @@ from pkg.pb import dmworker_pb2_grpc
 from tests.harness.cluster import environment
 from tests.harness.etcd import EtcdServer
 from tests.harness.process import Process, free_port, wait_until
-from tests.integration.fake_master import FakeMaster
+from tests.harness.registering_master import FakeMaster
 
 #: Nobody listens there: an upstream that is away must not matter to the worker itself.
 NOWHERE = DBConfig(host="127.0.0.1", port=1, user="root", password="secret-of-the-upstream")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_master.etcd_arguments import etcd_arguments, initial_cluster_of, listen_url
+from dm_master.election.etcd_arguments import etcd_arguments, initial_cluster_of, listen_url
 from pkg.config.master import MasterConfig
 from pkg.config.model import SecurityConfig
 from pkg.errors import DMError

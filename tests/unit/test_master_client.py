@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from dm_master.secret_key import key_for
+from dm_master.service.secret_key import key_for
 from dm_worker.master_client import Registration, register
 from pkg.errors import DMError
 from tests.harness.certificates import Authority
 from tests.harness.process import free_port
-from tests.integration.fake_master import FakeMaster
+from tests.harness.registering_master import FakeMaster
 
 ETCD = "127.0.0.1:2379"
 

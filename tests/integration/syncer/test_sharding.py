@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from dm_master.election import LeaderKey
-from dm_master.shardddl.coordinator import LockCoordinator
+from dm_master.election.campaign import LeaderKey
+from dm_master.shardddl.lock_coordinator import LockCoordinator
 from dm_worker.relay.needs import durable_place
 from dm_worker.shard_ddl import ShardReports
 from dm_worker.spark import SparkEngine

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_master.task_split import split_task
+from dm_master.task_setup.task_split import split_task
 from pkg.config import encrypt
 from pkg.config.codec import decode_subtask, encode_subtask
 from pkg.config.model import (

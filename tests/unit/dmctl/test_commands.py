@@ -18,7 +18,7 @@ import pytest
 from dmctl.cli import main
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
-from tests.harness.fake_master import FakeMaster
+from tests.harness.canned_master import FakeMaster
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -1,0 +1,101 @@
+"""Asks an upstream what its source file left open, before the source is stored."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from dataclasses import replace
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from dm_master.inspection.database_server import READ_TIMEOUT
+from dm_master.precheck.server_checks import gtid_is_off
+from dm_master.task_setup.task_split import needs_start_position, with_start_position
+from pkg import errors
+from pkg.config.model import Meta, SourceConfig, SubTaskConfig
+from pkg.mysql.connection import classify, connect
+from pkg.mysql.introspect import ServerInfo, master_status, query, server_info
+
+#: DM's range of server ids for replicas that did not choose one.
+_FIRST_SERVER_ID = 429496729
+_SERVER_IDS = 100000
+
+
+def check_source(config: SourceConfig) -> SourceConfig:
+    """The source with flavor and server-id filled in from its upstream.
+
+    Raises 10001 for an unreachable upstream or a wrong password, 11010 for a flavor that is not the server's, 11015
+    for a server-id in use, 26007 for GTID asked but off.
+    """
+    with contextlib.closing(connect(config.from_, scope="upstream", read_timeout=READ_TIMEOUT)) as conn:
+        try:
+            info = server_info(conn)
+            used = _used_server_ids(conn, info)
+        except pymysql.Error as exc:
+            raise classify(exc, scope="upstream") from exc
+    if config.enable_gtid and not info.gtid_on:
+        raise gtid_is_off(config.source_id)
+    return replace(config, flavor=_flavor(config, info), server_id=_server_id(config, used))
+
+
+def _flavor(config: SourceConfig, info: ServerInfo) -> str:
+    real = "mariadb" if info.flavor == "mariadb" else "mysql"
+    if config.flavor not in ("", real):
+        raise errors.new(
+            "NotSupportedFlavor",
+            f"source {config.source_id} has flavor {config.flavor}, but its upstream is {info.version_text}",
+            workaround=f"Set flavor: {real}, or remove the key.",
+            scope="upstream",
+        )
+    return real
+
+
+def _server_id(config: SourceConfig, used: set[int]) -> int:
+    if config.server_id in used:
+        raise errors.new(
+            "InvalidServerID",
+            f"server-id {config.server_id} of source {config.source_id} is in use by the upstream or a replica of it",
+            workaround="Choose another server-id, or remove the key.",
+            scope="upstream",
+        )
+    if config.server_id:
+        return config.server_id
+    free = [number for number in _candidates() if number not in used]
+    return free[0]
+
+
+def _candidates() -> list[int]:
+    return [_FIRST_SERVER_ID + offset for offset in random.sample(range(_SERVER_IDS), 1000)]
+
+
+def _used_server_ids(conn: Connection[Any], info: ServerInfo) -> set[int]:
+    new_words = info.flavor == "mysql" and info.version >= (8, 0, 22)
+    try:
+        rows = query(conn, "SHOW REPLICAS" if new_words else "SHOW SLAVE HOSTS")
+    except pymysql.err.OperationalError:
+        rows = []  # without REPLICATION SLAVE replicas are not shown; the precheck of a task tells that it is missing
+    return {info.server_id, *(int(row[0]) for row in rows)}
+
+
+def fill_start_position(subtask: SubTaskConfig) -> SubTaskConfig:
+    """An incremental subtask without ``meta`` starts where its upstream is now; others are left as they are.
+
+    Raises 10001 for an unreachable upstream, 11125 for one without a binlog.
+    """
+    if not needs_start_position(subtask):
+        return subtask
+    with contextlib.closing(connect(subtask.from_, scope="upstream", read_timeout=READ_TIMEOUT)) as conn:
+        try:
+            location = master_status(conn, server_info(conn).flavor)
+        except pymysql.Error as exc:
+            raise classify(exc, scope="upstream") from exc
+    if location is None:
+        raise errors.new(
+            "NoMasterStatus",
+            f"the upstream of {subtask.source_id} writes no binlog",
+            workaround="Set log-bin in the upstream's configuration and restart it.",
+            scope="upstream",
+        )
+    return with_start_position(subtask, Meta(location.position.name, location.position.pos, location.gtid_set))

@@ -1,0 +1,142 @@
+"""Which sources have a relay, who pulls it, and the stage it shall reach. Pure decisions on a :class:`Topology`.
+
+A relay follows its source from worker to worker (``enable-relay`` in the source's configuration), or stays with workers
+that ``start-relay`` named, as long as the source is bound to one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dm_master.scheduling.topology import Plan, Topology
+from pkg.config.codec import decode_source, encode_source
+from pkg.config.model import SourceConfig
+from pkg.errors import DMError, new
+from pkg.etcd.types import Delete, Op, Put
+from pkg.ha import keys
+from pkg.ha.records import RelayStage
+
+#: What pause-relay and resume-relay may ask for.
+SETTABLE_STAGES = ("Running", "Paused")
+
+
+def expect(source: str, stage: str) -> Put:
+    """The operation that asks ``source``'s relay for ``stage``."""
+    return Put(keys.RELAY_STAGE.key(source), RelayStage(stage, source).to_json())
+
+
+def start_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
+    """Starts a source's relay, on the worker that serves it or on ``workers`` only. One that runs is left alone.
+
+    Raises 46008, 46004, 46020 (the worker has another relay), 46021 (it does not serve the source), and 46028 or 46030
+    when the relay was started the other way.
+    """
+    config = _config(state, source)
+    named = named_workers(state, source)
+    if not workers:
+        if named:
+            raise _mixed("SchedulerStartRelayOnSpecified", source, f"for workers {', '.join(named)}", "without workers")
+        ops: list[Op] = [] if config.enable_relay else [_enabled(config, on=True)]
+    else:
+        if config.enable_relay:
+            raise _mixed("SchedulerStartRelayOnBound", source, "for the worker that serves it", "for named workers")
+        ops = [Put(keys.RELAY_WORKER.key(worker), source) for worker in _able(state, source, workers)]
+    return Plan((*ops, *([] if source in state.relay_stages and not ops else [expect(source, "Running")])))
+
+
+def stop_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
+    """Stops a source's relay, or that of ``workers``.
+
+    Raises 46008, 46022 (a worker does not pull it), and 46029 or 46031 when the relay was started the other way.
+    """
+    config = _config(state, source)
+    named = named_workers(state, source)
+    if not workers:
+        if named:
+            raise _mixed("SchedulerStopRelayOnSpecified", source, f"for workers {', '.join(named)}", "without workers")
+        return Plan((*([_enabled(config, on=False)] if config.enable_relay else []), *_unstaged(state, source)))
+    if config.enable_relay:
+        raise _mixed("SchedulerStopRelayOnBound", source, "for the worker that serves it", "for named workers")
+    foreign = sorted(set(workers) - set(named))
+    if foreign:
+        raise new(
+            "SchedulerRelayWorkersWrongRelay",
+            f"these workers {', '.join(foreign)} do not pull the relay of source {source}",
+            workaround="`list-member --worker` shows what each worker does.",
+        )
+    ops: list[Op] = [Delete(keys.RELAY_WORKER.key(worker)) for worker in sorted(set(workers))]
+    return Plan((*ops, *(_unstaged(state, source) if set(named) <= set(workers) else [])))
+
+
+def set_stage(state: Topology, sources: Sequence[str], stage: str) -> Plan:
+    """Asks for ``stage``; one that is expected already is written again, which resumes a relay that failed.
+
+    Raises 46011 for another stage and 46012 for sources without a relay.
+    """
+    if stage not in SETTABLE_STAGES:
+        raise new("SchedulerRelayStageInvalidUpdate", f"a relay's stage cannot be set to {stage}")
+    missing = sorted(source for source in set(sources) if source not in state.relay_stages)
+    if missing:
+        raise new(
+            "SchedulerRelayStageSourceNotExist",
+            f"sources {', '.join(missing)} have no relay",
+            workaround="Start it with `start-relay -s <source>` first.",
+        )
+    return Plan(tuple(expect(source, stage) for source in sorted(set(sources))))
+
+
+def named_workers(state: Topology, source: str) -> list[str]:
+    return sorted(worker for worker, of in state.relay_workers.items() if of == source)
+
+
+def _config(state: Topology, source: str) -> SourceConfig:
+    if source not in state.sources:
+        raise new(
+            "SchedulerSourceCfgNotExist",
+            f"source config with ID {source} not exists",
+            workaround="`operate-source show` lists the sources.",
+        )
+    return decode_source(state.sources[source])
+
+
+def _enabled(config: SourceConfig, *, on: bool) -> Put:
+    return Put(keys.SOURCE_CONFIG.key(config.source_id), encode_source(replace(config, enable_relay=on)))
+
+
+def _unstaged(state: Topology, source: str) -> list[Op]:
+    return [Delete(keys.RELAY_STAGE.key(source))] if source in state.relay_stages else []
+
+
+def _able(state: Topology, source: str, workers: Sequence[str]) -> list[str]:
+    """Those of ``workers`` that have no relay yet, all of them able to have this one."""
+    unknown = sorted(set(workers) - set(state.workers))
+    if unknown:
+        raise new(
+            "SchedulerWorkerNotExist",
+            f"dm-worker with name {', '.join(unknown)} not exists",
+            workaround="`list-member --worker` lists the workers.",
+        )
+    busy = sorted(worker for worker in set(workers) if state.relay_workers.get(worker, source) != source)
+    if busy:
+        raise new(
+            "SchedulerRelayWorkersBusy",
+            f"these workers {', '.join(busy)} pull the relay of another source",
+            workaround="Stop that relay with `stop-relay` first.",
+        )
+    wrong = sorted(worker for worker in set(workers) if state.bounds.get(worker) != source)
+    if wrong:
+        raise new(
+            "SchedulerRelayWorkersWrongBound",
+            f"these workers {', '.join(wrong)} do not serve source {source}",
+            workaround="Name the worker that the source is bound to, or none: the relay then follows the source.",
+        )
+    return sorted(worker for worker in set(workers) if worker not in state.relay_workers)
+
+
+def _mixed(kind: str, source: str, started: str, asked: str) -> DMError:
+    return new(
+        kind,
+        f"the relay of source {source} was started {started}, so it cannot be operated {asked}",
+        workaround="Stop it in the form in which it was started, and then use the other one.",
+    )

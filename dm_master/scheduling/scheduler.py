@@ -1,0 +1,391 @@
+"""The leader's scheduler: the pure decisions, committed to etcd in transactions that only the leader can make."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dm_master.election.campaign import LeaderKey
+from dm_master.scheduling import relay_stage, task_stage, topology
+from dm_master.scheduling.topology import VIEWS, Plan, Topology, WorkerStage
+from pkg.config.codec import decode_source, decode_subtask, encode_source, encode_subtask
+from pkg.config.model import SourceConfig, SubTaskConfig
+from pkg.errors import DMError, new, wrap
+from pkg.etcd import EtcdClient, Event, Get, PrefixMirror, Put
+from pkg.ha import keys
+from pkg.ha.keys import KeyFamily
+from pkg.ha.records import WorkerInfo
+from pkg.log import get_logger
+from pkg.service_thread import ServiceThread
+
+log = get_logger("scheduler")
+
+#: Seconds between attempts to bring etcd in line after a failure.
+_RETRY_PAUSE = 1.0
+_SYNC_POLL = 0.2
+#: All other keys change only by this scheduler.
+_WRITTEN_BY_WORKERS = (keys.WORKER_ALIVE, keys.LOAD_TASK)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """A worker as ``list-member`` shows it; ``source`` is what it serves or relays."""
+
+    name: str
+    addr: str
+    stage: WorkerStage
+    source: str
+
+
+class Scheduler:
+    """Knows the cluster's state while this master leads, and changes it.
+
+    Every change is one transaction that also compares the leader key: a former leader changes nothing. Commands raise
+    ``DMError`` (46xxx from the rules; 46001 when this master does not lead; 42501 from etcd) and have then changed
+    nothing, but for a 42501 that says that the outcome is unknown: the state is read again before the next
+    decision. Reading never waits for etcd. Thread-safe.
+
+    ``on_failure`` is called, from any thread, when it finds that it cannot go on as the leader's scheduler: the term
+    should be given up (``Election.resign``). ``on_change`` is called after each change, and must not block.
+    """
+
+    def __init__(
+        self,
+        client: EtcdClient,
+        *,
+        on_failure: Callable[[], None] = lambda: None,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._client = client
+        self._on_failure = on_failure
+        self._on_change = on_change
+        # Held while a decision is made and committed; readers take the reference that is current.
+        self._deciding = threading.RLock()
+        self._topology = Topology()
+        self._leader: LeaderKey | None = None
+        self._in_doubt = False
+        self._mirrors: tuple[PrefixMirror, ...] = ()
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: ServiceThread | None = None
+        self._latches: set[str] = set()
+
+    # --- leadership ---
+
+    def start(self, leader: LeaderKey) -> None:
+        """Takes over: reads the state, binds what is unbound, follows the workers. For ``Election.on_elected``.
+
+        Raises 46002 if it has started, 42501 or 42502 if the state cannot be read.
+        """
+        with self._deciding:
+            if self._leader is not None:
+                raise new("SchedulerStarted", "the scheduler has started")
+            self._leader = leader
+            try:
+                self._load()
+                self._commit(topology.rebalance(self._topology))
+            except DMError:
+                self._leader = None
+                raise
+            self._stopping.clear()
+            self._wake.clear()
+            mirrors = self._mirrors = tuple(self._mirror(family) for family in _WRITTEN_BY_WORKERS)
+            self._thread = ServiceThread(
+                "scheduler", lambda: self._follow(mirrors), self._stopping, on_failure=self._follower_failed
+            ).start()
+
+    def stop(self) -> None:
+        """Ends it, for ``Election.on_lost``: from now on commands raise 46001. May be called when not started."""
+        # Before the lock: decisions that wait for it are refused, and one that waits for etcd meets the fence.
+        self._leader = None
+        self._stopping.set()
+        self._wake.set()
+        with self._deciding:
+            mirrors, thread = self._mirrors, self._thread
+            self._mirrors, self._thread = (), None
+            self._topology = Topology()
+        for mirror in mirrors:
+            # All at once: each may be waiting for an etcd that does not answer.
+            mirror.stop(wait=False)
+        for mirror in mirrors:
+            mirror.stop()
+        if thread is not None:
+            thread.join()
+
+    @property
+    def started(self) -> bool:
+        return self._leader is not None
+
+    # --- sources ---
+
+    def add_source(self, config: SourceConfig, worker: str = "") -> str:
+        """Stores a checked source and binds it, to ``worker`` if given; returns a message for the operator or "".
+
+        Raises 46007, 46004, 46033 or 46027.
+        """
+        text = encode_source(config)
+        relay = config.enable_relay
+        return self._decide(
+            lambda state: topology.add_source(state, config.source_id, text, worker, relay=relay)
+        ).message
+
+    def remove_source(self, source_id: str) -> str:
+        """Forgets a source; returns a message or "". Raises 46008, 46010 or 46023."""
+        return self._decide(lambda state: topology.remove_source(state, source_id)).message
+
+    def transfer_source(self, source_id: str, worker: str) -> str:
+        """Moves a source to another worker; returns a message or "". Raises 46008, 46004, 46006 or 46027.
+
+        Whether its tasks may be moved now (46019) is for the caller, who can ask the worker.
+        """
+        return self._decide(lambda state: topology.transfer_source(state, source_id, worker)).message
+
+    def sources(self) -> dict[str, SourceConfig]:
+        """All sources by id. Raises 46001, 20035 or 20010."""
+        return {source: decode_source(text) for source, text in sorted(self._state().sources.items())}
+
+    def bound_worker(self, source_id: str) -> WorkerInfo | None:
+        """The worker that serves a source; None if it is unknown or unbound."""
+        state = self._state()
+        worker = state.worker_of(source_id)
+        return state.workers.get(worker) if worker else None
+
+    # --- relay ---
+
+    def start_relay(self, source_id: str, workers: Sequence[str]) -> None:
+        """Starts a source's relay, see :func:`relay_stage.start_relay`.
+
+        Raises 46008, 46004, 46020, 46021, 46028 or 46030.
+        """
+        self._decide(lambda state: relay_stage.start_relay(state, source_id, workers))
+
+    def stop_relay(self, source_id: str, workers: Sequence[str]) -> None:
+        """Stops it; see :func:`relay_stage.stop_relay`. Raises 46008, 46022, 46029 or 46031."""
+        self._decide(lambda state: relay_stage.stop_relay(state, source_id, workers))
+
+    def set_relay_stage(self, sources: Sequence[str], stage: str) -> None:
+        """Asks for ``Running`` or ``Paused``. Raises 46011 or 46012."""
+        self._decide(lambda state: relay_stage.set_stage(state, sources, stage))
+
+    # --- workers ---
+
+    def register_worker(self, name: str, addr: str) -> None:
+        """Makes a worker known; the same one again is fine. Raises 46003."""
+        self._decide(lambda state: topology.register_worker(state, name, addr))
+
+    def offline_worker(self, name: str) -> None:
+        """Forgets a worker that is offline. Raises 46004 or 46005."""
+        self._decide(lambda state: topology.remove_worker(state, name))
+
+    def workers(self) -> list[WorkerState]:
+        """All registered workers by name."""
+        state = self._state()
+        return [
+            WorkerState(
+                name,
+                info.addr,
+                state.worker_stage(name),
+                state.bounds.get(name) or state.relay_workers.get(name, ""),
+            )
+            for name, info in sorted(state.workers.items())
+        ]
+
+    # --- tasks ---
+
+    def start_task(self, name: str, text: str, subtasks: Sequence[SubTaskConfig], *, anew: bool = False) -> list[str]:
+        """Stores a task's new subtasks, to be run; returns their sources. ``text`` is the task's file.
+
+        ``anew``: with the orders for statements that an earlier life left behind removed.
+
+        Subtasks that exist are left alone. Raises 46008, 46009 or 46014 (all exist).
+        """
+        texts = {subtask.source_id: encode_subtask(subtask) for subtask in subtasks}
+        plan = self._decide(lambda state: task_stage.start_task(state, name, text, texts, anew=anew))
+        created = [keys.SUBTASK.names(op.key)[0] for op in plan.ops if op.key.startswith(keys.SUBTASK.prefix())]
+        return sorted(created)
+
+    def set_stage(self, task: str, sources: Sequence[str], stage: str) -> None:
+        """Asks for ``Running`` or ``Paused`` in ``sources`` (none = all of the task). Raises 46015, 46017 or 46018."""
+        self._decide(lambda state: task_stage.set_stage(state, task, sources, stage))
+
+    def stop_task(self, task: str, sources: Sequence[str]) -> None:
+        """Removes the task's subtasks of ``sources`` (none = all). Raises 46017 or 46018."""
+        self._decide(lambda state: task_stage.stop_task(state, task, sources))
+
+    def tasks(self) -> dict[str, dict[str, str]]:
+        """Task → source → expected stage."""
+        tasks: dict[str, dict[str, str]] = {}
+        for (source, task), stage in sorted(self._state().stages.items()):
+            tasks.setdefault(task, {})[source] = stage
+        return dict(sorted(tasks.items()))
+
+    def task_sources(self) -> dict[str, frozenset[str]]:
+        """Task → the sources that have it. Unlike the others it waits for a change that is being committed, and for
+        etcd when the outcome of one is unknown: it is no older than what a worker may have read. Raises 46001 or 42501.
+        """
+        with self._deciding:
+            self._term()
+            if self._in_doubt:
+                self._load()
+            subtasks = self._topology.subtasks
+        tasks: dict[str, frozenset[str]] = {}
+        for source, task in subtasks:
+            tasks[task] = tasks.get(task, frozenset()) | {source}
+        return tasks
+
+    def task_text(self, task: str) -> str | None:
+        """The task's file as the operator gave it; None for an unknown task."""
+        return self._state().task_texts.get(task)
+
+    def subtasks(self, task: str) -> dict[str, SubTaskConfig]:
+        """The task's subtasks by source; empty for an unknown task. Raises 20035 or 20010."""
+        found = self._state().subtasks
+        return {source: decode_subtask(text) for (source, of), text in sorted(found.items()) if of == task}
+
+    @contextlib.contextmanager
+    def task_latch(self, task: str, action: str) -> Iterator[None]:
+        """Keeps a task for one command, such as the removal of its meta data. Raises 46024 if another one has it."""
+        with self._deciding:
+            if task in self._latches:
+                raise new(
+                    "SchedulerLatchInUse",
+                    f"when {action}, task {task} is in use by other client",
+                    workaround="Try again when the other command has ended.",
+                )
+            self._latches.add(task)
+        try:
+            yield
+        finally:
+            with self._deciding:
+                self._latches.discard(task)
+
+    # --- deciding and committing ---
+
+    def _state(self) -> Topology:
+        self._term()
+        return self._topology
+
+    def _term(self) -> LeaderKey:
+        leader = self._leader
+        if leader is None:
+            raise new(
+                "SchedulerNotStarted",
+                "the scheduler has not started: this master does not lead",
+                workaround="Try again; the leader is elected within seconds.",
+                retryable=True,
+            )
+        return leader
+
+    def _decide(self, rule: Callable[[Topology], Plan]) -> Plan:
+        with self._deciding:
+            self._term()
+            if self._in_doubt:
+                self._load()
+            plan = rule(self._topology)
+            self._commit(plan)
+            return plan
+
+    def _commit(self, plan: Plan) -> None:
+        if not plan.ops:
+            return
+        term = self._term()
+        try:
+            done = self._client.txn([term.compare], (*plan.ops, *plan.beside))
+        except DMError:
+            self._in_doubt = True
+            self._wake.set()
+            raise
+        self._check_fence(done.succeeded)
+        self._topology = self._topology.after(plan.ops)
+        self._log_bounds(plan)
+        self._on_change()
+
+    def _load(self) -> None:
+        """Reads the whole state at one revision."""
+        reads = [Get(family.prefix(), prefix=True) for family in VIEWS]
+        answer = self._client.txn([self._term().compare], reads)
+        self._check_fence(answer.succeeded)
+        found = [Put(kv.key, kv.value) for response in answer.responses for kv in response.kvs]
+        state = Topology().after(found)
+        if self._mirrors and _synced(self._mirrors):
+            # One authority on what workers write: two, read at different revisions, would take turns.
+            state = _as_workers_say(state, self._mirrors)
+        self._topology = state
+        self._in_doubt = False
+        self._on_change()
+
+    def _check_fence(self, succeeded: bool) -> None:
+        if not succeeded:
+            log.warning("a transaction was refused: this master's term is over")
+            self._give_up()
+            self._term()
+
+    def _give_up(self) -> None:
+        self._leader = None
+        self._on_failure()
+
+    # --- following the workers ---
+
+    def _mirror(self, family: KeyFamily) -> PrefixMirror:
+        mirror = PrefixMirror(self._client, family.prefix(), self._workers_changed, on_error=self._mirror_failed)
+        return mirror.start()
+
+    def _workers_changed(self, _events: Sequence[Event]) -> None:
+        self._wake.set()
+
+    def _mirror_failed(self, exc: BaseException) -> None:
+        log.error("cannot follow the workers, giving up the term", error=wrap(exc))
+        self._give_up()
+
+    def _follower_failed(self, _: BaseException) -> None:
+        # Who leads without following the workers would leave the sources of a dead one alone for good.
+        log.error("nobody follows the workers, giving up the term")
+        self._give_up()
+
+    def _follow(self, mirrors: Sequence[PrefixMirror]) -> None:
+        """Brings the bindings in line with what the workers write, whenever that changes, until it succeeds."""
+        while not self._stopping.is_set() and not _synced(mirrors, _SYNC_POLL):
+            # Until the first lists are in, nobody would seem to be alive.
+            pass
+        self._wake.set()
+        while not self._stopping.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            try:
+                with self._deciding:
+                    if self._leader is not None:
+                        self._follow_once(mirrors)
+            except DMError as exc:
+                if self._leader is None:
+                    continue
+                log.warning("cannot bring the bindings in line, trying again", error=exc)
+                self._stopping.wait(_RETRY_PAUSE)
+                self._wake.set()
+
+    def _follow_once(self, mirrors: Sequence[PrefixMirror]) -> None:
+        if self._in_doubt:
+            self._load()
+        seen = _as_workers_say(self._topology, mirrors)
+        for name in sorted(set(seen.alive) ^ set(self._topology.alive)):
+            log.info("worker is online" if name in seen.alive else "worker is offline", worker=name)
+        self._topology = seen
+        self._commit(topology.rebalance(self._topology))
+
+    def _log_bounds(self, plan: Plan) -> None:
+        for op in plan.ops:
+            if op.key.startswith(keys.BOUND.prefix()):
+                (worker,) = keys.BOUND.names(op.key)
+                source = self._topology.bounds.get(worker, "")
+                log.info("bound source to worker" if source else "unbound worker", worker=worker, source=source)
+
+
+def _synced(mirrors: Sequence[PrefixMirror], timeout: float = 0) -> bool:
+    return all(mirror.wait_synced(timeout) for mirror in mirrors)
+
+
+def _as_workers_say(state: Topology, mirrors: Sequence[PrefixMirror]) -> Topology:
+    """``state`` with what the workers write as it is now."""
+    seen = Topology().after(Put(key, kv.value) for mirror in mirrors for key, kv in mirror.snapshot().items())
+    return replace(state, alive=seen.alive, load_tasks=seen.load_tasks)

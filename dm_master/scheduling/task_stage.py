@@ -1,0 +1,100 @@
+"""Tasks, their subtasks and the stages these shall reach. Pure decisions on a :class:`Topology`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dm_master.scheduling.topology import Plan, Topology
+from pkg.errors import new
+from pkg.etcd.types import Delete, Op, Put
+from pkg.ha import keys
+from pkg.ha.records import SubTaskStage
+
+#: The stages that an operator may ask for; a stopped subtask is removed.
+SETTABLE_STAGES = ("Running", "Paused")
+
+
+def start_task(state: Topology, task: str, text: str, subtasks: Mapping[str, str], *, anew: bool = False) -> Plan:
+    """Stores the new ones of a task's ``subtasks`` (source → config) with the stage Running, and its file.
+
+    ``anew``: the operators' orders for statements go, as the checkpoints did.
+
+    Raises 46008 for unknown sources, 46009 for sources without a worker, 46014 if all these subtasks exist.
+    """
+    unknown = sorted(set(subtasks) - set(state.sources))
+    if unknown:
+        raise new(
+            "SchedulerSourceCfgNotExist",
+            f"source config with ID {', '.join(unknown)} not exists",
+            workaround="Create it with `operate-source create` first.",
+        )
+    wanted = [source for source in sorted(subtasks) if (source, task) not in state.subtasks]
+    if not wanted:
+        raise new(
+            "SchedulerSubTaskExist",
+            f"subtasks with name {task} for sources {', '.join(sorted(subtasks))} already exist",
+            workaround="`query-status` shows them; stop the task first to start it with other settings.",
+        )
+    unbound = sorted(set(wanted) & set(state.unbound_sources()))
+    if unbound:
+        raise new(
+            "SchedulerSourcesUnbound",
+            f"sources {', '.join(unbound)} have not bound",
+            workaround="Start more workers, one for each source; `list-member --worker` shows who serves what.",
+        )
+    ops: list[Op] = [Put(keys.TASK_TEXT.key(task), text)]
+    for source in wanted:
+        ops += [Put(keys.SUBTASK.key(source, task), subtasks[source]), _expect("Running", source, task)]
+    orders = [Delete(keys.BINLOG_OPERATOR.prefix(source, task), prefix=True) for source in wanted if anew]
+    return Plan(tuple(ops), beside=tuple(orders))
+
+
+def set_stage(state: Topology, task: str, sources: Sequence[str], stage: str) -> Plan:
+    """Asks for ``stage`` in all of the task's ``sources`` (none = every source of the task).
+
+    A stage that is expected already is written again: that is how a subtask paused by an error is resumed.
+    Raises 46015, 46018 or 46017.
+    """
+    if stage not in SETTABLE_STAGES:
+        raise new("SchedulerSubTaskStageInvalidUpdate", f"a subtask's stage cannot be set to {stage}")
+    return Plan(tuple(_expect(stage, source, task) for source in _chosen(state, task, sources)))
+
+
+def stop_task(state: Topology, task: str, sources: Sequence[str]) -> Plan:
+    """Removes the task's subtasks of ``sources`` (none = all), and with the last one its file.
+
+    Raises 46018 or 46017.
+    """
+    chosen = _chosen(state, task, sources)
+    ops: list[Op] = []
+    for source in chosen:
+        ops += [
+            Delete(keys.SUBTASK.key(source, task)),
+            Delete(keys.SUBTASK_STAGE.key(source, task)),
+            Delete(keys.LOAD_TASK.key(task, source)),
+        ]
+    if len(chosen) == len(state.sources_of(task)):
+        ops.append(Delete(keys.TASK_TEXT.key(task)))
+    return Plan(tuple(ops))
+
+
+def _expect(stage: str, source: str, task: str) -> Put:
+    return Put(keys.SUBTASK_STAGE.key(source, task), SubTaskStage(stage, source, task).to_json())
+
+
+def _chosen(state: Topology, task: str, sources: Sequence[str]) -> list[str]:
+    existing = state.sources_of(task)
+    if not existing:
+        raise new(
+            "SchedulerTaskNotExist",
+            f"task with name {task} not exist",
+            workaround="`query-status` lists the tasks.",
+        )
+    missing = sorted(set(sources) - set(existing))
+    if missing:
+        raise new(
+            "SchedulerSubTaskOpSourceNotExist",
+            f"task {task} has no subtask of sources {', '.join(missing)}",
+            workaround=f"`query-status {task}` shows its sources.",
+        )
+    return sorted(set(sources)) or existing

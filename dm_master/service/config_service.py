@@ -1,0 +1,110 @@
+"""GetCfg, GetSubTaskCfg, GetMasterCfg, Encrypt, ListTaskConfigs and ListSourceConfigs. No answer holds a secret."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import grpc
+from google.protobuf.empty_pb2 import Empty
+
+from dm_master.service.cluster import Cluster
+from pkg import errors
+from pkg.config.codec import encode_subtask
+from pkg.config.encrypt import encrypt
+from pkg.config.model import SubTaskConfig
+from pkg.config.source import source_to_yaml
+from pkg.config.task import task_to_yaml
+from pkg.pb import dmmaster_pb2 as pb
+from pkg.pb import dmmaster_pb2_grpc
+from pkg.pb import dmworker_pb2 as worker_pb
+from pkg.rpcchannel import open_channel
+
+HIDDEN = "******"
+
+
+class ConfigService:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def get_cfg(self, request: pb.GetCfgRequest) -> pb.GetCfgResponse:
+        getters = {
+            pb.TaskType: self._task,
+            pb.SourceType: self._source,
+            pb.MasterType: self._master,
+            pb.WorkerType: self._worker,
+        }
+        getter = getters.get(request.type)
+        if getter is None:
+            return pb.GetCfgResponse(msg=f"config type {pb.CfgType.Name(request.type)} is not supported yet")
+        text = getter(request.name)
+        if text is None:
+            return pb.GetCfgResponse(
+                msg=f"{request.name} is not found; see `query-status` or `list-member` for the names"
+            )
+        return pb.GetCfgResponse(result=True, cfg=text)
+
+    def get_subtask_cfg(self, request: pb.GetSubTaskCfgRequest) -> pb.GetSubTaskCfgResponse:
+        subtasks = self._cluster.scheduler.subtasks(request.name)
+        if not subtasks:
+            return pb.GetSubTaskCfgResponse(msg=f"task {request.name} not found")
+        cfgs = [encode_subtask(_redacted(subtasks[source]), b"") for source in sorted(subtasks)]
+        return pb.GetSubTaskCfgResponse(result=True, cfgs=cfgs)
+
+    def get_master_cfg(self, _: pb.GetMasterCfgRequest) -> pb.GetMasterCfgResponse:
+        return pb.GetMasterCfgResponse(cfg=self._cluster.config.to_toml())
+
+    def encrypt(self, request: pb.EncryptRequest) -> pb.EncryptResponse:
+        return pb.EncryptResponse(result=True, ciphertext=encrypt(request.plaintext, self._cluster.config.secret_key))
+
+    def list_task_configs(self, _: Empty) -> pb.ListTaskConfigsResponse:
+        texts = {name: self._task(name) for name in self._cluster.scheduler.tasks()}
+        return pb.ListTaskConfigsResponse(
+            result=True, taskConfigs={name: text for name, text in texts.items() if text is not None}
+        )
+
+    def list_source_configs(self, _: Empty) -> pb.ListSourceConfigsResponse:
+        sources = self._cluster.scheduler.sources()
+        return pb.ListSourceConfigsResponse(
+            result=True, sourceConfigs={name: source_to_yaml(config) for name, config in sources.items()}
+        )
+
+    def _task(self, name: str) -> str | None:
+        text = self._cluster.scheduler.task_text(name)
+        return None if text is None else task_to_yaml(text)
+
+    def _source(self, name: str) -> str | None:
+        config = self._cluster.scheduler.sources().get(name)
+        return None if config is None else source_to_yaml(config)
+
+    def _worker(self, name: str) -> str | None:
+        worker = next((one for one in self._cluster.scheduler.workers() if one.name == name), None)
+        if worker is None:
+            return None
+        answer = self._cluster.workers.call(worker.addr, "GetWorkerCfg", worker_pb.GetWorkerCfgRequest())
+        return str(answer.cfg)
+
+    def _master(self, name: str) -> str | None:
+        if name == self._cluster.config.name:
+            return self._cluster.config.to_toml()
+        other = next((one for one in self._cluster.candidates() if one.id == name), None)
+        return None if other is None else self._ask_master(name, other.addr)
+
+    def _ask_master(self, name: str, address: str) -> str:
+        with open_channel(address, self._cluster.config.security) as channel:
+            stub = dmmaster_pb2_grpc.MasterStub(channel)  # type: ignore[no-untyped-call]
+            try:
+                answer = stub.GetMasterCfg(pb.GetMasterCfgRequest(), timeout=self._cluster.config.rpc_timeout)
+            except grpc.RpcError as exc:
+                raise errors.new(
+                    "MasterGRPCRequestError",
+                    f"dm-master {name} at {address} does not tell its config",
+                    raw=f"{exc.code().name}: {exc.details()}",  # type: ignore[attr-defined]
+                    workaround="Check that it runs and can be reached at this address.",
+                ) from exc
+        return str(answer.cfg)
+
+
+def _redacted(subtask: SubTaskConfig) -> SubTaskConfig:
+    databases = (replace(one, password=HIDDEN if one.password else "") for one in (subtask.from_, subtask.to))
+    upstream, target = (replace(one, security=None) for one in databases)
+    return replace(subtask, from_=upstream, to=target)

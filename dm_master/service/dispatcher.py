@@ -1,0 +1,198 @@
+"""The gRPC service ``pb.Master``: finds who answers (this master, or the leader) and turns errors into answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import grpc
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from dm_master.service.cluster import Cluster
+from dm_master.service.config_service import ConfigService
+from dm_master.service.member_service import MemberService
+from dm_master.service.operator_actions import WaysOutService
+from dm_master.service.relay_service import RelayService
+from dm_master.service.source_service import CheckSource, SourceService
+from dm_master.service.status_service import StatusService
+from dm_master.service.task_service import TaskService, TaskSteps
+from dm_master.shardddl.lock_service import ShardDDLService
+from pkg import errors
+from pkg.errors import DMError
+from pkg.log import get_logger
+from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
+from pkg.rpcchannel import open_channel
+from pkg.rpcserver import mutual
+
+log = get_logger("service")
+
+Handler = Callable[[Any], Message]
+SERVICE = dmmaster_pb2.DESCRIPTOR.services_by_name["Master"]
+#: Answered by the master that was asked, leader or not.
+LOCAL = frozenset({"OperateLeader", "GetMasterCfg"})
+#: Marks a request that another master passed on, so that two masters never pass one back and forth.
+FORWARDED = "dm-forwarded"
+#: Seconds to wait for a leader when there is none, and between two looks.
+LEADER_WAIT = 0.1
+LEADER_POLL = 0.02
+#: A precheck may take this long (seconds); the client's own limit is usually shorter.
+FORWARD_TIMEOUT = 1800.0
+
+#: RPCs of features that come later, with what to call them.
+LATER = {
+    "UpdateTask": "updating a task",
+    "StartValidation": "continuous data validation",
+    "StopValidation": "continuous data validation",
+    "GetValidationStatus": "continuous data validation",
+    "GetValidationError": "continuous data validation",
+    "OperateValidationError": "continuous data validation",
+    "UpdateValidation": "continuous data validation",
+}
+
+
+def handlers(cluster: Cluster, steps: TaskSteps, check_source: CheckSource) -> dict[str, Handler]:
+    """RPC → the function that answers it, for every RPC of the service."""
+    task, status, source = TaskService(cluster, steps), StatusService(cluster), SourceService(cluster, check_source)
+    member, config, relay = MemberService(cluster), ConfigService(cluster), RelayService(cluster)
+    locks = ShardDDLService(cluster)
+    ways_out = WaysOutService(cluster)
+    table: dict[str, Handler] = {name: partial(_later, name) for name in LATER}
+    return table | {
+        "StartTask": task.start_task,
+        "OperateTask": task.operate_task,
+        "CheckTask": task.check_task,
+        "ShowRules": task.show_rules,
+        "QueryStatus": status.query_status,
+        "ShowDDLLocks": locks.show_locks,
+        "UnlockDDLLock": locks.unlock,
+        "OperateSource": source.operate_source,
+        "TransferSource": source.transfer_source,
+        "RegisterWorker": member.register_worker,
+        "OfflineMember": member.offline_member,
+        "OperateLeader": member.operate_leader,
+        "ListMember": member.list_member,
+        "HandleError": ways_out.handle_error,
+        "OperateSchema": ways_out.operate_schema,
+        "OperateRelay": relay.operate_relay,
+        "OperateWorkerRelayTask": relay.switch_relay,
+        "PurgeWorkerRelay": relay.purge_relay,
+        "GetSubTaskCfg": config.get_subtask_cfg,
+        "GetCfg": config.get_cfg,
+        "GetMasterCfg": config.get_master_cfg,
+        "Encrypt": config.encrypt,
+        "ListTaskConfigs": config.list_task_configs,
+        "ListSourceConfigs": config.list_source_configs,
+    }
+
+
+def _later(method: str, request: Any) -> Message:
+    return refusal(method, request, f"{LATER[method]} is not supported yet")
+
+
+def response_class(method: str) -> type[Message]:
+    return GetMessageClass(SERVICE.methods_by_name[method].output_type)
+
+
+def request_class(method: str) -> type[Message]:
+    return GetMessageClass(SERVICE.methods_by_name[method].input_type)
+
+
+def refusal(method: str, request: Any, text: str) -> Message:
+    """The answer that says no: ``result`` false, the reason in ``msg``, the operation repeated where DM does."""
+    answer: Any = response_class(method)()
+    if "msg" not in answer.DESCRIPTOR.fields_by_name:
+        raise RuntimeError(text)
+    answer.msg = text
+    if "op" in answer.DESCRIPTOR.fields_by_name:
+        answer.op = request.op
+    return answer  # type: ignore[no-any-return]
+
+
+@dataclass(slots=True)
+class Dispatcher:
+    """Answers any request of ``pb.Master``, whichever way it came.
+
+    ``leading`` says whether this master leads and its scheduler is ready.
+    """
+
+    cluster: Cluster
+    table: Mapping[str, Handler]
+    leading: Callable[[], bool]
+
+    def call(self, method: str, request: Message, *, forwarded: bool = False) -> Message:
+        """The answer; a ``DMError`` on the way becomes one with ``result`` false."""
+        try:
+            if method in LOCAL or self._leads_soon():
+                return self.table[method](request)
+            return self._forward(method, request, forwarded)
+        except DMError as exc:
+            log.warning("request refused", method=method, error=str(exc))
+            return refusal(method, request, str(exc))
+        except Exception as exc:  # noqa: BLE001 - the border of the process: whatever went wrong becomes an answer
+            log.error("request failed", method=method, error=repr(exc))
+            return refusal(method, request, str(errors.wrap(exc)))
+
+    def _leads_soon(self) -> bool:
+        """Whether this master leads; waits a moment when nobody does yet."""
+        deadline = time.monotonic() + LEADER_WAIT
+        while not self.leading():
+            leader = self.cluster.election.leader()
+            known = leader is not None and leader.id != self.cluster.config.name
+            if known or time.monotonic() > deadline:
+                return False
+            time.sleep(LEADER_POLL)
+        return True
+
+    def _forward(self, method: str, request: Message, forwarded: bool) -> Message:
+        leader = self.cluster.election.leader()
+        if leader is None or forwarded or leader.id == self.cluster.config.name:
+            raise no_leader(method, "")
+        with open_channel(leader.addr, self.cluster.config.security) as channel:
+            stub = dmmaster_pb2_grpc.MasterStub(channel)  # type: ignore[no-untyped-call]
+            try:
+                answer: Message = getattr(stub, method)(
+                    request, timeout=FORWARD_TIMEOUT, metadata=((FORWARDED, self.cluster.config.name),)
+                )
+            except grpc.RpcError as exc:
+                raise no_leader(method, f"{leader.addr}: {exc.code().name}: {exc.details()}") from exc  # type: ignore[attr-defined]
+        if isinstance(answer, dmmaster_pb2.RegisterWorkerResponse) and not mutual(self.cluster.config.security):
+            answer.ClearField("secretKey")  # the leader judges by its own port; this one may be open to anybody
+        return answer
+
+
+def no_leader(method: str, cause: str) -> DMError:
+    return errors.new(
+        "MasterRequestIsNotForwardToLeader",
+        f"master is not leader, and can't forward request {method} to leader",
+        raw=cause,
+        workaround="Wait until a leader is elected, and check that all dm-masters reach each other.",
+        retryable=True,
+    )
+
+
+class Call(Protocol):
+    """Answers a request of ``pb.Master``; see :meth:`Dispatcher.call`."""
+
+    def __call__(self, method: str, request: Message, *, forwarded: bool = False) -> Message: ...
+
+
+def register(call: Call, server: grpc.Server) -> None:
+    """Adds the service to a gRPC server."""
+    methods = {
+        name: grpc.unary_unary_rpc_method_handler(
+            partial(_serve, call, name),
+            request_deserializer=request_class(name).FromString,
+            response_serializer=response_class(name).SerializeToString,
+        )
+        for name in SERVICE.methods_by_name
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE.full_name, methods),))
+
+
+def _serve(call: Call, method: str, request: Message, context: grpc.ServicerContext) -> Message:
+    forwarded = any(key == FORWARDED for key, _ in context.invocation_metadata())
+    return call(method, request, forwarded=forwarded)

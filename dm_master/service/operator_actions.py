@@ -1,0 +1,46 @@
+"""HandleError and OperateSchema: operators' ways out of an error, carried out by the sources' workers."""
+
+from __future__ import annotations
+
+from dm_master.service.cluster import Cluster, ask_workers
+from pkg.pb import dmmaster_pb2 as pb
+from pkg.pb import dmworker_pb2 as worker_pb
+
+
+class WaysOutService:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def handle_error(self, request: pb.HandleErrorRequest) -> pb.HandleErrorResponse:
+        """binlog skip, replace, revert, inject and list, for the named sources or all of the task."""
+        sources = list(request.sources) or sorted(self._cluster.scheduler.tasks().get(request.task, {}))
+        if not sources:
+            return pb.HandleErrorResponse(
+                msg=f"task {request.task} has no source or not exist, please check the task name and status"
+            )
+        order = worker_pb.HandleWorkerErrorRequest(
+            op=request.op, task=request.task, binlogPos=request.binlogPos, sqls=request.sqls
+        )
+        answers = ask_workers(self._cluster, sorted(set(sources)), "HandleError", order)
+        return pb.HandleErrorResponse(result=True, sources=answers)
+
+    def operate_schema(self, request: pb.OperateSchemaRequest) -> pb.OperateSchemaResponse:
+        """binlog-schema list, update and delete, for the named sources."""
+        if not request.sources:
+            return pb.OperateSchemaResponse(msg="must specify at least one source")
+        answers = []
+        for source in sorted(set(request.sources)):
+            order = worker_pb.OperateWorkerSchemaRequest(
+                op=request.op,
+                task=request.task,
+                source=source,
+                database=request.database,
+                table=request.table,
+                schema=request.schema,
+                flush=request.flush,
+                sync=request.sync,
+                fromSource=request.fromSource,
+                fromTarget=request.fromTarget,
+            )
+            answers += ask_workers(self._cluster, [source], "OperateSchema", order)
+        return pb.OperateSchemaResponse(result=True, sources=answers)

@@ -1,0 +1,72 @@
+"""OperateRelay, OperateWorkerRelayTask and PurgeWorkerRelay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dm_master.service.cluster import Cluster, ask_workers, unbound
+from dm_master.workers.stage_wait import relay_reaches, wait_for_all
+from pkg import errors
+from pkg.errors import DMError
+from pkg.pb import dmmaster_pb2 as pb
+from pkg.pb import dmworker_pb2 as worker_pb
+
+#: Seconds that a worker gets to remove files.
+PURGE_TIMEOUT = 60.0
+#: Operation → (stage that is stored, stage that the worker then reports).
+_STAGES = {
+    worker_pb.PauseRelay: ("Paused", worker_pb.Paused),
+    worker_pb.ResumeRelay: ("Running", worker_pb.Running),
+}
+
+
+class RelayService:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def operate_relay(self, request: pb.OperateRelayRequest) -> pb.OperateRelayResponse:
+        """start-relay and stop-relay."""
+        workers = list(request.worker)
+        operations: dict[int, tuple[Callable[[str, Sequence[str]], None], worker_pb.Stage]] = {
+            pb.StartRelayV2: (self._cluster.scheduler.start_relay, worker_pb.Running),
+            pb.StopRelayV2: (self._cluster.scheduler.stop_relay, worker_pb.Stopped),
+        }
+        if request.op not in operations:
+            raise _invalid(request.op, "start-relay, stop-relay")
+        operate, stage = operations[request.op]
+        operate(request.source, workers)
+        if self._cluster.scheduler.bound_worker(request.source) is None:
+            # The worker that the source will be bound to follows.
+            return pb.OperateRelayResponse(result=True, msg=str(unbound([request.source])))
+        answers = self._await([request.source], stage)
+        return pb.OperateRelayResponse(result=True, sources=answers)
+
+    def switch_relay(self, request: pb.OperateWorkerRelayRequest) -> pb.OperateWorkerRelayResponse:
+        """pause-relay and resume-relay."""
+        if request.op not in _STAGES:
+            raise _invalid(request.op, "pause-relay, resume-relay")
+        stored, reported = _STAGES[request.op]
+        self._cluster.scheduler.set_relay_stage(list(request.sources), stored)
+        answers = self._await(request.sources, reported)
+        return pb.OperateWorkerRelayResponse(op=request.op, result=True, sources=answers)
+
+    def purge_relay(self, request: pb.PurgeWorkerRelayRequest) -> pb.PurgeWorkerRelayResponse:
+        """Asks the workers of ``sources`` to remove relay files."""
+        known = self._cluster.scheduler.sources()
+        unknown = [source for source in request.sources if source not in known]
+        if unknown or not request.sources:
+            return pb.PurgeWorkerRelayResponse(msg=f"sources [{' '.join(unknown)}] haven't been added")
+        order = worker_pb.PurgeRelayRequest(
+            inactive=request.inactive, time=request.time, filename=request.filename, subDir=request.subDir
+        )
+        sources = sorted(set(request.sources))
+        answers = ask_workers(self._cluster, sources, "PurgeRelay", order, timeout=PURGE_TIMEOUT)
+        return pb.PurgeWorkerRelayResponse(result=True, sources=answers)
+
+    def _await(self, sources: Sequence[str], stage: worker_pb.Stage) -> list[worker_pb.CommonWorkerResponse]:
+        expected = f"the relay is {worker_pb.Stage.Name(stage)}"
+        return wait_for_all(self._cluster, sources, "", relay_reaches(stage), expected)
+
+
+def _invalid(op: int, known: str) -> DMError:
+    return errors.new("MasterInvalidOperateOp", f"invalid operation {op} on relay", workaround=f"Use one of {known}.")

@@ -1,0 +1,128 @@
+"""OperateSource and TransferSource."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dm_master.service.cluster import Cluster, success
+from dm_master.workers import source_transfer
+from dm_master.workers.stage_wait import serves, wait_for_all
+from pkg import errors
+from pkg.config.model import SourceConfig
+from pkg.config.source import load_source
+from pkg.errors import DMError
+from pkg.log import get_logger
+from pkg.pb import dmmaster_pb2 as pb
+from pkg.pb import dmworker_pb2 as worker_pb
+
+log = get_logger("service")
+
+NO_FREE_WORKER = "source is added but there is no free worker to bound"
+NOT_BOUND_BEFORE = "source is stopped and hasn't bound to worker before being stopped"
+
+CheckSource = Callable[[SourceConfig], SourceConfig]
+
+
+class SourceService:
+    """``check`` connects to a source and completes its configuration (flavor, server id)."""
+
+    def __init__(self, cluster: Cluster, check: CheckSource) -> None:
+        self._cluster = cluster
+        self._check = check
+
+    def operate_source(self, request: pb.OperateSourceRequest) -> pb.OperateSourceResponse:
+        if request.op == pb.StartSource:
+            return self._create(request)
+        if request.op == pb.StopSource:
+            return self._stop(list(request.sourceID))
+        if request.op == pb.ShowSource:
+            return self._show(list(request.sourceID))
+        if request.op == pb.UpdateSource:
+            return pb.OperateSourceResponse(msg="Update worker config is not supported by dm-ha now")
+        raise errors.new(
+            "MasterInvalidOperateOp",
+            f"invalid operation {request.op} on source",
+            workaround="Use one of create, stop, show.",
+        )
+
+    def transfer_source(self, request: pb.TransferSourceRequest) -> pb.TransferSourceResponse:
+        """Tasks that run are paused for the move; they must be in Sync, since a full copy's files stay behind."""
+        with source_transfer.paused(self._cluster, request.source):
+            message = self._cluster.scheduler.transfer_source(request.source, request.worker)
+        return pb.TransferSourceResponse(result=True, msg=message)
+
+    def _create(self, request: pb.OperateSourceRequest) -> pb.OperateSourceResponse:
+        if request.workerName and len(request.config) > 1:
+            raise errors.new(
+                "MasterInvalidOperateOp",
+                "several sources cannot be created when a worker is specified",
+                workaround="Create them one by one, or leave the worker out.",
+            )
+        # All are parsed and reached before the first is stored: most mistakes then change nothing.
+        parsed = [load_source(text, f"source {number}") for number, text in enumerate(request.config, 1)]
+        checked = [self._check(config) for config in parsed]
+        messages = self._add_all(checked, request.workerName)
+        bound = [source for source in messages if self._cluster.scheduler.bound_worker(source) is not None]
+        answers = wait_for_all(self._cluster, bound, "", serves, "the source's worker has taken it")
+        answers += [
+            success(source, msg=messages[source] or NO_FREE_WORKER) for source in messages if source not in bound
+        ]
+        answers.sort(key=_source_of)
+        return pb.OperateSourceResponse(result=True, sources=answers)
+
+    def _add_all(self, configs: list[SourceConfig], worker: str) -> dict[str, str]:
+        """Stores all or none; the scheduler's message for each."""
+        messages: dict[str, str] = {}
+        try:
+            for config in configs:
+                messages[config.source_id] = self._cluster.scheduler.add_source(config, worker)
+        except DMError:
+            for source in messages:
+                self._take_back(source)
+            raise
+        return messages
+
+    def _take_back(self, source: str) -> None:
+        try:
+            self._cluster.scheduler.remove_source(source)
+        except DMError as exc:
+            # The first error is what the operator must see; this one follows from it.
+            log.error("cannot take back a source created before a failure", source=source, error=str(exc))
+
+    def _stop(self, sources: list[str]) -> pb.OperateSourceResponse:
+        if not sources:
+            return pb.OperateSourceResponse(msg="no source is given to be stopped")
+        self._require_known(sources)
+        response = pb.OperateSourceResponse(result=True)
+        for source in sources:
+            worker = self._cluster.scheduler.bound_worker(source)
+            message = self._cluster.scheduler.remove_source(source)
+            if worker is None:
+                response.sources.append(success(source, msg=message or NOT_BOUND_BEFORE))
+            else:
+                response.sources.append(success(source, worker.name, message))
+        return response
+
+    def _show(self, sources: list[str]) -> pb.OperateSourceResponse:
+        self._require_known(sources)
+        response = pb.OperateSourceResponse(result=True)
+        chosen = sources or sorted(self._cluster.scheduler.sources())
+        for source in chosen:
+            worker = self._cluster.scheduler.bound_worker(source)
+            answer = success(source, msg=NO_FREE_WORKER) if worker is None else success(source, worker.name)
+            response.sources.append(answer)
+        return response
+
+    def _require_known(self, sources: list[str]) -> None:
+        known = self._cluster.scheduler.sources()
+        unknown = [source for source in sources if source not in known]
+        if unknown:
+            raise errors.new(
+                "SchedulerSourceCfgNotExist",
+                f"source config with ID {', '.join(unknown)} not exists",
+                workaround="See `operate-source show` for the sources that exist.",
+            )
+
+
+def _source_of(answer: worker_pb.CommonWorkerResponse) -> str:
+    return answer.source

@@ -1,0 +1,210 @@
+"""StartTask, OperateTask and CheckTask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dm_master.rules.dry_run import TaskRules
+from dm_master.rules.rule_usage import RuleSummary
+from dm_master.rules.source_rules import Explanation
+from dm_master.service.cluster import Cluster, failure, unbound
+from dm_master.workers.stage_wait import is_gone, reaches, wait_for_all
+from pkg import errors
+from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig
+from pkg.config.task import load_task, task_to_yaml
+from pkg.pb import dmmaster_pb2 as pb
+from pkg.pb import dmworker_pb2 as worker_pb
+
+
+class Precheck(Protocol):
+    """What a precheck found; ``text`` is DM's report, ``rules`` is None when not all tables could be seen."""
+
+    @property
+    def passed(self) -> bool: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def rules(self) -> RuleSummary | None: ...
+
+
+class RunPrechecks(Protocol):
+    def __call__(
+        self,
+        task: TaskConfig,
+        sources: Mapping[str, SourceConfig],
+        *,
+        err_count: int,
+        warn_count: int,
+        only: Sequence[str],
+    ) -> Precheck: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSteps:
+    """The steps of starting a task that do their work elsewhere."""
+
+    split: Callable[[TaskConfig, Mapping[str, SourceConfig], Sequence[str]], Sequence[SubTaskConfig]]
+    precheck: RunPrechecks
+    show_rules: Callable[[TaskConfig, Mapping[str, SourceConfig], Sequence[str]], TaskRules]
+    complete: Callable[[TaskConfig, SubTaskConfig], SubTaskConfig]
+    remove_meta: Callable[[TaskConfig], None]
+
+
+#: Operation → (stage that subtasks get, stage that workers then report).
+_STAGES = {
+    worker_pb.Pause: ("Paused", worker_pb.Paused),
+    worker_pb.Resume: ("Running", worker_pb.Running),
+}
+_STOPPING = (worker_pb.Stop, worker_pb.Delete)
+
+
+class TaskService:
+    def __init__(self, cluster: Cluster, steps: TaskSteps) -> None:
+        self._cluster = cluster
+        self._steps = steps
+
+    def check_task(self, request: pb.CheckTaskRequest) -> pb.CheckTaskResponse:
+        _refuse_start_time(request.startTime)
+        task = load_task(request.task)
+        sources = self._cluster.scheduler.sources()
+        # Splitting finds unknown sources and contradictions that need no connection.
+        self._steps.split(task, sources, ())
+        found = self._steps.precheck(task, sources, err_count=request.errCnt, warn_count=request.warnCnt, only=())
+        rules = None if found.rules is None else _summary(found.rules)
+        return pb.CheckTaskResponse(result=found.passed, msg=found.text, rules=rules)
+
+    def show_rules(self, request: pb.ShowRulesRequest) -> pb.ShowRulesResponse:
+        """What the task's rules do with each upstream table."""
+        found = self._steps.show_rules(
+            load_task(request.task), self._cluster.scheduler.sources(), tuple(request.sources)
+        )
+        tables = [_table_rules(explained) for explained in found.explanations]
+        return pb.ShowRulesResponse(result=True, summary=_summary(found.summary), tables=tables)
+
+    def start_task(self, request: pb.StartTaskRequest) -> pb.StartTaskResponse:
+        """Refuses before anything is changed, or stores the subtasks and waits until their workers have begun."""
+        _refuse_start_time(request.startTime)
+        task = load_task(request.task)
+        foreign = sorted(set(request.sources) - {instance.source_id for instance in task.instances})
+        if foreign:
+            answers = [failure(source, "source not found in task's config") for source in foreign]
+            return pb.StartTaskResponse(msg="some sources are not in the task's config", sources=answers)
+        known = self._cluster.scheduler.sources()
+        subtasks = self._new_subtasks(task, self._steps.split(task, known, tuple(request.sources)), request.removeMeta)
+        names = [subtask.source_id for subtask in subtasks]
+        found = self._steps.precheck(task, known, err_count=_SHOWN, warn_count=_SHOWN, only=names)
+        if not found.passed:
+            return pb.StartTaskResponse(checkResult=found.text)
+        subtasks = [self._steps.complete(task, subtask) for subtask in subtasks]
+        self._submit(task, subtasks, request.removeMeta)
+        answers = wait_for_all(
+            self._cluster,
+            names,
+            task.name,
+            reaches(task.name, worker_pb.Running),
+            "the task's subtasks are Running",
+        )
+        return pb.StartTaskResponse(result=True, sources=answers, checkResult=found.text)
+
+    def operate_task(self, request: pb.OperateTaskRequest) -> pb.OperateTaskResponse:
+        stages = self._cluster.scheduler.tasks().get(request.name, {})
+        if not stages:
+            message = f"task {request.name} has no source or not exist, please check the task name and status"
+            return pb.OperateTaskResponse(op=request.op, msg=message)
+        sources = self._chosen(request, stages)
+        if request.op in _STOPPING:
+            self._cluster.scheduler.stop_task(request.name, sources)
+            judge, expected = is_gone(request.name), "the subtask is stopped"
+        elif request.op in _STAGES:
+            stored, reported = _STAGES[request.op]
+            self._cluster.scheduler.set_stage(request.name, sources, stored)
+            judge, expected = reaches(request.name, reported), f"the subtask is {stored}"
+        else:
+            raise errors.new(
+                "MasterInvalidOperateOp",
+                f"invalid operation {request.op} on task {request.name}",
+                workaround="Use one of pause-task, resume-task, stop-task.",
+            )
+        answers = wait_for_all(self._cluster, sources, request.name, judge, expected)
+        return pb.OperateTaskResponse(op=request.op, result=True, sources=answers)
+
+    def _chosen(self, request: pb.OperateTaskRequest, stages: Mapping[str, str]) -> list[str]:
+        foreign = sorted(set(request.sources) - set(stages))
+        if foreign:
+            raise errors.new(
+                "SchedulerSubTaskOpSourceNotExist",
+                f"sources {', '.join(foreign)} need to be operated for task {request.name} but do not have it",
+                workaround="See `query-status` for the task's sources.",
+            )
+        return sorted(set(request.sources) or set(stages))
+
+    def _new_subtasks(
+        self, task: TaskConfig, subtasks: Sequence[SubTaskConfig], remove_meta: bool
+    ) -> list[SubTaskConfig]:
+        """Those that don't exist yet, all of them bound. Raises 46014 and 46009."""
+        existing = self._cluster.scheduler.tasks().get(task.name, {})
+        fresh = [subtask for subtask in subtasks if subtask.source_id not in existing]
+        if not fresh or (existing and remove_meta):
+            raise errors.new(
+                "SchedulerSubTaskExist",
+                f"subtasks with name {task.name} for sources {', '.join(sorted(existing))} already exist"
+                + (", so their metadata cannot be removed" if remove_meta else ""),
+                workaround="Use `query-status` to see them, `stop-task` to end them, `resume-task` to go on.",
+            )
+        homeless = [one.source_id for one in fresh if self._cluster.scheduler.bound_worker(one.source_id) is None]
+        if homeless:
+            raise unbound(homeless)
+        return fresh
+
+    def _submit(self, task: TaskConfig, subtasks: list[SubTaskConfig], remove_meta: bool) -> None:
+        # The text is kept to be shown again; the secrets that workers need are in the subtasks, encrypted.
+        text = task_to_yaml(task)
+        if not remove_meta:
+            self._cluster.scheduler.start_task(task.name, text, subtasks)
+            return
+        with self._cluster.scheduler.task_latch(task.name, "start-task with --remove-meta"):
+            self._steps.remove_meta(task)
+            # In this order: as long as workers find their meta data, they count on the locks' records.
+            self._cluster.locks.term().forget(task.name)
+            self._cluster.scheduler.start_task(task.name, text, subtasks, anew=True)
+
+
+def _summary(rules: RuleSummary) -> pb.RulesSummary:
+    return pb.RulesSummary(
+        tables=rules.tables, targets=rules.targets, leftOut=rules.left_out, unused=list(rules.unused)
+    )
+
+
+def _table_rules(explained: Explanation) -> pb.TableRules:
+    target_schema, target_table = explained.target or ("", "")
+    rules = [
+        pb.AppliedRule(
+            block=one.rule.block, name=one.rule.name, place=one.rule.place, pattern=one.pattern, effect=one.effect
+        )
+        for one in explained.applied
+    ]
+    return pb.TableRules(
+        source=explained.source_id,
+        schema=explained.schema,
+        table=explained.table,
+        targetSchema=target_schema,
+        targetTable=target_table,
+        leftOut=explained.reason,
+        problem=explained.problem,
+        rules=rules,
+    )
+
+
+#: How many errors and how many warnings of the precheck start-task shows.
+_SHOWN = 10
+
+
+def _refuse_start_time(text: str) -> None:
+    if text:
+        raise errors.new(
+            "ConfigStartTimeTooLate",
+            "--start-time is not supported yet",
+            workaround="Give the binlog position in the task file: mysql-instances[].meta.",
+        )

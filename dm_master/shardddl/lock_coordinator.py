@@ -1,0 +1,281 @@
+"""Runs the locks of shard DDL while this master leads: follows their records, commits what they decide."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from dm_master.election.campaign import LeaderKey
+from dm_master.shardddl import lock_errors
+from dm_master.shardddl.lock import Decision, Lock, Progress, progress
+from dm_master.shardddl.lock_registry import Locks, Order
+from dm_master.shardddl.lock_store import LockStore
+from pkg.errors import DMError, wrap
+from pkg.etcd import EtcdClient, Event, PrefixMirror
+from pkg.ha.shard_ddl_steps import LockId, Step
+from pkg.log import get_logger
+
+log = get_logger("shard-ddl")
+
+R = TypeVar("R")
+
+#: Task → the sources that run it, no older than what etcd had when it was called. Raises ``DMError``.
+Sources = Callable[[], Mapping[str, frozenset[str]]]
+#: Hears of new trouble: the task, and one of the kinds below.
+OnTrouble = Callable[[str, str], None]
+
+#: DM's names of troubles, as its metric has them.
+DIFFERENT_DDLS = "InfoPut - SyncLockError"
+CANNOT_COMMIT = "InfoPut - HandleLockError"
+
+#: Seconds between attempts after a failure: the first time, and at most.
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 10.0
+_SYNC_POLL = 0.2
+#: How often an order is tried again on a lock that changes meanwhile, and how long its change is waited for (seconds).
+_ORDER_ATTEMPTS = 5
+_ORDER_PAUSE = 1.0
+
+
+class LockCoordinator:
+    """The locks, for as long as this master leads; a term's locks are made of nothing but etcd's records."""
+
+    def __init__(self, client: EtcdClient, sources: Sources, on_trouble: OnTrouble = lambda task, kind: None) -> None:
+        self._store = LockStore(client)
+        self._sources = sources
+        self._on_trouble = on_trouble
+        self._term: LockTerm | None = None
+
+    def start(self, leader: LeaderKey) -> None:
+        """Begins to work in the background. For ``Election.on_elected``."""
+        self._term = LockTerm(self._store, leader, self._sources, self._on_trouble)
+        self._term.start()
+
+    def stop(self) -> None:
+        """Ends it, for ``Election.on_lost``. May be called when not started."""
+        term, self._term = self._term, None
+        if term is not None:
+            term.stop()
+
+    def wake(self) -> None:
+        """To be called when the sources of a task have changed."""
+        term = self._term
+        if term is not None:
+            term.wake()
+
+    def term(self) -> LockTerm:
+        """The present term. Raises 38046 if this master does not lead."""
+        term = self._term
+        if term is None:
+            raise lock_errors.not_started()
+        return term
+
+
+class LockTerm:
+    """The locks during one term of leadership. Thread-safe.
+
+    Failures of etcd never end it: it tries again until :meth:`stop`. Whatever it does is a transaction that a former
+    leader, or one with outdated knowledge, cannot commit.
+    """
+
+    def __init__(self, store: LockStore, leader: LeaderKey, sources: Sources, on_trouble: OnTrouble) -> None:
+        self._store = store
+        self._leader = leader
+        self._sources = sources
+        self._on_trouble = on_trouble
+        # Guards all below up to the blank line; notified when records were read, and at the end.
+        self._changed = threading.Condition()
+        self._locks = Locks()
+        #: Whether all records are read and the sources are known.
+        self._ready = False
+        #: The number of events that were read, and the last one's revision.
+        self._events = 0
+        self._revision = 0
+        self._refused: dict[LockId, DMError] = {}
+        self._told: dict[LockId, tuple[str, str]] = {}
+
+        self._synced = False
+        self._mirror: PrefixMirror | None = None
+        self._mirror_failure: BaseException | None = None
+        self._stopping = threading.Event()
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="shard-ddl", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopping.set()
+            self._changed.notify_all()
+        self._wake.set()
+        self._thread.join()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    # --- reading ---
+
+    def read(self, look: Callable[[Locks], R]) -> R:
+        """What ``look`` sees of the locks as they are known; it must not keep them. Never waits. Raises 38046."""
+        with self._changed:
+            self._check_ready()
+            return look(self._locks)
+
+    def refusals(self) -> Mapping[LockId, DMError]:
+        """The locks whose next step etcd refuses, and why."""
+        with self._changed:
+            return dict(self._refused)
+
+    def _check_ready(self) -> None:
+        if self._stopping.is_set() or not self._ready:
+            raise lock_errors.not_started()
+
+    # --- orders ---
+
+    def order(self, lock_id: str, order: Order) -> tuple[LockId, int]:
+        """Commits an operator's order; the lock, and the order's revision.
+
+        Raises 38019, 38020, 38022, 38041 or 42502 for one that makes no sense now, 38046, 46001 or 42501.
+        """
+        for _ in range(_ORDER_ATTEMPTS):
+            sources = self._sources()
+            with self._changed:
+                self._check_ready()
+                self._locks.set_all_sources(sources)
+                found, events = self._locks.find(lock_id).id, self._events
+                step = self._locks.unlock(lock_id, order)
+            revision = self._store.commit(step, self._leader)
+            if revision:
+                log.info("an operator unlocks a lock", lock=lock_id, owner=order.owner, force=order.force_remove)
+                return found, revision
+            self._wait_beyond(events)
+        raise lock_errors.outdated(lock_id)
+
+    def _wait_beyond(self, events: int) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping.is_set() or self._events > events, _ORDER_PAUSE)
+
+    def wait_order(self, lock_id: LockId, revision: int, seconds: float) -> Progress | None:
+        """How far the order of ``revision`` is: once all who waited have executed or skipped, or after ``seconds``.
+
+        None when the lock is gone, or has another order. Raises 38046 when the leadership ends meanwhile.
+        """
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping.is_set() or self._revision >= revision, seconds)
+            while True:
+                self._check_ready()
+                lock = self._locks.get(lock_id)
+                if lock is None or lock.unlock is None or lock.unlock.mod_revision != revision:
+                    return None
+                far = progress(lock, self._locks.members(lock))
+                left = deadline - time.monotonic()
+                if left <= 0 or not (far.executing or far.skipping):
+                    return far
+                self._changed.wait(left)
+
+    def forget(self, task: str) -> None:
+        """Removes all records of a task that no source runs. Raises 42501, or 38046 when the leadership is over."""
+        if not self._store.commit(Locks.forget(task), self._leader):
+            raise lock_errors.not_started()
+
+    # --- the loop ---
+
+    def _run(self) -> None:
+        pause = _FIRST_PAUSE
+        while not self._stopping.is_set():
+            self._wake.clear()
+            try:
+                if self._follow():
+                    self._bring_forward()
+            except Exception as exc:  # noqa: BLE001  (while this master leads, nobody else brings the locks forward)
+                if not self._stopping.is_set():
+                    log.warning("cannot bring the locks forward, trying again", error=wrap(exc), seconds=pause)
+                self._stopping.wait(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+                continue
+            pause = _FIRST_PAUSE
+            self._wake.wait()
+        if self._mirror is not None:
+            self._mirror.stop()
+
+    def _follow(self) -> bool:
+        """Sees to it that the records are followed; True once all are read. Raises what ended the mirror."""
+        failure, self._mirror_failure = self._mirror_failure, None
+        if failure is not None:
+            self._mirror = None
+            raise failure
+        if self._mirror is None:
+            with self._changed:
+                self._locks, self._ready = Locks(), False
+            self._synced = False
+            self._mirror = self._store.follow(self._see, self._mirror_failed)
+        while not self._synced and not self._stopping.is_set() and self._mirror_failure is None:
+            self._synced = self._mirror.wait_synced(_SYNC_POLL)
+        return self._synced
+
+    def _see(self, events: Sequence[Event]) -> None:
+        with self._changed:
+            for event in events:
+                self._locks.apply(event)
+            self._events += len(events)
+            self._revision = max(self._revision, *(event.mod_revision for event in events))
+            self._changed.notify_all()
+        self._wake.set()
+
+    def _mirror_failed(self, exc: BaseException) -> None:
+        self._mirror_failure = exc
+        self._wake.set()
+
+    def _bring_forward(self) -> None:
+        """Commits what can be done now. Raises the last failure, when all locks had their turn."""
+        failure: DMError | None = None
+        for lock_id, step in self._decide():
+            try:
+                self._store.commit(step, self._leader)
+                refused = None
+            except DMError as exc:
+                failure = exc
+                refused = None if exc.retryable else exc
+                self._on_trouble(lock_id.task, CANNOT_COMMIT)
+            with self._changed:
+                self._refused.pop(lock_id, None)
+                if refused is not None:
+                    self._refused[lock_id] = refused
+        if failure is not None:
+            raise failure
+
+    def _decide(self) -> list[tuple[LockId, Step]]:
+        while not self._stopping.is_set():
+            events = self._events
+            sources = self._sources()
+            with self._changed:
+                # A source may report as soon as its task has begun: the sources must be those of the last report.
+                if self._events != events:
+                    continue
+                self._locks.set_all_sources(sources)
+                self._ready = True
+                decided = [(lock, self._locks.decide(lock)) for lock in self._locks.all()]
+                self._tell(decided)
+                return [(lock.id, decision.step) for lock, decision in decided if decision.step is not None]
+        return []
+
+    def _tell(self, decided: Iterable[tuple[Lock, Decision]]) -> None:
+        """Logs where locks stand, when that changed."""
+        now = {lock.id: (str(decision.phase), str(decision.problem or "")) for lock, decision in decided}
+        for lock_id, (phase, problem) in now.items():
+            if self._told.get(lock_id) == (phase, problem):
+                continue
+            if problem:
+                log.warning("a lock needs an operator", lock=str(lock_id), phase=phase, problem=problem)
+            else:
+                log.info("a lock goes on", lock=str(lock_id), phase=phase)
+            if phase == "conflict":
+                self._on_trouble(lock_id.task, DIFFERENT_DDLS)
+        for lock_id in self._told.keys() - now.keys():
+            log.info("a lock is gone", lock=str(lock_id))
+        self._told = now
+        self._refused = {lock_id: error for lock_id, error in self._refused.items() if lock_id in now}

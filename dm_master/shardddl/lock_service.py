@@ -1,0 +1,77 @@
+"""ShowDDLLocks and UnlockDDLLock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dm_master.service.cluster import Cluster
+from dm_master.service.status_service import ask_workers
+from dm_master.shardddl import lock_answers, lock_errors
+from dm_master.shardddl.lock_answers import LockView
+from dm_master.shardddl.lock_registry import Locks
+from dm_master.workers.stage_wait import error_text
+from pkg import errors
+from pkg.ha.shard_ddl_steps import LockId
+from pkg.pb import dmmaster_pb2 as pb
+
+#: Seconds that an order gets until it is said how far it is: DM's.
+UNLOCK_WAIT = 10.0
+#: Seconds that a worker gets to say how many rows it holds back, or what keeps it.
+STATUS_WAIT = 3.0
+
+
+class ShardDDLService:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def show_locks(self, request: pb.ShowDDLLocksRequest) -> pb.ShowDDLLocksResponse:
+        """The locks of the task and the sources asked for, and the rows that their workers hold back."""
+        term = self._cluster.locks.term()
+        refused = term.refusals()
+
+        def look(locks: Locks) -> tuple[list[LockView], dict[str, str]]:
+            chosen = locks.all(request.task, request.sources)
+            return [lock_answers.view(locks, lock, refused.get(lock.id)) for lock in chosen], dict(locks.damaged())
+
+        views, damaged = term.read(look)
+        return lock_answers.answer(self._with_held_rows(views), damaged)
+
+    def _with_held_rows(self, views: Sequence[LockView]) -> list[LockView]:
+        sources = sorted({source for one in views for source in (*one.synced, *one.unsynced)})
+        statuses = ask_workers(self._cluster, sources, "", STATUS_WAIT)
+        return [lock_answers.with_held_rows(one, statuses) for one in views]
+
+    def unlock(self, request: pb.UnlockDDLLockRequest) -> pb.UnlockDDLLockResponse:
+        """Gives an operator's order and waits for what comes of it.
+
+        Raises 38019, 38020, 38022, 38041 or 42502 for one that is refused, and for one that is stored and not carried
+        out yet 38024 or 38025.
+        """
+        # Sources mean nothing to such a lock; DM takes them.
+        if request.database or request.table:
+            raise errors.new(
+                "MasterInvalidOperateOp",
+                "a lock of pessimistic mode is unlocked as a whole, not for one upstream table",
+                workaround="Leave out -d and -t. `--owner` names the source that executes.",
+            )
+        order = lock_answers.order_of(request)
+        term = self._cluster.locks.term()
+        lock_id, revision = term.order(request.ID, order)
+        if order.force_remove and not order.owner:
+            text = f"lock {lock_id} is removed; sources that still wait report again and make a new one"
+            return pb.UnlockDDLLockResponse(result=True, msg=text)
+        far = term.wait_order(lock_id, revision, UNLOCK_WAIT)
+        if far is not None and far.executing:
+            cause = self._cause(lock_id, far.executing)
+            raise lock_errors.not_executed(lock_id, ", ".join(far.executing), UNLOCK_WAIT, cause)
+        if far is not None and far.skipping:
+            raise lock_errors.not_skipped(lock_id, far.skipping, UNLOCK_WAIT, self._cause(lock_id, far.skipping))
+        return pb.UnlockDDLLockResponse(result=True, msg=lock_answers.describe_outcome(lock_id, far))
+
+    def _cause(self, lock_id: LockId, sources: Sequence[str]) -> str:
+        """What the workers of ``sources`` say that keeps them."""
+        causes = []
+        for source, status in zip(sources, ask_workers(self._cluster, sources, lock_id.task, STATUS_WAIT), strict=True):
+            found = [error_text(error) for subtask in status.subTaskStatus for error in subtask.result.errors]
+            causes += [f"{source}: {text}" for text in (found or [status.msg]) if text]
+        return "; ".join(causes)

@@ -1,0 +1,35 @@
+"""The locks' records in etcd, for the master that leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dm_master.election.campaign import LeaderKey
+from dm_master.shardddl.lock_registry import BASE
+from pkg.etcd import KV, EtcdClient, Event, PrefixMirror
+from pkg.ha.shard_ddl_steps import Step
+
+
+class LockStore:
+    """Reads, follows and changes the records. Methods raise 42501 (``retryable``: the outcome of a commit is unknown,
+    read again)."""
+
+    def __init__(self, client: EtcdClient) -> None:
+        self._client = client
+
+    def load(self) -> list[KV]:
+        """All records."""
+        kvs, _ = self._client.get_prefix(BASE)
+        return kvs
+
+    def follow(
+        self, on_change: Callable[[Sequence[Event]], None], on_error: Callable[[BaseException], None]
+    ) -> PrefixMirror:
+        """A started mirror of all records: ``on_change`` gets what :meth:`Locks.apply` takes, the present first."""
+        return PrefixMirror(self._client, BASE, on_change, on_error=on_error).start()
+
+    def commit(self, step: Step, leader: LeaderKey) -> int:
+        """Carries out ``step`` if ``leader`` still leads; the revision of the change. 0 if the term is over, or the
+        records are not those that the step was decided on: follow them and decide again."""
+        done = self._client.txn([leader.compare, *step.compare], step.ops)
+        return done.revision if done.succeeded else 0

@@ -1,0 +1,99 @@
+"""Moving a source to another worker while its tasks run: they are paused where nothing can be lost, then go on."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
+
+from dm_master.service.cluster import Cluster
+from dm_master.workers.stage_wait import reaches, wait_for_all
+from pkg import errors
+from pkg.errors import DMError
+from pkg.log import get_logger
+from pkg.mysql.retry import retrying
+from pkg.pb import dmworker_pb2 as pb
+
+log = get_logger("transfer")
+
+#: How often it is tried to let a paused task run again: half a minute, in which etcd or a leader may come back.
+_RESUME_ATTEMPTS = 12
+#: No such task, source, or stage: somebody stopped the task meanwhile, so nothing is left to resume.
+_GONE = frozenset({46015, 46017, 46018})
+
+
+@contextlib.contextmanager
+def paused(cluster: Cluster, source: str) -> Iterator[None]:
+    """The source's running tasks are paused meanwhile; whatever happens, they are asked to run again afterwards.
+
+    Raises 46019 if one of them is not in Sync, 46032 if one cannot be paused, or names those that cannot be resumed.
+    """
+    tasks = _running_tasks(cluster, source)
+    failure: Exception | None = None
+    asked: list[str] = []
+    try:
+        for task in tasks:
+            # Noted first: when etcd's answer is lost, the request may have come through.
+            asked.append(task)
+            cluster.scheduler.set_stage(task, [source], "Paused")
+        for task in tasks:
+            _await_paused(cluster, source, task)
+        yield
+    except Exception as exc:  # noqa: BLE001 - raised again once the tasks are asked to go on
+        failure = exc
+    left = [task for task in asked if not _resumes(cluster, source, task)]
+    if left:
+        raise _left_paused(source, left, failure) from failure
+    if failure is not None:
+        raise failure
+
+
+def _running_tasks(cluster: Cluster, source: str) -> list[str]:
+    """The source's tasks that shall run. Raises 46019 if one of them is not in Sync, or the worker's error."""
+    worker = cluster.scheduler.bound_worker(source)
+    expected = cluster.scheduler.tasks()
+    tasks = [task for task, stages in expected.items() if stages.get(source) == "Running"]
+    if worker is None or not tasks:
+        return tasks
+    answer = cluster.workers.call(worker.addr, "QueryStatus", pb.QueryStatusRequest())
+    syncing = {one.name for one in answer.subTaskStatus if one.unit == pb.Sync}
+    others = [task for task in tasks if task not in syncing]
+    if others:
+        raise errors.new(
+            "SchedulerRequireRunningTaskInSyncUnit",
+            f"running tasks {', '.join(others)} of source {source} are not in unit Sync",
+            workaround="Wait until their full copy is done, or stop them, then transfer the source.",
+        )
+    return tasks
+
+
+def _await_paused(cluster: Cluster, source: str, task: str) -> None:
+    [answer] = wait_for_all(cluster, [source], task, reaches(task, pb.Paused), "the subtask is Paused")
+    if not answer.result:
+        raise errors.new(
+            "SchedulerPauseTaskForTransferSource",
+            f"task {task} cannot be paused automatically",
+            raw=answer.msg,
+            workaround="Pause it with `pause-task`, then transfer the source and resume it.",
+        )
+
+
+def _resumes(cluster: Cluster, source: str, task: str) -> bool:
+    """Asks for the task to run again; False when that can't be stored, even though it was tried for a while."""
+    try:
+        retrying(functools.partial(cluster.scheduler.set_stage, task, [source], "Running"), attempts=_RESUME_ATTEMPTS)
+    except DMError as exc:
+        if exc.code in _GONE:
+            return True
+        log.error("a task may stay paused after a transfer", task=task, source=source, error=exc)
+        return False
+    return True
+
+
+def _left_paused(source: str, tasks: Sequence[str], cause: Exception | None) -> DMError:
+    what = "is transferred" if cause is None else f"is not transferred ({cause})"
+    return errors.new(
+        "SchedulerPauseTaskForTransferSource",
+        f"source {source} {what}, and tasks {', '.join(tasks)}, which were paused for it, could not be resumed",
+        workaround=f"When etcd answers again, resume them: `resume-task` -s {source} for each.",
+    )

@@ -1,0 +1,149 @@
+"""Waiting until workers have done what was submitted: the master writes what is expected, the workers follow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from dm_master.service.cluster import Cluster, failure, success
+from pkg import errors
+from pkg.errors import DMError
+from pkg.pb import dmworker_pb2 as pb
+
+#: How long to wait for one source, and between two looks, in seconds.
+LONGEST_WAIT = 10.0
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 1.0
+#: A failure seen earlier than this (seconds) may be that of the past: the worker has not read the request yet.
+#: Once the subtask was seen without one, the next failure is new and needs no patience.
+PATIENCE = 2.0
+
+#: (is it settled, the failure's text if it settled badly)
+Verdict = tuple[bool, str]
+#: Looks at a source's status; None when no worker serves the source.
+Judge = Callable[[str, pb.QueryStatusResponse | None], Verdict]
+
+
+def wait_for_all(
+    cluster: Cluster, sources: Iterable[str], task: str, judge: Judge, expected: str
+) -> list[pb.CommonWorkerResponse]:
+    """One answer a source, in the sources' order, once ``judge`` is satisfied or the time is over (38045)."""
+    names = sorted(sources)
+    if not names:
+        return []
+    with ThreadPoolExecutor(min(len(names), 32), thread_name_prefix="expect") as pool:
+        return list(pool.map(lambda source: _wait_for(cluster, source, task, judge, expected), names))
+
+
+def _wait_for(cluster: Cluster, source: str, task: str, judge: Judge, expected: str) -> pb.CommonWorkerResponse:
+    began = time.monotonic()
+    pause, moved = FIRST_PAUSE, False
+    while True:
+        remaining = began + LONGEST_WAIT - time.monotonic()
+        worker, answer, seen = _ask(cluster, source, task, max(remaining, FIRST_PAUSE))
+        settled, problem = judge(source, answer) if answer is not None or not worker else (False, "")
+        if settled and not problem:
+            return success(source, worker)
+        if settled and (moved or time.monotonic() - began > PATIENCE):
+            return failure(source, problem, worker)
+        moved = moved or (answer is not None and not settled)
+        if remaining < pause:
+            break
+        time.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE)
+    error = errors.new(
+        "MasterFailToGetExpectResult",
+        f"fail to get expected result: {expected}",
+        raw=problem or seen,
+        workaround="The request is stored and will be followed; see `query-status` for how far it is.",
+    )
+    return failure(source, str(error), worker)
+
+
+def _ask(cluster: Cluster, source: str, task: str, timeout: float) -> tuple[str, pb.QueryStatusResponse | None, str]:
+    """The worker's name (empty if the source is unbound), its answer if it gave one, and what was seen in words."""
+    worker = cluster.scheduler.bound_worker(source)
+    if worker is None:
+        return "", None, "the source is not bound to a worker"
+    request = pb.QueryStatusRequest(name=task)
+    try:
+        answer: pb.QueryStatusResponse = cluster.workers.call(worker.addr, "QueryStatus", request, timeout=timeout)
+    except DMError as exc:
+        return worker.name, None, str(exc)
+    return worker.name, answer, _describe(answer)
+
+
+def _describe(answer: pb.QueryStatusResponse) -> str:
+    if not answer.result:
+        return answer.msg
+    stages = (f"{one.name} {pb.Stage.Name(one.stage)}" if one.name else one.msg for one in answer.subTaskStatus)
+    return ", ".join(stages) or "no sub task"
+
+
+def _named(answer: pb.QueryStatusResponse | None, task: str) -> pb.SubTaskStatus | None:
+    subtasks = answer.subTaskStatus if answer is not None else ()
+    return next((one for one in subtasks if one.name == task), None)
+
+
+def reaches(task: str, stage: pb.Stage) -> Judge:
+    """Satisfied when the subtask is in ``stage``, or when it failed on the way."""
+
+    def judge(_: str, answer: pb.QueryStatusResponse | None) -> Verdict:
+        subtask = _named(answer, task)
+        if answer is None or not answer.result or subtask is None:
+            return False, ""
+        if subtask.stage in (stage, pb.Finished):
+            return True, ""
+        if stage == pb.Running and subtask.stage == pb.Paused and subtask.result.errors:
+            return True, "; ".join(error_text(error) for error in subtask.result.errors)
+        return False, ""
+
+    return judge
+
+
+def is_gone(task: str) -> Judge:
+    """Satisfied when the worker doesn't have the subtask any more, or no worker serves the source."""
+
+    def judge(_: str, answer: pb.QueryStatusResponse | None) -> Verdict:
+        subtask = _named(answer, task)
+        return subtask is None or (not subtask.stage and subtask.WhichOneof("status") == "msg"), ""
+
+    return judge
+
+
+def relay_reaches(stage: pb.Stage) -> Judge:
+    """Satisfied when the source's relay is in ``stage`` (``Stopped``: is gone), or when it failed on the way."""
+
+    def judge(_: str, answer: pb.QueryStatusResponse | None) -> Verdict:
+        if answer is None or not answer.result:
+            return False, ""
+        if not answer.sourceStatus.HasField("relayStatus"):
+            return stage == pb.Stopped, ""
+        relay = answer.sourceStatus.relayStatus
+        if relay.stage == stage:
+            return True, ""
+        if stage == pb.Running and relay.result.errors:
+            return True, "; ".join(error_text(error) for error in relay.result.errors)
+        return False, ""
+
+    return judge
+
+
+def serves(source: str, answer: pb.QueryStatusResponse | None) -> Verdict:
+    """Satisfied when the worker has taken the source, or could not."""
+    if answer is None or answer.sourceStatus.source != source:
+        return False, ""
+    problems = answer.sourceStatus.result.errors
+    if problems:
+        return True, "; ".join(error_text(error) for error in problems)
+    return answer.result, ""
+
+
+def error_text(error: pb.ProcessError) -> str:
+    """A ``ProcessError`` in the form of an error's text."""
+    kind = f"[code={error.ErrCode}:class={error.ErrClass}:scope={error.ErrScope}:level={error.ErrLevel}]"
+    parts = [kind, f"Message: {error.Message}"]
+    parts += [f"RawCause: {error.RawCause}"] if error.RawCause else []
+    parts += [f"Workaround: {error.Workaround}"] if error.Workaround else []
+    return ", ".join(parts)

@@ -1,0 +1,77 @@
+"""Calls from the master to workers: one channel a worker, bounded in time and in number."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+
+from dm_master.workers.rate_limit import TokenBucket
+from pkg import errors
+from pkg.config.model import SecurityConfig
+from pkg.pb import dmworker_pb2_grpc
+from pkg.rpcchannel import open_channel
+
+
+class WorkerClients:
+    """``timeout`` in seconds a call; ``rate`` and ``burst`` bound the calls to one worker. Thread-safe."""
+
+    def __init__(self, *, timeout: float, rate: float, burst: int, security: SecurityConfig | None = None) -> None:
+        self._timeout = timeout
+        self._rate = rate
+        self._burst = burst
+        self._security = security
+        self._lock = threading.Lock()
+        self._connections: dict[str, tuple[grpc.Channel, Any, TokenBucket]] = {}
+
+    def call(self, address: str, method: str, request: Message, *, timeout: float | None = None) -> Any:
+        """The worker's answer to one RPC of ``pb.Worker``.
+
+        Raises 38018 beyond the rate limit, 38033 for a worker that doesn't answer in time, 38008 otherwise.
+        """
+        stub, bucket = self._connection(address)
+        if not bucket.take():
+            raise errors.new(
+                "MasterNoEmitToken",
+                f"too many requests to the worker at {address}: more than {self._rate:g} a second",
+                workaround="Try again later, or raise rpc-rate-limit and rpc-rate-burst in dm-master's configuration.",
+                retryable=True,
+            )
+        try:
+            return getattr(stub, method)(request, timeout=self._timeout if timeout is None else timeout)
+        except grpc.RpcError as exc:
+            raise _error(address, method, exc) from exc
+
+    def close(self) -> None:
+        with self._lock:
+            connections, self._connections = self._connections, {}
+        for channel, _, _ in connections.values():
+            channel.close()
+
+    def _connection(self, address: str) -> tuple[Any, TokenBucket]:
+        with self._lock:
+            if address not in self._connections:
+                channel = open_channel(address, self._security)
+                stub = dmworker_pb2_grpc.WorkerStub(channel)  # type: ignore[no-untyped-call]
+                self._connections[address] = channel, stub, TokenBucket(self._rate, self._burst)
+            _, stub, bucket = self._connections[address]
+            return stub, bucket
+
+
+def _error(address: str, method: str, exc: grpc.RpcError) -> errors.DMError:
+    if exc.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+        return errors.new(
+            "MasterOperRequestTimeout",
+            f"request {method} to the worker at {address} is timeout",
+            workaround="Check the worker's load and log, then try again.",
+            retryable=True,
+        )
+    return errors.new(
+        "MasterGRPCRequestError",
+        f"request {method} to the worker at {address} failed",
+        raw=f"{exc.code().name}: {exc.details()}",
+        workaround="Check that the worker runs and can be reached at this address.",
+        retryable=exc.code() == grpc.StatusCode.UNAVAILABLE,
+    )

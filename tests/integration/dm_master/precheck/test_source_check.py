@@ -1,0 +1,83 @@
+"""Hazards: a source stored with a wrong flavor or with another replica's server-id, a task that starts nowhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dm_master.precheck import check_source, fill_start_position
+from dm_master.task_setup.task_split import split_task
+from pkg.binlog.position import Position
+from pkg.config.model import DBConfig, SourceConfig
+from pkg.config.task import load_task
+from pkg.errors import DMError
+from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
+from tests.harness.process import free_port
+from tests.integration.binlog_replay import here
+
+
+def _source(server: SQLServer, **changes: object) -> SourceConfig:
+    return replace(SourceConfig("s1", server.db_config), **changes)  # type: ignore[arg-type]
+
+
+def test_flavor_and_server_id_are_filled_in(mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer) -> None:
+    for server in (mariadb_upstream, mysql_upstream):
+        checked = check_source(_source(server, enable_gtid=True))
+        assert checked.flavor == server.flavor
+        assert 429496729 <= checked.server_id < 429496729 + 100000
+        assert check_source(checked) == checked
+
+
+def test_upstreams_own_server_id_is_refused(mariadb_upstream: MariaDBServer) -> None:
+    with pytest.raises(DMError) as caught:
+        check_source(_source(mariadb_upstream, server_id=mariadb_upstream.server_id))
+    assert caught.value.code == 11015
+
+
+def test_wrong_flavor_is_refused(mariadb_upstream: MariaDBServer) -> None:
+    with pytest.raises(DMError) as caught:
+        check_source(_source(mariadb_upstream, flavor="mysql"))
+    assert caught.value.code == 11010
+    assert "flavor: mariadb" in caught.value.workaround
+
+
+def test_gtid_asked_but_off() -> None:
+    server = MySQLServer()
+    try:
+        server.start()
+        assert check_source(_source(server)).enable_gtid is False
+        with pytest.raises(DMError) as caught:
+            check_source(_source(server, enable_gtid=True))
+    finally:
+        server.cleanup()
+    assert caught.value.code == 26007
+    assert caught.value.workaround
+
+
+def test_unreachable_upstream_and_wrong_password(mysql_upstream: MySQLServer) -> None:
+    with pytest.raises(DMError, match="connect: connection refused"):
+        check_source(_source(mysql_upstream, from_=DBConfig("127.0.0.1", free_port())))
+    wrong = replace(mysql_upstream.db_config, user="nobody", password="hunter2")
+    with pytest.raises(DMError, match="1045") as caught:
+        check_source(_source(mysql_upstream, from_=wrong))
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_incremental_without_meta_starts_now(
+    flavor: str, mysql_upstream: MySQLServer, mariadb_upstream: MariaDBServer
+) -> None:
+    server: SQLServer = mysql_upstream if flavor == "mysql" else mariadb_upstream
+    server.execute("CREATE DATABASE a")
+    text = "name: t\ntask-mode: incremental\ntarget-database: {host: h, port: 1}\nmysql-instances: [{source-id: s1}]\n"
+    (subtask,) = split_task(load_task(text), {"s1": _source(server)})
+    before = here(server).position
+    meta = fill_start_position(subtask).meta
+    assert meta is not None
+    # MariaDB may write a BINLOG_CHECKPOINT in between, some time after an earlier test's FLUSH.
+    assert before <= Position(meta.binlog_name, meta.binlog_pos) <= here(server).position
+    variable = "gtid_executed" if flavor == "mysql" else "gtid_binlog_pos"
+    assert meta.binlog_gtid == server.execute(f"SELECT @@GLOBAL.{variable}")[0][0]
+    (whole,) = split_task(load_task(text.replace("incremental", "all")), {"s1": _source(server)})
+    assert fill_start_position(whole) is whole
