@@ -23,16 +23,16 @@ from dm_worker.syncer.statements import Form
 from dm_worker.syncer.ties import Pairs
 from pkg.errors import DMError
 from tests.compiled import required
-from tests.unit.binlog import build
-from tests.unit.binlog import test_fuzz as binlog
+from tests.harness import binlog_bytes
 from tests.unit.fullcopy import test_load_text as load_text
 from tests.unit.fullcopy import test_row_rules as row_rules
 from tests.unit.fullcopy import test_statements as dump
-from tests.unit.native import test_derived as derived
-from tests.unit.native import test_fuzz_rows as fuzz_rows
-from tests.unit.native import test_placement as placement
-from tests.unit.native import test_rows_kernel as rows
-from tests.unit.native import test_scan as scan
+from tests.unit.pkg.binlog import test_fuzz as binlog
+from tests.unit.pkg.native import test_derived as derived
+from tests.unit.pkg.native import test_fuzz_rows as fuzz_rows
+from tests.unit.pkg.native import test_placement as placement
+from tests.unit.pkg.native import test_rows_kernel as rows
+from tests.unit.pkg.native import test_scan as scan
 from tests.unit.relay import test_scan as relay
 
 Target = Callable[[bytes], object]
@@ -115,7 +115,7 @@ def damaged_relay(buffer: bytes) -> None:
     packets, checksum = random_.random() < 0.5, random_.random() < 0.5
     kinds = random_.choices((2, 15, 16, 19, 23, 24, 27, 30, 33, 34, 160, 162), k=random_.randrange(9))
     events = [
-        build.raw(
+        binlog_bytes.raw(
             kind,
             random_.randbytes(random_.randrange(60)),
             checksum=checksum,
@@ -124,7 +124,7 @@ def damaged_relay(buffer: bytes) -> None:
         )
         for kind in kinds
     ]
-    raw = _damaged(random_, build.packets(events) if packets else b"".join(events))
+    raw = _damaged(random_, binlog_bytes.packets(events) if packets else b"".join(events))
     gtid = random_.choice((None, (bytes(8), 5), (bytes(16), 6)))
     what = (raw, 0, packets, checksum, random_.choice((4, 500, 1 << 32)), random_.randrange(3), gtid)
     assert python_scan(*what) == Scanned(*_RELAY.scan(*what))
@@ -140,7 +140,7 @@ def damaged_scan(buffer: bytes) -> None:
             log.word(word, tag)
     packets, checksum = random_.random() < 0.5, random_.random() < 0.5
     raws = log.raws(checksum)
-    raw = _damaged(random_, build.packets(raws) if packets else b"".join(raws))
+    raw = _damaged(random_, binlog_bytes.packets(raws) if packets else b"".join(raws))
     tape = _SCAN.Tape()
     with contextlib.suppress(ValueError):
         tape.set_table(random_.randbytes(6), raw[:40], random_.randrange(3))

@@ -10,7 +10,7 @@ from zlib import crc32
 from hypothesis import strategies as st
 
 from pkg.binlog.gtid import parse_gtid_set
-from tests.unit.binlog import build
+from tests.harness import binlog_bytes
 
 SOURCES = [uuid.UUID(int=1), uuid.UUID(int=2)]
 MAGIC = b"\xfebin"
@@ -53,7 +53,7 @@ class Built:
 
     def add(self, kind: int, body: bytes, flags: int = 0, *, inside: bool = False) -> None:
         log_pos = 0 if inside and self.placeless else self._end(body)
-        self.put(build.raw(kind, body, checksum=self.checksum, flags=flags, log_pos=log_pos))
+        self.put(binlog_bytes.raw(kind, body, checksum=self.checksum, flags=flags, log_pos=log_pos))
 
     def put(self, event: bytes) -> None:
         self.data += event
@@ -88,7 +88,7 @@ class Upstream:
 
     def _file(self, number: int, checksum: bool, transactions: list[Work], *, last: bool) -> Built:
         file = Built(f"bin.{number:06d}", checksum, self.placeless)
-        described = build.format_description(checksum=checksum)
+        described = binlog_bytes.format_description(checksum=checksum)
         at = len(MAGIC) + len(described)
         body = described[:13] + struct.pack("<I", at) + described[17:-4]
         file.put(body + struct.pack("<I", crc32(body)))
@@ -154,11 +154,11 @@ class Upstream:
 
 
 def fake_rotate(name: str, position: int = 4, *, checksum: bool = False) -> bytes:
-    return build.raw(4, struct.pack("<Q", position) + name.encode(), checksum=checksum, log_pos=0, flags=0x20)
+    return binlog_bytes.raw(4, struct.pack("<Q", position) + name.encode(), checksum=checksum, log_pos=0, flags=0x20)
 
 
 def heartbeat(name: str, log_pos: int, *, checksum: bool) -> bytes:
-    return build.raw(27, name.encode(), checksum=checksum, log_pos=log_pos)
+    return binlog_bytes.raw(27, name.encode(), checksum=checksum, log_pos=log_pos)
 
 
 def sent(upstream: Upstream, first: str, position: int, *, checksum_of_fake: bool = False) -> list[bytes]:
@@ -175,7 +175,7 @@ def sent(upstream: Upstream, first: str, position: int, *, checksum_of_fake: boo
             described = body + struct.pack("<I", crc32(body))
         stream.append(described)
         if position > 4:
-            stream.append(build.raw(163, bytes(4), checksum=file.checksum, log_pos=0, flags=0x20))
+            stream.append(binlog_bytes.raw(163, bytes(4), checksum=file.checksum, log_pos=0, flags=0x20))
         for at, event in list(zip(file.starts(), file.events, strict=True))[1:]:
             if at >= position:
                 stream.append(event)

@@ -23,7 +23,7 @@ from dm_worker.relay.writer import PIECE, BlockCounts, RelayWriter
 from pkg.binlog.file import FileStream
 from pkg.binlog.raw import RawFramer
 from pkg.errors import DMError
-from tests.unit.binlog import build
+from tests.harness import binlog_bytes
 from tests.unit.relay.server_files import MAGIC, Upstream, Work, fake_rotate, files_of_works, sent
 
 flavors = st.sampled_from(["mysql", "mariadb"])
@@ -46,7 +46,7 @@ def receive(made: RelayWriter, events: list[bytes], *, piece: int = 1 << 20, blo
     """One connection, its bytes in pieces of ``piece``; ``blocks``: through the scan."""
     made.connected(SERVER_ID)
     framer = RawFramer(checksummed=False)
-    stream = build.packets(events)
+    stream = binlog_bytes.packets(events)
     for at in range(0, len(stream), piece):
         framer.feed(stream[at : at + piece])
         while True:
@@ -287,13 +287,13 @@ def test_a_file_grows_beyond_4_gib(end: int) -> None:
     course.connected(SERVER_ID)
     for event in events[:3]:
         course.event(event)
-    query = build.raw(2, b"\0" * 50, checksum=True, log_pos=end & 0xFFFFFFFF)
+    query = binlog_bytes.raw(2, b"\0" * 50, checksum=True, log_pos=end & 0xFFFFFFFF)
     # As if one transaction had filled the file so far.
     course.scanned(Scanned(0, b"", 0, end - len(query), None, []), end - len(query) - course.size)
     verdict = course.event(query)
     assert (verdict.data, verdict.hole) == (query, 0)
     assert course.size == course.boundary == end
-    after = build.raw(2, b"\0" * 50, checksum=True, log_pos=(end + 73) & 0xFFFFFFFF)
+    after = binlog_bytes.raw(2, b"\0" * 50, checksum=True, log_pos=(end + 73) & 0xFFFFFFFF)
     assert len(after) == 73
     assert course.event(after).hole == 0
     assert course.size == end + 73
@@ -319,7 +319,7 @@ def test_a_dummy_says_nothing_and_is_whole() -> None:
 def test_a_hole_too_small_for_an_event_is_an_error() -> None:
     upstream = Upstream("mysql", True, [ONE])
     events = sent(upstream, "", 4)
-    shifted = build.raw(16, bytes(8), checksum=True, log_pos=len(upstream.files[0].events[0]) + 4 + 31 + 5)
+    shifted = binlog_bytes.raw(16, bytes(8), checksum=True, log_pos=len(upstream.files[0].events[0]) + 4 + 31 + 5)
     with writer("mysql") as made:
         with pytest.raises(DMError) as caught:
             receive(made, [*events[:2], shifted])

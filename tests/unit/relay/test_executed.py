@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dm_worker.relay.executed import MariaDBExecuted, MySQLExecuted
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
-from tests.unit.binlog.build import error_code
+from tests.harness.binlog_bytes import error_code
 
 UUID = "11111111-1111-1111-1111-111111111111"
 

@@ -21,7 +21,7 @@ from pkg.binlog.events import Event, parse_gtid, parse_rotate
 from pkg.binlog.gtid import MySQLGTIDSet
 from pkg.binlog.position import Location, Position
 from pkg.binlog.stream import BinlogStream
-from tests.unit.binlog import build
+from tests.harness import binlog_bytes
 
 UUIDS = ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"]
 
@@ -32,7 +32,7 @@ def _file(before: str, gtids: list[str]) -> bytes:
 
     def add(kind: int, body: bytes) -> None:
         nonlocal content
-        content += build.raw(kind, body, checksum=True, log_pos=len(content) + 19 + len(body) + 4)
+        content += binlog_bytes.raw(kind, body, checksum=True, log_pos=len(content) + 19 + len(body) + 4)
 
     head = struct.pack("<H50sIB", 4, b"5.7.44-log", 0, 19) + bytes(40) + b"\x01"
     add(c.FORMAT_DESCRIPTION_EVENT, head)

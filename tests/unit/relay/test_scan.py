@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dm_worker.relay.scan import Scanned, python_scan
 from tests.compiled import required
-from tests.unit.binlog import build
+from tests.harness import binlog_bytes
 from tests.unit.relay.server_files import Upstream, Work, works
 
 compiled = required("relay")
@@ -32,7 +32,7 @@ def test_both_scans_agree(
     """On whole and torn bytes, with damage anywhere, and from the middle of a transaction."""
     (file,) = Upstream(flavor, checksum, [transactions], placeless=placeless).files
     events = file.events[2:]
-    raw = bytearray(build.packets(events) if packets else b"".join(events))
+    raw = bytearray(binlog_bytes.packets(events) if packets else b"".join(events))
     for _ in range(data.draw(st.integers(0, 2)) if raw else 0):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     whole = bytes(raw[: data.draw(st.integers(0, len(raw)))])
@@ -57,8 +57,8 @@ def test_whole_files_are_taken_at_any_offset(
         offset_after = offset + sum(map(len, events)) + len(event)
         kind, body, flags = plain[4], plain[19:], int.from_bytes(plain[17:19], "little")
         log_pos = offset_after & 0xFFFFFFFF if any(plain[13:17]) else 0
-        events.append(build.raw(kind, body, checksum=checksum, flags=flags, log_pos=log_pos))
-    raw = build.packets(events) if packets else b"".join(events)
+        events.append(binlog_bytes.raw(kind, body, checksum=checksum, flags=flags, log_pos=log_pos))
+    raw = binlog_bytes.packets(events) if packets else b"".join(events)
     found = both(raw, 0, packets, checksum, offset, 0, None)
     assert found.pos == len(raw)
     assert found.data == (b"".join(events) if packets else b"")
@@ -71,8 +71,8 @@ def test_many_sources_end_a_scan_and_none_is_lost() -> None:
         body = b"\1" + number.to_bytes(16, "little") + (7).to_bytes(8, "little")
         for kind, content in ((33, body), (2, bytes(13) + b"\0DDL")):
             offset += 19 + len(content)
-            events.append(build.raw(kind, content, log_pos=offset))
-    raw, pos, at, sources = build.packets(events), 0, 1000, []
+            events.append(binlog_bytes.raw(kind, content, log_pos=offset))
+    raw, pos, at, sources = binlog_bytes.packets(events), 0, 1000, []
     while pos < len(raw):
         found = both(raw, pos, True, False, at, 0, None)
         assert found.pos > pos

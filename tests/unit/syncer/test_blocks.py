@@ -20,7 +20,7 @@ from dm_worker.syncer.ties import Pairs, components
 from pkg.errors import DMError
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from tests.compiled import kernels
-from tests.unit.binlog import build
+from tests.harness import binlog_bytes
 
 ID = Column("id", "int", "int(11)", nullable=False)
 NOTE = Column("note", "varchar", "varchar(20)", charset="utf8mb4")
@@ -31,7 +31,7 @@ INSERT_EVENT, UPDATE_EVENT, DELETE_EVENT = 30, 31, 32
 def plan_of(number: int = 1, *, target: int = 1, mode: str = "", keyless: bool = False) -> TablePlan:
     table = replace(TABLE, indexes=() if keyless else TABLE.indexes)
     into = table.renamed("d", f"t{target}")
-    table_map = build.table_map(bytes([3, 15]), struct.pack("<H", 80), 0b10)
+    table_map = binlog_bytes.table_map(bytes([3, 15]), struct.pack("<H", 80), 0b10)
     plan = build_plan(number, target, table_map.data, table, into, PlanOptions())
     return replace(plan, mode=mode) if mode else plan
 
@@ -74,8 +74,11 @@ def test_bucket_of_a_key_is_stable_across_processes() -> None:
 
 def test_slices_fold_into_statements_in_the_order_delete_upsert_insert() -> None:
     plans = {1: plan_of()}
-    first = [(1, build.rows(INSERT_EVENT, 2, image(1) + image(2))), (1, build.rows(DELETE_EVENT, 2, image(3)))]
-    second = [(1, build.rows(UPDATE_EVENT, 2, image(1) + image(1, "b") + image(7) + image(8, "it's")))]
+    first = [
+        (1, binlog_bytes.rows(INSERT_EVENT, 2, image(1) + image(2))),
+        (1, binlog_bytes.rows(DELETE_EVENT, 2, image(3))),
+    ]
+    second = [(1, binlog_bytes.rows(UPDATE_EVENT, 2, image(1) + image(1, "b") + image(7) + image(8, "it's")))]
     parts = [slice_of(first, order=0), slice_of(second, order=1)]
     (content,) = contents(parts, plans, 1).values()
     assert content.changes == 5
@@ -87,7 +90,7 @@ def test_slices_fold_into_statements_in_the_order_delete_upsert_insert() -> None
 
 def test_two_tables_share_a_bucket_without_mixing() -> None:
     plans = {1: plan_of(1, target=4), 2: plan_of(2, target=3)}
-    events = [(number, build.rows(INSERT_EVENT, 2, image(5))) for number in (1, 2)]
+    events = [(number, binlog_bytes.rows(INSERT_EVENT, 2, image(5))) for number in (1, 2)]
     (content,) = contents([slice_of(events)], plans, 1).values()
     assert texts(content, plans) == [
         b"INSERT INTO `d`.`t3` (`id`,`note`) VALUES (5,'a')",
@@ -101,9 +104,9 @@ def test_rows_without_a_key_keep_their_order_across_slices() -> None:
     parts = [
         slice_of(
             [
-                (1, build.rows(INSERT_EVENT, 2, image(order) + image(order + 10))),
-                (2, build.rows(INSERT_EVENT, 2, image(order))),
-                (1, build.rows(DELETE_EVENT, 2, image(order))),
+                (1, binlog_bytes.rows(INSERT_EVENT, 2, image(order) + image(order + 10))),
+                (2, binlog_bytes.rows(INSERT_EVENT, 2, image(order))),
+                (1, binlog_bytes.rows(DELETE_EVENT, 2, image(order))),
             ],
             order=order,
         )
@@ -123,7 +126,7 @@ def test_an_ordered_row_that_changes_its_bucket_is_deleted_and_inserted() -> Non
     plans = {1: plan_of(mode=ORDERED)}
     there = {scatter.row_hash(plans[1], b"%d" % n) % 4: n for n in range(50)}
     old, new = there[0], there[1]
-    found = contents([slice_of([(1, build.rows(UPDATE_EVENT, 2, image(old) + image(new)))])], plans, 4)
+    found = contents([slice_of([(1, binlog_bytes.rows(UPDATE_EVENT, 2, image(old) + image(new)))])], plans, 4)
     assert [(bucket, content.ordered[1][0][1]) for bucket, content in found.items()] == [(0, 2), (1, 0)]
 
 
@@ -131,7 +134,9 @@ def test_an_ordered_row_that_changes_its_bucket_is_deleted_and_inserted() -> Non
 def test_a_row_that_changes_its_key_is_not_deleted_where_the_target_has_more_of_it(kernel: ModuleType | None) -> None:
     there = {scatter.row_hash(plan_of(), b"%d" % n) % 4: n for n in range(50)}
     old, new = image(there[0]), image(there[1])
-    stays, moves = (slice_of([(1, build.rows(UPDATE_EVENT, 2, old + other))]) for other in (old[:-1] + b"b", new))
+    stays, moves = (
+        slice_of([(1, binlog_bytes.rows(UPDATE_EVENT, 2, old + other))]) for other in (old[:-1] + b"b", new)
+    )
     plain, more = plan_of(), replace(plan_of(target=5), extra_columns=True)
     for part, plan, safe in ((moves, plain, False), (stays, more, False), (moves, more, True)):
         assert scatter.scatter(part, {1: plan}, 4, safe=safe, kernel=kernel)
@@ -150,7 +155,9 @@ def test_a_row_that_changes_its_key_is_not_deleted_where_the_target_has_more_of_
 
 
 def test_a_torn_event_names_table_and_place() -> None:
-    part = slice_of([(1, build.rows(INSERT_EVENT, 2, image(1))), (1, build.rows(INSERT_EVENT, 2, image(1)[:-1]))])
+    part = slice_of(
+        [(1, binlog_bytes.rows(INSERT_EVENT, 2, image(1))), (1, binlog_bytes.rows(INSERT_EVENT, 2, image(1)[:-1]))]
+    )
     with pytest.raises(DMError) as caught:
         scatter.scatter(part, {1: plan_of()}, 4)
     assert caught.value.code == 11071
@@ -159,10 +166,10 @@ def test_a_torn_event_names_table_and_place() -> None:
 
 
 def test_contradicting_changes_name_table_and_place() -> None:
-    part = slice_of([(1, build.rows(INSERT_EVENT, 2, image(1) + image(2) + image(1)))])
+    part = slice_of([(1, binlog_bytes.rows(INSERT_EVENT, 2, image(1) + image(2) + image(1)))])
     with pytest.raises(DMError, match=r"Duplicate entry \(1\).*b.000007, 100"):
         scatter.scatter(part, {1: plan_of()}, 4)
-    halves = [slice_of([(1, build.rows(INSERT_EVENT, 2, image(1)))], order=n) for n in range(2)]
+    halves = [slice_of([(1, binlog_bytes.rows(INSERT_EVENT, 2, image(1)))], order=n) for n in range(2)]
     with pytest.raises(compact.ImpossibleChange) as caught:
         contents(halves, {1: plan_of()}, 1)
     assert (caught.value.key, caught.value.before, caught.value.op, caught.value.plan) == (b"1", 0, 0, 1)
@@ -183,7 +190,7 @@ def test_groups_hold_all_rows_once_within_the_limits(rows: list[bytes], limit: i
 @given(st.binary(max_size=60), st.data(), st.sampled_from(["", ORDERED]))
 def test_torn_blocks_are_errors(junk: bytes, draw: st.DataObject, mode: str) -> None:
     plans = {1: plan_of(mode=mode)}
-    ((_, data),) = scatter.scatter(slice_of([(1, build.rows(INSERT_EVENT, 2, image(1) + image(2)))]), plans, 1)
+    ((_, data),) = scatter.scatter(slice_of([(1, binlog_bytes.rows(INSERT_EVENT, 2, image(1) + image(2)))]), plans, 1)
     rules = {1: statements.rule_of(plans[1], Form())}
     cut = draw.draw(st.integers(0, len(data) - 1).filter(lambda n: n != block.HEADER.size))
     for torn in (data[:cut], data + b"\0"):

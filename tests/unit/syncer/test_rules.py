@@ -35,7 +35,7 @@ from pkg.config.model import (
 )
 from pkg.errors import DMError
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
-from tests.unit.binlog import build as bytes_of
+from tests.harness import binlog_bytes as bytes_of
 
 BOTH = [None] if KERNEL is None else [None, KERNEL]
 ID = Column("id", "int", "int(11)", nullable=False)

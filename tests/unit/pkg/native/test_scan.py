@@ -25,7 +25,7 @@ from pkg.binlog.position import Location
 from pkg.binlog.stream import FileFramer, PacketFramer, ServerEnd, ServerError
 from pkg.errors import DMError
 from tests.compiled import required
-from tests.unit.binlog import build
+from tests.harness import binlog_bytes
 from tests.unit.syncer.test_planner import Log, resolve, start
 
 scan = required("scan")
@@ -184,7 +184,7 @@ def _sides(
     log: Writer, form: str, limits: Limits, packets: bool, checksum: bool, limit: Location | None = None
 ) -> tuple[bytes, Side, Side]:
     if packets:
-        raw = build.packets(log.raws(checksum))
+        raw = binlog_bytes.packets(log.raws(checksum))
         framers: list[Any] = [PacketFramer(checksummed=checksum), PacketFramer(checksummed=checksum)]
     else:
         raw = b"".join(log.raws(checksum))
@@ -265,7 +265,7 @@ def test_a_flipped_byte_is_no_event(at: int, flip: int) -> None:
         log.begin("mariadb")
         log.word("rows", tag)
         log.add(c.XID_EVENT, bytes(8))
-    raw = bytearray(build.packets(log.raws(True)))
+    raw = bytearray(binlog_bytes.packets(log.raws(True)))
     raw[at % len(raw)] ^= flip
     _, fast, slow = _sides(log, "mariadb", Limits(), True, True)
     for side in (fast, slow):

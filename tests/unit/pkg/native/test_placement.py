@@ -20,9 +20,9 @@ from dm_worker.syncer.placement import placement_of
 from dm_worker.syncer.ties import PAIR, Pairs, Tie, components
 from pkg.mysql.folding import NEAR, TAGS, Folding
 from tests.compiled import required
-from tests.unit.binlog import build
-from tests.unit.native.shapes import KINDS, Shape
-from tests.unit.native.test_rows_kernel import event, outcome
+from tests.harness import binlog_bytes
+from tests.unit.pkg.native.shapes import KINDS, Shape
+from tests.unit.pkg.native.test_rows_kernel import event, outcome
 
 KERNEL = required("rows")
 
@@ -92,7 +92,7 @@ def test_texts_have_the_same_canonical_form(form: Canon, texts: list[bytes]) -> 
     kind = LATIN if form.charset == "latin1" else TEXT
     shape = Shape((kind,), (False,), (0,))
     plan = replace(shape.plan(1, 1), canons=(form,))
-    raw = [build.rows(23, 1, shape.image([bytes([len(text)]) + text])) for text in dict.fromkeys(texts)]
+    raw = [binlog_bytes.rows(23, 1, shape.image([bytes([len(text)]) + text])) for text in dict.fromkeys(texts)]
     part = Slice.pack(0, raw, [1] * len(raw), [1] * len(raw), "b")
     hashes = [
         [block.STATE.unpack_from(data, block.HEADER.size + block.SECTION.size)[2]
@@ -179,7 +179,7 @@ def test_an_update_that_changes_a_tied_value_gives_up_the_old_one_first(kernel: 
             for value in (before, after)
         )
         pairs = Pairs()
-        part = Slice.pack(0, [build.rows(24, 5, both)], [1], [1], "b")
+        part = Slice.pack(0, [binlog_bytes.rows(24, 5, both)], [1], [1], "b")
         ((_, data),) = scatter.scatter(part, {1: plan}, 1, pairs=pairs, kernel=kernel)
         return block.STATE.unpack_from(data, block.HEADER.size + block.SECTION.size)[1], len(pairs.packed())
 

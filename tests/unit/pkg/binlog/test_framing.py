@@ -14,7 +14,7 @@ from pkg import errors
 from pkg.binlog import events as ev
 from pkg.binlog.file import FileStream
 from pkg.binlog.stream import PacketFramer, ServerEnd, ServerError
-from tests.unit.binlog import build
+from tests.harness import binlog_bytes
 
 bodies = st.lists(st.tuples(st.sampled_from([2, 16, 19, 23, 162, 160]), st.binary(max_size=60)), max_size=8)
 
@@ -33,10 +33,10 @@ def _feed(framer: PacketFramer, stream: bytes, cuts: list[int], max_bytes: int =
 def test_cuts_of_the_network_do_not_matter(
     parts: list[tuple[int, bytes]], cuts: list[int], checksum: bool, max_bytes: int
 ) -> None:
-    raws = [build.raw(kind, body, checksum=checksum, log_pos=n + 1) for n, (kind, body) in enumerate(parts)]
-    start = [build.rotate(b"b.000007", checksum=checksum), build.format_description(checksum=checksum)]
+    raws = [binlog_bytes.raw(kind, body, checksum=checksum, log_pos=n + 1) for n, (kind, body) in enumerate(parts)]
+    start = [binlog_bytes.rotate(b"b.000007", checksum=checksum), binlog_bytes.format_description(checksum=checksum)]
     framer = PacketFramer(checksummed=checksum)
-    found = _feed(framer, build.packets([*start, *raws]), cuts, max_bytes)
+    found = _feed(framer, binlog_bytes.packets([*start, *raws]), cuts, max_bytes)
     assert [event.type for event in found] == [4, 15, *(kind for kind, _ in parts)]
     assert [event.data[19:] for event in found[2:]] == [body for _, body in parts]
     assert [event.log_pos for event in found[2:]] == [n + 1 for n in range(len(parts))]
@@ -49,29 +49,36 @@ def test_events_of_several_packets_are_joined(whole: int, more: int, checksum: b
     """Sizes around multiples of 16 MiB - 1, where a last empty packet follows, and plain ones in between."""
     size = max(whole * 0xFFFFFF - 1 + more, 30)
     body = bytes(size - 19 - (4 if checksum else 0))
-    stream = build.packets([build.raw(23, body, checksum=checksum), build.raw(16, bytes(8), checksum=checksum)])
+    stream = binlog_bytes.packets(
+        [binlog_bytes.raw(23, body, checksum=checksum), binlog_bytes.raw(16, bytes(8), checksum=checksum)]
+    )
     found = _feed(PacketFramer(checksummed=checksum), stream, list(range(0, len(stream), 1 << 20)))
     assert [(event.type, len(event.data) - 19) for event in found] == [(23, len(body)), (16, 8)]
 
 
 def test_checksums_follow_the_format_description() -> None:
-    plain, summed = build.raw(16, bytes(8)), build.raw(16, bytes(8), checksum=True)
-    raws = [build.format_description(checksum=True), summed, build.format_description(checksum=False), plain]
-    found = _feed(PacketFramer(checksummed=False), build.packets(raws), [])
+    plain, summed = binlog_bytes.raw(16, bytes(8)), binlog_bytes.raw(16, bytes(8), checksum=True)
+    raws = [
+        binlog_bytes.format_description(checksum=True),
+        summed,
+        binlog_bytes.format_description(checksum=False),
+        plain,
+    ]
+    found = _feed(PacketFramer(checksummed=False), binlog_bytes.packets(raws), [])
     assert [len(event.data) for event in found if event.type == 16] == [27, 27]
 
 
 @given(st.integers(0, 10_000), st.integers(1, 255))
 def test_a_flipped_byte_is_found(at: int, flip: int) -> None:
-    first = build.raw(16, bytes(8), checksum=True, log_pos=50)
-    second = bytearray(build.raw(2, b"x" * 50, checksum=True, log_pos=123))
+    first = binlog_bytes.raw(16, bytes(8), checksum=True, log_pos=50)
+    second = bytearray(binlog_bytes.raw(2, b"x" * 50, checksum=True, log_pos=123))
     # The event's length decides what is read at all; everything else is covered by the checksum.
     at = at % len(second)
     if 9 <= at < 13:
         return
     second[at] ^= flip
     framer = PacketFramer(checksummed=True, file="b.000007")
-    framer.feed(build.packets([first, bytes(second)]))
+    framer.feed(binlog_bytes.packets([first, bytes(second)]))
     assert len(framer.split(1 << 20)) == 1, "the event before the damage is still good"
     with pytest.raises(errors.DMError) as caught:
         framer.split(1 << 20)
@@ -82,7 +89,7 @@ def test_a_flipped_byte_is_found(at: int, flip: int) -> None:
 def test_server_error_comes_after_the_events_before_it() -> None:
     framer = PacketFramer(checksummed=False)
     body = b"\xff" + struct.pack("<H", 1236) + b"#HY000Could not find first log file name"
-    framer.feed(build.packets([build.raw(16, bytes(8))]) + len(body).to_bytes(3, "little") + b"\1" + body)
+    framer.feed(binlog_bytes.packets([binlog_bytes.raw(16, bytes(8))]) + len(body).to_bytes(3, "little") + b"\1" + body)
     assert [event.type for event in framer.split(1 << 20)] == [16]
     for _ in range(2):
         with pytest.raises(ServerError) as caught:
@@ -120,8 +127,8 @@ def _read_all(stream: FileStream) -> tuple[list[ev.Event], errors.DMError]:
 
 
 def test_file_from_the_middle_knows_its_format(tmp_path: Path) -> None:
-    head = build.format_description(checksum=True)
-    raws = [build.raw(16, bytes([n]) * 8, checksum=True) for n in range(5)]
+    head = binlog_bytes.format_description(checksum=True)
+    raws = [binlog_bytes.raw(16, bytes([n]) * 8, checksum=True) for n in range(5)]
     path = _write(tmp_path / "b.000003", [head, *raws])
     found, end = _read_all(FileStream(path, offset=4 + len(head) + 2 * len(raws[0])))
     assert [event.data[19] for event in found[1:]] == [2, 3, 4]
@@ -130,7 +137,7 @@ def test_file_from_the_middle_knows_its_format(tmp_path: Path) -> None:
 
 
 def test_torn_tail_names_file_and_offset(tmp_path: Path) -> None:
-    head, one = build.format_description(checksum=True), build.raw(16, bytes(8), checksum=True)
+    head, one = binlog_bytes.format_description(checksum=True), binlog_bytes.raw(16, bytes(8), checksum=True)
     path = _write(tmp_path / "b.000003", [head, one, one[:-3]])
     found, end = _read_all(FileStream(path))
     assert len(found) == 2
@@ -154,7 +161,7 @@ def test_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_aborted_file_stops(tmp_path: Path) -> None:
-    stream = FileStream(_write(tmp_path / "b.1", [build.format_description(checksum=False)]))
+    stream = FileStream(_write(tmp_path / "b.1", [binlog_bytes.format_description(checksum=False)]))
     stream.abort()
     with pytest.raises(errors.DMError) as caught:
         stream.read(1, 0)
@@ -165,7 +172,10 @@ def test_aborted_file_stops(tmp_path: Path) -> None:
 
 def test_small_events_after_a_big_one_do_not_wait() -> None:
     """What the big event needed must not hold back the ones after it."""
-    big, small = build.packets([build.raw(23, bytes(10_000))]), build.packets([build.raw(16, bytes(8))])
+    big, small = (
+        binlog_bytes.packets([binlog_bytes.raw(23, bytes(10_000))]),
+        binlog_bytes.packets([binlog_bytes.raw(16, bytes(8))]),
+    )
     framer = PacketFramer(checksummed=False)
     framer.feed(big[:5000])
     assert framer.split(1) == []

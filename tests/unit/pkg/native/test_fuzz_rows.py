@@ -21,8 +21,8 @@ from pkg.binlog.literals import codec_for
 from pkg.binlog.table_map import parse_table_map
 from pkg.errors import DMError
 from tests.compiled import required
-from tests.unit.binlog import build
-from tests.unit.native.shapes import KINDS, Kind, Shape
+from tests.harness import binlog_bytes
+from tests.unit.pkg.native.shapes import KINDS, Kind, Shape
 
 KERNEL = required("rows")
 ROUNDS = int(os.environ.get("DM_FUZZ_ROUNDS", "1500"))
@@ -102,7 +102,7 @@ def random_slice(random_: random.Random, tables: Tables) -> tuple[Slice, dict[in
         for _ in range(random_.randrange(1, 4)):
             images = b"".join(random_row(random_, shape) for _ in range(random_.choice((1, 2, 4))))
             kind = random_.choice((23, 24, 25, 30, 31, 32) * 4 + (166, 170))
-            event = build.rows(kind, len(shape.kinds), images)
+            event = binlog_bytes.rows(kind, len(shape.kinds), images)
             events.append((number, mutated(random_, event) if random_.random() < 0.5 else event))
     sizes = [len(raw) for _, raw in events]
     return Slice.pack(0, [raw for _, raw in events], [n for n, _ in events], sizes, "b.1"), plans
@@ -130,7 +130,7 @@ def test_slices_whose_index_lies_are_errors() -> None:
     plan = shape.plan(1, 1)
     decoder = scatter.decoder_of(plan)
     spec = {1: (decoder.readers, decoder.prepare, 1, 1, placement_of(KERNEL, plan))}
-    event = build.rows(23, 1, shape.image([bytes(4)]))
+    event = binlog_bytes.rows(23, 1, shape.image([bytes(4)]))
     for size in (len(event) + 1, 2**31, 2**32 - 1):
         with pytest.raises(ValueError):
             KERNEL.scatter(event, RECORD.pack(1, size, 0), spec, 2, False)
@@ -151,7 +151,7 @@ def test_mutated_blocks_are_groups_or_errors() -> None:
     shape = Shape((KINDS[6], KINDS[0]), (False, False), (0, 1))
     plans = {number: shape.plan(number, number % 2) for number in (1, 2, 3)}
     images = [shape.image([struct.pack("<i", n), b"\1"]) for n in range(6)]
-    events = [(n % 3 + 1, build.rows(23, 2, image)) for n, image in enumerate(images)]
+    events = [(n % 3 + 1, binlog_bytes.rows(23, 2, image)) for n, image in enumerate(images)]
     part = Slice.pack(0, [raw for _, raw in events], [n for n, _ in events], [1] * 6, "b.1")
     blocks = [data for _, data in scatter.scatter(part, plans, 2)]
     forms = {number: Form(limit=random_.choice((0, 150, 10**6))) for number in plans}

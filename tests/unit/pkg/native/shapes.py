@@ -13,7 +13,7 @@ from dm_worker.syncer.table_plan import PlanOptions
 from dm_worker.syncer.table_plan import build as build_plan
 from pkg.binlog.decimals import decimal_size
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
-from tests.unit.binlog import build
+from tests.harness import binlog_bytes
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Shape:
     def table_map(self) -> bytes:
         mask = sum(1 << i for i, null in enumerate(self.nullable) if null)
         types = bytes(kind.number for kind in self.kinds)
-        return build.table_map(types, b"".join(kind.meta for kind in self.kinds), mask).data
+        return binlog_bytes.table_map(types, b"".join(kind.meta for kind in self.kinds), mask).data
 
     def plan(self, number: int, target: int, *, spread: bool = True) -> TablePlan:
         parts = tuple(IndexPart(f"c{i}") for i in self.key)

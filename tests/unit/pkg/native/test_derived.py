@@ -19,8 +19,8 @@ from pkg.binlog.rows import KERNEL, RowDecoder
 from pkg.binlog.table_map import parse_table_map
 from pkg.column_mapping import VALUE_LIMIT, Affix, PartitionId, Place
 from pkg.errors import DMError
-from tests.unit.native.shapes import KINDS, Shape, rows, shapes
-from tests.unit.native.test_rows_kernel import event, outcome
+from tests.unit.pkg.native.shapes import KINDS, Shape, rows, shapes
+from tests.unit.pkg.native.test_rows_kernel import event, outcome
 
 BOTH = [None] if KERNEL is None else [None, KERNEL]
 PLACE = Place("d", "t", "c", "SyncerUnitDoColumnMapping")

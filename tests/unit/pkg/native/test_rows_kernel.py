@@ -20,8 +20,8 @@ from pkg.binlog.rows import RowDecoder
 from pkg.binlog.table_map import parse_table_map
 from pkg.errors import DMError
 from tests.compiled import required
-from tests.unit.binlog import build
-from tests.unit.native.shapes import KINDS, Kind, Shape, rows, shapes
+from tests.harness import binlog_bytes
+from tests.unit.pkg.native.shapes import KINDS, Kind, Shape, rows, shapes
 
 KERNEL = required("rows")
 
@@ -45,7 +45,7 @@ def outcome(read: object, *args: object, **kw: object) -> object:
 
 
 def event(op: int, version: int, shape: Shape, images: bytes) -> bytes:
-    return build.rows(EVENTS[op][version], len(shape.kinds), images)
+    return binlog_bytes.rows(EVENTS[op][version], len(shape.kinds), images)
 
 
 @settings(deadline=None)
@@ -168,10 +168,10 @@ def test_an_event_is_named_when_it_is_torn_or_contradicts() -> None:
 def test_compressed_events_and_extra_data_take_the_long_way_to_the_same_rows() -> None:
     plan = SMALL.plan(1, 1)
     images = SMALL.image([struct.pack("<i", 1), struct.pack("<i", 2), None])
-    plain = build.rows(23, 3, images)
+    plain = binlog_bytes.rows(23, 3, images)
     others = [
-        build.rows(166, 3, bytes([0x81, len(images)]) + zlib.compress(images)),
-        build.rows(30, 3, images, extra=b"\0\5abc"),
+        binlog_bytes.rows(166, 3, bytes([0x81, len(images)]) + zlib.compress(images)),
+        binlog_bytes.rows(30, 3, images, extra=b"\0\5abc"),
     ]
     expected = scatter.scatter(Slice.pack(0, [plain], [1], [1], "b"), {1: plan}, 2)
     for other in others:
@@ -181,7 +181,7 @@ def test_compressed_events_and_extra_data_take_the_long_way_to_the_same_rows() -
 
 def test_images_without_all_columns_are_refused_in_slices() -> None:
     plan = SMALL.plan(1, 1)
-    part = Slice.pack(0, [build.rows(31, 3, b"", present=0b011)], [1], [1], "b")
+    part = Slice.pack(0, [binlog_bytes.rows(31, 3, b"", present=0b011)], [1], [1], "b")
     for kernel in (KERNEL, None):
         with pytest.raises(DMError) as caught:
             scatter.scatter(part, {1: plan}, 2, kernel=kernel)
@@ -197,10 +197,10 @@ def test_wide_tables(count: int) -> None:
     head = struct.pack("<IHH", 42, 0, 1)
     types, nulls = bytes([3]) * count, sum(1 << i for i in range(count) if shape.nullable[i])
     bitmap = (count + 7) // 8
-    table_map = build.event(19, head + b"\1s\0\1t\0" + packed + types + b"\0" + nulls.to_bytes(bitmap, "little"))
+    table_map = binlog_bytes.event(19, head + b"\1s\0\1t\0" + packed + types + b"\0" + nulls.to_bytes(bitmap, "little"))
     values: list[bytes | None] = [struct.pack("<i", -i) if i % 3 else None for i in range(count)]
     values = [value or b"\1\0\0\0" if not null else value for value, null in zip(values, shape.nullable, strict=True)]
-    raw = build.raw(23, head + packed + b"\xff" * bitmap + shape.image(values))
+    raw = binlog_bytes.raw(23, head + packed + b"\xff" * bitmap + shape.image(values))
     found = [
         RowDecoder(parse_table_map(table_map), columns, key=key, write=write, kernel=kernel).changes(raw)
         for kernel in (KERNEL, None)

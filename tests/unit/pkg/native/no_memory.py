@@ -1,4 +1,6 @@
-"""Lets every allocation of a call of the compiled code fail in turn; ``python -m tests.unit.native.no_memory CALL``.
+"""Makes each allocation of a call of the compiled code fail in turn.
+
+``python -m tests.unit.pkg.native.no_memory CALL``.
 
 The call must raise MemoryError, or give what it gives otherwise. Printed is how many allocations could fail. It is a
 process of its own because other threads meet failing allocations too: those of Spark, or of parallel tests.
@@ -15,9 +17,9 @@ from typing import Any
 
 from dm_worker.syncer.batch import RECORD
 from tests.compiled import required
-from tests.unit.binlog import build
-from tests.unit.native.shapes import KINDS
-from tests.unit.native.test_scan import Writer
+from tests.harness import binlog_bytes
+from tests.unit.pkg.native.shapes import KINDS
+from tests.unit.pkg.native.test_scan import Writer
 
 testcapi: Any = importlib.import_module("_testcapi")
 rows, scan, dump, sqlscan = map(required, ("rows", "scan", "dump", "sqlscan"))
@@ -53,8 +55,8 @@ def scattered() -> object:
     call = rows.Canon(4, 0, None, b"", bytes)
     exact = rows.Canon(0, 0, None, b"", None)
     placement = rows.Placement(1, True, (exact, text), ((2, (4, 2), (text, call)), (3, (3,), (exact,))))
-    events = [build.rows(23, 3, images(range(n, n + 100))) for n in range(0, 600, 100)]
-    events.append(build.rows(24, 3, images(range(400, 402))))
+    events = [binlog_bytes.rows(23, 3, images(range(n, n + 100))) for n in range(0, 600, 100)]
+    events.append(binlog_bytes.rows(24, 3, images(range(400, 402))))
     events.append(b"compressed")
     index = b"".join(RECORD.pack(1, len(event), 0) for event in events)
 

@@ -15,12 +15,12 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog import events as ev
 from pkg.binlog.charsets import collation_charset, decode_text
-from tests.unit.binlog import build
+from tests.harness import binlog_bytes
 
 
 def _query(status: bytes, schema: bytes, statement: bytes, kind: int = c.QUERY_EVENT) -> ev.Event:
     head = struct.pack("<IIBHH", 11, 2, len(schema), 0, len(status))
-    return build.event(kind, head + status + schema + b"\0" + statement)
+    return binlog_bytes.event(kind, head + status + schema + b"\0" + statement)
 
 
 def test_query_keeps_the_session() -> None:
@@ -61,32 +61,35 @@ def test_compressed_query() -> None:
 
 def test_gtids_of_both_servers() -> None:
     source = uuid.UUID("3e11fa47-71ca-11e1-9e33-c80aa9429562")
-    mysql = build.event(c.GTID_EVENT, b"\1" + source.bytes + struct.pack("<Q", 23) + b"\2" + bytes(16))
+    mysql = binlog_bytes.event(c.GTID_EVENT, b"\1" + source.bytes + struct.pack("<Q", 23) + b"\2" + bytes(16))
     assert ev.parse_gtid(mysql) == ev.Gtid(f"{source}:23")
-    assert ev.parse_gtid(build.event(c.ANONYMOUS_GTID_EVENT, bytes(25))) == ev.Gtid("")
-    mariadb = build.event(c.MARIADB_GTID_EVENT, struct.pack("<QIB", 99, 3, 1 | 32) + bytes(6))
+    assert ev.parse_gtid(binlog_bytes.event(c.ANONYMOUS_GTID_EVENT, bytes(25))) == ev.Gtid("")
+    mariadb = binlog_bytes.event(c.MARIADB_GTID_EVENT, struct.pack("<QIB", 99, 3, 1 | 32) + bytes(6))
     assert ev.parse_gtid(mariadb) == ev.Gtid("3-7-99", standalone=True, ddl=True)
 
 
 def test_sets_at_a_file_start() -> None:
     listed = struct.pack("<I", 2 | 1 << 28) + struct.pack("<IIQ", 0, 1, 9) + struct.pack("<IIQ", 5, 2, 1 << 33)
-    assert str(ev.parse_previous_gtids(build.event(c.MARIADB_GTID_LIST_EVENT, listed))) == f"0-1-9,5-2-{1 << 33}"
+    assert str(ev.parse_previous_gtids(binlog_bytes.event(c.MARIADB_GTID_LIST_EVENT, listed))) == f"0-1-9,5-2-{1 << 33}"
     source = bytes(range(16))
     sets = struct.pack("<Q", 1) + source + struct.pack("<QQQ", 1, 1, 6)
-    assert str(ev.parse_previous_gtids(build.event(c.PREVIOUS_GTIDS_EVENT, sets))) == f"{uuid.UUID(bytes=source)}:1-5"
+    assert (
+        str(ev.parse_previous_gtids(binlog_bytes.event(c.PREVIOUS_GTIDS_EVENT, sets)))
+        == f"{uuid.UUID(bytes=source)}:1-5"
+    )
 
 
 def test_rotate_and_heartbeat_and_xid() -> None:
-    rotate = ev.event_from_bytes(build.rotate(b"b.000012"))
+    rotate = ev.event_from_bytes(binlog_bytes.rotate(b"b.000012"))
     assert rotate.artificial
     assert ev.parse_rotate(rotate) == ev.Rotate(4, "b.000012")
-    assert ev.parse_heartbeat(build.event(c.HEARTBEAT_EVENT, b"b.000012")) == "b.000012"
-    assert ev.parse_xid(build.event(c.XID_EVENT, struct.pack("<Q", 77))) == 77
+    assert ev.parse_heartbeat(binlog_bytes.event(c.HEARTBEAT_EVENT, b"b.000012")) == "b.000012"
+    assert ev.parse_xid(binlog_bytes.event(c.XID_EVENT, struct.pack("<Q", 77))) == 77
 
 
 def test_rotate_to_nowhere_is_an_error() -> None:
     with pytest.raises(errors.DMError) as caught:
-        ev.parse_rotate(build.event(c.ROTATE_EVENT, bytes(8)))
+        ev.parse_rotate(binlog_bytes.event(c.ROTATE_EVENT, bytes(8)))
     assert caught.value.code == 11055
 
 
@@ -95,7 +98,7 @@ def test_rotate_to_nowhere_is_an_error() -> None:
 )
 def test_format_of_old_and_new_servers(server: bytes, aware: bool) -> None:
     body = struct.pack("<H50sIB", 4, server, 5, 19) + bytes(range(27))
-    data = build.raw(15, body + b"\1", checksum=True) if aware else build.raw(15, body)
+    data = binlog_bytes.raw(15, body + b"\1", checksum=True) if aware else binlog_bytes.raw(15, body)
     description = ev.parse_format_description(ev.event_from_bytes(data))
     assert description.post_header_lengths == bytes(range(27))
     assert (description.has_checksum_field, description.checksummed) == (aware, aware)
@@ -107,7 +110,7 @@ def test_unknown_formats_are_refused() -> None:
         struct.pack("<H50sIB", 3, b"4.1", 0, 19) + bytes(20),
         struct.pack("<H50sIB", 4, b"8.0.1", 0, 19) + b"\7",
     ):
-        event = build.event(15, body)
+        event = binlog_bytes.event(15, body)
         with pytest.raises(errors.DMError) as caught:
             ev.parse_format_description(event._replace(size=event.size + 4))
         assert caught.value.code == 11067
@@ -131,13 +134,13 @@ PARSERS: list[tuple[Callable[..., object], int]] = [
 @given(st.binary(max_size=90), st.sampled_from(PARSERS))
 def test_random_bytes_never_escape_as_other_errors(body: bytes, parser: tuple[Callable[..., object], int]) -> None:
     parse, kind = parser
-    code = build.error_code(lambda: parse(build.event(kind, body), "b.000004"))
+    code = binlog_bytes.error_code(lambda: parse(binlog_bytes.event(kind, body), "b.000004"))
     assert code == 0 or code // 1000 == 11
 
 
 def test_torn_event_names_its_place() -> None:
     with pytest.raises(errors.DMError, match=r"\(b\.000004, 1000\)") as caught:
-        ev.parse_xid(build.event(c.XID_EVENT, b"\1"), "b.000004")
+        ev.parse_xid(binlog_bytes.event(c.XID_EVENT, b"\1"), "b.000004")
     assert caught.value.code == 11071
 
 
@@ -146,46 +149,46 @@ def test_torn_event_names_its_place() -> None:
 )
 def test_what_cannot_be_replicated_is_refused_with_a_way_out(kind: int) -> None:
     with pytest.raises(errors.DMError) as caught:
-        ev.ensure_supported(build.event(kind, b""), "b.000004")
+        ev.ensure_supported(binlog_bytes.event(kind, b""), "b.000004")
     assert caught.value.code == 11070
     assert caught.value.workaround
     assert "(b.000004, 1000)" in caught.value.message
 
 
 def test_unknown_events_pass_only_when_marked_ignorable() -> None:
-    ev.ensure_supported(build.event(250, b"", flags=c.FLAG_IGNORABLE))
+    ev.ensure_supported(binlog_bytes.event(250, b"", flags=c.FLAG_IGNORABLE))
     with pytest.raises(errors.DMError):
-        ev.ensure_supported(build.event(250, b""))
+        ev.ensure_supported(binlog_bytes.event(250, b""))
     with pytest.raises(errors.DMError):
-        ev.ensure_supported(build.event(c.TRANSACTION_PAYLOAD_EVENT, b"", flags=c.FLAG_IGNORABLE))
+        ev.ensure_supported(binlog_bytes.event(c.TRANSACTION_PAYLOAD_EVENT, b"", flags=c.FLAG_IGNORABLE))
 
 
 def test_positions_go_on_beyond_4_gib() -> None:
     near = (1 << 32) - 10
-    assert ev.end_position(near, build.event(16, b"", log_pos=near + 5)) == near + 5
-    assert ev.end_position(near, build.event(16, b"", log_pos=90)) == (1 << 32) + 90
-    assert ev.end_position((1 << 32) + 90, build.event(16, b"", log_pos=120)) == (1 << 32) + 120
-    assert ev.end_position(near, build.event(15, bytes(40), log_pos=0)) == near
-    assert ev.end_position(near, build.event(c.HEARTBEAT_EVENT, b"", log_pos=90)) == near
+    assert ev.end_position(near, binlog_bytes.event(16, b"", log_pos=near + 5)) == near + 5
+    assert ev.end_position(near, binlog_bytes.event(16, b"", log_pos=90)) == (1 << 32) + 90
+    assert ev.end_position((1 << 32) + 90, binlog_bytes.event(16, b"", log_pos=120)) == (1 << 32) + 120
+    assert ev.end_position(near, binlog_bytes.event(15, bytes(40), log_pos=0)) == near
+    assert ev.end_position(near, binlog_bytes.event(c.HEARTBEAT_EVENT, b"", log_pos=90)) == near
 
 
 @pytest.mark.parametrize("kind", [c.QUERY_EVENT, c.TABLE_MAP_EVENT, 23, 31, 160, 250])
 def test_an_event_that_names_no_end_is_stored_behind_the_one_before(kind: int) -> None:
     """MariaDB 11.4 and later name none in what goes through a transaction's cache."""
-    event = build.event(kind, b"12345", log_pos=0)
+    event = binlog_bytes.event(kind, b"12345", log_pos=0)
     assert not event.artificial
     assert ev.end_position(700, event) == 700 + 19 + 5
     assert ev.end_position((1 << 32) - 7, event) == (1 << 32) + 17
-    assert build.event(kind, b"12345", log_pos=0, flags=c.FLAG_ARTIFICIAL).artificial
+    assert binlog_bytes.event(kind, b"12345", log_pos=0, flags=c.FLAG_ARTIFICIAL).artificial
     with pytest.raises(errors.DMError, match=r"type 7, .* of b\.000004|type 7\) of b\.000004"):
-        ev.ensure_supported(build.event(7, b"", log_pos=0), "b.000004")
+        ev.ensure_supported(binlog_bytes.event(7, b"", log_pos=0), "b.000004")
 
 
 @pytest.mark.parametrize("kind", [c.FORMAT_DESCRIPTION_EVENT, c.MARIADB_START_ENCRYPTION_EVENT, c.ROTATE_EVENT])
 def test_what_is_sent_again_in_front_of_a_place_inside_a_file_is_not_there(kind: int) -> None:
-    assert build.event(kind, bytes(9), log_pos=0).artificial
-    assert ev.end_position(700, build.event(kind, bytes(9), log_pos=0)) == 700
-    assert not build.event(kind, bytes(9), log_pos=900).artificial
+    assert binlog_bytes.event(kind, bytes(9), log_pos=0).artificial
+    assert ev.end_position(700, binlog_bytes.event(kind, bytes(9), log_pos=0)) == 700
+    assert not binlog_bytes.event(kind, bytes(9), log_pos=900).artificial
 
 
 def test_charsets_by_collation_of_both_servers() -> None:

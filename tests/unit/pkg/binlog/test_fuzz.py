@@ -13,8 +13,8 @@ from pkg.binlog.events import event_from_bytes
 from pkg.binlog.table_map import parse_table_map, table_map_name
 from pkg.mysql.schema import Column
 from tests.both_decoders import BothDecoders
-from tests.unit.binlog import build
-from tests.unit.binlog.test_jsonb import TYPED
+from tests.harness import binlog_bytes
+from tests.unit.pkg.binlog.test_jsonb import TYPED
 
 _TEXT = {"charset": "utf8mb4"}
 #: Type number, metadata, definition, a value.
@@ -58,7 +58,7 @@ _COLUMNS: list[tuple[int, bytes, Column, bytes]] = [
     (140, b"\2", Column("bc", "blob", "blob /*M!100301 COMPRESSED*/"), b"\x0d\0\x81\2" + zlib.compress(b"ab") + b"\0"),
 ]
 _TYPES = bytes(kind for kind, *_ in _COLUMNS)
-_MAP = build.table_map(_TYPES, b"".join(meta for _, meta, *_ in _COLUMNS), -1 & (1 << len(_COLUMNS)) - 1)
+_MAP = binlog_bytes.table_map(_TYPES, b"".join(meta for _, meta, *_ in _COLUMNS), -1 & (1 << len(_COLUMNS)) - 1)
 _DEFINITIONS = [column for *_, column, _ in _COLUMNS]
 _BITMAP = (len(_COLUMNS) + 7) // 8
 _IMAGE = bytes(_BITMAP) + b"".join(value for *_, value in _COLUMNS)
@@ -69,7 +69,7 @@ def _rows(kind: int, images: int) -> bytes:
     body = _IMAGE * images
     if kind >= 166:
         body = b"\x82" + len(body).to_bytes(2, "big") + zlib.compress(body)
-    return build.rows(kind, len(_COLUMNS), body)
+    return binlog_bytes.rows(kind, len(_COLUMNS), body)
 
 
 _EVENTS = [_rows(kind, 2) for kind in (23, 24, 25, 30, 31, 32, 166, 170)]
@@ -89,7 +89,7 @@ def mutations(draw: st.DrawFn, whole: bytes, first: int) -> bytes:
 
 def _outcome(action: Callable[[], object], *codes: int) -> int:
     """0, or the code of the error, which must be one of ``codes``."""
-    code = build.error_code(action)
+    code = binlog_bytes.error_code(action)
     assert code in (0, *codes)
     return code
 

@@ -16,7 +16,7 @@ for name in ("rows", "scan", "dump", "sqlscan"):
 @pytest.mark.parametrize("call", ["scattered", "combined", "dumped", "scanned", "mapped"])
 def test_every_allocation_may_fail(call: str) -> None:
     done = subprocess.run(
-        program("tests.unit.native.no_memory", call),
+        program("tests.unit.pkg.native.no_memory", call),
         env=environment(), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")

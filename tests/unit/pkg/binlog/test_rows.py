@@ -18,7 +18,7 @@ from pkg.binlog.rows import RowDecoder
 from pkg.binlog.table_map import TableMap, parse_table_map
 from pkg.mysql.schema import Column
 from tests.both_decoders import BothDecoders
-from tests.unit.binlog import build
+from tests.harness import binlog_bytes
 
 ID = Column("id", "int", "int(11)", nullable=False)
 NAME = Column("name", "varchar", "varchar(20)", charset="utf8mb4", collation="utf8mb4_bin")
@@ -26,7 +26,7 @@ NOTE = Column("note", "varchar", "varchar(20)", charset="utf8mb4", collation="ut
 
 
 def _map() -> TableMap:
-    return parse_table_map(build.table_map(bytes([3, 15, 15]), struct.pack("<HH", 80, 80), 0b110))
+    return parse_table_map(binlog_bytes.table_map(bytes([3, 15, 15]), struct.pack("<HH", 80, 80), 0b110))
 
 
 def _image(number: int, name: str | None, note: str | None) -> bytes:
@@ -49,7 +49,7 @@ row = st.tuples(st.integers(-(2**31), 2**31 - 1), texts, texts)
 
 @given(st.lists(row, max_size=4), st.sampled_from([23, 30, 25, 32]))
 def test_inserts_and_deletes(rows: list[tuple[int, str | None, str | None]], kind: int) -> None:
-    data = build.rows(kind, 3, b"".join(_image(*values) for values in rows))
+    data = binlog_bytes.rows(kind, 3, b"".join(_image(*values) for values in rows))
     literals = [[b"%d" % number, _lit(name), _lit(note)] for number, name, note in rows]
     insert = kind in (23, 30)
     assert _decoder().changes(data) == [
@@ -62,7 +62,7 @@ def test_inserts_and_deletes(rows: list[tuple[int, str | None, str | None]], kin
 def test_updates_tell_whether_the_key_changed(
     pairs: list[tuple[tuple[int, str | None, str | None], tuple[int, str | None, str | None]]], kind: int
 ) -> None:
-    data = build.rows(kind, 3, b"".join(_image(*before) + _image(*after) for before, after in pairs))
+    data = binlog_bytes.rows(kind, 3, b"".join(_image(*before) + _image(*after) for before, after in pairs))
     found = _decoder(key=(1, 0), write=(2, 0)).changes(data)
     assert found == [
         (1, b"%b,%d" % (_lit(after[1]), after[0]), b"(%b,%d)" % (_lit(after[2]), after[0]),
@@ -78,7 +78,7 @@ def test_torn_rows_are_errors(rows: list[tuple[int, str | None, str | None]], da
     images = [_image(*values) for values in rows]
     cut = data.draw(st.integers(1, len(images[-1]) - 1))
     with pytest.raises(errors.DMError) as caught:
-        _decoder().changes(build.rows(23, 3, b"".join(images)[:-cut]), "b.000009")
+        _decoder().changes(binlog_bytes.rows(23, 3, b"".join(images)[:-cut]), "b.000009")
     assert caught.value.code == 11071
     assert "(b.000009, 1000)" in caught.value.message
     assert "`s`.`t`" in caught.value.message
@@ -87,37 +87,37 @@ def test_torn_rows_are_errors(rows: list[tuple[int, str | None, str | None]], da
 @given(st.binary(max_size=60), st.sampled_from([23, 24, 25, 30, 31, 32, 166, 170]))
 def test_random_images_never_escape_as_other_errors(images: bytes, kind: int) -> None:
     for read in (_decoder().changes, _decoder().images):
-        assert build.error_code(lambda read=read: read(build.rows(kind, 3, images))) in (0, 11071)  # type: ignore[misc]
+        assert binlog_bytes.error_code(lambda read=read: read(binlog_bytes.rows(kind, 3, images))) in (0, 11071)  # type: ignore[misc]
 
 
 @given(st.binary(max_size=80))
 def test_random_table_maps_never_escape_as_other_errors(body: bytes) -> None:
-    assert build.error_code(lambda: parse_table_map(build.event(19, body))) in (0, 11071)
+    assert binlog_bytes.error_code(lambda: parse_table_map(binlog_bytes.event(19, body))) in (0, 11071)
 
 
 @pytest.mark.parametrize(("present", "after"), [(0b011, -1), (-1, 0b001)])
 def test_images_without_all_columns_are_refused(present: int, after: int) -> None:
     with pytest.raises(errors.DMError) as caught:
-        _decoder().changes(build.rows(31, 3, b"", present=present, after=after))
+        _decoder().changes(binlog_bytes.rows(31, 3, b"", present=present, after=after))
     assert caught.value.code == 11126
     assert "binlog_row_image=FULL" in caught.value.workaround
 
 
 def test_a_good_header_does_not_vouch_for_a_partial_one() -> None:
     decoder = _decoder()
-    decoder.changes(build.rows(30, 3, _image(1, "a", "b")))
+    decoder.changes(binlog_bytes.rows(30, 3, _image(1, "a", "b")))
     with pytest.raises(errors.DMError) as caught:
-        decoder.changes(build.rows(30, 3, bytes([0]) + bytes(4), present=0b001))
+        decoder.changes(binlog_bytes.rows(30, 3, bytes([0]) + bytes(4), present=0b001))
     assert caught.value.code == 11126
 
 
 def test_extra_data_of_version_2_is_stepped_over() -> None:
-    data = build.rows(30, 3, _image(5, "a", None), extra=b"\0\5abc")
+    data = binlog_bytes.rows(30, 3, _image(5, "a", None), extra=b"\0\5abc")
     assert _decoder().changes(data) == [(0, b"5", b"(5,'a',NULL)", b"")]
 
 
 def test_events_that_hold_no_rows_are_refused() -> None:
-    for bad in (build.raw(2, bytes(40)), b"short"):
+    for bad in (binlog_bytes.raw(2, bytes(40)), b"short"):
         with pytest.raises(errors.DMError):
             _decoder().changes(bad)
 
@@ -125,10 +125,10 @@ def test_events_that_hold_no_rows_are_refused() -> None:
 def test_compressed_rows_are_inflated() -> None:
     images = _image(1, "a" * 18, None) * 3
     block = bytes([0x81, len(images)]) + zlib.compress(images)
-    plain = _decoder().changes(build.rows(23, 3, images))
-    assert _decoder().changes(build.rows(166, 3, block)) == plain
+    plain = _decoder().changes(binlog_bytes.rows(23, 3, images))
+    assert _decoder().changes(binlog_bytes.rows(166, 3, block)) == plain
     with pytest.raises(errors.DMError) as caught:
-        _decoder().changes(build.rows(166, 3, block[:-5]))
+        _decoder().changes(binlog_bytes.rows(166, 3, block[:-5]))
     assert caught.value.code == 11071
 
 
@@ -162,7 +162,9 @@ def _optional(kind: int, body: bytes) -> bytes:
 def test_logged_metadata_is_checked_against_the_structure() -> None:
     """Sign, charset and names, which newer servers log."""
     extra = _optional(1, b"\x80") + _optional(2, b"\x21") + _optional(4, b"\2id\4name\4note")
-    table_map = parse_table_map(build.table_map(bytes([3, 15, 15]), struct.pack("<HH", 80, 80), 0, optional=extra))
+    table_map = parse_table_map(
+        binlog_bytes.table_map(bytes([3, 15, 15]), struct.pack("<HH", 80, 80), 0, optional=extra)
+    )
     assert table_map.unsigned == (True, False, False)
     unsigned = Column("id", "int", "int(11) unsigned", unsigned=True)
     utf8 = Column("name", "varchar", "varchar(20)", charset="utf8mb3"), Column("note", "varchar", "x", charset="utf8")
@@ -187,7 +189,7 @@ def test_logged_metadata_is_checked_against_the_structure() -> None:
     ],
 )
 def test_shape_of_a_type_is_checked(kind: int, meta: bytes, good: str, bad: str) -> None:
-    table_map = parse_table_map(build.table_map(bytes([kind]), meta))
+    table_map = parse_table_map(binlog_bytes.table_map(bytes([kind]), meta))
     charset = "utf8mb4" if "text" in good else ""
     RowDecoder(table_map, [Column("a", good.split("(")[0], good, charset=charset)], key=[], write=[0])
     with pytest.raises(errors.DMError) as caught:
@@ -211,7 +213,7 @@ def test_packed_column_counts_and_long_null_bitmaps(count: int) -> None:
     size = (count + 7) // 8
     packed = bytes([count]) if count < 251 else b"\xfc" + struct.pack("<H", count)
     body = struct.pack("<IHH", 42, 0, 1) + b"\x01s\0\x01t\0" + packed + b"\3" * count
-    table_map = parse_table_map(build.event(19, body + b"\0" + b"\xff" * size))
+    table_map = parse_table_map(binlog_bytes.event(19, body + b"\0" + b"\xff" * size))
     columns = [Column(f"c{n}", "int", "int(11)") for n in range(count)]
     decoder = BothDecoders(table_map, columns, key=[count - 1], write=[0, count - 2, count - 1])
     head = struct.pack("<IHH", 42, 0, 1) + packed + b"\xff" * size
@@ -222,11 +224,11 @@ def test_packed_column_counts_and_long_null_bitmaps(count: int) -> None:
     some = bitmap + b"".join(struct.pack("<i", n) for n in range(count) if n not in set(nulls))
     second = b"NULL" if (count - 2) % 3 else b"%d" % (count - 2)
     for _ in range(2):
-        assert decoder.changes(build.raw(23, head + everything + some)) == [
+        assert decoder.changes(binlog_bytes.raw(23, head + everything + some)) == [
             (0, b"%d" % last, b"(0,%d,%d)" % (last - 1, last), b""),
             (0, b"%d" % last, b"(0,%b,%d)" % (second, last), b""),
         ]
-    ((_, _, image),) = decoder.images(build.raw(23, head + some))
+    ((_, _, image),) = decoder.images(binlog_bytes.raw(23, head + some))
     assert image == [b"NULL" if n in set(nulls) else b"%d" % n for n in range(count)]
 
 
@@ -299,16 +301,16 @@ def test_compressed_columns_that_lie() -> None:
 @pytest.mark.parametrize("kind", [242, 15])
 def test_vectors_of_both_servers_are_their_bytes(kind: int) -> None:
     """MySQL has a type for them, MariaDB logs them as VARBINARY."""
-    table_map = parse_table_map(build.table_map(bytes([kind]), b"\4" if kind == 242 else struct.pack("<H", 12)))
+    table_map = parse_table_map(binlog_bytes.table_map(bytes([kind]), b"\4" if kind == 242 else struct.pack("<H", 12)))
     value = struct.pack("<3f", 1.5, -0.0, 3e38)
     length = struct.pack("<I", 12) if kind == 242 else b"\x0c"
     decoder = RowDecoder(table_map, [Column("v", "vector", "vector(3)")], key=[], write=[0])
-    found = decoder.changes(build.rows(30, 1, b"\xfe" + length + value))
+    found = decoder.changes(binlog_bytes.rows(30, 1, b"\xfe" + length + value))
     assert found == [(0, b"", b"(x'%b')" % value.hex().encode(), b"")]
 
 
 def test_fractional_digits_that_no_server_has_are_refused() -> None:
-    table_map = parse_table_map(build.table_map(bytes([11]), b""))
+    table_map = parse_table_map(binlog_bytes.table_map(bytes([11]), b""))
     with pytest.raises(errors.DMError) as caught:
         RowDecoder(table_map, [Column("t", "time", "time(7)")], key=[], write=[0])
     assert caught.value.code == 11076
@@ -327,11 +329,11 @@ def test_fractional_digits_that_no_server_has_are_refused() -> None:
 )
 def test_geometry_does_not_shift_the_collations_of_others(extra: bytes, collations: tuple[int, ...]) -> None:
     meta = b"\xfe\x50\4\x50\0\xfe\x50"
-    table_map = parse_table_map(build.table_map(bytes([254, 255, 15, 254]), meta, optional=extra))
+    table_map = parse_table_map(binlog_bytes.table_map(bytes([254, 255, 15, 254]), meta, optional=extra))
     assert table_map.collations == collations
 
 
 def test_torn_collations_are_errors() -> None:
     for extra in (_optional(3, bytes([8, 8])), _optional(2, b""), _optional(2, bytes([8, 1])), _optional(11, b"")):
-        event = build.table_map(bytes([254, 254]), b"\xf7\1\xfe\x50", optional=extra)
-        assert build.error_code(lambda event=event: parse_table_map(event)) == 11071  # type: ignore[misc]
+        event = binlog_bytes.table_map(bytes([254, 254]), b"\xf7\1\xfe\x50", optional=extra)
+        assert binlog_bytes.error_code(lambda event=event: parse_table_map(event)) == 11071  # type: ignore[misc]

@@ -16,7 +16,7 @@ from pkg.binlog import constants as c
 from pkg.binlog.events import Event, event_from_bytes
 from pkg.binlog.payload import Expanding, Payload
 from pkg.binlog.stream import Scan
-from tests.unit.binlog import build
+from tests.harness import binlog_bytes
 
 inner_events = st.lists(st.tuples(st.sampled_from([2, 16, 19, 29, 30, 31]), st.binary(max_size=60)), max_size=6)
 
@@ -34,11 +34,11 @@ def payload(inner: bytes, *, algorithm: int = 0, size: int = -1, body: bytes = b
     body = body or (zstandard.compress(inner) if algorithm == 0 else inner)
     head = _field(2, algorithm) + (_field(3, len(inner) if size < 0 else size) if algorithm == 0 else b"")
     # A field that a later version may add is passed over.
-    return build.raw(40, head + _field(1, len(body)) + _field(9, 5) + b"\0" + body + tail, log_pos=5000)
+    return binlog_bytes.raw(40, head + _field(1, len(body)) + _field(9, 5) + b"\0" + body + tail, log_pos=5000)
 
 
 def _raws(parts: list[tuple[int, bytes]]) -> list[bytes]:
-    return [build.raw(kind, body, log_pos=0) for kind, body in parts]
+    return [binlog_bytes.raw(kind, body, log_pos=0) for kind, body in parts]
 
 
 class Given:
@@ -78,7 +78,7 @@ def test_the_stream_is_the_same_as_without_compression(
     wanted: list[bytes] = []
     for group in groups:
         if group is None:
-            outer.append(build.event(33, b"gtid", log_pos=77))
+            outer.append(binlog_bytes.event(33, b"gtid", log_pos=77))
             wanted.append(outer[-1].data)
         else:
             raws = _raws(group)
@@ -93,7 +93,7 @@ def test_the_stream_is_the_same_as_without_compression(
 
 
 def test_inner_events_belong_to_the_file_and_are_not_artificial() -> None:
-    rotate = build.event(4, struct.pack("<Q", 4) + b"b.000002", log_pos=6000)
+    rotate = binlog_bytes.event(4, struct.pack("<Q", 4) + b"b.000002", log_pos=6000)
     stream = Expanding(Given([[event_from_bytes(payload(b"".join(_raws([(30, b"x")])))), rotate]]))
     (inner,) = stream.read(1, 0)
     assert (inner.artificial, stream.file) == (False, "b.000001")
@@ -102,14 +102,14 @@ def test_inner_events_belong_to_the_file_and_are_not_artificial() -> None:
 
 
 def test_what_precedes_a_damaged_payload_is_still_given_out() -> None:
-    before = build.event(16, bytes(8))
+    before = binlog_bytes.event(16, bytes(8))
     stream = Expanding(Given([[before, event_from_bytes(payload(b"", body=b"no zstd", size=9))]]))
     assert stream.read(1, 0) == [before]
-    assert build.error_code(lambda: stream.read(1, 0)) == 11071
+    assert binlog_bytes.error_code(lambda: stream.read(1, 0)) == 11071
 
 
 def test_a_transaction_that_unpacks_to_much_is_unpacked_bit_by_bit() -> None:
-    raw = build.raw(30, bytes(1 << 20), log_pos=0)
+    raw = binlog_bytes.raw(30, bytes(1 << 20), log_pos=0)
     packed = zstandard.ZstdCompressor().compressobj()
     body = b"".join(packed.compress(raw) for _ in range(200)) + packed.flush()
     assert len(body) < 1 << 16
@@ -135,16 +135,16 @@ def test_several_frames_are_read_as_one() -> None:
 @pytest.mark.parametrize(
     "damaged",
     [
-        payload(build.raw(30, b"abc"), size=21),
-        payload(build.raw(30, b"abc"), size=23),
-        payload(build.raw(30, b"abc")[:-1]),
-        payload(build.raw(30, b"abc") + bytes(7)),
-        payload(build.raw(30, b"abc") + bytes(25)),
-        payload(b"", body=zstandard.compress(build.raw(30, bytes(90)))[:-4], size=109),
-        payload(build.raw(30, b"abc"), tail=b"?"),
-        build.raw(40, _field(2, 0) + b"\0" + zstandard.compress(build.raw(30, b"abc"))),
-        build.raw(40, _field(2, 0) + _field(1, 99) + b"\0"),
-        build.raw(40, b"\xff"),
+        payload(binlog_bytes.raw(30, b"abc"), size=21),
+        payload(binlog_bytes.raw(30, b"abc"), size=23),
+        payload(binlog_bytes.raw(30, b"abc")[:-1]),
+        payload(binlog_bytes.raw(30, b"abc") + bytes(7)),
+        payload(binlog_bytes.raw(30, b"abc") + bytes(25)),
+        payload(b"", body=zstandard.compress(binlog_bytes.raw(30, bytes(90)))[:-4], size=109),
+        payload(binlog_bytes.raw(30, b"abc"), tail=b"?"),
+        binlog_bytes.raw(40, _field(2, 0) + b"\0" + zstandard.compress(binlog_bytes.raw(30, b"abc"))),
+        binlog_bytes.raw(40, _field(2, 0) + _field(1, 99) + b"\0"),
+        binlog_bytes.raw(40, b"\xff"),
     ],
 )
 def test_damage_is_an_error_with_its_place(damaged: bytes) -> None:
@@ -157,7 +157,7 @@ def test_damage_is_an_error_with_its_place(damaged: bytes) -> None:
 @pytest.mark.parametrize("kind", [4, 15, 33, 34, 40, 162])
 def test_what_never_is_inside_is_refused(kind: int) -> None:
     with pytest.raises(errors.DMError, match=r"\(b\.000001, 5000\)") as caught:
-        _all(Expanding(Given([[event_from_bytes(payload(build.raw(kind, bytes(30))))]])), 1 << 20)
+        _all(Expanding(Given([[event_from_bytes(payload(binlog_bytes.raw(kind, bytes(30))))]])), 1 << 20)
     assert caught.value.code == 11070
 
 
@@ -174,7 +174,7 @@ def test_mutations_never_escape_as_other_errors(noise: bytes, data: st.DataObjec
     whole = bytearray(payload(b"".join(_raws([(30, b"rows"), (16, bytes(8))]))))
     at = data.draw(st.integers(c.HEADER_SIZE, len(whole)))
     whole[at : at + data.draw(st.integers(0, 9))] = noise
-    code = build.error_code(lambda: _all(Expanding(Given([[event_from_bytes(bytes(whole))]])), 1 << 20))
+    code = binlog_bytes.error_code(lambda: _all(Expanding(Given([[event_from_bytes(bytes(whole))]])), 1 << 20))
     assert code in (0, 11070, 11071)
 
 
@@ -186,6 +186,6 @@ def test_a_closed_stream_raises_though_events_are_held() -> None:
         stream.read(1, 0)
         end(stream)
         assert inner.closed
-        assert build.error_code(lambda stream=stream: stream.read(1, 0)) == build.error_code(  # type: ignore[misc]
+        assert binlog_bytes.error_code(lambda stream=stream: stream.read(1, 0)) == binlog_bytes.error_code(  # type: ignore[misc]
             lambda: (_ for _ in ()).throw(errors.new("SyncClosed", ""))
         )
