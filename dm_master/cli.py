@@ -7,11 +7,11 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from pkg import log as logging
 from pkg.config.master import MasterConfig, load_master_config, master_usage, sample_master_config
 from pkg.errors import DMError
-from pkg.signals import on_ending_signals
-from pkg.version import version_text
+from pkg.process import log as logging
+from pkg.process.signals import on_ending_signals
+from pkg.process.version import version_text
 
 log = logging.get_logger("cli")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pkg.metrics import Metrics
+from pkg.process.metrics import Metrics
 
 #: DM's numbers for a worker's stage.
 STAGE_VALUES = {"offline": 0.0, "free": 1.0, "relay": 1.5, "bound": 2.0}

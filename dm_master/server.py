@@ -26,14 +26,14 @@ from dm_master.task_setup.server_steps import complete
 from dm_master.task_setup.task_split import split_task
 from dm_master.workers.worker_client import WorkerClients
 from pkg import errors
-from pkg.config.encrypt import set_secret_key
 from pkg.config.master import MasterConfig
 from pkg.errors import DMError
 from pkg.etcd import EtcdClient
 from pkg.ha.records import LeaderInfo
-from pkg.log import get_logger
-from pkg.rpcserver import HttpRoutes, PortServer
-from pkg.version import version_text
+from pkg.process.log import get_logger
+from pkg.process.version import version_text
+from pkg.rpc.server import HttpRoutes, PortServer
+from pkg.settings.encrypt import set_secret_key
 
 log = get_logger("server")
 

@@ -15,8 +15,8 @@ from pkg.errors import DMError
 from pkg.etcd import EtcdClient, Event, PrefixMirror
 from pkg.ha import keys
 from pkg.ha.records import SourceBound
-from pkg.log import get_logger
-from pkg.service_thread import ServiceThread
+from pkg.process.log import get_logger
+from pkg.process.service_thread import ServiceThread
 
 log = get_logger(__name__)
 

@@ -19,8 +19,8 @@ from pkg.errors import DMError
 from pkg.etcd import Delete, EtcdClient, PrefixMirror, Put, exists
 from pkg.ha import keys
 from pkg.ha.binlog_operator import BinlogOperator
-from pkg.log import get_logger
 from pkg.pb import dmworker_pb2 as pb
+from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 

@@ -14,13 +14,13 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 from dm_worker.server import WorkerServer
 from dm_worker.units import UnitFactory, make_unit
-from pkg import log as logs
 from pkg.config.worker import WorkerConfig, load_worker_config, sample_worker_config, worker_usage
 from pkg.errors import DMError
-from pkg.heap import keep_freed
-from pkg.log import get_logger
-from pkg.signals import on_ending_signals
-from pkg.version import version_text
+from pkg.process import log as logs
+from pkg.process.heap import keep_freed
+from pkg.process.log import get_logger
+from pkg.process.signals import on_ending_signals
+from pkg.process.version import version_text
 
 log = get_logger(__name__)
 

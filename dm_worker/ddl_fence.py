@@ -19,9 +19,9 @@ from pymysql.connections import Connection
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.mysql.connection import error_text, is_retryable
 from pkg.mysql.introspect import query
+from pkg.process.log import get_logger
 
 log = get_logger("ddl")
 

@@ -19,8 +19,8 @@ from pyspark.errors import PySparkException
 
 from pkg import errors, native
 from pkg.errors import DMError
-from pkg.log import get_logger
-from pkg.service_thread import ServiceThread
+from pkg.process.log import get_logger
+from pkg.process.service_thread import ServiceThread
 
 log = get_logger(__name__)
 

@@ -23,7 +23,7 @@ from pyspark.java_gateway import launch_gateway
 
 from dm_worker.spark_settings import as_properties
 from pkg import errors
-from pkg.log import get_logger
+from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 import grpc
 
 from pkg import errors
-from pkg.config.encrypt import key_proof
 from pkg.config.model import SecurityConfig
 from pkg.errors import DMError
-from pkg.mysql.tls import member_context
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
-from pkg.rpcchannel import open_channel
+from pkg.rpc.channel import open_channel
+from pkg.settings.encrypt import key_proof
+from pkg.tls.client import member_context
 
 #: Seconds one master may take to answer.
 TIMEOUT = 3.0

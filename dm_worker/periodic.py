@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
-from pkg.log import get_logger
+from pkg.process.log import get_logger
 
 log = get_logger("periodic")
 

@@ -17,10 +17,10 @@ from dm_worker.purge_guard import FINE, PurgeGuard, Verdict
 from pkg.binlog.position import Position
 from pkg.config.model import SourceConfig
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query, variable
-from pkg.service_thread import ServiceThread
+from pkg.process.log import get_logger
+from pkg.process.service_thread import ServiceThread
 
 log = get_logger(__name__)
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from pkg.heap import keep_freed
+from pkg.process.heap import keep_freed
 
 
 def without_copies(path: Sequence[str]) -> list[str]:

@@ -16,14 +16,14 @@ from dm_worker.spark_security import require_protection
 from dm_worker.units import UnitFactory, make_unit
 from dm_worker.worker_metrics import WorkerMetrics
 from pkg import errors, native
-from pkg.config.units import parse_size
 from pkg.config.worker import WorkerConfig
-from pkg.log import get_logger
-from pkg.metrics import Metrics
 from pkg.pb import dmworker_pb2 as pb
 from pkg.pb import dmworker_pb2_grpc
-from pkg.rpcserver import HttpRoutes, PortServer
-from pkg.version import version_text
+from pkg.process.log import get_logger
+from pkg.process.metrics import Metrics
+from pkg.process.version import version_text
+from pkg.rpc.server import HttpRoutes, PortServer
+from pkg.settings.units import parse_size
 
 log = get_logger(__name__)
 

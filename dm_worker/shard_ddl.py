@@ -9,7 +9,7 @@ from pkg.ha import keys
 from pkg.ha import shard_ddl_steps as steps
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables
 from pkg.ha.shard_ddl_steps import LockId, Step, Stored
-from pkg.log import get_logger
+from pkg.process.log import get_logger
 
 log = get_logger("syncer.shard")
 

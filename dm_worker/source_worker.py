@@ -33,9 +33,9 @@ from pkg.errors import DMError
 from pkg.etcd import KV, EtcdClient, PrefixMirror
 from pkg.ha import keys
 from pkg.ha.records import SubTaskStage, stage_number
-from pkg.log import get_logger
 from pkg.pb import dmworker_pb2 as pb
-from pkg.service_thread import ServiceThread
+from pkg.process.log import get_logger
+from pkg.process.service_thread import ServiceThread
 
 log = get_logger(__name__)
 

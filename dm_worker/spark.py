@@ -19,9 +19,9 @@ from dm_worker.jvm import SparkJvm, not_started
 from dm_worker.spark_code import ship_code, source_paths
 from dm_worker.spark_settings import PYTHON, TASK_ATTEMPTS, is_local, spark_settings
 from pkg import errors
-from pkg.log import get_logger
 from pkg.native import CHOICE
-from pkg.work_folder import WorkFolder
+from pkg.process.log import get_logger
+from pkg.process.work_folder import WorkFolder
 
 log = get_logger(__name__)
 

@@ -14,9 +14,9 @@ from pyspark.find_spark_home import _find_spark_home
 
 from dm_worker.spark_settings import is_local
 from pkg import errors
-from pkg.config.program import place_of
 from pkg.config.worker import WorkerConfig
-from pkg.log import get_logger
+from pkg.process.log import get_logger
+from pkg.settings.options import place_of
 
 log = get_logger(__name__)
 

@@ -15,8 +15,8 @@ from dm_worker.unit import Control, Unit, UnitOutcome
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.pb import dmworker_pb2 as pb
+from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 

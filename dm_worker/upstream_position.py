@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from pkg.binlog.position import Location
 from pkg.config.model import SourceConfig
-from pkg.log import get_logger
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import master_status
+from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 

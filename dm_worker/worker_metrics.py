@@ -13,8 +13,8 @@ from dm_worker.relay.relay_metrics import RelayCollector
 from dm_worker.relay.source_relay import SourceRelay
 from pkg import errors, native
 from pkg.binlog.position import parse_position
-from pkg.metrics import Metrics
 from pkg.pb import dmworker_pb2 as pb
+from pkg.process.metrics import Metrics
 
 _TASK = ("source_id", "task", "worker")
 _NODE = ("node", "source_id", "task")

@@ -9,7 +9,7 @@ from dmctl.failure import UsageError
 from dmctl.options import parse_options
 from dmctl.runner import fail, run_command
 from pkg.errors import DMError
-from pkg.version import version_text
+from pkg.process.version import version_text
 
 
 def main(argv: Sequence[str] | None = None) -> int:

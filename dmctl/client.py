@@ -13,7 +13,7 @@ from dmctl.failure import CommandError, UsageError
 from dmctl.options import Options
 from pkg import errors
 from pkg.pb import dmmaster_pb2_grpc
-from pkg.rpcchannel import open_channel
+from pkg.rpc.channel import open_channel
 
 #: Seconds to wait for one master to accept a connection.
 DIAL_TIMEOUT = 3.0

@@ -14,8 +14,8 @@ from pathlib import Path
 from dmctl.failure import UsageError
 from pkg import errors
 from pkg.config.model import SecurityConfig
-from pkg.config.units import parse_duration
-from pkg.rpcchannel import split_addresses
+from pkg.rpc.channel import split_addresses
+from pkg.settings.units import parse_duration
 
 DEFAULT_TIMEOUT = 600.0
 NO_TLS = SecurityConfig()

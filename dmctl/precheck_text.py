@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from dmctl.session import Session
-from pkg import pbjson
+from pkg.rpc import pbjson
 
 #: What a report begins with.
 MARK = "fail to check synchronization configuration with type"

@@ -12,7 +12,7 @@ from dmctl.failure import UsageError
 from dmctl.options import Options, with_line
 from dmctl.runner import fail, run_command
 from pkg.errors import DMError
-from pkg.version import version_text
+from pkg.process.version import version_text
 
 #: Red, as operators know it; the marks around the colour tell readline that it has no width.
 PROMPT = "\001\033[31m\002»\001\033[0m\002 "

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from dmctl.failure import UsageError
 from dmctl.options import Options
-from pkg import pbjson
+from pkg.rpc import pbjson
 
 if TYPE_CHECKING:
     from dmctl.client import MasterClient

@@ -10,7 +10,7 @@ from pkg.errors import DMError, wrap
 from pkg.etcd import KV, Compare, Delete, EtcdClient, Event, LeaseKeeper, PrefixMirror, Put, create_revision_is, missing
 from pkg.ha.keys import LEADER_PREFIX, leader_key
 from pkg.ha.records import LeaderInfo
-from pkg.log import get_logger
+from pkg.process.log import get_logger
 
 log = get_logger("election")
 

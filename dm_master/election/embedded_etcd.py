@@ -16,12 +16,12 @@ from pathlib import Path
 
 from dm_master.election.etcd_arguments import etcd_arguments, initial_cluster_of
 from pkg.config.master import MasterConfig
-from pkg.dies_with_parent import dying_with_parent
 from pkg.errors import DMError, new
 from pkg.etcd import EtcdClient, Member
 from pkg.etcd.discovery import fetch_endpoints
-from pkg.log import get_logger
-from pkg.service_thread import ServiceThread
+from pkg.process.dies_with_parent import dying_with_parent
+from pkg.process.log import get_logger
+from pkg.process.service_thread import ServiceThread
 
 log = get_logger("etcd")
 

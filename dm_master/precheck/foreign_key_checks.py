@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dm_master.inspection.database_server import Server, Upstream
 from dm_master.precheck.result import Finding, fail, warn
-from pkg.foreign_keys import Setting, find_problems
 from pkg.mysql.introspect import enforces_foreign_keys, fetch_foreign_keys, logs_actions
 from pkg.mysql.shown_keys import shown_foreign_keys
+from pkg.rules.foreign_keys import Setting, find_problems
 
 
 def check_foreign_keys(upstream: Upstream, target: Server) -> list[Finding]:

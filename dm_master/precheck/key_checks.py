@@ -8,8 +8,8 @@ from dm_master.inspection.database_server import Table
 from dm_master.precheck.result import Finding, warn
 from dm_master.precheck.table_checks import Shard
 from dm_master.rules.mapping_proposal import propose
-from pkg.column_mapping.transforms import Affix, PartitionId
 from pkg.mysql.schema import Index, TableInfo
+from pkg.rules.column_mapping.transforms import Affix, PartitionId
 
 Groups = Mapping[Table, Sequence[Shard]]
 #: (target, column, shards) → a mapping to paste, '' when there is none to propose.

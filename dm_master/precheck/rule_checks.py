@@ -9,11 +9,11 @@ from dm_master.precheck.result import Finding, fail, from_error, warn
 from dm_master.precheck.table_checks import Shard
 from dm_master.rules.rule_usage import REASONS, Use
 from dm_master.rules.source_rules import SourceRules
-from pkg import expression_filter
-from pkg.column_mapping import TableMapping, collisions
 from pkg.config.rule_names import RuleName
 from pkg.errors import DMError
 from pkg.mysql.schema import TableInfo
+from pkg.rules import expression_filter
+from pkg.rules.column_mapping import TableMapping, collisions
 
 Groups = Mapping[Table, Sequence[Shard]]
 _Problem = Callable[..., Finding]

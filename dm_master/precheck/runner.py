@@ -27,11 +27,11 @@ from dm_master.task_setup.task_split import split_task
 from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig, TaskMode
 from pkg.config.rule_names import InstanceNames, RuleName, subtask_rule_names
 from pkg.errors import DMError
-from pkg.foreign_keys import IGNORE
-from pkg.log import get_logger
 from pkg.mysql.connection import classify
 from pkg.mysql.engines import IGNORE as IGNORE_ENGINE
 from pkg.mysql.schema import TableInfo
+from pkg.process.log import get_logger
+from pkg.rules.foreign_keys import IGNORE
 
 log = get_logger("precheck")
 

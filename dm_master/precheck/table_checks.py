@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from dm_master.inspection.database_server import Server, Table, Upstream
 from dm_master.precheck.result import Finding, fail, from_error, warn
 from pkg import errors
-from pkg.column_mapping import TableMapping
 from pkg.config.rule_names import RuleName
 from pkg.errors import DMError
-from pkg.merge_rules import extract_problems, mapping_problems
 from pkg.mysql import engines
 from pkg.mysql.introspect import NOT_MIGRATED
 from pkg.mysql.schema import Column, TableInfo
-from pkg.online_tables import OnlineTables, TableKind
+from pkg.rules.column_mapping import TableMapping
+from pkg.rules.merge_rules import extract_problems, mapping_problems
+from pkg.rules.online_tables import OnlineTables, TableKind
 
 #: Types whose values mostly fit into each other. MariaDB's JSON is text.
 _KINDS = {

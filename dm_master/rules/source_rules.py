@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pkg.binlog_filter import BinlogEventFilter
-from pkg.block_allow_list import BlockAllowListFilter, Verdict
-from pkg.column_mapping import ColumnMapper
-from pkg.column_mapping.mapper import INSTANCE_BITS, SCHEMA_BITS, TABLE_BITS
-from pkg.column_mapping.transforms import PartitionId, Transform
 from pkg.config.model import BinlogFilterRule, ColumnMappingRule, ExpressionFilter, RouteRule, SubTaskConfig
 from pkg.config.rule_names import InstanceNames, RuleName
 from pkg.errors import DMError
 from pkg.mysql.schema import Column
-from pkg.online_tables import TableKind
-from pkg.table_router import TableRouter
+from pkg.rules.binlog_filter import BinlogEventFilter
+from pkg.rules.block_allow_list import BlockAllowListFilter, Verdict
+from pkg.rules.column_mapping import ColumnMapper
+from pkg.rules.column_mapping.mapper import INSTANCE_BITS, SCHEMA_BITS, TABLE_BITS
+from pkg.rules.column_mapping.transforms import PartitionId, Transform
+from pkg.rules.online_tables import TableKind
+from pkg.rules.table_router import TableRouter
 
 Table = tuple[str, str]
 

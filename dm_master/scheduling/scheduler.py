@@ -17,8 +17,8 @@ from pkg.etcd import EtcdClient, Event, Get, PrefixMirror, Put
 from pkg.ha import keys
 from pkg.ha.keys import KeyFamily
 from pkg.ha.records import WorkerInfo
-from pkg.log import get_logger
-from pkg.service_thread import ServiceThread
+from pkg.process.log import get_logger
+from pkg.process.service_thread import ServiceThread
 
 log = get_logger("scheduler")
 

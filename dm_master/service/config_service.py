@@ -10,14 +10,14 @@ from google.protobuf.empty_pb2 import Empty
 from dm_master.service.cluster import Cluster
 from pkg import errors
 from pkg.config.codec import encode_subtask
-from pkg.config.encrypt import encrypt
 from pkg.config.model import SubTaskConfig
 from pkg.config.source import source_to_yaml
 from pkg.config.task import task_to_yaml
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmmaster_pb2_grpc
 from pkg.pb import dmworker_pb2 as worker_pb
-from pkg.rpcchannel import open_channel
+from pkg.rpc.channel import open_channel
+from pkg.settings.encrypt import encrypt
 
 HIDDEN = "******"
 

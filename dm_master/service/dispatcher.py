@@ -23,10 +23,10 @@ from dm_master.service.task_service import TaskService, TaskSteps
 from dm_master.shardddl.lock_service import ShardDDLService
 from pkg import errors
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
-from pkg.rpcchannel import open_channel
-from pkg.rpcserver import mutual
+from pkg.process.log import get_logger
+from pkg.rpc.channel import open_channel
+from pkg.rpc.server import mutual
 
 log = get_logger("service")
 

@@ -10,11 +10,11 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
 
 from dm_master.service.dispatcher import Call, request_class
-from pkg import pbjson
 from pkg.etcd.discovery import ENDPOINTS_PATH
 from pkg.pb import dmmaster_pb2 as pb
-from pkg.rpcserver import HttpRequest, HttpResponse, HttpRoutes
-from pkg.rpcserver.http import JSON_TYPE
+from pkg.rpc import pbjson
+from pkg.rpc.server import HttpRequest, HttpResponse, HttpRoutes
+from pkg.rpc.server.http import JSON_TYPE
 
 BASE = "/apis/v1alpha1"
 #: (HTTP method, path, RPC): the path's ``{names}`` and the body's JSON fill the request.

@@ -13,9 +13,9 @@ from dm_master.service.secret_key import key_for
 from pkg import errors
 from pkg.config.model import SecurityConfig
 from pkg.etcd import Member
-from pkg.mysql.tls import member_context
 from pkg.pb import dmmaster_pb2 as pb
-from pkg.rpcserver import mutual
+from pkg.rpc.server import mutual
+from pkg.tls.client import member_context
 
 #: Seconds that a master has to show that it is alive.
 HEALTH_TIMEOUT = 1.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hmac
 
 from pkg import errors
-from pkg.config.encrypt import key_proof
 from pkg.errors import DMError
+from pkg.settings.encrypt import key_proof
 
 
 def key_for(name: str, proof: bytes, *, key: bytes, mutual: bool) -> bytes:

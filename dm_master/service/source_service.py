@@ -11,9 +11,9 @@ from pkg import errors
 from pkg.config.model import SourceConfig
 from pkg.config.source import load_source
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
+from pkg.process.log import get_logger
 
 log = get_logger("service")
 

@@ -9,9 +9,9 @@ from dm_master.service.cluster import Cluster
 from dm_master.shardddl.lock_answers import add_locks
 from dm_master.shardddl.lock_registry import Locks
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
+from pkg.process.log import get_logger
 
 log = get_logger("service")
 

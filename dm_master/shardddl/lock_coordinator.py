@@ -15,7 +15,7 @@ from dm_master.shardddl.lock_store import LockStore
 from pkg.errors import DMError, wrap
 from pkg.etcd import EtcdClient, Event, PrefixMirror
 from pkg.ha.shard_ddl_steps import LockId, Step
-from pkg.log import get_logger
+from pkg.process.log import get_logger
 
 log = get_logger("shard-ddl")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 
 from pkg.config.model import TaskConfig
-from pkg.log import get_logger
 from pkg.meta_tables import meta_tables
 from pkg.mysql.connection import classify, connect
 from pkg.mysql.names import qualified
+from pkg.process.log import get_logger
 
 log = get_logger("service")
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from pkg import errors
 from pkg.config.model import InstanceConfig, Meta, SourceConfig, SubTaskConfig, TaskConfig
-from pkg.config.program import nearest
 from pkg.mysql.introspect import ServerInfo
+from pkg.settings.options import nearest
 
 #: Of the upstream's modes, those that decide what a generated column of the target computes.
 _KEPT_MODES = frozenset({"HIGH_NOT_PRECEDENCE", "NO_UNSIGNED_SUBTRACTION", "PIPES_AS_CONCAT", "NO_ENGINE_SUBSTITUTION"})

@@ -10,9 +10,9 @@ from dm_master.service.cluster import Cluster
 from dm_master.workers.stage_wait import reaches, wait_for_all
 from pkg import errors
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.mysql.retry import retrying
 from pkg.pb import dmworker_pb2 as pb
+from pkg.process.log import get_logger
 
 log = get_logger("transfer")
 

@@ -12,7 +12,7 @@ from dm_master.workers.rate_limit import TokenBucket
 from pkg import errors
 from pkg.config.model import SecurityConfig
 from pkg.pb import dmworker_pb2_grpc
-from pkg.rpcchannel import open_channel
+from pkg.rpc.channel import open_channel
 
 
 class WorkerClients:

@@ -16,7 +16,7 @@ from dm_worker.dumper.metadata import DumpMetadata, write_metadata
 from dm_worker.dumper.owner import OWNER_FILE
 from dm_worker.dumper.tasks import DONE, PROGRESS, STOP_FILE
 from pkg.config.model import SubTaskConfig
-from pkg.log import get_logger
+from pkg.process.log import get_logger
 
 log = get_logger("dumper")
 

@@ -23,10 +23,10 @@ from pymysql.connections import Connection
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.mysql.connection import classify, error_number
 from pkg.mysql.introspect import master_status, query
 from pkg.mysql.names import qualified
+from pkg.process.log import get_logger
 
 log = get_logger("dumper")
 

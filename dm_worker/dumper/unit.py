@@ -28,11 +28,11 @@ from dm_worker.unit import Control, UnitOutcome
 from pkg import errors
 from pkg.config.model import DBConfig, SubTaskConfig
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.mysql.connection import classify
 from pkg.mysql.introspect import list_schemas, master_status, query, server_info, show_create
 from pkg.mysql.retry import retrying
 from pkg.pb import dmworker_pb2 as pb
+from pkg.process.log import get_logger
 from pkg.schema_tracker import ServerDefaults, fetch_server_defaults
 
 log = get_logger("dumper")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pkg.column_mapping import Affix, Transform
+from pkg.rules.column_mapping import Affix, Transform
 
 #: Sessions with these charsets write Unicode text as it is.
 UTF8 = frozenset({"utf8mb4", "utf8", "utf8mb3"})

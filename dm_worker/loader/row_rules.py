@@ -15,8 +15,8 @@ from dm_worker.loader.literals import UTF8, plain_literal
 from dm_worker.loader.sqlfile import Statement
 from dm_worker.loader.tuples import ChangeError, NoTupleError, add_bases, change_rows, tuples
 from pkg import errors
-from pkg.column_mapping import Affix, PartitionId, TableMapping, Transform
 from pkg.errors import DMError
+from pkg.rules.column_mapping import Affix, PartitionId, TableMapping, Transform
 
 _WORKAROUND = "Check that the file is a whole data file of this table, or dump again."
 

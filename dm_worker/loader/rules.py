@@ -10,13 +10,13 @@ from dm_worker.loader.plan import DumpListing
 from dm_worker.loader.row_rules import RowRules
 from dm_worker.loader.schema import create_statement
 from pkg import errors
-from pkg.column_mapping import ColumnMapper
 from pkg.config.model import SubTaskConfig
-from pkg.merge_rules import extract_problems, mapping_problems
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
+from pkg.rules.column_mapping import ColumnMapper
+from pkg.rules.merge_rules import extract_problems, mapping_problems
+from pkg.rules.table_router import TableRouter
 from pkg.schema_tracker import ServerDefaults, parse_create_table
-from pkg.table_router import TableRouter
 
 Table = tuple[str, str]
 #: Asks the target for a table's structure; None when there is no such table.

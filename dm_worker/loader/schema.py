@@ -16,10 +16,10 @@ from dm_worker.loader.sqlfile import first_statement
 from pkg import errors
 from pkg.ddl import parse, rewrite
 from pkg.ddl.engines import in_innodb
-from pkg.log import get_logger
 from pkg.mysql.connection import classify
 from pkg.mysql.introspect import show_create_if_there
 from pkg.mysql.names import qualified
+from pkg.process.log import get_logger
 
 Route = Callable[[str, str], tuple[str, str]]
 _EXISTS = frozenset({1007, 1050})

@@ -41,18 +41,18 @@ from dm_worker.shared_folder import check_readable
 from dm_worker.spark import SparkEngine
 from dm_worker.unit import Control, UnitOutcome
 from pkg import errors
-from pkg.block_allow_list import BlockAllowListFilter
 from pkg.config.model import SubTaskConfig
 from pkg.config.target_session import writing_session
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.mysql import engines
 from pkg.mysql.connection import classify, connect
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.names import quote
 from pkg.mysql.retry import retrying
 from pkg.pb import dmworker_pb2 as pb
-from pkg.table_router import TableRouter
+from pkg.process.log import get_logger
+from pkg.rules.block_allow_list import BlockAllowListFilter
+from pkg.rules.table_router import TableRouter
 
 log = get_logger("loader")
 

@@ -15,7 +15,7 @@ from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.position import Location, Position
 from pkg.binlog.stream import BinlogStream, Scan
 from pkg.errors import DMError
-from pkg.log import get_logger
+from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 

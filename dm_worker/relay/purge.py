@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dm_worker.relay.layout import RelayDir
 from pkg import errors
 from pkg.binlog.position import file_number
-from pkg.log import get_logger
+from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 

@@ -16,7 +16,7 @@ from pkg.binlog import constants as c
 from pkg.binlog.gtid import GTIDSet, parse_gtid_set
 from pkg.binlog.position import file_number
 from pkg.binlog.raw import RawFramer
-from pkg.log import get_logger
+from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 

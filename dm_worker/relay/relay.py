@@ -20,9 +20,9 @@ from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SourceConfig
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.pb import dmworker_pb2 as pb
-from pkg.service_thread import ServiceThread
+from pkg.process.log import get_logger
+from pkg.process.service_thread import ServiceThread
 
 log = get_logger(__name__)
 

@@ -17,7 +17,7 @@ from pkg.binlog.position import Location, Position
 from pkg.binlog.raw import open_raw
 from pkg.binlog.upstream import UpstreamStream
 from pkg.config.model import SourceConfig
-from pkg.log import get_logger
+from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 

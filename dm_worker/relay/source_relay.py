@@ -15,8 +15,8 @@ from pkg import errors
 from pkg.binlog.position import Location, parse_position
 from pkg.config.model import SourceConfig
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.pb import dmworker_pb2 as pb
+from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 

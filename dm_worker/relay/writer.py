@@ -20,7 +20,7 @@ from dm_worker.relay.progress import End, Tail
 from dm_worker.relay.scan import scan
 from pkg import errors
 from pkg.binlog import constants as c
-from pkg.metrics import Distribution
+from pkg.process.metrics import Distribution
 
 #: Seconds between two writes of ``relay.meta``, as DM.
 META_INTERVAL = 30.0

@@ -32,7 +32,6 @@ from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.mysql import engines
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import query
@@ -40,6 +39,7 @@ from pkg.mysql.names import qualified, quote
 from pkg.mysql.pipeline import Refused, send_ahead
 from pkg.mysql.retry import retrying
 from pkg.mysql.schema import TableInfo
+from pkg.process.log import get_logger
 
 log = get_logger("syncer.checkpoint")
 

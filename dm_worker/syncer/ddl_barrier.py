@@ -48,10 +48,10 @@ from pkg.errors.workarounds import (
     skip_settled,
 )  # fmt: skip
 from pkg.ha.binlog_operator import Orders, position_name
-from pkg.log import get_logger
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
-from pkg.online_tables import TableKind
+from pkg.process.log import get_logger
+from pkg.rules.online_tables import TableKind
 
 log = get_logger("syncer.ddl")
 

@@ -28,10 +28,10 @@ from pkg.binlog.events import Query
 from pkg.binlog.position import Position
 from pkg.errors import DMError
 from pkg.errors.workarounds import PASS_STATEMENT
-from pkg.log import get_logger
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.retry import retrying
 from pkg.mysql.schema import TableInfo
+from pkg.process.log import get_logger
 
 log = get_logger("syncer.ddl")
 

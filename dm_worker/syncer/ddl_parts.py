@@ -14,12 +14,12 @@ from dm_worker.syncer.rules import Rules
 from dm_worker.syncer.schema_source import SchemaSource
 from pkg import ddl, errors
 from pkg.binlog.events import Query
-from pkg.binlog_filter import event_types
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
-from pkg.online_tables import TableKind
+from pkg.process.log import get_logger
+from pkg.rules.binlog_filter import event_types
+from pkg.rules.online_tables import TableKind
 
 log = get_logger("syncer.ddl")
 

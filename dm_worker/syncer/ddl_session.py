@@ -18,11 +18,11 @@ from pkg.config.model import DBConfig
 from pkg.ddl import Dialect, Kind
 from pkg.ddl.engines import in_innodb
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import fetch_file_ids, fetch_table_info, query, server_info, show_create_if_there
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
+from pkg.process.log import get_logger
 from pkg.schema_tracker import fetch_collations
 
 log = get_logger("syncer.ddl")

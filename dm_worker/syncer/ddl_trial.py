@@ -14,8 +14,8 @@ from dm_worker.syncer.ddl_session import DDLSession, StatementFailed
 from pkg import ddl, errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.mysql.names import qualified
+from pkg.process.log import get_logger
 
 log = get_logger("syncer.ddl")
 

@@ -15,10 +15,10 @@ from pkg import errors
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from pkg.foreign_keys import IGNORE, Problem, Setting, find_problems
-from pkg.log import get_logger
 from pkg.mysql.introspect import enforces_foreign_keys, fetch_foreign_keys, list_all_tables, logs_actions, server_info
 from pkg.mysql.shown_keys import shown_foreign_keys
+from pkg.process.log import get_logger
+from pkg.rules.foreign_keys import IGNORE, Problem, Setting, find_problems
 
 log = get_logger("syncer.keys")
 

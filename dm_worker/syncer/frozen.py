@@ -14,9 +14,9 @@ import pymysql
 from pymysql.connections import Connection
 
 from pkg.config.model import DBConfig
-from pkg.log import get_logger
 from pkg.mysql.connection import connect, error_text, is_lost
 from pkg.mysql.introspect import query
+from pkg.process.log import get_logger
 
 log = get_logger("syncer.frozen")
 

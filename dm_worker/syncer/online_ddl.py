@@ -15,9 +15,9 @@ from dm_worker.syncer.ghosts import GhostDDL, GhostRecord, Ghosts, Name, Session
 from pkg import ddl, errors
 from pkg.ddl.statement import SetOptions
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.mysql.names import qualified
-from pkg.online_tables import OnlineTables, TableKind
+from pkg.process.log import get_logger
+from pkg.rules.online_tables import OnlineTables, TableKind
 
 log = get_logger("syncer.online_ddl")
 

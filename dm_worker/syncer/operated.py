@@ -14,7 +14,7 @@ from dm_worker.syncer.protocol import Progress
 from pkg.binlog.events import Query
 from pkg.errors import DMError
 from pkg.ha.binlog_operator import Orders
-from pkg.log import get_logger
+from pkg.process.log import get_logger
 
 log = get_logger("syncer.ddl")
 

@@ -18,7 +18,7 @@ from pkg.binlog.events import Event
 from pkg.binlog.position import Location
 from pkg.binlog.stream import BinlogStream
 from pkg.errors import DMError
-from pkg.log import get_logger
+from pkg.process.log import get_logger
 
 log = get_logger("syncer.reader")
 

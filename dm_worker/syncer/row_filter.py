@@ -14,10 +14,10 @@ from functools import lru_cache
 
 from pkg.binlog import constants as c
 from pkg.binlog.rows import Image
-from pkg.binlog_filter import RowDecisions
 from pkg.errors import DMError
-from pkg.expression_filter import Filter, compile_filter
 from pkg.mysql.schema import Column
+from pkg.rules.binlog_filter import RowDecisions
+from pkg.rules.expression_filter import Filter, compile_filter
 
 _ALL_KINDS = RowDecisions()
 _WORDS = ("insert", "update", "delete")

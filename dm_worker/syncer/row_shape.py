@@ -9,10 +9,10 @@ from dm_worker.syncer.row_filter import TAKES_ALL, RowFilter
 from pkg import errors
 from pkg.binlog.derived import Change, Derived
 from pkg.binlog.literals import MembersByName, escape
-from pkg.column_mapping import VALUE_LIMIT, Affix, PartitionId, TableMapping, Transform
-from pkg.merge_rules import extract_problems, mapping_problems
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import Column, TableInfo
+from pkg.rules.column_mapping import VALUE_LIMIT, Affix, PartitionId, TableMapping, Transform
+from pkg.rules.merge_rules import extract_problems, mapping_problems
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from dm_worker.syncer.row_filter import TAKES_ALL, RowFilter
 from dm_worker.syncer.row_shape import TableRules
-from pkg import expression_filter
-from pkg.binlog_filter import DELETE, INSERT, UPDATE, BinlogEventFilter, Decision
-from pkg.block_allow_list import BlockAllowListFilter
-from pkg.column_mapping import ColumnMapper
 from pkg.config.model import ExpressionFilter, SubTaskConfig
-from pkg.log import get_logger
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
-from pkg.online_tables import OnlineTables
-from pkg.table_router import TableRouter
+from pkg.process.log import get_logger
+from pkg.rules import expression_filter
+from pkg.rules.binlog_filter import DELETE, INSERT, UPDATE, BinlogEventFilter, Decision
+from pkg.rules.block_allow_list import BlockAllowListFilter
+from pkg.rules.column_mapping import ColumnMapper
+from pkg.rules.online_tables import OnlineTables
+from pkg.rules.table_router import TableRouter
 
 log = get_logger("syncer.rules")
 

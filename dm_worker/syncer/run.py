@@ -62,13 +62,13 @@ from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.errors import DMError
 from pkg.errors.workarounds import RENEW_STRUCTURE, TELL_STRUCTURE, renew_structure, tell_structure
 from pkg.ha.binlog_operator import Orders
-from pkg.log import get_logger
 from pkg.mysql import engines
 from pkg.mysql.folding import Folding, fetch_characters, fetch_folding
 from pkg.mysql.introspect import fetch_foreign_keys, list_all_tables, server_info
 from pkg.mysql.names import qualified
 from pkg.mysql.retry import retrying
 from pkg.mysql.schema import ForeignKey
+from pkg.process.log import get_logger
 from pkg.schema_tracker import fetch_server_defaults
 
 log = get_logger("syncer")

@@ -26,8 +26,8 @@ from dm_worker.syncer.shipping import store_in
 from dm_worker.syncer.xa import Waiting
 from pkg.binlog.position import Location
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.mysql.retry import retrying
+from pkg.process.log import get_logger
 
 log = get_logger("syncer.runner")
 

@@ -20,9 +20,9 @@ from pkg.binlog.table_check import check_table_map, fits
 from pkg.binlog.table_map import TableMap
 from pkg.errors import DMError
 from pkg.errors.workarounds import RENEW_STRUCTURE, TELL_STRUCTURE
-from pkg.log import get_logger
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
+from pkg.process.log import get_logger
 from pkg.schema_tracker import SchemaTracker, ServerDefaults, parse_create_table
 
 log = get_logger("syncer.schema")

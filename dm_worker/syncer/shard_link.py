@@ -16,7 +16,7 @@ from pkg.errors import DMError
 from pkg.etcd import Event
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables
 from pkg.ha.shard_ddl_steps import LockId, Stored
-from pkg.log import get_logger
+from pkg.process.log import get_logger
 
 log = get_logger("syncer.shard")
 

@@ -27,9 +27,9 @@ from pkg.binlog.table_check import check_table_map, fits
 from pkg.binlog.table_map import TableMap
 from pkg.errors import DMError
 from pkg.ha.shard_ddl import ShardTables
-from pkg.log import get_logger
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
+from pkg.process.log import get_logger
 
 log = get_logger("syncer.shard")
 

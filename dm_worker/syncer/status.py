@@ -13,9 +13,9 @@ from dm_worker.syncer.shard_status import NO_SHARDING, GroupStatus, ShardingStat
 from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.position import Location, Position
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.pb import dmworker_pb2 as pb
-from pkg.service_thread import ServiceThread
+from pkg.process.log import get_logger
+from pkg.process.service_thread import ServiceThread
 
 log = get_logger("syncer.status")
 

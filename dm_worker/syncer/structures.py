@@ -8,9 +8,9 @@ from dm_worker.syncer.rules import Rules
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
+from pkg.process.log import get_logger
 from pkg.schema_tracker import fetch_server_defaults, parse_create_table
 from pkg.schema_tracker.render import create_table
 

@@ -18,10 +18,10 @@ from pkg.binlog.position import Position
 from pkg.binlog.rows import RowDecoder
 from pkg.binlog.table_map import TableMap, parse_table_map, table_map_name
 from pkg.errors import DMError
-from pkg.log import get_logger
 from pkg.mysql import engines
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import ForeignKey, TableInfo
+from pkg.process.log import get_logger
 
 log = get_logger("syncer.tables")
 

@@ -20,8 +20,8 @@ from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from pkg.ha.binlog_operator import Orders
-from pkg.log import get_logger
 from pkg.pb import dmworker_pb2 as pb
+from pkg.process.log import get_logger
 
 log = get_logger("syncer")
 

@@ -9,9 +9,9 @@ import click
 
 from dmctl import files
 from dmctl.session import Session
-from pkg import pbjson
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
+from pkg.rpc import pbjson
 
 _UNIFORM = (worker.New, worker.Finished, worker.Stopped)
 

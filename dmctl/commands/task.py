@@ -11,10 +11,10 @@ from dmctl import files
 from dmctl.failure import CommandError
 from dmctl.precheck_text import show_with_details
 from dmctl.session import Session
-from pkg import pbjson
 from pkg.errors import DMError
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
+from pkg.rpc import pbjson
 
 
 @click.command("start-task")

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from pkg import errors
-from pkg.config import encrypt
 from pkg.config.model import SourceConfig, SubTaskConfig
+from pkg.settings import encrypt
 
 _T = TypeVar("_T")
 _PASSWORD = "password"

@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pkg import errors
-from pkg.config.encrypt import read_secret_key
 from pkg.config.model import SecurityConfig
-from pkg.config.program import (
+from pkg.settings.encrypt import read_secret_key
+from pkg.settings.options import (
     COMMON_OPTIONS,
     Codes,
     Option,
@@ -22,7 +22,7 @@ from pkg.config.program import (
     to_toml,
     usage,
 )
-from pkg.config.units import format_duration, is_unspecified, join_address, split_address
+from pkg.settings.units import format_duration, is_unspecified, join_address, split_address
 
 _MIB = 1024 * 1024
 _LEAST_QUOTA = 500 * _MIB

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from pkg.config.keys import TASK
 from pkg.config.model import SourceConfig, TaskConfig
-from pkg.config.yaml_reader import Section, read_document
+from pkg.settings.yaml_reader import Section, read_document
 
 #: Keys of an instance that name rules → the block of the task file with them, and the key of a rule's pattern.
 _BLOCKS = {

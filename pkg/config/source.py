@@ -6,13 +6,13 @@ import dataclasses
 from typing import Any
 
 from pkg.binlog.position import file_number
-from pkg.config.database import read_database
-from pkg.config.filters import check_filters, read_filter
 from pkg.config.keys import SOURCE
 from pkg.config.model import BinlogFilterRule, CheckerConfig, DBConfig, PurgeConfig, SecurityConfig, SourceConfig
-from pkg.config.units import format_duration
-from pkg.config.yaml_reader import REDACTED, Section, dump_yaml, read_document
 from pkg.errors import DMError
+from pkg.rules.yaml_blocks import check_filters, read_filter
+from pkg.settings.database import read_database
+from pkg.settings.units import format_duration
+from pkg.settings.yaml_reader import REDACTED, Section, dump_yaml, read_document
 
 LONGEST_SOURCE_ID = 32
 _YAML = "ConfigYamlTransform"

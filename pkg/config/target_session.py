@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pkg.config.model import DBConfig
 
 if TYPE_CHECKING:  # Executors, which write rows by this, have no YAML.
-    from pkg.config.yaml_reader import Section
+    from pkg.settings.yaml_reader import Section
 
 _LITERALS = "rows travel as utf8mb4, and the server would read their bytes as other characters"
 _BY_TRANSACTION = "a writer's rows and its marker are one transaction, which it begins and ends itself"

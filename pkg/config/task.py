@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast, get_args
 
-from pkg.config import filters, unit_blocks
-from pkg.config.database import read_database
+from pkg.config import unit_blocks
 from pkg.config.keys import TASK
 from pkg.config.model import (
     SHADOW_TABLE_RULES,
@@ -32,12 +31,14 @@ from pkg.config.model import (
     TaskConfig,
     TaskMode,
 )
-from pkg.config.program import nearest
 from pkg.config.source import LONGEST_SOURCE_ID
 from pkg.config.target_session import check_target_session
 from pkg.config.timezones import check_timezone
-from pkg.config.yaml_reader import Section, read_document, tidy_yaml
-from pkg.online_tables import compile_online_rule
+from pkg.rules import yaml_blocks
+from pkg.rules.online_tables import compile_online_rule
+from pkg.settings.database import read_database
+from pkg.settings.options import nearest
+from pkg.settings.yaml_reader import Section, read_document, tidy_yaml
 
 _T = TypeVar("_T")
 _YAML = "ConfigYamlTransform"
@@ -364,37 +365,39 @@ class _Reader:
 
     def _routes(self, section: Section, named: _Named) -> tuple[RouteRule, ...]:
         blocks = [named.take(name, section, "route-rules") for name in _distinct(section, "route-rules")]
-        rules = tuple(filters.read_route(block, self._case_sensitive) for block in blocks)
-        filters.check_routes(rules, self._case_sensitive, section, "route-rules")
+        rules = tuple(yaml_blocks.read_route(block, self._case_sensitive) for block in blocks)
+        yaml_blocks.check_routes(rules, self._case_sensitive, section, "route-rules")
         return rules
 
     def _filters(self, section: Section, named: _Named) -> tuple[BinlogFilterRule, ...]:
         rules = tuple(
-            filters.read_filter(named.take(name, section, "filter-rules"))
+            yaml_blocks.read_filter(named.take(name, section, "filter-rules"))
             for name in _distinct(section, "filter-rules")
         )
-        filters.check_filters(rules, self._case_sensitive, section, "filter-rules")
+        yaml_blocks.check_filters(rules, self._case_sensitive, section, "filter-rules")
         return rules
 
     def _column_mappings(self, section: Section, named: _Named) -> tuple[ColumnMappingRule, ...]:
         key = "column-mapping-rules"
         rules = tuple(
-            filters.read_column_mapping(named.take(name, section, key), self._warnings)
+            yaml_blocks.read_column_mapping(named.take(name, section, key), self._warnings)
             for name in _distinct(section, key)
         )
-        filters.check_column_mappings(rules, self._case_sensitive, section, key)
+        yaml_blocks.check_column_mappings(rules, self._case_sensitive, section, key)
         return rules
 
     def _expression_filters(self, section: Section, named: _Named) -> tuple[ExpressionFilter, ...]:
         key = "expression-filters"
-        return tuple(filters.read_expression_filter(named.take(name, section, key)) for name in _distinct(section, key))
+        return tuple(
+            yaml_blocks.read_expression_filter(named.take(name, section, key)) for name in _distinct(section, key)
+        )
 
     def _block_allow_list(self, section: Section, named: _Named) -> BlockAllowList:
         key = "block-allow-list" if section.text("block-allow-list") else "black-white-list"
         name = section.text(key)
         if not name:
             return BlockAllowList()
-        return filters.read_block_allow_list(named.take(name, section, key), self._case_sensitive)
+        return yaml_blocks.read_block_allow_list(named.take(name, section, key), self._case_sensitive)
 
     def _mydumper(self, section: Section, maps: Mapping[str, _Named]) -> MydumperConfig:
         block = _unit_block(section, "mydumper", maps["mydumpers"], "ConfigMydumperCfgConflict")

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Mapping
 
 from pkg.config.model import DBConfig, LoaderConfig, MydumperConfig, SyncerConfig
-from pkg.config.units import parse_duration, parse_size
-from pkg.config.yaml_reader import Section
+from pkg.settings.units import parse_duration, parse_size
+from pkg.settings.yaml_reader import Section
 
 _MIB = 1024 * 1024
 _REMOTE_DIR = re.compile(r"([a-z0-9]+)://", re.IGNORECASE)

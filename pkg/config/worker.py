@@ -9,10 +9,10 @@ from importlib import resources
 from typing import Any
 
 from pkg import errors
-from pkg.config.encrypt import read_secret_key
 from pkg.config.master import security_settings
 from pkg.config.model import SecurityConfig
-from pkg.config.program import (
+from pkg.settings.encrypt import read_secret_key
+from pkg.settings.options import (
     COMMON_OPTIONS,
     Codes,
     Option,
@@ -23,7 +23,7 @@ from pkg.config.program import (
     to_toml,
     usage,
 )
-from pkg.config.units import is_unspecified, join_address, parse_size, split_address
+from pkg.settings.units import is_unspecified, join_address, parse_size, split_address
 
 CODES = Codes(
     flags="WorkerParseFlagSet",

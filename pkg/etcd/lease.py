@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from pkg.errors import DMError
 from pkg.etcd.client import EtcdClient
-from pkg.log import get_logger
+from pkg.process.log import get_logger
 
 log = get_logger("etcd")
 

@@ -19,7 +19,7 @@ from pkg import errors
 from pkg.config.model import DBConfig
 from pkg.errors import DMError
 from pkg.mysql.driver import BulkConnection, PreferringConnection
-from pkg.mysql.tls import tls_context
+from pkg.tls.client import tls_context
 
 Scope = Literal["upstream", "downstream"]
 

@@ -7,7 +7,7 @@
 
 #include "sqltext.h"
 
-/* pkg.column_mapping: a value takes the low 44 bits. */
+/* pkg.rules.column_mapping: a value takes the low 44 bits. */
 #define VALUE_BITS 44
 #define MOST_VALUE_DIGITS 18
 #define NUMBER_ROOM 24

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from pkg.heap import keep_freed
+from pkg.process.heap import keep_freed
 from tests.bench import bounded, catchup, cold, decode, fullcopy, lag, relay, slow
 from tests.bench.rig import Rig
 from tests.bench.workloads import all_workloads

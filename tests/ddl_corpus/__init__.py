@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from pkg.binlog_filter.classify import event_types, spec_types
 from pkg.ddl import Statement
 from pkg.mysql.schema import TableInfo
+from pkg.rules.binlog_filter.classify import event_types, spec_types
 
 Flavor = Literal["mariadb", "mysql"]
 Version = tuple[int, int, int]

@@ -8,9 +8,9 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
-from pkg.metrics import Metrics
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
-from pkg.rpcserver import HttpRoutes, PortServer
+from pkg.process.metrics import Metrics
+from pkg.rpc.server import HttpRoutes, PortServer
 
 Answer = Message | Callable[[Any], Message] | grpc.StatusCode
 

@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 import grpc
 
-from pkg.config.encrypt import key_proof
 from pkg.errors import DMError
 from pkg.etcd import EtcdClient, LeaseKeeper
 from pkg.etcd.discovery import fetch_endpoints
 from pkg.ha import keys
 from pkg.ha.records import SourceBound, SubTaskStage, WorkerAlive
-from pkg.metrics import Metrics
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc, dmworker_pb2, dmworker_pb2_grpc
-from pkg.rpcchannel import open_channel
-from pkg.rpcserver import HttpRoutes, PortServer
+from pkg.process.metrics import Metrics
+from pkg.rpc.channel import open_channel
+from pkg.rpc.server import HttpRoutes, PortServer
+from pkg.settings.encrypt import key_proof
 
 #: Changes what the worker would report of a subtask.
 Twist = Callable[[dmworker_pb2.SubTaskStatus], None]

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from pkg.dies_with_parent import dying_with_parent
+from pkg.process.dies_with_parent import dying_with_parent
 
 
 class HarnessError(RuntimeError):

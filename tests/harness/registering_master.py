@@ -12,9 +12,9 @@ from pkg.errors import new
 from pkg.etcd import Delete, EtcdClient, Op, Put
 from pkg.ha import keys
 from pkg.ha.records import SourceBound, SubTaskStage
-from pkg.metrics import Metrics
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
-from pkg.rpcserver import HttpResponse, HttpRoutes, PortServer
+from pkg.process.metrics import Metrics
+from pkg.rpc.server import HttpResponse, HttpRoutes, PortServer
 
 
 class FakeMaster(dmmaster_pb2_grpc.MasterServicer):

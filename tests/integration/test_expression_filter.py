@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from pymysql.connections import Connection
 
 from pkg.errors import DMError
-from pkg.expression_filter import Filter, compile_filter
-from pkg.expression_filter.collations import changed_case, decode, encode, weights
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import Column
+from pkg.rules.expression_filter import Filter, compile_filter
+from pkg.rules.expression_filter.collations import changed_case, decode, encode, weights
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import up
 from tests.integration.expressions import COLUMNS, CONDITIONS, VALUES

@@ -26,7 +26,7 @@ from pkg.errors import DMError
 from pkg.mysql.bulk import Prepared
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import fetch_table_info
-from pkg.table_router import TableRouter
+from pkg.rules.table_router import TableRouter
 from tests.compiled import required
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.full_copy import config, contents, dump, load

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pkg.dies_with_parent import dying_with_parent
+from pkg.process.dies_with_parent import dying_with_parent
 from tests.harness.cluster import environment
 from tests.harness.spark import SparkCluster
 

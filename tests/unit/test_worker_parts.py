@@ -23,9 +23,9 @@ from dm_worker.worker_metrics import WorkerMetrics
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import DBConfig, SourceConfig, SubTaskConfig, SyncerConfig
-from pkg.metrics import Metrics
 from pkg.pb import dmworker_pb2 as pb
-from pkg.work_folder import WorkFolder
+from pkg.process.metrics import Metrics
+from pkg.process.work_folder import WorkFolder
 from tests.harness.process import wait_until
 
 SERVER = DBConfig(host="127.0.0.1", port=1)
@@ -35,7 +35,7 @@ TASK = SubTaskConfig(name="t1", source_id="s1", task_mode="all", from_=SERVER, t
 
 def test_a_killed_owners_folder_is_removed_by_the_next_process(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from pathlib import Path; from pkg.work_folder import WorkFolder\n"
+        "import os, sys; from pathlib import Path; from pkg.process.work_folder import WorkFolder\n"
         f"WorkFolder('w-', Path({str(tmp_path)!r})); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", script], check=False, cwd=Path(__file__).parents[2])

@@ -12,8 +12,8 @@ from dm_worker.syncer.apply import apply_bucket
 from dm_worker.syncer.compact import DELETED, INSERTED, UPDATED
 from dm_worker.syncer.statements import SQL, Form
 from pkg.errors import DMError
-from pkg.log_redaction import redact
 from pkg.mysql.pipeline import Refused
+from pkg.process.log_redaction import redact
 from tests.harness.mysql import MariaDBServer
 from tests.integration.apply.support import (
     TICKET,

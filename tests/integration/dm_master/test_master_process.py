@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from pkg.config.encrypt import decrypt
 from pkg.config.model import SecurityConfig
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc, dmworker_pb2
-from pkg.rpcchannel import open_channel
+from pkg.rpc.channel import open_channel
+from pkg.settings.encrypt import decrypt
 from tests.harness.certificates import Authority
 from tests.harness.cluster import DMMaster, environment, program
 from tests.harness.etcd import EtcdServer

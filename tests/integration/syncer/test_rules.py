@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from dm_worker.spark import SparkEngine
-from pkg.column_mapping import VALUE_LIMIT
 from pkg.config.model import (
     BinlogFilterRule,
     BlockAllowList,
@@ -20,6 +19,7 @@ from pkg.config.model import (
     SyncerConfig,
     TableName,
 )
+from pkg.rules.column_mapping import VALUE_LIMIT
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.support import rows, running, subtask
 

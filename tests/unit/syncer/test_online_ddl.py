@@ -13,7 +13,7 @@ from pkg import ddl
 from pkg.config.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES
 from pkg.ddl.statement import AddColumn
 from pkg.errors import DMError
-from pkg.online_tables import OnlineTables
+from pkg.rules.online_tables import OnlineTables
 from pkg.schema_tracker import ServerDefaults
 
 TABLES = OnlineTables(SHADOW_TABLE_RULES, TRASH_TABLE_RULES)

@@ -11,7 +11,7 @@ from dm_worker.syncer.online_ddl import OnlineDDL, Replay
 from pkg import ddl
 from pkg.config.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES
 from pkg.errors import DMError
-from pkg.online_tables import OnlineTables, TableKind
+from pkg.rules.online_tables import OnlineTables, TableKind
 
 TABLES = OnlineTables(SHADOW_TABLE_RULES, TRASH_TABLE_RULES)
 REAL = ("t", "u", "v")

@@ -42,7 +42,7 @@ from pkg.ddl import Kind
 from pkg.errors import DMError
 from pkg.ha.binlog_operator import BinlogOperator
 from pkg.mysql.schema import Column, TableInfo
-from pkg.online_tables import OnlineTables
+from pkg.rules.online_tables import OnlineTables
 from pkg.schema_tracker import ServerDefaults
 from tests.unit.syncer.test_planner import Log, resolve
 

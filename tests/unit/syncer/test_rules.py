@@ -21,8 +21,6 @@ from dm_worker.syncer.statements import Form, for_ordered
 from dm_worker.syncer.table_plan import PlanOptions, build, weak_columns
 from dm_worker.syncer.ties import hasher
 from pkg.binlog.rows import KERNEL
-from pkg.binlog_filter import BinlogEventFilter
-from pkg.column_mapping import ColumnMapper
 from pkg.config.model import (
     BinlogFilterRule,
     BlockAllowList,
@@ -35,6 +33,8 @@ from pkg.config.model import (
 )
 from pkg.errors import DMError
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
+from pkg.rules.binlog_filter import BinlogEventFilter
+from pkg.rules.column_mapping import ColumnMapper
 from tests.harness import binlog_bytes as bytes_of
 
 BOTH = [None] if KERNEL is None else [None, KERNEL]

@@ -9,8 +9,8 @@ import pytest
 from dm_master.precheck.key_checks import check_unique_keys
 from dm_master.precheck.result import Finding
 from dm_master.precheck.table_checks import Shard, compare_with_target
-from pkg.column_mapping import Affix, PartitionId, Place, TableMapping
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
+from pkg.rules.column_mapping import Affix, PartitionId, Place, TableMapping
 
 T = ("all", "t")
 AUTO = Column("id", "bigint", "bigint(20)", nullable=False, auto_increment=True)

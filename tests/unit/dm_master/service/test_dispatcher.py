@@ -16,10 +16,10 @@ from dm_master.service.http_api import ROUTES, add_routes
 from dm_master.service.task_service import TaskSteps
 from pkg import errors
 from pkg.ha.records import LeaderInfo
-from pkg.metrics import Metrics
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
-from pkg.rpcserver import HttpRequest, HttpRoutes
+from pkg.process.metrics import Metrics
+from pkg.rpc.server import HttpRequest, HttpRoutes
 from tests.harness.canned_master import FakeMaster
 
 

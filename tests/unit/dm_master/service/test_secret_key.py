@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dm_master.service.secret_key import key_for
-from pkg.config.encrypt import key_proof
 from pkg.config.model import SecurityConfig
 from pkg.errors import DMError
-from pkg.rpcserver import mutual
+from pkg.rpc.server import mutual
+from pkg.settings.encrypt import key_proof
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 

@@ -11,10 +11,10 @@ import pytest
 
 from dm_master.workers.worker_client import WorkerClients
 from pkg.errors import DMError
-from pkg.metrics import Metrics
 from pkg.pb import dmworker_pb2 as pb
 from pkg.pb import dmworker_pb2_grpc
-from pkg.rpcserver import HttpRoutes, PortServer
+from pkg.process.metrics import Metrics
+from pkg.rpc.server import HttpRoutes, PortServer
 
 #: Set when a slow worker may answer.
 _GO_ON = threading.Event()

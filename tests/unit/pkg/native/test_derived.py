@@ -17,8 +17,8 @@ from pkg.binlog.derived import Derived
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.rows import KERNEL, RowDecoder
 from pkg.binlog.table_map import parse_table_map
-from pkg.column_mapping import VALUE_LIMIT, Affix, PartitionId, Place
 from pkg.errors import DMError
+from pkg.rules.column_mapping import VALUE_LIMIT, Affix, PartitionId, Place
 from tests.unit.pkg.native.shapes import KINDS, Shape, rows, shapes
 from tests.unit.pkg.native.test_rows_kernel import event, outcome
 

@@ -1,0 +1,83 @@
+"""Threads that serve for as long as their owner wants: none of them ends for good without its owner.
+
+A thread that dies takes a service with it, and everything else goes on as if it were there: a leader that binds
+nothing any more, a source that follows nobody. So what ends a loop unasked is in the log, with where it came from; the
+loop then begins anew after a pause, or its owner is told, who has to end what cannot go on without it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable
+
+from pkg.errors import DMError
+from pkg.process.log import get_logger
+
+log = get_logger("service-thread")
+
+#: Seconds between the end of a loop and its next beginning: the first time, and at most.
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 30.0
+
+
+class ServiceThread:
+    """Runs ``work`` until its owner sets ``stopping``, which ``work`` has to look at.
+
+    An exception, or an end that nobody asked for, is logged. Then ``on_failure`` is called, once, from the thread,
+    which ends; without one, ``work`` runs again, after pauses that grow while it keeps failing.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[], None],
+        stopping: threading.Event,
+        *,
+        on_failure: Callable[[BaseException], None] | None = None,
+        first_pause: float = FIRST_PAUSE,
+    ) -> None:
+        self._name = name
+        self._work = work
+        self._stopping = stopping
+        self._on_failure = on_failure
+        self._first_pause = first_pause
+        self._thread = threading.Thread(target=self._main, name=name, daemon=True)
+
+    def start(self) -> ServiceThread:
+        self._thread.start()
+        return self
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Waits for the end; False if it still runs after ``timeout`` seconds. True when it was never started."""
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _main(self) -> None:
+        pause = self._first_pause
+        while True:
+            began = time.monotonic()
+            try:
+                self._work()
+                failure: BaseException = RuntimeError("it ended although nobody asked it to")
+            except Exception as exc:  # noqa: BLE001 - whatever ends a service is told
+                failure = exc
+            if self._stopping.is_set():
+                return
+            # Who served well for a while has not kept failing.
+            pause = self._first_pause if time.monotonic() - began > LONGEST_PAUSE else pause
+            self._tell(failure, 0.0 if self._on_failure is not None else pause)
+            if self._on_failure is not None:
+                self._on_failure(failure)
+                return
+            if self._stopping.wait(pause):
+                return
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _tell(self, failure: BaseException, pause: float) -> None:
+        what = "a service thread failed; " + ("it begins anew" if pause else "what depends on it ends")
+        # Of errors made for operators the text says all; of others, where they came from.
+        trace = "" if isinstance(failure, DMError) else "".join(traceback.format_exception(failure))
+        log.error(what, thread=self._name, error=str(failure) or repr(failure), pause=f"{pause:.1f}s", trace=trace)

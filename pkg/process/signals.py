@@ -1,0 +1,41 @@
+"""The signals that end a program of ours, passed on without an interrupt of the main thread."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+from pkg.process.log import get_logger
+
+log = get_logger(__name__)
+
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+
+
+def on_ending_signals(stop: Callable[[], None]) -> None:
+    """Calls ``stop`` once, at the first of the signals that end a program; further ones do nothing.
+
+    From a thread of its own: a handler interrupts the main thread anywhere, also where it holds a lock that
+    ``stop`` needs. Call it from the main thread, once per process.
+    """
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+    for number in _ENDING:
+        signal.signal(number, _noted)
+
+    def wait() -> None:
+        number = receiver.recv(1)
+        # The descriptor stays open: signals may come until the very end.
+        sender.detach()
+        log.info("got signal to exit", signal=signal.Signals(number[0]).name)
+        stop()
+
+    threading.Thread(target=wait, name="signals", daemon=True).start()
+
+
+def _noted(number: int, frame: FrameType | None) -> None:
+    """The wakeup descriptor has told already."""

@@ -1,0 +1,236 @@
+"""The shared port itself: looks at a connection's first bytes and hands it to gRPC or to HTTP/1.1.
+
+gRPC's library cannot share its listening socket, so it listens on a unix socket in a private folder and connections
+that begin with HTTP/2's preface are piped to it. TLS ends here and covers both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from pkg.config.model import SecurityConfig
+from pkg.process.log import get_logger
+from pkg.process.work_folder import WorkFolder
+from pkg.rpc.server.http import READ_SIZE, REQUEST_TIMEOUT, HttpRoutes, converse
+from pkg.tls.server import name_allowed, server_context
+
+log = get_logger("rpcserver")
+
+HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+#: Largest gRPC message in bytes: statuses of thousands of subtasks fit.
+MAX_MESSAGE = 256 * 1024 * 1024
+START_TIMEOUT = 20.0
+SHUTDOWN_TIMEOUT = 2.0
+#: Most bytes of a folder's name, so that the socket in the private folder inside it fits the 107 bytes of an address.
+MAX_FOLDER = 80
+
+T = TypeVar("T")
+
+_GRPC_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE),
+    ("grpc.max_send_message_length", MAX_MESSAGE),
+    # Go clients ping idle connections; the default answer to that is to hang up.
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5000),
+)
+
+
+class PortServer:
+    """gRPC and HTTP/1.1 on one address.
+
+    ``host`` empty means all interfaces; ``port`` 0 takes a free one (see :attr:`port`). ``grpc_registrar`` adds the
+    services; ``grpc.health.v1`` is added here. ``workers`` bounds the gRPC calls handled at once.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        grpc_registrar: Callable[[grpc.Server], None],
+        http: HttpRoutes,
+        tls: SecurityConfig | None = None,
+        *,
+        workers: int = 32,
+    ) -> None:
+        self._host = host
+        self._requested_port = port
+        self._registrar = grpc_registrar
+        self._http = http
+        self._allowed_names = tls.cert_allowed_cn if tls else ()
+        self._tls = server_context(tls) if tls and (tls.ssl_cert or tls.ssl_cert_bytes) else None
+        self._workers = workers
+        self._folder: WorkFolder | None = None
+        self._socket = ""
+        self._health = health.HealthServicer()
+        self._grpc: grpc.Server | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread: threading.Thread | None = None
+        self._listener: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+        self.port = 0
+
+    def start(self) -> None:
+        """Begins to serve; returns once the port is open. Raises ``OSError`` when it can't be had."""
+        # Take the port first: when another process has it, nothing else has been started yet.
+        self._thread = threading.Thread(target=self._loop.run_forever, name="port", daemon=True)
+        self._thread.start()
+        try:
+            self._listener = self._in_loop(self._listen())
+            self._start_grpc()
+            self._in_loop(self._listener.start_serving())
+        except BaseException:
+            self.stop(0)
+            raise
+        self.port = self._listener.sockets[0].getsockname()[1]
+
+    def set_serving(self, serving: bool) -> None:
+        """What ``grpc.health.v1`` answers for the server as a whole."""
+        status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+        self._health.set("", status)
+
+    def stop(self, grace: float = 5.0) -> None:
+        """Takes no more connections, gives running calls ``grace`` seconds, then closes everything. Idempotent."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        self._health.enter_graceful_shutdown()
+        if self._listener is not None:
+            self._in_loop(self._close_listener(self._listener))
+        if self._grpc is not None:
+            self._grpc.stop(grace).wait()
+        self._in_loop(self._close_connections())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        thread.join()
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+        if self._folder is not None:
+            self._folder.remove()
+
+    def _start_grpc(self) -> None:
+        # Only this user may enter the folder: the unix socket must not be a way around TLS.
+        self._folder = WorkFolder("dm-port-", _socket_base())
+        self._socket = str(self._folder.path / "grpc.sock")
+        threads = ThreadPoolExecutor(self._workers, thread_name_prefix="rpc")
+        server = grpc.server(threads, interceptors=[_NoPages()], options=_GRPC_OPTIONS)
+        self._registrar(server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        server.add_insecure_port(f"unix:{quote(self._socket)}")
+        server.start()
+        self._grpc = server
+        self.set_serving(True)
+
+    def _in_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(START_TIMEOUT)
+
+    async def _listen(self) -> asyncio.Server:
+        return await asyncio.start_server(
+            self._accept,
+            self._host or None,
+            self._requested_port,
+            ssl=self._tls,
+            # A peer that never answers TLS' goodbye must not keep its connection for long.
+            ssl_shutdown_timeout=SHUTDOWN_TIMEOUT if self._tls else None,
+            limit=READ_SIZE,
+            backlog=512,
+            start_serving=False,
+        )
+
+    async def _close_listener(self, listener: asyncio.Server) -> None:
+        listener.close()
+
+    async def _close_connections(self) -> None:
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            await self._serve(reader, writer)
+        except (ConnectionError, TimeoutError, OSError) as exc:
+            log.debug("connection ended early", error=str(exc))
+        except asyncio.CancelledError:
+            log.debug("connection closed by shutdown")
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._tls is not None and not name_allowed(writer.get_extra_info("peercert"), self._allowed_names):
+            log.warning("client certificate's common name is not allowed", peer=str(writer.get_extra_info("peername")))
+            writer.transport.abort()
+            return
+        first = await asyncio.wait_for(_first_bytes(reader), REQUEST_TIMEOUT)
+        if first.startswith(HTTP2_PREFACE):
+            await self._pipe_to_grpc(first, reader, writer)
+        elif first:
+            await converse(self._http, first, reader, writer)
+
+    async def _pipe_to_grpc(self, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        backend_reader, backend_writer = await asyncio.open_unix_connection(self._socket, limit=READ_SIZE)
+        backend_writer.write(first)
+        pumps = [
+            asyncio.ensure_future(_pump(reader, backend_writer)),
+            asyncio.ensure_future(_pump(backend_reader, writer)),
+        ]
+        try:
+            # HTTP/2 needs both directions: when one ends, so does the connection.
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
+            backend_writer.close()
+
+
+class _NoPages(grpc.ServerInterceptor):  # type: ignore[type-arg]  # generic only for the type checker
+    """Refuses calls of web pages: see :mod:`pkg.rpc.server.cross_site`."""
+
+    def intercept_service(
+        self, continuation: Callable[[grpc.HandlerCallDetails], Any], details: grpc.HandlerCallDetails
+    ) -> Any:
+        if any(name == "origin" for name, _ in details.invocation_metadata):
+            return grpc.unary_unary_rpc_method_handler(_refuse_page)
+        return continuation(details)
+
+
+def _refuse_page(_: Any, context: grpc.ServicerContext) -> None:
+    context.abort(grpc.StatusCode.PERMISSION_DENIED, "web pages may not call this")
+
+
+def _socket_base() -> Path:
+    """Where the private folder goes: the system's temporary folder, or ``/tmp`` when its name is too long."""
+    base = tempfile.gettempdir()
+    return Path(base if len(os.fsencode(base)) <= MAX_FOLDER else "/tmp")
+
+
+async def _first_bytes(reader: asyncio.StreamReader) -> bytes:
+    """Enough of a connection's beginning to tell HTTP/2 from anything else."""
+    first = b""
+    while len(first) < len(HTTP2_PREFACE) and HTTP2_PREFACE.startswith(first):
+        data = await reader.read(READ_SIZE)
+        if not data:
+            break
+        first += data
+    return first
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(READ_SIZE):
+            writer.write(data)
+            await writer.drain()

@@ -1,0 +1,27 @@
+"""The binlog event filter: which row changes and statements a task takes, passes over, or stops at."""
+
+from pkg.rules.binlog_filter.classify import event_types
+from pkg.rules.binlog_filter.events import DELETE, EVENT_TYPES, GROUPS, INSERT, UPDATE
+from pkg.rules.binlog_filter.filter import (
+    DO,
+    BinlogEventFilter,
+    Decision,
+    RowDecisions,
+    find_contradiction,
+    rule_problem,
+)
+
+__all__ = [
+    "DELETE",
+    "DO",
+    "EVENT_TYPES",
+    "GROUPS",
+    "INSERT",
+    "UPDATE",
+    "BinlogEventFilter",
+    "Decision",
+    "RowDecisions",
+    "event_types",
+    "find_contradiction",
+    "rule_problem",
+]

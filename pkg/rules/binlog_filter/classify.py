@@ -1,0 +1,133 @@
+"""From a parsed statement to the event types that filter rules name.
+
+The first type is the event's class, which is DM's. Those after it name the change more closely, by words of DM's list
+that DM gives to no such event (``add column``): a rule that names one of them means it. Groups go by the class.
+
+A statement has the class of its first part that has one of its own; give the parts of an ALTER TABLE one by one to have
+each decided about.
+"""
+
+from __future__ import annotations
+
+from pkg.ddl.statement import (
+    Action,
+    AddColumn,
+    AddIndex,
+    AlterColumn,
+    ChangeColumn,
+    ConvertCharset,
+    DropColumn,
+    DropConstraint,
+    DropForeignKey,
+    DropIndex,
+    NoStructure,
+    RenameColumn,
+    RenameIndex,
+    RenameTable,
+    SetOptions,
+    Spec,
+    Statement,
+)
+from pkg.mysql.schema import TableInfo
+from pkg.rules.binlog_filter.column_change import change_class
+
+Types = tuple[str, ...]
+#: The class of an ALTER TABLE that has none of its own.
+_PLAIN = "alter table"
+_TABLE_CHARSET = "modify table charset and collate"
+_PARTITION_CLASSES = frozenset(
+    {"drop table partition", "truncate table partition", "reorganize table partition", "rebuild table partition"}
+    | {"coalesce table partition", "exchange table partition"}
+)
+_PLAIN_WORK = frozenset(
+    {"add table partition", "alter table partitioning", "remove table partitioning", "alter index visibility"}
+)
+_PLAIN_OPTIONS = {"COMMENT": "modify table comment", "AUTO_INCREMENT": "rebase auto id"}
+_SIMPLE: dict[type, Types] = {
+    AddColumn: (_PLAIN, "add column"),
+    DropColumn: ("drop column",),
+    RenameColumn: ("rename column",),
+    RenameIndex: ("rename index",),
+    RenameTable: ("rename table",),
+    DropForeignKey: (_PLAIN, "drop foreign key"),
+    DropConstraint: (_PLAIN,),
+    ConvertCharset: ("modify charset", _TABLE_CHARSET),
+}
+
+
+def event_types(statement: Statement, before: TableInfo | None = None, after: TableInfo | None = None) -> Types:
+    """The statement's event types, () for one that has no class (it needs nothing on the target).
+
+    ``before`` and ``after`` are the table's structure around it. Without them a change of a column's type is a
+    *modify column*, whatever it does to the values, and a unique key that goes is a *drop index* only.
+    """
+    if statement.kind == "skip":
+        return ()
+    if statement.kind == "alter database" and (statement.options.charset or statement.options.collation):
+        return ("alter database", "modify schema charset and collate")
+    if statement.kind == "drop index":
+        return next((_action(action, before, after) for action in statement.actions), ("drop index",))
+    if statement.kind != "alter table":
+        return (statement.kind,)
+    return _deciding([spec_types(statement, spec, before, after) for spec in statement.specs])
+
+
+def spec_types(
+    statement: Statement, spec: Spec, before: TableInfo | None = None, after: TableInfo | None = None
+) -> Types:
+    """The types of one part of ALTER TABLE."""
+    if any(isinstance(action, AddColumn) for action in spec.actions):
+        # Keys that are written beside or behind the columns belong to them.
+        return _SIMPLE[AddColumn]
+    return _deciding([_action(action, before, after) for action in spec.actions])
+
+
+def _deciding(found: list[Types]) -> Types:
+    """The first that has a class of its own; without any, a plain one with what all of them are named besides."""
+    own = next((types for types in found if types[0] != _PLAIN), None)
+    return own or (_PLAIN, *dict.fromkeys(name for types in found for name in types[1:]))
+
+
+def _action(action: Action, before: TableInfo | None, after: TableInfo | None) -> Types:
+    if isinstance(action, ChangeColumn):
+        return (change_class(action, before, after),)
+    if isinstance(action, AddIndex):
+        return _add_index(action)
+    if isinstance(action, DropIndex):
+        return _drop_index(action.name, before)
+    if isinstance(action, AlterColumn):
+        return ("modify default value", "set default value") if action.sets_default else (_PLAIN,)
+    if isinstance(action, SetOptions):
+        return _option(action)
+    if isinstance(action, NoStructure):
+        return _no_structure(action)
+    return next((types for kind, types in _SIMPLE.items() if isinstance(action, kind)), (_PLAIN,))
+
+
+def _add_index(action: AddIndex) -> Types:
+    names: dict[str, Types] = {"primary": ("add primary key",), "foreign": ("add foreign key",)}
+    return ("modify constraint", *names.get(action.index.kind, ()))
+
+
+def _drop_index(name: str, before: TableInfo | None) -> Types:
+    if name.upper() == "PRIMARY":
+        return ("drop primary key",)
+    unique = before is not None and any(key.name.lower() == name.lower() for key in before.unique_keys)
+    return ("drop index", "drop unique key") if unique else ("drop index",)
+
+
+def _no_structure(action: NoStructure) -> Types:
+    if action.what in _PARTITION_CLASSES:
+        return (action.what,)
+    return (_PLAIN, action.what) if action.what in _PLAIN_WORK else (_PLAIN,)
+
+
+def _option(action: SetOptions) -> Types:
+    if action.options.charset:
+        return ("modify charset", _TABLE_CHARSET)
+    if action.options.collation:
+        return ("modify collation", _TABLE_CHARSET)
+    if action.options.engine:
+        return ("modify storage engine",)
+    name = _PLAIN_OPTIONS.get(action.word)
+    return (_PLAIN, name) if name else (_PLAIN,)

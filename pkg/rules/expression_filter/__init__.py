@@ -1,0 +1,88 @@
+"""Expression filters: SQL expressions over a row, decided the way the upstream would decide them.
+
+An expression is parsed when the task is read (:func:`parse`) and compiled for each structure that its table has in turn
+(:meth:`Expression.compile`). What can't be decided exactly as the servers do is refused with its place, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+
+from pkg import errors
+from pkg.mysql.schema import Column
+from pkg.rules.expression_filter.compiler import Compiler
+from pkg.rules.expression_filter.parser import parse_tree, reads_time
+from pkg.rules.expression_filter.syntax import EvaluationError, ExpressionError, Node, columns_of
+from pkg.rules.expression_filter.types import Evaluate, Settings
+
+__all__ = ["Expression", "Filter", "compile_filter", "parse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """An expression over rows of one structure. Not to be pickled: compile it where it is used."""
+
+    text: str
+    _condition: Evaluate
+    _reads_time: bool
+
+    def matches(self, values: Sequence[bytes], second: int) -> bool:
+        """Whether the expression is true for a row, given as its columns' literals (``RowDecoder.images``).
+
+        ``second`` is when it was changed (UNIX time, the event's), which is what NOW() means: so a row that is read
+        again, after a crash or much later, is decided about as before. A row for which it is true is left out. Raises
+        36017 for a row for which the server would refuse the expression (an overflow), or for which the result can't
+        be told exactly.
+        """
+        try:
+            return self._condition([*values, b"%d" % second] if self._reads_time else values) is True
+        except EvaluationError as exc:
+            raise errors.new(
+                "SyncerUnitParseStmt",
+                f"expression filter {self.text!r} can't be evaluated for a row: {exc}",
+                workaround="Change the expression so that it has a value for every row, and update the task.",
+            ) from exc
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A parsed expression. ``columns`` are the columns that it reads, as written."""
+
+    text: str
+    tree: Node
+    columns: tuple[str, ...]
+
+    def compile(self, table: Sequence[Column], *, zone: tzinfo = UTC, flavor: str = "mysql") -> Filter:
+        """The filter for rows of ``table``. ``zone`` is what TIMESTAMP values are seen in; ``flavor`` the upstream's.
+
+        Raises 20041 for columns that the table lacks, and for types and collations that are not supported.
+        """
+        try:
+            condition = Compiler(table, Settings(zone, flavor)).condition(self.tree)
+        except ExpressionError as exc:
+            raise _grammar(self.text, exc) from exc
+        return Filter(self.text, condition, reads_time(self.tree))
+
+
+def parse(text: str) -> Expression:
+    """Parses an expression. Raises 20041 with the column (characters, from 1) for what is none or is not supported."""
+    try:
+        tree = parse_tree(text)
+    except ExpressionError as exc:
+        raise _grammar(text, exc) from exc
+    return Expression(text, tree, columns_of(tree))
+
+
+def compile_filter(text: str, table: Sequence[Column], *, zone: tzinfo = UTC, flavor: str = "mysql") -> Filter:
+    """Parses and compiles at once. Raises as :func:`parse` and :meth:`Expression.compile`."""
+    return parse(text).compile(table, zone=zone, flavor=flavor)
+
+
+def _grammar(text: str, exc: ExpressionError) -> errors.DMError:
+    return errors.new(
+        "ConfigExprFilterWrongGrammar",
+        f"expression {text!r}, column {exc.at + 1}: {exc}",
+        workaround="Correct the expression at that column.",
+    )

@@ -1,0 +1,91 @@
+"""What column mapping and a route's extracts ask of the target's table. Pure.
+
+The full copy and the prechecks refuse by it what would fail, or be cut, row after row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pkg.mysql.names import qualified, quote
+from pkg.mysql.schema import Column, TableInfo
+from pkg.rules.column_mapping import PartitionId, TableMapping
+
+_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+_SIZED_TEXT = frozenset({"char", "varchar", "binary", "varbinary"})
+_DECIMAL = re.compile(r"decimal\((\d+)(?:,(\d+))?\)", re.IGNORECASE)
+_LENGTH = re.compile(r"\((\d+)\)")
+#: FLOAT and DOUBLE hold whole numbers up to there, others are rounded.
+_EXACT = {"float": 1 << 24, "double": 1 << 53}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why rows of an upstream table can't go into its target, and the way out."""
+
+    what: str
+    workaround: str
+
+
+def extract_problems(upstream: TableInfo, target: TableInfo | None, columns: Iterable[str]) -> list[Problem]:
+    """Of a route that fills ``columns``. ``target`` None: it would be made from the upstream's CREATE TABLE."""
+    problems = []
+    for name in columns:
+        if upstream.column(name) is not None:
+            what = f"the upstream table has a column {quote(name)} itself, which the route is to fill"
+            problems.append(Problem(what, "Give the extract another target-column."))
+        elif target is None:
+            what = f"the target table does not exist; made from the upstream's, it would lack the column {quote(name)}"
+            problems.append(Problem(what, "Create the target table with this column, then resume or start the task."))
+        elif (column := target.column(name)) is None:
+            what = f"the target table {_name(target)} lacks the column {quote(name)}, which the route is to fill"
+            problems.append(Problem(what, f"ALTER TABLE {_name(target)} ADD COLUMN {quote(name)} VARCHAR(64) NOT NULL"))
+        elif column.generated:
+            what = f"the column {quote(name)} of the target table {_name(target)} is generated: it takes no value"
+            problems.append(Problem(what, "Give the extract another target-column."))
+    return problems
+
+
+def mapping_problems(upstream: TableInfo, target: TableInfo | None, mapping: TableMapping) -> list[Problem]:
+    """Of a mapping whose numbers the target's columns can't hold. ``target`` None: as for :func:`extract_problems`."""
+    problems = []
+    for transform in mapping.transforms:
+        if not isinstance(transform, PartitionId) or not transform.base:
+            continue
+        name = upstream.columns[transform.target].name
+        column = (target or upstream).column(name)
+        if column is not None and not holds(column, transform.largest):
+            problems.append(_too_small(upstream, target, column, transform))
+    return problems
+
+
+def _too_small(upstream: TableInfo, target: TableInfo | None, column: Column, transform: PartitionId) -> Problem:
+    number = f"the `partition id` of {_name(upstream)}.{quote(column.name)}, a number up to {transform.largest}"
+    null = "NULL" if column.nullable else "NOT NULL"
+    if target is None:
+        what = f"{number}, does not fit into {column.column_type}, which the target's column would get"
+        return Problem(what, f"Create the target table by hand beforehand, with {quote(column.name)} BIGINT {null}.")
+    what = f"{number}, does not fit into the target's column, which is {column.column_type}"
+    return Problem(what, f"ALTER TABLE {_name(target)} MODIFY COLUMN {quote(column.name)} BIGINT {null}")
+
+
+def holds(column: Column, number: int) -> bool:
+    """Whether the column can hold a positive number; unknown types can."""
+    kind = column.type_name.lower()
+    if kind in _BITS:
+        return number < 1 << (_BITS[kind] if column.unsigned else _BITS[kind] - 1)
+    if kind in _EXACT:
+        return number <= _EXACT[kind]
+    digits = len(str(number))
+    if kind == "decimal" and (match := _DECIMAL.match(column.column_type)):
+        return digits <= int(match[1]) - int(match[2] or 0)
+    if kind in _SIZED_TEXT:
+        length = _LENGTH.search(column.column_type)
+        return length is None or digits <= int(length[1])
+    return True
+
+
+def _name(info: TableInfo) -> str:
+    return qualified(info.schema, info.name)

@@ -1,0 +1,324 @@
+"""How dm-master and dm-worker read their settings: Go-style flags over a strict TOML file.
+
+A program lists its :class:`Option` objects; this module turns command line and file into one mapping of checked
+values (flags win) and writes such a mapping back as TOML. Which codes the errors carry is the program's to say.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pkg import errors
+from pkg.config.model import SecurityConfig
+from pkg.settings.units import parse_duration
+
+Kind = Literal["str", "int", "float", "bool", "duration", "list", "map", "bytes"]
+_NOUN = {
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "duration": 'a duration such as "30s"',
+    "list": "a list of strings",
+    "map": "a table of settings",
+    "bytes": "base64 or PEM text",
+}
+_TRUE = frozenset({"1", "t", "true"})
+_FALSE = frozenset({"0", "f", "false"})
+LOG_LEVELS = ("debug", "info", "warn", "warning", "error", "fatal")
+LOG_FORMATS = ("text", "json")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One setting. ``name`` is flag and TOML key alike; a dot in it names a TOML table."""
+
+    name: str
+    kind: Kind = "str"
+    help: str = ""
+    flag: bool = True
+    file: bool = True
+    short: str = ""
+    secret: bool = False
+
+    @property
+    def field(self) -> str:
+        return self.name.replace("-", "_").replace(".", "_")
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """The catalogue's names for what can be wrong with a program's settings."""
+
+    flags: str
+    arguments: str
+    unknown_key: str
+    toml: str
+
+
+COMMON_OPTIONS = (
+    Option("config", help="path of the TOML configuration file", file=False),
+    Option("version", "bool", "print the version and exit", file=False, short="V"),
+    Option("print-sample-config", "bool", "print a sample configuration file and exit", file=False),
+    Option("log-level", help="debug, info, warn, error or fatal", short="L"),
+    Option("log-file", help="file to log to; empty for standard error"),
+    Option("log-format", help="text or json"),
+    Option("log-rotate", help="kept for old files, without effect", flag=False),
+    Option("ssl-ca", help="path of the CA certificate for TLS"),
+    Option("ssl-cert", help="path of the own certificate for TLS"),
+    Option("ssl-key", help="path of the own key for TLS"),
+    Option("cert-allowed-cn", "list", "common names a peer's certificate may have"),
+    Option("ssl-ca-bytes", "bytes", flag=False),
+    Option("ssl-cert-bytes", "bytes", flag=False),
+    Option("ssl-key-bytes", "bytes", flag=False, secret=True),
+    Option("ssl-ca-base64", "bytes", flag=False),
+    Option("ssl-cert-base64", "bytes", flag=False),
+    Option("ssl-key-base64", "bytes", flag=False, secret=True),
+)
+
+
+def read_settings(argv: Sequence[str], options: Sequence[Option], codes: Codes) -> dict[str, Any]:
+    """The settings by field name, flags over file. Raises the errors of ``codes``, or 20018 for an unreadable file."""
+    from_flags = parse_flags(argv, options, codes)
+    path = from_flags.get("config", "")
+    from_file = read_toml(path, options, codes) if path else {}
+    return {**from_file, **from_flags}
+
+
+def check_logging(level: str, log_format: str, codes: Codes) -> None:
+    """Refuses a level or format that the log does not have."""
+    for key, value, allowed in (("log-level", level.lower(), LOG_LEVELS), ("log-format", log_format, LOG_FORMATS)):
+        if value not in allowed:
+            raise errors.new(
+                codes.toml, f"{key} {value!r} is not valid", workaround=f"Set it to one of {', '.join(allowed)}."
+            )
+
+
+def usage(program: str, options: Sequence[Option]) -> str:
+    """The text for ``-h``."""
+    lines = [f"Usage of {program}:"]
+    for option in options:
+        if option.flag:
+            value = "" if option.kind == "bool" else f" {option.kind}"
+            lines.append(f"  -{option.short or option.name}{value}\n    \t{option.help}")
+    return "\n".join(lines)
+
+
+def parse_flags(argv: Sequence[str], options: Sequence[Option], codes: Codes) -> dict[str, Any]:
+    """Go's flag syntax: ``-x v``, ``--x=v``, ``-bool``; one dash or two mean the same; ``--`` ends the flags."""
+    by_flag = {name: o for o in options if o.flag for name in (o.name, o.short) if name}
+    values: dict[str, Any] = {}
+    rest = list(argv)
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word = rest.pop(0)
+        if word == "--":
+            break
+        name, equals, text = word.lstrip("-").partition("=")
+        option = by_flag.get(name)
+        if option is None or word.startswith("---"):
+            hint = _nearest(name, [o.name for o in options if o.flag])
+            raise errors.new(codes.flags, f"unknown flag {word.partition('=')[0]!r}", workaround=hint or "See -h.")
+        if not equals:
+            if option.kind == "bool":
+                text = "true"
+            elif not rest:
+                raise errors.new(codes.flags, f"flag -{name} needs a value", workaround=f"Give -{name}=VALUE.")
+            else:
+                text = rest.pop(0)
+        values[option.field] = _flag_value(option, text, codes)
+    if rest:
+        raise errors.new(
+            codes.arguments, f"{rest[0]!r} is no flag", workaround="Settings are given as flags, -name=value."
+        )
+    return values
+
+
+def _flag_value(option: Option, text: str, codes: Codes) -> Any:
+    try:
+        return _from_text(option.kind, text)
+    except ValueError as exc:
+        raise errors.new(
+            codes.flags, f"flag -{option.name}: {text!r} is not {_NOUN[option.kind]}", raw=exc, workaround=option.help
+        ) from None
+
+
+def _from_text(kind: Kind, text: str) -> Any:
+    if kind == "bool":
+        if text.lower() not in _TRUE | _FALSE:
+            raise ValueError("neither true nor false")
+        return text.lower() in _TRUE
+    readers: dict[str, Callable[[str], Any]] = {
+        "int": int,
+        "float": float,
+        "duration": parse_duration,
+        "list": lambda value: tuple(part.strip() for part in value.split(",") if part.strip()),
+    }
+    return readers[kind](text) if kind in readers else text
+
+
+def read_toml(path: str, options: Sequence[Option], codes: Codes) -> dict[str, Any]:
+    """The file's settings; a key that no option has, or a value of the wrong type, is an error with its line."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise errors.new(
+            "ConfigReadCfgFromFile", f"cannot read the configuration file {path}", raw=exc, workaround="Check -config."
+        ) from exc
+    return parse_toml(text, path, options, codes)
+
+
+def parse_toml(text: str, path: str, options: Sequence[Option], codes: Codes) -> dict[str, Any]:
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as exc:
+        raise errors.new(
+            codes.toml, f"{path} is not valid TOML", raw=exc, workaround="Compare it with -print-sample-config."
+        ) from exc
+    by_key = {option.name: option for option in options if option.file}
+    values: dict[str, Any] = {}
+    for key, value in _flatten(data, by_key):
+        option = by_key.get(key)
+        place = f"{path}:{_line_of(text, key)}"
+        if option is None:
+            raise errors.new(
+                codes.unknown_key,
+                f"{place}: unknown key {key!r}",
+                workaround=_nearest(key, list(by_key)) or "Remove it, or see -print-sample-config for the keys.",
+            )
+        try:
+            values[option.field] = _from_toml(option.kind, value)
+        except ValueError as exc:
+            raise errors.new(
+                codes.toml,
+                f"{place}: {key} must be {_NOUN[option.kind]}",
+                raw=exc,
+                workaround="Compare it with -print-sample-config.",
+            ) from None
+    return values
+
+
+def _flatten(data: Mapping[str, Any], by_key: Mapping[str, Option], prefix: str = "") -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for key, value in data.items():
+        name = prefix + key
+        known_table = any(other.startswith(name + ".") for other in by_key)
+        if isinstance(value, dict) and name not in by_key and known_table:
+            pairs += _flatten(value, by_key, name + ".")
+        else:
+            pairs.append((name, value))
+    return pairs
+
+
+def place_of(path: str, key: str) -> str:
+    """``file:line: `` of the setting ``key`` for an error found after reading; '' when there is no file."""
+    try:
+        return f"{path}:{_line_of(Path(path).read_text(encoding='utf-8'), key)}: " if path else ""
+    except (OSError, UnicodeDecodeError):
+        return f"{path}: "  # removed since
+
+
+def _line_of(text: str, key: str) -> int:
+    """The line that sets ``key``: tomllib keeps no places, so the file is searched; 1 when it is not found."""
+    table, _, last = key.rpartition(".")
+    current = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[([^\]]+)\]", line)
+        if header:
+            current = header[1].strip()
+            if current == key:
+                return number
+        name = line.partition("=")[0].strip().strip("\"'")
+        if (current == table and name == last) or (not current and name == key):
+            return number
+    return 1
+
+
+def _from_toml(kind: Kind, value: Any) -> Any:
+    if kind == "list":
+        if isinstance(value, str):
+            return _from_text("list", value)
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return tuple(value)
+    elif kind == "map":
+        if isinstance(value, dict) and all(isinstance(item, str | int | float | bool) for item in value.values()):
+            return {key: json.dumps(v) if isinstance(v, bool) else str(v) for key, v in value.items()}
+    elif kind == "bytes":
+        if isinstance(value, str):
+            return pem_bytes(value)
+    elif kind == "duration":
+        if isinstance(value, str):
+            return parse_duration(value)
+    elif kind == "float":
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    elif type(value).__name__ == kind:
+        return value
+    raise ValueError(f"it is a {type(value).__name__}")
+
+
+def pem_bytes(text: str) -> bytes:
+    """PEM text as it stands, or base64 of it. Raises ``ValueError`` for anything else, without quoting it."""
+    if "-----BEGIN" in text:
+        return text.encode("utf-8")
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("neither PEM text nor base64") from None
+
+
+def take_security(values: dict[str, Any]) -> SecurityConfig | None:
+    """Takes the TLS settings out of ``values``; None when there are none."""
+    taken = {
+        name: values.pop(name, default)
+        for name, default in (("ssl_ca", ""), ("ssl_cert", ""), ("ssl_key", ""), ("cert_allowed_cn", ()))
+    }
+    for part in ("ssl_ca", "ssl_cert", "ssl_key"):
+        in_base64 = values.pop(f"{part}_base64", b"")
+        taken[f"{part}_bytes"] = values.pop(f"{part}_bytes", b"") or in_base64
+    return SecurityConfig(**taken) if any(taken.values()) else None
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """The one of ``names`` that ``name`` was probably meant to be; empty when none is near."""
+    return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.6)), "")
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    near = nearest(name, names)
+    return f"Did you mean {near!r}?" if near else ""
+
+
+def to_toml(settings: Mapping[str, Any]) -> str:
+    """Writes plain values as TOML, tables last; a name with a dot goes into its table."""
+    lines = [f"{key} = {_toml_value(value)}" for key, value in settings.items() if not isinstance(value, Mapping)]
+    for table, content in settings.items():
+        if isinstance(content, Mapping):
+            lines += ["", f"[{table}]"]
+            lines += [f"{_toml_key(key)} = {_toml_value(value)}" for key, value in content.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml_value(key)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_toml_key(k)} = {_toml_value(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, str):
+        # JSON's string escapes are TOML's too, save DEL, which TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)

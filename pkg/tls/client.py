@@ -1,0 +1,77 @@
+"""TLS of connections to servers: who is believed to be the server that was meant."""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pkg import errors
+from pkg.config.model import SecurityConfig
+from pkg.tls.certificates import all_names
+
+
+class _NamingContext(ssl.SSLContext):
+    """A context of connections whose server must bear one of the ``allowed`` names, if there are any.
+
+    The check is part of the handshake: nothing that follows it, such as a password, reaches another server.
+    """
+
+    allowed: Sequence[str] = ()
+
+    def wrap_socket(self, *args: Any, **named: Any) -> ssl.SSLSocket:
+        """Raises ``ssl.SSLCertVerificationError`` for a server under another name."""
+        wrapped = super().wrap_socket(*args, **named)
+        names = all_names(wrapped.getpeercert())
+        if self.allowed and not set(names) & set(self.allowed):
+            wrapped.close()
+            raise ssl.SSLCertVerificationError(
+                f"certificate verify failed: the server's certificate is for {', '.join(names) or 'nobody'},"
+                f" cert-allowed-cn allows {', '.join(self.allowed)}"
+            )
+        return wrapped
+
+
+def member_context(security: SecurityConfig) -> ssl.SSLContext:
+    """As :func:`tls_context`, for connections between members of the cluster: there ``cert_allowed_cn`` names who may
+    come in, and a member that is connected to must be what its address says."""
+    return tls_context(replace(security, cert_allowed_cn=()))
+
+
+def tls_context(security: SecurityConfig) -> ssl.SSLContext:
+    """The client side's TLS settings from paths or PEM bytes. Raises DMError 11112 for unusable material.
+
+    With a CA its signature is required, and that the certificate is for the host that is connected to, or bears one of
+    the names of ``cert_allowed_cn`` where it has any. These without a CA: the system's CAs count. Neither of them: the
+    connection is encrypted to whoever answers.
+    """
+    context = _NamingContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.allowed = security.cert_allowed_cn
+    # What servers make for themselves is not strictly by the standard; Python 3.13 would refuse it.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    try:
+        ca = security.ssl_ca_bytes.decode() or None
+        context.check_hostname = bool(security.ssl_ca or ca) and not security.cert_allowed_cn
+        if security.ssl_ca or ca:
+            context.load_verify_locations(cafile=security.ssl_ca or None, cadata=ca)
+        elif security.cert_allowed_cn:
+            context.load_default_certs()
+        else:
+            context.verify_mode = ssl.CERT_NONE
+        if security.ssl_cert:
+            context.load_cert_chain(security.ssl_cert, security.ssl_key or None)
+        elif security.ssl_cert_bytes:
+            with tempfile.NamedTemporaryFile(suffix=".pem") as pem:
+                pem.write(security.ssl_cert_bytes + b"\n" + security.ssl_key_bytes)
+                pem.flush()
+                context.load_cert_chain(pem.name)
+    except (OSError, ValueError, ssl.SSLError) as exc:
+        raise errors.new(
+            "ConnInvalidTLSConfig",
+            "the TLS certificate, key or CA cannot be loaded",
+            raw=exc,
+            workaround="Check ssl-ca, ssl-cert and ssl-key (or their -bytes forms) of this connection.",
+        ) from exc
+    return context

@@ -1,0 +1,51 @@
+"""TLS of the shared port: the server's context and the check of the client's common name."""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pkg.config.model import SecurityConfig
+from pkg.tls.certificates import common_names
+
+
+def server_context(security: SecurityConfig) -> ssl.SSLContext:
+    """A context for gRPC and HTTP/1.1; with a CA configured, clients must show a certificate signed by it.
+
+    Raises ``OSError`` or ``ssl.SSLError`` for files that are missing or unusable.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    _load_pair(context, security)
+    if security.ssl_ca or security.ssl_ca_bytes:
+        data = security.ssl_ca_bytes or Path(security.ssl_ca).read_bytes()
+        context.load_verify_locations(cadata=data.decode("ascii"))
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def mutual(security: SecurityConfig | None) -> bool:
+    """Whether :class:`pkg.rpc.server.PortServer` with these settings lets in nobody without a certificate of the CA."""
+    return security is not None and bool(
+        (security.ssl_cert or security.ssl_cert_bytes) and (security.ssl_ca or security.ssl_ca_bytes)
+    )
+
+
+def _load_pair(context: ssl.SSLContext, security: SecurityConfig) -> None:
+    if not security.ssl_cert_bytes:
+        context.load_cert_chain(security.ssl_cert, security.ssl_key)
+        return
+    # The library reads certificates from files only; this one is gone before anybody connects.
+    with tempfile.NamedTemporaryFile(suffix=".pem") as pem:
+        pem.write(security.ssl_cert_bytes + b"\n" + security.ssl_key_bytes)
+        pem.flush()
+        context.load_cert_chain(pem.name)
+
+
+def name_allowed(certificate: dict[str, Any] | None, allowed: Sequence[str]) -> bool:
+    """Whether the client's certificate (as ``getpeercert`` gives it) bears one of the allowed common names."""
+    return not allowed or any(name in allowed for name in common_names(certificate))
