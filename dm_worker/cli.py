@@ -13,7 +13,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 from dm_worker.server import WorkerServer
-from dm_worker.units import UnitFactory, make_unit
+from dm_worker.source.unit_factory import UnitFactory, make_unit
 from pkg.config.worker import WorkerConfig, load_worker_config, sample_worker_config, worker_usage
 from pkg.errors import DMError
 from pkg.process import log as logs

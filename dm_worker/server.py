@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from functools import partial
 
-from dm_worker.binder import Binder
-from dm_worker.keepalive import FIRST_JOIN_TRIES, JOIN_PAUSE, Identity, Membership
-from dm_worker.master_client import register
-from dm_worker.purge_watch import PurgeWatch
+from dm_worker.engine.engine import DEFAULT_DRIVER_MEMORY, DEFAULT_MEMORY, DEFAULT_SLOTS, SparkEngine
+from dm_worker.engine.security import require_protection
+from dm_worker.membership.membership import FIRST_JOIN_TRIES, JOIN_PAUSE, Identity, Membership
+from dm_worker.membership.registration import register
 from dm_worker.relay.source_relay import SourceRelay
 from dm_worker.service import WorkerService
-from dm_worker.spark import DEFAULT_DRIVER_MEMORY, DEFAULT_MEMORY, DEFAULT_SLOTS, SparkEngine
-from dm_worker.spark_security import require_protection
-from dm_worker.units import UnitFactory, make_unit
+from dm_worker.source.binder import Binder
+from dm_worker.source.purge_watch import PurgeWatch
+from dm_worker.source.unit_factory import UnitFactory, make_unit
 from dm_worker.worker_metrics import WorkerMetrics
 from pkg import errors, native
 from pkg.config.worker import WorkerConfig

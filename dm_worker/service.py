@@ -8,11 +8,11 @@ from typing import Any
 
 import grpc
 
-from dm_worker.binder import Binder, not_started
-from dm_worker.handle_error import handle_error
-from dm_worker.operate_schema import operate_schema
-from dm_worker.source_worker import SourceWorker
-from dm_worker.subtask import SubTask, process_result
+from dm_worker.operator_commands.handle_error import handle_error
+from dm_worker.operator_commands.operate_schema import operate_schema
+from dm_worker.source.binder import Binder, not_started
+from dm_worker.source.source_worker import SourceWorker
+from dm_worker.subtask.subtask import SubTask, process_result
 from pkg import errors
 from pkg.config.codec import decode_subtask
 from pkg.config.model import SubTaskConfig

@@ -8,9 +8,9 @@ from prometheus_client import Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from dm_worker.purge_watch import PurgeCollector, PurgeWatch
-from dm_worker.relay.relay_metrics import RelayCollector
+from dm_worker.relay.metrics import RelayCollector
 from dm_worker.relay.source_relay import SourceRelay
+from dm_worker.source.purge_watch import PurgeCollector, PurgeWatch
 from pkg import errors, native
 from pkg.binlog.position import parse_position
 from pkg.pb import dmworker_pb2 as pb

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dm_worker.spark import SparkEngine
+from dm_worker.engine.engine import SparkEngine
 from tests.harness.cluster import KEEPALIVE_TTL, Cluster
 from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer

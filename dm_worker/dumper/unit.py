@@ -19,12 +19,12 @@ from dm_worker.dumper.options import DumpOptions, parse_options
 from dm_worker.dumper.snapshot import Meeting
 from dm_worker.dumper.tasks import DumpSpec, TaskReport, open_session, run_dump_task
 from dm_worker.dumper.writer import schema_text
-from dm_worker.loader.progress import stored_state
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.engine.shared_folder import check_writable
+from dm_worker.meta.load_progress import stored_state
 from dm_worker.periodic import Periodic
 from dm_worker.rate import Rate, percent
-from dm_worker.shared_folder import check_writable
-from dm_worker.spark import SparkEngine
-from dm_worker.unit import Control, UnitOutcome
+from dm_worker.subtask.unit import Control, UnitOutcome
 from pkg import errors
 from pkg.config.model import DBConfig, SubTaskConfig
 from pkg.errors import DMError
@@ -64,7 +64,7 @@ class _Attempt:
 
 
 class DumpUnit:
-    """Dumps one upstream into ``<dir>.<task>``. See :class:`dm_worker.unit.Unit` for the methods."""
+    """Dumps one upstream into ``<dir>.<task>``. See :class:`dm_worker.subtask.unit.Unit` for the methods."""
 
     unit_type = pb.Dump
 

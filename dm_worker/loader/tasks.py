@@ -16,9 +16,9 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.loader.bulk import BulkFailed, BulkRows, Targets
-from dm_worker.loader.progress import fence_off, fenced
 from dm_worker.loader.row_rules import RowRewriter, RowRules
 from dm_worker.loader.sqlfile import Statement, read_statements
+from dm_worker.meta.load_progress import fence_off, fenced
 from pkg import errors
 from pkg.config.model import DBConfig
 from pkg.errors import DMError

@@ -15,13 +15,18 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from dm_worker.ddl_fence import Fence
 from dm_worker.dumper import owner
 from dm_worker.dumper.files import METADATA
 from dm_worker.dumper.folder import read_manifest
 from dm_worker.dumper.metadata import DumpMetadata, dump_dir, read_dump_metadata
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.engine.shared_folder import check_readable
 from dm_worker.loader.plan import DumpListing, check_complete, file_specs, list_dump, share_out
-from dm_worker.loader.progress import (
+from dm_worker.loader.rules import LoadRules
+from dm_worker.loader.schema import Creation, create_schema, schema_creations, target_schemas
+from dm_worker.loader.tasks import ATTEMPTS, FileReport, FileSpec, LoadSpec, load_fenced_error, run_load_task
+from dm_worker.meta.ddl_fence import Fence
+from dm_worker.meta.load_progress import (
     begin_load,
     end_load,
     ensure_current,
@@ -32,14 +37,9 @@ from dm_worker.loader.progress import (
     stored_state,
     unfinished_files,
 )
-from dm_worker.loader.rules import LoadRules
-from dm_worker.loader.schema import Creation, create_schema, schema_creations, target_schemas
-from dm_worker.loader.tasks import ATTEMPTS, FileReport, FileSpec, LoadSpec, load_fenced_error, run_load_task
 from dm_worker.periodic import Periodic
 from dm_worker.rate import Rate, percent
-from dm_worker.shared_folder import check_readable
-from dm_worker.spark import SparkEngine
-from dm_worker.unit import Control, UnitOutcome
+from dm_worker.subtask.unit import Control, UnitOutcome
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.config.target_session import writing_session
@@ -80,7 +80,7 @@ class _Progress:
 
 
 class LoadUnit:
-    """Loads one source's dump. See :class:`dm_worker.unit.Unit` for the methods."""
+    """Loads one source's dump. See :class:`dm_worker.subtask.unit.Unit` for the methods."""
 
     unit_type = pb.Load
     #: Bytes of statements per transaction: enough to make its cost vanish, little enough to be undone quickly.

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from dm_worker.relay.files import PENDING, replace_file, sync_folder
+from dm_worker.relay.atomic_files import PENDING, replace_file, sync_folder
 from pkg import errors
 from pkg.binlog.position import file_number
 

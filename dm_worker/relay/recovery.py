@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from zlib import crc32
 
-from dm_worker.relay.course import Action, Course
-from dm_worker.relay.files import sync_folder
+from dm_worker.relay.atomic_files import sync_folder
 from dm_worker.relay.layout import RelayMeta, SubDir
 from dm_worker.relay.scan import CRC_RESIDUE, scan
+from dm_worker.relay.stream_follower import Action, Course
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.gtid import GTIDSet, parse_gtid_set

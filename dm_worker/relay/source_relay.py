@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dm_worker.relay.choice import RelayReader
 from dm_worker.relay.layout import OWNER, RelayDir
-from dm_worker.relay.progress import Tail
 from dm_worker.relay.purge import Place
+from dm_worker.relay.readable_end import Tail
 from dm_worker.relay.relay import Relay, RelayCounts
+from dm_worker.relay.source_selection import RelayReader
 from pkg import errors
 from pkg.binlog.position import Location, parse_position
 from pkg.config.model import SourceConfig

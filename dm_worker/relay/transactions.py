@@ -8,10 +8,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 
-from dm_worker.syncer.gtid_event import GTID_EVENTS, gtid_of, is_standalone
 from pkg.binlog import constants as c
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.gtid import GTIDSet
+from pkg.binlog.gtid_event import GTID_EVENTS, gtid_of, is_standalone
 
 #: No transaction is open; its GTID is read, and a single statement would be all of it; it goes on until it is ended.
 OUTSIDE, BEGUN, INSIDE = 0, 1, 2

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from dm_worker.relay.course import Action, Course, Verdict, dummies, dummy
-from dm_worker.relay.files import sync_folder
+from dm_worker.relay.atomic_files import sync_folder
 from dm_worker.relay.layout import RelayMeta, SubDir
-from dm_worker.relay.progress import End, Tail
+from dm_worker.relay.readable_end import End, Tail
 from dm_worker.relay.scan import scan
+from dm_worker.relay.stream_follower import Action, Course, Verdict, dummies, dummy
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.process.metrics import Distribution

@@ -1,4 +1,4 @@
-/* From the blocks of one bucket to groups of SQL rows, as dm_worker/syncer/combine.py makes them. */
+/* From the blocks of one bucket to groups of SQL rows, as dm_worker/syncer/execution/merge.py makes them. */
 #ifndef DM_COMBINE_H
 #define DM_COMBINE_H
 

@@ -1,4 +1,4 @@
-/* Compaction: the last image of every key, as dm_worker/syncer/compact.py folds it. */
+/* Compaction: the last image of every key, as dm_worker/syncer/execution/compaction.py folds it. */
 #ifndef DM_FOLD_H
 #define DM_FOLD_H
 

@@ -1,4 +1,4 @@
-/* Where rows belong: canonical values of keys, and what ties rows of different keys. See dm_worker/syncer/canon.py and
+/* Where rows belong: canonical values of keys, and what ties rows of different keys. See dm_worker/syncer/rows/key_normalization.py and
  * ties.py, whose functions give the same numbers.
  */
 #ifndef DM_PLACE_H

@@ -1,6 +1,6 @@
 /* The row kernel: row images to SQL literals, compaction, placement into buckets, and groups of SQL rows.
  *
- * Python twins with the same results: pkg/binlog/codegen.py (Readers), dm_worker/syncer/scatter.py, combine.py.
+ * Python twins with the same results: pkg/binlog/codegen.py (Readers), dm_worker/syncer/execution/partition.py, combine.py.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

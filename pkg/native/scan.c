@@ -1,6 +1,6 @@
 /* The planner's tape: the rows events of the batch that is being filled, and the fast way through ordinary events.
  *
- * dm_worker/syncer/tape.py has the same class in Python and says what everything means. Only this one has scan(), which
+ * dm_worker/syncer/planning/event_buffer.py has the same class in Python and says what everything means. Only this one has scan(), which
  * takes events out of raw bytes for as long as they are ordinary, and stops in front of the first one that is not: the
  * planner then handles that event and calls again. So nothing here raises for what it finds in the binlog.
  */

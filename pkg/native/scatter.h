@@ -1,4 +1,4 @@
-/* From a slice's events to one run of packed states per bucket, as dm_worker/syncer/scatter.py does it. */
+/* From a slice's events to one run of packed states per bucket, as dm_worker/syncer/execution/partition.py does it. */
 #ifndef DM_SCATTER_H
 #define DM_SCATTER_H
 

@@ -1,4 +1,4 @@
-/* Components of tied rows, and blocks whose tied rows move. Twins: components() in dm_worker/syncer/ties.py, resettle() in
+/* Components of tied rows, and blocks whose tied rows move. Twins: components() in dm_worker/syncer/rows/conflict_sets.py, resettle() in
  * block.py.
  */
 #ifndef DM_SETTLE_H

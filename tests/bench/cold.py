@@ -59,7 +59,7 @@ def run(rig: Rig) -> None:
 def main() -> None:
     """The child: replicates until it is ended."""
     # What is imported, and when, is part of what is measured.
-    from dm_worker.spark import SparkEngine
+    from dm_worker.engine.engine import SparkEngine
     from dm_worker.syncer import SyncUnit
     from pkg.config.model import DBConfig, Meta
     from tests.bench.rig import subtask

@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from dm_worker.relay.progress import Tail
+from dm_worker.relay.readable_end import Tail
 from dm_worker.relay.relay import Relay
 from pkg.binlog.position import Position
 from pkg.config.model import DBConfig, SourceConfig

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from dm_worker.spark import SparkEngine
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.subtask.unit import Unit, UnitOutcome
 from dm_worker.syncer import SyncUnit
-from dm_worker.unit import Unit, UnitOutcome
 from pkg.binlog.position import Location, parse_position
 from pkg.config.model import (
     BlockAllowList,

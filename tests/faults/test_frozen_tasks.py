@@ -14,9 +14,9 @@ import pytest
 from pymysql.connections import Connection
 from pymysql.constants import CLIENT
 
-from dm_worker.spark import SparkEngine
-from dm_worker.syncer.checkpoint import MetaStore
-from dm_worker.syncer.protocol import IDLE, Progress
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.syncer.checkpoint.meta_store import MetaStore
+from dm_worker.syncer.checkpoint.protocol import IDLE, Progress
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dm_worker.shard_ddl import ShardReports
+from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
 from pkg.etcd import EtcdClient
 from pkg.ha import keys
 from pkg.ha.shard_ddl import ShardInfo, Statements

@@ -14,8 +14,8 @@ from dm_worker.dumper.options import parse_options
 from dm_worker.dumper.snapshot import Meeting
 from dm_worker.dumper.tasks import DumpSpec, DumpTask, open_session
 from dm_worker.loader.bulk import Targets
-from dm_worker.loader.progress import begin_load, progress_table
 from dm_worker.loader.tasks import FileLoader, FileSpec, LoadSpec
+from dm_worker.meta.load_progress import begin_load, progress_table
 from pkg.config.model import BlockAllowList, DBConfig, SubTaskConfig
 from pkg.mysql.connection import connect
 

@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 
 from dm_worker.cli import serve
-from dm_worker.relay.choice import RelayReader
-from dm_worker.shard_ddl import ShardReports
-from dm_worker.spark import SparkEngine
-from dm_worker.unit import Control, UnitOutcome, UnitStatus
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.relay.source_selection import RelayReader
+from dm_worker.subtask.unit import Control, UnitOutcome, UnitStatus
+from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.ha.binlog_operator import Orders

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from dm_worker.dumper import DumpUnit
+from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
-from dm_worker.spark import SparkEngine
 from pkg.config.model import LoaderConfig, MydumperConfig, SubTaskConfig, TaskMode
 from tests.harness.mysql import SQLServer
 

@@ -6,8 +6,8 @@ import pickle
 import sys
 from pathlib import Path
 
+from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
-from dm_worker.spark import SparkEngine
 
 
 def main() -> None:

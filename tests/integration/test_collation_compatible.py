@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dm_worker.spark import SparkEngine
+from dm_worker.engine.engine import SparkEngine
 from tests.harness.mysql import MYSQL_8_COLLATION, MySQLServer, SQLServer
 from tests.harness.process import up
 from tests.integration.full_copy import config, dump, load

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dm_worker.spark import SparkEngine
+from dm_worker.engine.engine import SparkEngine
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.charset_codes import charsets, codes
 from tests.integration.full_copy import config, dump, load

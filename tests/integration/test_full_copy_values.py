@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dm_worker.spark import SparkEngine
+from dm_worker.engine.engine import SparkEngine
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.full_copy import config, contents, dump, load
 

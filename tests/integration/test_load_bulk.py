@@ -16,13 +16,13 @@ import pytest
 from pymysql.connections import Connection
 
 from dm_worker.dumper.metadata import dump_dir
+from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import bulk
 from dm_worker.loader.bulk import BulkRows, Targets
-from dm_worker.loader.progress import begin_load, progress_table
 from dm_worker.loader.sqlfile import read_statements
 from dm_worker.loader.tasks import FileReport, FileSpec, LoadSpec, run_load_task
 from dm_worker.loader.unit import SESSION
-from dm_worker.spark import SparkEngine
+from dm_worker.meta.load_progress import begin_load, progress_table
 from pkg.config.model import SubTaskConfig
 from pkg.mysql.bulk import Prepared
 from pkg.mysql.connection import connect

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from dm_worker.dumper.metadata import dump_dir
+from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit, bulk, tuples
 from dm_worker.loader.plan import file_specs, list_dump
-from dm_worker.loader.progress import begin_load, progress_table
 from dm_worker.loader.rules import LoadRules
 from dm_worker.loader.tasks import LoadSpec, run_load_task
 from dm_worker.loader.unit import SESSION
-from dm_worker.spark import SparkEngine
+from dm_worker.meta.load_progress import begin_load, progress_table
 from pkg.config.model import ColumnMappingRule, ExtractRule, RouteRule, SubTaskConfig
 from pkg.errors import DMError
 from pkg.mysql.bulk import Prepared

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from dm_worker.relay.choice import RelayReader
+from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.layout import RelayDir
 from dm_worker.relay.source_relay import SourceRelay
-from dm_worker.spark import SparkEngine
-from dm_worker.syncer.batch_policy import BatchPolicy, Budget
-from dm_worker.syncer.instructions import Limits
+from dm_worker.relay.source_selection import RelayReader
+from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
+from dm_worker.syncer.planning.instructions import Limits
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.pb import dmworker_pb2 as pb
 from tests.harness.mysql import MariaDBServer

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
-from dm_worker.spark import SparkEngine
 from pkg.config.model import DBConfig
 from tests.harness.mysql import MYSQL_8_COLLATION, MYSQL_VERSIONS, MariaDBServer, MySQLServer
 from tests.harness.process import up

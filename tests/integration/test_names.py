@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dm_worker.dumper.metadata import dump_dir
-from dm_worker.spark import SparkEngine
+from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import BlockAllowList, ColumnMappingRule, ExtractRule, RouteRule, TableName
 from pkg.mysql.names import SYSTEM_SCHEMAS, qualified, quote
 from tests.harness.mysql import MariaDBServer

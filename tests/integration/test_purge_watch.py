@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dm_worker.purge_guard import Level
-from dm_worker.purge_watch import BinlogReader, PurgeWatch, ask_upstream
+from dm_worker.source.purge_guard import Level
+from dm_worker.source.purge_watch import BinlogReader, PurgeWatch, ask_upstream
 from pkg.config.model import SourceConfig
 from tests.harness.mysql import SQLServer
 from tests.integration.binlog_replay import here

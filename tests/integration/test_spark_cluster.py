@@ -40,7 +40,7 @@ def driver(
         "from pathlib import Path\n"
         "from pkg import log\n"
         "log.setup(level='debug', file='log')\n"
-        "from dm_worker.spark import SparkEngine\n"
+        "from dm_worker.engine.engine import SparkEngine\n"
         "from pkg.errors import DMError\n"
         f"engine = SparkEngine(master={cluster.master.url!r}, slots=4, conf={settings!r},\n"
         f"                     folder=Path({str(tmp_path)!r}), executor_timeout={timeout})\n"
@@ -93,10 +93,10 @@ def test_executors_run_the_shipped_code_also_for_a_new_driver_and_no_secret_is_s
 ) -> None:
     script = (
         "def look(_):\n"
-        "    import dm_worker.syncer.tasks, pkg, os, sys, time\n"
+        "    import dm_worker.syncer.execution.spark_tasks, pkg, os, sys, time\n"
         "    time.sleep(1)\n"
         "    yield os.path.realpath(pkg.__path__[0]), os.path.realpath('.'), 'grpc' in sys.modules\n"
-        "from dm_worker.executors import describe_executor\n"
+        "from dm_worker.engine.executors import describe_executor\n"
         "kernel = next(describe_executor([])).kernel or 'pure Python'\n"
         "engine_slots = engine.slots\n"
         "seen = engine.context().parallelize(range(4), 4).mapPartitions(look).collect()\n"
@@ -168,7 +168,7 @@ def test_a_folder_that_only_this_machine_sees_is_refused(spark_cluster: SparkClu
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "f.sql").write_text("1234")
     script = (
-        "from dm_worker.shared_folder import check_readable, check_writable\n"
+        "from dm_worker.engine.shared_folder import check_readable, check_writable\n"
         f"shared, own = Path({str(shared / 'x')!r}), Path('/proc/self/cwd/x')\n"
         "context = engine.context()\n"
         "answers = [fails(lambda: check_writable(context, shared, 4)),\n"

@@ -18,7 +18,7 @@ def run(script: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
         "from pathlib import Path\n"
         "from pkg import log\n"
         "log.setup(level='debug', file='log')\n"
-        "from dm_worker.spark import SparkEngine\n"
+        "from dm_worker.engine.engine import SparkEngine\n"
         f"engine = SparkEngine(slots=2, folder=Path({str(tmp_path)!r}))\n"
     )
     done = subprocess.run(
@@ -50,10 +50,10 @@ def test_nothing_is_printed_and_nothing_left_behind(tmp_path: Path) -> None:
 def test_python_workers_import_our_modules_but_never_grpc(tmp_path: Path) -> None:
     run(
         "def modules(_):\n"
-        "    import dm_worker.spark, dm_worker.unit, sys\n"
+        "    import dm_worker.engine.engine, dm_worker.subtask.unit, sys\n"
         "    return sorted(name for name in sys.modules if name.split('.')[0] in ('grpc', 'dm_worker'))\n"
         "names = engine.context().parallelize([0], 1).map(modules).first()\n"
-        "assert 'dm_worker.unit' in names and 'grpc' not in names, names\n"
+        "assert 'dm_worker.subtask.unit' in names and 'grpc' not in names, names\n"
         "engine.close()\n",
         tmp_path,
     )
@@ -65,13 +65,14 @@ def test_python_workers_are_forked_with_the_task_code_loaded(tmp_path: Path) -> 
         "    import os, sys, random\n"
         "    command = open(f'/proc/{os.getppid()}/cmdline').read()\n"
         "    import threading; time.sleep(1)\n"
-        "    return [('dm_worker.python_daemon' in command, threading.active_count(), random.random())]\n"
+        "    return [('dm_worker.engine.python_daemon' in command, threading.active_count(), random.random())]\n"
         "found = engine.context().parallelize([0, 1], 2).mapPartitions(parent).collect()\n"
         "assert [(ours, threads) for ours, threads, _ in found] == [(True, 1)] * 2, found\n"
         "assert found[0][2] != found[1][2], 'forked workers draw random numbers of their own'\n"
         "def loaded(_):\n"
         "    import sys\n"
-        "    return [name in sys.modules for name in ('dm_worker.syncer.tasks', 'dm_worker.dumper.tasks', 'grpc')]\n"
+        "    names = ('dm_worker.syncer.execution.spark_tasks', 'dm_worker.dumper.tasks', 'grpc')\n"
+        "    return [name in sys.modules for name in names]\n"
         "found = engine.context().parallelize([0], 1).mapPartitions(loaded).collect()\n"
         "assert found == [True, True, False], found\n"
         "engine.close()\n",
@@ -85,7 +86,7 @@ def test_a_fresh_python_worker_has_nothing_left_to_import(tmp_path: Path) -> Non
         [
             sys.executable,
             "-c",
-            "import sys; from dm_worker.python_daemon import preload; preload(); print(*sys.modules)",
+            "import sys; from dm_worker.engine.python_daemon import preload; preload(); print(*sys.modules)",
         ],
         env=environment(),
         capture_output=True,

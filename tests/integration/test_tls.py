@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dm_worker.spark import SparkEngine
+from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import DBConfig, Meta, SecurityConfig
 from pkg.errors import DMError
 from pkg.mysql.connection import connect

@@ -15,7 +15,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from dm_worker.relay.files import replace_file
+from dm_worker.relay.atomic_files import replace_file
 from pkg.config.model import CheckerConfig, DBConfig, SourceConfig, SubTaskConfig
 from pkg.ha import keys
 from pkg.ha.binlog_operator import BinlogOperator

@@ -16,24 +16,24 @@ from typing import Any
 from dm_worker.dumper.literals import Kind
 from dm_worker.loader import sqlfile
 from dm_worker.relay.scan import Scanned, python_scan
-from dm_worker.syncer import combine, scatter, statements
-from dm_worker.syncer.compact import ImpossibleChange
-from dm_worker.syncer.placement import placement_of
-from dm_worker.syncer.statements import Form
-from dm_worker.syncer.ties import Pairs
+from dm_worker.syncer.execution import merge, partition, row_statements
+from dm_worker.syncer.execution.compaction import ImpossibleChange
+from dm_worker.syncer.execution.row_statements import Form
+from dm_worker.syncer.rows.conflict_sets import Pairs
+from dm_worker.syncer.rows.kernel_layout import placement_of
 from pkg.errors import DMError
 from tests.compiled import required
 from tests.harness import binlog_bytes
-from tests.unit.fullcopy import test_load_text as load_text
-from tests.unit.fullcopy import test_row_rules as row_rules
-from tests.unit.fullcopy import test_statements as dump
+from tests.unit.dm_worker.dumper import test_statements as dump
+from tests.unit.dm_worker.loader import test_row_rules as row_rules
+from tests.unit.dm_worker.loader import test_text as load_text
+from tests.unit.dm_worker.relay import test_scan as relay
 from tests.unit.pkg.binlog import test_fuzz as binlog
 from tests.unit.pkg.native import test_derived as derived
 from tests.unit.pkg.native import test_fuzz_rows as fuzz_rows
 from tests.unit.pkg.native import test_placement as placement
 from tests.unit.pkg.native import test_rows_kernel as rows
 from tests.unit.pkg.native import test_scan as scan
-from tests.unit.relay import test_scan as relay
 
 Target = Callable[[bytes], object]
 _ROWS, _RELAY, _DUMP, _SQL, _SCAN = (required(name) for name in ("rows", "relay", "dump", "sqlscan", "scan"))
@@ -71,16 +71,16 @@ def damaged_slices(buffer: bytes) -> None:
     found = []
     for kernel in (_ROWS, None) if random_.random() < 0.3 else (_ROWS,):
         pairs = Pairs()
-        use = partial(scatter.scatter, part, plans, buckets, safe=safe, pairs=pairs, kernel=kernel)
-        blocks = _outcome(use, DMError, scatter.KeysMoved)
+        use = partial(partition.scatter, part, plans, buckets, safe=safe, pairs=pairs, kernel=kernel)
+        blocks = _outcome(use, DMError, partition.KeysMoved)
         found.append((blocks, sorted(pairs.packed()) if isinstance(blocks, list) else None))
     assert found[0] == found[-1]
     if not isinstance(found[0][0], list):
         return
-    rules = {number: statements.rule_of(plan, Form(safe=safe)) for number, plan in plans.items()}
+    rules = {number: row_statements.rule_of(plan, Form(safe=safe)) for number, plan in plans.items()}
     for _, block in found[0][0]:
         with contextlib.suppress(ValueError, KeyError, DMError, ImpossibleChange):
-            combine.combine([(0, _damaged(random_, block))], rules, safe=safe, kernel=_ROWS)
+            merge.combine([(0, _damaged(random_, block))], rules, safe=safe, kernel=_ROWS)
     for _, block in found[0][0]:
         placement.assert_resettled_alike(_damaged(random_, block), 0, {1: 2}, buckets)
 
@@ -91,7 +91,7 @@ def damaged_index(buffer: bytes) -> None:
     part, plans = fuzz_rows.random_slice(random_, _TABLES)
     specs = {}
     for number, plan in plans.items():
-        decoder = scatter.decoder_of(plan)
+        decoder = partition.decoder_of(plan)
         specs[number] = (
             decoder.readers,
             decoder.prepare,

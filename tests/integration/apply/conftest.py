@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dm_worker.syncer import apply
-from dm_worker.syncer.writers import Pool
+from dm_worker.syncer.execution import apply
+from dm_worker.syncer.execution.target_connections import Pool
 
 
 @pytest.fixture(autouse=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dm_worker.syncer import compact, statements
-from dm_worker.syncer.apply import TargetSpec
-from dm_worker.syncer.batch import TablePlan, Ticket
-from dm_worker.syncer.combine import Content, groups_of
-from dm_worker.syncer.statements import Form
-from dm_worker.syncer.table_plan import PlanOptions, build
+from dm_worker.syncer.execution import compaction, row_statements
+from dm_worker.syncer.execution.apply import TargetSpec
+from dm_worker.syncer.execution.merge import Content, groups_of
+from dm_worker.syncer.execution.row_statements import Form
+from dm_worker.syncer.planning.batch import TablePlan, Ticket
+from dm_worker.syncer.rows.plan_builder import PlanOptions, build
 from pkg.config.model import DBConfig
 from pkg.mysql.introspect import fetch_table_info
 from tests.harness.mysql import SQLServer
@@ -78,15 +78,15 @@ def plan_of(server: SQLServer, table: str, *, source: str = "", number: int = 1)
     return build(number, 1, b"", upstream.renamed("up", source or table), target, PlanOptions())
 
 
-def states_of(rows: Sequence[tuple[int, bytes, bytes]], plan: int = 1) -> compact.States:
+def states_of(rows: Sequence[tuple[int, bytes, bytes]], plan: int = 1) -> compaction.States:
     """(state, key, values)"""
     return {key: (state, plan, values) for state, key, values in rows}
 
 
 def content_of(
-    plans: Mapping[int, TablePlan], states: compact.States, form: Form | None = None, *, changes: int = 1
+    plans: Mapping[int, TablePlan], states: compaction.States, form: Form | None = None, *, changes: int = 1
 ) -> Content:
-    rules = {number: statements.rule_of(plan, form or Form()) for number, plan in plans.items()}
+    rules = {number: row_statements.rule_of(plan, form or Form()) for number, plan in plans.items()}
     return Content(groups_of(states, rules), changes=changes)
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from dm_worker.syncer import apply, bulk_load, writers
-from dm_worker.syncer.apply import apply_bucket
-from dm_worker.syncer.batch import BucketResult
-from dm_worker.syncer.compact import INSERTED, UPDATED
-from dm_worker.syncer.statements import Form
-from dm_worker.syncer.writers import Pool, loads
+from dm_worker.syncer.execution import apply, load_data, target_connections
+from dm_worker.syncer.execution.apply import apply_bucket
+from dm_worker.syncer.execution.compaction import INSERTED, UPDATED
+from dm_worker.syncer.execution.row_statements import Form
+from dm_worker.syncer.execution.target_connections import Pool, loads
+from dm_worker.syncer.planning.batch import BucketResult
 from pkg.errors import DMError
 from pkg.mysql.driver import Answer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
@@ -34,20 +34,20 @@ from tests.integration.apply.support import (
 
 @pytest.fixture(autouse=True)
 def _server_without_bulk_executions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writers, "takes_bulk", lambda variables: False)
+    monkeypatch.setattr(target_connections, "takes_bulk", lambda variables: False)
 
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each load of the test proved to be exact."""
     seen: list[bool] = []
-    exact: Callable[[Answer, int], bool] = bulk_load.exact
+    exact: Callable[[Answer, int], bool] = load_data.exact
 
     def spy(answer: Answer, count: int) -> bool:
         seen.append(exact(answer, count))
         return seen[-1]
 
-    monkeypatch.setattr(bulk_load, "exact", spy)
+    monkeypatch.setattr(load_data, "exact", spy)
     return seen
 
 
@@ -127,13 +127,13 @@ def test_rows_that_mysql_skips_without_a_warning_are_an_error(
 def test_rows_that_are_passed_over_for_their_shape_are_noticed(target: MariaDBServer, torn: bytes) -> None:
     # Only the number of records tells: the server neither warns nor counts what is not between "(" and ")".
     prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, s VARCHAR(20))")
-    text = bulk_load.statement(plan_of(target, "t"), replace=False)
+    text = load_data.statement(plan_of(target, "t"), replace=False)
     with Pool().writer(spec_of(target).address) as writer:
-        answer = bulk_load.load(writer.conn, text, [torn])
+        answer = load_data.load(writer.conn, text, [torn])
         assert answer.warnings == 0
-        assert not bulk_load.exact(answer, 2)
+        assert not load_data.exact(answer, 2)
         writer.conn.rollback()
-        assert bulk_load.exact(bulk_load.load(writer.conn, text, [b"(1,'a')", b"(2,'b')"]), 2)
+        assert load_data.exact(load_data.load(writer.conn, text, [b"(1,'a')", b"(2,'b')"]), 2)
         writer.conn.close()
 
 
@@ -222,8 +222,8 @@ def test_who_may_not_see_triggers_does_not_replace_rows(
 def test_one_row_per_statement_is_never_loaded(target: MariaDBServer, loaded: list[bool]) -> None:
     prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
     form = Form(multiple=False)
-    rows = [(INSERTED, b"%d" % n, b"(%d,0)" % n) for n in range(bulk_load.LEAST_ROWS)]
-    assert _write(target, rows, form).statements == bulk_load.LEAST_ROWS
+    rows = [(INSERTED, b"%d" % n, b"(%d,0)" % n) for n in range(load_data.LEAST_ROWS)]
+    assert _write(target, rows, form).statements == load_data.LEAST_ROWS
     assert loaded == []
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from dm_worker.syncer import apply, bulk_rows
-from dm_worker.syncer.apply import apply_bucket
-from dm_worker.syncer.batch import TablePlan
-from dm_worker.syncer.combine import Group
-from dm_worker.syncer.compact import INSERTED, UPDATED
-from dm_worker.syncer.statements import SQL, Form
+from dm_worker.syncer.execution import apply, bulk_execution
+from dm_worker.syncer.execution.apply import apply_bucket
+from dm_worker.syncer.execution.compaction import INSERTED, UPDATED
+from dm_worker.syncer.execution.merge import Group
+from dm_worker.syncer.execution.row_statements import SQL, Form
+from dm_worker.syncer.planning.batch import TablePlan
 from pkg.errors import DMError
 from pkg.mysql.bulk import Prepared
 from tests.harness.mysql import MariaDBServer, MySQLServer
@@ -33,7 +33,7 @@ from tests.integration.apply.support import (
 def bulks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The rows of each statement that went as a bulk execution."""
     seen: list[int] = []
-    in_bulk = bulk_rows.in_bulk
+    in_bulk = bulk_execution.in_bulk
 
     def spy(plan: TablePlan, sql: SQL, group: Group, statement: Prepared, most: int) -> SQL:
         made = in_bulk(plan, sql, group, statement, most)
@@ -41,7 +41,7 @@ def bulks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             seen.append(group.count)
         return made
 
-    monkeypatch.setattr(bulk_rows, "in_bulk", spy)
+    monkeypatch.setattr(bulk_execution, "in_bulk", spy)
     return seen
 
 
@@ -121,7 +121,7 @@ def test_engine_without_transactions_gets_statements(target: MariaDBServer, bulk
 def test_more_tables_than_a_connection_keeps_statements_of(
     target: MariaDBServer, bulks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dm_worker.syncer.writers.MOST_PREPARED", 2)
+    monkeypatch.setattr("dm_worker.syncer.execution.target_connections.MOST_PREPARED", 2)
     monkeypatch.setattr(apply, "MOST_PREPARED", 2)
     tables = [f"t{i}" for i in range(5)]
     prepare(target, *[f"CREATE TABLE d.{name} (id INT PRIMARY KEY, v INT)" for name in tables])

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pymysql
 import pytest
 
-from dm_worker.syncer import apply
-from dm_worker.syncer.apply import apply_bucket
-from dm_worker.syncer.compact import DELETED, INSERTED, UPDATED
-from dm_worker.syncer.statements import SQL, Form
+from dm_worker.syncer.execution import apply
+from dm_worker.syncer.execution.apply import apply_bucket
+from dm_worker.syncer.execution.compaction import DELETED, INSERTED, UPDATED
+from dm_worker.syncer.execution.row_statements import SQL, Form
 from pkg.errors import DMError
 from pkg.mysql.pipeline import Refused
 from pkg.process.log_redaction import redact

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from dm_worker.syncer import keyless, keyless_writer
-from dm_worker.syncer.apply import apply_bucket
-from dm_worker.syncer.batch import BucketResult
-from dm_worker.syncer.block import OrderedRow
-from dm_worker.syncer.combine import Content
-from dm_worker.syncer.keyless import KeylessRows
-from dm_worker.syncer.statements import Form
+from dm_worker.syncer.execution import keyless, keyless_writer
+from dm_worker.syncer.execution.apply import apply_bucket
+from dm_worker.syncer.execution.keyless import KeylessRows
+from dm_worker.syncer.execution.merge import Content
+from dm_worker.syncer.execution.row_block import OrderedRow
+from dm_worker.syncer.execution.row_statements import Form
+from dm_worker.syncer.planning.batch import BucketResult
 from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.apply.support import TICKET, marker, next_batch, plan_of, prepare, spec_of

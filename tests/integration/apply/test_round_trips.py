@@ -10,11 +10,11 @@ from contextlib import closing
 import pymysql
 import pytest
 
-from dm_worker.syncer import apply
-from dm_worker.syncer.apply import apply_bucket
-from dm_worker.syncer.batch import BucketResult
-from dm_worker.syncer.compact import DELETED, INSERTED, UPDATED
-from dm_worker.syncer.statements import SQL, Form
+from dm_worker.syncer.execution import apply
+from dm_worker.syncer.execution.apply import apply_bucket
+from dm_worker.syncer.execution.compaction import DELETED, INSERTED, UPDATED
+from dm_worker.syncer.execution.row_statements import SQL, Form
+from dm_worker.syncer.planning.batch import BucketResult
 from pkg.errors import DMError
 from pkg.mysql.connection import connect
 from pkg.mysql.pipeline import AHEAD, Refused, send_ahead

@@ -8,7 +8,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from dm_worker.syncer.ddl_variables import sql_mode_text
+from dm_worker.syncer.ddl.variables import sql_mode_text
 from pkg.binlog import constants as c
 from pkg.binlog.events import Query, parse_query
 from pkg.ddl import classify

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pymysql.connections import Connection
 
-from dm_worker.syncer.ddl_session import DDLSession
-from dm_worker.syncer.ddl_variables import Upstream, defaults_of, sql_mode_text
+from dm_worker.syncer.ddl.session import DDLSession
+from dm_worker.syncer.ddl.variables import Upstream, defaults_of, sql_mode_text
 from pkg.binlog.events import Query
 from pkg.ddl import Statement, parse, parse_dialect, rewrite, split, uniform, with_collations
 from pkg.ddl.statement import RenameTable

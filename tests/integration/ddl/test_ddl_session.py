@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dm_worker.syncer.ddl_session import DDLSession, StatementFailed
-from dm_worker.syncer.ddl_variables import Upstream
+from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
+from dm_worker.syncer.ddl.variables import Upstream
 from pkg.binlog.events import Query
 from tests.harness.mysql import SQLServer
 

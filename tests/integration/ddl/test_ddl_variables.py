@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from dm_worker.syncer.ddl_execution import Context, DDLExecutor, Step
-from dm_worker.syncer.ddl_records import DDLRecord
-from dm_worker.syncer.ddl_session import DDLSession
-from dm_worker.syncer.ddl_trial import Trial
-from dm_worker.syncer.ddl_variables import Upstream, defaults_of, in_plain_words, sql_mode_text
-from dm_worker.syncer.protocol import DDL, Progress
+from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
+from dm_worker.syncer.checkpoint.protocol import DDL, Progress
+from dm_worker.syncer.ddl.executor import Context, DDLExecutor, Step
+from dm_worker.syncer.ddl.session import DDLSession
+from dm_worker.syncer.ddl.trial import Trial
+from dm_worker.syncer.ddl.variables import Upstream, defaults_of, in_plain_words, sql_mode_text
 from pkg import ddl
 from pkg.binlog import constants as c
 from pkg.binlog.events import Query, parse_query

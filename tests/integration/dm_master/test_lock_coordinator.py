@@ -14,9 +14,9 @@ from dm_master.shardddl import lock_answers
 from dm_master.shardddl.lock_coordinator import CANNOT_COMMIT, DIFFERENT_DDLS, LockCoordinator
 from dm_master.shardddl.lock_registry import BASE, Order
 from dm_master.shardddl.lock_store import LockStore
-from dm_worker.shard_ddl import ShardReports
-from dm_worker.syncer.shard_groups import Report
-from dm_worker.syncer.shard_link import ShardLink
+from dm_worker.syncer.shard_ddl.lock_client import ShardLink
+from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
+from dm_worker.syncer.shard_ddl.source_groups import Report
 from pkg.errors import DMError
 from pkg.etcd import EtcdClient, Event, PrefixMirror
 from pkg.ha import keys

@@ -9,7 +9,7 @@ import pytest
 from dm_master.election.campaign import LeaderKey
 from dm_master.shardddl.lock_registry import Locks, Order
 from dm_master.shardddl.lock_store import LockStore
-from dm_worker.shard_ddl import ShardReports
+from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
 from pkg.etcd import EtcdClient, Event, Put
 from pkg.ha.shard_ddl import ShardInfo, ShardTables, Statements
 from pkg.ha.shard_ddl_steps import LockId, Step

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dm_worker.relay.layout import RelayDir, SubDir
-from dm_worker.relay.progress import Tail
+from dm_worker.relay.readable_end import Tail
 from dm_worker.relay.relay import Relay
 from pkg.binlog.position import Position
 from pkg.config.model import SourceConfig

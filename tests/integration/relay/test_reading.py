@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dm_worker.relay.layout import RelayDir, RelayMeta
-from dm_worker.relay.progress import Tail
-from dm_worker.relay.reading import open_relay
+from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.stream import open_relay
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported
 from pkg.binlog.position import Location, Position

@@ -9,7 +9,7 @@ import base64
 import pickle
 import sys
 
-from dm_worker.spark import SparkEngine
+from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer import SyncUnit
 
 

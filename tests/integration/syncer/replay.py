@@ -11,20 +11,20 @@ from typing import Any
 
 import pymysql
 
-from dm_worker.syncer import block, statements
-from dm_worker.syncer.batch import Batch
-from dm_worker.syncer.canon import Charsets
-from dm_worker.syncer.combine import Content, combine
-from dm_worker.syncer.instructions import Limits
-from dm_worker.syncer.planner import Planner
-from dm_worker.syncer.row_shape import NO_RULES
-from dm_worker.syncer.rules import Rules
-from dm_worker.syncer.scatter import scatter
-from dm_worker.syncer.statements import Form
-from dm_worker.syncer.table_plan import PlanOptions
-from dm_worker.syncer.tables import TableRegistry
-from dm_worker.syncer.ties import Pairs, checked_keys, components
-from dm_worker.syncer.writers import open_writer
+from dm_worker.syncer.execution import row_block, row_statements
+from dm_worker.syncer.execution.merge import Content, combine
+from dm_worker.syncer.execution.partition import scatter
+from dm_worker.syncer.execution.row_statements import Form
+from dm_worker.syncer.execution.target_connections import open_writer
+from dm_worker.syncer.planning.batch import Batch
+from dm_worker.syncer.planning.instructions import Limits
+from dm_worker.syncer.planning.planner import Planner
+from dm_worker.syncer.rows.conflict_sets import Pairs, checked_keys, components
+from dm_worker.syncer.rows.key_normalization import Charsets
+from dm_worker.syncer.rows.plan_builder import PlanOptions
+from dm_worker.syncer.rows.row_shape import NO_RULES
+from dm_worker.syncer.rows.table_registry import TableRegistry
+from dm_worker.syncer.rows.task_rules import Rules
 from pkg.binlog.rows import KERNEL
 from pkg.binlog.table_map import TableMap
 from pkg.mysql.connection import error_number
@@ -123,7 +123,7 @@ class Replay:
 
     def _apply(self, batch: Batch) -> None:
         form = self._form
-        rules = {number: statements.rule_of(plan, form) for number, plan in batch.plans.items()}
+        rules = {number: row_statements.rule_of(plan, form) for number, plan in batch.plans.items()}
         work = [
             combine(parts, rules, safe=form.safe, kernel=self._kernel)
             for parts in placed(batch, self._buckets, self._kernel, safe=form.safe).values()
@@ -134,8 +134,8 @@ class Replay:
                 pass
 
     def _write(self, batch: Batch, content: Content) -> None:
-        made = statements.for_content(batch.plans, content, self._form, _never, _never, 1 << 24)
-        found = [sql for sql in made if isinstance(sql, statements.SQL)]
+        made = row_statements.for_content(batch.plans, content, self._form, _never, _never, 1 << 24)
+        found = [sql for sql in made if isinstance(sql, row_statements.SQL)]
         conn = open_writer(self._target.db_config, self._session).conn
         try:
             while not self._transaction(conn, found):
@@ -144,7 +144,7 @@ class Replay:
             conn.close()
 
     @staticmethod
-    def _transaction(conn: Any, found: Sequence[statements.SQL]) -> bool:
+    def _transaction(conn: Any, found: Sequence[row_statements.SQL]) -> bool:
         try:
             with conn.cursor() as cursor:
                 for sql in found:
@@ -171,7 +171,7 @@ def placed(
     moved = components(tied)
     found: dict[int, list[tuple[int, bytes]]] = {}
     for home, order, data in blocks:
-        for bucket, settled in block.resettle(data, home, moved, buckets) if moved else [(home, data)]:
+        for bucket, settled in row_block.resettle(data, home, moved, buckets) if moved else [(home, data)]:
             found.setdefault(bucket, []).append((order, settled))
     return found
 

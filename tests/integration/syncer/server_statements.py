@@ -10,8 +10,8 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from dm_worker.spark import SparkEngine
-from dm_worker.unit import UnitOutcome
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.subtask.unit import UnitOutcome
 from pkg.config.model import BlockAllowList, SubTaskConfig
 from pkg.errors import DMError
 from pkg.mysql.introspect import list_schemas, list_tables

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from dm_worker.relay.choice import RelayReader
-from dm_worker.spark import SparkEngine
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.relay.source_selection import RelayReader
+from dm_worker.subtask.unit import UnitOutcome
 from dm_worker.syncer import SyncUnit
-from dm_worker.syncer.shard_link import Level2
-from dm_worker.unit import UnitOutcome
+from dm_worker.syncer.shard_ddl.lock_client import Level2
 from pkg.binlog.position import Location, parse_position
 from pkg.config.model import Meta, SubTaskConfig
 from pkg.ha.binlog_operator import Orders

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dm_worker.dumper import DumpUnit
+from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
-from dm_worker.spark import SparkEngine
 from pkg.config.model import LoaderConfig
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pymysql.connections import Connection
 
-from dm_worker.syncer import canon
-from dm_worker.syncer.canon import ANY, TEXT, Charsets, canon_of
+from dm_worker.syncer.rows import key_normalization
+from dm_worker.syncer.rows.key_normalization import ANY, TEXT, Charsets, canon_of
 from pkg.mysql.folding import fetch_characters, fetch_folding
 from pkg.mysql.introspect import query
 from pkg.mysql.schema import Column
@@ -140,7 +140,7 @@ def test_equal_texts_have_equal_canonical_bytes_and_few_others_do(
     for collation in (*COLLATIONS, *more):
         made = canon_of(HERE, column(collation), 0, charsets(conn))
         assert made.kind == TEXT, collation
-        fold = canon.maker(made)
+        fold = key_normalization.maker(made)
         found = pairs(chance, collation, ENCODINGS[collation.partition("_")[0]])
         if collation.startswith("utf8_"):
             found = [(one, other) for one, other in found if max(one + other, default="") <= "\uffff"]

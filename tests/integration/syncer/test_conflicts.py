@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from dm_worker.syncer import block
-from dm_worker.syncer.batch import COMPACT, ORDERED, Batch
+from dm_worker.syncer.execution import row_block
+from dm_worker.syncer.planning.batch import COMPACT, ORDERED, Batch
 from tests.compiled import kernels
 from tests.harness.mysql import SQLServer
 from tests.integration.syncer.replay import Replay, attempt, placed
@@ -249,7 +249,7 @@ def test_rows_that_do_not_conflict_are_spread_and_nobody_else_waits(
 def rows_of(batch: Batch, bucket: int) -> set[bytes]:
     """The keys of a bucket's rows."""
     blocks = placed(batch, 8).get(bucket, [])
-    return {key for _, data in blocks for _, states, _ in block.sections(data) for key, *_ in states}
+    return {key for _, data in blocks for _, states, _ in row_block.sections(data) for key, *_ in states}
 
 
 def test_a_chain_of_values_moves_on_in_one_statement(mariadb_upstream: SQLServer, target: SQLServer) -> None:

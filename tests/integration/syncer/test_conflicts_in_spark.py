@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from dm_worker.spark import SparkEngine
-from dm_worker.syncer.batch_policy import BatchPolicy, Budget
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
 from tests.harness.mysql import SQLServer
 from tests.integration.syncer.replay import Pieces
 from tests.integration.syncer.support import assert_equal, running, subtask

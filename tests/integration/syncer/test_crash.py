@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from dm_worker.spark import SparkEngine
-from dm_worker.syncer.batch_policy import BatchPolicy, Budget
-from dm_worker.syncer.instructions import Limits
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
+from dm_worker.syncer.planning.instructions import Limits
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import PATIENCE
@@ -109,7 +109,7 @@ def test_transaction_beyond_the_budget_is_cut_and_killed_inside(
 ) -> None:
     monkeypatch.setattr(Budget, "limits", lambda self, parallel: Limits(20_000, 50, 4_000))
     # Full batches are placed by blocks of keys, the rest of a transaction is not.
-    monkeypatch.setattr("dm_worker.syncer.batch.BLOCKS_FROM", 10_000)
+    monkeypatch.setattr("dm_worker.syncer.planning.batch.BLOCKS_FROM", 10_000)
     chance = random.Random(7)
     monkeypatch.setattr(BatchPolicy, "is_small", lambda self, size: chance.random() < 0.5)
     make_tables(mariadb_upstream, target)

@@ -9,9 +9,9 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from dm_worker.spark import SparkEngine
-from dm_worker.syncer.ddl_session import DDLSession
-from dm_worker.syncer.ddl_variables import Upstream
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.syncer.ddl.session import DDLSession
+from dm_worker.syncer.ddl.variables import Upstream
 from pkg.binlog.events import Query
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError

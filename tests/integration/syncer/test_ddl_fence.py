@@ -15,14 +15,14 @@ import pymysql
 import pytest
 from pymysql.connections import Connection
 
-from dm_worker.ddl_fence import Fence
 from dm_worker.dumper import DumpUnit
+from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from dm_worker.loader.schema import create_schema
-from dm_worker.spark import SparkEngine
-from dm_worker.syncer.ddl_session import DDLSession
-from dm_worker.syncer.ddl_variables import Upstream
-from dm_worker.unit import UnitOutcome
+from dm_worker.meta.ddl_fence import Fence
+from dm_worker.subtask.unit import UnitOutcome
+from dm_worker.syncer.ddl.session import DDLSession
+from dm_worker.syncer.ddl.variables import Upstream
 from pkg.binlog.events import Query
 from pkg.config.model import DBConfig, LoaderConfig, SubTaskConfig
 from pkg.errors import DMError

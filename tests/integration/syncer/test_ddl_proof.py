@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dm_worker.spark import SparkEngine
-from dm_worker.syncer.ddl_session import DDLSession
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.syncer.ddl.session import DDLSession
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from pkg.ha.binlog_operator import BinlogOperator, position_name

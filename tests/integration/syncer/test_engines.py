@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dm_worker.spark import SparkEngine
+from dm_worker.engine.engine import SparkEngine
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.support import assert_equal, running, subtask
 

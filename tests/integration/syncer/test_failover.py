@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from dm_worker.spark import SparkEngine
-from dm_worker.syncer.batch_policy import Budget
-from dm_worker.syncer.instructions import Limits
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.syncer.planning.batch_policy import Budget
+from dm_worker.syncer.planning.instructions import Limits
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.process import PATIENCE, wait_until

@@ -12,11 +12,11 @@ from typing import Any
 import pymysql
 import pytest
 
-from dm_worker.spark import SparkEngine
-from dm_worker.syncer.apply import apply_bucket
-from dm_worker.syncer.checkpoint import MetaStore
-from dm_worker.syncer.compact import INSERTED
-from dm_worker.syncer.protocol import OPEN, Applied, Progress
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.syncer.checkpoint.meta_store import MetaStore
+from dm_worker.syncer.checkpoint.protocol import OPEN, Applied, Progress
+from dm_worker.syncer.execution.apply import apply_bucket
+from dm_worker.syncer.execution.compaction import INSERTED
 from pkg.binlog.position import Location, Position
 from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer

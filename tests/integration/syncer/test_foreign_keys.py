@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dm_worker.spark import SparkEngine
+from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import BinlogFilterRule, SubTaskConfig, SyncerConfig
 from tests.harness.mysql import SQLServer
 from tests.integration.syncer.replay import Replay, attempt

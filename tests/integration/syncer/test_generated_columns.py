@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
-from dm_worker.spark import SparkEngine
-from dm_worker.unit import UnitOutcome
+from dm_worker.subtask.unit import UnitOutcome
 from tests.harness.mysql import MYSQL_8_COLLATION, MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import up
 from tests.integration.full_copy import config, dump, load

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dm_worker.spark import SparkEngine
+from dm_worker.engine.engine import SparkEngine
 from tests.harness.mysql import MariaDBServer
 from tests.integration.syncer.support import running, subtask
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pymysql
 import pytest
 
-from dm_worker.spark import SparkEngine
+from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import BlockAllowList
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.syncer.support import assert_equal, rows, running, subtask

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from dm_worker.spark import SparkEngine
-from dm_worker.syncer.ddl_session import DDLSession, StatementFailed
-from dm_worker.syncer.ddl_variables import Upstream
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
+from dm_worker.syncer.ddl.variables import Upstream
 from pkg.binlog.events import Query
 from pkg.config.model import RouteRule
 from tests.harness.mysql import MariaDBServer, MySQLServer

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dm_worker.spark import SparkEngine
-from dm_worker.syncer.checkpoint import MetaStore
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from pkg import errors
 from pkg.binlog.position import parse_position
 from pkg.config.model import BlockAllowList, RouteRule, SubTaskConfig, TableName

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm_worker.spark import SparkEngine
+from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from pkg.ha.binlog_operator import BinlogOperator, position_name

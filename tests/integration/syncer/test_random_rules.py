@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dm_worker.syncer.rules import Rules
+from dm_worker.syncer.rows.task_rules import Rules
 from pkg.binlog.rows import KERNEL
 from pkg.config.model import (
     BinlogFilterRule,

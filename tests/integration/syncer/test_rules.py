@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dm_worker.spark import SparkEngine
+from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import (
     BinlogFilterRule,
     BlockAllowList,

@@ -14,15 +14,15 @@ import pytest
 
 from dm_master.election.campaign import LeaderKey
 from dm_master.shardddl.lock_coordinator import LockCoordinator
-from dm_worker.relay.needs import durable_place
-from dm_worker.shard_ddl import ShardReports
-from dm_worker.spark import SparkEngine
-from dm_worker.syncer.batch_policy import Budget
-from dm_worker.syncer.checkpoint import MetaStore
-from dm_worker.syncer.instructions import Limits
-from dm_worker.syncer.reader import Reader
-from dm_worker.syncer.run import Run
-from dm_worker.syncer.shard_groups import Settle
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.source.relay_needs import durable_place
+from dm_worker.syncer.checkpoint.meta_store import MetaStore
+from dm_worker.syncer.planning.batch_policy import Budget
+from dm_worker.syncer.planning.instructions import Limits
+from dm_worker.syncer.planning.planning_thread import Reader
+from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
+from dm_worker.syncer.shard_ddl.source_groups import Settle
+from dm_worker.syncer.unit.run import Run
 from pkg.binlog.position import Position, parse_position
 from pkg.config.model import BinlogFilterRule, BlockAllowList, RouteRule, SubTaskConfig
 from pkg.etcd import EtcdClient

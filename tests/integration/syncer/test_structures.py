@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dm_worker.spark import SparkEngine
+from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer import SyncUnit
 from pkg.config.model import BlockAllowList, SubTaskConfig
 from pkg.errors import DMError

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pymysql.connections import Connection
 
-from dm_worker.spark import SparkEngine
-from dm_worker.syncer import run as syncer_run
-from dm_worker.syncer.collations import KnownFoldings
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.syncer.rows.known_collations import KnownFoldings
+from dm_worker.syncer.unit import run as syncer_run
 from pkg.config.model import RouteRule, SyncerConfig
 from pkg.mysql.folding import Folding, fetch_folding
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer

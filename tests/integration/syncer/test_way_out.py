@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dm_worker.spark import SparkEngine
+from dm_worker.engine.engine import SparkEngine
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.process import wait_until
 from tests.integration.syncer.support import assert_equal, running, subtask

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from dm_worker.spark import SparkEngine
-from dm_worker.syncer.batch_policy import Budget
-from dm_worker.syncer.instructions import Limits
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.syncer.planning.batch_policy import Budget
+from dm_worker.syncer.planning.instructions import Limits
 from pkg.config.model import SyncerConfig
 from tests.harness.mysql import MariaDBServer
 from tests.integration.syncer.support import assert_equal, rows, running, subtask

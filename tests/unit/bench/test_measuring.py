@@ -73,7 +73,7 @@ def test_processes_are_told_apart_by_what_they_run() -> None:
         "jvm": ["java -cp x org.apache.spark.deploy.SparkSubmit pyspark-shell"],
         "python workers": [
             "python -m pyspark.daemon pyspark.worker",
-            "python -m dm_worker.python_daemon pyspark.worker",
+            "python -m dm_worker.engine.python_daemon pyspark.worker",
         ],
         "": ["mariadbd --no-defaults"],
     }

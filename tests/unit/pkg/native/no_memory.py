@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from dm_worker.syncer.batch import RECORD
+from dm_worker.syncer.planning.batch import RECORD
 from tests.compiled import required
 from tests.harness import binlog_bytes
 from tests.unit.pkg.native.shapes import KINDS

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from dm_worker.syncer.batch import TablePlan
-from dm_worker.syncer.table_plan import PlanOptions
-from dm_worker.syncer.table_plan import build as build_plan
+from dm_worker.syncer.planning.batch import TablePlan
+from dm_worker.syncer.rows.plan_builder import PlanOptions
+from dm_worker.syncer.rows.plan_builder import build as build_plan
 from pkg.binlog.decimals import decimal_size
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from tests.harness import binlog_bytes

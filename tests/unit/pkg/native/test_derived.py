@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm_worker.syncer.batch import Slice
-from dm_worker.syncer.canon import Canon
-from dm_worker.syncer.scatter import scatter
-from dm_worker.syncer.ties import Pairs, Tie, components
+from dm_worker.syncer.execution.partition import scatter
+from dm_worker.syncer.planning.batch import Slice
+from dm_worker.syncer.rows.conflict_sets import Pairs, Tie, components
+from dm_worker.syncer.rows.key_normalization import Canon
 from pkg.binlog.derived import Derived
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.rows import KERNEL, RowDecoder

@@ -12,10 +12,10 @@ import struct
 
 import pytest
 
-from dm_worker.syncer import scatter, statements
-from dm_worker.syncer.batch import RECORD, Slice, TablePlan
-from dm_worker.syncer.placement import placement_of
-from dm_worker.syncer.statements import Form
+from dm_worker.syncer.execution import partition, row_statements
+from dm_worker.syncer.execution.row_statements import Form
+from dm_worker.syncer.planning.batch import RECORD, Slice, TablePlan
+from dm_worker.syncer.rows.kernel_layout import placement_of
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.literals import codec_for
 from pkg.binlog.table_map import parse_table_map
@@ -117,7 +117,7 @@ def test_mutated_slices_are_rows_or_errors() -> None:
         part, plans = random_slice(random_, tables)
         for kernel in (KERNEL, None) if random_.random() < 0.1 else (KERNEL,):
             try:
-                scatter.scatter(part, plans, random_.randrange(1, 9), safe=random_.random() < 0.5, kernel=kernel)
+                partition.scatter(part, plans, random_.randrange(1, 9), safe=random_.random() < 0.5, kernel=kernel)
                 counts["rows"] += 1
             except DMError:
                 counts["errors"] += 1
@@ -128,7 +128,7 @@ def test_slices_whose_index_lies_are_errors() -> None:
     random_ = random.Random(SEED)
     shape = Shape((KINDS[6],), (False,), (0,))
     plan = shape.plan(1, 1)
-    decoder = scatter.decoder_of(plan)
+    decoder = partition.decoder_of(plan)
     spec = {1: (decoder.readers, decoder.prepare, 1, 1, placement_of(KERNEL, plan))}
     event = binlog_bytes.rows(23, 1, shape.image([bytes(4)]))
     for size in (len(event) + 1, 2**31, 2**32 - 1):
@@ -153,9 +153,9 @@ def test_mutated_blocks_are_groups_or_errors() -> None:
     images = [shape.image([struct.pack("<i", n), b"\1"]) for n in range(6)]
     events = [(n % 3 + 1, binlog_bytes.rows(23, 2, image)) for n, image in enumerate(images)]
     part = Slice.pack(0, [raw for _, raw in events], [n for n, _ in events], [1] * 6, "b.1")
-    blocks = [data for _, data in scatter.scatter(part, plans, 2)]
+    blocks = [data for _, data in partition.scatter(part, plans, 2)]
     forms = {number: Form(limit=random_.choice((0, 150, 10**6))) for number in plans}
-    rules = {number: tuple(statements.rule_of(plan, forms[number])) for number, plan in plans.items()}
+    rules = {number: tuple(row_statements.rule_of(plan, forms[number])) for number, plan in plans.items()}
     failed = 0
     for round_ in range(ROUNDS):
         bad = tuple(mutated(random_, random_.choice(blocks)) for _ in range(2))

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm_worker.syncer import block, canon, scatter
-from dm_worker.syncer.batch import Slice, TablePlan
-from dm_worker.syncer.canon import Canon
-from dm_worker.syncer.compact import REPLACED, UPDATED
-from dm_worker.syncer.placement import placement_of
-from dm_worker.syncer.ties import PAIR, Pairs, Tie, components
+from dm_worker.syncer.execution import partition, row_block
+from dm_worker.syncer.execution.compaction import REPLACED, UPDATED
+from dm_worker.syncer.planning.batch import Slice, TablePlan
+from dm_worker.syncer.rows import key_normalization
+from dm_worker.syncer.rows.conflict_sets import PAIR, Pairs, Tie, components
+from dm_worker.syncer.rows.kernel_layout import placement_of
+from dm_worker.syncer.rows.key_normalization import Canon
 from pkg.mysql.folding import NEAR, TAGS, Folding
 from tests.compiled import required
 from tests.harness import binlog_bytes
@@ -42,9 +43,14 @@ def folding(points: int, far: bytes = b"") -> Folding:
 
 
 FOLDINGS = (None, folding(0x3000), folding(0x3000, b"\xff\xfd"), folding(NEAR + len(TAGS)))
-TEXTS = [Canon(canon.TEXT, 0, prefix, (), "utf8", "", fold) for fold in FOLDINGS for prefix in (0, 2)]
+TEXTS = [Canon(key_normalization.TEXT, 0, prefix, (), "utf8", "", fold) for fold in FOLDINGS for prefix in (0, 2)]
 LATINS = [replace(form, charset="latin1", characters=CHARACTERS) for form in TEXTS]
-INTS = [Canon(canon.EXACT), Canon(canon.BLOCK), Canon(canon.ANY), Canon(canon.DECIMAL, 0)]
+INTS = [
+    Canon(key_normalization.EXACT),
+    Canon(key_normalization.BLOCK),
+    Canon(key_normalization.ANY),
+    Canon(key_normalization.DECIMAL, 0),
+]
 words = st.text("aAbßé \\',\U0001f600\U000e0041\u3001~", max_size=6).map(str.encode) | st.binary(max_size=3)
 
 
@@ -80,7 +86,7 @@ def test_rows_fall_into_the_same_buckets_and_have_the_same_ties(
     found = []
     for kernel in (KERNEL, None):
         pairs = Pairs()
-        blocks = outcome(scatter.scatter, part, {1: plan}, 5, safe=safe, pairs=pairs, kernel=kernel)
+        blocks = outcome(partition.scatter, part, {1: plan}, 5, safe=safe, pairs=pairs, kernel=kernel)
         # After an error the pairs are of no use; Python binds a whole event before it folds it.
         found.append((blocks, sorted(PAIR.iter_unpack(pairs.packed())) if isinstance(blocks, list) else []))
     assert found[0] == found[1]
@@ -95,8 +101,8 @@ def test_texts_have_the_same_canonical_form(form: Canon, texts: list[bytes]) -> 
     raw = [binlog_bytes.rows(23, 1, shape.image([bytes([len(text)]) + text])) for text in dict.fromkeys(texts)]
     part = Slice.pack(0, raw, [1] * len(raw), [1] * len(raw), "b")
     hashes = [
-        [block.STATE.unpack_from(data, block.HEADER.size + block.SECTION.size)[2]
-         for _, data in scatter.scatter(part, {1: plan}, 1, kernel=kernel)]
+        [row_block.STATE.unpack_from(data, row_block.HEADER.size + row_block.SECTION.size)[2]
+         for _, data in partition.scatter(part, {1: plan}, 1, kernel=kernel)]
         for kernel in (KERNEL, None)
     ]  # fmt: skip
     assert hashes[0] == hashes[1]
@@ -122,15 +128,15 @@ def test_tied_rows_move_to_the_same_buckets(moved: dict[int, int], buckets: int,
     for target in data.draw(st.lists(st.integers(0, 3), max_size=4)):
         rows = data.draw(st.lists(st.integers(0, 40), max_size=6))
         if data.draw(st.booleans()):
-            records = [block.state_record(1, 0, row, b"%d" % row, b"(v)") for row in rows]
-            sections.append(block.section(target, block.STATES, records))
+            records = [row_block.state_record(1, 0, row, b"%d" % row, b"(v)") for row in rows]
+            sections.append(row_block.section(target, row_block.STATES, records))
         else:
-            records = [block.row_record((n, 0, 1, 9, None, [b"1"]), row) for n, row in enumerate(rows)]
-            sections.append(block.section(target, block.ROWS, records))
-    whole = block.HEADER.pack(77) + b"".join(sections)
+            records = [row_block.row_record((n, 0, 1, 9, None, [b"1"]), row) for n, row in enumerate(rows)]
+            sections.append(row_block.section(target, row_block.ROWS, records))
+    whole = row_block.HEADER.pack(77) + b"".join(sections)
     home = data.draw(st.integers(0, buckets - 1))
-    settled = block.resettle(whole, home, moved, buckets, KERNEL)
-    assert settled == block.resettle(whole, home, moved, buckets, None)
+    settled = row_block.resettle(whole, home, moved, buckets, KERNEL)
+    assert settled == row_block.resettle(whole, home, moved, buckets, None)
     for cut in range(len(whole)):
         assert_resettled_alike(whole[:cut], home, moved, buckets)
     damaged = bytearray(whole)
@@ -145,7 +151,7 @@ def assert_resettled_alike(data: bytes, home: int, moved: dict[int, int], bucket
     found: list[object] = []
     for kernel in (KERNEL, None):
         try:
-            found.append(block.resettle(data, home, moved, buckets, kernel))
+            found.append(row_block.resettle(data, home, moved, buckets, kernel))
         except ValueError:
             found.append(ValueError)
     assert found[0] == found[1]
@@ -153,7 +159,7 @@ def assert_resettled_alike(data: bytes, home: int, moved: dict[int, int], bucket
 
 def test_placements_that_do_not_fit_are_refused() -> None:
     exact = KERNEL.Canon(0, 0, None, b"", None)
-    decoder = scatter.decoder_of(SHAPE.plan(1, 1))
+    decoder = partition.decoder_of(SHAPE.plan(1, 1))
     beyond = KERNEL.Placement(1, True, (exact,), ((1, (5,), (exact,)),))
     with pytest.raises(ValueError):
         KERNEL.scatter(b"", b"", {1: (decoder.readers, decoder.prepare, 1, 1, beyond)}, 1, False)
@@ -171,7 +177,7 @@ def test_placements_that_do_not_fit_are_refused() -> None:
 
 @pytest.mark.parametrize("kernel", [KERNEL, None], ids=["compiled", "python"])
 def test_an_update_that_changes_a_tied_value_gives_up_the_old_one_first(kernel: ModuleType | None) -> None:
-    plan = replace(SHAPE.plan(1, 1), ties=(Tie(5, (2,), (Canon(canon.EXACT),)),), mode="compact")
+    plan = replace(SHAPE.plan(1, 1), ties=(Tie(5, (2,), (Canon(key_normalization.EXACT),)),), mode="compact")
 
     def state_of(before: int, after: int) -> tuple[int, int]:
         both = b"".join(
@@ -180,8 +186,8 @@ def test_an_update_that_changes_a_tied_value_gives_up_the_old_one_first(kernel: 
         )
         pairs = Pairs()
         part = Slice.pack(0, [binlog_bytes.rows(24, 5, both)], [1], [1], "b")
-        ((_, data),) = scatter.scatter(part, {1: plan}, 1, pairs=pairs, kernel=kernel)
-        return block.STATE.unpack_from(data, block.HEADER.size + block.SECTION.size)[1], len(pairs.packed())
+        ((_, data),) = partition.scatter(part, {1: plan}, 1, pairs=pairs, kernel=kernel)
+        return row_block.STATE.unpack_from(data, row_block.HEADER.size + row_block.SECTION.size)[1], len(pairs.packed())
 
     assert state_of(7, 8) == (REPLACED, 2 * PAIR.size)
     assert state_of(7, 7) == (UPDATED, 0)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm_worker.syncer import combine, scatter, statements
-from dm_worker.syncer.batch import Slice, TablePlan
-from dm_worker.syncer.compact import ImpossibleChange
-from dm_worker.syncer.statements import Form
+from dm_worker.syncer.execution import merge, partition, row_statements
+from dm_worker.syncer.execution.compaction import ImpossibleChange
+from dm_worker.syncer.execution.row_statements import Form
+from dm_worker.syncer.planning.batch import Slice, TablePlan
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.rows import RowDecoder
 from pkg.binlog.table_map import parse_table_map
@@ -142,15 +142,15 @@ def test_blocks_and_groups_are_the_same_byte_for_byte(
     packed: dict[int, list[tuple[int, bytes]]] = {}
     for part in parts:
         one, other = (
-            outcome(scatter.scatter, part, plans, buckets, safe=safe, kernel=kernel) for kernel in (KERNEL, None)
+            outcome(partition.scatter, part, plans, buckets, safe=safe, kernel=kernel) for kernel in (KERNEL, None)
         )
         assert one == other
         if isinstance(other, list):
             for bucket, data in other:
                 packed.setdefault(bucket, []).append((part.order, data))
-    rules = {number: statements.rule_of(plan, form) for number, plan in plans.items()}
+    rules = {number: row_statements.rule_of(plan, form) for number, plan in plans.items()}
     for blocks in packed.values():
-        one, other = (outcome(combine.combine, blocks, rules, safe=safe, kernel=kernel) for kernel in (KERNEL, None))
+        one, other = (outcome(merge.combine, blocks, rules, safe=safe, kernel=kernel) for kernel in (KERNEL, None))
         assert one == other
 
 
@@ -161,7 +161,7 @@ def test_an_event_is_named_when_it_is_torn_or_contradicts() -> None:
         part = Slice.pack(0, [good, bad], [1, 1], [100, 200], "b.000009")
         for kernel in (KERNEL, None):
             with pytest.raises(DMError, match=r"b.000009, 200") as caught:
-                scatter.scatter(part, {1: plan}, 2, kernel=kernel)
+                partition.scatter(part, {1: plan}, 2, kernel=kernel)
             assert caught.value.code == code
 
 
@@ -173,10 +173,10 @@ def test_compressed_events_and_extra_data_take_the_long_way_to_the_same_rows() -
         binlog_bytes.rows(166, 3, bytes([0x81, len(images)]) + zlib.compress(images)),
         binlog_bytes.rows(30, 3, images, extra=b"\0\5abc"),
     ]
-    expected = scatter.scatter(Slice.pack(0, [plain], [1], [1], "b"), {1: plan}, 2)
+    expected = partition.scatter(Slice.pack(0, [plain], [1], [1], "b"), {1: plan}, 2)
     for other in others:
         for kernel in (KERNEL, None):
-            assert scatter.scatter(Slice.pack(0, [other], [1], [1], "b"), {1: plan}, 2, kernel=kernel) == expected
+            assert partition.scatter(Slice.pack(0, [other], [1], [1], "b"), {1: plan}, 2, kernel=kernel) == expected
 
 
 def test_images_without_all_columns_are_refused_in_slices() -> None:
@@ -184,7 +184,7 @@ def test_images_without_all_columns_are_refused_in_slices() -> None:
     part = Slice.pack(0, [binlog_bytes.rows(31, 3, b"", present=0b011)], [1], [1], "b")
     for kernel in (KERNEL, None):
         with pytest.raises(DMError) as caught:
-            scatter.scatter(part, {1: plan}, 2, kernel=kernel)
+            partition.scatter(part, {1: plan}, 2, kernel=kernel)
         assert caught.value.code == 11126
 
 
@@ -210,4 +210,4 @@ def test_wide_tables(count: int) -> None:
     plan = replace(shape.plan(1, 1), table_map=table_map.data) if count < 251 else None
     if plan is not None:
         part = Slice.pack(0, [raw], [1], [1], "b")
-        assert scatter.scatter(part, {1: plan}, 3) == scatter.scatter(part, {1: plan}, 3, kernel=None)
+        assert partition.scatter(part, {1: plan}, 3) == partition.scatter(part, {1: plan}, 3, kernel=None)

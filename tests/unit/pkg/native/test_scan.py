@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm_worker.syncer.batch import Batch
-from dm_worker.syncer.gtid_tracker import ExecutedGtids
-from dm_worker.syncer.instructions import Advance, Limits, Statement
-from dm_worker.syncer.planner import Planner
-from dm_worker.syncer.tape import PythonTape
+from dm_worker.syncer.planning.batch import Batch
+from dm_worker.syncer.planning.event_buffer import PythonTape
+from dm_worker.syncer.planning.gtid_tracker import ExecutedGtids
+from dm_worker.syncer.planning.instructions import Advance, Limits, Statement
+from dm_worker.syncer.planning.planner import Planner
 from pkg.binlog import constants as c
 from pkg.binlog.position import Location
 from pkg.binlog.stream import FileFramer, PacketFramer, ServerEnd, ServerError
 from pkg.errors import DMError
 from tests.compiled import required
 from tests.harness import binlog_bytes
-from tests.unit.syncer.test_planner import Log, resolve, start
+from tests.unit.dm_worker.syncer.planning.test_planner import Log, resolve, start
 
 scan = required("scan")
 

@@ -1,0 +1,313 @@
+"""The one SparkContext of a dm-worker, started on first use and stopped with the process."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+
+from dm_worker.engine import executors
+from dm_worker.engine.code_archive import ship_code, source_paths
+from dm_worker.engine.jvm import SparkJvm, not_started
+from dm_worker.engine.settings import PYTHON, TASK_ATTEMPTS, is_local, spark_settings
+from pkg import errors
+from pkg.native import CHOICE
+from pkg.process.log import get_logger
+from pkg.process.work_folder import WorkFolder
+
+log = get_logger(__name__)
+
+#: Slots are not cores: writers and dumpers mostly wait for a server. An idle Python worker takes about 60 MB.
+DEFAULT_SLOTS = 16
+DEFAULT_DRIVER_MEMORY = "1g"
+#: Bytes that each subtask's replication may hold, beside what idle processes take.
+DEFAULT_MEMORY = 1 << 30
+#: Seconds that a cluster may take to give a worker executors, also to replace all of them.
+EXECUTOR_TIMEOUT = 120.0
+#: Seconds between two looks at whether a start is waited for still.
+_STOP_POLL = 0.1
+#: Seconds that an orderly stop of the context may take before the JVM is ended anyway.
+STOP_TIMEOUT = 5.0
+
+
+class SparkEngine:
+    """Starts the SparkContext lazily and hands it to the units.
+
+    ``master`` is empty for the embedded engine (``local`` with ``slots`` slots), or a Spark master URL.
+    ``conf`` adds to or replaces our settings. ``folder`` is where the temporary folder is made.
+    ``memory`` in bytes is the budget of each subtask's replication.
+    ``executor_timeout`` seconds are given to a cluster to come up with executors.
+    A JVM that died, a context that Spark ended and one that lost all executors for good are replaced at the next
+    :meth:`context`; jobs that they ran fail and are tried again by their unit.
+    """
+
+    def __init__(
+        self,
+        *,
+        master: str = "",
+        slots: int = DEFAULT_SLOTS,
+        conf: Mapping[str, str] | None = None,
+        driver_memory: str = DEFAULT_DRIVER_MEMORY,
+        memory: int = DEFAULT_MEMORY,
+        folder: Path | None = None,
+        executor_timeout: float = EXECUTOR_TIMEOUT,
+    ) -> None:
+        self._master = master or f"local[{slots},{TASK_ATTEMPTS}]"
+        self.memory = memory
+        self._slots = slots
+        self._executor_timeout = executor_timeout
+        self._conf = {"spark.driver.memory": driver_memory, **(conf or {})}
+        self._base = folder
+        self._lock = threading.Lock()
+        self._folder: WorkFolder | None = None
+        self._jvm: SparkJvm | None = None
+        self._context: SparkContext | None = None
+        self._watch: executors.ExecutorWatch | None = None
+        self._closed = False
+        #: What operators are to know of the cluster's executors as they were when the context began.
+        self.warnings: list[str] = []
+
+    @property
+    def is_local(self) -> bool:
+        """Whether tasks run on this machine, so that driver and tasks share a file system."""
+        return is_local(self._master)
+
+    @property
+    def shared_folder(self) -> Path | None:
+        """A folder that the tasks see as well, removed with the engine; None on a cluster, and before Spark started."""
+        return self._folder.path if self.is_local and self._folder is not None else None
+
+    @property
+    def slots(self) -> int:
+        """How many tasks can run at once, at least 1: as configured when embedded, as executors offer on a cluster.
+
+        Starts Spark on a cluster; raises what :meth:`context` raises.
+        """
+        return self._slots if self.is_local else max(1, executors.slots(self.context()))
+
+    @property
+    def parallel(self) -> int:
+        """How many tasks make progress at a time: those that compute, not those that wait."""
+        return min(self.slots, os.cpu_count() or 1) if self.is_local else self.slots
+
+    @property
+    def jvm_pid(self) -> int:
+        """The running JVM's process id, 0 when there is none."""
+        jvm = self._jvm
+        return jvm.pid if jvm is not None and jvm.alive else 0
+
+    def context(self, should_stop: Callable[[], bool] = lambda: False) -> SparkContext:
+        """The SparkContext; the first call starts the JVM (about 5 s), later ones return at once.
+
+        Raises 50000 when the JVM does not start, or when a cluster has no executors, or none that can run our code; the
+        same, as one that may pass, as soon as ``should_stop`` says so: the start goes on without the caller.
+        """
+        if self._lock.acquire(blocking=False):
+            try:
+                if self._is_running():
+                    assert self._context is not None
+                    return self._context
+            finally:
+                self._lock.release()
+        return _Start(self._started).wait(should_stop)
+
+    def await_slots(self, should_stop: Callable[[], bool]) -> None:
+        """Waits until :attr:`slots` is known at once. Raises as :meth:`context`."""
+        if not self.is_local:
+            self.context(should_stop)
+
+    def _is_running(self) -> bool:
+        """Whether context and JVM are there and in order."""
+        if self._closed or self._context is None or self._jvm is None or not self._jvm.alive:
+            return False
+        return not executors.is_stopped(self._context)
+
+    def _started(self) -> SparkContext:
+        """Starts what is not running. Raises as :meth:`context`."""
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the Spark engine is closed: the worker is ending")
+            if self._jvm is not None and not self._jvm.alive:
+                log.error("Spark's JVM died and is started again", pid=self._jvm.pid, output=self._jvm.last_words)
+                self._discard()
+            if self._context is not None and executors.is_stopped(self._context):
+                assert self._jvm is not None
+                log.error("Spark ended its context, which is made anew", output=self._jvm.last_words)
+                self._discard()
+            if self._context is None:
+                self._start()
+            assert self._context is not None
+            return self._context
+
+    def warm_up(self) -> None:
+        """Starts Spark in the background, so that the first unit need not wait for it. Idempotent."""
+        threading.Thread(target=self._warm_up, name="spark-warm-up", daemon=True).start()
+
+    def _warm_up(self) -> None:
+        try:
+            began = time.monotonic()
+            # Loads what the jobs of batches need: Python's daemon, and the JVM's classes for a shuffle, which the first
+            # large batch would wait for (1 to 2 s on a busy machine).
+            self.context().parallelize(range(2), 2).map(lambda number: (number, b"")).partitionBy(2).count()
+            log.info("Spark is ready", seconds=round(time.monotonic() - began, 1), master=self._master)
+        except Exception as exc:  # noqa: BLE001 - py4j and Spark raise many kinds, also when stopped meanwhile
+            # The unit that needs Spark runs into the same error and shows it.
+            if not self._closed:
+                log.error("cannot start Spark", error=str(exc))
+
+    def _start(self) -> None:
+        # py4j logs each failed call besides raising it, some of them as nobody's.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(_not_of_py4j)
+        if PYTHON in self._conf:
+            # PySpark itself looks at the environment only.
+            os.environ["PYSPARK_PYTHON"] = self._conf[PYTHON]
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if self.is_local:
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        if self._folder is None:
+            self._folder = WorkFolder("dm-worker-", self._base)
+        settings = spark_settings(
+            master=self._master,
+            slots=self._slots,
+            folder=self._folder.path,
+            paths=os.pathsep.join(source_paths(os.environ.get("PYTHONPATH", ""))),
+            kernel=CHOICE,
+            conf=self._conf,
+        )
+        self._jvm = SparkJvm(settings, self._folder.path)
+        try:
+            try:
+                context = SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=self._jvm.gateway)
+            except (Py4JError, OSError) as exc:
+                # Spark refuses a setting, or the JVM died of one.
+                raise not_started(_refusal(exc), [str(exc)[:4000], self._jvm.last_words]) from exc
+            self._context = context
+            # Its default prints a stack trace to stderr when the JVM closes the connection.
+            context._accumulatorServer.handle_error = _accumulators_cut  # type: ignore[method-assign, assignment]
+            if not self.is_local:
+                self._join_cluster(context, self._jvm, self._folder.path)
+        except BaseException:
+            self._discard()
+            raise
+
+    def _join_cluster(self, context: SparkContext, jvm: SparkJvm, folder: Path) -> None:
+        executors.await_executors(
+            context, self._master, self._executor_timeout, lambda: self._closed, lambda: jvm.last_words
+        )
+        ship_code(context, folder)
+        self.warnings = executors.prove_executors(context, self._master)
+        # Without its JVM the jobs of the context end, and the next one gets a new pair.
+        self._watch = executors.ExecutorWatch(context, self._executor_timeout, jvm.close)
+
+    @contextlib.contextmanager
+    def job_group(
+        self, group: str, description: str = "", should_stop: Callable[[], bool] = lambda: False
+    ) -> Iterator[SparkContext]:
+        """Runs the jobs of this thread under ``group``, so that :meth:`cancel` can end them.
+
+        Raises as :meth:`context`.
+        """
+        context = self.context(should_stop)
+        jvm = self._jvm
+        context.setJobGroup(group, description or group, interruptOnCancel=True)
+        try:
+            yield context
+        finally:
+            # Not a word to a JVM that is gone; its successor knows nothing of this context.
+            if jvm is not None and jvm is self._jvm and jvm.alive:
+                context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+
+    def cancel(self, group: str) -> None:
+        """Cancels the running jobs of ``group``; does nothing when Spark never started."""
+        # Without the lock: a start may hold it for seconds, and then nothing of the group runs yet.
+        context, jvm = self._context, self._jvm
+        if context is not None and jvm is not None and jvm.alive:
+            context.cancelJobGroup(group)
+
+    def close(self) -> None:
+        """Stops Spark and removes its files. Idempotent; Spark does not start again afterwards."""
+        self._closed = True  # before the lock: a start that waits for executors holds it, and gives up now
+        with self._lock:
+            if self._watch is not None:
+                self._watch.close()
+            if self._context is not None and self._jvm is not None and self._jvm.alive:
+                # A context that hangs in its stop must not keep the process from ending.
+                stopper = threading.Thread(target=self._context.stop, name="spark-stop", daemon=True)
+                stopper.start()
+                stopper.join(STOP_TIMEOUT)
+            self._discard()
+            if self._folder is not None:
+                self._folder.remove()
+                self._folder = None
+
+    def _discard(self) -> None:
+        """Forgets context and JVM, so that a new pair can be made."""
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+        if self._jvm is None:
+            return
+        self.warnings = []
+        self._jvm.close()
+        if self._context is not None and self._context._accumulatorServer is not None:
+            self._context._accumulatorServer.shutdown()
+        self._jvm = self._context = None
+        # PySpark keeps these per process and would talk to the dead JVM.
+        SparkContext._active_spark_context = None
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+
+
+class _Start:
+    """A start of Spark in a thread of its own, which those who wait for it may leave alone."""
+
+    def __init__(self, start: Callable[[], SparkContext]) -> None:
+        self._start = start
+        self._done = threading.Event()
+        self._result: SparkContext | BaseException | None = None
+        threading.Thread(target=self._main, name="spark-start", daemon=True).start()
+
+    def _main(self) -> None:
+        try:
+            self._result = self._start()
+        except BaseException as exc:  # noqa: BLE001 - raised again where it is waited for
+            self._result = exc
+        self._done.set()
+
+    def wait(self, should_stop: Callable[[], bool]) -> SparkContext:
+        while not self._done.wait(_STOP_POLL):
+            if should_stop():
+                raise errors.new(
+                    "NotSet",
+                    "a stop was asked for while Spark was starting",
+                    workaround="Resume the task: by then Spark may have started.",
+                    retryable=True,
+                )
+        if isinstance(self._result, BaseException):
+            raise self._result
+        assert self._result is not None
+        return self._result
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
+
+
+def _refusal(exc: BaseException) -> str:
+    """What Java said: the line behind py4j's own."""
+    lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
+    java = next((line[1:].strip() for line in lines if line.startswith(":")), None)
+    return (java or next(iter(lines), repr(exc)))[:500]
+
+
+def _accumulators_cut(request: object, client: object) -> None:
+    log.debug("the connection for accumulator updates ended")

@@ -1,0 +1,167 @@
+"""Spark's JVM as a child that keeps quiet and never outlives us.
+
+PySpark would start the JVM itself, but forks with Python code in the child (unsafe beside other threads) and lets the
+JVM write to our stdout and stderr. So we start it, and hand PySpark the address of its gateway through the variables
+that PySpark reads for that purpose. The JVM watches its stdin and exits when we are gone, however we died.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.java_gateway import launch_gateway
+
+from dm_worker.engine.settings import as_properties
+from pkg import errors
+from pkg.process.log import get_logger
+
+log = get_logger(__name__)
+
+#: Seconds a cold JVM may take on a busy machine until it is given up.
+START_TIMEOUT = 300.0
+#: Seconds the JVM gets to leave by itself once its stdin is closed.
+EXIT_TIMEOUT = 5.0
+_POLL = 0.05
+
+_LOG4J = """\
+rootLogger.level = error
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.target = SYSTEM_ERR
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %p %c{1}: %m%n%ex{short.message}
+"""
+
+
+class SparkJvm:
+    """One JVM with its gateway. ``folder`` takes its temporary files.
+
+    Raises 50000 when it does not start (no Java, no memory), with its last words as the cause.
+    """
+
+    def __init__(self, settings: Mapping[str, str], folder: Path) -> None:
+        self._said: list[str] = []
+        info = folder / "gateway"
+        info.unlink(missing_ok=True)
+        self._process = _spawn(_with_java_options(settings, folder), info)
+        threading.Thread(target=self._relay_output, name="spark-output", daemon=True).start()
+        try:
+            self.gateway = _connect(*self._await_gateway(info))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def last_words(self) -> str:
+        """The last lines that the JVM or its Python workers printed."""
+        return "\n".join(self._said)
+
+    def close(self) -> None:
+        """Ends the JVM: by closing its stdin, by force when it does not listen. Idempotent."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(EXIT_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            os.kill(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _await_gateway(self, info: Path) -> tuple[int, str]:
+        deadline = time.monotonic() + START_TIMEOUT
+        while not info.exists():
+            if not self.alive:
+                raise not_started(f"it exited with code {self._process.returncode}", self._said)
+            if time.monotonic() > deadline:
+                raise not_started(f"it did not answer within {START_TIMEOUT:.0f} s", self._said)
+            time.sleep(_POLL)
+        data = info.read_bytes()
+        port, length = struct.unpack(">ii", data[:8])
+        return port, data[8 : 8 + length].decode()
+
+    def _relay_output(self) -> None:
+        """What the JVM and the Python workers print goes to our log; the last lines explain a failed start."""
+        assert self._process.stdout is not None
+        for raw in self._process.stdout:
+            line = raw.decode(errors="replace").rstrip()
+            if line:
+                self._said = [*self._said[-19:], line]
+                log.debug("spark", line=line)
+
+
+def _spawn(settings: Mapping[str, str], info: Path) -> subprocess.Popen[bytes]:
+    # In a file, because everybody on the machine may read command lines, and a setting may be a secret.
+    properties = info.with_name("spark.properties")
+    properties.unlink(missing_ok=True)
+    with open(os.open(properties, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+        file.write(as_properties(settings))
+    command = [os.path.join(_find_spark_home(), "bin", "spark-submit"), "--properties-file", str(properties)]
+    env = {**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)}
+    try:
+        return subprocess.Popen(
+            [*command, "--load-spark-defaults", "pyspark-shell"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=env,
+            # Signals for our process group (Ctrl-C, a closed terminal) are ours to handle: we stop the JVM in order.
+            start_new_session=True,
+        )
+    except OSError as exc:
+        raise not_started(str(exc), []) from exc
+
+
+def _with_java_options(settings: Mapping[str, str], folder: Path) -> dict[str, str]:
+    log4j = folder / "log4j2.properties"
+    log4j.write_text(_LOG4J, encoding="utf-8")
+    key = "spark.driver.extraJavaOptions"
+    ours = f"-Dlog4j2.configurationFile=file:{log4j} -Djava.io.tmpdir={folder} -XX:-UsePerfData"
+    given = settings.get(key, "")
+    # The driver schedules and copies; the work is in Python. The quick compiler alone halves the CPU of a cold start,
+    # and after hundreds of jobs it still needs less CPU per job than with the thorough one beside it.
+    if "TieredStopAtLevel" not in given:
+        ours += " -XX:TieredStopAtLevel=1"
+    # Two collectors would be an error.
+    if not re.search(r"-XX:[+-]Use\w+GC", given):
+        ours += " -XX:+UseSerialGC"
+    return {**settings, key: f"{ours} {given}".strip()}
+
+
+def _connect(port: int, secret: str) -> Any:
+    """PySpark's gateway object onto our JVM."""
+    address = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    os.environ.update(address)
+    try:
+        return launch_gateway()  # type: ignore[no-untyped-call]
+    finally:
+        for name in address:
+            os.environ.pop(name, None)
+
+
+def not_started(why: str, said: list[str]) -> errors.DMError:
+    """The error of a start that failed; ``said`` are the JVM's last lines."""
+    return errors.new(
+        "NotSet",
+        f"Spark's JVM did not start: {why}",
+        raw="\n".join(said),
+        workaround="Check that Java 17 or newer is installed (JAVA_HOME), that memory suffices for "
+        "`driver-memory`, and the settings under [spark] in the worker's configuration; then resume the task.",
+    )

@@ -1,0 +1,56 @@
+"""Spark's Python daemon with all code of our tasks loaded: workers that it forks start at once and share its memory.
+
+Run by Spark as ``python -m dm_worker.engine.python_daemon pyspark.worker`` (spark.python.daemon.module). What is
+imported here must start no thread and open no connection, and must never be grpc: none of them survives a fork. Spark's
+own daemon leaves PySpark's worker to each process for fear of pandas and pyarrow, which start threads; but that worker
+imports them only for the jobs that need them.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from pkg.process.heap import keep_freed
+
+
+def without_copies(path: Sequence[str]) -> list[str]:
+    """A module search path without the archives that lie within the installed PySpark.
+
+    Spark puts them in front: PySpark and py4j once more, as zip files, and its jar. Python compiles what it imports
+    from such a file in each process anew, and each worker reads the list of its thousands of files.
+    """
+    found = PathFinder.find_spec("pyspark", [entry for entry in path if not entry.endswith((".zip", ".jar"))])
+    if found is None or found.origin is None:
+        return list(path)
+    installed = Path(found.origin).parent
+    archives = (installed / "python" / "lib", installed / "jars")
+    return [entry for entry in path if Path(entry).parent not in archives]
+
+
+def preload() -> None:
+    """Loads what a worker needs to run tasks of ours."""
+    sys.path[:] = without_copies(sys.path)
+    from dm_worker.engine.executors import TASK_MODULES
+
+    for name in (*TASK_MODULES, "pyspark.worker"):
+        importlib.import_module(name)
+
+
+def _main() -> None:
+    keep_freed()
+    preload()
+    # What is there by now stays: a collection in a worker need not touch it, which would copy its pages.
+    gc.collect()
+    gc.freeze()
+    from pyspark.daemon import manager
+
+    manager()
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,119 @@
+"""The operators' orders for statements of one source's binlog, as etcd holds them.
+
+They live as long as the checkpoint that they are about: a restart of worker or master, a stop and a new start of the
+task keep them; they go once the checkpoint is behind their statement, when a full copy begins, with ``start-task
+--remove-meta`` and with their source.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import cast
+
+from dm_worker.subtask.subtask import SubTask
+from dm_worker.subtask.unit import ReplicatingUnit
+from dm_worker.syncer.ddl.operator_orders import outdated
+from pkg import errors
+from pkg.errors import DMError
+from pkg.etcd import Delete, EtcdClient, PrefixMirror, Put, exists
+from pkg.ha import keys
+from pkg.ha.binlog_operator import BinlogOperator
+from pkg.pb import dmworker_pb2 as pb
+from pkg.process.log import get_logger
+
+log = get_logger(__name__)
+
+#: Seconds that a change in etcd gets to come back here.
+_PATIENCE = 5.0
+_POLL = 0.01
+
+
+class BinlogOperators:
+    """Follows the orders of ``source``. Reading never waits for etcd; changes raise 42501 and 42502."""
+
+    def __init__(self, client: EtcdClient, source: str, on_broken: Callable[[BaseException], None]) -> None:
+        self._client = client
+        self._source = source
+        prefix = keys.BINLOG_OPERATOR.prefix(source)
+        self._mirror = PrefixMirror(client, prefix, lambda _: None, on_error=on_broken)
+
+    def start(self) -> None:
+        self._mirror.start()
+
+    def stop(self) -> None:
+        self._mirror.stop()
+
+    def wait_synced(self, timeout: float) -> bool:
+        """Waits until the orders are known; False if ``timeout`` seconds pass first."""
+        return self._mirror.wait_synced(timeout)
+
+    def of(self, task: str) -> list[BinlogOperator]:
+        """The orders for a task, damaged ones among them: these stop their own statements only."""
+        prefix = keys.BINLOG_OPERATOR.prefix(self._source, task)
+        found: list[BinlogOperator] = []
+        for key, kv in self._mirror.snapshot().items():
+            if key.startswith(prefix):
+                try:
+                    found.append(BinlogOperator.read(key, kv.value))
+                except DMError as exc:
+                    log.error("an order for no position in etcd means nothing", task=task, key=key, error=str(exc))
+        return found
+
+    def put(self, operator: BinlogOperator) -> None:
+        """Keeps an order, in place of one for the same position, until the task has heard of it. Raises 40054."""
+        key = operator.key
+        done = self._client.txn([exists(keys.SUBTASK.key(self._source, operator.task))], [Put(key, operator.to_json())])
+        if not done.succeeded:
+            raise errors.new(
+                "WorkerSubTaskNotFound",
+                f"task {operator.task} has no subtask of source {self._source} any more",
+                workaround="`query-status` lists the tasks.",
+            )
+        self._heard(lambda: (kv := self._mirror.snapshot().get(key)) is not None and kv.mod_revision >= done.revision)
+
+    def remove(self, operator: BinlogOperator) -> None:
+        """Takes an order back."""
+        self._client.txn([], [Delete(operator.key)])
+        self._heard(lambda: operator.key not in self._mirror.snapshot())
+
+    def forget(self, task: str) -> None:
+        """Takes all orders for a task back: those of an earlier life of it, which copies anew."""
+        known = self.of(task)
+        if known:
+            positions = [one.position for one in known]
+            log.info(
+                "the task copies anew: orders for statements of its earlier life go", task=task, positions=positions
+            )
+        prefix = keys.BINLOG_OPERATOR.prefix(self._source, task)
+        self._client.txn([], [Delete(prefix, prefix=True)])
+        self._heard(lambda: not any(key.startswith(prefix) for key in self._mirror.snapshot()))
+
+    def forget_passed(self, subtask: SubTask) -> None:
+        """Removes the orders that the checkpoint is behind. What fails is tried again at the next call."""
+        try:
+            known = self.of(subtask.name)
+            unit = subtask.unit()
+            if known and unit is not None and unit.unit_type == pb.Sync:
+                self._forget(known, cast(ReplicatingUnit, unit))
+        except DMError as exc:
+            log.warning("cannot remove orders for statements that are passed", task=subtask.name, error=str(exc))
+
+    def _forget(self, known: list[BinlogOperator], unit: ReplicatingUnit) -> None:
+        needed = unit.needed
+        passed = outdated(known, needed.position) if needed is not None else []
+        if passed:
+            log.info("the checkpoint is behind orders for statements", positions=[one.position for one in passed])
+            self._client.txn([], [Delete(one.key) for one in passed])
+
+    def _heard(self, is_here: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while not is_here():
+            if time.monotonic() > deadline:
+                raise errors.new(
+                    "HAFailWatchEtcd",
+                    "the order is stored in etcd, but this worker has not heard of it yet",
+                    workaround="See it with `binlog list`, then resume the task.",
+                    retryable=True,
+                )
+            time.sleep(_POLL)

@@ -1,0 +1,131 @@
+"""Orders for one statement of the binlog, as the commands ``binlog`` and ``handle-error`` give them to a worker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import cast
+
+from dm_worker.operator_commands.binlog_orders import BinlogOperators
+from dm_worker.subtask.subtask import SubTask
+from dm_worker.subtask.unit import ReplicatingUnit
+from dm_worker.syncer.ddl.operator_orders import checked, in_order, listing, parse_place, refused
+from dm_worker.syncer.rows.task_rules import Rules
+from dm_worker.syncer.shard_ddl.source_groups import Settle
+from pkg import errors
+from pkg.binlog.position import Position
+from pkg.ha.binlog_operator import BinlogOperator, Kind, position_name
+from pkg.mysql.names import qualified
+from pkg.pb import dmworker_pb2 as pb
+
+#: Seconds that a try under way gets to end.
+_PATIENCE = 3.0
+_POLL = 0.05
+_KINDS: dict[int, Kind] = {pb.Skip: "skip", pb.Replace: "replace", pb.Inject: "inject"}
+
+
+def handle_error(subtask: SubTask, operators: BinlogOperators, request: pb.HandleWorkerErrorRequest) -> str:
+    """Does what is asked and lets a subtask that an error stopped go on; returns a text for the operator, or ''.
+
+    Raises 40056, 11118, 36023, 36024, 36065, and what etcd or the target say.
+    """
+    unit = replicating(subtask)
+    given = parse_place(request.binlogPos) if request.binlogPos else None
+    if request.op == pb.List:
+        return listing(in_order(operators.of(subtask.name), given))
+    position = _meant(subtask, unit, given)
+    if request.op == pb.Revert:
+        operators.remove(_standing_order(subtask, operators, position, given))
+    elif request.op in _KINDS:
+        _ensure_possible(request.op, position, unit)
+        operators.put(_order(subtask, _KINDS[request.op], position, request.sqls))
+    else:
+        raise refused(f"the operation {request.op} is not known", "Use one of skip, replace, revert, inject, list.")
+    return _go_on(subtask, unit)
+
+
+def _go_on(subtask: SubTask, unit: ReplicatingUnit) -> str:
+    """Lets a subtask go on that an error stopped; one that is just trying again may not have seen the order."""
+    deadline = time.monotonic() + _PATIENCE
+    while not subtask.retry():
+        if subtask.state.stage == pb.Paused:
+            return "the task is paused: use resume-task to go on"
+        if unit.stuck_at is None or time.monotonic() > deadline:
+            break
+        time.sleep(_POLL)
+    return ""
+
+
+def replicating(subtask: SubTask) -> ReplicatingUnit:
+    """The subtask's unit if its turn is replication. Raises 40056."""
+    unit = subtask.unit()
+    if unit is None or unit.unit_type != pb.Sync:
+        raise errors.new(
+            "WorkerOperSyncUnitOnly",
+            f"task {subtask.name} is in unit {pb.UnitType.Name(subtask.state.unit)}: only Sync can be operated on",
+            workaround="Wait until the full copy is done.",
+        )
+    return cast(ReplicatingUnit, unit)
+
+
+def _meant(subtask: SubTask, unit: ReplicatingUnit, given: Position | None) -> Position:
+    """Where the statement begins that ``given`` means, or at which the task stands."""
+    stuck = unit.stuck_at
+    if given is not None:
+        return stuck.at if stuck is not None and stuck.covers(given) else given
+    if stuck is not None:
+        # Also while it tries once more by itself.
+        return stuck.at
+    source = subtask.config.source_id
+    if subtask.state.failed:
+        raise refused(
+            f"only support to handle ddl error currently: the error of source '{source}' is not one of a statement",
+            "Rows can't be passed over: the target would lack them. See the error with query-status; mend the target, "
+            "or the known structure with binlog-schema, then resume-task.",
+        )
+    raise refused(f"source '{source}' has no error", "Give the statement's position with -b.")
+
+
+def _ensure_possible(op: int, position: Position, unit: ReplicatingUnit) -> None:
+    stuck = unit.stuck_at
+    if isinstance(stuck, Settle) and stuck.covers(position):
+        if op != pb.Skip:
+            raise refused(
+                f"the DDL of merged shards at {position_name(position)} was run by all shards: it can only be left out",
+                "Execute by hand on the target what shall take its place, then skip it.",
+            )
+        return
+    checkpoint = unit.checkpoint()
+    if checkpoint is not None and position < checkpoint.position:
+        raise refused(
+            f"{position_name(position)} lies before the checkpoint {checkpoint.position}: it is applied already",
+            "Give the position of a statement that is yet to come.",
+        )
+
+
+def _order(subtask: SubTask, kind: Kind, position: Position, texts: Sequence[str]) -> BinlogOperator:
+    statements = () if kind == "skip" else tuple(texts)
+    if kind != "skip":
+        rules = Rules(subtask.config)
+        for parsed in checked(statements):
+            for name in parsed.tables:
+                if not rules.allows(*name):
+                    raise refused(
+                        f"{qualified(*name)} is not migrated by task {subtask.name}: {parsed.sql}",
+                        "Give names of upstream tables that block-allow-list lets through; they are routed.",
+                    )
+    return BinlogOperator(kind, subtask.name, subtask.config.source_id, position_name(position), statements)
+
+
+def _standing_order(
+    subtask: SubTask, operators: BinlogOperators, position: Position, given: Position | None
+) -> BinlogOperator:
+    found = {one.at: one for one in operators.of(subtask.name)}
+    for place in (position, given):
+        if place in found:
+            return found[place]
+    raise errors.new(
+        "SyncerOperatorNotExist",
+        f"error operator not exist, position: {position_name(position)}",
+        workaround="`binlog list` shows the orders that there are.",
+    )

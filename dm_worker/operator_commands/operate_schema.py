@@ -1,0 +1,47 @@
+"""The known structure of an upstream table, as ``binlog-schema`` and ``operate-schema`` show and change it."""
+
+from __future__ import annotations
+
+from dm_worker.operator_commands.handle_error import replicating
+from dm_worker.subtask.subtask import SubTask
+from dm_worker.syncer.unit.known_structures import Structures
+from pkg import errors
+from pkg.pb import dmworker_pb2 as pb
+
+
+def operate_schema(subtask: SubTask, request: pb.OperateWorkerSchemaRequest) -> str:
+    """Does what is asked of a paused subtask; returns the structure that is asked for, or ''.
+
+    Raises 40056, 40051, 44005, 44009, and what the servers say.
+    """
+    unit = replicating(subtask)
+    if subtask.state.stage != pb.Paused:
+        raise errors.new(
+            "WorkerNotPausedStage",
+            f"current stage is {pb.Stage.Name(subtask.state.stage)} but not paused, invalid",
+            workaround=f"`pause-task {subtask.name}` first, and `resume-task {subtask.name}` afterwards.",
+        )
+    with unit.structures() as structures:
+        return _operate(structures, request)
+
+
+def _operate(structures: Structures, request: pb.OperateWorkerSchemaRequest) -> str:
+    name = (request.database, request.table)
+    match request.op:
+        case pb.GetSchema:
+            return structures.show(*name)
+        case pb.RemoveSchema:
+            structures.delete(*name)
+        case pb.SetSchema if request.fromSource:
+            structures.update_from_source(*name)
+        case pb.SetSchema if request.fromTarget:
+            structures.update_from_target(*name)
+        case pb.SetSchema:
+            structures.update(*name, request.schema)
+        case _:
+            raise errors.new(
+                "MasterInvalidOperateOp",
+                f"invalid operation {pb.SchemaOp.Name(request.op)} on a known structure",
+                workaround="Use one of binlog-schema list, update, delete.",
+            )
+    return "sync has no effect: the task is not in optimistic mode" if request.sync else ""

@@ -1,0 +1,199 @@
+"""One connection of the relay, from looking at what is there to the end of the stream."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dm_worker.relay.layout import RelayDir, RelayMeta, SubDir
+from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.recovery import recover
+from dm_worker.relay.upstream_server import Server, ask, check_history, file_of
+from dm_worker.relay.writer import BlockCounts, RelayWriter, Shown
+from pkg import errors
+from pkg.binlog.position import Location, Position
+from pkg.binlog.raw import open_raw
+from pkg.binlog.upstream import UpstreamStream
+from pkg.config.model import SourceConfig
+from pkg.process.log import get_logger
+
+log = get_logger(__name__)
+
+#: How long a read waits before it looks at other things (seconds).
+_TURN = 0.5
+#: A server can't be asked for an offset beyond 4 GiB: it sends such a file anew, and what is there is skipped.
+_HIGHEST_START = (1 << 32) - 1
+
+
+@dataclass(slots=True)
+class Puller:
+    """Pulls one source's binlog into its relay folder, connection after connection.
+
+    ``start_at`` says where to begin when the folder is empty; None: where the source's configuration says, or at the
+    upstream's current file.
+    """
+
+    source: SourceConfig
+    folder: RelayDir
+    tail: Tail
+    server_id: int
+    start_at: Callable[[], Location | None]
+    counts: BlockCounts
+    writer: RelayWriter | None = None
+    _stream: UpstreamStream | None = None
+    _shown: Shown | None = None
+    _ended: threading.Event = field(default_factory=threading.Event)
+    #: Whether the last connection came as far as events.
+    received: bool = False
+
+    @property
+    def shown(self) -> Shown | None:
+        """How far the relay log goes; None before the first look at it."""
+        if self.writer is not None and self.writer.shown is not None:
+            self._shown = self.writer.shown
+        return self._shown
+
+    def begin(self) -> None:
+        """Before the first connection after :meth:`end`."""
+        self._ended.clear()
+
+    def end(self) -> None:
+        """Makes :meth:`pull` return soon; from any thread."""
+        self._ended.set()
+        stream = self._stream
+        if stream is not None:
+            stream.abort()
+
+    def pull(self) -> None:
+        """Works until :meth:`end`. Raises DMError; after a retryable one it may be called again."""
+        self.received = False
+        self.recover()
+        server = ask(self.source)
+        writer = self._writer_for(server)
+        location, use_gtid = self._location(writer, server)
+        writer.connected(server.server_id)
+        log.info("relay connects", source=self.source.source_id, server=server.uuid, location=str(location))
+        self._stream = open_raw(
+            self.source.from_,
+            location,
+            flavor=self.source.flavor,
+            server_id=self.server_id,
+            use_gtid=use_gtid,
+        )
+        try:
+            self._copy(self._stream, writer)
+        except errors.DMError:
+            if not self._ended.is_set():
+                raise
+        finally:
+            self._stream.close()
+            self._stream = None
+
+    def recover(self) -> None:
+        """Brings the files in order, and lets readers have them, also while the upstream is away. Raises DMError."""
+        if self.writer is not None and not self.writer.torn:
+            return
+        self.drop()
+        subdirs = self.folder.subdirs()
+        if subdirs:
+            before = subdirs[-2].meta() if len(subdirs) > 1 else None
+            self._take(subdirs[-1], before.binlog_gtid if before else "")
+
+    def close(self) -> None:
+        """Leaves the files whole and ``relay.meta`` up to date. Raises 30025 and 30006."""
+        writer, self.writer = self.writer, None
+        if writer is None:
+            return
+        if writer.torn:
+            writer.abandon()
+        else:
+            writer.close()
+
+    def drop(self) -> None:
+        """Gives the files back as they are."""
+        if self.writer is not None:
+            self.writer.abandon()
+            self.writer = None
+
+    def _take(self, subdir: SubDir, base: str) -> RelayWriter:
+        course = recover(subdir, flavor=self.source.flavor, base=base)
+        self.writer = RelayWriter(subdir, course, self.tail, self.counts)
+        self.writer.connected(0)
+        return self.writer
+
+    def _writer_for(self, server: Server) -> RelayWriter:
+        """The writer of this server's sub-folder; of a new one when another server answered last time."""
+        writer = self.writer
+        if writer is None:
+            return self._take(self._add(server.uuid, self._first(server)), "")
+        if writer.subdir.uuid == server.uuid:
+            return writer
+        gtids = str(writer.course.gtids)
+        if not self.source.enable_gtid:
+            raise errors.new(
+                "RelaySwitchMasterNeedGTID",
+                f"the upstream {self.source.from_.host}:{self.source.from_.port} is now server {server.uuid}, and was "
+                f"{writer.subdir.uuid}: without GTIDs nobody knows where in its binlog to go on",
+                workaround="Let the source's address lead to the old server again. To follow the new one, stop-relay, "
+                "set enable-gtid: true for the source when both servers have GTIDs, and start-relay; otherwise migrate "
+                "again from a full copy.",
+            )
+        check_history(server, gtids, self.source.flavor, self.source)
+        log.info("the upstream switched", source=self.source.source_id, old=writer.subdir.uuid, new=server.uuid)
+        self.close()
+        return self._take(self._add(server.uuid, RelayMeta("", 4, gtids)), gtids)
+
+    def _add(self, uuid: str, meta: RelayMeta) -> SubDir:
+        try:
+            # It may have been removed by hand while the relay was paused.
+            self.folder.own(self.source.source_id)
+            return self.folder.add(uuid, meta)
+        except OSError as exc:
+            raise errors.new(
+                "RelayMkdir",
+                f"no relay folder for server {uuid} can be made in {self.folder.path}: {exc}",
+                raw=exc,
+                workaround="Check relay-dir of the worker, its permissions and its disk; then resume-relay.",
+            ) from exc
+
+    def _first(self, server: Server) -> RelayMeta:
+        """Where an empty relay folder begins: always at the head of a file, so that its files are whole."""
+        source, start = self.source, self.start_at()
+        if start is not None and not (source.enable_gtid and start.gtid_set):
+            return RelayMeta(start.position.name, 4, start.gtid_set)
+        gtids = start.gtid_set if start is not None else source.relay_binlog_gtid
+        if source.enable_gtid and gtids:
+            return RelayMeta(file_of(source, self.server_id, gtids), 4, "")
+        return RelayMeta(source.relay_binlog_name or server.end.position.name, 4, "")
+
+    def _location(self, writer: RelayWriter, server: Server) -> tuple[Location, bool]:
+        """Where to go on, and whether by GTID: only a new server is asked that way.
+
+        The position is exact, and so leaves no hole; a server whose history is another one is found out before.
+        """
+        course, source = writer.course, self.source
+        gtids = str(course.gtids)
+        if course.file:
+            if source.enable_gtid:
+                check_history(server, gtids, source.flavor, source)
+            pos = course.boundary if course.boundary <= _HIGHEST_START else 4
+            return Location(Position(course.file, pos), gtids), False
+        meta = writer.subdir.meta()
+        if meta is not None and meta.binlog_name:
+            return Location(Position(meta.binlog_name, 4)), False
+        return Location(Position("", 4), gtids), True
+
+    def _copy(self, stream: UpstreamStream, writer: RelayWriter) -> None:
+        counts = self.counts
+        while not self._ended.is_set():
+            began, worked = time.perf_counter(), counts.worked
+            events = stream.read(1, _TURN, writer.take)
+            if events or counts.worked > worked:
+                # The stream has the writer take what it can while it reads.
+                counts.read.add(time.perf_counter() - began - (counts.worked - worked))
+            for event in events:
+                writer.event(event.data)
+            writer.show()
+            self.received = self.received or writer.course.flowing

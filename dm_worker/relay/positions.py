@@ -1,0 +1,121 @@
+"""Where in the relay log a place of the upstream's binlog is, if it is there at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dm_worker.relay.layout import RelayDir, SubDir
+from dm_worker.relay.readable_end import End
+from pkg.binlog import constants as c
+from pkg.binlog.events import parse_previous_gtids
+from pkg.binlog.gtid import GTIDSet, parse_gtid_set
+from pkg.binlog.position import Location, file_number, relay_suffix, upstream_name
+from pkg.binlog.stream import FileFramer
+
+#: The head of a file is read in pieces of so many bytes, and is not longer than that many pieces.
+_PIECE, _PIECES = 1 << 16, 1 << 10
+_GTID_LISTS = (c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A place to read from. ``before``: what was executed before ``file`` begins, when that was asked for."""
+
+    subdir: SubDir
+    file: str
+    offset: int
+    before: GTIDSet | None = None
+
+
+def find_position(relay: RelayDir, end: End, location: Location) -> Start | None:
+    """The place of ``location.position``: in the sub-folder that its name tells, or in the newest with such a file.
+
+    None when the relay log, as far as ``end``, does not hold it, or not yet.
+    """
+    name, suffix = upstream_name(location.position.name), relay_suffix(location.position.name)
+    for subdir, files in reversed(_readable(relay, end)):
+        if suffix in (0, subdir.suffix) and name in files:
+            offset = max(location.position.pos, len(c.MAGIC))
+            newest = (subdir.name, name) == (end.subdir, end.file)
+            size = end.size if newest else _size(subdir.path / name)
+            return Start(subdir, name, offset) if offset <= size else None
+    return None
+
+
+def find_gtids(relay: RelayDir, end: End, executed: GTIDSet) -> Start | None:
+    """The newest file up to ``end`` that holds all that follows ``executed``; None when there is none."""
+    found = _readable(relay, end)
+    for index in reversed(range(len(found))):
+        subdir, files = found[index]
+        for file in reversed(files):
+            before = gtids_before(subdir.path / file, executed.flavor)
+            if before is None or not _contains(executed, before):
+                continue
+            if file == files[0] and index:
+                # The first file of another server was asked for by GTID: what the one before it had sent is not here.
+                had = _sent(found[index - 1][0], executed.flavor)
+                if had is None or not _contains(executed, had):
+                    continue
+                before.update(had)  # type: ignore[arg-type]
+            return Start(subdir, file, len(c.MAGIC), before)
+    return None
+
+
+def _readable(relay: RelayDir, end: End) -> list[tuple[SubDir, list[str]]]:
+    """The sub-folders in order with their files, without what lies behind ``end``."""
+    found = []
+    for subdir in relay.subdirs():
+        files = subdir.files()
+        if subdir.name == end.subdir:
+            found.append((subdir, [file for file in files if file_number(file) <= file_number(end.file)]))
+            break
+        found.append((subdir, files))
+    return found
+
+
+def _sent(former: SubDir, flavor: str) -> GTIDSet | None:
+    """All that came from ``former``'s server, and before it."""
+    meta = former.meta()
+    return parse_gtid_set(meta.binlog_gtid, flavor) if meta is not None else None
+
+
+def _contains(whole: GTIDSet, part: GTIDSet) -> bool:
+    return whole.contains(part)  # type: ignore[arg-type]
+
+
+def gtids_before(path: Path, flavor: str) -> GTIDSet | None:
+    """The GTID set that the head of a binlog file names; None when it has none (yet). Raises 11071 and 11027."""
+    framer = FileFramer(file=path.name)
+    for piece in _head(path):
+        framer.feed(piece)
+        while events := framer.split(1):
+            if events[0].type in _GTID_LISTS:
+                found = parse_previous_gtids(events[0], path.name)
+                return found if found.flavor == flavor else None
+            if events[0].type != c.FORMAT_DESCRIPTION_EVENT:
+                return None
+    return None
+
+
+def _head(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            if file.read(len(c.MAGIC)) != c.MAGIC:
+                return
+            for _ in range(_PIECES):
+                piece = file.read(_PIECE)
+                if not piece:
+                    return
+                yield piece
+    except FileNotFoundError:
+        # Purged just now.
+        return
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

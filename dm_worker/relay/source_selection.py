@@ -1,0 +1,174 @@
+"""Where a subtask reads the binlog from: the relay log while it goes on and holds what is needed, else the upstream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from dm_worker.relay.layout import RelayDir
+from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.stream import open_relay
+from pkg import errors
+from pkg.binlog.events import Event
+from pkg.binlog.gtid import parse_gtid_set
+from pkg.binlog.position import Location, Position
+from pkg.binlog.stream import BinlogStream, Scan
+from pkg.errors import DMError
+from pkg.process.log import get_logger
+
+log = get_logger(__name__)
+
+#: Seconds that a subtask waits for a relay that just began, or is a little behind, before it reads the upstream.
+PATIENCE = 5.0
+#: A subtask that reads the upstream looks after so many seconds whether the relay has caught up.
+LOOK = 5.0
+#: After the relay log failed a reader, or did not hold what it needs, the reader does not come back for so long (s).
+DISTRUST = 300.0
+_POLL = 0.1
+#: What only the relay's files may be to blame for: the upstream is asked instead.
+_DAMAGE = frozenset({"BinlogParseSingleEv", "RelayNoActiveRelayLog", "NoRelayPosMatchGTID", "BinlogFileNotValid"})
+
+
+class Pulled(Protocol):
+    """The relay, as its readers see it."""
+
+    folder: RelayDir
+    tail: Tail
+
+    def goes_on(self) -> bool:
+        """Whether readers at its end shall wait for more: it runs, or an operator paused it."""
+
+    def executed(self) -> str:
+        """The GTID set at its end; '' while that is not known."""
+
+    def caught_up(self) -> bool:
+        """Whether it has all that the upstream had when this was asked. May take a while."""
+
+
+class RelayReader:
+    """One subtask's way to the binlog. ``flavor`` is the upstream's."""
+
+    def __init__(self, relay: Pulled, flavor: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._relay = relay
+        self._flavor = flavor
+        self._clock = clock
+        self._distrusted_until = float("-inf")
+
+    def open(self, location: Location, *, use_gtid: bool) -> BinlogStream | None:
+        """The relay log from ``location`` on; None when the upstream is to be read. Raises 11093 or 11095."""
+        deadline = self._clock() + PATIENCE
+        while self._trusted() and self._relay.goes_on():
+            if not self._behind(location, use_gtid):
+                return self._open(location, use_gtid)
+            if self._clock() > deadline:
+                break
+            time.sleep(_POLL)
+        return None
+
+    def watched(self, stream: BinlogStream) -> BinlogStream:
+        """The upstream's ``stream``, which ends retryably once the relay log has caught up with the upstream."""
+        return _Watched(stream, self._may_change_over, self._clock)
+
+    def _open(self, location: Location, use_gtid: bool) -> BinlogStream | None:
+        relay = self._relay
+        try:
+            stream = open_relay(
+                relay.folder, relay.tail, location, flavor=self._flavor, use_gtid=use_gtid, goes_on=relay.goes_on
+            )
+        except DMError as exc:
+            if exc.kind.name not in _DAMAGE:
+                raise
+            self.distrust(exc)
+            return None
+        if stream is None:
+            log.info("the relay log does not hold what follows: the upstream is read", location=str(location))
+            self._distrusted_until = self._clock() + DISTRUST
+            return None
+        return _Guarded(stream, self.distrust)
+
+    def _behind(self, location: Location, use_gtid: bool) -> bool:
+        """Whether the relay log does not reach ``location`` yet."""
+        end = self._relay.tail.end()
+        if end is None:
+            return True
+        if not use_gtid:
+            return Position(end.file, end.size) < location.position
+        here, wanted = (parse_gtid_set(text, self._flavor) for text in (self._relay.executed(), location.gtid_set))
+        return not here.contains(wanted)  # type: ignore[arg-type]
+
+    def distrust(self, exc: DMError) -> None:
+        """The relay log is damaged where this reader is."""
+        log.error("the relay log can't be read: the upstream is read instead", error=str(exc))
+        self._distrusted_until = self._clock() + DISTRUST
+
+    def _trusted(self) -> bool:
+        return self._clock() >= self._distrusted_until
+
+    def _may_change_over(self) -> bool:
+        return self._trusted() and self._relay.goes_on() and self._relay.caught_up()
+
+
+class _Wrapped:
+    """A stream with something around its reading."""
+
+    def __init__(self, stream: BinlogStream) -> None:
+        self._stream = stream
+
+    @property
+    def file(self) -> str:
+        return self._stream.file
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def abort(self) -> None:
+        self._stream.abort()
+
+
+class _Guarded(_Wrapped):
+    """The relay log, whose damage is a reason to open another stream and not to stop the task."""
+
+    def __init__(self, stream: BinlogStream, distrust: Callable[[DMError], None]) -> None:
+        super().__init__(stream)
+        self._distrust = distrust
+
+    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
+        """See :meth:`BinlogStream.read`."""
+        try:
+            return self._stream.read(max_bytes, timeout, scan)
+        except DMError as exc:
+            if exc.retryable or exc.kind.name not in _DAMAGE:
+                raise
+            self._distrust(exc)
+            raise DMError(
+                exc.kind,
+                exc.message,
+                raw_cause=exc.raw_cause,
+                workaround=exc.workaround,
+                scope=exc.scope,
+                retryable=True,
+            ) from exc
+
+
+class _Watched(_Wrapped):
+    """The upstream, as long as the relay log is not the better choice."""
+
+    def __init__(self, stream: BinlogStream, is_better: Callable[[], bool], clock: Callable[[], float]) -> None:
+        super().__init__(stream)
+        self._is_better = is_better
+        self._clock = clock
+        self._looked = clock()
+
+    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
+        """See :meth:`BinlogStream.read`."""
+        now = self._clock()
+        if now - self._looked >= LOOK:
+            self._looked = now
+            if self._is_better():
+                raise errors.new(
+                    "SyncerGetEvent",
+                    "the relay log has caught up with the upstream: reading goes on from it",
+                    retryable=True,
+                )
+        return self._stream.read(max_bytes, timeout, scan)

@@ -1,0 +1,243 @@
+"""The relay log as a stream: the same events that the upstream would send, from local files, up to the live end.
+
+Readers do not know each other; any number may read one relay log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import IO
+
+from dm_worker.relay.executed import Unexecuted
+from dm_worker.relay.layout import RelayDir, SubDir
+from dm_worker.relay.positions import Start, find_gtids, find_position
+from dm_worker.relay.readable_end import Tail
+from pkg import errors
+from pkg.binlog import constants as c
+from pkg.binlog.events import HEADER, Event
+from pkg.binlog.gtid import parse_gtid_set
+from pkg.binlog.payload import Expanding
+from pkg.binlog.position import Location
+from pkg.binlog.stream import BinlogStream, FileFramer, Scan, aborted
+from pkg.errors import DMError
+
+_PIECE = 1 << 20
+#: At the end of what is there, a reader looks after so many seconds whether the relay still goes on.
+_LOOK = 0.5
+
+
+def open_relay(
+    relay: RelayDir, tail: Tail, location: Location, *, flavor: str, use_gtid: bool, goes_on: Callable[[], bool]
+) -> BinlogStream | None:
+    """Reads from ``location`` on: from its GTID set with ``use_gtid``, else from its position.
+
+    None when the relay log does not hold what follows it. ``goes_on`` says whether a reader at the end shall wait for
+    more. Raises 11071 for damaged files, 11093/11095 for a bad GTID set.
+    """
+    pick: Unexecuted | None = None
+    end = tail.end()
+    if end is None:
+        return None
+    if use_gtid:
+        executed = parse_gtid_set(location.gtid_set, flavor)
+        start = find_gtids(relay, end, executed)
+        if start is not None and start.before is not None:
+            pick = Unexecuted(executed, start.before)
+    else:
+        start = find_position(relay, end, location)
+    if start is None:
+        return None
+    try:
+        stream = RelayStream(relay, tail, start, pick, goes_on)
+    except FileNotFoundError:
+        # Purged just now.
+        return None
+    return Expanding(stream) if flavor == "mysql" else stream
+
+
+class RelayStream:
+    """Reads file after file from ``start`` on; made by :func:`open_relay`."""
+
+    def __init__(
+        self, relay: RelayDir, tail: Tail, start: Start, pick: Unexecuted | None, goes_on: Callable[[], bool]
+    ) -> None:
+        self._relay = relay
+        self._tail = tail
+        self._pick = pick
+        self._goes_on = goes_on
+        self._open = True
+        self._ready: list[Event] = []
+        self._looked = time.monotonic()
+        #: Bytes of the file that are read, and that may be; whether it is written to its end.
+        self._read = self._size = 0
+        self._complete = False
+        self._enter(start.subdir, start.file)
+        self._ready.append(_rotate_to(start.file))
+        if start.offset > len(c.MAGIC):
+            self._skip_to(start.offset)
+
+    @property
+    def file(self) -> str:
+        return self._framer.file
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The sub-folder and the file being read; from there on files are needed."""
+        return self._subdir.name, self._name
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
+        """See :meth:`BinlogStream.read`. At the end of a relay log that does not go on it raises 30038, retryable."""
+        deadline = time.monotonic() + timeout
+        while self._open:
+            if self._ready:
+                events, self._ready = self._ready, []
+                return events
+            if self._pick is not None:
+                events = self._picked(self._pick, max_bytes)
+            elif scan is not None and self._framer.scan(scan):
+                return []
+            else:
+                # Behind an event that the scan left, it may go on.
+                events = self._framer.split(max_bytes if scan is None else 1)
+            if events:
+                return events
+            if not self._advance(deadline):
+                return []
+        raise aborted()
+
+    def _picked(self, pick: Unexecuted, max_bytes: int) -> list[Event]:
+        while events := self._framer.split(max_bytes):
+            wanted = pick.pick(events, self.file)
+            if pick.done:
+                self._pick = None
+                return wanted
+            if wanted:
+                return wanted
+        return []
+
+    def _advance(self, deadline: float) -> bool:
+        """Feeds the framer, or enters the next file; False when ``deadline`` passes first."""
+        if self._size <= self._read and not self._complete:
+            self._await(deadline)
+        if self._feed():
+            return True
+        if self._framer.pending:
+            # The end moves over whole transactions only.
+            raise self._broken(f"its event at offset {self._framer.offset} is torn", retryable=False)
+        if not self._complete:
+            self._ensure_going_on()
+            return time.monotonic() < deadline
+        return self._enter_next()
+
+    def _await(self, deadline: float) -> None:
+        """Waits for more than was read."""
+        timeout = max(deadline - time.monotonic(), 0.0)
+        size = self._tail.wait(self._subdir.name, self._name, self._read, timeout)
+        if size < 0:
+            self._complete = True
+        else:
+            self._size = size
+
+    def _feed(self) -> bool:
+        """Reads what is there; False when that is nothing."""
+        wanted = max(_PIECE, self._framer.needed)
+        if not self._complete:
+            wanted = min(wanted, self._size - self._read)
+        piece = self._handle.read(wanted) if wanted > 0 else b""
+        self._read += len(piece)
+        if piece:
+            self._framer.feed(piece)
+        elif not self._complete and wanted > 0:
+            # Removed or written anew, as when everything is removed by hand.
+            raise self._broken(f"it has less than the {self._size} bytes that are to be read", retryable=True)
+        return bool(piece)
+
+    def _ensure_going_on(self) -> None:
+        now = time.monotonic()
+        if now - self._looked >= _LOOK:
+            self._looked = now
+            if not self._goes_on():
+                raise self._broken("the relay does not go on", retryable=True)
+
+    # -- files --------------------------------------------------------------------------------------------------
+
+    def _enter(self, subdir: SubDir, name: str) -> None:
+        self._subdir, self._name = subdir, name
+        self._handle: IO[bytes] = (subdir.path / name).open("rb", buffering=0)
+        self._handle.seek(len(c.MAGIC))
+        self._framer = FileFramer(file=name)
+        self._read = self._size = len(c.MAGIC)
+        self._complete = False
+
+    def _skip_to(self, offset: int) -> None:
+        """Goes on at ``offset`` with the FORMAT_DESCRIPTION of the file's head, which says how to read the rest."""
+        framer = self._framer
+        while not (events := framer.split(1)):
+            piece = self._handle.read(framer.needed)
+            if not piece:
+                raise self._broken("it has no whole FORMAT_DESCRIPTION", retryable=False)
+            framer.feed(piece)
+        # As servers do: in front of a place inside a file it belongs to none.
+        self._ready = [_rotate_to(self._name, offset), events[0]._replace(log_pos=0)]
+        self._framer = FileFramer(file=self._name, offset=offset)
+        self._framer.checksummed = framer.checksummed
+        self._handle.seek(offset)
+        self._read = self._size = offset
+
+    def _enter_next(self) -> bool:
+        following = self._next()
+        if following is None:
+            raise self._broken("no file follows it although it is complete", retryable=True)
+        # Behind another server's files a file of the same name may follow: only a ROTATE of the file's own says so.
+        end = 0 if following[0].name == self._subdir.name else self._framer.offset
+        self._handle.close()
+        try:
+            self._enter(*following)
+        except FileNotFoundError as exc:
+            raise self._broken(f"{following[1]} behind it is gone", retryable=True) from exc
+        self._ready.append(_rotate_to(following[1], end=end))
+        return True
+
+    def _next(self) -> tuple[SubDir, str] | None:
+        """The file behind this one, maybe in another sub-folder."""
+        subdirs = self._relay.subdirs()
+        at = next((i for i, subdir in enumerate(subdirs) if subdir.name == self._subdir.name), None)
+        if at is None:
+            raise self._broken("its sub-folder is gone", retryable=True)
+        files = subdirs[at].files()
+        if self._name not in files:
+            raise self._broken("it is gone", retryable=True)
+        behind = files[files.index(self._name) + 1 :]
+        if behind:
+            return subdirs[at], behind[0]
+        for subdir in subdirs[at + 1 :]:
+            if found := subdir.files():
+                return subdir, found[0]
+        return None
+
+    def _broken(self, why: str, *, retryable: bool) -> DMError:
+        return errors.new(
+            "RelayNoActiveRelayLog",
+            f"relay log {self._subdir.name}/{self._name} ends: {why}",
+            workaround="The upstream is read directly instead; `query-status` shows the relay's state.",
+            retryable=retryable,
+        )
+
+    # -- the end ------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        self._open = False
+        self._handle.close()
+
+    def abort(self) -> None:
+        self._open = False
+
+
+def _rotate_to(name: str, position: int = len(c.MAGIC), *, end: int = 0) -> Event:
+    """The ROTATE that a server makes up to name the file that follows; with ``end``, as if it stood before there."""
+    body = position.to_bytes(8, "little") + name.encode()
+    size, flags, end = HEADER.size + len(body), 0 if end else c.FLAG_ARTIFICIAL, end & 0xFFFFFFFF
+    return Event(0, c.ROTATE_EVENT, 0, size, end, flags, HEADER.pack(0, c.ROTATE_EVENT, 0, size, end, flags) + body)

@@ -1,0 +1,165 @@
+"""Which source this worker serves: follows its bound key in etcd."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.source.source_worker import KILL_PATIENCE, LAST_PATIENCE, SourceWorker, read_source
+from dm_worker.source.unit_factory import UnitFactory
+from dm_worker.worker_metrics import WorkerMetrics
+from pkg import errors
+from pkg.config.codec import decode_source
+from pkg.errors import DMError
+from pkg.etcd import EtcdClient, Event, PrefixMirror
+from pkg.ha import keys
+from pkg.ha.records import SourceBound
+from pkg.process.log import get_logger
+from pkg.process.service_thread import ServiceThread
+
+log = get_logger(__name__)
+
+#: Seconds until an attempt to take over a source is repeated.
+RETRY = 1.0
+
+
+class Binder:
+    """Opens and closes the :class:`SourceWorker` of the bound source, between :meth:`begin` and :meth:`end`.
+
+    ``relay_dir``: the worker's folder of relay logs. ``on_stuck`` is called when a unit goes on although it was killed:
+    then only the end of the process stops it.
+    """
+
+    def __init__(
+        self,
+        worker: str,
+        engine: SparkEngine,
+        make_unit: UnitFactory,
+        metrics: WorkerMetrics,
+        *,
+        on_stuck: Callable[[], None],
+        relay_dir: str = "",
+    ) -> None:
+        self._worker = worker
+        self._relay_dir = relay_dir
+        self._engine = engine
+        self._make_unit = make_unit
+        self._metrics = metrics
+        self._on_stuck = on_stuck
+        self._lock = threading.Lock()
+        self._current: SourceWorker | None = None
+        self._closing: SourceWorker | None = None
+        self._bound = ""
+        self._error: DMError | None = None
+
+    @property
+    def current(self) -> SourceWorker | None:
+        """The source being served."""
+        with self._lock:
+            return self._current
+
+    @property
+    def trouble(self) -> tuple[str, DMError | None]:
+        """The bound source ('' for none) and what keeps this worker from serving it."""
+        with self._lock:
+            return self._bound, self._error
+
+    def begin(self, client: EtcdClient, on_broken: Callable[[BaseException], None]) -> None:
+        """Starts to follow the bound key; returns at once."""
+        self._client = client
+        self._on_broken = on_broken
+        self._dirty = threading.Event()
+        self._stop = threading.Event()
+        self._mirror = PrefixMirror(client, keys.BOUND.key(self._worker), self._on_events, on_error=on_broken)
+        self._mirror.start()
+        self._thread = ServiceThread("binder", self._main, self._stop).start()
+
+    def end(self, *, graceful: bool) -> None:
+        """Closes the source and stops following."""
+        self._stop.set()
+        self._dirty.set()
+        if not graceful:
+            # Writing has to end now, before anything here waits for a thread or for etcd.
+            for worker in self._serving():
+                worker.kill()
+        self._mirror.stop()
+        self._thread.join()
+        self._close(graceful=graceful, patience=LAST_PATIENCE if graceful else KILL_PATIENCE)
+
+    def _on_events(self, _: Sequence[Event]) -> None:
+        self._dirty.set()
+
+    def _main(self) -> None:
+        # At once when it begins anew: what made it fail took the notice with it.
+        retry: float | None = 0.0
+        while not self._stop.is_set():
+            self._dirty.wait(retry)
+            if self._stop.is_set():
+                return
+            self._dirty.clear()
+            try:
+                self._follow()
+                error, retry = None, None
+            except DMError as exc:
+                log.error("cannot serve the bound source", error=str(exc))
+                error, retry = exc, RETRY
+            with self._lock:
+                self._error = error
+
+    def _follow(self) -> None:
+        # Other workers' keys may begin with ours, so only the very key counts.
+        stored = self._mirror.snapshot().get(keys.BOUND.key(self._worker))
+        source = SourceBound.from_json(stored.value).source if stored else ""
+        with self._lock:
+            self._bound = source
+            current = self._current
+        if current is not None and current.source.source_id != source:
+            log.info("source unbound", source=current.source.source_id)
+            self._close(graceful=True)
+            current = None
+        if source and current is None:
+            self._open(source)
+
+    def _open(self, source_id: str) -> None:
+        source = read_source(self._client, source_id, decode_source)
+        worker = SourceWorker(
+            source,
+            self._client,
+            self._engine,
+            self._make_unit,
+            self._metrics,
+            worker=self._worker,
+            relay_dir=self._relay_dir,
+            on_broken=self._on_broken,
+        )
+        with self._lock:
+            if self._stop.is_set():
+                return
+            self._current = worker
+            worker.start()
+        log.info("source bound", source=source_id)
+        self._engine.warm_up()
+
+    def _close(self, *, graceful: bool, patience: float = KILL_PATIENCE) -> None:
+        with self._lock:
+            current, self._current = self._current, None
+            self._closing = current
+        if current is not None and not current.close(graceful=graceful, patience=patience):
+            self._on_stuck()
+        with self._lock:
+            self._closing = None
+
+    def _serving(self) -> list[SourceWorker]:
+        """All that may still write: the current source's worker and one that is being closed."""
+        with self._lock:
+            return [worker for worker in (self._current, self._closing) if worker is not None]
+
+
+def not_started() -> DMError:
+    """What a worker answers that serves no source."""
+    return errors.new(
+        "WorkerNoStart",
+        "this worker serves no source",
+        workaround="Check with `dmctl list-member` which worker the source is bound to.",
+    )

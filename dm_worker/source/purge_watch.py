@@ -1,0 +1,133 @@
+"""Asks the upstream every now and then which binlog files it has, and lets the purge guard judge."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from pymysql.connections import Connection
+
+from dm_worker.source.purge_guard import FINE, PurgeGuard, Verdict
+from pkg.binlog.position import Position
+from pkg.config.model import SourceConfig
+from pkg.errors import DMError
+from pkg.mysql.connection import connect
+from pkg.mysql.introspect import query, variable
+from pkg.process.log import get_logger
+from pkg.process.service_thread import ServiceThread
+
+log = get_logger(__name__)
+
+#: Seconds between two looks.
+INTERVAL = 30.0
+_DAY = 86400.0
+_READ_TIMEOUT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class BinlogReader:
+    """Who reads the upstream's binlog, from where on, and how many seconds behind (0 when not known)."""
+
+    name: str
+    place: Position
+    lag: float = 0.0
+
+
+def ask_upstream(source: SourceConfig) -> tuple[dict[str, int], float | None]:
+    """The binlog files' sizes, oldest first, and how long files stay (seconds, None for ever).
+
+    Raises DMError or ``pymysql.Error``.
+    """
+    conn = connect(source.from_, scope="upstream", read_timeout=_READ_TIMEOUT)
+    try:
+        files = {str(row[0]): int(row[1]) for row in query(conn, "SHOW BINARY LOGS")}
+        return files, retention(conn)
+    finally:
+        conn.close()
+
+
+def retention(conn: Connection[Any]) -> float | None:
+    """Seconds after which the server removes a binlog file; None for never. Raises ``pymysql.Error``."""
+    # Where there are both, MySQL lets only one of them differ from 0.
+    seconds = float(variable(conn, "binlog_expire_logs_seconds") or 0)
+    days = float(variable(conn, "expire_logs_days") or 0)
+    return seconds or days * _DAY or None
+
+
+class PurgeWatch:
+    """Watches from :meth:`start` to :meth:`stop`. ``readers`` tells who reads; it may wait for servers."""
+
+    def __init__(self, source: SourceConfig, readers: Callable[[], Sequence[BinlogReader]]) -> None:
+        self._source = source
+        self._readers = readers
+        self._guards: dict[str, PurgeGuard] = {}
+        self._verdicts: dict[str, Verdict] = {}
+        self._end = threading.Event()
+        self._thread = ServiceThread("purge-watch", self._main, self._end)
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The last verdict on each reader."""
+        return dict(self._verdicts)
+
+    def warnings(self) -> list[str]:
+        """For operators: what is about to go, or gone."""
+        return [f"{name}: {verdict.text}" for name, verdict in sorted(self.verdicts.items()) if verdict.level]
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Asks for the end; a look under way ends by itself."""
+        self._end.set()
+
+    def _main(self) -> None:
+        while not self._end.is_set():
+            try:
+                self.look()
+            except (DMError, pymysql.Error, OSError) as exc:
+                log.info("cannot ask the upstream for its binlogs", source=self._source.source_id, error=str(exc))
+            self._end.wait(INTERVAL)
+
+    def look(self) -> None:
+        """One look. Raises DMError, ``pymysql.Error`` or ``OSError`` when the upstream does not answer."""
+        readers = self._readers()
+        files, stay = ask_upstream(self._source) if readers else ({}, None)
+        self._guards = {reader.name: self._guards.get(reader.name) or PurgeGuard() for reader in readers}
+        now = time.monotonic()
+        verdicts = {
+            reader.name: self._guards[reader.name].look(now, files, stay, reader.place, reader.lag)
+            for reader in readers
+        }
+        for name, verdict in verdicts.items():
+            if verdict.level > self._verdicts.get(name, FINE).level:
+                log.warning("purge guard", source=self._source.source_id, reader=name, warning=verdict.text)
+        self._verdicts = verdicts
+
+
+class PurgeCollector(Collector):
+    """The verdicts as metrics. ``watch`` tells the bound source's id and watch."""
+
+    def __init__(self, watch: Callable[[], tuple[str, PurgeWatch | None]]) -> None:
+        self._watch = watch
+
+    def collect(self) -> Iterator[Metric]:
+        source, watch = self._watch()
+        labels = ("reader", "source_id")
+        level = GaugeMetricFamily(
+            "dm_worker_upstream_purge_risk", "0 none, 1 a needed file will go, 2 it is gone.", labels=labels
+        )
+        left = GaugeMetricFamily(
+            "dm_worker_upstream_purge_seconds_left", "Until a needed binlog file is purged.", labels=labels
+        )
+        for reader, verdict in (watch.verdicts if watch is not None else {}).items():
+            level.add_metric([reader, source], verdict.level)
+            if verdict.seconds_left is not None:
+                left.add_metric([reader, source], verdict.seconds_left)
+        yield from (level, left)

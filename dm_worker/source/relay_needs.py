@@ -1,0 +1,86 @@
+"""What subtasks need of the relay log: where it has to begin, and which files must stay."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from dm_worker.relay.layout import RelayDir
+from dm_worker.relay.positions import find_gtids, find_position
+from dm_worker.relay.purge import Place
+from dm_worker.relay.readable_end import Tail
+from dm_worker.syncer.checkpoint.meta_store import MetaStore
+from dm_worker.syncer.checkpoint.start_location import start_location
+from dm_worker.syncer.shard_ddl.groups_snapshot import decode
+from pkg import errors
+from pkg.binlog.gtid import parse_gtid_set
+from pkg.binlog.position import Location
+from pkg.config.model import SubTaskConfig
+from pkg.errors import DMError
+from pkg.process.log import get_logger
+
+log = get_logger(__name__)
+
+#: Task modes that come to read the binlog.
+_SYNCING = frozenset({"all", "incremental", "load&sync"})
+#: Seconds that an unreachable target is waited for.
+_PATIENCE = 15.0
+
+
+def durable_place(cfg: SubTaskConfig) -> Location:
+    """Where a subtask would read on: its checkpoint, or where it begins. Raises DMError when nothing tells.
+
+    With rows of merged shards held back, that is where they are.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    store = MetaStore(cfg, should_stop=lambda: time.monotonic() > deadline)
+    try:
+        checkpoint, shards = store.peek()
+        held = None if shards is None else decode(shards, lambda schema, table: (schema, table)).oldest_needed
+        return held or checkpoint or start_location(cfg)[0]
+    finally:
+        store.close()
+
+
+def smallest_place(subtasks: Iterable[SubTaskConfig]) -> Location | None:
+    """Where the relay log has to begin for all ``subtasks``; those that can't tell read the upstream if need be."""
+    found: list[Location] = []
+    for cfg in subtasks:
+        if cfg.task_mode not in _SYNCING:
+            continue
+        try:
+            place = durable_place(cfg)
+        except DMError as exc:
+            log.info("a subtask has no place in the binlog yet", task=cfg.name, reason=str(exc))
+            continue
+        if place.position.name:
+            found.append(place)
+    return min(found, key=lambda place: place.position.sort_key(), default=None)
+
+
+def needed_places(relay: RelayDir, tail: Tail, subtasks: Iterable[SubTaskConfig]) -> list[Place]:
+    """The files where ``subtasks`` would read on. One whose place is not in the relay log needs none of it.
+
+    Raises 30037 when a subtask's place can't be found out.
+    """
+    end = tail.end()
+    found: list[Place] = []
+    for cfg in subtasks:
+        if cfg.task_mode not in _SYNCING or end is None:
+            continue
+        try:
+            place = durable_place(cfg)
+        except DMError as exc:
+            raise errors.new(
+                "RelayPurgeIsForbidden",
+                f"what task {cfg.name} still needs is not known: {exc.message}",
+                raw=exc,
+                workaround="Wait until the task's full copy is done, or the target can be reached.",
+            ) from exc
+        if cfg.enable_gtid and place.gtid_set:
+            start = find_gtids(relay, end, parse_gtid_set(place.gtid_set, cfg.flavor))
+        else:
+            start = find_position(relay, end, place)
+        if start is not None:
+            found.append(Place(start.subdir.name, start.file))
+    return found

@@ -1,0 +1,418 @@
+"""One bound source: keeps its subtasks as etcd wants them, tells their status, resumes those that failed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.operator_commands.binlog_orders import BinlogOperators
+from dm_worker.relay.desired_stage import RelayWish
+from dm_worker.relay.layout import RelayDir
+from dm_worker.relay.purge import Place
+from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.source_relay import SourceRelay, relay_folder
+from dm_worker.source import relay_needs
+from dm_worker.source.binlog_readers import binlog_readers
+from dm_worker.source.load_claim import LoadClaim
+from dm_worker.source.purge_watch import BinlogReader, PurgeWatch
+from dm_worker.source.reconcile import Actual, Ask, Create, Forget, Remove, Wanted, reconcile
+from dm_worker.source.unit_factory import UnitFactory
+from dm_worker.subtask.auto_resume import ResumePolicy
+from dm_worker.subtask.subtask import GRACE, SubTask, process_result
+from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
+from dm_worker.upstream_position import UpstreamPosition
+from dm_worker.worker_metrics import WorkerMetrics
+from pkg import errors
+from pkg.binlog.position import Location
+from pkg.config.codec import decode_subtask
+from pkg.config.model import SourceConfig, SubTaskConfig
+from pkg.errors import DMError
+from pkg.etcd import KV, EtcdClient, PrefixMirror
+from pkg.ha import keys
+from pkg.ha.records import SubTaskStage, stage_number
+from pkg.pb import dmworker_pb2 as pb
+from pkg.process.log import get_logger
+from pkg.process.service_thread import ServiceThread
+
+log = get_logger(__name__)
+
+#: Seconds a killed unit gets to end before the worker as a whole has to. One that waits for a cold Spark on a
+#: crowded machine does no harm meanwhile, and one that writes is fenced by its epoch.
+KILL_PATIENCE = 60.0
+#: The same when the worker is ending anyway, which has to be done within 30 s with everything else.
+LAST_PATIENCE = 8.0
+#: Seconds between looks at whether etcd has told everything.
+_SYNC_POLL = 0.1
+#: Seconds that the relay waits for etcd to tell which subtasks there are.
+_ETCD_PATIENCE = 30.0
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A subtask of this process with what it was made from, or the error that kept it from being made."""
+
+    wanted: Wanted
+    subtask: SubTask | None
+    error: DMError | None = None
+    doomed: bool = False
+
+    def is_copying(self) -> bool:
+        """Whether it has to come to Sync yet, and what it will need then is not known."""
+        if self.subtask is None:
+            return True
+        state = self.subtask.state
+        return state.stage != pb.Finished and state.unit in (pb.Dump, pb.Load)
+
+    def actual(self) -> Actual:
+        if self.subtask is None:
+            # Nothing runs: it may be made anew as soon as its config or its stage changes.
+            return Actual(self.wanted.config, self.wanted.revision, pb.Stopped)
+        return Actual(self.wanted.config, self.wanted.revision, self.subtask.state.stage, self.doomed)
+
+
+class SourceWorker:
+    """Owns the subtasks of ``source`` from :meth:`start` to :meth:`close`.
+
+    ``worker`` is this worker's name, ``relay_dir`` its folder of relay logs ('': the source's). ``on_broken`` is
+    called, from a thread of etcd's mirror, when etcd's answers cannot be followed any more; it must not wait for
+    :meth:`close`.
+    """
+
+    def __init__(
+        self,
+        source: SourceConfig,
+        client: EtcdClient,
+        engine: SparkEngine,
+        make_unit: UnitFactory,
+        metrics: WorkerMetrics,
+        *,
+        worker: str,
+        relay_dir: str,
+        on_broken: Callable[[BaseException], None],
+    ) -> None:
+        self.source = source
+        self._client = client
+        self._worker = worker
+        self._engine = engine
+        self._make_unit = make_unit
+        self._metrics = metrics
+        self._position = UpstreamPosition(source)
+        self._lock = threading.Lock()
+        self._slots: dict[str, _Slot] = {}
+        #: Stopped subtasks whose threads are still busy with something that leads to nothing.
+        self._leaving: dict[str, SubTask] = {}
+        self._dirty = threading.Event()
+        self._stop = threading.Event()
+        self._killed = False
+        self._configs, self._stages = (
+            PrefixMirror(client, family.prefix(source.source_id), lambda _: self._dirty.set(), on_error=on_broken)
+            for family in (keys.SUBTASK, keys.SUBTASK_STAGE)
+        )
+        self.relay = SourceRelay(
+            source,
+            relay_folder(relay_dir, source.relay_dir, worker),
+            start_at=lambda: relay_needs.smallest_place(self._subtask_configs()),
+            needed=self._needed_of_relay,
+        )
+        self.purge_watch = PurgeWatch(source, self._binlog_readers)
+        self.operators = BinlogOperators(client, source.source_id, on_broken)
+        self._relay_wish = RelayWish(client, source.source_id, worker, self._dirty.set, on_broken)
+        self._thread = ServiceThread(f"source-{source.source_id}", self._main, self._stop)
+
+    def start(self) -> None:
+        self._configs.start()
+        self._stages.start()
+        self._relay_wish.start()
+        self.operators.start()
+        self.purge_watch.start()
+        self._thread.start()
+
+    def kill(self) -> None:
+        """Stops all subtasks at once; does not wait. :meth:`close` has to follow, or to be under way."""
+        self._killed = True
+        self._stop.set()
+        self._dirty.set()
+        self._each_subtask(SubTask.kill)
+
+    def close(self, *, graceful: bool, patience: float = KILL_PATIENCE) -> bool:
+        """Stops all subtasks, at their safe points or at once; False when one does not end even though killed.
+
+        ``patience`` is how many seconds a killed one gets.
+        """
+        if not graceful:
+            # Before waiting for anything else: the right to write is gone.
+            self.kill()
+        self._stop.set()
+        self._dirty.set()
+        self._configs.stop()
+        self._stages.stop()
+        self._relay_wish.stop()
+        self.operators.stop()
+        self.purge_watch.stop()
+        self._thread.join()
+        # The thread's last turn may have created one more.
+        self._each_subtask(SubTask.kill if self._killed else _stop_gracefully)
+        ended = self._join(patience + (GRACE if graceful else 0.0))
+        self.relay.close()
+        with self._lock:
+            for task in self._slots:
+                self._metrics.forget(self.source.source_id, task)
+            self._slots.clear()
+        return ended
+
+    def subtask(self, task: str) -> SubTask | None:
+        with self._lock:
+            slot = self._slots.get(task)
+        return slot.subtask if slot else None
+
+    def status(self, task: str = "") -> list[pb.SubTaskStatus]:
+        """The status of ``task``, of all tasks when empty; the texts for none are DM's."""
+        with self._lock:
+            slots = dict(self._slots)
+        if not slots:
+            return [pb.SubTaskStatus(msg="no sub task started")]
+        if task and task not in slots:
+            return [pb.SubTaskStatus(name=task, msg=f"no sub task with name {task} has started")]
+        chosen = [task] if task else sorted(slots)
+        statuses = [_slot_status(name, slots[name]) for name in chosen]
+        # After the checkpoints: when they have reached an end that is asked for now, everything is applied.
+        syncs = [status.sync for status in statuses if status.WhichOneof("status") == "sync"]
+        if syncs:
+            location, current = self._position.get()
+            for sync in syncs:
+                _set_position(sync, location, current=current, by_gtid=self.source.enable_gtid)
+        return statuses
+
+    # ---- reconciling ------------------------------------------------------------------------------------------------
+
+    def _main(self) -> None:
+        while not self._stop.is_set():
+            self._dirty.wait(self.source.checker.check_interval if self._is_synced() else _SYNC_POLL)
+            if self._stop.is_set():
+                return
+            self._dirty.clear()
+            # An incomplete picture must not be acted on: a missing key would look like a stopped task.
+            if self._is_synced():
+                self._follow()
+            self._tick(time.monotonic())
+
+    def _is_synced(self) -> bool:
+        mirrors = (self._configs, self._stages, self.operators)
+        return all(mirror.wait_synced(0) for mirror in mirrors) and self._relay_wish.synced()
+
+    def _tick(self, now: float) -> None:
+        self._each_subtask(lambda subtask: subtask.tick(now))
+        self._each_subtask(self.operators.forget_passed)
+
+    def _follow(self) -> None:
+        try:
+            # Before the subtasks, which look for the relay when they begin.
+            stage = self._relay_wish.changed()
+            if stage is not None:
+                self.relay.follow(stage)
+            self._reconcile()
+        except DMError as exc:
+            # Everything stays as it is, and the next turn tries again: a guess could stop a running task.
+            log.error("cannot follow what etcd wants", source=self.source.source_id, error=str(exc))
+            self._metrics.operate_error("Reconcile")
+
+    def _reconcile(self) -> None:
+        wanted = self._wanted()
+        with self._lock:
+            actual = {task: slot.actual() for task, slot in self._slots.items()}
+        for action in reconcile(wanted, actual):
+            match action:
+                case Create(task, want):
+                    self._create(task, want)
+                case Ask(task, want):
+                    self._ask(task, want)
+                case Remove(task):
+                    self._remove(task)
+                case Forget(task):
+                    self._forget(task)
+
+    def _wanted(self) -> dict[str, Wanted]:
+        """Tasks that have both a config and an expected stage; both are written in one transaction."""
+        configs = _by_task(keys.SUBTASK, self._configs.snapshot())
+        stages = _by_task(keys.SUBTASK_STAGE, self._stages.snapshot())
+        wanted = {}
+        for task in configs.keys() & stages.keys():
+            stage = stage_number(SubTaskStage.from_json(stages[task].value).expect)
+            wanted[task] = Wanted(configs[task].value, stage, stages[task].mod_revision)
+        return wanted
+
+    def _create(self, task: str, wanted: Wanted) -> None:
+        leaving = self._leaving.get(task)
+        if leaving is not None and not leaving.ended:
+            # Two of one name would get in each other's way; its end brings us here again.
+            return
+        self._leaving.pop(task, None)
+        try:
+            slot = _Slot(wanted, self._make_subtask(wanted.config))
+        except DMError as exc:
+            log.error("cannot create the subtask", task=task, source=self.source.source_id, error=str(exc))
+            self._metrics.operate_error("Create")
+            self._metrics.task_state(self.source.source_id, task, pb.Paused)
+            slot = _Slot(wanted, None, exc)
+        with self._lock:
+            self._slots[task] = slot
+        if slot.subtask is not None:
+            log.info("subtask created", task=task, source=self.source.source_id)
+            slot.subtask.expect(wanted.stage)
+
+    def _make_subtask(self, text: str) -> SubTask:
+        config = decode_subtask(text)
+        claim = LoadClaim(self._client, config.name, config.source_id, self._worker)
+        reports = ShardReports(self._client, config.name, config.source_id)
+        return SubTask(
+            config,
+            lambda unit, cfg: self._make_unit(
+                unit, cfg, self._engine, self.relay.reader(), lambda: self.operators.of(cfg.name), reports
+            ),
+            ResumePolicy(self.source.checker),
+            before_unit=lambda unit: self._before_unit(claim, config.name, unit),
+            after_unit=lambda unit: _after_unit(claim, unit),
+            on_change=self._changed,
+            on_failure=self._failed,
+        )
+
+    def _before_unit(self, claim: LoadClaim, task: str, unit: pb.UnitType) -> None:
+        match unit:
+            case pb.Dump:
+                claim.check()
+                # Those of an earlier life with another target: while it copies, a task takes none.
+                self.operators.forget(task)
+            case pb.Load:
+                claim.take()
+            case pb.Sync:
+                # A crash may have come between a load's end and its release.
+                claim.release()
+
+    def _subtask_configs(self) -> list[SubTaskConfig]:
+        """Of all subtasks that this source shall have. Raises 20035 or 20010."""
+        self._configs.wait_synced(_ETCD_PATIENCE)
+        return [decode_subtask(stored.value) for stored in self._configs.snapshot().values()]
+
+    def _needed_of_relay(self, folder: RelayDir, tail: Tail) -> list[Place]:
+        """The files that subtasks still need. Raises 30037 while one of them can't tell, as during its full copy."""
+        with self._lock:
+            slots = dict(self._slots)
+        copying = sorted(task for task, slot in slots.items() if slot.is_copying())
+        if copying:
+            raise errors.new(
+                "RelayPurgeIsForbidden",
+                f"the full copy of task {', '.join(copying)} is not done, or did not begin",
+                workaround="Wait until query-status shows the task in unit Sync.",
+            )
+        return relay_needs.needed_places(folder, tail, self._subtask_configs())
+
+    def _binlog_readers(self) -> list[BinlogReader]:
+        with self._lock:
+            subtasks = [slot.subtask for slot in self._slots.values() if slot.subtask is not None]
+        return binlog_readers(self.relay, subtasks)
+
+    def _ask(self, task: str, wanted: Wanted) -> None:
+        with self._lock:
+            slot = self._slots[task]
+            slot.wanted = replace(wanted, config=slot.wanted.config)
+        if slot.subtask is not None:
+            slot.subtask.expect(wanted.stage)
+
+    def _remove(self, task: str) -> None:
+        with self._lock:
+            slot = self._slots[task]
+            slot.doomed = True
+        if slot.subtask is not None:
+            slot.subtask.expect(pb.Stopped)
+
+    def _forget(self, task: str) -> None:
+        with self._lock:
+            slot = self._slots.pop(task, None)
+            self._metrics.forget(self.source.source_id, task)
+        if slot is not None and slot.subtask is not None and not slot.subtask.ended:
+            self._leaving[task] = slot.subtask
+        log.info("subtask removed", task=task, source=self.source.source_id)
+
+    def _changed(self, subtask: SubTask) -> None:
+        with self._lock:
+            slot = self._slots.get(subtask.name)
+            # A late call for a subtask that was forgotten must not bring its series back.
+            if slot is not None and slot.subtask is subtask:
+                self._metrics.task_state(self.source.source_id, subtask.name, subtask.state.stage)
+        # A stopped subtask may now be forgotten or replaced.
+        self._dirty.set()
+
+    def _failed(self, subtask: SubTask, unit: pb.UnitType, may_resume: bool) -> None:
+        self._metrics.unit_failed(unit, subtask.name, self.source.source_id, may_resume)
+
+    def _each_subtask(self, action: Callable[[SubTask], None]) -> None:
+        with self._lock:
+            subtasks = [slot.subtask for slot in self._slots.values() if slot.subtask is not None]
+        for subtask in subtasks:
+            action(subtask)
+
+    def _join(self, timeout: float) -> bool:
+        deadline = time.monotonic() + timeout
+        stuck: list[str] = []
+
+        def join(subtask: SubTask) -> None:
+            ended = subtask.join(max(0.0, deadline - time.monotonic()))
+            # What a stopped one is busy with changes nothing.
+            if not ended and subtask.state.stage != pb.Stopped:
+                stuck.append(subtask.name)
+
+        self._each_subtask(join)
+        for leaving in self._leaving.values():
+            join(leaving)
+        if stuck:
+            log.error("subtasks do not end although killed", source=self.source.source_id, tasks=stuck)
+        return not stuck
+
+
+def read_source(client: EtcdClient, source_id: str, decode: Callable[[str], SourceConfig]) -> SourceConfig:
+    """The source's config from etcd. Raises 40074 when there is none, what ``decode`` raises when it is unreadable."""
+    stored = client.get(keys.SOURCE_CONFIG.key(source_id))
+    if stored is None:
+        raise errors.new(
+            "WorkerFailToGetSourceConfigFromEtcd",
+            f"source {source_id} is bound to this worker, but etcd has no configuration of it",
+            workaround="Check with `dmctl operate-source show`; create the source again if it is missing.",
+        )
+    return decode(stored.value)
+
+
+def _stop_gracefully(subtask: SubTask) -> None:
+    subtask.expect(pb.Stopped)
+
+
+def _after_unit(claim: LoadClaim, unit: pb.UnitType) -> None:
+    if unit == pb.Load:
+        claim.release()
+
+
+def _by_task(family: keys.KeyFamily, snapshot: dict[str, KV]) -> dict[str, KV]:
+    return {family.names(key)[1]: pair for key, pair in snapshot.items()}
+
+
+def _slot_status(task: str, slot: _Slot) -> pb.SubTaskStatus:
+    if slot.subtask is not None:
+        return slot.subtask.status()
+    errs = [slot.error] if slot.error else []
+    return pb.SubTaskStatus(name=task, stage=pb.Paused, result=process_result(False, errs))
+
+
+def _set_position(sync: pb.SyncStatus, location: Location | None, *, current: bool, by_gtid: bool) -> None:
+    """Adds the upstream's end. ``synced`` is a promise to whoever switches over, so it rests on a ``current`` end, and
+    on nothing being held back."""
+    if location is not None:
+        sync.masterBinlog = str(location.position)
+        sync.masterBinlogGtid = location.gtid_set
+    if location is None or not current or sync.unresolvedGroups:
+        sync.synced = False
+    elif by_gtid:
+        sync.synced = sync.masterBinlogGtid == sync.syncerBinlogGtid
+    else:
+        sync.synced = sync.masterBinlog == sync.syncerBinlog

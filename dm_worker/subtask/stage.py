@@ -1,0 +1,337 @@
+"""The life of a subtask as a pure state machine: events in, instructions out, no I/O.
+
+A subtask runs a chain of units (dump, load, sync). What the operator wants (``expected``) and what is the case
+(``stage``) are kept apart; every event ends in :func:`_settle`, which compares the two and says what to do next.
+
+Who pauses or stops a subtask waits for what changes something, and for nothing else: a probe, and a unit that has not
+begun yet, may be busy with a server that does not answer, or with a Spark that starts. The subtask then is Paused or
+Stopped at once, what it was busy with leads to nothing any more, and the next activity begins when that has ended.
+The shell (:mod:`dm_worker.subtask.subtask`) executes the instructions and reports back with events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from pkg import errors
+from pkg.errors import DMError
+from pkg.pb import dmworker_pb2 as pb
+
+#: Which units a task mode runs, in order.
+CHAINS: dict[str, tuple[pb.UnitType, ...]] = {
+    "all": (pb.Dump, pb.Load, pb.Sync),
+    "full": (pb.Dump, pb.Load),
+    "incremental": (pb.Sync,),
+    "dump": (pb.Dump,),
+    "load": (pb.Load,),
+    "load&sync": (pb.Load, pb.Sync),
+}
+#: What an operator can ask for.
+EXPECTABLE = frozenset({pb.Running, pb.Paused, pb.Stopped})
+
+
+class Activity(Enum):
+    """What the subtask's thread is busy with."""
+
+    IDLE = auto()
+    PROBING = auto()
+    RUNNING = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Why the subtask does not run: asked to pause (``canceled``), or the errors that stopped it, or finished."""
+
+    canceled: bool = False
+    errors: tuple[DMError, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything known about one subtask. ``index`` points into ``units``."""
+
+    units: tuple[pb.UnitType, ...]
+    stage: int = pb.New
+    expected: int = pb.New
+    index: int = 0
+    #: Whether ``index`` is known: durable state was asked which units earlier runs completed.
+    probed: bool = False
+    activity: Activity = Activity.IDLE
+    #: Whether the running unit was told to stop.
+    stop_sent: bool = False
+    #: Whether the running unit may change something. One that was told to stop before does not begin any more.
+    begun: bool = False
+    result: Result | None = None
+
+    @property
+    def unit(self) -> pb.UnitType:
+        """The current unit's type, as the status shows it."""
+        return self.units[min(self.index, len(self.units) - 1)]
+
+    @property
+    def failed(self) -> bool:
+        """Paused by errors rather than by request."""
+        return self.stage == pb.Paused and self.result is not None and bool(self.result.errors)
+
+
+# ---- events ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """The operator (through etcd) asks for a stage. Asking for Running again resumes a failed subtask."""
+
+    stage: int
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """``first`` is the first unit of the chain that earlier runs did not complete; the chain's length if none."""
+
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeFailed:
+    errors: tuple[DMError, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitBegins:
+    """The running unit has initialised and wants to change something: it may if the state then says ``begun``."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFinished:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFailed:
+    errors: tuple[DMError, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCanceled:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class StopOverdue:
+    """The running unit did not come to a safe point within its grace period."""
+
+
+@dataclass(frozen=True, slots=True)
+class AutoResume:
+    """The checker found that a failed subtask is worth another try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Nothing may run any more, at once: the right to handle the source is lost."""
+
+
+Event = (
+    Expect
+    | Probed
+    | ProbeFailed
+    | UnitBegins
+    | UnitFinished
+    | UnitFailed
+    | UnitCanceled
+    | StopOverdue
+    | AutoResume
+    | Kill
+)
+
+
+# ---- instructions ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Ask the units' durable state where the chain begins; answer with Probed or ProbeFailed."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartUnit:
+    """Run unit ``index``; answer with UnitFinished, UnitFailed or UnitCanceled."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopUnit:
+    """Tell unit ``index`` to stop; if graceful, send StopOverdue when the grace period ends before the unit."""
+
+    index: int
+    graceful: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The subtask has ended for good; its thread may go, once it has done with what it is busy with."""
+
+
+Instruction = Probe | StartUnit | StopUnit | Close
+Step = tuple[State, tuple[Instruction, ...]]
+
+
+def initial(task_mode: str) -> State:
+    """A new subtask. Raises 20020 for an unknown task mode."""
+    units = CHAINS.get(task_mode)
+    if units is None:
+        raise errors.new(
+            "ConfigInvalidTaskMode",
+            f"task-mode {task_mode!r} is not one of {', '.join(CHAINS)}",
+            workaround="Correct `task-mode` in the task's file and start the task again.",
+        )
+    return State(units)
+
+
+def step(state: State, event: Event) -> Step:
+    """The machine: what the subtask becomes by ``event`` and what the shell has to do for it."""
+    if state.stage == pb.Stopped:
+        return state, ()
+    match event:
+        case Expect(stage):
+            return _expect(state, stage)
+        case AutoResume():
+            return _settle(_resuming(state)) if _may_auto_resume(state) else (state, ())
+        case Kill():
+            return _kill(state)
+        case UnitBegins():
+            may = state.activity is Activity.RUNNING and not state.stop_sent
+            return replace(state, begun=state.begun or may), ()
+        case StopOverdue():
+            if state.activity is Activity.RUNNING and state.stop_sent:
+                return state, (StopUnit(state.index, graceful=False),)
+            return state, ()
+        case _:
+            return _settle(_ended(state, event))
+
+
+def _expect(state: State, stage: int) -> Step:
+    if stage not in EXPECTABLE or state.expected == pb.Stopped:
+        return state, ()
+    state = replace(state, expected=stage)
+    if stage == pb.Running:
+        state = _resuming(state)
+    return _settle(state)
+
+
+def _may_auto_resume(state: State) -> bool:
+    return state.failed and state.expected == pb.Running
+
+
+def _resuming(state: State) -> State:
+    """Leaves Paused (or Pausing) towards Running; other stages already are on their way, or are final."""
+    if state.stage in (pb.Paused, pb.Pausing):
+        return replace(state, stage=pb.Resuming, result=None)
+    return state
+
+
+def _kill(state: State) -> Step:
+    state = replace(state, expected=pb.Stopped)
+    if state.activity is Activity.RUNNING and state.begun:
+        # Sent even after a graceful stop: the grace period is over.
+        return replace(state, stage=pb.Stopping, stop_sent=True), (StopUnit(state.index, graceful=False),)
+    return _settle(state)
+
+
+def _ended(state: State, event: Event) -> State:
+    """What the end of a probe or of a unit's run says about the chain; leaves the next move to _settle."""
+    asked_to_stop = state.stop_sent
+    match event:
+        case Probed(first) if state.activity is Activity.PROBING:
+            return _at(replace(state, probed=True), first)
+        case ProbeFailed(errs) if state.activity is Activity.PROBING:
+            if state.expected == pb.Running:
+                return _paused(state, Result(errors=errs))
+            # Nobody wants it to run now; the next start asks again.
+            return _paused(state, Result(canceled=True))
+        case UnitFinished() if state.activity is Activity.RUNNING:
+            return _at(state, state.index + 1)
+        case UnitFailed(errs) if state.activity is Activity.RUNNING:
+            if asked_to_stop and not state.begun:
+                # Nobody waits for it, and the next start runs into the same, if it lasts.
+                return _paused(state, Result(canceled=True))
+            return _paused(state, Result(canceled=asked_to_stop, errors=errs))
+        case UnitCanceled() if state.activity is Activity.RUNNING:
+            return _paused(state, Result(canceled=True) if asked_to_stop else Result(errors=(_unasked(state),)))
+        case _:
+            return state
+
+
+def _at(state: State, index: int) -> State:
+    """Positions an idle subtask before unit ``index``; past the last one it is finished."""
+    state = replace(state, index=index, activity=Activity.IDLE, stop_sent=False, begun=False)
+    if index >= len(state.units):
+        return replace(state, index=len(state.units) - 1, stage=pb.Finished, result=Result())
+    return state
+
+
+def _paused(state: State, result: Result) -> State:
+    """Ends an activity. A resume that came while the unit was stopping stays in force."""
+    stage = pb.Resuming if state.stage == pb.Resuming and state.stop_sent else pb.Paused
+    return replace(
+        state,
+        activity=Activity.IDLE,
+        stop_sent=False,
+        begun=False,
+        stage=stage,
+        result=None if stage == pb.Resuming else result,
+    )
+
+
+def _unasked(state: State) -> DMError:
+    return errors.new(
+        "WorkerNotRunningStage",
+        f"unit {pb.UnitType.Name(state.unit)} ended although nobody asked it to and its work is not done",
+        workaround="It is tried again by itself; if this repeats, see the worker's log for the cause.",
+    )
+
+
+def _settle(state: State) -> Step:
+    """Compares what is wanted with what is the case and takes the next move."""
+    if state.activity is Activity.IDLE:
+        return _settle_idle(state)
+    if state.expected == pb.Running:
+        return state, ()
+    if state.activity is Activity.PROBING or not state.begun:
+        return _left_alone(state)
+    stage = pb.Stopping if state.expected == pb.Stopped else pb.Pausing
+    if state.stop_sent:
+        return replace(state, stage=stage), ()
+    return replace(state, stage=stage, stop_sent=True), (StopUnit(state.index, graceful=True),)
+
+
+def _left_alone(state: State) -> Step:
+    """Paused or Stopped, whatever the subtask's thread is busy with: it changes nothing, and will not."""
+    told: tuple[Instruction, ...] = ()
+    if state.activity is Activity.RUNNING and not state.stop_sent:
+        told = (StopUnit(state.index, graceful=False),)
+        state = replace(state, stop_sent=True)
+    if state.expected == pb.Stopped:
+        return replace(state, stage=pb.Stopped), (*told, Close())
+    return replace(state, stage=pb.Paused, result=Result(canceled=True)), told
+
+
+def _settle_idle(state: State) -> Step:
+    if state.expected == pb.Stopped:
+        return replace(state, stage=pb.Stopped), (Close(),)
+    if state.stage == pb.Finished or state.expected == pb.New:
+        return state, ()
+    if not state.probed and state.stage != pb.Paused:
+        # Also when Paused is expected: the status tells which unit would go on.
+        return _settle(replace(state, activity=Activity.PROBING))[0], (Probe(),)
+    if state.expected == pb.Paused:
+        if state.stage == pb.Paused:
+            return state, ()
+        return replace(state, stage=pb.Paused, result=Result(canceled=True)), ()
+    if state.stage == pb.Paused:
+        # By errors: an operator or the checker has to ask.
+        return state, ()
+    started = replace(state, stage=pb.Running, activity=Activity.RUNNING, stop_sent=False, begun=False, result=None)
+    return started, (StartUnit(state.index),)

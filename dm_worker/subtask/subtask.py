@@ -1,0 +1,274 @@
+"""A subtask at work: executes what the state machine says, in one thread that runs its units one after the other."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from dm_worker.subtask import stage as stages
+from dm_worker.subtask.auto_resume import ResumePolicy, resumable
+from dm_worker.subtask.unit import Control, Unit, UnitOutcome
+from pkg import errors
+from pkg.config.model import SubTaskConfig
+from pkg.errors import DMError
+from pkg.pb import dmworker_pb2 as pb
+from pkg.process.log import get_logger
+
+log = get_logger(__name__)
+
+#: Seconds a unit gets to come to a safe point before it is stopped the hard way.
+GRACE = 10.0
+#: A stop is repeated this often (seconds) until the unit ends: the job that it is to end may begin only now.
+_STOP_AGAIN = 0.5
+
+#: The status message's member for each unit type.
+_ONEOF: dict[int, str] = {pb.Dump: "dump", pb.Load: "load", pb.Sync: "sync"}
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run of a unit, so that a late stopper cannot hit the next run."""
+
+    unit: Unit
+    control: Control
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+class SubTask:
+    """One task's part on one source.
+
+    ``make_unit`` makes the unit of a type. ``before_unit`` and ``after_unit`` frame a unit's successful run in the
+    subtask's thread and fail it by raising. ``on_change`` is called from any thread after each change of stage or
+    unit, ``on_failure`` with unit type and whether auto-resume may help, for each failed run.
+    """
+
+    def __init__(
+        self,
+        config: SubTaskConfig,
+        make_unit: Callable[[pb.UnitType, SubTaskConfig], Unit],
+        policy: ResumePolicy,
+        *,
+        before_unit: Callable[[pb.UnitType], None] = lambda _: None,
+        after_unit: Callable[[pb.UnitType], None] = lambda _: None,
+        on_change: Callable[[SubTask], None] = lambda _: None,
+        on_failure: Callable[[SubTask, pb.UnitType, bool], None] = lambda *_: None,
+        grace: float = GRACE,
+    ) -> None:
+        self.config = config
+        self._make_unit = make_unit
+        self._policy = policy
+        self._before_unit = before_unit
+        self._after_unit = after_unit
+        self._on_change = on_change
+        self._on_failure = on_failure
+        self._grace = grace
+        self._lock = threading.Lock()
+        self._state = stages.initial(config.task_mode)
+        self._units: list[Unit] = []
+        self._run: _Run | None = None
+        self._work: queue.SimpleQueue[stages.Instruction] = queue.SimpleQueue()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._main, name=f"subtask-{config.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    @property
+    def state(self) -> stages.State:
+        with self._lock:
+            return self._state
+
+    def expect(self, stage: int) -> None:
+        """Asks for Running, Paused or Stopped; returns at once. Asking for Running resumes a failed subtask."""
+        self._send(stages.Expect(stage))
+
+    def kill(self) -> None:
+        """Stops for good without waiting for a safe point; returns at once."""
+        self._send(stages.Kill())
+
+    @property
+    def ended(self) -> bool:
+        """Whether a stopped subtask's thread has done with what it was busy with."""
+        return self._ended.is_set()
+
+    def join(self, timeout: float) -> bool:
+        """Waits until a stopped subtask's thread has ended; False if it still runs after ``timeout`` seconds."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def tick(self, now: float) -> None:
+        """The checker's turn: resumes the subtask if it failed and its backoff has passed."""
+        with self._lock:
+            state = self._state
+            due = state.failed and self._policy.due(now)
+            if state.stage == pb.Running:
+                self._policy.healthy(now)
+        if due:
+            log.info("auto-resume", task=self.name, source=self.config.source_id)
+            self._send(stages.AutoResume())
+
+    def retry(self) -> bool:
+        """Goes on at once if an error stopped it; False if it runs, or is paused by request."""
+        state = self.state
+        self._send(stages.AutoResume())
+        return state.failed and state.expected == pb.Running
+
+    def unit(self) -> Unit | None:
+        """The unit whose turn it is; None while that is not known."""
+        with self._lock:
+            return self._units[self._state.index] if self._units else None
+
+    def status(self) -> pb.SubTaskStatus:
+        """What query-status shows of this subtask. Cheap, never raises."""
+        with self._lock:
+            state = self._state
+            unit = self._units[state.index] if self._units else None
+        status = pb.SubTaskStatus(name=self.name, stage=state.stage, unit=state.unit, result=_result(state.result))  # type: ignore[arg-type]
+        if unit is not None:
+            self._add_unit_status(status, unit)
+        return status
+
+    def _add_unit_status(self, status: pb.SubTaskStatus, unit: Unit) -> None:
+        try:
+            getattr(status, _ONEOF[unit.unit_type]).CopyFrom(unit.status())
+        except Exception as exc:  # noqa: BLE001 - one unit's fault must not hide every other subtask's status
+            log.error("status of a unit failed", task=self.name, error=repr(exc))
+            status.msg = f"the status of this unit cannot be told: {exc!r}"
+
+    # ---- the machine and its instructions ---------------------------------------------------------------------------
+
+    def _send(self, event: stages.Event) -> None:
+        with self._lock:
+            before = self._state
+            self._state, instructions = stages.step(before, event)
+            after = self._state
+            if after.failed and not before.failed and after.result is not None:
+                self._policy.failed(after.result.errors, time.monotonic())
+            for instruction in instructions:
+                self._execute(instruction)
+        if (before.stage, before.index) != (after.stage, after.index):
+            log.info(
+                "subtask stage",
+                task=self.name,
+                source=self.config.source_id,
+                stage=pb.Stage.Name(after.stage),
+                unit=pb.UnitType.Name(after.unit),
+            )
+            self._on_change(self)
+
+    def _execute(self, instruction: stages.Instruction) -> None:
+        """Starts the instruction; called under the lock, so it must not block."""
+        if isinstance(instruction, stages.StopUnit):
+            run = self._run
+            assert run is not None
+            run.control.stop()
+            arguments = (run, instruction.graceful)
+            threading.Thread(target=self._stop_run, args=arguments, name=f"stop-{self.name}", daemon=True).start()
+            return
+        if isinstance(instruction, stages.StartUnit):
+            self._run = _Run(self._units[instruction.index], Control(self._may_begin))
+        self._work.put(instruction)
+
+    def _main(self) -> None:
+        while not self._ended.is_set():
+            try:
+                self._turn(self._work.get())
+            except Exception as exc:  # noqa: BLE001 - of what is told others: without this thread nothing would go on
+                trace = "".join(traceback.format_exception(exc))
+                log.error("a listener of a subtask failed; the subtask goes on", task=self.name, trace=trace)
+
+    def _turn(self, instruction: stages.Instruction) -> None:
+        match instruction:
+            case stages.Probe():
+                self._send(self._probe())
+            case stages.StartUnit():
+                self._send(self._run_unit())
+            case stages.Close():
+                self._ended.set()
+                self._on_change(self)
+
+    def _may_begin(self) -> bool:
+        """Asked by the running unit: whether it may change something. In one turn with whether to wait for it."""
+        self._send(stages.UnitBegins())
+        return self.state.begun
+
+    def _probe(self) -> stages.Event:
+        """Makes the units and finds the first that earlier runs did not complete."""
+        try:
+            if not self._units:
+                self._units = [self._make_unit(unit, self.config) for unit in self.state.units]
+            # From the end: once a unit is complete, what the earlier ones left behind may be gone.
+            for index in reversed(range(len(self._units))):
+                if self._units[index].is_finished():
+                    return stages.Probed(index + 1)
+            return stages.Probed(0)
+        except Exception as exc:  # noqa: BLE001 - whatever a unit raises pauses its subtask with that error
+            self._log_bug(exc)
+            error = errors.wrap(exc)
+            log.error("cannot find where the subtask stands", task=self.name, error=str(error))
+            return stages.ProbeFailed((error,))
+
+    def _run_unit(self) -> stages.Event:
+        run = self._run
+        assert run is not None
+        try:
+            outcome = self._framed_run(run)
+        except Exception as exc:  # noqa: BLE001 - whatever a unit raises pauses its subtask with that error
+            self._log_bug(exc)
+            outcome = UnitOutcome(errors=[errors.wrap(exc)])
+        finally:
+            run.done.set()
+        if outcome.finished:
+            return stages.UnitFinished()
+        if outcome.errors:
+            self._report(run.unit.unit_type, outcome.errors)
+            return stages.UnitFailed(tuple(outcome.errors))
+        return stages.UnitCanceled()
+
+    def _framed_run(self, run: _Run) -> UnitOutcome:
+        self._before_unit(run.unit.unit_type)
+        if run.control.is_stopping():
+            return UnitOutcome(canceled=True)
+        outcome = run.unit.run(run.control)
+        if outcome.finished:
+            self._after_unit(run.unit.unit_type)
+        return outcome
+
+    def _log_bug(self, exc: Exception) -> None:
+        """An exception that nobody made for operators: where it came from is what helps to mend it."""
+        if not isinstance(exc, DMError):
+            log.error("unexpected exception in a unit", task=self.name, trace="".join(traceback.format_exception(exc)))
+
+    def _report(self, unit_type: pb.UnitType, errs: Sequence[DMError]) -> None:
+        for error in errs:
+            log.error("unit failed", task=self.name, unit=pb.UnitType.Name(unit_type), error=str(error))
+        self._on_failure(self, unit_type, resumable(errs))
+
+    def _stop_run(self, run: _Run, graceful: bool) -> None:
+        deadline = time.monotonic() + self._grace
+        while True:
+            try:
+                run.unit.stop(graceful=graceful, control=run.control)
+            except Exception as exc:  # noqa: BLE001 - a failed stop must be repeated, not given up
+                log.error("stop of a unit failed; trying again", task=self.name, error=repr(exc))
+            if run.done.wait(_STOP_AGAIN):
+                return
+            if graceful and time.monotonic() >= deadline:
+                log.warning("unit did not stop in time; stopping it hard", task=self.name, seconds=self._grace)
+                self._send(stages.StopOverdue())
+                return
+
+
+def _result(result: stages.Result | None) -> pb.ProcessResult | None:
+    return None if result is None else process_result(result.canceled, result.errors)
+
+
+def process_result(canceled: bool, errs: Sequence[DMError]) -> pb.ProcessResult:
+    """Errors as the status messages carry them."""
+    return pb.ProcessResult(isCanceled=canceled, errors=[pb.ProcessError(**error.to_dict()) for error in errs])

@@ -1,0 +1,107 @@
+"""``<task>_syncer_ddl``: the statements under way at the target, one row each.
+
+All changes are parts of :class:`MetaStore`'s transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pymysql.connections import Connection
+
+from dm_worker.syncer.ddl.outcome_proof import Shown
+from pkg.binlog.position import Position
+from pkg.mysql.introspect import query
+
+#: The index of the first statement that settles a DDL of merged shards; the next ones are smaller.
+SETTLING = -1000
+#: Begins the state of a statement that is executed part by part; the part's number follows.
+_AT_PART = "at "
+#: Columns that the table's first version did not have.
+LATE_COLUMNS = {"shown": "LONGTEXT CHARACTER SET utf8mb4"}
+
+#: An SQL template and its values.
+_Statement = tuple[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class DDLRecord:
+    """A statement under way at the target. ``fingerprint``: of its tables before, empty when it surely did not run.
+
+    ``place`` is the statement's name. One that settles what merged shards ran has an ``index`` up to :data:`SETTLING`,
+    and the name of the decision that it obeys as its place. An ALTER TABLE that is executed part by part is at ``part``
+    (from 0 on), which the fingerprint is of then; None when it is executed as one. ``before``: what the fingerprint is
+    of, None in records of earlier versions.
+    """
+
+    place: Position
+    index: int
+    statement: str
+    fingerprint: str
+    done: bool = False
+    part: int | None = None
+    before: Shown | None = None
+
+
+class DDLTable:
+    """The table of one task, and its rows of one source."""
+
+    def __init__(self, name: str, source: str) -> None:
+        self.name = name
+        self._source = source
+
+    def creation(self, charset: str) -> str:
+        """The statement that makes the table where it is missing."""
+        return (
+            f"CREATE TABLE IF NOT EXISTS {self.name} (id VARCHAR(32) NOT NULL, binlog_name VARCHAR(128) NOT NULL,"
+            " binlog_pos BIGINT UNSIGNED NOT NULL, ddl_index INT NOT NULL,"
+            " statement LONGTEXT CHARACTER SET utf8mb4 NOT NULL,"
+            " fingerprint VARCHAR(64) NOT NULL, state VARCHAR(8) NOT NULL,"
+            f" {', '.join(f'{name} {kind}' for name, kind in LATE_COLUMNS.items())},"
+            " update_time TIMESTAMP DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,"
+            f" PRIMARY KEY (id, binlog_name, binlog_pos, ddl_index)){charset}"
+        )
+
+    def read(self, conn: Connection[Any], place: Position, index: int | None) -> list[DDLRecord]:
+        """What is known of all parts of a statement, by their numbers; or of one."""
+        one = "" if index is None else " AND ddl_index = %s"
+        sql = (
+            f"SELECT ddl_index, statement, fingerprint, state, shown FROM {self.name}"
+            f" WHERE id = %s AND binlog_name = %s AND binlog_pos = %s{one} ORDER BY ddl_index"
+        )
+        which = (self._source, place.name, place.pos, *([] if index is None else [index]))
+        return [
+            DDLRecord(
+                place,
+                int(number),
+                str(statement),
+                str(fingerprint),
+                state == "done",
+                _part_of(str(state)),
+                None if shown is None else Shown.from_json(shown),
+            )
+            for number, statement, fingerprint, state, shown in query(conn, sql, which)
+        ]
+
+    def written(self, record: DDLRecord) -> Iterator[_Statement]:
+        """The statements that store a record."""
+        place = (self._source, record.place.name, record.place.pos)
+        state = "done" if record.done else "intent" if record.part is None else f"{_AT_PART}{record.part}"
+        if not record.done:
+            # Older statements are behind the checkpoint, but of the two kinds each may have one under way.
+            kind = "<=" if record.index <= SETTLING else ">"
+            other = f"ddl_index {kind} {SETTLING} AND NOT (binlog_name = %s AND binlog_pos = %s)"
+            yield f"DELETE FROM {self.name} WHERE id = %s AND {other}", place
+        sql = (
+            f"REPLACE INTO {self.name} (id, binlog_name, binlog_pos, ddl_index, statement, fingerprint, state, shown)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
+        )
+        under_way = record.before is not None and record.fingerprint and not record.done
+        shown = record.before.to_json() if record.before is not None and under_way else None
+        yield sql, (*place, record.index, record.statement, record.fingerprint, state, shown)
+
+
+def _part_of(state: str) -> int | None:
+    return int(state.removeprefix(_AT_PART)) if state.startswith(_AT_PART) else None

@@ -1,0 +1,215 @@
+"""The exactly-once protocol as a state machine: what is durable, what a restart does with it. Pure.
+
+Durable in the target, per upstream source: the batch row (:class:`Progress`), one marker per bucket
+(:class:`Marker`), the checkpoint. The order of events, each line one transaction:
+
+1. a run starts: the epoch of batch row and markers goes up by one, so that writers of older runs fail;
+2. the intent: batch row ``open`` with number, range, bucket count, fingerprint; checkpoint = start of the range; the
+   XA transactions that are prepared there;
+3. each bucket: its marker takes the batch's number and its rows are written;
+4. the next intent, or ``idle`` with the checkpoint at the end of the range.
+
+The checkpoint thus never runs ahead of the rows, and a range that was begun is done again by the same plan, where
+finished buckets are told by their markers.
+
+Each of these transactions holds only when what came before it is there: a bucket's when its intent is, the next
+intent's when the last write of the batch row is and all markers of the batch are. A target that falls back while a run
+is under way is thus noticed before anything is written on top.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from dm_worker.syncer.planning.xa import Waiting
+from pkg.binlog.position import Location
+
+IDLE, OPEN, DDL = "idle", "open", "ddl"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The batch row. In state ``idle`` all is applied up to ``end``; otherwise [start, end) is under way.
+
+    ``fingerprint`` is that of the whole plan, ``keyless`` that of what places rows without a key. ``since``: a bucket
+    whose marker has this number or a later one holds its rows without a key.
+    ``prepared``: the XA transactions that wait for their XA COMMIT where the applied part ends.
+    """
+
+    number: int
+    epoch: int
+    state: str
+    start: Location
+    end: Location
+    buckets: int = 0
+    fingerprint: str = ""
+    safe: bool = False
+    prepared: Waiting = field(default_factory=dict)
+    keyless: str = ""
+    since: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """How many buckets have taken batch ``number``."""
+
+    number: int
+    buckets: int
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The last batch whose rows are in this bucket, and the epoch that may write to it."""
+
+    batch: int
+    epoch: int
+
+
+class Verdict(Enum):
+    """What a bucket's transaction found at its marker."""
+
+    APPLY = "apply"
+    APPLIED = "applied"
+    FENCED = "fenced"
+    LOST = "lost"
+
+
+def judge(marker: Marker | None, number: int, epoch: int) -> Verdict:
+    """Whether batch ``number`` may still write to a bucket with this marker, or has done so already."""
+    if marker is None:
+        return Verdict.LOST
+    if marker.epoch != epoch:
+        return Verdict.FENCED
+    if marker.batch == number:
+        return Verdict.APPLIED
+    return Verdict.APPLY if marker.batch < number else Verdict.FENCED
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """How a run begins.
+
+    ``location``: where to read from. ``redo``: the range that must be planned again exactly, None when there is none.
+    ``safe``: the target may already hold changes from beyond ``location`` (a checkpoint that is not ours).
+    ``prepared``: the XA transactions that wait there; none are known at a checkpoint that is not ours.
+    """
+
+    location: Location
+    redo: Progress | None = None
+    safe: bool = False
+    prepared: Waiting = field(default_factory=dict)
+
+
+def recover(
+    progress: Progress | None, checkpoint: Location | None, fallback: Location | None, main: Location | None = None
+) -> Recovery | None:
+    """Where a run begins, by what is durable; None when nothing tells.
+
+    ``fallback`` is the start of a task that has no checkpoint yet. A checkpoint that does not belong to the batch row
+    was written by DM or edited by hand: it rules, but what lies beyond it may be applied, hence safe mode.
+    While rows of merged shards are read again, the checkpoint stays at ``main`` and the batch row is elsewhere.
+    """
+    if checkpoint is None:
+        return None if fallback is None else Recovery(fallback)
+    if progress is None:
+        return Recovery(checkpoint, safe=True)
+    expected = progress.end if progress.state == IDLE else progress.start
+    if not same_place(main or expected, checkpoint):
+        return Recovery(checkpoint, safe=True)
+    return Recovery(expected, redo=progress if progress.state == OPEN else None, prepared=progress.prepared)
+
+
+def same_place(one: Location, other: Location) -> bool:
+    """Whether two locations name the same transaction (the checkpoint row does not count rows events)."""
+    return one.position == other.position and one.gtid_set == other.gtid_set
+
+
+class Sequencer:
+    """Numbers batches and says what becomes durable when. One per run; the shell writes what it returns."""
+
+    def __init__(self, epoch: int, last: Progress | None, start: Location, prepared: Waiting | None = None) -> None:
+        self.epoch = epoch
+        self._number = last.number if last is not None else 0
+        self._open: Progress | None = None
+        #: All before this is applied.
+        self.applied = start
+        #: The XA transactions that wait where the main pass stands.
+        self.prepared: Waiting = prepared or {}
+
+    def go_back(self, start: Location) -> None:
+        """What lies behind ``start``, where an unfinished range or transaction begins, is applied again."""
+        self.applied = start
+
+    def open(
+        self,
+        start: Location,
+        end: Location,
+        *,
+        buckets: int,
+        fingerprint: str,
+        safe: bool,
+        state: str = OPEN,
+        keyless: str = "",
+    ) -> Progress:
+        """The intent to apply [start, end). The one before must be done."""
+        if self._open is not None:
+            raise AssertionError("a batch may only begin when the one before is done")
+        self._number += 1
+        self._open = Progress(
+            number=self._number,
+            epoch=self.epoch,
+            state=state,
+            start=start,
+            end=end,
+            buckets=buckets,
+            fingerprint=fingerprint,
+            safe=safe,
+            prepared=self.prepared,
+            keyless=keyless,
+            since=self._number,
+        )
+        return self._open
+
+    def redo(self, last: Progress, fingerprint: str, keyless: str = "") -> Progress:
+        """The intent to finish ``last``, whose range was planned again.
+
+        Under the same plan finished buckets are skipped by their markers. Under another plan rows with a key may fall
+        into other buckets: the range gets a new number, and safe mode writes all of them again. Rows without a key
+        can't be written again; where they fall depends on little, so that the markers still tell which are in.
+        """
+        same = fingerprint == last.fingerprint
+        if not same:
+            self._number += 1
+        number = last.number if same else self._number
+        since = last.since if same or keyless == last.keyless else number
+        self._open = replace(
+            last,
+            number=number,
+            epoch=self.epoch,
+            fingerprint=fingerprint,
+            safe=last.safe or not same,
+            keyless=keyless,
+            since=since,
+        )
+        return self._open
+
+    def done(self, prepared: Waiting | None = None) -> None:
+        """All buckets of the open batch are in. ``prepared`` are the XA transactions that wait at its end, when they
+        are not those of its start."""
+        if self._open is None:
+            raise AssertionError("no batch is open")
+        self.applied = self._open.end
+        self.prepared = self.prepared if prepared is None else prepared
+        self._open = None
+
+    def idle(self, location: Location, prepared: Waiting | None = None) -> Progress:
+        """Nothing is under way, and all is applied up to ``location`` (filtered events move it without a batch).
+
+        ``prepared`` as in :meth:`done`.
+        """
+        if self._open is not None:
+            raise AssertionError("a batch is open")
+        self.applied = location
+        self.prepared = self.prepared if prepared is None else prepared
+        return Progress(self._number, self.epoch, IDLE, location, location, prepared=self.prepared)

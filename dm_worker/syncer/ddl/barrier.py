@@ -1,0 +1,293 @@
+"""A statement in the stream: filtered, routed, executed once at the target, and followed by the schema tracker.
+
+Everything before it is applied and checkpointed when it gets here. What the tables of merged shards run is told to the
+sharding groups instead, and executed when that is decided (:meth:`DDLBarrier.settle`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from dm_worker.syncer.checkpoint.ddl_table import SETTLING, DDLRecord
+from dm_worker.syncer.checkpoint.meta_store import MetaStore
+from dm_worker.syncer.checkpoint.protocol import Progress
+from dm_worker.syncer.ddl.differences import adds_ids
+from dm_worker.syncer.ddl.executor import Context, DDLExecutor, Step, contexts_of, contexts_text
+from dm_worker.syncer.ddl.operator_orders import STRIDE, readable, refused
+from dm_worker.syncer.ddl.ordered_statements import OperatedStatements, Piece, Pieces, typed
+from dm_worker.syncer.ddl.parts import Part, StatementParts
+from dm_worker.syncer.ddl.variables import in_plain_words, sql_mode_text
+from dm_worker.syncer.located import between, located
+from dm_worker.syncer.online_ddl.ghost_records import Session
+from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
+from dm_worker.syncer.planning.instructions import Statement
+from dm_worker.syncer.rows.row_shape import NO_RULES
+from dm_worker.syncer.rows.schema_source import SchemaSource
+from dm_worker.syncer.rows.task_rules import Rules
+from dm_worker.syncer.shard_ddl.sharding import Sharding
+from dm_worker.syncer.shard_ddl.source_groups import Settle
+from dm_worker.syncer.shard_ddl.statement_effects import (
+    changes_group,
+    comes_to_nothing,
+    goes_on,
+    mixes_in_renaming,
+    runs_at_once,
+)
+from pkg import ddl
+from pkg.binlog.events import Query, parse_query
+from pkg.binlog.position import Position
+from pkg.config.model import SubTaskConfig
+from pkg.errors import DMError
+from pkg.errors.workarounds import (
+    PASS_EVENT,
+    PASS_STATEMENT,
+    RENEW_STRUCTURE,
+    pass_statement,
+    renew_structure,
+    skip_settled,
+)  # fmt: skip
+from pkg.ha.binlog_operator import Orders, position_name
+from pkg.mysql.names import qualified
+from pkg.mysql.schema import TableInfo
+from pkg.process.log import get_logger
+from pkg.rules.online_tables import TableKind
+
+log = get_logger("syncer.ddl")
+
+_SYSTEM = "SYSTEM"
+
+
+class DDLBarrier:
+    """Handles the statements of one run.
+
+    ``system_zone``: tells the offset of the upstream's time zone SYSTEM at a time (unix seconds). ``sharding``: the
+    groups of merged shards, None when nothing merges.
+    """
+
+    def __init__(
+        self,
+        cfg: SubTaskConfig,
+        *,
+        rules: Rules,
+        source: SchemaSource,
+        online: OnlineDDL,
+        store: MetaStore,
+        executor: DDLExecutor,
+        system_zone: Callable[[int], str],
+        orders: Orders = tuple,
+        sharding: Sharding | None = None,
+    ) -> None:
+        self._cfg = cfg
+        self._rules = rules
+        self._route = rules.route
+        self._source = source
+        self._online = online
+        self._statements = OperatedStatements(StatementParts(rules, source, online, cfg.flavor), store, orders)
+        self._store = store
+        self._executor = executor
+        self._system_zone = system_zone
+        self._sharding = sharding
+        self._orders = orders
+
+    def execute(self, statement: Statement, intent: Progress) -> bool:
+        """Executes the statement unless it was; True when structures may have changed.
+
+        ``intent`` is the progress to write with each record. Raises DMError naming the range in the binlog.
+        """
+        query = in_plain_words(parse_query(statement.event, statement.place.name), self._executor.upstream)
+        try:
+            if query.time_zone == _SYSTEM:
+                # The zone of the host, which is another one at the target: all that keeps the session has the offset.
+                query = replace(query, time_zone=self._system_zone(statement.event.timestamp))
+            pieces = self._statements.pieces(
+                statement, query, intent, settle=lambda: self._wind_up(statement, query, intent)
+            )
+            if self._sharding is not None:
+                pieces = _taken_apart(pieces)
+                self._ensure_heeded(pieces)
+            steps = [(piece, self._step(piece.part.parsed, self._source_of(piece.part))) for piece in pieces.target]
+            for piece, step in steps:
+                if self._sharding is None or runs_at_once(step.parsed, self._route):
+                    context = Context(piece.session, statement.event.timestamp)
+                    record = self._executor.once(statement.place, piece.part.number, step, context, intent)
+                    self._store.write(intent, ddl=record)
+            # A transaction that was broken off behind its statement begins anew.
+            sharding = None if self._sharding is None or self._sharding.has_met(statement) else self._sharding
+            for part in pieces.followed:
+                void = self._source.is_void(part.parsed)
+                if not (statement.inside and self._source.has_made(part.parsed)):
+                    self._follow(part, pieces, Session.of(query))
+                if sharding is not None and self._online.is_real(part.parsed) and not void:
+                    self._tell(sharding, statement, part, _given_for(part, pieces), lenient=pieces.lenient)
+            if sharding is not None:
+                for part in self._additional(pieces):
+                    self._tell(sharding, statement, part, _on_table_of(part, pieces), lenient=pieces.lenient)
+                for table in self._swapped_in(pieces):
+                    sharding.restructured(statement, table)
+            self._store.remember(self._online.take_changes())
+        except DMError as exc:
+            raise self._explained(exc, statement) from exc
+        return bool(pieces.target or pieces.followed)
+
+    def settle(self, settle: Settle, intent: Progress) -> DDLRecord | None:
+        """Executes what the groups' tables have all run, unless it was. Returns the record of its last statement, or
+        None for one that an operator leaves out.
+
+        ``intent`` is the progress to write with each record. Raises DMError.
+        """
+        if any(settle.covers(one.at) and readable(one).kind == "skip" for one in self._orders()):
+            log.info("an operator leaves out a DDL of merged shards", statements="; ".join(settle.statements))
+            return None
+        # The decision is what is obeyed once: another one on the same statements is another order.
+        place = Position(settle.key, settle.revision)
+        record: DDLRecord | None = None
+        try:
+            for i, (text, context) in enumerate(zip(settle.statements, contexts_of(settle.session), strict=True)):
+                if record is not None:
+                    self._store.write(intent, ddl=record)
+                record = self._executor.once(place, SETTLING - i, self._settling_step(text, context), context, intent)
+        except DMError as exc:
+            where = f"the first shard of {qualified(*settle.target)} ran it at {settle.key}"
+            raise self._unsettled(located(exc, where), settle) from exc
+        assert record is not None, "a DDL has statements"
+        return record
+
+    def _unsettled(self, exc: DMError, settle: Settle) -> DMError:
+        """The error with the way past a DDL that all shards have run."""
+        if exc.retryable:
+            return exc
+        own = exc.workaround.replace(PASS_STATEMENT, "").strip()
+        command = skip_settled(self._cfg.name, self._cfg.source_id, position_name(settle.at))
+        return exc.advising(f"{own} {command}".strip())
+
+    def _follow(self, part: Part, pieces: Pieces, session: Session) -> None:
+        self._online.follow(part.parsed, session)
+        try:
+            self._source.apply(part.parsed)
+        except DMError as exc:
+            if not pieces.lenient or exc.retryable:
+                raise
+            log.warning("the structures do not follow a statement that is passed over", error=exc.message)
+
+    def _tell(self, sharding: Sharding, statement: Statement, part: Part, given: list[Piece], *, lenient: bool) -> None:
+        """The sharding groups: what the target is to get for a part, which an operator may have decided.
+
+        A statement that an operator typed is a DDL by itself, as if the table had run it alone.
+        Raises 11118 for a part that an operator gave about a table that is no shard.
+        """
+        table = part.parsed.tables[0]
+        if part.number >= STRIDE and goes_on(part.parsed) and not sharding.knows(table):
+            # It would join as a shard that never runs any DDL, and keep all others waiting.
+            target = qualified(*self._route(*table))
+            raise refused(
+                f"{qualified(*table)} is none of the upstream's tables that merge into {target}: "
+                f"{part.parsed.sql[:500]}",
+                "Give the statement under the name of the upstream's table, whose rows are behind it.",
+            )
+        by_operator = [[piece] for piece in given if piece.part.number >= STRIDE]
+        own = [piece for piece in given if piece.part.number < STRIDE]
+        for one in [*by_operator, own] if own or not by_operator else by_operator:
+            steps = [self._step(piece.part.parsed) for piece in one]
+            texts = tuple(ddl.uniform(step.text, step.parsed.dialect) for step in steps)
+            contexts = contexts_text(Context(piece.session, statement.event.timestamp) for piece in one)
+            sharding.met(statement, part.parsed, texts, contexts, passed_over=lenient)
+
+    def _ensure_heeded(self, pieces: Pieces) -> None:
+        """Raises 11118 for what an operator gave of which nothing would come, without a word."""
+        followed = [part.parsed for part in pieces.followed]
+        for part in (piece.part for piece in pieces.target if piece.part.number >= STRIDE):
+            if comes_to_nothing(part.parsed, followed, self._route):
+                raise refused(
+                    f"with shard-mode the target does not get {part.parsed.sql[:500]}: its table is that of other "
+                    "shards too",
+                    "Do by hand on the target what is needed there, and give the order without this statement.",
+                )
+
+    def _additional(self, pieces: Pieces) -> Iterable[Part]:
+        """One part for each table that an operator or the swap of a ghost table has changed at the target, and that
+        the statement itself does not change."""
+        real = (part.parsed for part in pieces.followed if self._online.is_real(part.parsed))
+        known = {parsed.tables[:1] for parsed in real if _changes_only(parsed)}
+        found = {
+            piece.part.parsed.tables[:1]: piece.part for piece in pieces.target if changes_group(piece.part.parsed)
+        }
+        return [part for tables, part in found.items() if tables not in known]
+
+    def _swapped_in(self, pieces: Pieces) -> set[tuple[str, str]]:
+        """Real tables that are a ghost table from here on, and of whose change the target gets nothing: an operator
+        or a filter has left it out."""
+        given = {piece.part.parsed.tables[0] for piece in pieces.target if changes_group(piece.part.parsed)}
+        renamings = (part.parsed for part in pieces.followed if not self._online.is_real(part.parsed))
+        found = {parsed.renamed[1] for parsed in renamings if parsed.renamed is not None}
+        return {table for table in found - given if self._online.tables.kind(table[1]) is TableKind.REAL}
+
+    def _explained(self, exc: DMError, statement: Statement) -> DMError:
+        """The error with its place, and with the commands that get past it."""
+        found = located(exc, between(statement.start, statement.behind))
+        if exc.retryable:
+            return found
+        command = pass_statement(self._cfg.name, self._cfg.source_id, position_name(statement.at))
+        own = exc.workaround.replace(PASS_STATEMENT, "").replace(PASS_EVENT, "").strip()
+        own = own.replace(RENEW_STRUCTURE, renew_structure(self._cfg.name, self._cfg.source_id))
+        return found.advising(f"{own} {command}".strip())
+
+    def _wind_up(self, statement: Statement, query: Query, intent: Progress) -> None:
+        """Another order decides from now on: what was under way either ran, or it never will as it was begun."""
+        for record in self._store.read_ddls(statement.place):
+            if not record.done and record.fingerprint:
+                context = Context(typed(query) if record.index >= STRIDE else query, statement.event.timestamp)
+                step = self._settling_step(record.statement, context)
+                self._store.write(intent, ddl=self._executor.wound_up(record, step, context))
+
+    # -- what to execute ----------------------------------------------------------------------------------------
+
+    def _source_of(self, part: Part) -> TableInfo | None:
+        """The upstream's table before the part, where its rows' order matters and the target has the same rows."""
+        if self._sharding is not None or part.session is not None or not adds_ids(part.parsed):
+            return None
+        source, _ = self._source.around(part.parsed)
+        name = part.parsed.tables[0]
+        alone = [
+            info for info in self._source.tracker.tables() if self._route(info.schema, info.name) == self._route(*name)
+        ]
+        same = source is not None and len(alone) == 1 and self._rules.of_table(source) == NO_RULES
+        return source if same else None
+
+    def _step(self, part: ddl.Statement, source: TableInfo | None = None) -> Step:
+        targets = tuple(dict.fromkeys(self._route(*name) for name in part.tables))
+        text = ddl.rewrite(part, self._route, target_flavor=self._executor.target_flavor)
+        return Step(part, text, targets, self._route, source)
+
+    def _settling_step(self, text: str, context: Context) -> Step:
+        """A text that was routed when it was recorded, or when the shard ran it."""
+        parsed = ddl.parse(text, sql_mode=sql_mode_text(context.query.sql_mode), flavor=self._cfg.flavor)
+        return Step(parsed, text, parsed.tables, lambda schema, table: (schema, table))
+
+
+def _taken_apart(pieces: Pieces) -> Pieces:
+    """The structures follow what an operator gave for a statement that sharding groups can't follow as it is."""
+    mixed = any(mixes_in_renaming(part.parsed) for part in pieces.followed)
+    if not (pieces.lenient and pieces.target and mixed):
+        return pieces
+    return replace(pieces, followed=tuple(piece.part for piece in pieces.target))
+
+
+def _given_for(part: Part, pieces: Pieces) -> list[Piece]:
+    """What the target is to get for a part that is followed."""
+    if not _changes_only(part.parsed):
+        return []
+    found = _on_table_of(part, pieces)
+    # What an operator gave is followed where it is taken for the statement: each for itself.
+    return [piece for piece in found if piece.part is part] if part.number >= STRIDE else found
+
+
+def _changes_only(statement: ddl.Statement) -> bool:
+    """Whether all tables of a group have to run it; False for one that renames too: an operator may pass over it."""
+    return not mixes_in_renaming(statement) and changes_group(statement)
+
+
+def _on_table_of(part: Part, pieces: Pieces) -> list[Piece]:
+    """The pieces that change the table that the part does."""
+    changes = (piece for piece in pieces.target if changes_group(piece.part.parsed))
+    return [piece for piece in changes if piece.part.parsed.tables[:1] == part.parsed.tables[:1]]

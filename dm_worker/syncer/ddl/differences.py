@@ -1,0 +1,190 @@
+"""Why a statement may do something else at the target than it did upstream, whatever its session is given. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dm_worker.syncer.ddl.variables import (
+    EMPTY_STRING_IS_NULL,
+    Target,
+    Upstream,
+    carries_fractions,
+    truncates_fractions,
+    unknown_modes,
+)
+from pkg import ddl, errors
+from pkg.binlog.events import Query
+from pkg.ddl.statement import AddColumn, ChangeColumn, ColumnDef
+from pkg.ddl.tokens import Token, tokenize, word_set
+from pkg.errors import DMError
+from pkg.mysql.names import quote
+from pkg.mysql.schema import Index, TableInfo
+
+#: Functions that do not give the same again at another time, on another server or in another session, and those of them
+#: that need no parentheses. The time is not among them: the session gets the statement's.
+_FUNCTIONS = word_set(
+    """BENCHMARK CONNECTION_ID CURRENT_ROLE CURRENT_USER DATABASE FOUND_ROWS GET_LOCK ICU_VERSION IS_FREE_LOCK
+    IS_USED_LOCK LAST_INSERT_ID LASTVAL LOAD_FILE NEXTVAL PS_CURRENT_THREAD_ID RAND RANDOM RANDOM_BYTES
+    RELEASE_ALL_LOCKS RELEASE_LOCK ROW_COUNT SCHEMA SESSION_USER SETVAL SLEEP STATEMENT_DIGEST SYS_GUID SYSDATE
+    SYSTEM_USER USER UUID UUID_SHORT UUID_V4 UUID_V7 VERSION"""
+)
+_BARE_FUNCTIONS = word_set("CURRENT_ROLE CURRENT_USER SYSDATE")
+_TEMPORAL = word_set("DATE DATETIME TIME TIMESTAMP")
+_LOCALISED = word_set("DATE_FORMAT DAYNAME MONTHNAME FORMAT TO_CHAR STR_TO_DATE")
+_BAD_TABLE = 1051
+_BY_HAND = (
+    "Give the target's rows the upstream's values by hand: pause the writers of the upstream's table until they are "
+    "equal, or copy the table again. Then pass over the statement."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """``rows``: it matters only where the target's table has rows for which this SQL condition holds; '' always."""
+
+    what: str
+    workaround: str
+    rows: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The servers, and the table as it is on both, before the statement.
+
+    ``source`` is None where the target's rows are not the rows of this one upstream table alone, or it is not known.
+    """
+
+    upstream: Upstream
+    target: Target
+    source: TableInfo | None = None
+    copy: TableInfo | None = None
+
+
+def refused(statement: ddl.Statement, doubt: Doubt) -> DMError:
+    return errors.new(
+        "SyncerUnsupportedStmt",
+        f"{doubt.what}: {statement.sql[:500]}",
+        workaround=doubt.workaround,
+    )
+
+
+def adds_ids(statement: ddl.Statement) -> bool:
+    """Whether rows that are there get numbers of their own."""
+    return any(_numbers(column) for _, column in _columns(statement))
+
+
+def doubts(statement: ddl.Statement, query: Query, sides: Sides) -> Iterator[Doubt]:
+    """All that there are; the caller looks for the rows."""
+    yield from _session(statement, query, sides)
+    for changed, column in _columns(statement):
+        if _numbers(column):
+            yield from _ids(changed, column, sides)
+        if not changed and column.default is not None and _varies(column.default, statement):
+            yield Doubt(
+                f"the rows of the table get values for {quote(column.name)} that can't be made again (DEFAULT "
+                f"{column.default}), and the binlog does not hold them",
+                _BY_HAND,
+                "TRUE",
+            )
+
+
+def _session(statement: ddl.Statement, query: Query, sides: Sides) -> Iterator[Doubt]:
+    bits, flavor = query.sql_mode or 0, sides.upstream.flavor
+    if query.unknown_variable is not None:
+        yield Doubt(
+            f"the statement's session has a variable that is not known here (status variable {query.unknown_variable})",
+            "Find out what the upstream's version writes there; where it has no bearing on this statement, give the "
+            "statement itself as its replacement (binlog replace).",
+        )
+    if unknown_modes(bits, flavor):
+        yield Doubt(
+            f"sql_mode of the statement's session has bits that are not known here ({unknown_modes(bits, flavor):#x})",
+            "Run such statements in sessions without this mode.",
+        )
+    if query.error_code and not (statement.kind == "drop table" and query.error_code == _BAD_TABLE):
+        yield Doubt(
+            f"the statement failed upstream with error {query.error_code} and may have been executed in part",
+            "Compare the table's structure on both servers. Then pass over the statement, or replace it with what "
+            "it did.",
+        )
+    empty_is_null = flavor == "mariadb" and bits & EMPTY_STRING_IS_NULL and not sides.target.knows_empty_as_null
+    if empty_is_null and any(token.kind == "string" and len(token.text) == 2 for token in _tokens(statement)):
+        yield Doubt(
+            "sql_mode EMPTY_STRING_IS_NULL of the statement's session is not known to the target",
+            "Replace the statement with one that has NULL for the empty text.",
+        )
+    localised = query.lc_time_names and "lc_time_names" not in sides.target.variables
+    if localised and any(token.word in _LOCALISED for token in _tokens(statement)):
+        yield Doubt(
+            "lc_time_names of the statement's session is not known to the target",
+            "Run such statements in sessions with lc_time_names = 'en_US'.",
+        )
+    if not carries_fractions(bits, sides.upstream, sides.target):
+        yield from _fractions(statement, truncates_fractions(bits, flavor))
+
+
+def _fractions(statement: ddl.Statement, truncates: bool) -> Iterator[Doubt]:
+    what = "truncates" if truncates else "rounds"
+    for changed, column in _columns(statement, new=True):
+        if column.type.name not in _TEMPORAL:
+            continue
+        literal = column.default is not None and "." in column.default
+        if literal or changed:
+            yield Doubt(
+                f"the statement's session {what} fractions of seconds, which the target's sessions do not do, so that "
+                f"values of {quote(column.name)} may differ",
+                _BY_HAND,
+                "" if literal else "TRUE",
+            )
+
+
+def _ids(changed: str, column: ColumnDef, sides: Sides) -> Iterator[Doubt]:
+    """A new AUTO_INCREMENT column numbers the rows in the order of their primary key, if they have one."""
+    if _same_order(sides.source, sides.copy):
+        return
+    yield Doubt(
+        f"the rows of the table get numbers for {quote(column.name)} (AUTO_INCREMENT) in an order that is not that of "
+        "the target's rows: without a primary key that is alike on both servers it can't be known",
+        _BY_HAND,
+        f"{quote(changed)} = 0 OR {quote(changed)} IS NULL" if changed else "TRUE",
+    )
+
+
+def _same_order(source: TableInfo | None, copy: TableInfo | None) -> bool:
+    """Whether both servers keep the rows in the order of the same primary key."""
+    if source is None or copy is None or {source.engine.lower(), copy.engine.lower()} != {"innodb"}:
+        return False
+    one, other = source.primary_key, copy.primary_key
+    return one is not None and other is not None and _ordering(one, source) == _ordering(other, copy)
+
+
+def _ordering(index: Index, table: TableInfo) -> list[tuple[str, int, str, str]]:
+    columns = [(part, table.column(part.column)) for part in index.parts]
+    return [(part.column.lower(), part.length, c.type_name, c.collation) for part, c in columns if c is not None]
+
+
+def _columns(statement: ddl.Statement, *, new: bool = False) -> Iterator[tuple[str, ColumnDef]]:
+    """Columns with the name of the one that they change, '' for those that rows get; ``new``: and a new table's."""
+    if new and statement.body is not None:
+        yield from (("", column) for column in statement.body.columns)
+    for action in statement.actions:
+        if isinstance(action, AddColumn | ChangeColumn):
+            yield action.old_name if isinstance(action, ChangeColumn) else "", action.column
+
+
+def _numbers(column: ColumnDef) -> bool:
+    return column.auto_increment or column.type.name == "SERIAL"
+
+
+def _varies(default: str, statement: ddl.Statement) -> bool:
+    tokens = tokenize(default, statement.dialect)
+    for at, token in enumerate(tokens):
+        called = tokens[min(at + 1, len(tokens) - 1)].text == "("
+        if token.word in (_FUNCTIONS if called else _BARE_FUNCTIONS) or token.text == "@":
+            return True
+    return False
+
+
+def _tokens(statement: ddl.Statement) -> list[Token]:
+    return tokenize(statement.sql, statement.dialect)

@@ -1,0 +1,298 @@
+"""Executes a statement at the target once, whatever happens in between.
+
+DDL can't be part of a transaction, so the intent is recorded first, with the target's tables as they are then, through
+the connection that the statement will run on. After a crash that connection is gone before anything else is done
+(:mod:`ddl_fence`), and what the tables are then tells what became of the statement (:mod:`ddl_proof`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
+from dm_worker.syncer.checkpoint.meta_store import MetaStore
+from dm_worker.syncer.checkpoint.protocol import Progress
+from dm_worker.syncer.ddl.differences import Sides, adds_ids, doubts, refused
+from dm_worker.syncer.ddl.operator_orders import STRIDE
+from dm_worker.syncer.ddl.outcome_proof import Shown, Verdict, exchanges, judge
+from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
+from dm_worker.syncer.ddl.trial import Trial
+from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations
+from dm_worker.syncer.ddl.variables import Upstream
+from dm_worker.syncer.online_ddl.ghost_records import NO_QUERY
+from pkg import ddl, errors
+from pkg.binlog.events import Query
+from pkg.binlog.position import Position
+from pkg.errors import DMError
+from pkg.errors.workarounds import PASS_STATEMENT
+from pkg.mysql.names import qualified, quote
+from pkg.mysql.retry import retrying
+from pkg.mysql.schema import TableInfo
+from pkg.process.log import get_logger
+
+log = get_logger("syncer.ddl")
+
+#: TiDB's number for all that it does not support, and what it says of several parts that it takes one by one.
+_UNSUPPORTED_IN_TIDB = 8200
+_SEVERAL_PARTS = "unsupported multi schema change"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One statement for the target: what it came from, its text, the names at the target it is about, and the route
+    that led from the one to the other. ``source``: the upstream's table as it was, where the target's has the same
+    rows and their order matters."""
+
+    parsed: ddl.Statement
+    text: str
+    targets: tuple[tuple[str, str], ...]
+    route: ddl.Route
+    source: TableInfo | None = None
+
+    def parts(self) -> list[ddl.Statement]:
+        """Of an ALTER TABLE, each as a statement of its own."""
+        return ddl.split_alter(self.parsed)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a statement ran in upstream: its session and its time (unix seconds)."""
+
+    query: Query
+    timestamp: int
+
+
+def contexts_text(contexts: Iterable[Context]) -> str:
+    """All that matters of them when their statements run later."""
+    return json.dumps([_context_data(one.query, one.timestamp) for one in contexts])
+
+
+def _context_data(query: Query, timestamp: int) -> list[object]:
+    return [query.sql_mode, query.charsets, query.time_zone, timestamp, *(getattr(query, name) for name in _OTHERS)]
+
+
+#: What else a context's text holds of a session, in this order. Texts of earlier versions end before some of it.
+_OTHERS = (
+    "explicit_defaults_for_timestamp",
+    "utf8mb4_collation",
+    "flags",
+    "auto_increment",
+    "microseconds",
+    "lc_time_names",
+    "charset_collations",
+    "error_code",
+    "unknown_variable",
+)
+
+
+def contexts_of(text: str) -> list[Context]:
+    """What :func:`contexts_text` made a text of."""
+    found = []
+    for sql_mode, charsets, time_zone, timestamp, *values in json.loads(text):
+        others = {name: _tuples(value) for name, value in zip(_OTHERS, values, strict=False)}
+        session = {"sql_mode": sql_mode, "charsets": _tuples(charsets), "time_zone": str(time_zone), **others}
+        found.append(Context(replace(NO_QUERY, **session), int(timestamp)))
+    return found
+
+
+def _tuples(value: Any) -> Any:
+    """Lists of JSON as what they were made of."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _shown(names: Iterable[tuple[str, str]], texts: Iterable[str]) -> str:
+    """What the target shows of tables, for a message."""
+    found = zip(names, texts, strict=True)
+    return ", ".join(text or f"no {qualified(*name) if name[1] else quote(name[0])}" for name, text in found)
+
+
+def _may_pass_in_parts(failed: StatementFailed) -> bool:
+    """Whether a refused ALTER TABLE of several parts, none of which ran, may run part by part."""
+    if failed.number == _UNSUPPORTED_IN_TIDB:
+        return _SEVERAL_PARTS in failed.error.raw_cause.lower()
+    return failed.number in ddl.IGNORABLE_ERRORS["alter table"]
+
+
+class DDLExecutor:
+    """Executes for one run. ``collations`` are written out in what the target gets; None: statements stay."""
+
+    def __init__(
+        self,
+        *,
+        store: MetaStore,
+        session: DDLSession,
+        trial: Trial,
+        target_flavor: str,
+        upstream: Upstream,
+        should_stop: Callable[[], bool],
+        collations: UpstreamCollations | None = None,
+    ) -> None:
+        self._store = store
+        self._collations = collations
+        self._session = session
+        self._trial = trial
+        self.target_flavor = target_flavor
+        self.upstream = upstream
+        self._should_stop = should_stop
+
+    def once(self, place: Position, index: int, step: Step, context: Context, intent: Progress) -> DDLRecord:
+        """Executes the step unless it was: (``place``, ``index``) is its name. Returns the record to be written then.
+
+        ``intent`` is the progress to write with the intent's record. Raises DMError.
+        """
+        record = self._store.read_ddl(place, index) or DDLRecord(place, index, step.text, "")
+        if record.done:
+            return record
+        if record.part is None and not self._whole(record, step, context, intent):
+            record = replace(record, part=0, fingerprint="")
+        if record.part is not None:
+            self._parts(record, step, context, intent)
+        return replace(record, done=True)
+
+    def wound_up(self, record: DDLRecord, step: Step, context: Context) -> DDLRecord:
+        """What is known of a statement that was under way and will not be begun again: whether it ran. One of which
+        that is not known did not, for the operator has decided what is done in its place."""
+        part = step.parsed if record.part is None else step.parts()[record.part]
+
+        def settled() -> Verdict:
+            return self._verdict(record, part, step, context, self._session.shown(step.targets, ids=exchanges(part)))
+
+        verdict = retrying(settled, should_stop=self._should_stop)
+        log.info(
+            "a DDL was under way when its order changed",
+            statement=record.statement, outcome=verdict.value, part=record.part,
+        )  # fmt: skip
+        ran = verdict is Verdict.RAN
+        if record.part is not None:
+            return replace(record, part=record.part + ran, fingerprint="")
+        return replace(record, done=True) if ran else replace(record, fingerprint="")
+
+    def _whole(self, record: DDLRecord, step: Step, context: Context, intent: Progress) -> bool:
+        """Executes the statement; False when it has to be executed part by part.
+
+        Shards that merge run the same DDL once each: its effect may be there already. And TiDB does not take every
+        ALTER TABLE of several parts.
+        """
+        try:
+            self._execute(record, step, step.parsed, context, intent)
+        except StatementFailed as exc:
+            if exc.number in ddl.ignorable_errors(step.parsed):
+                log.info("a DDL had its effect before", statement=step.text, error=exc.error.raw_cause)
+                return True
+            if _may_pass_in_parts(exc) and len(step.parts()) > 1:
+                return False
+            raise self._refused(record, step, exc, intent) from exc
+        return True
+
+    def _parts(self, record: DDLRecord, step: Step, context: Context, intent: Progress) -> None:
+        """Executes the parts from that of the record on, each with an intent of its own: once one of them ran, the
+        statement's tables are not as they were, whatever became of the next."""
+        first = record.part or 0
+        for number, part in enumerate(step.parts()[first:], first):
+            if number > first:
+                record = replace(record, part=number, fingerprint="")
+            try:
+                self._execute(record, step, part, context, intent)
+            except StatementFailed as exc:
+                if exc.number not in ddl.ignorable_errors(part):
+                    raise self._refused(record, step, exc, intent) from exc
+                log.info("a part of a DDL had its effect before", statement=part.sql, error=exc.error.raw_cause)
+
+    def _execute(self, record: DDLRecord, step: Step, part: ddl.Statement, context: Context, intent: Progress) -> None:
+        """Executes what the record is about unless it was: the step's statement, or a part of it. Raises DMError and
+        StatementFailed.
+
+        Collations are written out here alone: what is recorded and compared does not depend on the task's setting.
+        """
+        text = step.text if part is step.parsed else ddl.rewrite(part, step.route, target_flavor=self.target_flavor)
+        begun = record
+
+        def attempt() -> None:
+            nonlocal begun
+            now = self._session.shown(step.targets, ids=exchanges(part))
+            if begun.fingerprint and not self._is_due(begun, part, step, context, now):
+                log.info("a DDL was executed before", statement=text, place=str(record.place))
+                return
+            if record.index < STRIDE:
+                # What an operator gave is the operator's judgement.
+                self._ensure_alike(part, step, context.query)
+            begun = replace(begun, statement=step.text, fingerprint=now.digest, before=now)
+            # On the connection that the statement runs on: it can't begin once the epoch has moved, or later than that.
+            self._store.write(intent, ddl=begun, through=self._session.transaction)
+            log.info("executing a DDL", statement=text, place=str(record.place))
+            self._run(text, part, context)
+
+        def note(exc: DMError, _: int) -> None:
+            log.warning("a DDL is tried again", statement=text, error=str(exc))
+
+        retrying(attempt, should_stop=self._should_stop, on_retry=note)
+
+    def _run(self, text: str, part: ddl.Statement, context: Context) -> None:
+        if self._collations is not None:
+            text = self._collations.written_out(text, part.dialect, context.query)
+        self._session.execute(text, part.kind, context.query, context.timestamp, self.upstream)
+
+    def _is_due(self, record: DDLRecord, part: ddl.Statement, step: Step, context: Context, now: Shown) -> bool:
+        """Whether a statement that was begun has to run. Raises 36061 when nothing tells."""
+        verdict = self._verdict(record, part, step, context, now)
+        if verdict is Verdict.UNKNOWN:
+            raise self._unknown(record, step, now)
+        return verdict is not Verdict.RAN
+
+    def _verdict(self, record: DDLRecord, part: ddl.Statement, step: Step, context: Context, now: Shown) -> Verdict:
+        before = record.before
+        if before is None:
+            # Of an earlier version's record only the fingerprint is known.
+            return Verdict.DID_NOT_RUN if record.fingerprint == now.digest else Verdict.RAN
+
+        def leads_to(after: Sequence[str]) -> bool | None:
+            routed = ddl.parse_dialect(
+                ddl.rewrite(part, step.route, target_flavor=self.target_flavor), part.dialect, part.default_schema
+            )
+            return self._trial.leads_to(
+                routed, step.targets, before.texts, after, lambda text: self._run(text, part, context)
+            )
+
+        return judge(part, before, now, leads_to)
+
+    def _unknown(self, record: DDLRecord, step: Step, now: Shown) -> DMError:
+        assert record.before is not None
+        shown = [
+            f"{_shown(step.targets, texts)} {when}"
+            for texts, when in ((record.before.texts, "before it"), (now.texts, "now"))
+        ]
+        return errors.new(
+            "SyncerUnitHandleDDLFailed",
+            f"nothing tells whether the DDL ran at the target before a crash or a lost connection: {step.text}; the "
+            f"target had {'; it has '.join(shown)}",
+            scope="downstream",
+            workaround="If it did not run, or only in part: bring the tables back to what they were before it and "
+            "resume the task, which executes it. If it ran, and something else changed the tables too: let the task "
+            f"pass over it. {PASS_STATEMENT}",
+        )
+
+    def _ensure_alike(self, part: ddl.Statement, step: Step, query: Query) -> None:
+        """Raises 36068 for a statement that may do something else at the target than it did upstream."""
+        copy = self._session.table(*step.targets[0]) if adds_ids(part) else None
+        for doubt in doubts(part, query, Sides(self.upstream, self._session.target(), step.source, copy)):
+            if not doubt.rows or self._session.has_rows(*step.targets[0], doubt.rows):
+                raise refused(part, doubt)
+
+    def _refused(self, record: DDLRecord, step: Step, failed: StatementFailed, intent: Progress) -> DMError:
+        """Withdraws the intent: whatever is done to its tables before the next try is not its effect."""
+        self._store.write(intent, ddl=replace(record, fingerprint=""))
+        return self._failed(step, failed)
+
+    def _failed(self, step: Step, failed: StatementFailed) -> DMError:
+        names = ", ".join(qualified(*name) if name[1] else quote(name[0]) for name in step.targets)
+        return errors.new(
+            "SyncerUnitHandleDDLFailed",
+            f"the DDL for {names} failed: {failed.error.message}",
+            raw=failed.error.raw_cause,
+            scope="downstream",
+            workaround=failed.error.workaround
+            or f"Make the target's table as the statement needs it, then resume the task. {PASS_STATEMENT}",
+        )

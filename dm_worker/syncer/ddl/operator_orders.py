@@ -1,0 +1,154 @@
+"""The operators' orders for statements of the binlog: which one a statement meets, and what it then comes to. Pure.
+
+An order is told by its content: the same one given twice is one order. Statements that an order adds are numbered apart
+from the parts of the statement itself, and apart from those of every other order that this statement met before. So
+what was executed is told from what is yet to do, also when the order changes in between: parts of the statement itself
+run once whatever orders come and go, and a new order runs all of its statements.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dm_worker.syncer.planning.instructions import Statement
+from pkg import ddl, errors
+from pkg.binlog.position import Position, parse_position
+from pkg.ddl.failure import shorten
+from pkg.errors import DMError
+from pkg.ha.binlog_operator import BinlogOperator
+
+#: Numbers of parts that each order has for its statements; the binlog's own have those below.
+STRIDE = 1 << 22
+_INVALID = "VerifyHandleErrorArgs"
+_ROWS_CHANGED = 36014
+
+
+def meeting(statement: Statement, operators: Iterable[BinlogOperator]) -> BinlogOperator | None:
+    """The order for this statement; of several, the one whose position is nearest to its event.
+
+    Raises 42502 when that can't be read.
+    """
+    found = [one for one in operators if statement.covers(one.at)]
+    nearest = max(found, key=lambda one: one.at.sort_key(), default=None)
+    return None if nearest is None else readable(nearest)
+
+
+def readable(operator: BinlogOperator) -> BinlogOperator:
+    """The same one. Raises 42502 for a damaged one: what it asked for must not be guessed."""
+    if operator.kind != "damaged":
+        return operator
+    raise errors.new(
+        "HAInvalidItem",
+        f"the order for the statement at {operator.position} can't be read: {operator.statements[0]}",
+        workaround=f"Take it away with `dmctl binlog revert {operator.task} -s {operator.source} -b "
+        f"{operator.position}`, or give it again.",
+    )
+
+
+def in_order(operators: Iterable[BinlogOperator], since: Position | None = None) -> list[BinlogOperator]:
+    """Those at ``since`` or behind it, by position."""
+    found = [one for one in operators if since is None or since <= one.at]
+    return sorted(found, key=lambda one: one.at.sort_key())
+
+
+def outdated(operators: Iterable[BinlogOperator], checkpoint: Position) -> list[BinlogOperator]:
+    """Those that no statement behind ``checkpoint`` can meet."""
+    return [one for one in operators if one.at < checkpoint]
+
+
+def listing(operators: Sequence[BinlogOperator]) -> str:
+    """DM's JSON of orders; what is wrong with a damaged one is its ``error``."""
+    return json.dumps([_shown(one) for one in operators], separators=(",", ":"))
+
+
+def _shown(operator: BinlogOperator) -> dict[str, Any]:
+    if operator.kind == "damaged":
+        return {"task": operator.task, "binlogPos": operator.position, "error": operator.statements[0]}
+    shown: dict[str, Any] = json.loads(operator.to_json())
+    del shown["source"]
+    return shown
+
+
+def parse_place(text: str) -> Position:
+    """A position as commands take it, also with DM's name of a relay file. Raises 11118."""
+    try:
+        return parse_position(text).of_upstream()
+    except DMError as exc:
+        raise refused(
+            f"the binlog position {text!r} is not valid",
+            "Give it like mysql-bin.000001:1234, or leave it out for the statement at which the task stands.",
+        ) from exc
+
+
+def checked(texts: Sequence[str]) -> list[ddl.Statement]:
+    """Statements that take the place of one in the binlog.
+
+    Raises 11118 for text that is not understood, 36023 for what is no DDL, and 36024 where a schema is left out.
+    """
+    if not texts:
+        raise refused("no statements are given", "Give the statements that are to be executed.")
+    return [_checked(number, text, len(texts)) for number, text in enumerate(texts, 1)]
+
+
+def _checked(number: int, text: str, count: int) -> ddl.Statement:
+    which = f"statement {number} of {count}"
+    advice = "Correct it. Only DDL may be given, with the schema of every table; names are those of the upstream."
+    try:
+        parsed = ddl.parse(text)
+    except DMError as exc:
+        raise errors.new(_refusal(text, exc.code), f"{which}: {exc.message}", workaround=advice) from exc
+    if parsed.kind == "skip":
+        what = f"{which} is no DDL that the target needs: {shorten(text)}"
+        raise errors.new("SyncerUnitInjectDDLOnly", what, workaround=advice)
+    return parsed
+
+
+def _refusal(text: str, code: int) -> str:
+    """DM's name of the error for a statement that the parser refuses with ``code``."""
+    if code == _ROWS_CHANGED:
+        return "SyncerUnitInjectDDLOnly"
+    try:
+        ddl.parse(text, default_schema="selected")
+    except DMError:
+        return _INVALID
+    return "SyncerUnitInjectDDLWithoutSchema"
+
+
+def refused(what: str, workaround: str) -> DMError:
+    """11118: an order that can't be taken."""
+    return errors.new(_INVALID, what, workaround=workaround)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The order under which a statement is executed; ``kind`` is '' for none.
+
+    It is stored before anything of it runs. ``generation`` counts the changes of mind.
+    """
+
+    generation: int = 0
+    kind: str = ""
+    statements: tuple[str, ...] = ()
+
+    @property
+    def first_number(self) -> int:
+        """The number of the first part of the order's statements."""
+        return self.generation * STRIDE
+
+    def under(self, operator: BinlogOperator | None) -> Decision:
+        """What is decided now: the same as before, or the next generation."""
+        kind, statements = ("", ()) if operator is None else (operator.kind, operator.statements)
+        if (kind, statements) == (self.kind, self.statements):
+            return self
+        return Decision(self.generation + 1, kind, statements)
+
+    def to_json(self) -> str:
+        return json.dumps({"generation": self.generation, "op": self.kind, "sqls": self.statements})
+
+    @classmethod
+    def from_json(cls, text: str) -> Decision:
+        data = json.loads(text)
+        return cls(data["generation"], data["op"], tuple(data["sqls"]))

@@ -1,0 +1,101 @@
+"""What a statement of the binlog comes to under the operators' orders: what the target executes, what is followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
+from dm_worker.syncer.checkpoint.meta_store import MetaStore
+from dm_worker.syncer.checkpoint.protocol import Progress
+from dm_worker.syncer.ddl.operator_orders import Decision, meeting
+from dm_worker.syncer.ddl.parts import Part, StatementParts
+from dm_worker.syncer.planning.instructions import Statement
+from pkg.binlog.events import Query
+from pkg.errors import DMError
+from pkg.ha.binlog_operator import Orders
+from pkg.process.log import get_logger
+
+log = get_logger("syncer.ddl")
+
+#: The number of the record that holds a statement's decision, among those of its parts.
+DECISION = -1
+#: Bits of sql_mode that change how a text is read; what an operator types is read without them: PIPES_AS_CONCAT,
+#: ANSI_QUOTES, IGNORE_SPACE, ORACLE, MAXDB, NO_BACKSLASH_ESCAPES, HIGH_NOT_PRECEDENCE.
+_READING_MODES = sum(1 << bit for bit in (1, 2, 3, 9, 12, 20, 29))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part for the target and the session that it runs in."""
+
+    part: Part
+    session: Query
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """``target`` is executed in order, then the structures follow ``followed``.
+
+    ``lenient``: an operator passed over the statement, so that what can't be followed does not stop the task; rows
+    that have another structure then will.
+    """
+
+    target: tuple[Piece, ...]
+    followed: tuple[Part, ...]
+    lenient: bool = False
+
+
+def typed(query: Query) -> Query:
+    """The session of the event for statements that an operator typed."""
+    mode = None if query.sql_mode is None else query.sql_mode & ~_READING_MODES
+    # An operator has judged what the event tells of them.
+    return replace(query, sql_mode=mode, error_code=0, unknown_variable=None)
+
+
+class OperatedStatements:
+    """Decides what becomes of each statement of one run."""
+
+    def __init__(self, parts: StatementParts, store: MetaStore, orders: Orders) -> None:
+        self._parts = parts
+        self._store = store
+        self._orders = orders
+
+    def pieces(self, statement: Statement, query: Query, intent: Progress, *, settle: Callable[[], None]) -> Pieces:
+        """Makes the decision durable with ``intent`` where an operator has a say. Raises DMError.
+
+        ``settle`` is called before another decision takes the place of the one under which something may be under way.
+        """
+        decision = self._decide(statement, intent, settle)
+        given = self._parts.given(decision.statements, decision.first_number)
+        added = tuple(Piece(part, typed(query)) for part in given)
+        if decision.kind in ("skip", "replace"):
+            return Pieces(added, tuple(self._understood(query, instead=given)), lenient=True)
+        parts = self._parts.migrated(query)
+        own = tuple(Piece(part, part.in_session(query)) for part in self._parts.for_target(parts))
+        return Pieces((*added, *own), tuple(parts))
+
+    def _decide(self, statement: Statement, intent: Progress, settle: Callable[[], None]) -> Decision:
+        known = self._store.read_ddl(statement.place, DECISION)
+        before = Decision() if known is None else Decision.from_json(known.statement)
+        decision = before.under(meeting(statement, self._orders()))
+        if decision != before:
+            settle()
+            log.info(
+                "an operator's order decides on a statement",
+                place=str(statement.at),
+                order=decision.kind or "as it is",
+                before=before.kind or "as it is",
+                statements="; ".join(decision.statements),
+            )
+            record = DDLRecord(statement.place, DECISION, decision.to_json(), "", done=True)
+            self._store.write(intent, ddl=record)
+        return decision
+
+    def _understood(self, query: Query, *, instead: list[Part]) -> list[Part]:
+        """What the upstream did to its tables. Where the text does not tell, what replaces it is taken for it."""
+        try:
+            return self._parts.migrated(query)
+        except DMError as exc:
+            log.warning("the structures do not follow a statement that is passed over", error=exc.message)
+            return self._parts.left(query) or instead

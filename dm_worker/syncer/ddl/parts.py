@@ -1,0 +1,210 @@
+"""Which parts of a statement the target gets, and which only the schema tracker does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from dm_worker.syncer.ddl.ghost_replay import check_agree, on_real_table
+from dm_worker.syncer.ddl.variables import defaults_of, sql_mode_text
+from dm_worker.syncer.online_ddl.ghost_records import Session
+from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL, Replay
+from dm_worker.syncer.rows.schema_source import SchemaSource
+from dm_worker.syncer.rows.task_rules import Rules
+from pkg import ddl, errors
+from pkg.binlog.events import Query
+from pkg.errors import DMError
+from pkg.mysql.names import qualified
+from pkg.mysql.schema import TableInfo
+from pkg.process.log import get_logger
+from pkg.rules.binlog_filter import event_types
+from pkg.rules.online_tables import TableKind
+
+log = get_logger("syncer.ddl")
+
+_NOT_UNDERSTOOD, _NO_TEXT = 36067, 11054
+#: Numbers of what is replayed for one part: far from those of a statement's own parts, and below those of orders.
+_REPLAYED_BITS = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a statement. ``number`` is its name within the statement: the same whatever the rules leave out.
+
+    ``session`` is that of a statement that was remembered, None for the event's own; ``around`` the table's structure
+    before and after it, where the schema tracker can't tell.
+    """
+
+    number: int
+    parsed: ddl.Statement
+    session: Session | None = None
+    around: tuple[TableInfo, TableInfo] | None = None
+
+    def in_session(self, query: Query) -> Query:
+        """The event whose session the part runs in; ``query`` is the statement's."""
+        return query if self.session is None else self.session.onto(query)
+
+
+class StatementParts:
+    """Takes statements apart."""
+
+    def __init__(self, rules: Rules, source: SchemaSource, online: OnlineDDL, flavor: str) -> None:
+        self._rules = rules
+        self._source = source
+        self._online = online
+        self._flavor = flavor
+
+    @property
+    def _folds_names(self) -> bool:
+        return self._source.tracker.server.folds_names
+
+    def migrated(self, query: Query) -> list[Part]:
+        """The parts about tables that take part in the task; the structures follow all of them.
+
+        Raises 36067 for a statement that is not understood, unless a filter passes over it or it provably names no
+        migrated table, 36015 when a filter says so, 36068 for a rename out of the allow-list or into it, and 20049 for
+        rules of online DDL that match half a swap.
+        """
+        try:
+            parsed = self._parsed(query)
+        except DMError as exc:
+            text = _known_text(exc, query)
+            if not text or not (self._is_filtered(query, text) or self._is_elsewhere(query, text)):
+                raise
+            log.warning("passed over a statement that is not understood", error=exc.message)
+            return []
+        if parsed.kind == "skip":
+            return []
+        if any(self._rules.follows(*name) for name in parsed.tables):
+            self._online.check_rules(parsed)
+        return [part for part in _numbered(ddl.split(parsed)) if self._is_migrated(part.parsed)]
+
+    def _parsed(self, query: Query) -> ddl.Statement:
+        return ddl.parse(
+            query.sql,
+            sql_mode=sql_mode_text(query.sql_mode),
+            default_schema=query.schema,
+            flavor=self._flavor,
+            version=self._source.tracker.server.version,
+            folds_names=self._folds_names,
+            session=defaults_of(query, self._source.tracker.server.collations),
+        )
+
+    def given(self, texts: Sequence[str], first: int) -> list[Part]:
+        """The parts of statements that an operator gave, numbered from ``first`` on. No event filter applies to them.
+
+        Raises DMError as :meth:`migrated` does.
+        """
+        parts: list[Part] = []
+        for text in texts:
+            parts += _numbered(ddl.split(ddl.parse(text, folds_names=self._folds_names)), first)
+            first = parts[-1].number + len(ddl.split_alter(parts[-1].parsed))
+        return [part for part in parts if self._is_migrated(part.parsed)]
+
+    def left(self, query: Query) -> list[Part]:
+        """What a renaming does that :meth:`migrated` refuses: tables whose new name block-allow-list leaves out are
+        dropped, for the task. Empty for other statements."""
+        try:
+            parts = ddl.split(self._parsed(query))
+        except DMError:
+            return []
+        gone = [part.renamed[0] for part in parts if part.renamed and self._leaves(*part.renamed)]
+        return [Part(n, ddl.parse(f"DROP TABLE {qualified(*name)}")) for n, name in enumerate(gone)]
+
+    def _leaves(self, old: tuple[str, str], new: tuple[str, str]) -> bool:
+        return self._rules.allows(*old) and not self._rules.allows(*new)
+
+    def for_target(self, parts: Sequence[Part]) -> list[Part]:
+        """What these parts of one statement come to at the target: statements about real tables, perhaps none.
+
+        For the renaming of a ghost table these are the statements that changed it. The event filters have their say
+        last. Raises 36015, and DMError for an online DDL that can't be followed, before anything has run.
+        """
+        found = self._online.resolve([part.parsed for part in parts])
+        resolved = [one for part, step in zip(parts, found, strict=True) for one in self._on_real_tables(part, step)]
+        return [kept for part in resolved for kept in self._let_through(part)]
+
+    def _on_real_tables(self, part: Part, step: ddl.Statement | Replay | None) -> list[Part]:
+        if step is None:
+            log.info("a statement about a table of an online DDL tool is not for the target", statement=part.parsed.sql)
+            return []
+        return self._replayed(part, step) if isinstance(step, Replay) else [part]
+
+    def _replayed(self, renaming: Part, replay: Replay) -> list[Part]:
+        """The statements that changed a ghost table, on the real one. Their numbers belong to the renaming alone."""
+        statements = [
+            on_real_table(remembered, replay, renaming.parsed.dialect, self._source.tracker.server)
+            for remembered in replay.ddls
+        ]
+        stages = self._source.stages(replay.real, replay.holder, statements)
+        check_agree(replay, stages[0], stages[-1], self._source.tracker.table(*replay.ghost))
+        numbered = _numbered(statements, (renaming.number + 1) << _REPLAYED_BITS)
+        return [
+            replace(part, session=remembered.session, around=(before, after) if before and after else None)
+            for part, remembered, (before, after) in zip(numbered, replay.ddls, pairwise(stages), strict=True)
+        ]
+
+    def _let_through(self, part: Part) -> Iterator[Part]:
+        """The part as it is, or those steps of its ALTER TABLE that are let through."""
+        if not self._rules.filters_events:
+            yield part
+            return
+        before, after = part.around or self._source.around(part.parsed)
+        # Each step has a number of its own.
+        steps = [
+            replace(part, number=part.number + i, parsed=step) for i, step in enumerate(ddl.split_alter(part.parsed))
+        ]
+        kept = [step for step in steps if self._is_let_through(step.parsed, event_types(step.parsed, before, after))]
+        yield from [part] if len(kept) == len(steps) else kept
+
+    def _is_let_through(self, statement: ddl.Statement, types: Sequence[str]) -> bool:
+        decision, schema, table = self._rules.decide(statement.tables, types, statement.sql)
+        if decision.action == "error":
+            raise decision.refusal(schema, table, statement.sql)
+        if decision.action == "ignore":
+            log.info("a filter keeps a statement from the target", statement=statement.sql, filter=decision.why)
+        return decision.action == "do"
+
+    def _is_filtered(self, query: Query, text: str) -> bool:
+        """Whether a filter for all schemas passes over a statement that is not understood."""
+        decision, _, _ = self._rules.decide((), (), text)
+        if decision.action == "error":
+            raise decision.refusal(query.schema, "", text)
+        return decision.action == "ignore"
+
+    def _is_elsewhere(self, query: Query, text: str) -> bool:
+        """Whether a statement that is not understood provably names no schema that has migrated tables."""
+        schemas = ddl.named_schemas(
+            text,
+            sql_mode=sql_mode_text(query.sql_mode),
+            default_schema=query.schema,
+            flavor=self._flavor,
+        )
+        if schemas is None:
+            return False
+        return not any(self._rules.allows(schema.lower() if self._folds_names else schema) for schema in schemas)
+
+    def _is_migrated(self, part: ddl.Statement) -> bool:
+        real = [name for name in part.tables if self._rules.online.kind(name[1]) is TableKind.REAL]
+        if not real:
+            return any(self._rules.follows(*name) for name in part.tables)
+        allowed = [self._rules.allows(*name) for name in real]
+        if any(allowed) and not all(allowed):
+            raise errors.new(
+                "SyncerUnsupportedStmt",
+                f"the statement moves a table into or out of what block-allow-list lets through: {part.sql[:500]}",
+                workaround="Let both names through, or neither, with block-allow-list; then start the task anew.",
+            )
+        return bool(allowed) and all(allowed)
+
+
+def _known_text(exc: DMError, query: Query) -> str:
+    """What the rules may judge a statement by that is not understood (``exc``); '' for any other error."""
+    return query.sql if exc.code == _NOT_UNDERSTOOD else query.outline if exc.code == _NO_TEXT else ""
+
+
+def _numbered(statements: Sequence[ddl.Statement], number: int = 0) -> Iterator[Part]:
+    for statement in statements:
+        yield Part(number, statement)
+        number += len(ddl.split_alter(statement))

@@ -1,0 +1,237 @@
+"""Runs a statement at the target in the session that it had upstream, and looks at the tables that it is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias, TypeVar
+
+import pymysql
+from pymysql.connections import Connection
+
+from dm_worker.meta.ddl_fence import Fence
+from dm_worker.syncer.ddl.outcome_proof import Shown
+from dm_worker.syncer.ddl.variables import OPTIONAL, Target, Upstream, settings, sql_mode_text
+from pkg import errors
+from pkg.binlog.events import Query
+from pkg.config.model import DBConfig
+from pkg.ddl import Dialect, Kind
+from pkg.ddl.engines import in_innodb
+from pkg.errors import DMError
+from pkg.mysql.connection import classify, connect, error_number
+from pkg.mysql.introspect import fetch_file_ids, fetch_table_info, query, server_info, show_create_if_there
+from pkg.mysql.names import qualified
+from pkg.mysql.schema import TableInfo
+from pkg.process.log import get_logger
+from pkg.schema_tracker import fetch_collations
+
+log = get_logger("syncer.ddl")
+
+T = TypeVar("T")
+Conn: TypeAlias = "Connection[Any]"
+
+#: A statement may rebuild a large table.
+TIMEOUT = 24 * 3600.0
+_ABORT_TIMEOUT = 5.0
+_AUTO_INCREMENT = re.compile(r"\sAUTO_INCREMENT=\d+")
+_MISSING_TABLE = 1146
+_OF_A_TABLE: frozenset[Kind] = frozenset({"create table", "alter table"})
+
+
+class DDLSession:
+    """The connection for statements. One per run, opened when needed.
+
+    With a ``fence`` every connection takes the right to execute DDL first, and a statement runs only on the connection
+    that its intent was written through.
+    """
+
+    def __init__(self, cfg: DBConfig, foreign_keys: bool, fence: Fence | None = None) -> None:
+        self._cfg = cfg
+        self._foreign_keys = foreign_keys
+        self._fence = fence
+        self._conn: Conn | None = None
+        self._ensure_ours: Callable[[Conn], None] = lambda conn: None
+        self._aborted = False
+        self._running = False
+        self._known: Target | None = None
+
+    def close(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+            self._known = None
+
+    def take_over(self, ensure_ours: Callable[[Conn], None]) -> None:
+        """Sees to it that no statement of an earlier run is under way, nor can begin. Raises DMError.
+
+        ``ensure_ours`` raises DMError when a later run has taken over, whose connection is not ours to end.
+        """
+        self._ensure_ours = ensure_ours
+        self._on_connection(lambda conn: None, "GET_LOCK")
+
+    def transaction(self, work: Callable[[Conn], T]) -> T:
+        """Runs ``work`` in a transaction on the connection of the statement that follows. Raises DMError."""
+
+        def run(conn: Conn) -> T:
+            _plainly(conn)
+            conn.begin()
+            result = work(conn)
+            conn.commit()
+            return result
+
+        return self._on_connection(run, "a DDL's intent")
+
+    def run(self, sql: str) -> None:
+        """Runs a statement of our own: no upstream's session tells what it means. Raises DMError."""
+
+        def run(conn: Conn) -> None:
+            _plainly(conn)
+            query(conn, sql)
+
+        self._on_connection(run, sql)
+
+    def _on_connection(self, work: Callable[[Conn], T], what: str) -> T:
+        try:
+            return work(self._connection())
+        except (pymysql.Error, OSError) as exc:
+            self.close()
+            raise classify(exc, scope="downstream", statement=what) from exc
+        except DMError:
+            self.close()
+            raise
+
+    def abort(self) -> None:
+        """Ends a statement that runs, from another thread: it may take hours, or wait for a lock. None begins any more.
+
+        The server is asked to end it. A mere disconnection would leave it waiting there, to run after the next try.
+        """
+        # First of all: a statement that is about to begin finds this out, or its connection is the one that is killed.
+        self._aborted = True
+        running = self._conn
+        if running is None or not self._running:
+            return
+        try:
+            conn = connect(self._cfg, scope="downstream", read_timeout=_ABORT_TIMEOUT)
+            try:
+                number = running.thread_id()  # type: ignore[no-untyped-call]
+                query(conn, f"KILL {number}")
+            finally:
+                conn.close()
+        except (pymysql.Error, OSError, DMError) as exc:
+            log.warning("could not end the statement that runs at the target", error=str(exc))
+
+    def execute(self, sql: str, kind: Kind, event: Query, timestamp: int, upstream: Upstream) -> None:
+        """Runs a statement of this kind in the session of its event.
+
+        Raises DMError when another try may help (after :meth:`abort` as well: in another run), :class:`StatementFailed`
+        when the target refuses the statement.
+        """
+        if self._fence is not None and self._conn is None:
+            raise errors.new("DBBadConn", "the connection was lost before a DDL whose intent it had", retryable=True)
+        if kind in _OF_A_TABLE:
+            sql = in_innodb(sql, Dialect.of(sql_mode_text(event.sql_mode)))
+        conn = self._connection()
+        self._running = True
+        try:
+            if self._aborted:
+                raise errors.new("DBExecuteFailed", "the run was stopped before the statement", retryable=True)
+            target = self._target(conn)
+            variables = settings(
+                kind, event, timestamp, upstream=upstream, target=target, foreign_keys=self._foreign_keys
+            )
+            for statement in variables:
+                query(conn, statement)
+            if kind in _OF_A_TABLE:
+                # A table that names no engine must be able to roll back, too.
+                query(conn, "SET SESSION default_storage_engine = InnoDB")
+            if "timestamp" in sql.lower():
+                told = event.explicit_defaults_for_timestamp
+                self._timestamp_defaults(conn, upstream.explicit_timestamp if told is None else told)
+            query(conn, sql)
+            query(conn, "SET TIMESTAMP = DEFAULT")
+        except (pymysql.Error, OSError) as exc:
+            self.close()
+            error = classify(exc, scope="downstream", statement=sql)
+            number = error_number(exc)
+            if error.retryable or not number:
+                raise error from exc
+            raise StatementFailed(number, error) from exc
+        finally:
+            self._running = False
+
+    def _timestamp_defaults(self, conn: Connection[Any], explicit: bool) -> None:
+        """What TIMESTAMP without NULL or DEFAULT means; not every server lets a session choose, so only if needed."""
+        rows = query(conn, "SHOW SESSION VARIABLES LIKE 'explicit_defaults_for_timestamp'")
+        if rows and (str(rows[0][1]).upper() in ("ON", "1")) != explicit:
+            query(conn, f"SET SESSION explicit_defaults_for_timestamp = {int(explicit)}")
+
+    def shown(self, names: Iterable[tuple[str, str]], *, ids: bool = False) -> Shown:
+        """The tables (or schemas) as the target has them now, with the numbers of their files if ``ids``.
+
+        Raises DMError.
+        """
+
+        def look(conn: Conn) -> Shown:
+            _plainly(conn)
+            texts = tuple(_AUTO_INCREMENT.sub("", show_create_if_there(conn, *name)) for name in names)
+            return Shown(texts, tuple(fetch_file_ids(conn, *name) for name in names) if ids else ())
+
+        return self._on_connection(look, "SHOW CREATE …")
+
+    def _connection(self) -> Conn:
+        if self._conn is None:
+            conn = connect(self._cfg, scope="downstream", read_timeout=TIMEOUT)
+            try:
+                if self._fence is not None:
+                    self._fence.take(conn, self._ensure_ours)
+            except BaseException:
+                conn.close()
+                raise
+            self._conn = conn
+        return self._conn
+
+    def target(self) -> Target:
+        """What the target's sessions can be told. Raises DMError."""
+        return self._on_connection(self._target, "SHOW SESSION VARIABLES …")
+
+    def _target(self, conn: Conn) -> Target:
+        if self._known is None:
+            names = ", ".join(f"'{name}'" for name in OPTIONAL)
+            rows = query(conn, f"SHOW SESSION VARIABLES WHERE Variable_name IN ({names})")
+            info = server_info(conn)
+            variables = frozenset(str(row[0]) for row in rows)
+            self._known = Target(info.flavor, info.version, variables, fetch_collations(conn))
+        return self._known
+
+    def has_rows(self, schema: str, table: str, condition: str) -> bool:
+        """Whether the target's table has rows like that; False when there is no such table. Raises DMError."""
+        sql = f"SELECT 1 FROM {qualified(schema, table)} WHERE {condition} LIMIT 1"
+
+        def look(conn: Conn) -> bool:
+            _plainly(conn)
+            try:
+                return bool(query(conn, sql))
+            except pymysql.Error as exc:
+                if error_number(exc) == _MISSING_TABLE:
+                    return False
+                raise
+
+        return self._on_connection(look, sql)
+
+    def table(self, schema: str, table: str) -> TableInfo | None:
+        """The target's table. Raises DMError."""
+        return self._on_connection(lambda conn: fetch_table_info(conn, schema, table), "the structure of a table")
+
+
+def _plainly(conn: Conn) -> None:
+    """Undoes what the session of a statement before changed of how texts are read and shown."""
+    query(conn, "SET SESSION sql_mode = '', foreign_key_checks = 0, character_set_connection = utf8mb4")
+
+
+class StatementFailed(Exception):
+    """The target refused a statement with the server's error ``number``; ``error`` is for the operator."""
+
+    def __init__(self, number: int, error: DMError) -> None:
+        super().__init__(number, error)
+        self.number = number
+        self.error = error

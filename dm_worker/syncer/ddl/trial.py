@@ -1,0 +1,120 @@
+"""What a statement leads to, asked of the target itself: it is tried on empty tables of the same structures.
+
+Servers print structures in words of their own, which also name what no parser of ours follows: partitions, comments,
+constraints. So the server that printed them says what they become.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
+
+from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
+from pkg import ddl, errors
+from pkg.config.model import SubTaskConfig
+from pkg.errors import DMError
+from pkg.mysql.names import qualified
+from pkg.process.log import get_logger
+
+log = get_logger("syncer.ddl")
+
+_Name = tuple[str, str]
+#: In the place of a table's own name in names that the server makes of it.
+_OWN = "\0"
+
+
+class Trial:
+    """Tries statements of one subtask, on tables in the meta schema that nothing else has."""
+
+    def __init__(self, cfg: SubTaskConfig, session: DDLSession, target_flavor: str) -> None:
+        identity = "\0".join((cfg.name, cfg.source_id))
+        self._stem = f"dm_trial_{blake2b(identity.encode(), digest_size=8).hexdigest()}"
+        self._schema = cfg.meta_schema
+        self._session = session
+        self._flavor = target_flavor
+
+    def leads_to(
+        self,
+        statement: ddl.Statement,
+        targets: Sequence[_Name],
+        before: Sequence[str],
+        after: Sequence[str],
+        execute: Callable[[str], None],
+    ) -> bool | None:
+        """Whether a statement about the tables ``targets`` brings them from ``before`` to ``after``, as SHOW CREATE
+        shows them; None when the target does not tell.
+
+        ``execute`` runs a text as the statement's own is. Raises DMError when another try may help.
+        """
+        if not all(table for _, table in targets) or len({_folded(name) for name in targets}) < len(targets):
+            return None
+        trials = {name: (self._schema, f"{self._stem}_{i}") for i, name in enumerate(targets)}
+        back = {trial: name for name, trial in trials.items()}
+        real = {name: name for name in targets}
+        made = False
+        try:
+            self._drop(back)
+            made = True
+            for name, text in zip(targets, before, strict=True):
+                if text:
+                    made_by = self._parsed(name[0], text)
+                    self._session.run(_on(trials, ddl.rewrite(made_by, _route(trials)), made_by))
+            text = ddl.rewrite(statement, _route(trials), target_flavor=self._flavor)
+            execute(_on(trials, text, statement))
+            found = self._session.shown(back).texts
+            expected = [self._plain(text, name, back) for text, name in zip(found, back, strict=True)]
+            return expected == [self._plain(text, name, real) for text, name in zip(after, real, strict=True)]
+        except (StatementFailed, DMError) as exc:
+            error = exc.error if isinstance(exc, StatementFailed) else exc
+            if error.retryable:
+                raise error from exc
+            log.warning("the target does not tell what a DDL leads to", statement=statement.sql, error=error.message)
+            return None
+        finally:
+            if made:
+                self._drop(back)
+
+    def _drop(self, trials: Iterable[_Name]) -> None:
+        for trial in trials:
+            self._session.run(f"DROP TABLE IF EXISTS {qualified(*trial)}")
+
+    def _moved(self, text: str, schema: str, names: Mapping[_Name, _Name]) -> str:
+        """What SHOW CREATE shows of a table in ``schema``, with its names changed and all qualified."""
+        return ddl.rewrite(self._parsed(schema, text), _route(names))
+
+    def _parsed(self, schema: str, text: str) -> ddl.Statement:
+        return ddl.parse(text, default_schema=schema, flavor=self._flavor)
+
+    def _plain(self, text: str, name: _Name, names: Mapping[_Name, _Name]) -> str:
+        """What SHOW CREATE shows of a table under other names, whatever the server made of its name."""
+        return _own_names(self._moved(text, name[0], names), {name: ("", _OWN)}) if text else ""
+
+
+def _folded(name: _Name) -> _Name:
+    return name[0].lower(), name[1].lower()
+
+
+def _route(names: Mapping[_Name, _Name]) -> ddl.Route:
+    """A server that folds names' case shows its own spelling."""
+    folded = {_folded(old): new for old, new in names.items()}
+    return lambda schema, table: folded.get(_folded((schema, table)), (schema, table))
+
+
+def _on(trials: Mapping[_Name, _Name], text: str, original: ddl.Statement) -> str:
+    """The text of a statement that works on the trial tables, with the constraints' names that belong to them.
+
+    Raises 36067 for one that would work on others.
+    """
+    moved = _own_names(text, trials)
+    if not {*ddl.parse_dialect(moved, original.dialect, "").tables} <= {*trials.values()}:
+        raise errors.new("SyncerParseDDL", f"a statement for trial tables would work on others: {moved}")
+    return moved
+
+
+def _own_names(text: str, names: Mapping[_Name, _Name]) -> str:
+    """The text with the constraints' names that the server makes of a table's name made of its new one."""
+    for (_, old), (_, new) in names.items():
+        made = re.compile(rf"(?<![\w$]){re.escape(old)}(?=_(?:ibfk|chk)_\d+(?![\w$]))", re.IGNORECASE)
+        text = made.sub(lambda _, new=new: new, text)  # type: ignore[misc]
+    return text

@@ -1,0 +1,101 @@
+"""How rows of tables that foreign keys connect are written: with checks or without, and what comes before. Pure.
+
+With checks the target's keys act as the upstream's did. So a parent is never deleted and inserted anew, and a row that
+an upstream session wrote without checks is written without them. In safe mode the rows may be others already: each is
+first made what it was, without checks, and then changed as the upstream changed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from dm_worker.syncer.execution.compaction import DELETE, INSERT, UPDATE
+from dm_worker.syncer.execution.row_block import OrderedRow
+from dm_worker.syncer.planning.batch import TablePlan
+
+#: Added to the operation of a row that the upstream's session wrote with foreign_key_checks=0.
+UNCHECKED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Rows to be written in their order, with foreign keys checked or not. ``safe``: whatever the target holds."""
+
+    rows: Sequence[OrderedRow]
+    checks: bool
+    safe: bool
+
+
+def steps(plans: Mapping[int, TablePlan], rows: Sequence[OrderedRow], *, safe: bool, checks: bool) -> Iterator[Step]:
+    """What to do for rows that keep their order among each other: those of one table, or of one family.
+
+    ``checks``: what holds for rows of no family.
+    """
+    if not plans[rows[0][2]].family:
+        yield Step(rows, checks, safe)
+        return
+    single = _safely(plans, rows) if safe else _exactly(rows)
+    for (checked, forced), run in groupby(single, key=lambda one: one[:2]):
+        yield Step([row for _, _, row in run], checked, forced)
+
+
+#: Whether foreign keys are checked, whether whatever the target holds is overwritten, the row.
+_Single = tuple[bool, bool, OrderedRow]
+
+
+def _exactly(rows: Iterable[OrderedRow]) -> Iterator[_Single]:
+    for row in rows:
+        yield not row[1] & UNCHECKED, False, _with_op(row, row[1] & ~UNCHECKED)
+
+
+def _safely(plans: Mapping[int, TablePlan], rows: Iterable[OrderedRow]) -> Iterator[_Single]:
+    for row in rows:
+        op, plan = row[1] & ~UNCHECKED, plans[row[2]]
+        plain = _with_op(row, op)
+        if row[1] & UNCHECKED or not _acts(plan, plain):
+            # The row that it refers to may be gone again.
+            yield False, True, plain
+        elif not plan.key:
+            yield True, True, plain
+        else:
+            yield from _repeated(plan, plain)
+
+
+def _acts(plan: TablePlan, row: OrderedRow) -> bool:
+    """Whether the change may make a foreign key act."""
+    before, after = row[4:]
+    if not plan.acts or before is None:
+        return False
+    return after is None or any(before[i] != after[i] for i in plan.referenced)
+
+
+def _repeated(plan: TablePlan, row: OrderedRow) -> Iterator[_Single]:
+    """A change that acts, on a row that may have seen it already."""
+    before, after = row[4:]
+    assert before is not None
+    if after is None:
+        yield False, True, _with_images(row, INSERT, None, before)
+        yield True, False, row
+        return
+    # What others refer to changes by itself: a parent of this row may be gone again, and is asked for only by changes
+    # of what refers to it.
+    moved = list(before)
+    for i in (*plan.key, *plan.referenced):
+        moved[i] = after[i]
+    if any(before[i] != after[i] for i in plan.key) or (plan.rewrite_existing and not plan.extra_columns):
+        # What is in the way is removed by a replacement, which is removed in turn.
+        yield False, True, _with_images(row, INSERT, None, moved)
+        yield False, True, _with_images(row, DELETE, moved, None)
+    yield False, True, _with_images(row, INSERT, None, before)
+    yield True, False, _with_images(row, UPDATE, before, moved)
+    yield False, True, _with_images(row, INSERT, None, after)
+
+
+def _with_op(row: OrderedRow, op: int) -> OrderedRow:
+    return row[0], op, *row[2:]
+
+
+def _with_images(row: OrderedRow, op: int, before: list[bytes] | None, after: list[bytes] | None) -> OrderedRow:
+    return row[0], op, row[2], row[3], before, after

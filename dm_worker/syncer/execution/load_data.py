@@ -1,0 +1,96 @@
+"""Rows by LOAD DATA LOCAL: the server reads them with a third less work than an INSERT.
+
+The rows are sent as the SQL tuples that they are (``(1,'a'),(2,NULL)``); the statement's FIELDS and LINES describe
+them. LOCAL makes errors warnings and skips rows whose keys exist, so a load counts only when the server's answer
+proves that every row came in as it is (:func:`exact`). Otherwise the transaction is rolled back and done again with
+INSERT, which says what is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from dm_worker.syncer.planning.batch import TablePlan
+from pkg.mysql import driver
+from pkg.mysql.driver import Answer, answer_of
+from pkg.mysql.names import qualified, quote
+from pkg.mysql.pipeline import send
+from pkg.mysql.schema import Column
+
+#: Fewer rows are not worth the second round trip that a load takes.
+LEAST_ROWS = 1000
+#: How much of the rows goes into one packet.
+_CHUNK = 1024 * 1024
+_SHAPE = (
+    b" CHARACTER SET utf8mb4 FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '\\'' ESCAPED BY '\\\\'"
+    b" LINES STARTING BY '(' TERMINATED BY '),' "
+)
+_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+#: Numbers whose literals a load reads as the same value when the target's column has the same type. Not among them:
+#: YEAR (the text 0 is 2000), BIT (text is taken as bytes), ENUM and SET (a number may be a member's name).
+_NUMBERS = frozenset({"decimal", "float", "double"})
+#: Types whose literals are strings: a load and an INSERT convert these alike.
+_STRINGS = frozenset({"date", "datetime", "timestamp", "time"})
+_TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+#: Text in other charsets may come as hex with an introducer.
+_CHARSETS = frozenset({"utf8", "utf8mb3", "utf8mb4"})
+_COUNTS = re.compile(r"Records: (\d+)  Deleted: (\d+)  Skipped: (\d+)  Warnings: (\d+)")
+
+
+def can_load(columns: Iterable[tuple[Column, Column]]) -> bool:
+    """Whether a load reads the literals of these (upstream, target) columns as an INSERT does."""
+    pairs = list(columns)
+    return bool(pairs) and all(_same(here, there) for here, there in pairs)
+
+
+def _same(here: Column, there: Column) -> bool:
+    if here.nullable and not there.nullable:
+        # A load would write some other value than NULL.
+        return False
+    kind, target = here.type_name, there.type_name
+    if kind in _INTEGERS:
+        return target in _INTEGERS
+    if kind in _NUMBERS:
+        return kind == target
+    return kind in _STRINGS or (kind in _TEXT and here.charset in _CHARSETS)
+
+
+def statement(plan: TablePlan, *, replace: bool) -> bytes:
+    """The LOAD statement of a plan's rows; ``replace``: they take the place of rows with their keys."""
+    columns = ",".join(quote(name) for name in plan.write_names)
+    verb = "REPLACE " if replace else ""
+    head = f"LOAD DATA LOCAL INFILE 'rows' {verb}INTO TABLE {qualified(*plan.target)}".encode()
+    return head + _SHAPE + f"({columns})".encode()
+
+
+def load(conn: Connection[Any], text: bytes, bodies: Iterable[bytes]) -> Answer:
+    """Runs a LOAD statement whose rows are ``bodies``, SQL tuples joined by commas. Raises the driver's exceptions.
+
+    The connection must have been opened with ``local_data``. It never opens a file: it sends these rows, and only
+    here, whatever name the server asks for.
+    """
+    driver.number_next(conn, send(conn, text))
+    request = driver.read_packet(conn)
+    if not request.is_load_local_packet():
+        raise pymysql.err.InternalError(0, "the server did not ask for the rows of a LOAD DATA LOCAL")
+    for body in bodies:
+        view = memoryview(body)
+        for start in range(0, len(view), _CHUNK):
+            driver.write_packet(conn, bytes(view[start : start + _CHUNK]))
+        driver.write_packet(conn, b",")
+    driver.write_packet(conn, b"")
+    return answer_of(driver.read_packet(conn))
+
+
+def exact(answer: Answer, count: int) -> bool:
+    """Whether the answer proves that ``count`` rows came in, none of them altered or left out."""
+    found = _COUNTS.search(answer.info)
+    if found is None or answer.warnings:
+        return False
+    records, _, skipped, warnings = map(int, found.groups())
+    return records == count and not skipped and not warnings

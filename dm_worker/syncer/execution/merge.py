@@ -1,0 +1,169 @@
+"""From the blocks of one bucket to groups of SQL rows: what each statement will write. Pure."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import NamedTuple
+
+from dm_worker.syncer.execution import compaction, row_block
+from dm_worker.syncer.execution.compaction import ImpossibleChange
+from dm_worker.syncer.execution.row_block import OrderedRow
+from pkg.binlog.rows import KERNEL
+
+#: Kinds of groups, in the order in which they run.
+DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS = 0, 1, 2
+#: What a state becomes: flags to be combined, one per kind.
+AS_DELETE, AS_UPSERT, AS_INSERT = 1 << DELETE_KEYS, 1 << UPSERT_ROWS, 1 << INSERT_ROWS
+
+
+class Rule(NamedTuple):
+    """How the states of one plan become groups.
+
+    ``kinds`` has the flags ``AS_…`` of each state (INSERTED, UPDATED, DELETED, REPLACED, GONE). ``wrap``: keys are put
+    in parentheses. ``most_bytes`` and ``most_rows`` limit a group of each kind; a row beyond the limit goes alone.
+    ``source`` is the number of the plan's upstream table.
+    """
+
+    kinds: bytes
+    wrap: bool
+    most_bytes: tuple[int, int, int]
+    most_rows: tuple[int, int, int]
+    source: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The rows of one statement: SQL tuples or keys joined by commas, without the statement's head and tail.
+
+    ``cuts`` holds where each row ends in ``body``, as unsigned 32-bit little-endian numbers; the next row begins one
+    byte later.
+    """
+
+    plan: int
+    kind: int
+    body: bytes
+    cuts: bytes
+    count: int
+
+    def rows(self) -> list[bytes]:
+        """The single rows."""
+        start, found = 0, []
+        for cut in memoryview(self.cuts).cast("I"):
+            found.append(self.body[start:cut])
+            start = cut + 1
+        return found
+
+
+@dataclass(slots=True)
+class Content:
+    """What one bucket is to write: groups in the order to run them, then the rows that keep their order, per target
+    table. ``changes`` is the number of row changes that they stand for. A row's sequence is unique within the bucket
+    and follows the binlog across tables."""
+
+    groups: list[Group] = field(default_factory=list)
+    ordered: dict[int, list[OrderedRow]] = field(default_factory=dict)
+    changes: int = 0
+
+
+def combine(
+    blocks: Iterable[tuple[int, bytes]],
+    rules: Mapping[int, Rule],
+    *,
+    safe: bool = False,
+    kernel: ModuleType | None = KERNEL,
+) -> Content:
+    """Merges the blocks (slice order, bytes) of one bucket in slice order.
+
+    Within a target table all DELETE groups come before UPSERT groups, and these before INSERT groups: keys and values
+    that rows give up are free when other rows need them. ``kernel``: the compiled row kernel, None for Python.
+    Raises ``ImpossibleChange``, and ``ValueError`` for bytes that are no block.
+    """
+    if kernel is not None:
+        return _combine_natively(kernel, sorted(blocks), rules, safe=safe)
+    content = Content()
+    states: dict[int, compaction.States] = {}
+    sources = {number: rule.source for number, rule in rules.items()}
+    for order, data in sorted(blocks):
+        content.changes += row_block.changes_of(data)
+        for target, packed, rows in row_block.sections(data):
+            if packed:
+                compaction.merge(states.setdefault(target, {}), packed, safe=safe, sources=sources)
+            if rows:
+                content.ordered.setdefault(target, []).extend(_in_bucket(order, rows))
+    for target in sorted(states):
+        content.groups += groups_of(states[target], rules)
+    return content
+
+
+def _combine_natively(
+    kernel: ModuleType, blocks: Sequence[tuple[int, bytes]], rules: Mapping[int, Rule], *, safe: bool
+) -> Content:
+    try:
+        changes, groups, places = kernel.combine(tuple(data for _, data in blocks), dict(rules), safe)
+    except kernel.Impossible as exc:
+        raise ImpossibleChange(*exc.args) from None
+    content = Content([Group(*group) for group in groups], changes=changes)
+    for number, target, count, at in places:
+        order, data = blocks[number]
+        rows, _ = row_block.rows_at(data, at, count)
+        content.ordered.setdefault(target, []).extend(_in_bucket(order, rows))
+    return content
+
+
+def _in_bucket(order: int, rows: Iterable[OrderedRow]) -> Iterator[OrderedRow]:
+    """The rows of one slice with sequences that go on over slices."""
+    for row in rows:
+        yield (order << 64 | row[0], *row[1:])
+
+
+def groups_of(states: compaction.States, rules: Mapping[int, Rule]) -> list[Group]:
+    """The groups of one target table, by kind, then by plan, rows in the order of their keys."""
+    rows: tuple[dict[int, list[bytes]], ...] = ({}, {}, {})
+    for key in sorted(states, key=_place):
+        state, number, values = states[key]
+        rule = rules[number]
+        flags = rule.kinds[state & ~compaction.MIXED]
+        if flags & AS_DELETE:
+            rows[DELETE_KEYS].setdefault(number, []).append(b"(%b)" % key if rule.wrap else key)
+        if flags & AS_UPSERT:
+            rows[UPSERT_ROWS].setdefault(number, []).append(values)
+        if flags & AS_INSERT:
+            rows[INSERT_ROWS].setdefault(number, []).append(values)
+    return [
+        group
+        for kind, by_plan in enumerate(rows)
+        for number in sorted(by_plan)
+        for group in cut(number, kind, by_plan[number], rules[number].most_bytes[kind], rules[number].most_rows[kind])
+    ]
+
+
+def _place(key: bytes) -> tuple[bool, int, bytes]:
+    """About the order that the server keeps rows in, which it writes with a fifth less work: numbers by their size."""
+    number = b"0" <= key[:1] <= b"9"
+    return not number, len(key) if number else 0, key
+
+
+def cut(plan: int, kind: int, rows: Sequence[bytes], most_bytes: int, most_rows: int) -> Iterator[Group]:
+    """Cuts rows into groups of at most ``most_rows`` and about ``most_bytes``; a row beyond that goes alone."""
+    group: list[bytes] = []
+    size = 0
+    for row in rows:
+        if group and (size + len(row) > most_bytes or len(group) >= most_rows):
+            yield _group(plan, kind, group)
+            group, size = [], 0
+        group.append(row)
+        size += len(row) + 1
+    if group:
+        yield _group(plan, kind, group)
+
+
+def _group(plan: int, kind: int, rows: Sequence[bytes]) -> Group:
+    cuts = array("I")
+    end = -1
+    for row in rows:
+        end += len(row) + 1
+        cuts.append(end)
+    return Group(plan, kind, b",".join(rows), cuts.tobytes(), len(rows))

@@ -1,0 +1,358 @@
+"""From the events of a slice to one block per bucket: decoding, compaction, placement. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from types import ModuleType
+
+from dm_worker.syncer.execution import compaction, row_block
+from dm_worker.syncer.execution.compaction import DELETE, INSERT, UPDATE, Change, ImpossibleChange
+from dm_worker.syncer.execution.family_rows import UNCHECKED
+from dm_worker.syncer.execution.row_block import OrderedRow
+from dm_worker.syncer.located import located
+from dm_worker.syncer.planning.batch import COMPACT, Slice, TablePlan
+from dm_worker.syncer.rows.conflict_sets import Binder, Hasher, Pairs, hasher
+from dm_worker.syncer.rows.kernel_layout import placement_of
+from pkg.binlog import constants as c
+from pkg.binlog.cursor import MALFORMED
+from pkg.binlog.derived import Derived
+from pkg.binlog.events import event_from_bytes
+from pkg.binlog.position import Position
+from pkg.binlog.rows import KERNEL, Image, RowDecoder
+from pkg.binlog.table_map import parse_table_map
+from pkg.errors import DMError
+from pkg.mysql.schema import Column
+
+
+class KeysMoved(Exception):
+    """Updates change keys of compacted ``targets`` (numbers of target tables) that have columns of their own.
+
+    Deleted and inserted, such rows would lose what these hold: they must be updated one by one, in order.
+    """
+
+    def __init__(self, targets: frozenset[int]) -> None:
+        super().__init__(targets)
+        self.targets = targets
+
+
+#: Bucket → its sections.
+Sections = dict[int, list[bytes]]
+
+
+def scatter(
+    part: Slice,
+    plans: Mapping[int, TablePlan],
+    buckets: int,
+    *,
+    safe: bool = False,
+    pairs: Pairs | None = None,
+    kernel: ModuleType | None = KERNEL,
+) -> list[tuple[int, bytes]]:
+    """The rows of a slice as (bucket, block), by ascending bucket. Raises DMError naming table and position, and
+    ``KeysMoved`` for rows that must keep their order.
+
+    ``pairs`` collects what ties rows; it is needed when a plan has ties. ``kernel``: the compiled row kernel, None for
+    the Python code.
+    """
+    pairs, moved = pairs if pairs is not None else Pairs(), set[int]()
+    used = {number: plans[number] for number in part.plan_numbers()}
+    if any(not plan.filter.kinds.takes_all for plan in used.values()):
+        part = _without_ignored(part, used)
+    decoders = {number: decoder_of(plan, kernel) for number, plan in used.items()}
+    placed: Sections = {}
+    compacted = {number: plan for number, plan in used.items() if plan.mode == COMPACT}
+    if kernel is None:
+        readers = {
+            number: _TiedReader(plan, decoders[number], pairs) if plan.ties else _Reader(decoders[number].changes)
+            for number, plan in compacted.items()
+        }
+        changes = _compacted(part, compacted, readers, buckets, placed, safe=safe)
+        moved |= {number for number, reader in readers.items() if reader.moved}
+    else:
+        changes = _compacted_natively(kernel, part, compacted, decoders, buckets, placed, pairs, moved, safe=safe)
+    kept = frozenset(used[number].target_number for number in moved if used[number].extra_columns)
+    if kept and not safe:
+        # Safe mode can't tell whether a row was moved already.
+        raise KeysMoved(kept)
+    changes += _ordered(part, used, decoders, buckets, placed, pairs)
+    blocks = []
+    for bucket in sorted(placed):
+        # The changes of a slice are counted once, whatever buckets its rows fall into.
+        blocks.append((bucket, b"".join((row_block.HEADER.pack(changes), *placed[bucket]))))
+        changes = 0
+    return blocks
+
+
+def decoder_of(plan: TablePlan, kernel: ModuleType | None = KERNEL) -> RowDecoder:
+    """The decoder of a plan's rows, kept by the process. Raises DMError when structure and table map differ."""
+    return _decoder(plan.table_map, plan.columns, plan.key, plan.write, plan.derived, kernel)
+
+
+@lru_cache(maxsize=4096)
+def _decoder(
+    table_map: bytes,
+    columns: tuple[Column, ...],
+    key: tuple[int, ...],
+    write: tuple[int, ...],
+    derived: tuple[Derived, ...],
+    kernel: ModuleType | None,
+) -> RowDecoder:
+    shape = parse_table_map(event_from_bytes(table_map))
+    return RowDecoder(shape, columns, key=key, write=write, derived=derived, kernel=kernel)
+
+
+def _without_ignored(part: Slice, plans: Mapping[int, TablePlan]) -> Slice:
+    """The slice without the events whose kind of row change is left out. Raises 36015 for one that stops the task."""
+    place = _Place(part, plans)
+    kept: list[tuple[bytes, int, int]] = []
+    with place.located():
+        for data, place.plan, place.position in part.events():
+            # Events of other types are left for the decoder to refuse.
+            op, plan = c.ROWS_EVENTS.get(data[4], -1), plans[place.plan]
+            refusal = plan.filter.refusal(op, plan.source) if op >= 0 else None
+            if refusal is not None:
+                raise refusal
+            if op < 0 or not plan.filter.ignores(op):
+                kept.append((data, place.plan, place.position))
+    events, numbers, positions = zip(*kept, strict=True) if kept else ((), (), ())
+    return Slice.pack(part.order, events, numbers, positions, part.file)
+
+
+def row_hash(plan: TablePlan, key: bytes) -> int:
+    """Where a row belongs: ``row hash % buckets`` is its bucket, on every machine and after every start."""
+    return _hash_of(plan)(key)
+
+
+def _hash_of(plan: TablePlan) -> Hasher:
+    seed = plan.seed
+    return hasher(plan.canons, seed) if plan.spread else lambda _: seed
+
+
+class _Reader:
+    """Gives the changes of rows events to be folded; ``rows`` counts them. ``moved``: one of them changed its key."""
+
+    def __init__(self, changes: Callable[[bytes], list[Change]]) -> None:
+        self._changes = changes
+        self.rows = 0
+        self.moved = False
+
+    def read(self, data: bytes) -> list[Change]:
+        """The changes of an event. May be more than its rows."""
+        found = self._changes(data)
+        self.rows += len(found)
+        self.moved = self.moved or any(op == UPDATE and old != key for op, key, _, old in found)
+        return found
+
+
+class _TiedReader(_Reader):
+    """Gives the changes of a table with ties, and their pairs. An update that changes a tied value comes as a delete
+    and an insert, so that the value is free before another row takes it."""
+
+    def __init__(self, plan: TablePlan, decoder: RowDecoder, pairs: Pairs) -> None:
+        super().__init__(decoder.changes)
+        self._plan = plan
+        self._images = decoder.images
+        self._hash = hasher(plan.canons, plan.seed)
+        self._bind = Binder(plan.ties, plan.seed, keeps_rows=False).bind
+        self._pairs = pairs
+
+    def read(self, data: bytes) -> list[Change]:
+        found: list[Change] = []
+        plan, hash_of, bind, pairs = self._plan, self._hash, self._bind, self._pairs
+        images = self._images(data)
+        self.rows += len(images)
+        for op, before, after in images:
+            old = None if before is None else _key(plan, before)
+            new = None if after is None else _key(plan, after)
+            old_hash = None if old is None else hash_of(old)
+            new_hash = old_hash if new == old else None if new is None else hash_of(new)
+            changes_hands = bind(pairs, old_hash, new_hash, before, after)
+            if new is None or after is None:
+                assert old is not None
+                found.append((DELETE, old, b"", b""))
+                continue
+            values = b"(%b)" % b",".join([after[i] for i in plan.write])
+            if op == UPDATE and old == new and changes_hands:
+                found += [(DELETE, new, b"", b""), (INSERT, new, values, b"")]
+            else:
+                found.append((op, new, values, old or b""))
+        return found
+
+
+class _Place:
+    """Where in the binlog the work is, for error messages."""
+
+    def __init__(self, part: Slice, plans: Mapping[int, TablePlan]) -> None:
+        self._file = part.file
+        self._plans = plans
+        self.plan = 0
+        self.position = 0
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """Errors come out as DMError with the place in their message."""
+        try:
+            yield
+        except ImpossibleChange as exc:
+            plan = self._plans[self.plan]
+            other = self._plans[exc.other_plan].source
+            raise located(exc.to_error(plan.target, plan.source, other), str(self)) from exc
+        except DMError as exc:
+            raise located(exc, str(self)) from exc
+
+    def __str__(self) -> str:
+        return f"rows event that ends at {Position(self._file, self.position)}"
+
+
+def _compacted(
+    part: Slice,
+    plans: Mapping[int, TablePlan],
+    readers: Mapping[int, _Reader],
+    buckets: int,
+    placed: Sections,
+    *,
+    safe: bool,
+) -> int:
+    """Folds the rows of compacted tables and places them; returns how many changes there were."""
+    if not plans:
+        return 0
+    states: dict[int, compaction.States] = {}
+    wanted = {
+        number: (readers[number].read, states.setdefault(plan.target_number, {})) for number, plan in plans.items()
+    }
+    place = _Place(part, plans)
+    absorb = compaction.absorb
+    sources = {number: plan.source_number for number, plan in plans.items()}
+    with place.located():
+        for data, place.plan, place.position in part.events():
+            entry = wanted.get(place.plan)
+            if entry is not None:
+                absorb(entry[1], place.plan, entry[0](data), safe=safe, sources=sources)
+    for target in sorted(states):
+        _place_states(target, states[target], plans, buckets, placed)
+    return sum(reader.rows for reader in readers.values())
+
+
+def _place_states(
+    target: int, states: compaction.States, plans: Mapping[int, TablePlan], buckets: int, placed: Sections
+) -> None:
+    records: dict[int, list[bytes]] = {}
+    record = row_block.state_record
+    hashes = {number: _hash_of(plan) for number, plan in plans.items() if plan.target_number == target}
+    for key, (state, number, values) in states.items():
+        place = hashes[number](key)
+        records.setdefault(place % buckets, []).append(record(number, state, place, key, values))
+    for bucket, found in records.items():
+        placed.setdefault(bucket, []).append(row_block.section(target, row_block.STATES, found))
+
+
+def _compacted_natively(
+    kernel: ModuleType,
+    part: Slice,
+    plans: Mapping[int, TablePlan],
+    decoders: Mapping[int, RowDecoder],
+    buckets: int,
+    placed: Sections,
+    pairs: Pairs,
+    moved: set[int],
+    *,
+    safe: bool,
+) -> int:
+    """The same as :func:`_compacted` by the compiled kernel. ``moved`` gets the plans of updates that change a key."""
+    specs = {
+        number: (
+            *(decoders[number].readers, decoders[number].prepare),
+            *(plan.target_number, plan.source_number, placement_of(kernel, plan)),
+        )
+        for number, plan in plans.items()
+    }
+    if not specs:
+        return 0
+    try:
+        changes, sections, packed, plans_moved = kernel.scatter(part.data, part.index, specs, buckets, safe)
+    except kernel.EventError as exc:
+        event, cause = exc.args
+        place = _Place(part, plans)
+        data, place.plan, place.position = next(itertools.islice(part.events(), event, None))
+        with place.located():
+            if isinstance(cause, kernel.Impossible):
+                raise ImpossibleChange(*cause.args) from None
+            if isinstance(cause, MALFORMED):
+                raise decoders[place.plan].malformed(data, "", cause) from cause
+            raise cause from None
+    for bucket, found in sections.items():
+        placed.setdefault(bucket, []).append(found)
+    pairs.extend(packed)
+    moved.update(plans_moved)
+    count: int = changes
+    return count
+
+
+def _ordered(
+    part: Slice,
+    plans: Mapping[int, TablePlan],
+    decoders: Mapping[int, RowDecoder],
+    buckets: int,
+    placed: Sections,
+    pairs: Pairs,
+) -> int:
+    """Places the rows of tables that keep their order; returns how many changes there were.
+
+    A row's sequence is ``event number << 32 | row number in the event``: rows of several tables in one bucket can be
+    brought into binlog order again.
+    """
+    wanted = {number: plan for number, plan in plans.items() if plan.mode != COMPACT}
+    if not wanted:
+        return 0
+    changes = 0
+    binders = {
+        number: Binder(plan.ties, plan.seed, keeps_rows=True) for number, plan in wanted.items() if plan.moves_rows
+    }
+    place = _Place(part, plans)
+    records: dict[tuple[int, int], list[bytes]] = {}
+    with place.located():
+        for event, (data, place.plan, place.position) in enumerate(part.events()):
+            plan = wanted.get(place.plan)
+            if plan is None:
+                continue
+            images: Sequence[Image] = decoders[plan.number].images(data)
+            unchecked = UNCHECKED if plan.family and data[c.ROWS_FLAGS] & c.FLAG_NO_FOREIGN_KEY_CHECKS else 0
+            if plan.filter.reads_rows:
+                images = plan.filter.compiled(plan.columns)(images, int.from_bytes(data[:4], "little"))
+            changes += len(images)
+            for n, (op, before, after) in enumerate(images):
+                row = (event << 32 | n, op, plan.number, place.position, before, after)
+                for where, moved in _moves(row, plan, buckets, binders.get(plan.number), pairs):
+                    kept = records.setdefault((where % buckets, plan.target_number), [])
+                    kept.append(row_block.row_record((moved[0], moved[1] | unchecked, *moved[2:]), where))
+    for (bucket, target), kept in sorted(records.items()):
+        placed.setdefault(bucket, []).append(row_block.section(target, row_block.ROWS, kept))
+    return changes
+
+
+def _moves(
+    row: OrderedRow, plan: TablePlan, buckets: int, binder: Binder | None, pairs: Pairs
+) -> list[tuple[int, OrderedRow]]:
+    """(row hash, row); an update that moves a row to another bucket becomes a delete and an insert, unless the two
+    are tied."""
+    if not plan.spread:
+        return [(plan.seed, row)]
+    sequence, op, number, position, before, after = row
+    old, new = (None if image is None else row_hash(plan, _key(plan, image)) for image in (before, after))
+    if binder is not None:
+        binder.bind(pairs, old, new, before, after)
+    elif op == UPDATE and old is not None and new is not None and old % buckets != new % buckets:
+        return [
+            (old, (sequence, DELETE, number, position, before, None)),
+            (new, (sequence, INSERT, number, position, None, after)),
+        ]
+    where = new if old is None else old
+    assert where is not None
+    return [(where, row)]
+
+
+def _key(plan: TablePlan, image: list[bytes]) -> bytes:
+    return b",".join([image[i] for i in plan.key])

@@ -1,0 +1,134 @@
+"""Which row of a statement the target refuses, and the error that names it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from dm_worker.syncer.planning.batch import TablePlan
+from pkg import errors
+from pkg.errors import DMError
+from pkg.mysql import generated
+from pkg.mysql.connection import MORE_AT_ONCE, TOO_MUCH_AT_ONCE, error_number, error_text
+from pkg.mysql.names import qualified
+
+#: What an operator does about a row that the target refuses, by the server's error number.
+REPAIRS = {
+    1048: "Let the target's column be NULL as the upstream's is, then resume the task.",
+    1054: "Add the column to the target table, with the values of the upstream's rows, then resume the task.",
+    1062: "Another row of the target has this key. Remove that row, or drop the unique key if only the target has it, "
+    "then resume the task.",
+    1114: "Make room at the target, then resume the task.",
+    1118: "Give the target table the upstream's row format and column types, then resume the task.",
+    1146: "Bring the target table back with its rows, or leave the upstream table out with block-allow-list; then "
+    "resume the task.",
+    1264: "Give the target's column a type that the value fits, then resume the task.",
+    1292: "Give the target's column a type that the value fits, then resume the task.",
+    1364: "The target has a column that the upstream lacks, which is NOT NULL and has no default. Give it a default or "
+    "let it be NULL, then resume the task.",
+    1366: "Give the target's column a type and charset that the value fits, then resume the task.",
+    1406: "Give the target's column a type that the value fits, then resume the task.",
+    1451: "Rows of another target table refer to this row. Remove them, or drop the foreign key; then resume the task.",
+    1452: "Bring the row that the foreign key refers to, or drop the foreign key; then resume the task.",
+    1526: "Add a partition for the value to the target table, then resume the task.",
+    1690: "Change the target's generated column or constraint so that the value fits, then resume the task.",
+    3140: "The target's JSON column can't hold the upstream's text. Give it the upstream's type, then resume the task.",
+    3819: "Drop or change the target's CHECK constraint, then resume the task.",
+    4025: "Drop or change the target's CHECK constraint, then resume the task.",
+    TOO_MUCH_AT_ONCE: MORE_AT_ONCE,
+    8025: "Raise performance.txn-entry-size-limit of TiDB above the row's size, then resume the task.",
+}
+REPAIR = "Mend what the message tells of the target, then resume the task: it goes on where it stopped."
+_ENUM_WORKAROUND = (
+    "The target's strict session takes no ENUM value that is not among the members. Where the upstream holds ENUM's "
+    "error value (e + 0 = 0), set it to a member there, or let the task take it: set target-database.session "
+    'sql_mode: "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO", which also cuts other values that do not fit, until the '
+    "task has passed this place. Otherwise add the member to the target's column."
+)
+_DUPLICATE, _TRUNCATED = 1062, 1265
+#: The statement itself is refused, whichever rows it has: no privilege, no table, no column, bad syntax, too long, or
+#: too much in its transaction.
+_WHOLE = frozenset({1044, 1054, 1064, 1142, 1143, 1146, 1149, 1153, 1227, 1305, 1356, TOO_MUCH_AT_ONCE})
+#: A row's name in a message is cut to so many bytes.
+_NAME = 300
+
+
+def is_of_a_row(exc: BaseException) -> bool:
+    """Whether the server refused a statement for one of its rows."""
+    return error_number(exc) not in _WHOLE
+
+
+def first_bad(count: int, refused: Callable[[int, int], bool]) -> int:
+    """The first of ``count`` rows that is refused when rows are written in order.
+
+    ``refused(first, last)`` writes the rows [first, last) behind those written already, and tells whether that failed,
+    in which case none of them is written. All rows together are known to fail. Asks about log2(``count``) times and
+    writes at most ``count`` rows twice.
+    """
+    good, bad = 0, count
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if refused(good, middle):
+            bad = middle
+        else:
+            good = middle
+    return good
+
+
+def refusal(exc: BaseException, plan: TablePlan, row: bytes, position: int, others: Iterable[TablePlan]) -> DMError:
+    """The error of a row that the target refuses. ``row``: its key as literals; ``position``: the offset in the binlog
+    behind its event, 0 when only the batch is known. ``others``: the plans of the batch."""
+    number = error_number(exc)
+    where = f" whose event ends at binlog offset {position}" if position else ""
+    name = row[:_NAME].decode("utf-8", "backslashreplace") + ("…" if len(row) > _NAME else "")
+    columns = ",".join(plan.key_names)
+    return errors.new(
+        "DBExecuteFailed",
+        f"the downstream refused the row ({name}) of {qualified(*plan.source)}"
+        f"{f' (key: {columns})' if columns else ''}{where}, target table {qualified(*plan.target)}: {error_text(exc)}",
+        raw=error_text(exc),
+        scope="downstream",
+        workaround=_repair(number, plan, others),
+    )
+
+
+def statement_refusal(exc: BaseException, plan: TablePlan) -> DMError:
+    """The error of a statement that the target refuses whichever rows it has."""
+    return errors.new(
+        "DBExecuteFailed",
+        f"the downstream refused a statement on {qualified(*plan.target)} with rows of {qualified(*plan.source)}: "
+        f"{error_text(exc)}",
+        raw=error_text(exc),
+        scope="downstream",
+        workaround=_repair(error_number(exc), plan, ()),
+    )
+
+
+def _repair(number: int, plan: TablePlan, others: Iterable[TablePlan]) -> str:
+    if plan.computed and number in generated.REFUSALS:
+        return generated.advice(plan.target, plan.computed, _plain_repair(number, plan, others))
+    return _plain_repair(number, plan, others)
+
+
+def _plain_repair(number: int, plan: TablePlan, others: Iterable[TablePlan]) -> str:
+    if number == _TRUNCATED and any(column.type_name == "enum" for column in plan.columns):
+        return _ENUM_WORKAROUND
+    merged = sorted({qualified(*p.source) for p in others if p.target == plan.target and p.source != plan.source})
+    if number == _DUPLICATE and merged:
+        return (
+            f"The target table merges this upstream table with {', '.join(merged)}: give them disjoint keys. "
+            + REPAIRS[_DUPLICATE]
+        )
+    return REPAIRS.get(number, REPAIR)
+
+
+def too_long(plan: TablePlan, row: bytes, size: int, most: int) -> DMError:
+    """The error of a row whose statement of ``size`` bytes is beyond the ``most`` that the target takes."""
+    name = row[:_NAME].decode("utf-8", "backslashreplace") + ("…" if len(row) > _NAME else "")
+    return errors.new(
+        "DBExecuteFailed",
+        f"the row ({name}) of {qualified(*plan.source)} needs a statement of {size} bytes for the target table "
+        f"{qualified(*plan.target)}, whose server takes {most} bytes (max_allowed_packet)",
+        scope="downstream",
+        workaround=f"Raise max_allowed_packet of the target server above {size} (SET GLOBAL max_allowed_packet = …; at "
+        "most 1 GiB), then resume the task. Bytes that are no text take twice their size in a statement.",
+    )

@@ -1,0 +1,372 @@
+"""The SQL that writes the rows of one bucket. Pure: yields statements, runs none."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
+
+from dm_worker.syncer.execution import compaction, family_rows, load_data
+from dm_worker.syncer.execution.keyless import KeylessRows, plan_for
+from dm_worker.syncer.execution.merge import (
+    AS_DELETE,
+    AS_INSERT,
+    AS_UPSERT,
+    DELETE_KEYS,
+    INSERT_ROWS,
+    UPSERT_ROWS,
+    Content,
+    Group,
+    Rule,
+    cut,
+)
+from dm_worker.syncer.execution.row_block import OrderedRow
+from dm_worker.syncer.planning.batch import TablePlan
+from dm_worker.syncer.rows.row_matching import around
+from pkg.mysql.introspect import ServerInfo
+from pkg.mysql.names import qualified, quote
+from pkg.mysql.wire import Command
+
+#: Rates hardly grow beyond a thousand rows a statement, and longer IN lists make MariaDB build a temporary table.
+ROWS_PER_STATEMENT = 1000
+MAX_IN_LIST = 999
+#: The name of the new row where VALUES() is deprecated.
+_ALIAS = "`dm_new`"
+_ONE = b" LIMIT 1"
+
+
+@dataclass(frozen=True, slots=True)
+class SQL:
+    """One statement. ``expect`` is the number of rows that it must match, None when any will do.
+
+    ``plan`` and ``position`` tell an error message which table and which place in the binlog it belongs to. ``group``
+    holds the rows of a statement that may have several; ``row`` is the key of the one row otherwise, or all of its
+    values, as literals joined by commas. ``bulk`` does the same as the text with less work of the server.
+    """
+
+    text: bytes
+    plan: int
+    position: int = 0
+    expect: int | None = None
+    group: Group | None = None
+    row: bytes = b""
+    bulk: Command | None = None
+
+    @property
+    def sent(self) -> bytes | Command:
+        """What the server gets."""
+        return self.text if self.bulk is None else self.bulk
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How statements are made: ``limit`` in bytes; ``multiple`` rows in one statement, or one each.
+
+    ``alias``: the server wants the new row of ON DUPLICATE KEY UPDATE by an alias (MySQL from 8.0.20 on).
+    ``checks``: the writers' sessions check foreign keys.
+    """
+
+    safe: bool = False
+    multiple: bool = True
+    limit: int = 1024 * 1024
+    alias: bool = False
+    checks: bool = False
+
+    @property
+    def rows(self) -> int:
+        return ROWS_PER_STATEMENT if self.multiple else 1
+
+
+def wants_alias(server: ServerInfo) -> bool:
+    """Whether VALUES() in ON DUPLICATE KEY UPDATE is deprecated there. MariaDB and TiDB know nothing else."""
+    return server.flavor == "mysql" and server.version >= (8, 0, 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Groups of one plan and kind, ``count`` rows, to be written by one LOAD DATA statement."""
+
+    text: bytes
+    plan: int
+    count: int
+    groups: tuple[Group, ...]
+
+
+#: Whether rows of a plan and kind may be loaded.
+MayLoad = Callable[[TablePlan, int], bool]
+#: Whether rows without a key may be written as a multiset as far as the server tells.
+MayMerge = Callable[[TablePlan], bool]
+
+
+def for_content(
+    plans: Mapping[int, TablePlan], content: Content, form: Form, may_load: MayLoad, may_merge: MayMerge, most: int
+) -> Iterator[SQL | Load | KeylessRows]:
+    """All statements of a bucket, in the order to run them; ``most``: bytes that the server takes as one.
+
+    They begin and end with the session's own foreign_key_checks where they change it in between.
+    """
+    related = next((plans[rows[0][2]] for rows in content.ordered.values() if plans[rows[0][2]].family), None)
+    if related is not None:
+        # An earlier attempt on this connection may have ended in between.
+        yield switch(related.number, on=form.checks)
+    for (number, kind), run in groupby(content.groups, lambda group: (group.plan, group.kind)):
+        groups = tuple(run)
+        count = sum(group.count for group in groups)
+        plan = plans[number]
+        if may_load(plan, kind):
+            text = load_data.statement(plan, replace=kind == UPSERT_ROWS)
+            yield Load(text, number, count, groups)
+            continue
+        for group in groups:
+            yield from fitting(plan, for_group(plan, group, form), form, most)
+    checks = form.checks
+    for rows in in_order(plans, content.ordered):
+        merged = plan_for(plans, rows) if mergeable(form) else None
+        if merged is not None and may_merge(merged):
+            yield KeylessRows(merged, rows)
+            continue
+        for step in family_rows.steps(plans, rows, safe=form.safe, checks=form.checks):
+            if step.checks != checks:
+                checks = step.checks
+                yield switch(step.rows[0][2], on=checks)
+            for sql in for_ordered(plans, step.rows, form if step.safe == form.safe else replace(form, safe=step.safe)):
+                yield from fitting(plans[sql.plan], sql, form, most)
+    if related is not None:
+        yield switch(related.number, on=form.checks)
+
+
+def switch(plan: int, *, on: bool) -> SQL:
+    """Has the session check foreign keys, or not, for rows of the plan with this number."""
+    return SQL(b"SET SESSION foreign_key_checks = %d" % on, plan)
+
+
+def loadable(plan: TablePlan, kind: int, form: Form) -> bool:
+    """Whether rows of this kind may be loaded as far as the plan tells.
+
+    LOAD DATA REPLACE would remove what collides by a further unique key, which must be an error instead.
+    """
+    overwrites = kind == UPSERT_ROWS and plan.rewrite_existing and not form.safe
+    return plan.loadable and form.multiple and kind != DELETE_KEYS and not overwrites
+
+
+def mergeable(form: Form) -> bool:
+    """Whether the form of the statements lets rows without a key be written as a multiset.
+
+    In safe mode a row that is missing is none to complain of, and its change may not make it up.
+    """
+    return form.multiple and not form.safe
+
+
+def rule_of(plan: TablePlan, form: Form) -> Rule:
+    """What the compacted states of a plan's rows become, and how many fit in one statement.
+
+    All rows that go are deleted before any comes: within the transaction, keys and values of unique keys that rows
+    swap, and keys that the collation calls equal, are thus free when they are needed.
+    """
+    renew = AS_DELETE | AS_INSERT
+    if form.safe:
+        kinds = (AS_UPSERT, AS_UPSERT, AS_DELETE, AS_UPSERT, 0)
+    else:
+        # With ties, an update that changes a value of a further unique key comes as a replacement.
+        updated = renew if plan.rewrite_existing and not plan.ties else AS_UPSERT
+        replaced = renew if plan.rewrite_existing or plan.extra_columns else AS_UPSERT
+        kinds = (AS_INSERT, updated, AS_DELETE, replaced, 0)
+    bytes_ = [_room(plan, kind, form) for kind in (DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS)]
+    in_list = max(1, min(form.rows, MAX_IN_LIST // max(1, len(plan.key_names))))
+    rows = (in_list, form.rows, form.rows)
+    return Rule(bytes(kinds), len(plan.key_names) > 1, (bytes_[0], bytes_[1], bytes_[2]), rows, plan.source_number)
+
+
+def _room(plan: TablePlan, kind: int, form: Form) -> int:
+    """Bytes for the rows of a statement."""
+    return form.limit - sum(map(len, _frame(plan, kind, form)))
+
+
+def for_group(plan: TablePlan, group: Group, form: Form) -> SQL:
+    """The statement that writes a group."""
+    head, tail = _frame(plan, group.kind, form)
+    return SQL(head + group.body + tail, plan.number, group=group)
+
+
+def template(plan: TablePlan, kind: int, form: Form) -> bytes:
+    """The statement of whole rows of this kind with a parameter for each value of one row."""
+    head, tail = _frame(plan, kind, form)
+    return head + b"(" + b",".join([b"?"] * len(plan.write)) + b")" + tail
+
+
+def part(group: Group, first: int, last: int) -> Group:
+    """The rows ``first`` to ``last`` (not included) of a group, as a group."""
+    ends = memoryview(group.cuts).cast("I")
+    start = ends[first - 1] + 1 if first else 0
+    cuts = array("I", (end - start for end in ends[first:last]))
+    return Group(group.plan, group.kind, group.body[start : ends[last - 1]], cuts.tobytes(), last - first)
+
+
+def fitting(plan: TablePlan, sql: SQL, form: Form, most: int) -> Iterator[SQL]:
+    """The statement, or several with its rows, each of at most ``most`` bytes as far as rows can be parted."""
+    group = sql.group
+    if len(sql.text) <= most or group is None or group.count == 1:
+        yield sql
+        return
+    middle = group.count // 2
+    for first, last in ((0, middle), (middle, group.count)):
+        yield from fitting(plan, for_group(plan, part(group, first, last), form), form, most)
+
+
+def replaces(plan: TablePlan, kind: int, form: Form) -> bool:
+    """Whether rows of this kind are written by REPLACE."""
+    # What stands in the way in safe mode may be from beyond this range, and comes again later.
+    return kind == UPSERT_ROWS and form.safe and not plan.extra_columns
+
+
+def row_name(plan: TablePlan, sql: SQL) -> bytes:
+    """The key of the one row of a statement, or all of its values when the table has none, as literals."""
+    group = sql.group
+    if group is None:
+        return sql.row
+    if group.kind == DELETE_KEYS:
+        return group.body.removeprefix(b"(").removesuffix(b")")
+    literals = split_tuple(group.body)
+    if not plan.key or len(literals) != len(plan.write):
+        return group.body[1:-1]
+    return b",".join([literals[plan.write.index(i)] for i in plan.key if i in plan.write])
+
+
+_LITERAL = re.compile(rb"(?:'(?:[^'\\]|\\.)*'|\([^()']*\)|[^,'()])+", re.DOTALL)
+
+
+def split_tuple(row: bytes) -> list[bytes]:
+    """The literals of an SQL tuple such as ``(1,'a,b',NULL)``."""
+    return _LITERAL.findall(row[1:-1])
+
+
+def _frame(plan: TablePlan, kind: int, form: Form) -> tuple[bytes, bytes]:
+    """What stands before and after the rows."""
+    if kind == DELETE_KEYS:
+        keys = ",".join(quote(name) for name in plan.key_names)
+        keys = f"({keys})" if len(plan.key_names) > 1 else keys
+        return f"DELETE FROM {qualified(*plan.target)} WHERE {keys} IN (".encode(), b")"
+    replace = replaces(plan, kind, form)
+    columns = ",".join(quote(name) for name in plan.write_names)
+    head = f"{'REPLACE' if replace else 'INSERT'} INTO {qualified(*plan.target)} ({columns}) VALUES ".encode()
+    if kind == INSERT_ROWS or replace:
+        return head, b""
+    known = {name.lower() for name in plan.key_names}
+    changed = [name for name in plan.write_names if name.lower() not in known] or list(plan.write_names)
+    if form.alias:
+        update = ",".join(f"{quote(name)}={_ALIAS}.{quote(name)}" for name in changed)
+        return head, f" AS {_ALIAS} ON DUPLICATE KEY UPDATE {update}".encode()
+    update = ",".join(f"{quote(name)}=VALUES({quote(name)})" for name in changed)
+    return head, f" ON DUPLICATE KEY UPDATE {update}".encode()
+
+
+def of_kind(plan: TablePlan, kind: int, rows: Sequence[bytes], form: Form) -> Iterator[SQL]:
+    """The statements for whole rows, ``UPSERT_ROWS`` or ``INSERT_ROWS``."""
+    for group in cut(plan.number, kind, rows, _room(plan, kind, form), form.rows):
+        yield for_group(plan, group, form)
+
+
+def in_order(
+    plans: Mapping[int, TablePlan], ordered: Mapping[int, Sequence[OrderedRow]]
+) -> Iterator[Sequence[OrderedRow]]:
+    """The rows that keep their order, put together where they keep it among each other: those of one target table,
+    or of the tables of one family."""
+    runs: dict[int | str, list[Sequence[OrderedRow]]] = {}
+    for target, rows in ordered.items():
+        family = plans[rows[0][2]].family
+        runs.setdefault(family or target, []).append(rows)
+    for parts in runs.values():
+        # Several blocks of one slice may hold rows of one bucket.
+        yield sorted((row for rows in parts for row in rows), key=itemgetter(0))
+
+
+def for_ordered(plans: Mapping[int, TablePlan], rows: Iterable[OrderedRow], form: Form) -> Iterator[SQL]:
+    """The statements for rows in their order; inserts into one table that follow each other are joined."""
+    waiting: list[bytes] = []
+    plan: TablePlan | None = None
+    for _, op, number, position, before, after in rows:
+        if waiting and plan is not None and (op != compaction.INSERT or number != plan.number):
+            yield from _insert_ordered(plan, waiting, form)
+            waiting = []
+        plan = plans[number]
+        if op == compaction.INSERT:
+            assert after is not None
+            waiting.append(_tuple(plan, after))
+        elif op == compaction.DELETE:
+            assert before is not None
+            yield _delete_one(plan, before, position, form)
+        else:
+            assert before is not None
+            assert after is not None
+            yield from _update_one(plan, before, after, position, form)
+    if waiting and plan is not None:
+        yield from _insert_ordered(plan, waiting, form)
+
+
+def _insert_ordered(plan: TablePlan, rows: Sequence[bytes], form: Form) -> Iterator[SQL]:
+    if form.safe and plan.key:
+        yield from of_kind(plan, UPSERT_ROWS, rows, form)
+    else:
+        yield from of_kind(plan, INSERT_ROWS, rows, form)
+
+
+def _tuple(plan: TablePlan, image: Sequence[bytes]) -> bytes:
+    return b"(" + b",".join([image[i] for i in plan.write]) + b")"
+
+
+def _where(plan: TablePlan, image: Sequence[bytes] | Mapping[int, bytes]) -> bytes:
+    """The row by its key, else by all of its values."""
+    if plan.key:
+        parts = [quote(name).encode() + b"=" + image[i] for name, i in zip(plan.key_names, plan.key, strict=True)]
+    else:
+        parts = [around(matcher, image[i]) for matcher, i in zip(plan.matchers, plan.write, strict=True)]
+    return b" WHERE " + b" AND ".join(parts)
+
+
+def count_like(plan: TablePlan, values: Sequence[bytes]) -> bytes:
+    """The SELECT of the number of rows without a key that equal these values, one for each written column."""
+    image = dict(zip(plan.write, values, strict=True))
+    return f"SELECT COUNT(*) FROM {qualified(*plan.target)}".encode() + _where(plan, image)
+
+
+def count_exact(plan: TablePlan, row: bytes) -> bytes | None:
+    """The SELECT of the number of rows with the key of an SQL tuple that hold all of its values; None when it can't be
+    taken apart."""
+    values = split_tuple(row)
+    if len(values) != len(plan.write):
+        return None
+    image = dict(zip(plan.write, values, strict=True))
+    parts = [
+        quote(name).encode() + b"=" + image[i] for name, i in zip(plan.key_names, plan.key, strict=True) if i in image
+    ]
+    parts += [around(matcher, value) for matcher, value in zip(plan.matchers, values, strict=True)]
+    return f"SELECT COUNT(*) FROM {qualified(*plan.target)} WHERE ".encode() + b" AND ".join(parts)
+
+
+def _delete_one(plan: TablePlan, before: Sequence[bytes], position: int, form: Form) -> SQL:
+    head = f"DELETE FROM {qualified(*plan.target)}".encode()
+    return _one_row(plan, head + _where(plan, before) + _ONE, before, position, form)
+
+
+def _one_row(plan: TablePlan, text: bytes, image: Sequence[bytes], position: int, form: Form) -> SQL:
+    name = b",".join([image[i] for i in plan.key or plan.write])
+    any_will_do = form.safe or plan.filter.leaves_gaps
+    return SQL(text, plan.number, position, None if any_will_do else 1, row=name)
+
+
+def _update_one(
+    plan: TablePlan, before: Sequence[bytes], after: Sequence[bytes], position: int, form: Form
+) -> Iterator[SQL]:
+    if form.safe and plan.key:
+        if not plan.extra_columns or any(before[i] != after[i] for i in plan.key):
+            yield _delete_one(plan, before, position, form)
+        yield from of_kind(plan, UPSERT_ROWS, [_tuple(plan, after)], form)
+        return
+    assignments = b",".join(
+        quote(name).encode() + b"=" + after[i] for name, i in zip(plan.write_names, plan.write, strict=True)
+    )
+    head = f"UPDATE {qualified(*plan.target)} SET ".encode()
+    yield _one_row(plan, head + assignments + _where(plan, before) + _ONE, before, position, form)

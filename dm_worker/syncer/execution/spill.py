@@ -1,0 +1,111 @@
+"""How a batch's bytes reach the tasks: through files where driver and tasks share a machine, otherwise within Spark.
+
+Through Spark the bytes are copied half a dozen times, and the JVM's heap holds some of the copies. A file is written
+and read once, mostly without ever reaching the disk: it is gone with its batch. What Spark moves then are places.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dm_worker.syncer.planning.batch import Slice
+from pkg import errors
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """``size`` bytes from ``offset`` on in the file ``path``."""
+
+    path: str
+    offset: int
+    size: int
+
+
+Content = bytes | Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Where the bytes of one batch wait: in a folder that driver and tasks see, or, without one, nowhere but here."""
+
+    folder: str = ""
+
+    def keep(self, pieces: Sequence[bytes]) -> list[Content]:
+        """Puts pieces away; what it returns is picklable and for :func:`fetch`. Raises DMError for a full disk."""
+        if not self.folder or not pieces:
+            return list(pieces)
+        try:
+            descriptor, path = tempfile.mkstemp(dir=self.folder)
+            with open(descriptor, "wb") as out:
+                out.writelines(pieces)
+        except OSError as exc:
+            raise _unwritable(self.folder, exc) from exc
+        kept: list[Content] = []
+        offset = 0
+        for piece in pieces:
+            kept.append(Stored(path, offset, len(piece)))
+            offset += len(piece)
+        return kept
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A slice on its way."""
+
+    order: int
+    data: Content
+    index: Content
+    file: str
+
+    def slice(self) -> Slice:
+        """The slice, in the task. Raises ``OSError`` when its file is gone: the batch is over, then."""
+        return Slice(self.order, fetch(self.data), fetch(self.index), self.file)
+
+
+@contextmanager
+def store_in(folder: Path | None) -> Iterator[Store]:
+    """A store for one batch within ``folder``, which the tasks see; None when they see none. Raises DMError."""
+    if folder is None:
+        yield Store()
+        return
+    try:
+        room = tempfile.TemporaryDirectory(prefix="batch-", dir=folder, ignore_cleanup_errors=True)
+    except OSError as exc:
+        raise _unwritable(str(folder), exc) from exc
+    with room as path:
+        yield Store(path)
+
+
+def parcels(slices: Sequence[Slice], store: Store) -> list[Parcel]:
+    """The slices, put away. Raises DMError."""
+    kept = iter(store.keep([piece for part in slices for piece in (part.data, part.index)]))
+    return [Parcel(part.order, next(kept), next(kept), part.file) for part in slices]
+
+
+def fetch(content: Content) -> bytes:
+    """What was put away. Raises ``OSError`` when its file is gone or cut."""
+    if isinstance(content, bytes):
+        return content
+    with open(content.path, "rb", buffering=0) as source:
+        source.seek(content.offset)
+        data = source.read(content.size)
+        # The system reads at most 2 GiB at a time.
+        while data and len(data) < content.size and (more := source.read(content.size - len(data))):
+            data += more
+    if len(data) != content.size:
+        raise OSError(f"{content.path} has only {len(data)} of {content.size} bytes from {content.offset} on")
+    return data
+
+
+def _unwritable(folder: str, exc: OSError) -> errors.DMError:
+    return errors.new(
+        "SyncerUnitPanic",
+        f"cannot put a batch away in the worker's temporary folder {folder}: {exc}",
+        raw=exc,
+        workaround="Free space there, or start the worker with another TMPDIR; then resume the task.",
+        retryable=True,
+    )

@@ -1,0 +1,293 @@
+"""Follows online schema changes: what a tool does to a ghost table happens to the real one when the two are swapped.
+
+A pure state machine, fed with each single statement (see :func:`pkg.ddl.split`) about tables of the task. What alters
+a ghost table is remembered. When the ghost takes the real table's name, the target's real table gets these statements.
+Everything else about ghost and trash tables stays upstream. The records change only by :meth:`OnlineDDL.follow`, so
+that an event that is handled again after a crash comes to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dm_worker.syncer.online_ddl.ghost_records import GhostDDL, GhostRecord, Ghosts, Name, Session
+from pkg import ddl, errors
+from pkg.ddl.statement import SetOptions
+from pkg.errors import DMError
+from pkg.mysql.names import qualified
+from pkg.process.log import get_logger
+from pkg.rules.online_tables import OnlineTables, TableKind
+
+log = get_logger("syncer.online_ddl")
+
+_REAL, _GHOST, _TRASH = TableKind.REAL, TableKind.GHOST, TableKind.TRASH
+_SKIP_IT = "pass over this statement with binlog skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Statements about ``ghost`` that are to run on ``real``, whose structure is that of ``holder`` now."""
+
+    ghost: Name
+    real: Name
+    holder: Name
+    ddls: tuple[GhostDDL, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What one statement means: it runs as it is (``runs``), statements run instead, it is refused, or nothing does.
+
+    ``change`` are the records that change, None for those that go.
+    """
+
+    runs: bool = False
+    replay: Replay | None = None
+    refused: DMError | None = None
+    change: tuple[tuple[Name, GhostRecord | None], ...] = ()
+
+
+_KEEP = _Step(runs=True)
+
+
+class OnlineDDL:
+    """The online changes of one upstream's tables. ``ghosts`` are the records as they are durable."""
+
+    def __init__(self, tables: OnlineTables, ghosts: Ghosts | None = None) -> None:
+        self.tables = tables
+        self._ghosts = dict(ghosts or {})
+        self._changed: dict[Name, GhostRecord | None] = {}
+
+    def resolve(self, statements: Sequence[ddl.Statement]) -> list[ddl.Statement | Replay | None]:
+        """What the target gets for each statement of one event: it, what is replayed instead, or nothing.
+
+        Raises 36041, 36043, 36044, 36045 and 36046 for what can't be followed; changes nothing.
+        """
+        ahead = _Records(self._ghosts)
+        found: list[ddl.Statement | Replay | None] = []
+        for statement in statements:
+            step = self._step(ahead, statement, None)
+            if step.refused is not None:
+                raise step.refused
+            ahead.change(step)
+            found.append(statement if step.runs else step.replay)
+        return found
+
+    def follow(self, statement: ddl.Statement, session: Session) -> None:
+        """Takes note of what happened upstream, whatever the target did of it."""
+        records = _Records(self._ghosts)
+        step = self._step(records, statement, session)
+        records.change(step)
+        for name, record in step.change:
+            log.info("an online DDL goes on", table=qualified(*name), statement=statement.sql[:200])
+            self._changed[name] = record
+        self._ghosts = records.now
+
+    def is_real(self, statement: ddl.Statement) -> bool:
+        """Whether all tables that it works on are real ones."""
+        return all(self.tables.kind(table) is _REAL for _, table in statement.tables)
+
+    def take_changes(self) -> dict[Name, GhostRecord | None]:
+        """The records to store, None for those to remove; once each."""
+        changed, self._changed = self._changed, {}
+        return changed
+
+    def check_rules(self, statement: ddl.Statement) -> None:
+        """Raises 20049 for a swap of two tables of which the rules match just one: the rules are wrong."""
+        names = [(ref.schema, ref.table) for ref in statement.refs]
+        if statement.kind != "rename table" or len(names) != 4 or names[0] != names[3]:
+            return
+        real, away, ghost, _ = (self.tables.kind(table) for _, table in names)
+        matched = [away is _TRASH, ghost is _GHOST]
+        if real is not _REAL or all(matched) or not any(matched):
+            return
+        missing, rule = (names[1], _TRASH.value) if matched[1] else (names[2], _GHOST.value)
+        raise errors.new(
+            "ConfigOnlineDDLMistakeRegex",
+            f"{statement.sql[:500]} swaps tables as an online DDL tool does, but no rule of {rule} matches "
+            f"{qualified(*missing)}",
+            workaround=f"Correct {rule} in the task file, or set online-ddl: false to replicate such tables.",
+        )
+
+    # -- one statement ------------------------------------------------------------------------------------------
+
+    def _step(self, records: _Records, statement: ddl.Statement, session: Session | None) -> _Step:
+        if statement.kind == "drop database":
+            return replace(_KEEP, change=records.of_schema(statement.refs[0].schema))
+        pair = statement.renamed
+        names = pair or statement.tables
+        kinds = {self.tables.kind(table) for _, table in names}
+        if kinds <= {_REAL}:
+            return self._real(records, statement, names)
+        if pair is not None:
+            return self._renaming(records, statement, *pair)
+        if len(names) > 1:
+            return _refused(
+                "SyncerUnitOnlineDDLOnMultipleTable",
+                statement,
+                "works on a table of an online DDL tool and on another one",
+            )
+        if kinds == {_GHOST}:
+            return self._on_ghost(records, statement, session, names[0])
+        return _Step(change=records.abandoned(names[0]))
+
+    def _on_ghost(self, records: _Records, statement: ddl.Statement, session: Session | None, name: Name) -> _Step:
+        known = records.now.get(name)
+        if statement.kind == "create table":
+            if known is not None and statement.if_not_exists:
+                return _Step()
+            real = next(self.tables.real_names(name[1]))
+            return _Step(change=((name, GhostRecord(name[0], real)),))
+        if statement.kind == "drop table":
+            return _Step(change=records.without(name))
+        if statement.kind == "truncate table" or known is None:
+            # Without the record of its creation, what came before is not known: the renaming will be refused.
+            return _Step()
+        if _sets_counter(statement):
+            return _Step()
+        text = ddl.rewrite(statement, lambda schema, table: (schema, table))
+        return _Step(change=((name, known.with_ddl(GhostDDL(text, session))),))
+
+    def _renaming(self, records: _Records, statement: ddl.Statement, old: Name, new: Name) -> _Step:
+        if statement.kind == "alter table" and len(ddl.split_alter(statement)) > 1:
+            return _refused(
+                "SyncerUnitGhostRenameTableNotValid",
+                statement,
+                "alters a table of an online DDL tool and renames it in one go",
+            )
+        kinds = self.tables.kind(old[1]), self.tables.kind(new[1])
+        if kinds == (_GHOST, _REAL):
+            return self._swap(records, statement, old, new)
+        if kinds[1] is _GHOST:
+            code = "SyncerUnitGhostRenameToGhostTable" if kinds[0] is _REAL else "SyncerUnitGhostRenameGhostTblToOther"
+            return _refused(
+                code, statement, "makes a ghost table by renaming: which statements changed it is not known"
+            )
+        if kinds == (_REAL, _TRASH):
+            return _Step(change=(*records.abandoned(new), (old, GhostRecord(*new, moved=True))))
+        if kinds == (_GHOST, _TRASH):
+            return _Step(change=(*records.abandoned(new), *records.without(old)))
+        return self._from_trash(records, statement, old, new)
+
+    def _swap(self, records: _Records, statement: ddl.Statement, ghost: Name, real: Name) -> _Step:
+        """The ghost table takes the place of the real one."""
+        known = records.now.get(ghost)
+        gone = (*records.without(ghost), *records.without(real))
+        if known is None:
+            step = _refused(
+                "SyncerUnitGhostOnlineDDLOnGhostTbl",
+                statement,
+                f"puts the ghost table {qualified(*ghost)} in place of {qualified(*real)}, but nothing is known of "
+                "what changed the ghost table: it was made before this task began to read",
+                "Find out what the tool was told to change. Replace this statement with an ALTER TABLE of "
+                f"{qualified(*real)} that does it (binlog replace); or start the task anew after such changes.",
+            )
+            return replace(step, change=gone)
+        return _Step(replay=Replay(ghost, real, records.holder(real), known.ddls), change=gone)
+
+    def _from_trash(self, records: _Records, statement: ddl.Statement, old: Name, new: Name) -> _Step:
+        if self.tables.kind(new[1]) is _TRASH:
+            follows = ((name, GhostRecord(*new, moved=True)) for name in records.that_became(old))
+            return _Step(change=(*records.abandoned(new), *follows))
+        if new in records.that_became(old):
+            return _Step(change=records.without(new))
+        return _refused(
+            "SyncerUnitGhostRenameTableNotValid",
+            statement,
+            f"gives {qualified(*old)}, whose name is that of an online DDL tool's trash, the name {qualified(*new)}, "
+            "but it was no such table before: the target does not have it",
+            f"Copy the table to the target by hand and {_SKIP_IT}.",
+        )
+
+    def _real(self, records: _Records, statement: ddl.Statement, names: Sequence[Name]) -> _Step:
+        if statement.kind == "drop table":
+            return self._dropped(records, statement, names[0])
+        renamed = statement.renamed
+        made = renamed[1] if renamed else names[0] if statement.kind == "create table" else None
+        if made is None or not records.is_moved(made):
+            return _KEEP
+        step = _refused(
+            "SyncerUnitGhostRenameTableNotValid",
+            statement,
+            f"makes {qualified(*made)} anew, which got the name of an online DDL tool's trash before: the target has "
+            "the old table still",
+            f"If it is to go, replace this statement with DROP TABLE {qualified(*made)} and itself (binlog replace), "
+            "or with shard-mode remove its rows by hand and replace this statement with itself; else rename the "
+            "target's table by hand first, and replace this statement with itself.",
+        )
+        # An operator who passes over it says that the target has the new table.
+        return replace(step, change=records.without(made))
+
+    def _dropped(self, records: _Records, statement: ddl.Statement, name: Name) -> _Step:
+        ghost = records.ghost_of(name, self.tables)
+        if ghost is None:
+            return replace(_KEEP, change=records.without(name))
+        return _refused(
+            "SyncerUnitOnlineDDLSchemeNotSupport",
+            statement,
+            f"drops {qualified(*name)} while the ghost table {qualified(*ghost)} is there to take its place (the "
+            "method drop_swap of pt-online-schema-change): the target would lose all of its rows",
+            f"If the tool goes on with the ghost table, {_SKIP_IT}: the target's table gets the change when the ghost "
+            f"is renamed. If the change was given up, replace this statement with itself (binlog replace).",
+        )
+
+
+class _Records:
+    """The records while statements of one event are gone through."""
+
+    def __init__(self, durable: Ghosts) -> None:
+        self._durable = durable
+        self.now = dict(durable)
+
+    def change(self, step: _Step) -> None:
+        for name, record in step.change:
+            if record is None:
+                self.now.pop(name, None)
+            else:
+                self.now[name] = record
+
+    def without(self, name: Name) -> tuple[tuple[Name, None], ...]:
+        return ((name, None),) if name in self.now else ()
+
+    def of_schema(self, schema: str) -> tuple[tuple[Name, None], ...]:
+        return tuple((name, None) for name in self.now if name[0] == schema)
+
+    def is_moved(self, real: Name) -> bool:
+        known = self.now.get(real)
+        return known is not None and known.moved
+
+    def that_became(self, trash: Name) -> list[Name]:
+        """The real table that is this trash table now."""
+        return [name for name, record in self.now.items() if record.moved and record.other == trash]
+
+    def abandoned(self, trash: Name) -> tuple[tuple[Name, GhostRecord], ...]:
+        """What changes when this name stands for no table any more, or for another than the real one was."""
+        return tuple((name, GhostRecord("", "", moved=True)) for name in self.that_became(trash))
+
+    def holder(self, real: Name) -> Name:
+        """Where the structure of ``real`` is before this event: under its name, or that of a trash table."""
+        known = self._durable.get(real)
+        return known.other if known is not None and known.moved and known.table else real
+
+    def ghost_of(self, real: Name, tables: OnlineTables) -> Name | None:
+        """The ghost table that is to take the place of ``real``."""
+        ghosts = (name for name, record in self.now.items() if name[0] == real[0] and not record.moved)
+        return next((name for name in ghosts if real[1] in tables.real_names(name[1])), None)
+
+
+def _sets_counter(statement: ddl.Statement) -> bool:
+    """Whether it does nothing but set AUTO_INCREMENT, as gh-ost does: each shard has another value, none structure."""
+    parts = [spec for spec in statement.specs if not spec.modifier]
+    return statement.kind == "alter table" and all(
+        isinstance(action, SetOptions) and action.word == "AUTO_INCREMENT" for spec in parts for action in spec.actions
+    )
+
+
+def _refused(kind: str, statement: ddl.Statement, why: str, workaround: str = "") -> _Step:
+    otherwise = (
+        f"Do on the target by hand what the real table needs, and {_SKIP_IT}. If the table is not one of an online DDL "
+        "tool, narrow shadow-table-rules and trash-table-rules, or set online-ddl: false."
+    )
+    text = f"{statement.sql[:500]} {why}"
+    return _Step(refused=errors.new(kind, text, workaround=workaround or otherwise))

@@ -1,0 +1,52 @@
+"""The meta table of online changes, ``<task>_onlineddl``. It has DM's layout, so that a task of DM can go on here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from pymysql.connections import Connection
+
+from dm_worker.syncer.online_ddl.ghost_records import GhostRecord, Name
+from pkg.mysql.introspect import query
+
+_Statement: TypeAlias = "tuple[str, tuple[Any, ...]]"
+#: DM's column ends at 64 KiB, and these sessions are not strict: a longer text would be cut.
+_DDLS = "LONGTEXT CHARACTER SET utf8mb4"
+
+
+class GhostTable:
+    """Reads and writes the rows of one source. ``name`` is quoted."""
+
+    def __init__(self, name: str, source_id: str) -> None:
+        self.name = name
+        self._id = source_id
+
+    def create(self, conn: Connection[Any], options: str) -> None:
+        """Makes the table where it is missing, and room for long statements in DM's."""
+        query(
+            conn,
+            f"CREATE TABLE IF NOT EXISTS {self.name} (id VARCHAR(32) NOT NULL, ghost_schema VARCHAR(128) NOT NULL,"
+            f" ghost_table VARCHAR(128) NOT NULL, ddls {_DDLS},"
+            " update_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,"
+            f" UNIQUE KEY uk_id_schema_table (id, ghost_schema, ghost_table)){options}",
+        )
+        types = {str(row[0]).lower(): str(row[1]).lower() for row in query(conn, f"SHOW COLUMNS FROM {self.name}")}
+        if types["ddls"] != "longtext":
+            query(conn, f"ALTER TABLE {self.name} MODIFY ddls {_DDLS}")
+
+    def read(self, conn: Connection[Any]) -> dict[Name, GhostRecord]:
+        """Raises 36039 for a row that can't be read."""
+        rows = query(conn, f"SELECT ghost_schema, ghost_table, ddls FROM {self.name} WHERE id = %s", (self._id,))
+        names = {(str(schema), str(table)): str(text) for schema, table, text in rows}
+        return {name: GhostRecord.from_json(text, name) for name, text in names.items()}
+
+    def changes(self, records: Mapping[Name, GhostRecord | None]) -> Iterator[_Statement]:
+        """What stores the records, and removes those that are None."""
+        for name, record in records.items():
+            if record is None:
+                sql = f"DELETE FROM {self.name} WHERE id = %s AND ghost_schema = %s AND ghost_table = %s"
+                yield sql, (self._id, *name)
+            else:
+                sql = f"REPLACE INTO {self.name} (id, ghost_schema, ghost_table, ddls) VALUES (%s, %s, %s, %s)"
+                yield sql, (self._id, *name, record.to_json())

@@ -1,0 +1,35 @@
+"""Before unfinished transactions are applied again on another server: can all of their rows be told apart?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dm_worker.syncer.planning.batch import TablePlan
+from dm_worker.syncer.planning.planning_thread import READ_BYTES
+from dm_worker.syncer.planning.server_switch import OtherServer, Survey, cannot_go_on, keyless
+from dm_worker.syncer.planning.table_maps import SHAPE, Resolve
+from pkg.binlog.stream import BinlogStream
+
+#: Seconds to wait for what this server does not have yet.
+_WAIT = 0.2
+
+
+def ensure_keys(
+    stream: BinlogStream, survey: Survey, resolve: Resolve, switch: OtherServer, should_stop: Callable[[], bool]
+) -> None:
+    """Reads ``stream`` as far as ``survey`` needs it. Raises DMError when rows of a table without a key are in it.
+
+    Looking first means that nothing has changed when it is refused: going back to the former server is a way out.
+    """
+    seen: set[bytes] = set()
+    while not survey.done and not should_stop():
+        for event in stream.read(READ_BYTES, _WAIT):
+            data = survey.feed(event)
+            if data is None or data[SHAPE:] in seen:
+                continue
+            seen.add(data[SHAPE:])
+            plan, _ = resolve(data, survey.place)
+            if isinstance(plan, TablePlan) and not plan.key:
+                raise keyless(switch, plan.source)
+        if survey.has_xa:
+            raise cannot_go_on(switch, "and the rows of an XA COMMIT are elsewhere")

@@ -1,0 +1,42 @@
+"""How many rows of which tables the planner passed over because they are held back. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dm_worker.syncer.planning.batch import Held
+from dm_worker.syncer.planning.table_maps import HeldBack
+
+
+class HeldRows:
+    """Counts them per table, apart for the transaction that is still open.
+
+    Rows that ROLLBACK TO SAVEPOINT undoes within a transaction stay counted: servers log such rows in rare cases only.
+    """
+
+    def __init__(self) -> None:
+        self._finished: Counter[tuple[str, str]] = Counter()
+        self._open: Counter[tuple[str, str]] = Counter()
+
+    def add(self, table: HeldBack, event: bytes, file: str) -> None:
+        """A rows event of the open transaction, in the binlog file ``file``."""
+        self._open[table.table] += table.count(event, file)
+
+    def __bool__(self) -> bool:
+        return bool(self._finished or self._open)
+
+    def end_transaction(self) -> None:
+        if self._open:
+            self._finished += self._open
+            self._open.clear()
+
+    def roll_back(self) -> None:
+        """The open transaction's rows never came to be, or are read again."""
+        self._open.clear()
+
+    def take(self, *, inside: bool) -> Held:
+        """What belongs to what is given out now: with ``inside``, the open transaction's too."""
+        if inside:
+            self.end_transaction()
+        taken, self._finished = self._finished, Counter()
+        return taken

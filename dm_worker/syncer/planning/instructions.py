@@ -1,0 +1,80 @@
+"""What the planner gives out, besides batches, and how large batches may become. Plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dm_worker.syncer.planning.batch import Batch, Held
+from dm_worker.syncer.planning.xa import Waiting
+from pkg.binlog.events import Event
+from pkg.binlog.position import Location, Position
+
+#: A slice costs a task or a round through the decoder; less is not worth it.
+_LEAST_SLICE = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a batch is big enough: bytes of rows events, or their number.
+
+    It is cut into about ``slices`` pieces, of ``slice_bytes`` and an event at most; small ones are not cut.
+    """
+
+    batch_bytes: int = 64 * 1024 * 1024
+    batch_events: int = 400_000
+    slice_bytes: int = 4 * 1024 * 1024
+    slices: int = 4
+
+    def piece(self, batch: int) -> int:
+        """Bytes of each slice of a batch of ``batch`` bytes."""
+        return min(self.slice_bytes, max(-(-batch // self.slices), _LEAST_SLICE))
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Nothing to apply up to ``location``: only filtered events. ``prepared`` and ``held`` as in a batch."""
+
+    location: Location
+    prepared: Waiting = field(default_factory=dict)
+    held: Held = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement in a QUERY event: a barrier. ``place`` is where the event ends, its name across restarts.
+
+    ``behind`` is where to go on without it; ``end`` is the same unless the statement is a part of a transaction.
+    ``name`` is its GTID where places are told by these, else its position: the same on every server.
+    """
+
+    event: Event
+    place: Position
+    start: Location
+    end: Location
+    behind: Location
+    name: str = ""
+
+    @property
+    def inside(self) -> bool:
+        """Whether the rest of its transaction follows."""
+        return self.end == self.start
+
+    @property
+    def at(self) -> Position:
+        """Where the event begins: its name in commands, as in DM."""
+        return Position(self.place.name, self.place.pos - self.event.size)
+
+    @property
+    def first(self) -> Position:
+        """From here on a position means this statement: the start of its transaction, if it is not a part of one."""
+        return self.at if self.inside else self.start.position
+
+    def covers(self, position: Position) -> bool:
+        """Whether ``position`` means this statement."""
+        return self.first <= position < self.place
+
+
+Instruction = Batch | Advance | Statement

@@ -1,0 +1,245 @@
+"""The thread that fetches events and plans them, while the batch before is being applied."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from dm_worker.syncer.located import located
+from dm_worker.syncer.planning.batch import Batch
+from dm_worker.syncer.planning.batch_policy import QUIET, BatchPolicy
+from dm_worker.syncer.planning.instructions import Advance, Instruction, Statement
+from dm_worker.syncer.planning.planner import Planner
+from dm_worker.syncer.planning.server_switch import OtherServer
+from pkg import errors
+from pkg.binlog.events import Event
+from pkg.binlog.position import Location
+from pkg.binlog.stream import BinlogStream
+from pkg.errors import DMError
+from pkg.process.log import get_logger
+
+log = get_logger("syncer.reader")
+
+#: The checkpoint is not moved past filtered events more often than this (seconds).
+IDLE_ADVANCE = 1.0
+#: How long a read waits while nothing that was read waits to be given out (seconds).
+IDLE_READ = 0.05
+READ_BYTES = 4 * 1024 * 1024
+#: A broken stream is opened again so often in a row; the pauses grow from 0.2 s to CAP.
+REOPENINGS, CAP = 60, 5.0
+#: A reader that is stopped gets so many seconds before the question that it asks a server is broken off.
+STOP_PATIENCE = 5.0
+
+Open = Callable[[Location], BinlogStream]
+#: What the main loop gets: the planner's instructions, and why nothing follows them.
+Item = Instruction | DMError | OtherServer
+
+
+class Instructions:
+    """A queue bounded by bytes, from the reader to the run's main loop."""
+
+    def __init__(self, limit: int) -> None:
+        """``limit`` in bytes of planned batches that wait; one more may be under way on either side."""
+        self._limit = limit
+        self._items: deque[Item] = deque()
+        self._bytes = 0
+        self._changed = threading.Condition()
+        self._closed = False
+        #: The main loop has nothing to do, and nothing waits for it.
+        self.hungry = False
+
+    def put(self, item: Item) -> None:
+        """Waits for room. After :meth:`close` items are dropped."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._bytes < self._limit)
+            if not self._closed:
+                self._items.append(item)
+                self._bytes += _size(item)
+                # Not when it is taken: until the main loop wakes up, many more crumbs could be put behind it.
+                self.hungry = False
+                self._changed.notify_all()
+
+    def get(self, timeout: float) -> Item | None:
+        """The next item; None when there is none for ``timeout`` seconds."""
+        with self._changed:
+            self.hungry = not self._items
+            if self._changed.wait_for(lambda: bool(self._items), timeout):
+                item = self._items.popleft()
+                self._bytes -= _size(item)
+                self._changed.notify_all()
+                return item
+            return None
+
+    def oldest_commit(self) -> int:
+        """The commit time of the oldest batch that waits; 0 without one."""
+        with self._changed:
+            return next((item.commit_time for item in self._items if isinstance(item, Batch)), 0)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+
+def _size(item: Item) -> int:
+    return item.size if isinstance(item, Batch) else 0
+
+
+class Reader:
+    """Reads through one or more planners in turn; what goes wrong is the last item of the queue."""
+
+    def __init__(
+        self,
+        planners: list[Planner],
+        open_stream: Open,
+        queue: Instructions,
+        policy: BatchPolicy,
+        interrupt: Callable[[], None],
+    ) -> None:
+        """``interrupt``, from another thread, breaks off the question that a planner asks a server."""
+        self._interrupt = interrupt
+        self._planners = planners
+        self._policy = policy
+        self._open = open_stream
+        self._queue = queue
+        self._stop = threading.Event()
+        self._resume = threading.Event()
+        self._stream: BinlogStream | None = None
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._main, name="syncer-reader", daemon=True)
+        self.planner = planners[0]
+        self._last_emit = time.monotonic()
+        #: Since when rows wait in the planner; 0 while there are none, and when others were given out meanwhile.
+        self._waiting_since = 0.0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def resume(self) -> None:
+        """The statement that was given out is executed: forget what was known of tables, and read on."""
+        self.planner.forget_tables()
+        self._resume.set()
+
+    def stop(self) -> None:
+        """Ends the thread and the stream. Returns when nothing of them uses the run's connections any more."""
+        self._stop.set()
+        self._resume.set()
+        self._queue.close()
+        with self._lock:
+            if self._stream is not None:
+                self._stream.abort()
+        while not self._ended():
+            log.warning("the reader of the binlog still asks a server: the question is broken off")
+            self._interrupt()
+        self._close_stream()
+
+    def _ended(self) -> bool:
+        if self._thread.ident is not None:
+            self._thread.join(STOP_PATIENCE)
+        return not self._thread.is_alive()
+
+    def _main(self) -> None:
+        try:
+            for planner in self._planners:
+                self.planner = planner
+                self._plan(planner)
+                self._close_stream()
+        except DMError as exc:
+            if not self._stop.is_set():
+                self._give_finished()
+                self._queue.put(exc)
+        except OtherServer as exc:
+            self._give_finished()
+            self._queue.put(exc)
+        except Exception as exc:  # noqa: BLE001 - the main loop must hear of it, whatever it is
+            self._queue.put(errors.new("SyncerUnitPanic", f"reading the binlog failed: {exc!r}", raw=exc))
+
+    def _give_finished(self) -> None:
+        """What was planned before the error is applied before the task stops at it."""
+        self.planner.close()
+        self._give_out()
+
+    def _plan(self, planner: Planner) -> None:
+        failures = 0
+        while not (self._stop.is_set() or planner.reached):
+            try:
+                stream = self._connected(planner)
+                before = planner.bytes_read
+                planner.bound(self._policy.most)
+                patience = QUIET if planner.has_rows else IDLE_READ
+                events = stream.read(READ_BYTES, patience, planner.scan if planner.can_scan else None)
+                failures = 0
+            except DMError as exc:
+                failures += 1
+                if not exc.retryable or failures >= REOPENINGS or self._stop.is_set():
+                    raise (located(exc, planner.errand) if planner.errand else exc) from None
+                log.warning("the binlog stream broke, opening it again", error=str(exc), attempt=failures)
+                self._close_stream()
+                planner.reopened()
+                self._stop.wait(min(CAP, 0.1 * 2 ** min(failures, 10)))
+                continue
+            self._feed(planner, events, scanned=planner.bytes_read > before)
+
+    def _feed(self, planner: Planner, events: list[Event], *, scanned: bool) -> None:
+        taken = 0
+        while True:
+            taken += planner.feed(events[taken:] if taken else events)
+            if self._due(planner, scanned or bool(events)):
+                planner.close()
+            self._give_out()
+            if planner.take_jump():
+                self._close_stream()
+                return
+            if taken >= len(events) or planner.reached or self._stop.is_set():
+                return
+
+    def _due(self, planner: Planner, busy: bool) -> bool:
+        """Whether the main loop should get what there is, though the batch is not full."""
+        now = time.monotonic()
+        if not planner.waiting_bytes:
+            self._waiting_since = 0.0
+        elif not self._waiting_since:
+            self._waiting_since = now
+        if not planner.has_rows:
+            return planner.has_pending and now - self._last_emit >= IDLE_ADVANCE
+        return self._policy.due(
+            hungry=self._queue.hungry,
+            quiet=not busy,
+            size=planner.waiting_bytes,
+            waited=now - self._waiting_since,
+        )
+
+    def _give_out(self) -> None:
+        planner = self.planner
+        given, planner.out = planner.out, []
+        for item in given:
+            if isinstance(item, Statement):
+                self._resume.clear()
+                if self._stop.is_set():
+                    # It was stopped in between, and nobody will resume it.
+                    self._resume.set()
+            self._queue.put(item)
+            if isinstance(item, Batch | Advance):
+                self._last_emit = time.monotonic()
+                self._waiting_since = 0.0
+            if isinstance(item, Statement):
+                self._resume.wait()
+
+    def _connected(self, planner: Planner) -> BinlogStream:
+        with self._lock:
+            if self._stream is not None:
+                return self._stream
+        stream = self._open(planner.read_from)
+        with self._lock:
+            self._stream = stream
+            if self._stop.is_set():
+                stream.abort()
+        return stream
+
+    def _close_stream(self) -> None:
+        with self._lock:
+            stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()

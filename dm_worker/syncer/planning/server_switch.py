@@ -1,0 +1,151 @@
+"""The upstream is another server than before (a failover by GTID), or the binlog another one. Pure.
+
+A place inside a transaction counts its rows events. How rows are packed into events is a server's own choice, so the
+count means something only in the binlog where it was made; and another server may commit other transactions first.
+On another server the transaction is applied again from its start, in safe mode: rows with a key then come out right
+whatever part of them was in. Rows without a key can't be told apart, so they are looked for before anything is written.
+"""
+
+from __future__ import annotations
+
+from dm_worker.syncer.planning.event_buffer import gtid_text
+from dm_worker.syncer.planning.xa import xa_word
+from pkg import errors
+from pkg.binlog import constants as c
+from pkg.binlog import events as ev
+from pkg.binlog.events import Event
+from pkg.binlog.gtid import parse_gtid_set
+from pkg.binlog.gtid_event import GTID_EVENTS, gtid_of
+from pkg.binlog.position import Location, Position
+from pkg.errors import DMError
+from pkg.mysql.names import qualified
+
+
+class OtherServer(Exception):
+    """The rows events that ``place`` counts are not those of the binlog being read; ``found`` says what is there."""
+
+    def __init__(self, place: Location, found: str) -> None:
+        super().__init__(place, found)
+        self.place = place
+        self.found = found
+
+
+def cut_mark(server_id: int, gtid: str) -> str:
+    """Whose rows events a place counts: those of the server that wrote the binlog, in the transaction ('' without)."""
+    return f"{server_id} {gtid}"
+
+
+def _server_of(mark: str) -> str:
+    return mark.partition(" ")[0]
+
+
+def gtid_of_cut(place: Location) -> str:
+    """The transaction that ``place`` lies in; '' when it lies in none, or that is not known."""
+    return place.cut.partition(" ")[2] if place.rows_events else ""
+
+
+def ensure_server(place: Location, server_id: int) -> None:
+    """Raises OtherServer when ``place`` counts rows events of another server than the one that wrote this binlog."""
+    if place.rows_events and place.cut and _server_of(place.cut) != str(server_id):
+        raise OtherServer(place, f"server_id {server_id}")
+
+
+def ensure_transaction(place: Location, server_id: int, gtid: str, file: str, event: Event) -> None:
+    """Raises OtherServer when ``event``, in ``file``, begins another transaction than the one that ``place`` lies in.
+
+    Earlier versions recorded its place alone.
+    """
+    begins = Position(file, event.log_pos - event.size)
+    # The header has the lower 32 bits of a place.
+    same_place = begins.name == place.position.name and not (begins.pos - place.position.pos) & 0xFFFFFFFF
+    if not same_place or (place.cut and place.cut != cut_mark(server_id, gtid)):
+        raise OtherServer(place, f"{gtid or 'a transaction'} at {begins}, server_id {server_id}")
+
+
+def doubtful(start: Location, end: Location, flavor: str) -> str | None:
+    """The GTID set up to where the target may hold a part of what lies behind ``start``, by an unfinished range up to
+    ``end``; None when a transaction's GTID is not known."""
+    upto = parse_gtid_set(end.gtid_set, flavor)
+    for place in (start, end):
+        if place.rows_events:
+            gtid = gtid_of_cut(place)
+            if not gtid:
+                return None
+            upto.update(parse_gtid_set(gtid, flavor))  # type: ignore[arg-type]
+    return str(upto)
+
+
+class Survey:
+    """Reads ahead over what is to be applied again, up to ``upto``, for the tables in it. Feed it events."""
+
+    def __init__(self, start: Location, upto: str, flavor: str) -> None:
+        self._flavor = flavor
+        self._executed = parse_gtid_set(start.gtid_set, flavor)
+        self._upto = parse_gtid_set(upto, flavor)
+        self._file = start.position.name
+        self._gtid = ""
+        self._doubtful = False
+        self.place = start.position
+        #: An XA COMMIT is among them: its rows are elsewhere.
+        self.has_xa = False
+
+    @property
+    def done(self) -> bool:
+        return self._executed.contains(self._upto)  # type: ignore[arg-type]
+
+    def feed(self, event: Event) -> bytes | None:
+        """The TABLE_MAP, if the event is one of a transaction in doubt. Raises 11071 when the event is torn."""
+        if event.type == c.ROTATE_EVENT:
+            self._file = ev.parse_rotate(event, self._file).file
+        self.place = Position(self._file, event.log_pos)
+        if event.type in GTID_EVENTS:
+            self._end()
+            run = gtid_of(event, self._file)
+            self._gtid = gtid_text((*run, run[1])) if run[0] else ""
+            self._doubtful = bool(self._gtid) and self._upto.contains(parse_gtid_set(self._gtid, self._flavor))  # type: ignore[arg-type]
+        elif event.type in (c.XID_EVENT, c.XA_PREPARE_EVENT):
+            self._end()
+        elif event.type in c.QUERY_EVENTS:
+            self._on_query(event)
+        elif event.type == c.TABLE_MAP_EVENT and self._doubtful:
+            return event.data
+        return None
+
+    def _on_query(self, event: Event) -> None:
+        word = xa_word(event, self._file)
+        if word is not None and word.kind == "commit" and self._doubtful:
+            self.has_xa = True
+        elif event.data.endswith(b"\0COMMIT"):
+            self._end()
+
+    def _end(self) -> None:
+        if self._gtid:
+            self._executed.add(self._gtid)
+        self._gtid, self._doubtful = "", False
+
+
+#: What is always possible.
+_BACK = (
+    "Let the source's address lead to the server that was read before until the task is past this place; or migrate "
+    "the tables of these transactions again."
+)
+
+
+def cannot_go_on(switch: OtherServer, why: str) -> DMError:
+    """For a switch after which it can't be told which rows are in."""
+    return errors.new(
+        "SyncerEvent",
+        f"replication stands inside a transaction at {switch.place}, {switch.place.rows_events} rows events behind its "
+        f"start (counted by: {switch.place.cut or 'not recorded'}), but the upstream is another server or has another "
+        f"binlog now ({switch.found}), where they may be cut otherwise; {why}",
+        scope="upstream",
+        workaround=_BACK,
+    )
+
+
+def keyless(switch: OtherServer, table: tuple[str, str]) -> DMError:
+    """For a table without a key among what has to be applied again."""
+    return cannot_go_on(
+        switch,
+        f"the table {qualified(*table)} has no key, so it can't be told which of its rows the target has",
+    )

@@ -1,0 +1,121 @@
+"""The rows of prepared XA transactions: kept as they are read the first time, or found again for XA COMMIT. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from dm_worker.syncer.planning.xa import RECENT_BYTES, Xid, gtid_xid, prepared_xid, xa_word, xid_text
+from pkg import errors
+from pkg.binlog import constants as c
+from pkg.binlog import events as ev
+from pkg.binlog.events import Event
+from pkg.binlog.gtid_event import GTID_EVENTS
+from pkg.binlog.position import Location, Position
+
+
+class Kept:
+    """The events of the XA transaction that is being read, as long as they are ordinary and few."""
+
+    def __init__(self) -> None:
+        #: None: nothing is kept, of this transaction or at all.
+        self.events: list[Event] | None = None
+        self._size = 0
+
+    def begin(self) -> None:
+        self.events, self._size = [], 0
+
+    def drop(self) -> None:
+        self.events = None
+
+    def add(self, event: Event, file: str) -> None:
+        """Keeps a rows event or TABLE_MAP. Too many of them, and what may ask for a pause, end the keeping."""
+        assert self.events is not None
+        self._size += len(event.data)
+        if self._size > RECENT_BYTES:
+            self.drop()
+        elif event.is_rows or event.type == c.TABLE_MAP_EVENT:
+            self.events.append(event)
+        elif event.type in c.QUERY_EVENTS and xa_word(event, file) is None:
+            # Words about savepoints, and statements, may ask for a pause.
+            self.drop()
+
+
+class Step(Enum):
+    """What an event means that is met while a prepared transaction is read again."""
+
+    PASS = auto()
+    #: A statement inside the transaction.
+    STATEMENT = auto()
+    #: The transaction's rows are complete.
+    DONE = auto()
+
+
+@dataclass(slots=True)
+class Reread:
+    """The rows of a prepared transaction take part at its XA COMMIT.
+
+    ``start`` is where they are in the binlog, ``file`` the file being read there; ``end`` (the place before it) and
+    ``timestamp`` are the XA COMMIT's. ``found``: the transaction at ``start`` proved to be the right one.
+    ``streamed``: they are not in memory, so the stream is opened there, and behind the XA COMMIT afterwards.
+    """
+
+    xid: Xid
+    start: Location
+    file: str
+    end: Position
+    timestamp: int
+    found: bool
+    streamed: bool
+
+    @property
+    def errand(self) -> str:
+        """Why the stream is where it is, for its errors."""
+        return (
+            f"reading again, for the XA COMMIT before {self.end}, the rows of the XA "
+            f"transaction {xid_text(self.xid)}, prepared at {self.start}; without them, migrate its "
+            "tables again"
+        )
+
+    def step(self, event: Event, place: Position) -> Step:
+        """Takes an event, up to ``place``, that is neither a row nor a change of the file.
+
+        Raises an error when it proves that another transaction is here, and for events that can't be replicated.
+        """
+        kind = event.type
+        if kind in GTID_EVENTS:
+            self.found = self.found or gtid_xid(event, self.file) == self.xid
+        elif kind in c.QUERY_EVENTS:
+            return self._on_query(event, place)
+        elif kind == c.XA_PREPARE_EVENT:
+            if prepared_xid(event, self.file)[1] != self.xid:
+                raise self._lost(place)
+            self.ensure_found(place)
+            return Step.DONE
+        elif kind == c.XID_EVENT:
+            raise self._lost(place)
+        else:
+            ev.ensure_supported(event, self.file)
+        return Step.PASS
+
+    def ensure_found(self, place: Position) -> None:
+        """Raises an error when something of a transaction comes up to ``place`` before the right one has begun."""
+        if not self.found:
+            raise self._lost(place)
+
+    def _on_query(self, event: Event, place: Position) -> Step:
+        word = xa_word(event, self.file)
+        if word is not None and word.kind in ("start", "end") and word.xid == self.xid:
+            self.found = True
+            return Step.PASS
+        self.ensure_found(place)
+        return Step.STATEMENT
+
+    def _lost(self, place: Position) -> errors.DMError:
+        return errors.new(
+            "SyncerEvent",
+            f"the XA transaction {xid_text(self.xid)}, which XA COMMIT before {self.end} commits, "
+            f"is not in the binlog at {self.start}, where it was prepared; {place} was read",
+            scope="upstream",
+            workaround="Check that the upstream's binlog files were not replaced; migrate again if they were.",
+        )

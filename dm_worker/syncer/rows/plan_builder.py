@@ -1,0 +1,267 @@
+"""From the structures of an upstream table and its target: how rows are keyed, spread and written. Pure."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dm_worker.syncer.execution.load_data import can_load
+from dm_worker.syncer.planning.batch import COMPACT, ORDERED, TablePlan
+from dm_worker.syncer.rows.conflict_sets import Family, Tie, folded
+from dm_worker.syncer.rows.key_normalization import ANY, SILENT, Canon, Charsets, canon_of
+from dm_worker.syncer.rows.row_matching import Canonical, canonical, condition, is_searchable
+from dm_worker.syncer.rows.row_shape import NO_RULES, RowShape, TableRules
+from pkg import errors
+from pkg.mysql.names import qualified, quote
+from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
+
+#: Types that child and parent of a foreign key have in common, with equal canonical forms for equal values.
+_REFERABLE = frozenset(
+    {
+        *("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "char", "varchar", "binary", "varbinary"),
+        *("uuid", "inet4", "inet6", "date", "year"),
+    }
+)
+_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """``compact`` as the task asks. ``charsets``: what the target tells of its collations."""
+
+    compact: bool = True
+    charsets: Charsets = SILENT
+
+
+def build(
+    number: int,
+    target_number: int,
+    table_map: bytes,
+    upstream: TableInfo,
+    target: TableInfo,
+    options: PlanOptions,
+    *,
+    weak: frozenset[str] = frozenset(),
+    family: Family | None = None,
+    rules: TableRules = NO_RULES,
+) -> TablePlan:
+    """The plan of one table under its ``rules``. Raises 36027 when the target lacks a column of the upstream, and as
+    :class:`RowShape`.
+
+    ``weak`` are columns (lower-case names) that don't count for the placement, because for some upstream table of
+    this target they can't be compared; at least :func:`weak_columns`. ``family``: the tables that foreign keys connect
+    to the target, when it checks them.
+    """
+    shape = RowShape(upstream, target, rules)
+    written = _written(upstream, target, shape)
+    write = tuple(shape.index_of(column.name) for column in written)
+    names = tuple(column.name for column in written)
+    pairs = [(shape.columns[i], column) for i, column in zip(write, written, strict=True)]
+    compared = [(shape.literal_column(i), column) for i, column in zip(write, written, strict=True)]
+    key = common_key(upstream, target, shape)
+    extra = any(not c.generated and shape.index_of(c.name) < 0 for c in target.columns)
+    further = _further_keys(target, key) if key else ()
+    # A row that may be missing must not be made up from its change.
+    ordered = not options.compact or family is not None or key is None or rules.filter.leaves_gaps
+    ordered = ordered or bool(further and extra)
+    plan = TablePlan(
+        number=number,
+        target_number=target_number,
+        source=(upstream.schema, upstream.name),
+        target=(target.schema, target.name),
+        table_map=table_map,
+        columns=tuple(shape.columns[: len(upstream.columns)]),
+        mode=ORDERED if ordered else COMPACT,
+        key=tuple(shape.index_of(name) for name in key.columns) if key else (),
+        key_names=key.columns if key else (),
+        write=write,
+        write_names=names,
+        matchers=tuple(condition(here, there) for here, there in compared),
+        spread=False,
+        rewrite_existing=bool(further),
+        extra_columns=extra,
+        family=family.name if family is not None else "",
+        acts=family is not None and family.acts,
+        referenced=_referenced(target, family, shape),
+        loadable=not extra and can_load(pairs),
+        # What is written before a refusal can only be undone there.
+        bulk=written if target.engine.lower() == "innodb" else (),
+        numbered=any(column.auto_increment for column in target.columns),
+        derived=shape.derived,
+        computed=tuple(column.name for column in target.columns if column.generated),
+        alike=not extra and not shape.derived and all(_alike(here, there) for here, there in pairs),
+        filter=rules.filter,
+    )
+    if not key and not extra and plan.bulk and not rules.filter.leaves_gaps:
+        plan = replace(plan, digests=_digests(compared), lookups=_lookups(target, compared))
+    return _placed(plan, shape, target, key, further, options.charsets, weak, family)
+
+
+def _alike(here: Column, there: Column) -> bool:
+    if here.type_name != there.type_name or here.charset != there.charset or (here.nullable and not there.nullable):
+        return False
+    if here.type_name in _INTEGERS:
+        # Some versions tell a display width.
+        return here.unsigned == there.unsigned
+    return here.column_type.lower() == there.column_type.lower()
+
+
+def unspread(plan: TablePlan) -> TablePlan:
+    """The plan with all rows of its target, or of its family, in one bucket."""
+    return replace(plan, spread=False, canons=(), ties=())
+
+
+def weak_columns(
+    upstream: TableInfo,
+    target: TableInfo,
+    options: PlanOptions,
+    family: Family | None = None,
+    rules: TableRules = NO_RULES,
+) -> frozenset[str]:
+    """The columns of the target's unique and foreign keys (lower-case names) whose values can't be compared. Raises as
+    :class:`RowShape`."""
+    shape = RowShape(upstream, target, rules)
+    weak = set()
+    for part in [part for index in target.unique_keys for part in index.parts] + [
+        IndexPart(name) for _, names in _references(target, family) for name in names
+    ]:
+        if _canon(shape, target, part, options.charsets).kind == ANY:
+            weak.add(part.column.lower())
+    return frozenset(weak)
+
+
+def _placed(
+    plan: TablePlan,
+    shape: RowShape,
+    target: TableInfo,
+    key: Index | None,
+    further: Sequence[Index],
+    charsets: Charsets,
+    weak: frozenset[str],
+    family: Family | None,
+) -> TablePlan:
+    """The plan with its placement: by the key and what ties rows, or all of the table in one bucket."""
+    if key is None or (family is not None and family.acts):
+        return plan
+
+    def tie(parts: Sequence[IndexPart], *name: str) -> Tie | None:
+        told = [part for part in parts if part.column.lower() not in weak]
+        canons = [_canon(shape, target, part, charsets) for part in told]
+        if not told or any(canon.kind == ANY for canon in canons):
+            return None
+        seed = zlib.crc32("\0".join(name).encode())
+        return Tie(seed, tuple(shape.index_of(part.column) for part in told), tuple(canons))
+
+    def reference(names: Sequence[str], seed: Sequence[str]) -> Tie | None:
+        same = all((there := target.column(name)) is not None and there.type_name in _REFERABLE for name in names)
+        # Child and parent must leave out the same columns: none.
+        return tie([IndexPart(name) for name in names], *seed) if same and not weak.intersection(names) else None
+
+    canons = tuple(
+        Canon(ANY) if part.column.lower() in weak else _canon(shape, target, part, charsets) for part in key.parts
+    )
+    # Columns that can't be compared are left out: that ties more rows, never fewer.
+    ties = [tie(index.parts, *plan.target, index.name) for index in further]
+    ties += [reference(names, seed) for seed, names in _references(target, family)]
+    found = tuple(one for one in ties if one is not None)
+    if all(canon.kind == ANY for canon in canons) or len(found) < len(ties):
+        return plan
+    return replace(plan, spread=True, canons=canons, ties=found)
+
+
+def _digests(columns: Sequence[tuple[Column, Column]]) -> tuple[Canonical, ...]:
+    """The canonical forms of all columns; none when one has none."""
+    forms = [canonical(here, there) for here, there in columns]
+    found = tuple(form for form in forms if form is not None)
+    return found if len(found) == len(forms) else ()
+
+
+def _lookups(target: TableInfo, columns: Sequence[tuple[Column, Column]]) -> tuple[int, ...]:
+    """The numbers of columns by which an index of the target finds rows."""
+    leading = {index.columns[0].lower() for index in target.indexes if index.columns}
+    return tuple(
+        number
+        for number, (here, there) in enumerate(columns)
+        if there.name.lower() in leading and is_searchable(here, there)
+    )
+
+
+def _further_keys(target: TableInfo, key: Index) -> tuple[Index, ...]:
+    """The unique keys beside ``key`` by which two rows can collide that have different keys."""
+    whole = {part.column.lower() for part in key.parts}
+    return tuple(
+        index
+        for index in target.unique_keys
+        if index is not key and not whole <= {part.column.lower() for part in index.parts if not part.length}
+    )
+
+
+def _references(target: TableInfo, family: Family | None) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """What foreign keys tie: names for the seed, which child and parent share, and this table's columns."""
+    found: dict[tuple[tuple[str, ...], tuple[str, ...]], None] = {}
+    own = folded((target.schema, target.name))
+    for key in family.keys if family is not None else ():
+        order = sorted(range(len(key.columns)), key=lambda i: key.parent_columns[i].lower())
+        columns = tuple(key.parent_columns[i].lower() for i in order)
+        seed = (*folded(key.parent), "foreign", *columns)
+        if folded(key.parent) == own:
+            found[seed, columns] = None
+        if folded(key.child) == own:
+            found[seed, tuple(key.columns[i].lower() for i in order)] = None
+    return list(found)
+
+
+def _referenced(target: TableInfo, family: Family | None, shape: RowShape) -> tuple[int, ...]:
+    """The columns that foreign keys which act refer to; all, where one of them is computed from others."""
+    own = folded((target.schema, target.name))
+    keys = [key for key in (family.keys if family is not None else ()) if key.acts and folded(key.parent) == own]
+    names = sorted({name.lower() for key in keys for name in key.parent_columns})
+    columns = [target.column(name) for name in names]
+    if any(column is None or column.generated or shape.index_of(column.name) < 0 for column in columns):
+        return tuple(range(len(shape.columns)))
+    return tuple(shape.index_of(name) for name in names)
+
+
+def _canon(shape: RowShape, target: TableInfo, part: IndexPart, charsets: Charsets) -> Canon:
+    """The canonical form of an index part's values; ``ANY`` for a column that one side lacks."""
+    at, there = shape.index_of(part.column), target.column(part.column)
+    if at < 0 or there is None:
+        return Canon(ANY)
+    return canon_of(shape.columns[at], there, part.length, charsets)
+
+
+def _written(upstream: TableInfo, target: TableInfo, shape: RowShape) -> tuple[Column, ...]:
+    """The target's columns that rows give values to: the upstream's in their order, then extracted ones."""
+    written = []
+    for column in upstream.columns:
+        there = target.column(column.name)
+        if there is None and not column.generated:
+            raise errors.new(
+                "SyncerUnitDMLColumnNotMatch",
+                f"the target table {qualified(target.schema, target.name)} has no column {quote(column.name)}, which "
+                f"the upstream table {qualified(upstream.schema, upstream.name)} has",
+                scope="downstream",
+                workaround="Add the column to the target table, then resume the task.",
+            )
+        if there is not None and not there.generated and not column.generated:
+            written.append(there)
+    found = (target.column(name) for name in shape.extracted)
+    return (*written, *(column for column in found if column is not None))
+
+
+def common_key(upstream: TableInfo, target: TableInfo, shape: RowShape) -> Index | None:
+    """The target's row key when it identifies the upstream's rows as well; None when rows have no common identity.
+
+    Constants of the upstream table may be part of it: they tell its rows from those of other tables.
+    """
+    key = target.row_key()
+    if key is None or any(not name or shape.index_of(name) < 0 for name in key.columns):
+        return None
+    wanted = {origin for name in key.columns if (origin := shape.origin_of(name))}
+    for index in upstream.unique_keys:
+        columns = [upstream.column(name) for name in index.columns]
+        whole = index.primary or all(c is not None and not c.nullable for c in columns)
+        if whole and {name.lower() for name in index.columns} == wanted:
+            return key
+    return None

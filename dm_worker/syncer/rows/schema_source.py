@@ -1,0 +1,293 @@
+"""Where the structures of upstream tables come from, and which of them must be stored with the checkpoint.
+
+In this order: the tracker (what the checkpoint stored, brought forward by the DDLs since), the dump's schema files,
+the upstream's present structure, the target's. The last two count only when they agree with the TABLE_MAP at hand and
+are proven (:mod:`structure_proof`, :mod:`ahead`): what the upstream has now says nothing of the rows before its last
+ALTER. After a checkpoint that was set by hand the dump's files don't count: what happened to the tables since was not
+followed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+
+from dm_worker.syncer.rows.hidden_keys import as_logged
+from dm_worker.syncer.rows.structure_proof import lacks_columns, proven
+from pkg import ddl, errors
+from pkg.binlog.table_check import check_table_map, fits
+from pkg.binlog.table_map import TableMap
+from pkg.errors import DMError
+from pkg.errors.workarounds import RENEW_STRUCTURE, TELL_STRUCTURE
+from pkg.mysql.names import qualified
+from pkg.mysql.schema import TableInfo
+from pkg.process.log import get_logger
+from pkg.schema_tracker import SchemaTracker, ServerDefaults, parse_create_table
+
+log = get_logger("syncer.schema")
+
+#: Asks a server for a table's structure; None when there is no such table.
+Fetch = Callable[[str, str], TableInfo | None]
+#: Asks the upstream for a schema's (charset, collation); None when there is no such schema.
+SchemaCharset = Callable[[str], tuple[str, str] | None]
+
+_UNKNOWN_TABLE = 44005
+
+
+class SchemaSource:
+    """The structures of one upstream's tables at the place where the stream is read."""
+
+    def __init__(
+        self,
+        *,
+        server: ServerDefaults,
+        dump_files: Callable[[str, str], Path | None],
+        upstream: Fetch,
+        target: Fetch,
+        schema_charset: SchemaCharset,
+        trust_dump: bool = True,
+        filled: Callable[[str, str], Collection[str]] = lambda *_: (),
+        unaltered: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """``filled`` names the columns (in lower case) that the rules fill in the target of an upstream table.
+
+        ``unaltered`` looks from the rows being read up to now for a statement that may be about a table of that name.
+        """
+        self.tracker = SchemaTracker(server)
+        self._server = server
+        self._schema_charset = schema_charset
+        self._schemas: set[str] = set()
+        self._dump_files = dump_files
+        self._trust_dump = trust_dump
+        self._upstream = upstream
+        self._target = target
+        self._filled = filled
+        self._unaltered = unaltered
+        self._changed: dict[tuple[str, str], TableInfo | None] = {}
+        #: Names of which the dump tells nothing any more; table '' for a whole schema.
+        self._given_up: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+
+    def restore(self, tables: list[TableInfo], given_up: Iterable[tuple[str, str]] = ()) -> None:
+        """What the checkpoint stored: structures, and names that were dropped or renamed (table '': the schema was)."""
+        self._given_up.update(given_up)
+        for info in tables:
+            self.tracker.set_table(info)
+
+    def take_changes(self) -> tuple[list[TableInfo], list[tuple[str, str]]]:
+        """Structures to store with the next checkpoint, and names that are given up; once each."""
+        with self._lock:
+            changes, self._changed = self._changed, {}
+        kept = [info for info in changes.values() if info is not None]
+        return kept, [name for name, info in changes.items() if info is None]
+
+    def put_back(self, changed: Iterable[TableInfo], dropped: Iterable[tuple[str, str]]) -> None:
+        """What :meth:`take_changes` gave could not be stored; newer changes win."""
+        for info in changed:
+            self._note((info.schema, info.name), info, newer=False)
+        for name in dropped:
+            self._note(name, None, newer=False)
+
+    def _note(self, name: tuple[str, str], info: TableInfo | None, *, newer: bool = True) -> None:
+        # The reader finds structures while the main loop stores them.
+        if info is None:
+            self._given_up.add(name)  # a dump's schema file no longer tells
+        with self._lock:
+            if newer or name not in self._changed:
+                self._changed[name] = info
+
+    def structure(self, table_map: TableMap) -> TableInfo:
+        """The structure that the rows after ``table_map`` have. Raises DMError when none agrees with it."""
+        name = (table_map.schema, table_map.table)
+        known = self.tracker.table(*name)
+        if known is not None:
+            logged = as_logged(known, table_map)
+            check_table_map(table_map, logged.columns)
+            return logged
+        dumped = self._dumped(*name) if self._trust_dump else None
+        if dumped is not None and fits(table_map, as_logged(dumped, table_map).columns):
+            log.info("took a table's structure", table=qualified(*name), origin="dump")
+            return as_logged(self._set(dumped), table_map)
+        return self._present(table_map)
+
+    def _present(self, table_map: TableMap) -> TableInfo:
+        """The structure that upstream or target have now, as far as it is proven to be that of the rows."""
+        name = (table_map.schema, table_map.table)
+        shown = {"upstream": self._upstream(*name), "target": self._target(*name)}
+        logged = {origin: None if info is None else as_logged(info, table_map) for origin, info in shown.items()}
+        upstream, target = shown["upstream"], shown["target"]
+
+        def take(origin: str, info: TableInfo) -> TableInfo:
+            log.info("took a table's structure", table=qualified(*name), origin=origin)
+            return as_logged(self._set(info.renamed(*name)), table_map)
+
+        found = proven(table_map, logged["upstream"], logged["target"], self._filled(*name))
+        for origin, info in shown.items():
+            if info is not None and found is not None and found is logged[origin]:
+                return take(origin, info)
+        fitting = [origin for origin, info in logged.items() if info is not None and fits(table_map, info.columns)]
+        if upstream is not None and "upstream" in fitting:
+            if lacks_columns(target, upstream):
+                # Nothing is written before that is put right, and this is asked again.
+                return as_logged(upstream.renamed(*name), table_map)
+            if self._unaltered(table_map.table):
+                return take("upstream", upstream)
+        if fitting:
+            raise _not_proven(name, upstream, target)
+        raise _nothing_fits(name)
+
+    def guess(self, table_map: TableMap) -> TableInfo:
+        """A structure that fits rows from before where the stream is read; it is not kept. Raises as above."""
+
+        def logged(info: TableInfo | None) -> TableInfo | None:
+            return None if info is None else as_logged(info, table_map)
+
+        def upstream(*name: str) -> TableInfo | None:
+            return proven(table_map, logged(self._upstream(*name)), logged(self._target(*name)), self._filled(*name))
+
+        # What is known further behind comes last: an operator may have told it for these rows.
+        origins = [("target", self._target), ("upstream", upstream), ("operator", self.tracker.table)]
+        return self._fitting(table_map, origins)
+
+    def _fitting(self, table_map: TableMap, origins: Iterable[tuple[str, Fetch]]) -> TableInfo:
+        name = (table_map.schema, table_map.table)
+        for origin, fetch in origins:
+            info = fetch(*name)
+            logged = None if info is None else as_logged(info, table_map)
+            if logged is not None and fits(table_map, logged.columns):
+                log.info("took a table's structure", table=qualified(*name), origin=origin)
+                return logged.renamed(*name)
+        raise _nothing_fits(name)
+
+    def around(self, statement: ddl.Statement) -> tuple[TableInfo | None, TableInfo | None]:
+        """The structure of the table that a statement changes, before and after it; None where that is not known.
+
+        Raises 44006 for a statement that does not fit the structure.
+        """
+        self._learn(statement)
+        name = statement.tables[0]
+        before = self.tracker.table(*name)
+        return before, None if before is None else self.tracker.preview(statement, name)
+
+    def stages(
+        self, table: tuple[str, str], holder: tuple[str, str], statements: Sequence[ddl.Statement]
+    ) -> list[TableInfo | None]:
+        """The structure of ``table`` before all of these statements about it, and behind each; None where not known.
+
+        ``holder`` is the name that the structure has now. Raises 44006 for a statement that does not fit it.
+        """
+        for statement in statements[:1]:
+            self._learn(statement)
+        known = self.tracker.table(*holder)
+        if known is None:
+            return [None] * (len(statements) + 1)
+        first = known.renamed(*table)
+        return [first, *self.tracker.stages(first, statements)]
+
+    def has_made(self, statement: ddl.Statement) -> bool:
+        """Whether a CREATE TABLE that comes again, since its transaction was broken off behind it, was followed."""
+        if statement.kind != "create table" or statement.or_replace:
+            return False
+        return self.tracker.table(*statement.tables[0]) is not None
+
+    def is_void(self, statement: ddl.Statement) -> bool:
+        """Whether a CREATE TABLE IF NOT EXISTS, which is still to be followed, found its table there."""
+        if statement.kind != "create table" or not statement.if_not_exists:
+            return False
+        self._learn(statement)
+        return self.has_made(statement)
+
+    def apply(self, statement: ddl.Statement) -> None:
+        """Brings the structures forward. A table that is not known yet is asked for at its next rows."""
+        self._learn(statement)
+        before = {name: self.tracker.table(*name) for name in statement.tables if name[1]}
+        gone = self._gone(statement)
+        try:
+            self.tracker.apply(statement)
+        except DMError as exc:
+            if exc.code != _UNKNOWN_TABLE:
+                raise
+            log.info("a table's structure is not known yet", statement=statement.sql[:200])
+        for name, info in before.items():
+            after = self.tracker.table(*name)
+            if after != info:
+                self._note(name, after)
+        for name in gone:
+            if not name[1] or self.tracker.table(*name) is None:
+                self._note(name, None)
+
+    def _learn(self, statement: ddl.Statement) -> None:
+        """What the dump and the upstream tell of the tables and schemas that a statement names."""
+        for ref in statement.refs:
+            if self._trust_dump and ref.table and self.tracker.table(ref.schema, ref.table) is None:
+                dumped = self._dumped(ref.schema, ref.table)
+                if dumped is not None:
+                    self._set(dumped)
+        self._learn_schema(statement)
+
+    def _learn_schema(self, statement: ddl.Statement) -> None:
+        """A new table inherits the charset of its schema, which may be older than our reading."""
+        if statement.kind.endswith("database"):
+            self._schemas.update(ref.schema for ref in statement.refs)
+            return
+        for schema in (*(ref.schema for ref in statement.refs), statement.default_schema):
+            if schema and schema not in self._schemas:
+                charset = self._schema_charset(schema)
+                self._schemas.add(schema)
+                if charset is not None:
+                    self.tracker.set_schema(schema, *charset)
+
+    def _gone(self, statement: ddl.Statement) -> list[tuple[str, str]]:
+        """The names that a statement is about to take away from what had them, be it known or not: the dump may tell of
+        it where this process does not see it. Table '' stands for all that the dump has of a schema."""
+        if statement.kind == "drop table" or statement.renamed is not None:
+            return list(statement.tables)
+        if statement.kind != "drop database":
+            return []
+        schemas = {schema for schema, _ in statement.tables}
+        known = [(info.schema, info.name) for info in self.tracker.tables() if info.schema in schemas]
+        return [*known, *((schema, "") for schema in schemas)]
+
+    def _dumped(self, schema: str, table: str) -> TableInfo | None:
+        if not self._given_up.isdisjoint({(schema, table), (schema, "")}):
+            return None
+        path = self._dump_files(schema, table)
+        if path is None:
+            return None
+        sql = _create_statement(path.read_text(encoding="utf-8"))
+        return parse_create_table(sql, schema, self._server, inherited=None).renamed(schema, table)
+
+    def _set(self, info: TableInfo) -> TableInfo:
+        self.tracker.set_table(info)
+        self._note((info.schema, info.name), info)
+        return info
+
+
+def _nothing_fits(name: tuple[str, str]) -> DMError:
+    return errors.new(
+        "SchemaTrackerCannotFetchDownstreamCreateTableStmt",
+        f"no structure of the upstream table {qualified(*name)} fits its rows in the binlog: there is neither a "
+        "stored one nor one of the dump, and the present ones of upstream and target differ from the binlog's",
+        workaround=f"Bring the target's table to the structure of these rows, or: {RENEW_STRUCTURE}",
+    )
+
+
+def _not_proven(name: tuple[str, str], upstream: TableInfo | None, target: TableInfo | None) -> DMError:
+    return errors.new(
+        "SchemaTrackerCannotFetchDownstreamCreateTableStmt",
+        f"the structure that the upstream table {qualified(*name)} had when these rows were logged is not certain: the "
+        f"types fit, but the upstream has the columns ({_listed(upstream)}) now, and the target's table has "
+        f"({_listed(target)}); a column may have been moved, renamed or replaced since",
+        workaround=TELL_STRUCTURE,
+    )
+
+
+def _listed(info: TableInfo | None) -> str:
+    return "" if info is None else ", ".join(column.name for column in info.columns)
+
+
+def _create_statement(text: str) -> str:
+    """The CREATE TABLE of a schema file, without the session settings before it."""
+    start = text.upper().find("CREATE TABLE")
+    return text[max(start, 0) :].rstrip().rstrip(";")

@@ -1,0 +1,213 @@
+"""From a TABLE_MAP to the plan of its table: filtered, routed, agreed with others of its target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from dm_worker.syncer.located import located
+from dm_worker.syncer.planning.batch import COMPACT, ORDERED, TablePlan
+from dm_worker.syncer.rows.conflict_sets import Family, Table, families, folded
+from dm_worker.syncer.rows.plan_builder import PlanOptions, build, unspread, weak_columns
+from dm_worker.syncer.rows.row_shape import NO_RULES, TableRules
+from dm_worker.syncer.rows.schema_source import Fetch
+from pkg import errors
+from pkg.binlog.events import event_from_bytes
+from pkg.binlog.position import Position
+from pkg.binlog.rows import RowDecoder
+from pkg.binlog.table_map import TableMap, parse_table_map, table_map_name
+from pkg.errors import DMError
+from pkg.mysql import engines
+from pkg.mysql.names import qualified
+from pkg.mysql.schema import ForeignKey, TableInfo
+from pkg.process.log import get_logger
+
+log = get_logger("syncer.tables")
+
+_UNKNOWN_STRUCTURE = 44019
+
+#: What the task's rules say of a table with this structure. Raises DMError for rules that don't fit it.
+RulesOf = Callable[[TableInfo], TableRules]
+#: All foreign keys that the target checks.
+ForeignKeys = Callable[[], list[ForeignKey]]
+
+
+class Structures(Protocol):
+    """Tells structures of upstream tables."""
+
+    def structure(self, table_map: TableMap) -> TableInfo:
+        """The structure that the rows after ``table_map`` have. Raises DMError when none agrees with it."""
+
+
+class HeldBackTable:
+    """Counts the rows of a table that are held back. Raises 36027 when its structure does not fit the TABLE_MAP."""
+
+    def __init__(self, table_map: TableMap, structures: Structures) -> None:
+        self.table = (table_map.schema, table_map.table)
+        self._decoder: RowDecoder | None = None
+        try:
+            self._decoder = RowDecoder(table_map, structures.structure(table_map).columns, key=(), write=())
+        except DMError as exc:
+            if exc.code != _UNKNOWN_STRUCTURE:
+                raise
+            log.info("rows are held back before their structure is known", table=qualified(*self.table))
+
+    def count(self, event: bytes, file: str) -> int:
+        """The rows in a rows event; 1, and maybe more, when the structure is not known yet."""
+        return 1 if self._decoder is None else len(self._decoder.changes(event, file))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """How the rows of one target table are handled, whichever upstream table they come from."""
+
+    mode: str
+    spread: bool
+    key_names: tuple[str, ...]
+    weak: frozenset[str]
+
+
+class TableRegistry:
+    """Makes table plans and remembers them until :meth:`forget`.
+
+    All plans of one target table share mode and placement, since rows with one key may come from several upstream
+    tables; so do those of tables that foreign keys connect, as far as it goes for spreading them at all. When a new
+    plan needs a weaker rule, the older ones are made anew, and the batch must end before.
+    """
+
+    def __init__(
+        self,
+        *,
+        allows: Callable[[str, str], bool],
+        route: Callable[[str, str], tuple[str, str]],
+        source: Structures,
+        target: Fetch,
+        options: PlanOptions,
+        rules: RulesOf = lambda _: NO_RULES,
+        foreign_keys: ForeignKeys = list,
+        unsafe_engines: Callable[[], Collection[str]] = tuple,
+        holds_back: Callable[[str, str], bool] = lambda *_: False,
+    ) -> None:
+        """``holds_back`` tells of a table that ``allows`` lets through whether its rows are counted only.
+        ``unsafe_engines``: the target's engines, in lower case, that can't roll back."""
+        self._allows = allows
+        self._holds_back = holds_back
+        self._rules_of = rules
+        self._route = route
+        self._source = source
+        self._fetch_target = target
+        self._options = options
+        self._fetch_foreign_keys = foreign_keys
+        self._unsafe_engines = unsafe_engines
+        self._families: Mapping[Table, Family] | None = None
+        #: Names of families that can't be spread.
+        self._whole: set[str] = set()
+        self._targets: dict[tuple[str, str], TableInfo] = {}
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._sources: dict[tuple[str, str], int] = {}
+        self._rules: dict[tuple[str, str], _Rule] = {}
+        self._planned: set[tuple[str, str]] = set()
+        self._next = 0
+
+    def resolve(self, data: bytes, place: Position) -> tuple[TablePlan | HeldBackTable | None, bool]:
+        """The plan for a TABLE_MAP event, None when its table is not migrated; True when a batch must end before it.
+
+        Raises DMError, which then names the place.
+        """
+        event = event_from_bytes(data)
+        name = table_map_name(event, place.name)
+        if not self._allows(*name):
+            return None, False
+        try:
+            if self._holds_back(*name):
+                return HeldBackTable(parse_table_map(event, place.name), self._source), False
+            return self._plan(parse_table_map(event, place.name), data)
+        except DMError as exc:
+            raise located(exc, f"at {place}") from exc
+
+    def forget(self, *, keys: bool = True) -> None:
+        """Structures may have changed: ask for everything again, for foreign keys only if they may have (``keys``)."""
+        self._targets.clear()
+        self._rules.clear()
+        self._planned.clear()
+        if keys:
+            # Many tables take the server a while.
+            self._families = None
+        self._whole.clear()
+
+    def _plan(self, table_map: TableMap, data: bytes) -> tuple[TablePlan, bool]:
+        upstream = self._source.structure(table_map)
+        name = self._route(upstream.schema, upstream.name)
+        target = self._target(name, upstream)
+        self._next += 1
+        number = self._numbers.setdefault(name, len(self._numbers))
+        family = self._family(name)
+        rules = self._rules_of(upstream)
+        weak = weak_columns(upstream, target, self._options, family, rules)
+        known = self._rules.get(name)
+        if known is not None:
+            weak |= known.weak
+        plan = build(self._next, number, data, upstream, target, self._options, weak=weak, family=family, rules=rules)
+        plan = replace(plan, source_number=self._sources.setdefault(plan.source, len(self._sources)))
+        plan, rule = _agree(plan, _Rule(plan.mode, plan.spread, plan.key_names, weak), known)
+        self._rules[name] = rule
+        split = known is not None and rule != known and name in self._planned
+        if family is not None:
+            if not plan.spread and family.name not in self._whole:
+                self._whole.add(family.name)
+                split = split or any(folded(other) in family.tables for other in self._planned)
+            if family.name in self._whole:
+                plan = unspread(plan)
+        self._note(plan, first=known is None, weak=weak)
+        self._planned.add(name)
+        return plan, split
+
+    def _family(self, name: tuple[str, str]) -> Family | None:
+        if self._families is None:
+            self._families = families(self._fetch_foreign_keys())
+        return self._families.get(folded(name))
+
+    @staticmethod
+    def _note(plan: TablePlan, *, first: bool, weak: frozenset[str]) -> None:
+        if first and plan.key and not plan.spread:
+            log.info(
+                "one writer at a time for a table: its keys can't be compared here, or foreign keys act on its rows",
+                table=qualified(*plan.target),
+                not_compared=", ".join(sorted(weak)),
+                foreign_keys=plan.family,
+            )
+
+    def _target(self, name: tuple[str, str], upstream: TableInfo) -> TableInfo:
+        info = self._targets.get(name)
+        if info is None:
+            info = self._fetch_target(*name)
+            if info is None:
+                raise errors.new(
+                    "SyncerDownstreamTableNotFound",
+                    f"the target table {qualified(*name)} of {qualified(upstream.schema, upstream.name)} does not "
+                    "exist",
+                    scope="downstream",
+                    workaround="Create the target table, or leave the upstream table out with block-allow-list, then "
+                    "resume the task.",
+                )
+            if info.engine and info.engine.lower() in self._unsafe_engines():
+                raise errors.new(
+                    "SyncUnitNotSupportedDML",
+                    engines.told(name, info.engine),
+                    scope="downstream",
+                    workaround=f"{engines.way_out(name)} Then resume the task. {engines.way_past()}",
+                )
+            self._targets[name] = info
+        return info
+
+
+def _agree(plan: TablePlan, rule: _Rule, known: _Rule | None) -> tuple[TablePlan, _Rule]:
+    """The plan under the rule of its target, and that rule, which may have become weaker by it."""
+    if known is None:
+        return plan, rule
+    same_key = rule.key_names == known.key_names
+    mode = COMPACT if same_key and rule.mode == known.mode == COMPACT else ORDERED
+    agreed = _Rule(mode, same_key and rule.spread and known.spread, known.key_names, rule.weak)
+    plan = replace(plan, mode=mode)
+    return (plan if agreed.spread else unspread(plan)), agreed

@@ -1,0 +1,113 @@
+"""The sharding groups in the target's meta schema: ``<task>_syncer_sharding_meta``, in DM's layout.
+
+One row per group, with the number of DDLs that it has behind it as ``active_index``, and one with ``is_global`` for
+what belongs to all of them. All changes are parts of :class:`MetaStore`'s transactions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from dm_worker.syncer.shard_ddl.group import Table
+from dm_worker.syncer.shard_ddl.groups_snapshot import Snapshot
+from pkg import errors
+from pkg.mysql.connection import error_number
+from pkg.mysql.introspect import query
+from pkg.mysql.names import qualified
+
+_MISSING = frozenset({1146, 1049})
+_ID_LENGTH = 144
+#: An SQL template and its values.
+_Statement = tuple[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardChanges:
+    """What differs from what is stored: texts of groups, '' for those to be removed, with their numbers."""
+
+    groups: Mapping[Table, tuple[int, str]] = field(default_factory=dict)
+    progress: str = ""
+
+
+class ShardStore:
+    """The table of one task, and its rows of one source."""
+
+    def __init__(self, meta_schema: str, task: str, source: str) -> None:
+        self.table = qualified(meta_schema, f"{task}_syncer_sharding_meta")
+        self._source = source
+
+    def creation(self) -> str:
+        """The statement that makes the table where it is missing."""
+        return (
+            f"CREATE TABLE IF NOT EXISTS {self.table} (source_id VARCHAR(32) NOT NULL,"
+            f" target_table_id VARCHAR({_ID_LENGTH}) NOT NULL, source_table_id VARCHAR({_ID_LENGTH}) NOT NULL,"
+            " active_index INT NOT NULL, is_global BOOLEAN NOT NULL, data LONGTEXT NOT NULL,"
+            " create_time TIMESTAMP DEFAULT CURRENT_TIMESTAMP,"
+            " update_time TIMESTAMP DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,"
+            # An index over three names would be too long for old row formats; the third is always ''.
+            " UNIQUE KEY uk_source_id_table_id (source_id, target_table_id))"
+            " ENGINE=InnoDB DEFAULT CHARSET=utf8 COLLATE=utf8_bin"
+        )
+
+    def read(self, conn: Connection[Any]) -> Snapshot | None:
+        """What is stored; None for nothing, or no table. Raises 36007 for rows of another program."""
+        try:
+            rows = query(conn, f"SELECT is_global, data FROM {self.table} WHERE source_id = %s", (self._source,))
+        except pymysql.Error as exc:
+            if error_number(exc) in _MISSING:
+                return None
+            raise
+        if not rows:
+            return None
+        progress = next((str(data) for is_global, data in rows if is_global), "")
+        return Snapshot(dict(self._group(str(data)) for is_global, data in rows if not is_global), progress)
+
+    def written(self, changes: ShardChanges) -> Iterator[_Statement]:
+        """The statements that store ``changes``."""
+        for target, (number, text) in changes.groups.items():
+            if text:
+                yield self._put(_id_of(target), number, json.dumps([list(target), text]), is_global=False)
+            else:
+                sql = f"DELETE FROM {self.table} WHERE source_id = %s AND target_table_id = %s"
+                yield sql, (self._source, _id_of(target))
+        if changes.progress:
+            yield self._put("", 0, changes.progress, is_global=True)
+
+    def deletion(self) -> _Statement:
+        """The statement that removes all rows of the source."""
+        return f"DELETE FROM {self.table} WHERE source_id = %s", (self._source,)
+
+    def _put(self, target: str, number: int, data: str, *, is_global: bool) -> _Statement:
+        sql = (
+            f"INSERT INTO {self.table} (source_id, target_table_id, source_table_id, active_index, is_global, data)"
+            " VALUES (%s, %s, '', %s, %s, %s)"
+            " ON DUPLICATE KEY UPDATE active_index = VALUES(active_index), data = VALUES(data)"
+        )
+        return sql, (self._source, target, number, int(is_global), data)
+
+    def _group(self, data: str) -> tuple[Table, str]:
+        try:
+            (schema, table), text = json.loads(data)
+        except (ValueError, TypeError) as exc:
+            raise errors.new(
+                "SyncUnitInvalidShardMeta",
+                f"a row of {self.table} is none of this program",
+                raw=exc,
+                scope="downstream",
+                workaround="If DM left it, with a DDL of merged tables that is not settled: let DM settle it, or bring "
+                "the merged tables to one structure and start the task anew with --remove-meta.",
+            ) from exc
+        return (str(schema), str(table)), str(text)
+
+
+def _id_of(target: Table) -> str:
+    """The target's quoted name, or what stands for one that is too long for the column."""
+    name = qualified(*target)
+    return name if len(name) <= _ID_LENGTH else blake2b(name.encode(), digest_size=32).hexdigest()

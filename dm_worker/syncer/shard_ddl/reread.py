@@ -1,0 +1,76 @@
+"""One re-read of a sharding group: whose rows are due where, and how far it has come. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dm_worker.syncer.planning.xa import Waiting
+from dm_worker.syncer.shard_ddl.group import Boundary, Segment, Table
+from pkg import errors
+from pkg.binlog.position import Location
+from pkg.mysql.names import qualified
+
+
+class Pass:
+    """The re-read of ``target``'s rows behind its active DDL, up to ``end`` at most.
+
+    ``at`` is up to where it is applied, ``passed`` the ordinal of the last boundary before that, ``prepared`` the XA
+    transactions that wait there for their XA COMMIT. ``segments`` must be those of the group, which does not change
+    meanwhile.
+    """
+
+    def __init__(self, target: Table, at: Location, end: Location, passed: int, segments: Iterable[Segment]) -> None:
+        self.target = target
+        self.at = at
+        self.end = end
+        self.passed = passed
+        self.prepared: Waiting = {}
+        all_of_it = list(segments)
+        self._starts: dict[Boundary, list[Segment]] = {}
+        self._ends: dict[Boundary, list[Segment]] = {}
+        for one in all_of_it:
+            self._starts.setdefault(one.start, []).append(one)
+            if one.end is not None:
+                self._ends.setdefault(one.end, []).append(one)
+        met = self._starts.keys() | self._ends.keys()
+        #: What is still to be met, the next one last.
+        self._coming = sorted((one for one in met if one.ordinal > passed), key=lambda one: -one.ordinal)
+        self._keys = {one.key for one in self._coming}
+        #: The tables whose rows are due here, and their structures.
+        self.open: dict[Table, str] = {one.table: one.structure for one in all_of_it if one.has(passed)}
+        self._endless = any(one.end is None for one in all_of_it)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is due any more, wherever the main pass stands."""
+        return not self._coming and not self._endless
+
+    def meet(self, key: str) -> None:
+        """All in front of a statement is applied. Raises 36064 when another one should have come before it."""
+        if key not in self._keys:
+            return
+        self._expect(key)
+        boundary = self._coming.pop()
+        self._keys.remove(boundary.key)
+        self.passed = boundary.ordinal
+        for one in self._ends.get(boundary, ()):
+            del self.open[one.table]
+        for one in self._starts.get(boundary, ()):
+            self.open[one.table] = one.structure
+
+    def ensure_complete(self) -> None:
+        """Raises 36064 when the end is reached and not all boundaries were met."""
+        if self._coming:
+            self._expect(str(self.end))
+
+    def _expect(self, found: str) -> None:
+        missing = self._coming[-1].key
+        if missing != found:
+            raise errors.new(
+                "SyncerEvent",
+                f"reading again what {qualified(*self.target)} held back, the statement at {missing} did not come; "
+                f"{found} was read",
+                scope="upstream",
+                workaround="Check that the upstream's binlog files were not replaced; migrate the tables that merge "
+                f"into {qualified(*self.target)} again if they were.",
+            )

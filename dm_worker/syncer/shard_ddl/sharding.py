@@ -1,0 +1,367 @@
+"""Merged shards in one run: keeps the sharding groups' state with the checkpoint, and does what they ask for.
+
+The reader's thread asks whose rows are taken, the main loop tells what was passed. What follows from a change
+is carried out only when the change is durable.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+from dm_worker.syncer.planning.batch import Batch
+from dm_worker.syncer.planning.instructions import Advance, Statement
+from dm_worker.syncer.rows.schema_source import SchemaSource
+from dm_worker.syncer.shard_ddl.group import Statements, Table
+from dm_worker.syncer.shard_ddl.group_status import ShardingStatus, status_of
+from dm_worker.syncer.shard_ddl.groups_snapshot import encode_group, encode_progress
+from dm_worker.syncer.shard_ddl.groups_table import ShardChanges
+from dm_worker.syncer.shard_ddl.lock_client import ShardLink
+from dm_worker.syncer.shard_ddl.lock_protocol import Decided, Revoked
+from dm_worker.syncer.shard_ddl.reread import Pass
+from dm_worker.syncer.shard_ddl.source_groups import Acknowledge, GoOn, Instruction, Report, Reread, Settle, ShardGroups
+from dm_worker.syncer.shard_ddl.statement_effects import changes_group, renames_table
+from pkg import ddl
+from pkg.binlog.position import Location
+from pkg.binlog.table_check import check_table_map, fits
+from pkg.binlog.table_map import TableMap
+from pkg.errors import DMError
+from pkg.ha.shard_ddl import ShardTables
+from pkg.mysql.names import qualified
+from pkg.mysql.schema import TableInfo
+from pkg.process.log import get_logger
+
+log = get_logger("syncer.shard")
+
+#: Whether row changes of an upstream table are of interest.
+TakesRows = Callable[[str, str], bool]
+
+
+class Sharding:
+    """``groups`` as of where the run begins; those of the targets ``changed`` are not stored like that yet."""
+
+    def __init__(
+        self,
+        groups: ShardGroups,
+        link: ShardLink,
+        source: SchemaSource,
+        *,
+        takes_rows: TakesRows,
+        task: str,
+        source_id: str,
+        changed: Iterable[Table],
+    ) -> None:
+        self._groups = groups
+        self._link = link
+        self._source = source
+        self._takes_rows = takes_rows
+        self._task = task
+        self._source_id = source_id
+        self._lock = threading.RLock()
+        #: Groups that differ from what is stored; the progress and the first unsettled DDL's place as they are stored.
+        self._dirty: set[Table] = set(changed)
+        self._stored_progress = ""
+        self._stored_oldest = groups.oldest_needed
+        #: Level 2 is to be told which tables there are.
+        self._joined = True
+        self._begun = False
+        #: What follows from changes that are not durable yet.
+        self._coming: list[Instruction] = []
+        #: What the main loop has to settle next.
+        self.settle: Settle | None = None
+        #: What is read has changed: the rest of what was planned is void.
+        self.turned = False
+
+    # -- what the reader asks -----------------------------------------------------------------------------------
+
+    def allows(self, schema: str, table: str) -> bool:
+        """Whether the rows of a table are applied, or held back and counted."""
+        if not self._takes_rows(schema, table):
+            return False
+        with self._lock:
+            return self._groups.reread is None or self._groups.takes((schema, table))
+
+    def holds_back(self, schema: str, table: str) -> bool:
+        """Whether the rows of a table that :meth:`allows` let through are held back. Raises 36005."""
+        with self._lock:
+            if self._groups.reread is not None:
+                return False
+            if not self._groups.knows((schema, table)):
+                self._groups.join((schema, table))
+                self._touch((schema, table))
+                self._joined = True
+            return not self._groups.takes((schema, table))
+
+    def structure(self, table_map: TableMap) -> TableInfo:
+        """As :meth:`SchemaSource.structure`; in a re-read, the structure that the rows had where they are read.
+
+        Behind a statement that was passed over and could not be followed, that is what an operator has told since.
+        """
+        name = (table_map.schema, table_map.table)
+        with self._lock:
+            text = self._groups.structure(name)
+        if text is None:
+            return self._source.structure(table_map)
+        if not text:
+            return self._source.guess(table_map)
+        info = TableInfo.from_json(text).renamed(*name)
+        known = self._source.tracker.table(*name)
+        if known is not None and not fits(table_map, info.columns):
+            info = known
+        check_table_map(table_map, info.columns)
+        return info
+
+    # -- what the main loop tells -------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Now what the groups had asked for before comes again."""
+        with self._lock:
+            self._begun = True
+            self._publish()
+            # The pass that runs is the right one already.
+            self._carry_out(one for one in self._groups.resume() if not isinstance(one, Reread))
+
+    def knows(self, table: Table) -> bool:
+        """Whether a migrated table is one of its group, as far as statements and rows have told."""
+        with self._lock:
+            return self._groups.knows(table)
+
+    def has_met(self, statement: Statement) -> bool:
+        """Whether the groups were told of a statement whose transaction begins anew."""
+        with self._lock:
+            return statement.inside and statement.name == self._groups.newest_key
+
+    def met(
+        self, statement: Statement, part: ddl.Statement, texts: Statements, session: str, *, passed_over: bool = False
+    ) -> None:
+        """A part of a statement that the schema tracker has followed; ``texts`` is what of it the target would get.
+
+        ``passed_over``: by an operator, so that what can't be followed must not stop the task.
+        """
+        with self._lock:
+            self._coming += self._tell(statement, part, texts, session, passed_over=passed_over)
+
+    def restructured(self, statement: Statement, table: Table) -> None:
+        """A statement that the target gets nothing of has brought another structure; the tracker has followed it."""
+        with self._lock:
+            self._touch(table)
+            self._groups.restructure(table, key=statement.name, structure=self._structure_of(table))
+
+    def behind(self, statement: Statement) -> None:
+        """The main pass is behind a statement, all parts of which were told."""
+        with self._lock:
+            self._groups.inside = statement.inside
+
+    def passed(self, item: Batch | Advance) -> None:
+        """All that is due up to the end of ``item`` is applied."""
+        with self._lock:
+            groups = self._groups
+            groups.inside = False
+            end = item.end if isinstance(item, Batch) else item.location
+            if groups.reread is not None:
+                self._follow(groups.reread.target, groups.reached(end, item.prepared))
+            for table, rows in item.held.items():
+                groups.hold(table, rows)
+
+    def met_again(self, statement: Statement) -> None:
+        """The re-read has come to a statement."""
+        with self._lock:
+            reread = self._groups.reread
+            assert reread is not None
+            self._follow(reread.target, self._groups.met(statement.name, statement.end))
+
+    def settled(self, main: Location) -> None:
+        """:attr:`settle` is carried out; the main pass stands at ``main``."""
+        assert self.settle is not None
+        with self._lock:
+            target, self.settle = self.settle.target, None
+            self._follow(target, self._groups.settled(target, main))
+            # Rows that were planned as held back may be due now.
+            self.turned = True
+
+    def hear(self) -> bool:
+        """Takes what level 2 has said; True when that is to be made durable. Raises DMError.
+
+        To be asked once nothing is to be done again.
+        """
+        if not self._begun:
+            self._begin()
+        changed = False
+        for news in self._link.heard():
+            with self._lock:
+                if isinstance(news, Decided):
+                    execute, revision = news.execute, news.revision
+                    found = self._groups.resolve(news.target, news.statements, execute=execute, revision=revision)
+                    self._carry_out(found)
+                elif isinstance(news, Revoked):
+                    self._revoke(news.target)
+                else:
+                    self._coming += self._groups.acknowledged(news.target)
+                    self._dirty.add(news.target)
+                    changed = True
+        return changed
+
+    # -- what is durable ----------------------------------------------------------------------------------------
+
+    def take_changes(self) -> ShardChanges:
+        """What must be written with the next checkpoint; once each."""
+        with self._lock:
+            dirty, self._dirty = self._dirty, set()
+            found = {target: self._groups.groups[target] for target in dirty}
+            groups = {target: (group.number, encode_group(group)) for target, group in found.items()}
+            progress = encode_progress(self._groups)
+            return ShardChanges(groups, progress if progress != self._stored_progress else "")
+
+    def put_back(self, changes: ShardChanges) -> None:
+        """They could not be stored."""
+        with self._lock:
+            self._dirty |= changes.groups.keys()
+
+    def stored(self, changes: ShardChanges) -> None:
+        """They are durable: what follows from them may be done."""
+        with self._lock:
+            self._stored_progress = changes.progress or self._stored_progress
+            self._stored_oldest = self._groups.oldest_needed
+            self._publish()
+            coming, self._coming = self._coming, []
+            self._carry_out(coming)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something waits for a change to become durable."""
+        return bool(self._coming)
+
+    @property
+    def reread(self) -> Pass | None:
+        return self._groups.reread
+
+    @property
+    def checkpoint(self) -> Location | None:
+        """Where the main pass stands while rows are read again; None in the main pass."""
+        reread = self._groups.reread
+        return None if reread is None else reread.end
+
+    @property
+    def inside(self) -> bool:
+        """Whether the main pass stands behind a statement whose transaction is not at its end."""
+        return self._groups.inside
+
+    @property
+    def oldest_needed(self) -> Location | None:
+        """Where the first DDL was met that is not durably settled: until then a crash brings it back."""
+        with self._lock:
+            return self._stored_oldest or self._groups.oldest_needed
+
+    def is_settled(self, settle: Settle) -> bool:
+        """Whether what was to be settled is. May be called by any thread."""
+        with self._lock:
+            return self._groups.is_settled(settle.target, settle.number)
+
+    def status(self) -> ShardingStatus:
+        """May be called by any thread."""
+        with self._lock:
+            return status_of(self._groups)
+
+    # -- details ------------------------------------------------------------------------------------------------
+
+    def _tell(
+        self, statement: Statement, part: ddl.Statement, texts: Statements, session: str, *, passed_over: bool
+    ) -> list[Instruction]:
+        groups, key = self._groups, statement.name
+        if part.kind == "drop database":
+            schema = part.tables[0][0]
+            return self._drop(
+                [table for one in groups.groups.values() for table in one.members if table[0] == schema], key
+            )
+        if not part.tables[0][1]:
+            return []
+        table = part.tables[0]
+        if part.kind == "drop table":
+            return self._drop([table], key)
+        self._touch(table)
+        if part.kind == "create table":
+            structure = self._structure_of(table)
+            if part.if_not_exists and not groups.group_of(table).may_be_new(table, structure, _columns):
+                return []
+            self._joined = True
+            return groups.create(table, key=key, structure=structure)
+        if part.renamed is not None and (passed_over or renames_table(part)):
+            return self._rename(*part.renamed, key, passed_over=passed_over)
+        if not changes_group(part):
+            return []
+        structure = self._structure_of(table)
+        if not texts:
+            groups.restructure(table, key=key, structure=structure)
+            return []
+        return groups.ddl(table, texts, key=key, start=statement.start, structure=structure, session=session)
+
+    def _drop(self, tables: Iterable[Table], key: str) -> list[Instruction]:
+        self._joined = True
+        found: list[Instruction] = []
+        for table in tables:
+            self._touch(table)
+            found += self._groups.drop(table, key=key)
+        return found
+
+    def _rename(self, table: Table, new: Table, key: str, *, passed_over: bool) -> list[Instruction]:
+        self._joined = True
+        self._touch(new)
+        structure = self._structure_of(new)
+        try:
+            return self._groups.rename(table, new, key=key, structure=structure)
+        except DMError as exc:
+            if not passed_over:
+                raise
+            log.warning(
+                "a table leaves its group", table=qualified(*table), new_name=qualified(*new), error=exc.message
+            )
+            return self._groups.leave(table, new, key=key, structure=structure)
+
+    def _structure_of(self, table: Table) -> str:
+        """The table as the tracker knows it, alike for all tables that are; '' when it does not know."""
+        info = self._source.tracker.table(*table)
+        return "" if info is None else info.renamed("", "").to_json()
+
+    def _touch(self, table: Table) -> None:
+        self._dirty.add(self._groups.group_of(table).target)
+
+    def _follow(self, target: Table, instructions: list[Instruction]) -> None:
+        """A change of a group that must be durable before its ``instructions`` are carried out."""
+        self._coming += instructions
+        if instructions:
+            self._dirty.add(target)
+
+    def _revoke(self, target: Table) -> None:
+        if self.settle is not None and self.settle.target == target:
+            log.info("a decision on merged shards was taken back", task=self._task, target=qualified(*target))
+            self.settle = None
+        self._carry_out(self._groups.revoke(target))
+
+    def _carry_out(self, instructions: Iterable[Instruction]) -> None:
+        for one in instructions:
+            if not isinstance(one, GoOn):
+                log.info("merged shards", step=type(one).__name__, task=self._task, target=qualified(*one.target))
+            if isinstance(one, Report | Acknowledge):
+                self._link.wish(one)
+            elif isinstance(one, Settle):
+                self.settle = one
+            else:
+                # Reread and GoOn.
+                self.turned = True
+
+    def _publish(self) -> None:
+        if not self._joined:
+            return
+        self._joined = False
+        tables: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {}
+        for (schema, name), group in self._groups.groups.items():
+            for table in group.members:
+                shards = tables.setdefault(schema, {}).setdefault(name, {})
+                shards[table[0]] = (*shards.get(table[0], ()), table[1])
+        self._link.publish(ShardTables(self._task, self._source_id, tables))
+
+
+def _columns(structure: str) -> list[tuple[str, str]]:
+    """What a new shard must have in common with the others; servers tell other things in different ways."""
+    columns = TableInfo.from_json(structure).columns if structure else ()
+    return sorted((column.name.lower(), column.column_type) for column in columns)

@@ -1,0 +1,404 @@
+"""Level 1 of the sharding DDL: the sharding groups of one source, as a state machine. Pure.
+
+**The main pass** reads the binlog once, in order. Rows of a table that is ahead of its group are passed over and
+counted; all others are applied. Groups do not wait for each other, and no DDL stops the main pass: while level 2 (the
+master, with the other sources) decides on a DDL, the group's rows are held back and everything else goes on.
+
+**Settling.** When a group is in sync, its active DDL is reported. Level 2 says whether this source executes it or
+another one has. Then the rows held back between this DDL and each table's next one are due.
+
+**The re-read.** One per settled DDL, for one group at a time: from in front of the first table's DDL up to where
+the main pass stands, which waits meanwhile. Only the group's tables are applied, each in its segments: from its DDL
+to its next DDL, its end, or the end of the re-read. So each row that was held back belongs to exactly one re-read,
+that of the last DDL its table was past when it was written, and is applied when the target's structure is the one
+that it has. When the last segment is closed the rest is not read. What the main pass meets afterwards of tables that
+are no longer ahead is applied there.
+
+**Exactly once.** What is taken (:meth:`ShardGroups.takes`) changes at statements and when a DDL is settled, nowhere
+else. Both are barriers: all before is applied, and the state (:mod:`shard_snapshot`) is written in the same
+transaction as the checkpoint or intent that names the place, as that of prepared XA transactions is. A batch
+therefore has one choice of rows, and a batch that is done again after a crash has the same. Batches of a re-read are
+numbered on with those of the main pass, so markers tell what is in; their places are those of the re-read, while the
+checkpoint stays at the main pass's place and the state has the re-read's own.
+
+**The rule for who carries this out:** what an event changed must be durable before the instructions that it returned
+are carried out, and an instruction that a crash prevented comes again from :meth:`ShardGroups.resume`. To settle a
+DDL is an intent and a record of its own (:mod:`ddl_barrier`); the record that it is done and the state behind
+:meth:`ShardGroups.settled` are one transaction. An acknowledgement is given again until it is known to have arrived,
+and no later DDL of that group is reported before. What level 2 is told of one group keeps its order; nothing else must.
+
+**Decisions may be taken back** until they are obeyed. So none is kept for later: one that comes while another is
+carried out is asked for again when that is done, and :meth:`ShardGroups.revoke` tells that one was taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dm_worker.syncer.planning.xa import Waiting
+from dm_worker.syncer.shard_ddl.group import Boundary, Group, Life, Owed, Statements, Table
+from dm_worker.syncer.shard_ddl.reread import Pass
+from pkg import errors
+from pkg.binlog.position import Location, Position
+from pkg.mysql.names import qualified
+
+#: The target table of an upstream table.
+Route = Callable[[str, str], Table]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Tell level 2 that this source has reached the DDL in all its tables; then, and from then on, ask what it decides.
+
+    ``number`` counts the group's DDLs on this source.
+    """
+
+    target: Table
+    number: int
+    statements: Statements
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Execute the DDL once, or know that another source has (``execute`` False); then :meth:`ShardGroups.settled`.
+
+    ``key`` names the statement in the binlog that was the first of its kind: the name of the DDL across restarts.
+    ``session`` is what that statement ran in, ``revision`` level 2's name of the decision, ``at`` the place in front of
+    that statement: the DDL's name in commands.
+    """
+
+    target: Table
+    number: int
+    statements: Statements
+    execute: bool
+    key: str
+    session: str
+    revision: int
+    at: Position
+
+    def covers(self, position: Position) -> bool:
+        """Whether ``position`` means this DDL."""
+        return position == self.at
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Tell level 2 that its decision ``revision`` is obeyed: the DDL is settled here. Telling it twice does no harm.
+
+    ``executed``: by this source.
+    """
+
+    target: Table
+    number: int
+    statements: Statements
+    executed: bool
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """Leave the main pass where it stands and read from ``start`` up to ``end`` at most."""
+
+    target: Table
+    start: Location
+    end: Location
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """The re-read is over: the main pass goes on where it stood."""
+
+
+Instruction = Report | Settle | Acknowledge | Reread | GoOn
+
+
+class ShardGroups:
+    """All groups of one source. ``route`` must be the same as long as DDLs are unsettled."""
+
+    def __init__(self, route: Route) -> None:
+        self._route = route
+        self.groups: dict[Table, Group] = {}
+        self.reread: Pass | None = None
+        #: The ordinal of the newest boundary, and its key.
+        self.newest = 0
+        self.newest_key = ""
+        #: Whether keys are GTIDs: positions else. None while that is not known.
+        self.by_gtid: bool | None = None
+        #: The main pass stands behind a statement within a transaction: nothing can be settled before its end.
+        self.inside = False
+        #: The decision that is being carried out; the targets of those that came meanwhile. Level 2 says all of them
+        #: again after a restart.
+        self._settling: Settle | None = None
+        self._put_off: dict[Table, None] = {}
+
+    # -- what the shell asks ------------------------------------------------------------------------------------
+
+    def takes(self, table: Table) -> bool:
+        """Whether rows of a migrated table are to be applied in the pass that runs; else they are held back or not due.
+
+        In the main pass it must have joined its group.
+        """
+        if self.reread is not None:
+            return table in self.reread.open
+        return not self.group_of(table).members[table].steps
+
+    def structure(self, table: Table) -> str | None:
+        """In a re-read, the structure of the rows that are taken; None for a table whose rows are not."""
+        return None if self.reread is None else self.reread.open.get(table)
+
+    def knows(self, table: Table) -> bool:
+        """Whether the table has joined its group; else :meth:`join` comes before anything else about it."""
+        return table in self.group_of(table).members
+
+    @property
+    def oldest_needed(self) -> Location | None:
+        """What the upstream (or relay) must keep besides what the main pass needs; None for nothing."""
+        active = [group.ddls[0] for group in self.groups.values() if group.ddls]
+        return min(active, key=lambda ddl: ddl.boundary.ordinal).start if active else None
+
+    def is_settled(self, target: Table, number: int) -> bool:
+        """Whether the group of ``target`` has settled its DDL ``number``; rows behind it may still be held back."""
+        group = self.groups.get(target)
+        if group is None or group.number != number or not group.ddls:
+            return True
+        return self._is_reread(group)
+
+    def ensure_routes(self) -> None:
+        """Raises 36058 when the routes are not those under which DDLs were met that are still unsettled."""
+        for group in self.groups.values():
+            lives = [*group.gone, *group.members.values()] if group.ddls else []
+            for life in lives:
+                now = self._route(*life.table)
+                if now != group.target:
+                    raise errors.new(
+                        "SyncerUnitUpdateConfigInSharding",
+                        f"{qualified(*life.table)} is now routed to {qualified(*now)}, but the DDL "
+                        f"{'; '.join(group.ddls[0].statements)[:500]} of {group.name} is not settled",
+                        workaround="Put the routes back, wait until query-status shows no unresolvedGroups, then "
+                        "change them.",
+                    )
+
+    def resume(self) -> list[Instruction]:
+        """What is under way after a restart, once the batch that was under way is done again.
+
+        It stands for all instructions that were returned before.
+        """
+        out: list[Instruction] = []
+        for group in self.groups.values():
+            out += self._acknowledge(group) if group.owed else self._report(group)
+        if self.reread is not None:
+            out.append(Reread(self.reread.target, self.reread.at, self.reread.end))
+        return out
+
+    # -- the main pass ------------------------------------------------------------------------------------------
+
+    def join(self, table: Table) -> None:
+        """A table that the upstream has when replication begins, or whose rows are met without its creation.
+
+        Raises 36005 in the middle of a sequence. What brought it must store the groups, not the progress alone.
+        """
+        self._member(self.group_of(table), table)
+
+    def ddl(
+        self, table: Table, statements: Statements, *, key: str, start: Location, structure: str, session: str = ""
+    ) -> list[Instruction]:
+        """A table has run a DDL. ``start`` is in front of the statement, ``structure`` (any text) what the table is
+        now, ``session`` (any text) what the statement ran in. ``key`` is the statement's name: its GTID where these are
+        used, its position else. Raises 36008 when other tables of the group ran another DDL instead, 36005 for an
+        unknown table; nothing is changed then.
+        """
+        group = self.group_of(table)
+        self._member(group, table)
+        group.advance(table, statements, self._boundary(key), start, structure, session)
+        # Only the first step of a table can bring its group in sync.
+        return self._report(group) if len(group.members[table].steps) == 1 else []
+
+    def restructure(self, table: Table, *, key: str, structure: str) -> None:
+        """A statement changed a table and is not for the target: a filter or an operator says so."""
+        group = self.group_of(table)
+        if table in group.members and group.members[table].steps:
+            group.restructure(table, self._boundary(key), structure)
+
+    def create(self, table: Table, *, key: str, structure: str) -> list[Instruction]:
+        """CREATE TABLE. The shell has the target's table created too, where it does not exist."""
+        group = self.group_of(table)
+        was_in_sync = group.in_sync
+        group.create(table, self._boundary(key), structure)
+        return [] if was_in_sync else self._report(group)
+
+    def drop(self, table: Table, *, key: str) -> list[Instruction]:
+        """DROP TABLE: not for the target. An unknown table is fine."""
+        group = self.group_of(table)
+        if table not in group.members:
+            return []
+        was_in_sync = group.in_sync
+        group.drop(table, self._boundary(key))
+        return [] if was_in_sync else self._report(group)
+
+    def rename(self, table: Table, new: Table, *, key: str, structure: str) -> list[Instruction]:
+        """RENAME TABLE within a group: not for the target. Raises 36068 for any other, 36005 for an unknown table."""
+        group, other = self.group_of(table), self.group_of(new)
+        if group is not other:
+            raise errors.new(
+                "SyncerUnsupportedStmt",
+                f"RENAME TABLE {qualified(*table)} TO {qualified(*new)} can't be replicated with merged shards: "
+                f"{qualified(*new)} merges into {other.name} and not into {group.name} ({key})",
+                workaround="Rename merged tables only to names that are routed to the same target table. "
+                "To go on, migrate the table under its new name by a task of its own.",
+            )
+        self._member(group, table)
+        was_in_sync = group.in_sync
+        group.rename(table, new, self._boundary(key), structure)
+        return [] if was_in_sync else self._report(group)
+
+    def leave(self, table: Table, new: Table, *, key: str, structure: str) -> list[Instruction]:
+        """A renaming that can't be followed and that an operator passed over: one table has gone, another is there."""
+        return [*self.drop(table, key=key), *self.create(new, key=key, structure=structure)]
+
+    def hold(self, table: Table, rows: int) -> None:
+        """``rows`` of a table that is ahead were passed over. To be told with the end of the batch they belong to."""
+        self.group_of(table).hold(table, rows)
+
+    # -- level 2 ------------------------------------------------------------------------------------------------
+
+    def resolve(self, target: Table, statements: Statements, *, execute: bool, revision: int) -> list[Instruction]:
+        """Level 2 has decided on a DDL that is not acknowledged. What comes before its report, or twice, has no effect.
+
+        ``revision`` is its name of this decision, unlike that of any other. One DDL is settled at a time, and none
+        during a re-read: the main pass must stand where all is applied. Raises 36059 when the group waits for
+        another DDL.
+        """
+        group = self.groups.get(target)
+        if group is None or not self._may_report(group):
+            return []
+        if group.ddls[0].statements != statements:
+            raise errors.new(
+                "SyncerUnitExecWithNoBlockingDDL",
+                f"the decision on {'; '.join(statements)[:500]} is not about what {group.name} waits for: "
+                f"{'; '.join(group.ddls[0].statements)[:500]}",
+                workaround="Look at both with shard-ddl-lock and query-status, and unlock with force-remove what is "
+                "stale.",
+            )
+        if self._settling is not None or self.reread is not None:
+            self._put_off[target] = None
+            return []
+        self._settling = settle = _settle(group, execute, revision)
+        return [settle]
+
+    def revoke(self, target: Table) -> list[Instruction]:
+        """Level 2 has taken back what it decided on ``target``: a :class:`Settle` that was not begun is void."""
+        if self._settling is None or self._settling.target != target:
+            return []
+        self._settling = None
+        return self._ask_again()
+
+    def settled(self, target: Table, main: Location) -> list[Instruction]:
+        """The DDL that was to be settled is; the main pass stands at ``main``, where all before it is applied."""
+        done = self._settling
+        assert done is not None
+        assert done.target == target
+        self._settling = None
+        group = self.groups[target]
+        ddl = group.ddls[0]
+        group.owed = Owed(group.number, ddl.statements, done.execute, done.revision)
+        out = self._acknowledge(group)
+        if not ddl.held:
+            group.pass_on()
+            return [*out, *self._ask_again()]
+        self.reread = Pass(target, ddl.start, main, ddl.boundary.ordinal - 1, group.segments())
+        return [*out, Reread(target, ddl.start, main)]
+
+    def acknowledged(self, target: Table) -> list[Instruction]:
+        """Level 2 knows that the last settled DDL is settled here."""
+        group = self.groups[target]
+        group.owed = None
+        return self._report(group)
+
+    # -- the re-read --------------------------------------------------------------------------------------------
+
+    def met(self, key: str, behind: Location, prepared: Waiting | None = None) -> list[Instruction]:
+        """The re-read has passed a statement, and all rows before it are applied; ``behind`` is what follows it.
+
+        Raises 36064 when the binlog is not the one that the main pass has read.
+        """
+        reread = self._rereading()
+        reread.meet(key)
+        return self._finish() if reread.is_over else self.reached(behind, prepared)
+
+    def reached(self, location: Location, prepared: Waiting | None = None) -> list[Instruction]:
+        """The re-read has applied all that is due up to ``location``. Raises 36064 as :meth:`met`.
+
+        ``prepared``: the XA transactions that wait there, of those that the re-read has met; None for no change.
+        """
+        reread = self._rereading()
+        reread.at = location
+        if prepared is not None:
+            reread.prepared = prepared
+        if location != reread.end:
+            return []
+        reread.ensure_complete()
+        return self._finish()
+
+    def _finish(self) -> list[Instruction]:
+        group = self.groups[self._rereading().target]
+        self.reread = None
+        group.pass_on()
+        return [GoOn(), *self._report(group), *self._ask_again()]
+
+    # -- bookkeeping --------------------------------------------------------------------------------------------
+
+    def group_of(self, table: Table) -> Group:
+        """The group that the table belongs to, or would."""
+        target = self._route(*table)
+        if target not in self.groups:
+            self.groups[target] = Group(target)
+        return self.groups[target]
+
+    @staticmethod
+    def _member(group: Group, table: Table) -> Life:
+        if table not in group.members:
+            group.join(table)
+        return group.members[table]
+
+    def _boundary(self, key: str) -> Boundary:
+        if key != self.newest_key:
+            self.newest_key = key
+            self.newest += 1
+        return Boundary(self.newest, key)
+
+    def _rereading(self) -> Pass:
+        assert self.reread is not None
+        return self.reread
+
+    def _is_reread(self, group: Group) -> bool:
+        return self.reread is not None and self.reread.target == group.target
+
+    def _report(self, group: Group) -> list[Instruction]:
+        if not self._may_report(group):
+            return []
+        return [Report(group.target, group.number, group.ddls[0].statements)]
+
+    def _may_report(self, group: Group) -> bool:
+        """Whether the active DDL is level 2's matter. It knows DDLs by their texts alone, so one must be done with
+        before the next one, which may read the same, is told."""
+        return group.in_sync and group.owed is None and not self._is_reread(group)
+
+    @staticmethod
+    def _acknowledge(group: Group) -> list[Instruction]:
+        owed = group.owed
+        assert owed is not None
+        return [Acknowledge(group.target, owed.number, owed.statements, owed.executed, owed.revision)]
+
+    def _ask_again(self) -> list[Instruction]:
+        """For what was decided while another decision was carried out: it may have been taken back since."""
+        targets, self._put_off = self._put_off, {}
+        return [report for target in targets for report in self._report(self.groups[target])]
+
+
+def _settle(group: Group, execute: bool, revision: int) -> Settle:
+    ddl = group.ddls[0]
+    return Settle(
+        group.target, group.number, ddl.statements, execute, ddl.boundary.key, ddl.session, revision,
+        ddl.start.position,
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""What a statement means for merged shards: which of it the target gets at once, and what the groups are told. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dm_worker.syncer.shard_ddl.source_groups import Route
+from pkg import ddl, errors
+from pkg.ddl.statement import NoStructure, RenameTable
+from pkg.errors import DMError
+
+#: About schemas, not about tables that merge; each shard may do them again.
+_OF_SCHEMAS = frozenset({"create database", "alter database"})
+#: What all tables of a group have to run.
+_CHANGES = frozenset({"alter table", "create index", "drop index"})
+
+
+def runs_at_once(statement: ddl.Statement, route: Route) -> bool:
+    """Whether the target gets the statement when it is met.
+
+    CREATE DATABASE and ALTER DATABASE change no column of any table, so that no row depends on them. CREATE TABLE does
+    nothing when another shard has made the target's table. Everything else waits for the other shards, or is not for
+    the target: DROP and TRUNCATE would take other shards' rows with them.
+    """
+    if statement.kind in _OF_SCHEMAS:
+        return True
+    if statement.kind != "create table":
+        return False
+    like = statement.body.like if statement.body is not None else None
+    # The copy of a shard is its own target.
+    return like is None or route(like.schema, like.table) != route(*statement.tables[0])
+
+
+def changes_group(statement: ddl.Statement) -> bool:
+    """Whether all tables of a group have to run it. Raises 36068 for one that also renames the table."""
+    if mixes_in_renaming(statement):
+        raise _mixed(statement)
+    return statement.kind in _CHANGES and not any(_renames(statement))
+
+
+def mixes_in_renaming(statement: ddl.Statement) -> bool:
+    """Whether the statement changes its table and renames it too."""
+    renames = _renames(statement)
+    return any(renames) and not all(renames)
+
+
+def renames_table(statement: ddl.Statement) -> bool:
+    return statement.kind == "rename table" or (statement.kind == "alter table" and not changes_group(statement))
+
+
+def comes_to_nothing(given: ddl.Statement, followed: Iterable[ddl.Statement], route: Route) -> bool:
+    """Whether what an operator gave is for neither the target nor the groups, and is not what the upstream did.
+
+    ``followed``: what it did, or is taken to have done. Raises 36068 as :func:`changes_group`.
+    """
+    if given.kind == "create table" or runs_at_once(given, route) or changes_group(given):
+        return False
+    return not any(one.kind == given.kind and one.tables == given.tables for one in followed)
+
+
+def goes_on(statement: ddl.Statement) -> bool:
+    """Whether the table is a shard before the statement and behind it, be it under another name."""
+    return changes_group(statement) or renames_table(statement)
+
+
+def _renames(statement: ddl.Statement) -> list[bool]:
+    return [isinstance(action, RenameTable) for action in statement.actions if not _is_modifier(action)]
+
+
+def _is_modifier(action: object) -> bool:
+    return isinstance(action, NoStructure) and action.modifier
+
+
+def _mixed(statement: ddl.Statement) -> DMError:
+    return errors.new(
+        "SyncerUnsupportedStmt",
+        f"a merged table is changed and renamed by one statement: {statement.sql[:500]}",
+        workaround="Rename merged tables by statements of their own. To go on, give `binlog replace` the two "
+        "statements apart.",
+    )

@@ -1,0 +1,302 @@
+"""Applies what the planner gives out, in order, by the exactly-once protocol."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
+from dm_worker.syncer.checkpoint.meta_store import MetaStore
+from dm_worker.syncer.checkpoint.protocol import DDL, Applied, Progress, Sequencer
+from dm_worker.syncer.ddl.barrier import DDLBarrier
+from dm_worker.syncer.execution import spark_tasks
+from dm_worker.syncer.execution.apply import TargetSpec
+from dm_worker.syncer.execution.spill import store_in
+from dm_worker.syncer.located import between, located
+from dm_worker.syncer.planning.batch import Batch, BucketResult, Ticket
+from dm_worker.syncer.planning.batch_policy import BatchPolicy
+from dm_worker.syncer.planning.instructions import Advance, Statement
+from dm_worker.syncer.planning.xa import Waiting
+from dm_worker.syncer.rows.schema_source import SchemaSource
+from dm_worker.syncer.shard_ddl.sharding import Sharding
+from pkg.binlog.position import Location
+from pkg.errors import DMError
+from pkg.mysql.retry import retrying
+from pkg.process.log import get_logger
+
+log = get_logger("syncer.runner")
+
+#: Writers of a small batch: each costs a transaction.
+SMALL_BUCKETS = 4
+#: A batch that takes longer (seconds) is in the log: whoever looks at a lag is to see where the time went.
+LONG = 2.5
+#: A job whose tasks died (not: failed) is tried again so often.
+JOB_ATTEMPTS = 5
+
+#: Whether safe mode still holds at a place.
+IsUnsafe = Callable[[Location], bool]
+
+
+def _tell_of_other_plan(batch: Batch, *, doubled: bool) -> None:
+    once = sorted({".".join(plan.target) for plan in batch.plans.values() if plan.only_once})
+    place = between(batch.start, batch.end)
+    told = "the unfinished batch is planned otherwise than before: doing it again in safe mode"
+    if doubled and once:
+        log.warning(
+            f"{told}, check the tables without a key for doubled rows, and those that foreign keys act on",
+            range=place,
+            tables=", ".join(once),
+        )
+    else:
+        log.info(told, range=place)
+
+
+def _tell_of_refusals(results: Iterable[BucketResult], place: str) -> None:
+    for result in results:
+        if result.failures:
+            log.warning(
+                "the target refused a bucket for a while",
+                range=place,
+                bucket=result.bucket,
+                failures=result.failures,
+                waited=f"{result.waited:.1f}s",
+                error=result.cause,
+            )
+
+
+class BatchRunner:
+    """The main loop's hands: one batch, statement or checkpoint at a time."""
+
+    def __init__(
+        self,
+        *,
+        engine: SparkEngine,
+        group: str,
+        store: MetaStore,
+        sequencer: Sequencer,
+        source: SchemaSource,
+        target: TargetSpec,
+        workers: int,
+        policy: BatchPolicy,
+        settings: bytes,
+        is_unsafe: IsUnsafe,
+        should_stop: Callable[[], bool],
+        sharding: Sharding | None = None,
+    ) -> None:
+        self._engine = engine
+        self._group = group
+        self._store = store
+        self._sequencer = sequencer
+        self._source = source
+        self._target = target
+        self._workers = max(1, workers)
+        self._policy = policy
+        self._settings = settings
+        self._is_unsafe = is_unsafe
+        self._should_stop = should_stop
+        self._sharding = sharding
+        #: The checkpoint as it is durable, and whether more is applied than it says.
+        self.flushed = self._checkpoint or sequencer.applied
+        #: The batch whose buckets the next write has to find.
+        self._applied: Applied | None = None
+        self.behind = False
+        self.total_rows = 0
+        self.statements = 0
+        #: Bytes of rows events in the last batch.
+        self.batch_bytes = 0
+
+    def apply(self, batch: Batch, redo: Progress | None = None) -> None:
+        """One batch: intent, buckets. ``redo`` is the open intent that this batch is the range of."""
+        began = time.monotonic()
+        batch = batch.by_blocks()
+        small = self._policy.is_small(batch.size)
+        buckets = redo.buckets if redo else min(SMALL_BUCKETS, self._workers) if small else self._workers
+        fingerprint, keyless = batch.fingerprint(buckets, self._settings), batch.keyless_fingerprint(buckets)
+        if redo is None:
+            unsafe = self._is_unsafe(batch.start)
+            intent = self._sequencer.open(
+                batch.start, batch.end, buckets=buckets, fingerprint=fingerprint, safe=unsafe, keyless=keyless
+            )
+        else:
+            intent = self._sequencer.redo(redo, fingerprint, keyless)
+            if intent.number != redo.number:
+                _tell_of_other_plan(batch, doubled=intent.since != redo.since)
+        self._write(intent)
+        try:
+            results = self._run(batch, intent, small=small)
+        except DMError as exc:
+            raise located(exc, between(batch.start, batch.end)) from exc
+        self._applied = Applied(intent.number, len(results))
+        # A re-read's prepared transactions are not those of the main pass.
+        self._sequencer.done(batch.prepared if self._checkpoint is None else None)
+        seconds = time.monotonic() - began
+        self._policy.observe(batch.size, small=small, seconds=seconds)
+        tell = log.info if seconds > LONG else log.debug
+        tell(
+            "applied a batch",
+            number=intent.number,
+            events=batch.rows_events,
+            bytes=batch.size,
+            small=small,
+            buckets=buckets,
+            seconds=f"{seconds:.3f}",
+            end=str(batch.end),
+        )
+        self.behind = True
+        self.batch_bytes = batch.size
+        self.total_rows += sum(result.changes for result in results)
+        self.statements += sum(result.statements for result in results)
+        if self._sharding is not None:
+            self._sharding.passed(batch)
+            if self._sharding.has_news:
+                self.flush()
+
+    def advance(self, item: Advance) -> None:
+        """Only filtered events up to its location."""
+        prepared = item.prepared if self._checkpoint is None else None
+        if self._sharding is not None:
+            self._sharding.passed(item)
+        self._write(self._sequencer.idle(item.location, prepared))
+
+    def flush(self) -> None:
+        """Makes durable that all so far is applied."""
+        if self.behind:
+            self._write(self._sequencer.idle(self._sequencer.applied))
+
+    def statement(self, statement: Statement, barrier: DDLBarrier) -> None:
+        """A barrier: all before it is applied by now."""
+        if self._sharding is not None:
+            # The intent moves the checkpoint, and the groups' state belongs to it.
+            self.flush()
+        intent = self._sequencer.open(statement.start, statement.end, buckets=0, fingerprint="", safe=False, state=DDL)
+        barrier.execute(statement, intent)
+        self._sequencer.done()
+        if self._sharding is not None:
+            self._sharding.behind(statement)
+        self._write(self._sequencer.idle(statement.end))
+
+    def go_back(self, start: Location) -> None:
+        """What is applied beyond ``start`` is applied again, in safe mode. The next write makes that durable."""
+        self._sequencer.go_back(start)
+        self.behind = False
+
+    # -- merged shards ------------------------------------------------------------------------------------------
+
+    def statement_again(self, statement: Statement, sharding: Sharding) -> None:
+        """One that the main pass has met, in a re-read: all before it is applied by now."""
+        main = sharding.checkpoint
+        assert main is not None
+        sharding.met_again(statement)
+        self._write(self._sequencer.idle(statement.end if sharding.reread is not None else main))
+
+    def settle(self, sharding: Sharding, barrier: DDLBarrier) -> None:
+        """What level 2 has decided on; the main pass stands between transactions."""
+        settle, main = sharding.settle, self._sequencer.applied
+        assert settle is not None
+        self.flush()
+        record = barrier.settle(settle, self._sequencer.idle(main)) if settle.execute else None
+        sharding.settled(main)
+        reread = sharding.reread
+        self._write(self._sequencer.idle(main if reread is None else reread.at), record)
+
+    def note(self) -> None:
+        """Makes durable what the sharding groups were told besides the stream."""
+        self._write(self._sequencer.idle(self._sequencer.applied))
+
+    @property
+    def applied(self) -> Location:
+        """All before this is applied in the pass that runs."""
+        return self._sequencer.applied
+
+    @property
+    def prepared(self) -> Waiting:
+        """The XA transactions that wait where the main pass stands."""
+        return self._sequencer.prepared
+
+    @property
+    def _checkpoint(self) -> Location | None:
+        return None if self._sharding is None else self._sharding.checkpoint
+
+    # -- what is durable ----------------------------------------------------------------------------------------
+
+    def _write(self, progress: Progress, ddl: DDLRecord | None = None) -> None:
+        changed, dropped = self._source.take_changes()
+        shards = None if self._sharding is None else self._sharding.take_changes()
+        checkpoint = self._checkpoint
+        self._leave_safe_mode(progress.start)
+        try:
+            self._store.write(
+                progress,
+                changed=changed,
+                dropped=dropped,
+                ddl=ddl,
+                shards=shards,
+                checkpoint=checkpoint,
+                applied=self._applied,
+            )
+        except DMError:
+            self._source.put_back(changed, dropped)
+            if self._sharding is not None and shards is not None:
+                self._sharding.put_back(shards)
+            raise
+        self.flushed = checkpoint or (progress.start if progress.state != "idle" else progress.end)
+        self.behind = False
+        self._applied = None
+        if self._sharding is not None and shards is not None:
+            self._sharding.stored(shards)
+
+    def _leave_safe_mode(self, location: Location) -> None:
+        """Rows that are held back may lie further behind than what is applied."""
+        held = None if self._sharding is None else self._sharding.oldest_needed
+        if self._store.exit_safe is not None and not self._is_unsafe(location) and not (held and self._is_unsafe(held)):
+            log.info("left safe mode", location=str(location))
+            self._store.exit_safe = None
+
+    # -- the Spark job ------------------------------------------------------------------------------------------
+
+    def _run(self, batch: Batch, intent: Progress, *, small: bool) -> list[BucketResult]:
+        form = replace(self._target.form, safe=intent.safe)
+        job = spark_tasks.Job(
+            ticket=Ticket(self._target_id, intent.number, intent.epoch, intent.since),
+            target=replace(self._target, form=form),
+            buckets=intent.buckets,
+            plans=batch.plans,
+        )
+        place = between(batch.start, batch.end)
+
+        def note(exc: DMError, attempt: int) -> None:
+            log.warning("a batch is tried again", range=place, attempt=attempt, error=str(exc))
+
+        results = retrying(
+            lambda: self._job(batch, job, small=small),
+            should_stop=self._should_stop,
+            attempts=JOB_ATTEMPTS,
+            base=0.5,
+            on_retry=note,
+        )
+        _tell_of_refusals(results, place)
+        return results
+
+    @property
+    def _target_id(self) -> str:
+        return self._store.source_id
+
+    def _job(self, batch: Batch, job: spark_tasks.Job, *, small: bool) -> list[BucketResult]:
+        try:
+            with (
+                self._engine.job_group(self._group, "syncer batch", self._should_stop) as context,
+                store_in(self._engine.shared_folder) as store,
+            ):
+                partitions = spark_tasks.writing_tasks(job.buckets, self._engine.slots, self._engine.parallel)
+                outcomes = spark_tasks.run(context, batch.slices, store, job, small=small, partitions=partitions)
+        except (Py4JError, PySparkException) as exc:
+            raise spark_tasks.died(exc) from exc
+        error = spark_tasks.first_error(outcomes)
+        if error is not None:
+            raise error
+        return [outcome for outcome in outcomes if isinstance(outcome, BucketResult)]

@@ -1,0 +1,115 @@
+"""The known structures of upstream tables, as the checkpoint holds them while replication stands still."""
+
+from __future__ import annotations
+
+from dm_worker.syncer.checkpoint.meta_store import MetaStore
+from dm_worker.syncer.rows.server_lookup import Server
+from dm_worker.syncer.rows.task_rules import Rules
+from pkg import errors
+from pkg.config.model import SubTaskConfig
+from pkg.errors import DMError
+from pkg.mysql.names import qualified
+from pkg.mysql.schema import TableInfo
+from pkg.process.log import get_logger
+from pkg.schema_tracker import fetch_server_defaults, parse_create_table
+from pkg.schema_tracker.render import create_table
+
+log = get_logger("syncer.schema")
+
+#: Attempts to reach a server: an operator waits.
+_ATTEMPTS = 2
+
+
+class Structures:
+    """Those of one subtask's tables, under the upstream's names. Methods raise DMError, also 44005 for a table that is
+    not migrated."""
+
+    def __init__(self, cfg: SubTaskConfig) -> None:
+        self._cfg = cfg
+        self._rules = Rules(cfg)
+        self._store = MetaStore(cfg, should_stop=lambda: True)
+
+    def close(self) -> None:
+        self._store.close()
+
+    def show(self, schema: str, table: str) -> str:
+        """A CREATE TABLE in one line. Raises 44005 while nothing is known of the table."""
+        self._ensure_migrated(schema, table)
+        self._store.prepare()
+        for info in self._store.read_tables():
+            if (info.schema, info.name) == (schema, table):
+                return create_table(info)
+        raise _unknown(
+            f"the checkpoint holds no structure of {qualified(schema, table)}",
+            "It is looked for when rows of the table come next: in the dump, at the upstream, at the target. "
+            "binlog-schema update sets it.",
+        )
+
+    def update(self, schema: str, table: str, text: str) -> None:
+        """Sets what a CREATE TABLE says, whatever names it has. Raises 44009 when it is not understood."""
+        self._ensure_migrated(schema, table)
+        upstream = self._server("upstream")
+        try:
+            defaults = upstream.ask(fetch_server_defaults)
+            around = upstream.schema_charset(schema)
+        finally:
+            upstream.close()
+        inherited = defaults.resolve(*around, None) if around is not None else None
+        try:
+            info = parse_create_table(text, schema, defaults, inherited=inherited)
+        except DMError as exc:
+            raise errors.new(
+                "SchemaTrackerInvalidCreateTableStmt",
+                exc.message,
+                workaround="Correct it: one CREATE TABLE with all columns and keys, as SHOW CREATE TABLE prints it.",
+            ) from exc
+        self._put(info.renamed(schema, table), "statement")
+
+    def update_from_source(self, schema: str, table: str) -> None:
+        """Sets the structure that the upstream's table has now. Raises 44005 when there is none."""
+        self._ensure_migrated(schema, table)
+        self._fetch("upstream", (schema, table), (schema, table))
+
+    def update_from_target(self, schema: str, table: str) -> None:
+        """Sets the structure that the target's table has now. Raises 44005 when there is none."""
+        self._ensure_migrated(schema, table)
+        self._fetch("downstream", self._rules.route(schema, table), (schema, table))
+
+    def delete(self, schema: str, table: str) -> None:
+        """Forgets the structure: it is looked for anew when rows of the table come next."""
+        self._ensure_migrated(schema, table)
+        self._store.prepare()
+        self._store.delete_table(schema, table)
+        log.info("forgot a table's structure", table=qualified(schema, table))
+
+    def _fetch(self, scope: str, place: tuple[str, str], name: tuple[str, str]) -> None:
+        server = self._server(scope)
+        try:
+            info = server.table(*place)
+        finally:
+            server.close()
+        if info is None:
+            where = "upstream" if scope == "upstream" else "target"
+            raise _unknown(f"the {where} has no table {qualified(*place)}", "Check the names, and try again.")
+        self._put(info.renamed(*name), scope)
+
+    def _put(self, info: TableInfo, origin: str) -> None:
+        self._store.prepare()
+        self._store.put_table(info)
+        log.info("set a table's structure", table=qualified(info.schema, info.name), origin=origin)
+
+    def _server(self, scope: str) -> Server:
+        if scope == "upstream":
+            return Server(self._cfg.from_, "upstream", lambda: False, attempts=_ATTEMPTS)
+        return Server(self._cfg.to, "downstream", lambda: False, attempts=_ATTEMPTS)
+
+    def _ensure_migrated(self, schema: str, table: str) -> None:
+        if not (schema and table and self._rules.allows(schema, table)):
+            raise _unknown(
+                f"task {self._cfg.name} migrates no table {qualified(schema, table)}",
+                "Give an upstream table's own names, which block-allow-list lets through.",
+            )
+
+
+def _unknown(what: str, workaround: str) -> DMError:
+    return errors.new("SchemaTrackerCannotGetTable", what, workaround=workaround)

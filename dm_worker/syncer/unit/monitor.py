@@ -1,0 +1,187 @@
+"""What query-status and the log show of a syncer: positions, lag, rates. A status never waits for a server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from dm_worker.rate import Rate
+from dm_worker.syncer.rows.server_lookup import Server
+from dm_worker.syncer.shard_ddl.group_status import NO_SHARDING, GroupStatus, ShardingStatus
+from pkg.binlog.gtid import parse_gtid_set
+from pkg.binlog.position import Location, Position
+from pkg.errors import DMError
+from pkg.pb import dmworker_pb2 as pb
+from pkg.process.log import get_logger
+from pkg.process.service_thread import ServiceThread
+
+log = get_logger("syncer.status")
+
+#: How often the upstream is asked where its binlog ends, and how often progress is logged (seconds).
+INTERVAL, LOG_INTERVAL = 1.0, 30.0
+#: A monitor that is stopped gets so many seconds before the question that it asks is broken off.
+STOP_PATIENCE = 5.0
+CLOCK_INTERVAL = 600.0
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What the running parts tell. ``oldest_commit``: upstream time of the oldest transaction that is not applied.
+    ``batch_bytes``: of rows events in the last batch. ``local``: the binlog is read from the relay log. ``sharding``:
+    DDL of merged shards that is not settled."""
+
+    rows: int = 0
+    flushed: Location | None = None
+    oldest_commit: int = 0
+    bytes_read: int = 0
+    batch_bytes: int = 0
+    local: bool = False
+    sharding: ShardingStatus = NO_SHARDING
+
+
+def bytes_between(here: Position, end: Position, sizes: Mapping[str, int]) -> int | None:
+    """Bytes of binlog from ``here`` to ``end``; None when ``sizes``, of the files in their order, lacks one of them."""
+    if here.name == end.name:
+        return max(0, end.pos - here.pos)
+    names = list(sizes)
+    if here.name not in sizes or end.name not in sizes:
+        return None
+    files = names[names.index(here.name) : names.index(end.name)]
+    return max(0, sum(sizes[name] for name in files) - here.pos + end.pos)
+
+
+def _group(status: GroupStatus) -> pb.ShardingGroup:
+    return pb.ShardingGroup(
+        target=status.target,
+        DDLs=status.ddls,
+        firstLocation=status.first_location,
+        synced=status.synced,
+        unsynced=status.unsynced,
+        heldRows=status.held_rows,
+        waitingDDLs=status.waiting,
+        rereading=status.rereading,
+    )
+
+
+class Monitor:
+    """Watches a run from a thread of its own."""
+
+    def __init__(self, server: Server, flavor: str, look: Callable[[], Snapshot], *, by_gtid: bool) -> None:
+        self._server = server
+        self._flavor = flavor
+        self._look = look
+        self._by_gtid = by_gtid
+        self._master: Location | None = None
+        self._clock_offset = 0.0
+        self._clock_at = 0.0
+        self._recent = Rate(5.0)
+        #: Bytes behind now, None while that is not known; how fast they become less; the sizes of closed binlog files.
+        self._behind: int | None = None
+        self._nearing = Rate(LOG_INTERVAL)
+        self._sizes: dict[str, int] = {}
+        self._logged_rows = 0
+        self._began = time.monotonic()
+        self._logged = self._began
+        self._end = threading.Event()
+        self._thread = ServiceThread("syncer-monitor", self._main, self._end)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._end.set()
+        while not self._thread.join(STOP_PATIENCE):
+            log.warning("the monitor still asks the upstream: the question is broken off")
+            self._server.interrupt()
+        self._server.close()
+
+    def _main(self) -> None:
+        while not self._end.is_set():
+            self._tick()
+            self._end.wait(INTERVAL)
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        snapshot = self._look()
+        self._recent.add(now, snapshot.rows)
+        try:
+            self._master = self._server.end_of_binlog(self._flavor)
+            if not self._clock_at or now - self._clock_at > CLOCK_INTERVAL:
+                self._clock_offset, self._clock_at = self._server.now() - time.time(), now
+            self._measure(now, snapshot.flushed)
+        except DMError as exc:
+            log.debug("the upstream does not tell where its binlog ends", error=str(exc))
+        if now - self._logged >= LOG_INTERVAL:
+            self._logged = now
+            self._log()
+
+    def _measure(self, now: float, flushed: Location | None) -> None:
+        """How far behind. Raises DMError."""
+        if self._master is None or flushed is None:
+            return
+        here, end = flushed.position, self._master.position
+        if here.name != end.name and not {here.name, end.name} <= self._sizes.keys():
+            self._sizes = self._server.binlog_files()
+        self._behind = bytes_between(here, end, self._sizes)
+        if self._behind is not None:
+            self._nearing.add(now, -self._behind)
+
+    def _log(self) -> None:
+        status, behind = self.status(), self._behind
+        if status.totalRows == self._logged_rows and not behind:
+            return
+        self._logged_rows = status.totalRows
+        log.info(
+            "sync progress",
+            rows=status.totalRows,
+            rows_per_second=status.recentRps,
+            lag_seconds=status.secondsBehindMaster,
+            bytes_behind="unknown" if behind is None else behind,
+            eta="unknown" if behind is None else self._nearing.eta(behind) if behind else "0s",
+            batch_bytes=self._look().batch_bytes,
+            position=status.syncerBinlog,
+            upstream=status.masterBinlog,
+        )
+
+    def lag(self, snapshot: Snapshot) -> int:
+        """Seconds since the oldest unapplied transaction was committed upstream; 0 when all is applied."""
+        if not snapshot.oldest_commit:
+            return 0
+        return max(0, int(time.time() + self._clock_offset - snapshot.oldest_commit))
+
+    def status(self) -> pb.SyncStatus:
+        snapshot = self._look()
+        rows = snapshot.rows
+        total = int(rows / max(time.monotonic() - self._began, 1e-3))
+        recent = self._recent.per_second
+        master, flushed = self._master, snapshot.flushed
+        return pb.SyncStatus(
+            totalEvents=rows,
+            totalTps=total,
+            recentTps=recent,
+            totalRows=rows,
+            totalRps=total,
+            recentRps=recent,
+            masterBinlog=str(master.position) if master else "",
+            masterBinlogGtid=master.gtid_set if master else "",
+            syncerBinlog=str(flushed.position) if flushed else "",
+            syncerBinlogGtid=flushed.gtid_set if flushed else "",
+            # Rows that are held back are not applied, wherever the checkpoint is.
+            synced=not snapshot.sharding.unresolved and self._synced(master, flushed),
+            blockingDDLs=snapshot.sharding.blocking_ddls,
+            unresolvedGroups=[_group(one) for one in snapshot.sharding.unresolved],
+            binlogType="local" if snapshot.local else "remote",
+            secondsBehindMaster=self.lag(snapshot),
+            ioTotalBytes=snapshot.bytes_read,
+        )
+
+    def _synced(self, master: Location | None, flushed: Location | None) -> bool:
+        if master is None or flushed is None:
+            return False
+        if self._by_gtid:
+            # Servers list domains and sources in an order of their own.
+            wanted = parse_gtid_set(master.gtid_set, self._flavor)
+            return parse_gtid_set(flushed.gtid_set, self._flavor).contains(wanted)  # type: ignore[arg-type]
+        return master.position == flushed.position

@@ -1,0 +1,202 @@
+"""The syncer as a unit of a subtask."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from dm_worker.engine.engine import SparkEngine
+from dm_worker.relay.source_selection import RelayReader
+from dm_worker.subtask.unit import Control, UnitOutcome
+from dm_worker.syncer.checkpoint.meta_store import MetaStore
+from dm_worker.syncer.planning.instructions import Statement
+from dm_worker.syncer.shard_ddl.lock_client import Level2
+from dm_worker.syncer.shard_ddl.source_groups import Settle
+from dm_worker.syncer.unit.known_structures import Structures
+from dm_worker.syncer.unit.run import Run
+from pkg import errors
+from pkg.binlog.position import Location
+from pkg.config.model import SubTaskConfig
+from pkg.errors import DMError
+from pkg.ha.binlog_operator import Orders
+from pkg.pb import dmworker_pb2 as pb
+from pkg.process.log import get_logger
+
+log = get_logger("syncer")
+
+
+#: An operator who pauses waits so long (seconds) for the running batch; dm-master waits for 10 s in all.
+PATIENCE = 3.0
+#: Seconds between cancellations of a run that goes on.
+CANCEL_AGAIN = 0.5
+
+
+class SyncUnit:
+    """Replicates one source's binlog into the target until it is stopped.
+
+    ``level2`` is the source's part in the locks of the task's shard DDL, needed with a ``shard-mode``.
+    """
+
+    unit_type = pb.Sync
+
+    def __init__(
+        self,
+        cfg: SubTaskConfig,
+        engine: SparkEngine,
+        relay: RelayReader | None = None,
+        orders: Orders = tuple,
+        level2: Level2 | None = None,
+    ) -> None:
+        self._cfg = cfg
+        self._level2 = level2
+        self._relay = relay
+        self._orders = orders
+        self._engine = engine
+        self._group = f"sync-{cfg.name}-{cfg.source_id}"
+        self._control = Control()
+        #: The run that is to be cancelled when its time is over.
+        self._patience: threading.Timer | None = None
+        self._lock = threading.Lock()
+        self._run: Run | None = None
+        #: The statement at which the last run that failed did so; None where it failed at something else.
+        self._stuck: Statement | Settle | None = None
+        #: Held by what must have the checkpoint for itself.
+        self._busy = threading.Lock()
+
+    def is_finished(self) -> bool:
+        """Replication never ends by itself."""
+        return False
+
+    def run(self, control: Control | None = None) -> UnitOutcome:
+        """Replicates until stopped or failed; goes on from the checkpoint each time."""
+        with self._busy:
+            with self._lock:
+                self._control = control = control or Control()
+                self._patience = None
+            outcome = self._replicate(control)
+            if outcome.errors:
+                with self._lock:
+                    self._stuck = self._run.handling if self._run is not None else None
+            return outcome
+
+    def _replicate(self, control: Control) -> UnitOutcome:
+        run = Run(
+            self._cfg, self._engine, self._group, control.is_stopping, self._relay, self._orders, self._level2,
+            control.begin,
+        )  # fmt: skip
+        with self._lock:
+            self._run = run
+        try:
+            run.work()
+        except DMError as exc:
+            if not (control.is_stopping() and exc.retryable):
+                log.error("replication stopped", task=self._cfg.name, source=self._cfg.source_id, error=str(exc))
+                return UnitOutcome(errors=[exc])
+        except Exception as exc:  # noqa: BLE001 - an operator must see it, whatever it is
+            log.error("replication failed", task=self._cfg.name, source=self._cfg.source_id, error=repr(exc))
+            return UnitOutcome(errors=[errors.new("SyncerUnitPanic", f"the syncer failed: {exc!r}", raw=exc)])
+        finally:
+            run.close()
+        return UnitOutcome(canceled=True)
+
+    def stop(self, *, graceful: bool, control: Control | None = None) -> None:
+        """Ends the running batch and flushes the checkpoint, or cancels the job at once when not graceful.
+
+        A batch that takes longer than :data:`PATIENCE` is cancelled too: its intent is durable, so the next run
+        finishes it.
+        """
+        with self._lock:
+            current, run = self._control, self._run
+            if control is not None and control is not current:
+                return
+            current.stop()
+            if graceful:
+                if self._patience is None:
+                    self._patience = self._cancel_later(current, PATIENCE)
+                return
+        self._engine.cancel(self._group)
+        if run is not None:
+            run.abort()
+
+    def _cancel_later(self, control: Control, seconds: float) -> threading.Timer:
+        timer = threading.Timer(seconds, self._cancel, (control,))
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _cancel(self, control: Control) -> None:
+        """Cancels what the run still has under way, now and as long as it goes on: its next job may begin only now.
+        Once it has ended, Spark may be closed any time."""
+        with self._lock:
+            same = self._control is control
+        if same and control.is_stopping() and self._busy.locked():
+            self._engine.cancel(self._group)
+            self._cancel_later(control, CANCEL_AGAIN)
+
+    @property
+    def stuck_at(self) -> Statement | Settle | None:
+        """The statement at which the last failure was, until the checkpoint is behind it; or the DDL of merged shards
+        that could not be settled, until it is."""
+        with self._lock:
+            stuck, run = self._stuck, self._run
+        if isinstance(stuck, Settle):
+            return None if run is not None and run.has_settled(stuck) else stuck
+        flushed = self.flushed
+        passed = stuck is not None and flushed is not None and not flushed.position < stuck.place
+        return None if passed else stuck
+
+    @property
+    def needed(self) -> Location | None:
+        """From here on statements may still be executed: the checkpoint, or where the first DDL of merged shards was
+        met that is not settled. None before the last run took over."""
+        with self._lock:
+            run = self._run
+        return run.needed if run is not None else None
+
+    @property
+    def flushed(self) -> Location | None:
+        """The checkpoint as the last run left it; None before it took over."""
+        with self._lock:
+            run = self._run
+        return run.flushed if run is not None else None
+
+    def checkpoint(self) -> Location | None:
+        """The checkpoint, asked of the target if no run knows it; None when there is none yet. Raises DMError."""
+        flushed = self.flushed
+        if flushed is not None:
+            return flushed
+        store = MetaStore(self._cfg, should_stop=lambda: True)
+        try:
+            return store.peek()[0]
+        finally:
+            store.close()
+
+    @contextmanager
+    def structures(self) -> Iterator[Structures]:
+        """The known structures, to be seen and changed; no run begins meanwhile. Raises 40051 during one."""
+        if not self._busy.acquire(blocking=False):
+            raise errors.new(
+                "WorkerNotPausedStage",
+                f"replication of task {self._cfg.name} is under way",
+                workaround="Pause the task, wait until query-status shows it Paused, and try again. Just after a start"
+                " it may take some seconds more.",
+            )
+        try:
+            with closing(Structures(self._cfg)) as structures:
+                yield structures
+        finally:
+            self._busy.release()
+
+    def status(self) -> pb.SyncStatus:
+        with self._lock:
+            run = self._run
+        return run.monitor.status() if run is not None else pb.SyncStatus(binlogType="unknown")
+
+    def remove_meta(self) -> None:
+        """Deletes this source's rows from the syncer's meta tables. Raises DMError."""
+        store = MetaStore(self._cfg)
+        try:
+            store.remove()
+        finally:
+            store.close()

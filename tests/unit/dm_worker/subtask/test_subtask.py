@@ -1,0 +1,272 @@
+"""The subtask's shell: races between stops, ends and new starts, with real threads and fake units."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from dm_worker.subtask.auto_resume import ResumePolicy
+from dm_worker.subtask.subtask import SubTask
+from dm_worker.subtask.unit import Control, Unit, UnitOutcome, UnitStatus
+from pkg import errors
+from pkg.config.model import CheckerConfig, DBConfig, SubTaskConfig
+from pkg.pb import dmworker_pb2 as pb
+
+SERVER = DBConfig(host="127.0.0.1", port=1)
+LOST = errors.new("DBBadConn", "connection lost")
+
+
+class Scripted:
+    """A unit whose runs do what the script says; ``wait`` runs until stopped."""
+
+    def __init__(self, unit_type: pb.UnitType, script: list[str], finished: bool = False) -> None:
+        self.unit_type = unit_type
+        self.script = script
+        self.finished = finished
+        self.running = 0
+        self.runs = 0
+        self.stops: list[bool] = []
+        self._stop = threading.Event()
+        #: Cleared while it is to initialise, or to be probed, without an end.
+        self.ready = threading.Event()
+        self.ready.set()
+        self.began = 0
+
+    def is_finished(self) -> bool:
+        assert self.ready.wait(60)
+        return self.finished
+
+    def run(self, control: Control | None = None) -> UnitOutcome:
+        # Before it shows that it runs: who waits for that compares their number later.
+        self.runs += 1
+        self.running += 1
+        assert self.running == 1, "two runs of one unit at once"
+        try:
+            assert control is not None
+            # As a unit may: what was asked before the run began is forgotten.
+            self._stop.clear()
+            assert self.ready.wait(60)
+            if not control.begin():
+                return UnitOutcome(errors=[LOST])
+            self.began += 1
+            if control.is_stopping():
+                return UnitOutcome(canceled=True)
+            match self.script.pop(0) if self.script else "wait":
+                case "raise":
+                    raise ValueError("a bug")
+                case "fail":
+                    return UnitOutcome(errors=[LOST])
+                case "done":
+                    return UnitOutcome(finished=True)
+            self._stop.wait(30)
+            return UnitOutcome(canceled=True)
+        finally:
+            self.running -= 1
+
+    def stop(self, *, graceful: bool, control: Control | None = None) -> None:
+        self.stops.append(graceful)
+        self._stop.set()
+
+    def status(self) -> UnitStatus:
+        if self.unit_type == pb.Dump:
+            raise ValueError("a bug in status")
+        return pb.SyncStatus(totalRows=5) if self.unit_type == pb.Sync else pb.LoadStatus()
+
+    def remove_meta(self) -> None:
+        raise AssertionError("nobody asked for that")
+
+
+def make(mode: str, *scripted: Scripted, **options: object) -> SubTask:
+    by_type = {unit.unit_type: unit for unit in scripted}
+
+    def unit(unit_type: pb.UnitType, config: SubTaskConfig) -> Unit:
+        return by_type[unit_type]
+
+    config = SubTaskConfig(name="t", source_id="s", task_mode=mode, from_=SERVER, to=SERVER)  # type: ignore[arg-type]
+    policy = ResumePolicy(CheckerConfig(backoff_min=0.01, backoff_max=0.01))
+    return SubTask(config, unit, policy, **options)  # type: ignore[arg-type]
+
+
+def until(ready: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < end, "did not come about"
+        time.sleep(0.002)
+
+
+def at(subtask: SubTask, stage: int) -> None:
+    until(lambda: subtask.state.stage == stage)
+
+
+def test_a_bug_in_a_unit_pauses_with_an_error_instead_of_a_dead_thread() -> None:
+    sync = Scripted(pb.Sync, ["raise"])
+    subtask = make("incremental", sync)
+    subtask.expect(pb.Running)
+    at(subtask, pb.Paused)
+    status = subtask.status()
+    assert status.result.errors[0].ErrCode == 50000
+    assert "a bug" in status.result.errors[0].Message
+    assert status.sync.totalRows == 5
+    subtask.expect(pb.Running)
+    at(subtask, pb.Running)
+    subtask.kill()
+    assert subtask.join(60)
+
+
+def test_a_bug_in_one_status_is_told_and_not_raised() -> None:
+    subtask = make("all", Scripted(pb.Dump, []), Scripted(pb.Load, []), Scripted(pb.Sync, []))
+    subtask.expect(pb.Running)
+    at(subtask, pb.Running)
+    assert "a bug in status" in subtask.status().msg
+    subtask.kill()
+    assert subtask.join(60)
+
+
+def test_the_checker_resumes_after_the_backoff() -> None:
+    subtask = make("incremental", Scripted(pb.Sync, ["fail", "wait"]))
+    subtask.expect(pb.Running)
+    at(subtask, pb.Paused)
+
+    def resumed() -> bool:
+        subtask.tick(time.monotonic())
+        return subtask.state.stage == pb.Running
+
+    until(resumed)
+    subtask.kill()
+    assert subtask.join(60)
+
+
+def test_a_complete_load_is_believed_although_its_dump_is_gone() -> None:
+    sync = Scripted(pb.Sync, [])
+    dump = Scripted(pb.Dump, [])
+    subtask = make("all", dump, Scripted(pb.Load, [], finished=True), sync)
+    subtask.expect(pb.Running)
+    at(subtask, pb.Running)
+    assert subtask.state.unit == pb.Sync
+    assert dump.runs == 0
+    subtask.kill()
+    assert subtask.join(60)
+
+
+def test_a_refusal_before_a_unit_keeps_it_from_running() -> None:
+    def refuse(unit: pb.UnitType) -> None:
+        raise errors.new("LoadTaskWorkerNotMatch", "elsewhere")
+
+    load = Scripted(pb.Load, [])
+    subtask = make("load", load, before_unit=refuse)
+    subtask.expect(pb.Running)
+    at(subtask, pb.Paused)
+    assert load.runs == 0
+    assert subtask.status().result.errors[0].ErrCode == 34017
+    subtask.kill()
+    assert subtask.join(60)
+
+
+def test_failures_are_reported_with_whether_they_may_pass() -> None:
+    reported: list[tuple[int, bool]] = []
+    subtask = make(
+        "incremental", Scripted(pb.Sync, ["fail"]), on_failure=lambda _, unit, may: reported.append((unit, may))
+    )
+    subtask.expect(pb.Running)
+    at(subtask, pb.Paused)
+    assert reported == [(pb.Sync, True)]
+    subtask.kill()
+    assert subtask.join(60)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_stop_is_lost_and_none_hits_the_next_run(seed: int) -> None:
+    rng = random.Random(seed)
+    sync = Scripted(pb.Sync, [])
+    subtask = make("incremental", sync)
+    for _ in range(60):
+        subtask.expect(pb.Running)
+        if rng.random() < 0.7:
+            time.sleep(rng.random() * 0.004)
+        subtask.expect(pb.Paused)
+        if rng.random() < 0.5:
+            at(subtask, pb.Paused)
+    at(subtask, pb.Paused)
+    assert sync.running == 0
+    subtask.expect(pb.Running)
+    until(lambda: sync.running == 1)
+    runs = sync.runs
+    time.sleep(0.7)  # longer than the interval at which a stop is repeated
+    assert (subtask.state.stage, sync.runs) == (pb.Running, runs), "a late stop hit the next run"
+    subtask.expect(pb.Stopped)
+    assert subtask.join(60)
+    assert subtask.state.stage == pb.Stopped
+
+
+@pytest.mark.parametrize("stage", [pb.Paused, pb.Stopped])
+def test_a_unit_that_initialises_is_not_waited_for_and_never_begins(stage: int) -> None:
+    sync = Scripted(pb.Sync, [])
+    sync.ready.clear()
+    subtask = make("incremental", sync)
+    subtask.expect(pb.Running)
+    sync.ready.set()
+    at(subtask, pb.Running)
+    until(lambda: sync.began == 1)
+    subtask.expect(pb.Paused)
+    at(subtask, pb.Paused)
+    sync.ready.clear()
+    subtask.expect(pb.Running)
+    until(lambda: sync.runs == 2)
+    # At once: its thread is in the middle of something that does not end.
+    subtask.expect(stage)
+    assert subtask.state.stage == stage
+    assert not subtask.ended
+    assert not subtask.status().result.errors
+    if stage == pb.Paused:
+        subtask.expect(pb.Running)
+        assert subtask.state.stage == pb.Resuming
+    sync.ready.set()
+    if stage == pb.Paused:
+        at(subtask, pb.Running)
+        until(lambda: sync.began == 2)
+        assert sync.runs == 3
+        subtask.kill()
+    assert subtask.join(60)
+    assert sync.began == (2 if stage == pb.Paused else 1)
+
+
+def test_a_probe_that_is_not_answered_is_not_waited_for() -> None:
+    sync = Scripted(pb.Sync, [])
+    sync.ready.clear()
+    ended: list[bool] = []
+    subtask = make("incremental", sync, on_change=lambda one: ended.append(one.ended))
+    subtask.expect(pb.Running)
+    subtask.expect(pb.Paused)
+    assert subtask.state.stage == pb.Paused
+    subtask.expect(pb.Running)
+    subtask.expect(pb.Stopped)
+    assert subtask.state.stage == pb.Stopped
+    assert not subtask.join(0)
+    sync.ready.set()
+    assert subtask.join(60)
+    assert ended[-1], "whoever waits for the end is told of it"
+    assert sync.runs == 0
+
+
+def test_a_subtask_goes_on_although_its_listener_fails() -> None:
+    calls = 0
+
+    def fail(_: SubTask) -> None:
+        nonlocal calls
+        calls += 1
+        if threading.current_thread().name == "subtask-t":
+            raise ZeroDivisionError("a bug")
+
+    sync = Scripted(pb.Sync, ["fail"])
+    subtask = make("incremental", sync, on_change=fail)
+    subtask.expect(pb.Running)
+    at(subtask, pb.Paused)
+    subtask.expect(pb.Running)
+    until(lambda: sync.runs == 2)
+    subtask.expect(pb.Stopped)
+    assert subtask.join(60)
+    assert calls >= 4

@@ -1,0 +1,77 @@
+"""Hazard: trying a statement touches the real tables, or a server's spelling of names hides what it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+import pytest
+
+from dm_worker.syncer.ddl.outcome_proof import Shown
+from dm_worker.syncer.ddl.session import DDLSession
+from dm_worker.syncer.ddl.trial import Trial
+from pkg import ddl
+from pkg.config.model import DBConfig, SubTaskConfig
+
+BEFORE = (
+    "CREATE TABLE `{0}` (\n  `v` int(11),\n  KEY `v` (`v`),\n"
+    "  CONSTRAINT `{0}_ibfk_1` FOREIGN KEY (`v`) REFERENCES `p` (`v`)\n)"
+)
+AFTER = (
+    "CREATE TABLE `{0}` (\n  `v` int(11),\n  KEY `v` (`v`),\n"
+    "  CONSTRAINT `{0}_ibfk_1` FOREIGN KEY (`v`) REFERENCES {1}`p` (`v`),\n"
+    "  CONSTRAINT `{0}_ibfk_2` FOREIGN KEY (`v`) REFERENCES {1}`p` (`v`)\n)"
+)
+STEM = "dm_trial_"
+
+
+class Session:
+    """Shows what a server would."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def run(self, sql: str) -> None:
+        self.texts.append(sql)
+
+    def shown(self, names: Iterable[tuple[str, str]]) -> Shown:
+        return Shown(tuple(AFTER.format(table, "`d`.") for _, table in names))
+
+
+def told(name: str, shown: str, sql: str) -> tuple[bool | None, list[str]]:
+    """What is told of a statement about d.``name``, which the server shows as ``shown``, and what was executed."""
+    session = Session()
+    server = DBConfig("h", 1)
+    trial = Trial(SubTaskConfig("t", "s", "all", server, server), cast(DDLSession, session), "mariadb")
+    parsed = ddl.parse(sql, default_schema="d")
+    found = trial.leads_to(
+        parsed, [("d", name)], [BEFORE.format(shown)], [AFTER.format(shown, "")], session.texts.append
+    )
+    return found, session.texts
+
+
+@pytest.mark.parametrize(("name", "shown"), [("t", "t"), ("T", "t")])
+def test_only_tables_of_our_own_are_worked_on(name: str, shown: str) -> None:
+    statement = f"ALTER TABLE {name} DROP FOREIGN KEY {name}_ibfk_9, ADD FOREIGN KEY (v) REFERENCES p (v)"
+    found, texts = told(name, shown, statement)
+    assert found is True
+    assert f"`{name}`" not in "".join(texts)
+    assert f"{name}_ibfk" not in "".join(texts)
+    subjects = {table for text in texts for table in ddl.parse(text).tables}
+    assert {schema for schema, _ in subjects} == {"dm_meta"}
+    assert all(table.startswith(STEM) for _, table in subjects)
+
+
+def test_a_statement_about_another_table_is_not_tried() -> None:
+    found, texts = told("t", "t", "ALTER TABLE other ADD n INT")
+    assert found is None
+    assert not any("other" in text for text in texts)
+
+
+def test_names_that_differ_in_case_alone_are_not_told() -> None:
+    session = Session()
+    server = DBConfig("h", 1)
+    trial = Trial(SubTaskConfig("t", "s", "all", server, server), cast(DDLSession, session), "mariadb")
+    parsed = ddl.parse("RENAME TABLE d.t TO d.T")
+    assert trial.leads_to(parsed, [("d", "t"), ("d", "T")], ["", ""], ["", ""], session.texts.append) is None
+    assert not session.texts

@@ -1,0 +1,137 @@
+"""Hazards: a multiset that ends with other rows than the changes one by one; conditions that leave a row out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm_worker.syncer.execution import keyless
+from dm_worker.syncer.execution.compaction import DELETE, INSERT, UPDATE
+from dm_worker.syncer.execution.keyless import Missing, images_of, merge_equal, settle
+from dm_worker.syncer.execution.row_block import OrderedRow
+from dm_worker.syncer.rows.plan_builder import PlanOptions, build
+from dm_worker.syncer.rows.row_matching import canonical, condition
+from pkg.binlog.literals import MembersByName
+from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
+
+A = Column("a", "int", "int(11)")
+S = Column("s", "varchar", "varchar(9)", charset="gbk", collation="gbk_chinese_ci")
+TABLE = TableInfo("d", "t", (A, S), (Index("i", (IndexPart("a"),)),), "utf8mb4", "utf8mb4_bin", engine="InnoDB")
+PLAN = build(1, 1, b"", TABLE.renamed("u", "t"), TABLE, PlanOptions())
+#: The literals of b and B are one value to the target.
+_VALUES = {b"a": b"1", b"b": b"2", b"B": b"2", b"c": b"3"}
+
+values = st.sampled_from(sorted(_VALUES))
+changes = st.lists(st.tuples(st.sampled_from([INSERT, UPDATE, DELETE]), values, values), max_size=12)
+
+
+def _row(number: int, op: int, before: bytes, after: bytes) -> OrderedRow:
+    images = ([b"1", before] if op != INSERT else None, [b"1", after] if op != DELETE else None)
+    return (number, op, 1, number, *images)
+
+
+def _one_by_one(there: Counter[bytes], wanted: list[tuple[int, bytes, bytes]]) -> Counter[bytes] | int:
+    """The rows afterwards, or the number of the change that finds none."""
+    rows = Counter(there)
+    for number, (op, before, after) in enumerate(wanted):
+        if op != INSERT:
+            if not rows[_VALUES[before]]:
+                return number
+            rows[_VALUES[before]] -= 1
+        if op != DELETE:
+            rows[_VALUES[after]] += 1
+    return +rows
+
+
+@given(there=st.lists(values, max_size=8), wanted=changes)
+def test_a_multiset_ends_as_the_changes_one_by_one_do(
+    there: list[bytes], wanted: list[tuple[int, bytes, bytes]]
+) -> None:
+    rows = Counter(_VALUES[value] for value in there)
+    images = images_of(PLAN, [_row(number, *change) for number, change in enumerate(wanted)])
+    stored = [_VALUES[image[1]] for image in images.values]
+    digests = merge_equal(images, [stored[number] for number in images.looked_for])
+    assert len(set(digests.values())) == len(digests) == len(images.looked_for)
+    counts = {number: rows[digest] for number, digest in digests.items() if rows[digest]}
+    expected = _one_by_one(rows, wanted)
+    # An image that only comes is not looked for. It may be a literal of one that goes.
+    unknown = {after for _, after in images.changes if after is not None} - set(digests)
+    if isinstance(expected, int) or any(stored[number] in digests.values() for number in unknown):
+        with suppress(Missing):
+            settle(images, counts)
+            assert not isinstance(expected, int)
+        return
+    outcome = settle(images, counts)
+    for number in outcome.fewer:
+        del rows[stored[number]]
+    for number, count in outcome.inserts:
+        rows[stored[number]] += count
+    assert +rows == expected
+
+
+def test_scans_look_for_as_many_images_as_a_statement_takes() -> None:
+    rows = [_row(n, DELETE, b"'%d'" % n, b"") for n in range(5000)]
+    images = images_of(PLAN, rows)
+    digests = {number: b"%032d" % number for number in images.looked_for}
+    most = 100_000
+    parts = list(keyless.scans(images.looked_for, most))
+    assert [number for part in parts for number in part] == images.looked_for
+    texts = [keyless.count_query(PLAN, images, digests, part, most) for part in parts]
+    assert max(map(len, texts)) < most
+    assert len(texts) == 7
+    queries = list(keyless.digest_queries(PLAN, images, most))
+    assert max(map(len, queries)) < most + 200
+    assert sum(query.count(b"SHA2(") for query in queries) == 5000
+
+
+def test_an_index_of_the_target_is_used_for_the_values_that_it_holds() -> None:
+    rows = [(n, DELETE, 1, n, [b"NULL" if n == 3 else b"%d" % n, b"'x'"], None) for n in range(5)]
+    images = images_of(PLAN, rows)
+    digests = {number: b"%032d" % number for number in images.looked_for}
+    text = keyless.removal(PLAN, images, digests, images.looked_for, 1 << 20).decode()
+    digest = "UNHEX(SHA2(CONCAT(QUOTE(`a`+0),',',QUOTE(CAST(`s` AS BINARY))),256))"
+    listed = ",".join(f"x'{digest.hex()}'" for digest in digests.values())
+    assert text == f"DELETE FROM `d`.`t` WHERE (`a` IN (0,1,2,4) OR `a` IS NULL) AND {digest} IN ({listed})"
+    # More values than fit: the scan finds them all the same.
+    assert b"`a` IN" not in keyless.removal(PLAN, images, digests, images.looked_for, 20)
+
+
+def _text(charset: str, kind: str = "varchar") -> Column:
+    return Column("c{}", kind, f"{kind}(9)", charset=charset)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "expected"),
+    [
+        (_text("gbk"), _text("gbk"), "CAST(`c{}` AS BINARY) <=> CAST(? AS BINARY)"),
+        (_text("utf8"), _text("utf8mb4"), "CAST(`c{}` AS BINARY) <=> CAST(? AS BINARY)"),
+        (_text("gbk"), _text("sjis"), "CAST(`c{}` AS BINARY) <=> CAST(CONVERT(? USING sjis) AS BINARY)"),
+        (_text("gbk"), _text("gbk", "char"), "CAST(`c{}` AS BINARY) <=> CAST(RTRIM(?) AS BINARY)"),
+        # The literals of a mapped column may come in several charsets.
+        (_text(""), _text("gbk"), "CAST(`c{}` AS BINARY) <=> CAST(CONVERT(? USING gbk) AS BINARY)"),
+        (_text("gbk"), Column("c{}", "binary", "binary(5)"), "`c{}` <=> CAST(? AS BINARY(5))"),
+        (_text("gbk"), Column("c{}", "varbinary", "varbinary(5)"), "`c{}` <=> CAST(? AS BINARY)"),
+        (Column("c{}", "int", "int"), Column("c{}", "bigint", "bigint"), "`c{}` <=> ?"),
+    ],
+)
+def test_values_are_compared_as_the_column_stores_them(here: Column, there: Column, expected: str) -> None:
+    assert "?".join(condition(here, there)) == expected
+
+
+def test_values_without_a_canonical_form_have_none() -> None:
+    enum = Column("e", "enum", "enum('a','b')", charset="latin1")
+    wide = Column("e", "set", f"set({','.join(repr(str(n)) for n in range(64))})", charset="latin1")
+    pairs = [
+        (MembersByName.of(enum), enum),
+        (wide, wide),
+        (Column("d", "datetime", "datetime(3)"), Column("d", "datetime", "datetime")),
+        (Column("d", "decimal", "decimal(5,2)"), Column("d", "decimal", "decimal(5,3)")),
+        (A, Column("a", "double", "double")),
+        (Column("j", "json", "json"), Column("j", "json", "json")),
+    ]
+    assert [canonical(here, there) for here, there in pairs] == [None] * len(pairs)
+    assert canonical(enum, enum) == ("`e`+0", ("", "+0"))

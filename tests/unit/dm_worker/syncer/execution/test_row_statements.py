@@ -1,0 +1,185 @@
+"""Hazards: a row at fault that the search misses, statements that old and new servers read otherwise."""
+
+from __future__ import annotations
+
+import pymysql
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm_worker.syncer.execution import load_data, merge, refused_rows, row_statements
+from dm_worker.syncer.execution.compaction import DELETE, UPDATE
+from dm_worker.syncer.execution.merge import DELETE_KEYS, INSERT_ROWS, UPSERT_ROWS
+from dm_worker.syncer.execution.row_statements import Form
+from dm_worker.syncer.rows.plan_builder import PlanOptions, build
+from pkg.binlog.literals import escape
+from pkg.mysql.connection import classify, is_retryable
+from pkg.mysql.introspect import ServerInfo
+from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
+
+ID = Column("id", "int", "int(11)", nullable=False)
+NOTE = Column("note", "varchar", "varchar(20)", charset="utf8mb4")
+KEY = Index("PRIMARY", (IndexPart("id"),), unique=True)
+UPSTREAM = TableInfo("s", "t", (ID, NOTE), (KEY,))
+TARGET = TableInfo("d", "t", (NOTE, ID), (KEY,))
+WITH_EXTRA = TableInfo("d", "t", (ID, NOTE, Column("own", "int", "int(11)")), (KEY,))
+
+
+@given(st.data())
+def test_search_finds_the_first_bad_row_with_few_statements(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 3000))
+    bad = data.draw(st.sets(st.integers(0, count - 1), min_size=1, max_size=5))
+    written: list[int] = []
+    asked = 0
+    tried = 0
+
+    def refused(first: int, last: int) -> bool:
+        nonlocal asked, tried
+        asked += 1
+        tried += last - first
+        assert first == len(written)
+        rows = range(first, last)
+        if bad.isdisjoint(rows):
+            written.extend(rows)
+            return False
+        return True
+
+    assert refused_rows.first_bad(count, refused) == min(bad)
+    assert written == list(range(min(bad)))
+    assert asked <= count.bit_length()
+    assert tried <= 2 * count
+
+
+@given(st.lists(st.binary(min_size=1, max_size=9).map(lambda row: b"(%b)" % row.replace(b",", b"")), min_size=1))
+def test_parts_of_a_group_are_its_rows(rows: list[bytes]) -> None:
+    (group,) = merge.cut(1, INSERT_ROWS, rows, 1 << 30, 1 << 30)
+    for first in range(len(rows)):
+        for last in range(first + 1, len(rows) + 1):
+            part = row_statements.part(group, first, last)
+            assert part.rows() == rows[first:last]
+            assert part.body == b",".join(rows[first:last])
+            assert part.count == last - first
+
+
+@given(st.lists(st.none() | st.integers() | st.text() | st.binary(max_size=4), min_size=1, max_size=6))
+def test_tuple_is_taken_apart_at_its_own_commas(values: list[int | str | bytes | None]) -> None:
+    literals = [_literal(value) for value in values]
+    assert row_statements.split_tuple(b"(" + b",".join(literals) + b")") == literals
+
+
+def _literal(value: int | str | bytes | None) -> bytes:
+    if value is None:
+        return b"NULL"
+    if isinstance(value, int):
+        return b"%d" % value
+    if isinstance(value, bytes):
+        return b"_gbk x'%b'" % value.hex().encode()
+    return b"'%b'" % escape(value.encode("utf-8", "replace"))
+
+
+def test_row_is_named_by_its_key_wherever_the_target_has_it() -> None:
+    plan = build(1, 1, b"", UPSTREAM, TARGET, PlanOptions())
+    (insert,) = merge.cut(1, INSERT_ROWS, [b"(7,'a,b')"], 100, 100)
+    (delete,) = merge.cut(1, DELETE_KEYS, [b"7"], 100, 100)
+    for group in (insert, delete):
+        assert row_statements.row_name(plan, row_statements.for_group(plan, group, Form())) == b"7"
+    rows = [(1, UPDATE, 1, 99, [b"7", b"'a'"], [b"7", b"'b'"]), (2, DELETE, 1, 99, [b"8", b"'a'"], None)]
+    found = list(row_statements.for_ordered({1: plan}, rows, Form()))
+    assert [row_statements.row_name(plan, sql) for sql in found] == [b"7", b"8"]
+
+
+def test_statement_beyond_the_servers_packet_is_parted() -> None:
+    plan = build(1, 1, b"", UPSTREAM, TARGET, PlanOptions())
+    rows = [b"(%d,'%b')" % (n, b"x" * n) for n in range(60)]
+    (group,) = merge.cut(1, UPSERT_ROWS, rows, 1 << 20, 1 << 20)
+    parts = list(row_statements.fitting(plan, row_statements.for_group(plan, group, Form()), Form(), 300))
+    assert [row for sql in parts if sql.group for row in sql.group.rows()] == rows
+    assert max(len(sql.text) for sql in parts) <= 300
+
+
+@pytest.mark.parametrize(
+    ("flavor", "version", "expected"),
+    [
+        ("mysql", (8, 0, 19), False),
+        ("mysql", (8, 0, 20), True),
+        ("mysql", (8, 4, 0), True),
+        ("mysql", (5, 7, 44), False),
+        ("mariadb", (10, 11, 6), False),
+        ("mariadb", (11, 8, 2), False),
+        ("tidb", (8, 0, 11), False),
+    ],
+)
+def test_new_row_has_the_name_that_the_server_knows(flavor: str, version: tuple[int, int, int], expected: bool) -> None:
+    server = ServerInfo(flavor, version, "", 1, "", gtid_on=False)
+    assert row_statements.wants_alias(server) is expected
+    plan = build(1, 1, b"", UPSTREAM, TARGET, PlanOptions())
+    (group,) = merge.cut(1, UPSERT_ROWS, [b"(1,'a')"], 100, 100)
+    text = row_statements.for_group(plan, group, Form(alias=expected)).text
+    want = b" AS `dm_new` ON DUPLICATE KEY UPDATE `note`=`dm_new`.`note`" if expected else b"`note`=VALUES(`note`)"
+    assert text.endswith(want)
+
+
+def test_safe_update_in_order_keeps_what_only_the_target_has() -> None:
+    plan = build(1, 1, b"", UPSTREAM, WITH_EXTRA, PlanOptions(compact=False))
+    same = [(1, UPDATE, 1, 99, [b"7", b"'a'"], [b"7", b"'b'"])]
+    moved = [(1, UPDATE, 1, 99, [b"7", b"'a'"], [b"8", b"'b'"])]
+    assert [sql.text[:6] for sql in row_statements.for_ordered({1: plan}, same, Form(safe=True))] == [b"INSERT"]
+    assert [sql.text[:6] for sql in row_statements.for_ordered({1: plan}, moved, Form(safe=True))] == [
+        b"DELETE",
+        b"INSERT",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("upstream", "target", "expected"),
+    [
+        (ID, ID, True),
+        (NOTE, NOTE, True),
+        (Column("v", "int", "int"), Column("v", "bigint", "bigint"), True),
+        (Column("v", "int", "int"), Column("v", "year", "year"), False),
+        (Column("v", "int", "int"), Column("v", "bit", "bit(8)"), False),
+        (Column("v", "int", "int"), Column("v", "enum", "enum('1')"), False),
+        (Column("v", "year", "year"), Column("v", "year", "year"), False),
+        (Column("v", "double", "double"), Column("v", "varchar", "varchar(9)", charset="utf8mb4"), False),
+        (Column("v", "varchar", "varchar(9)", charset="gbk"), NOTE, False),
+        (Column("v", "blob", "blob"), Column("v", "blob", "blob"), False),
+        (Column("v", "timestamp", "timestamp"), Column("v", "timestamp", "timestamp", nullable=False), False),
+    ],
+)
+def test_columns_whose_literals_a_load_would_read_otherwise_are_not_loaded(
+    upstream: Column, target: Column, expected: bool
+) -> None:
+    assert load_data.can_load([(upstream, target)]) is expected
+
+
+@pytest.mark.parametrize(
+    ("number", "text", "expected"),
+    [
+        (1213, "Deadlock found when trying to get lock; try restarting transaction", True),
+        (1205, "Lock wait timeout exceeded; try restarting transaction", True),
+        (1290, "The MariaDB server is running with the --read-only option so it cannot execute this statement", True),
+        (1290, "The MySQL server is running with the --super-read-only option so it cannot execute this", True),
+        (1290, "The MySQL server is running with the --skip-grant-tables option so it cannot execute this", False),
+        (1040, "Too many connections", True),
+        (1053, "Server shutdown in progress", True),
+        (8005, "Write conflict, txnStartTS is stale", True),
+        (9005, "Region is unavailable", True),
+        (1105, "Information schema is changed during the execution of the statement", True),
+        (1105, "unsupported modify column", False),
+        (1062, "Duplicate entry", False),
+        (1153, "Got a packet bigger than 'max_allowed_packet' bytes", False),
+        (8025, "entry too large", False),
+    ],
+)
+def test_only_what_may_pass_by_itself_is_tried_again(number: int, text: str, expected: bool) -> None:
+    assert is_retryable(pymysql.err.OperationalError(number, text)) is expected
+
+
+def test_a_transaction_that_is_too_large_is_blamed_on_no_row() -> None:
+    refused = pymysql.err.OperationalError(8004, "Transaction is too large, size: 104857601")
+    assert not refused_rows.is_of_a_row(refused)
+    plan = build(1, 1, b"", UPSTREAM, TARGET, PlanOptions())
+    assert "txn-total-size-limit" in refused_rows.statement_refusal(refused, plan).workaround
+    # It may be noticed at the COMMIT only, or by another unit.
+    assert "txn-total-size-limit" in classify(refused, scope="downstream", statement="COMMIT").workaround
+    assert not is_retryable(refused)

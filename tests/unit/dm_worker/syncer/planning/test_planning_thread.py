@@ -1,0 +1,218 @@
+"""Lag grows because a steady trickle is given out in crumbs: a job for one transaction costs as much as for many."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from dm_worker.syncer.planning import planning_thread
+from dm_worker.syncer.planning.batch import Batch
+from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
+from dm_worker.syncer.planning.instructions import Statement
+from dm_worker.syncer.planning.planner import Planner
+from dm_worker.syncer.planning.planning_thread import Instructions, Reader
+from pkg.binlog.events import Event
+from pkg.binlog.position import Location, Position
+from pkg.binlog.stream import BinlogStream
+from tests.harness.process import wait_until
+
+SIZE = 1000
+PLACE = Location(Position("bin.000001", 4))
+
+
+def batch(size: int) -> Batch:
+    return Batch(PLACE, PLACE, [], {}, 1, size, 0)
+
+
+class Trickle:
+    """A stream, and the planner that takes it: each read brings one small transaction, so none finds it quiet.
+
+    Time goes by with the reads, half a millisecond each: how many come in a while does not depend on the machine.
+    """
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.waiting_bytes = 0
+        self.bytes_read = 0
+        self.can_scan, self.reached, self.errand, self.read_from = False, False, "", PLACE
+        self.out: list[Batch] = []
+        self.file = "bin.000001"
+        self.bounds: set[int] = set()
+
+    def bound(self, batch_bytes: int) -> None:
+        self.bounds.add(batch_bytes)
+
+    @property
+    def has_rows(self) -> bool:
+        return self.waiting_bytes > 0
+
+    has_pending = has_rows
+
+    def read(self, max_bytes: int, timeout: float, scan: object = None) -> list[Event]:
+        self.reads += 1
+        return [cast(Event, None)]
+
+    def monotonic(self) -> float:
+        return 1.0 + self.reads * 0.0005
+
+    def go_on(self, reads: int) -> None:
+        """Waits until so many more reads were made."""
+        end = self.reads + reads
+        wait_until(lambda: self.reads >= end, f"{reads} reads", step=0.0001)
+
+    def feed(self, events: list[Event]) -> int:
+        self.waiting_bytes += SIZE * len(events)
+        return len(events)
+
+    def close(self) -> None:
+        if self.waiting_bytes:
+            self.out.append(batch(self.waiting_bytes))
+            self.waiting_bytes = 0
+
+    def take_jump(self) -> bool:
+        return False
+
+    def abort(self) -> None:
+        self.reached = True
+
+
+def sizes_given(stream: Trickle, take: Callable[[Instructions], Batch], work: int) -> list[int]:
+    """What 20 turns of a main loop get that ``take`` from the queue and then work for so many reads."""
+    queue = Instructions(1 << 30)
+    planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
+    started = Reader([planner], lambda _: opened, queue, BatchPolicy(Budget.of(1 << 30)), lambda: None)
+    started.start()
+    try:
+        found = []
+        for _ in range(20):
+            found.append(take(queue).size)
+            stream.go_on(work)
+        return found
+    finally:
+        stream.reached = True
+        started.stop()
+
+
+@pytest.fixture
+def stream(monkeypatch: pytest.MonkeyPatch) -> Trickle:
+    stream = Trickle()
+    monkeypatch.setattr(planning_thread, "time", SimpleNamespace(monotonic=stream.monotonic))
+    return stream
+
+
+def test_a_batch_holds_what_came_in_while_the_one_before_was_applied(stream: Trickle) -> None:
+    def take(queue: Instructions) -> Batch:
+        while True:
+            item = queue.get(0.0)
+            if isinstance(item, Batch):
+                return item
+            stream.go_on(20)  # a checkpoint is written
+
+    sizes = sizes_given(stream, take, 40)
+    assert min(sizes[1:]) >= 5 * SIZE, "a batch with less than 3 ms of the stream"
+
+
+def test_the_first_of_a_trickle_waits_for_company_every_time(stream: Trickle) -> None:
+    def take(queue: Instructions) -> Batch:
+        item = queue.get(60.0)
+        assert isinstance(item, Batch)
+        return item
+
+    sizes = sizes_given(stream, take, 0)
+    assert min(sizes) >= 5 * SIZE
+
+
+def test_the_planner_is_told_how_large_batches_may_be_now(stream: Trickle) -> None:
+    policy = BatchPolicy(Budget.of(1 << 30))
+    planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
+    started = Reader([planner], lambda _: opened, Instructions(1 << 30), policy, lambda: None)
+    started.start()
+    try:
+        stream.go_on(2)
+        whole = policy.most
+        policy.observe(whole, small=False, seconds=3600.0)
+        stream.go_on(2)
+        assert stream.bounds == {whole, policy.most}
+        assert policy.most < whole
+    finally:
+        stream.reached = True
+        started.stop()
+
+
+def test_a_main_loop_that_has_something_waiting_is_not_hungry() -> None:
+    queue = Instructions(1 << 20)
+    assert queue.get(0.0) is None
+    assert queue.hungry
+    queue.put(batch(SIZE))
+    assert not queue.hungry, "the next batch may grow until this one is taken and applied"
+    assert queue.get(0.0) is not None
+    assert not queue.hungry
+
+
+class Asking(Trickle):
+    """A planner that asks a server which does not answer, until the connection is broken off."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asks, self.broken = threading.Event(), threading.Event()
+
+    def feed(self, events: list[Event]) -> int:
+        self.asks.set()
+        self.broken.wait()
+        return len(events)
+
+
+def test_a_stopped_reader_leaves_the_connections_to_others_however_long_a_question_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After 30 s it was left alone, and two threads read each other's answers from one connection."""
+    monkeypatch.setattr(planning_thread, "STOP_PATIENCE", 0.05)
+    stream = Asking()
+    planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
+    queue, policy = Instructions(1 << 30), BatchPolicy(Budget.of(1 << 30))
+    started = Reader([planner], lambda _: opened, queue, policy, stream.broken.set)
+    started.start()
+    assert stream.asks.wait(60)
+    started.stop()
+    assert stream.broken.is_set()
+    assert not any(thread.name == "syncer-reader" for thread in threading.enumerate())
+
+
+class Planned(Trickle):
+    """A planner that gives out a statement, and is stopped in between."""
+
+    def __init__(self, stopped: Callable[[], None]) -> None:
+        super().__init__()
+        self._stopped = stopped
+
+    def feed(self, events: list[Event]) -> int:
+        self._stopped()
+        self.out = [Statement(cast(Event, None), PLACE.position, PLACE, PLACE, PLACE, "")]  # type: ignore[list-item]
+        return len(events)
+
+
+def test_a_reader_that_is_stopped_before_it_waits_for_its_statement_does_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(planning_thread, "STOP_PATIENCE", 0.05)
+    turns: list[int] = []
+    asked = threading.Event()
+
+    def stopped() -> None:
+        asked.set()
+        wait_until(started._resume.is_set, "the stop is under way", step=0.001)
+
+    def interrupt() -> None:
+        turns.append(1)
+        assert len(turns) < 200, "it waits for ever"
+
+    stream = Planned(stopped)
+    planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
+    started = Reader([planner], lambda _: opened, Instructions(1 << 30), BatchPolicy(Budget.of(1 << 30)), interrupt)
+    started.start()
+    assert asked.wait(60)
+    started.stop()

@@ -1,0 +1,145 @@
+"""Hazard: a structure counts because its types fit, and the values of two columns are swapped."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm_worker.syncer.planning.look_ahead import is_unaltered
+from dm_worker.syncer.rows.structure_proof import lacks_columns, proven
+from pkg.binlog import constants as c
+from pkg.binlog.events import Event
+from pkg.binlog.position import Position
+from pkg.binlog.table_map import TableMap
+from pkg.mysql.schema import Column, TableInfo
+from tests.unit.dm_worker.syncer.planning.test_planner import Log
+
+#: Type in TABLE_MAP by the name of the type.
+KINDS = {"int": c.TYPE_LONG, "bigint": c.TYPE_LONGLONG, "double": c.TYPE_DOUBLE}
+Table = list[tuple[str, str]]
+
+
+def info(columns: Table) -> TableInfo:
+    return TableInfo("d", "t", tuple(Column(name, kind, kind) for name, kind in columns), ())
+
+
+def table_map(columns: Table, *, names: bool = False) -> TableMap:
+    types = bytes(KINDS[kind] for _, kind in columns)
+    known = tuple(name for name, _ in columns) if names else None
+    return TableMap(7, "d", "t", types, (0,) * len(columns), (True,) * len(columns), names=known)
+
+
+def found(rows: Table, upstream: Table | None, target: Table | None, *filled: str, names: bool = False) -> Table | None:
+    made = proven(
+        table_map(rows, names=names),
+        None if upstream is None else info(upstream),
+        None if target is None else info(target),
+        filled,
+    )
+    return None if made is None else [(column.name, column.type_name) for column in made.columns]
+
+
+AB: Table = [("a", "int"), ("b", "int")]
+BA: Table = [("b", "int"), ("a", "int")]
+tables = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=4, unique=True).flatmap(
+    lambda names: st.tuples(*(st.tuples(st.just(name), st.sampled_from(list(KINDS))) for name in names)).map(list)
+)
+
+
+@given(rows=tables, upstream=st.none() | tables, more=tables, at=st.integers(0, 4))
+def test_what_counts_is_what_the_rows_have(rows: Table, upstream: Table | None, more: Table, at: int) -> None:
+    """The target has the columns of the rows in their order, maybe others too; the upstream has become anything."""
+    extra = [column for column in more if column[0] not in dict(rows)]
+    made = found(rows, upstream, [*rows[:at], *extra, *rows[at:]])
+    assert made is None or made == rows
+
+
+@given(rows=tables, upstream=st.none() | tables, target=st.none() | tables)
+def test_names_in_the_binlog_decide(rows: Table, upstream: Table | None, target: Table | None) -> None:
+    made = found(rows, upstream, target, names=True)
+    assert made == (rows if rows in (upstream, target) else None)
+
+
+def test_a_table_that_is_the_same_on_both_sides_goes_on() -> None:
+    assert found(AB, AB, AB) == AB
+    # Types that the target holds in wider ones, and columns that no row could bring instead.
+    assert found(AB, AB, [("A", "bigint"), ("note", "double"), ("B", "bigint")]) == AB
+    assert found(AB, AB, [*AB, ("shard", "int")], "shard") == AB
+    assert found(AB, AB, AB, "b") == AB
+
+
+def test_a_moved_or_renamed_or_replaced_column_is_not_taken_for_another() -> None:
+    assert found(AB, BA, AB) is None
+    assert found(AB, AB, BA) is None
+    assert found(AB, [("a", "int"), ("x", "int")], AB) is None
+    assert found(AB, [("a", "int"), ("x", "int")], [*AB, ("x", "int")]) is None
+
+
+def test_the_target_s_table_tells_when_the_upstream_s_was_altered_otherwise() -> None:
+    assert found(AB, [*AB, ("x", "int")], AB) == AB
+    assert found(AB, None, AB) == AB
+    assert found(AB, [("b", "int"), ("x", "double"), ("a", "int")], AB) is None
+    assert found(AB, [*AB, ("x", "int")], None) is None
+
+
+def test_what_the_target_lacks_is_not_a_question_of_the_structure() -> None:
+    assert lacks_columns(None, info(AB))
+    assert lacks_columns(info(AB[:1]), info(AB))
+    assert not lacks_columns(info([("B", "int"), ("a", "int")]), info(AB))
+
+
+class Stream:
+    """What a server sends of ``log``, some events at a time, and then nothing."""
+
+    def __init__(self, *logs: Log) -> None:
+        self.file = logs[0].file
+        self._events = [(event, log.file) for log in logs for event in log.events]
+
+    def read(self, max_bytes: int, timeout: float, scan: object = None) -> list[Event]:
+        taken, self._events = self._events[:3], self._events[3:]
+        if taken:
+            self.file = taken[-1][1]
+        return [event for event, _ in taken]
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+def looked(*logs: Log, end: int = 0, table: str = "orders") -> bool:
+    return is_unaltered(Stream(*logs), Position(logs[-1].file, end or logs[-1].offset), table, lambda: False)
+
+
+@pytest.mark.parametrize(
+    ("statement", "about"),
+    [
+        (b"ALTER TABLE d.Orders MODIFY a INT AFTER b", True),
+        (b"RENAME TABLE other TO `orders`", True),
+        (b"DROP DATABASE d", True),
+        (b"ALTER TABLE d.other ADD COLUMN a INT", False),
+        (b"ALTER TABLE d.orders_old ADD COLUMN a INT", False),
+        (b"BEGIN", False),
+    ],
+)
+def test_a_statement_further_on_makes_the_present_structure_uncertain(statement: bytes, about: bool) -> None:
+    log = Log()
+    log.transaction([1, 2, 3])
+    log.query(statement)
+    log.transaction([4])
+    assert looked(log) is not about
+    # A name that the client's charset may have written otherwise.
+    assert looked(log, table="gr\xf6\xdfe") is (statement == b"BEGIN")
+
+
+def test_the_look_ahead_ends_where_the_binlog_did_and_not_before() -> None:
+    first, second = Log(), Log("bin.000002")
+    first.transaction([1] * 30)
+    first.rotate("bin.000002")
+    first.file = "bin.000001"
+    second.transaction([2])
+    before = second.offset
+    second.query(b"ALTER TABLE orders ADD a INT")
+    assert looked(first, second, end=before)
+    assert not looked(first, second)
+    assert not looked(first, end=first.offset + 10_000)

@@ -1,0 +1,151 @@
+"""Hazards: a decision that an operator took back is obeyed; what this source has done is waited for for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from dm_worker.syncer.rows.schema_source import SchemaSource
+from dm_worker.syncer.shard_ddl.initial_groups import new_groups
+from dm_worker.syncer.shard_ddl.lock_client import ShardLink
+from dm_worker.syncer.shard_ddl.lock_protocol import Arrived, Decided, News, Revoked
+from dm_worker.syncer.shard_ddl.sharding import Sharding
+from dm_worker.syncer.shard_ddl.source_groups import Acknowledge, Report
+from pkg.binlog.position import Location, Position
+from pkg.etcd import Event
+from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables
+from pkg.ha.shard_ddl_steps import LockId, Stored
+from tests.harness.process import wait_until
+
+TARGET = ("m", "t")
+TEXTS = ("ALTER TABLE `m`.`t` ADD COLUMN a INT",)
+REPORT = Report(TARGET, 0, TEXTS)
+
+
+class Etcd:
+    """The records of the only lock there is."""
+
+    def __init__(self) -> None:
+        self.tables: ShardTables | None = None
+        self.info: ShardInfo | None = None
+        self.told: Stored[ShardOperation] | None = None
+        self._wake: Callable[[Sequence[Event]], None] = lambda _: None
+
+    def tell(self, revision: int, *, execute: bool) -> None:
+        self.told = Stored(ShardOperation("t-`m`.`t`", "t", "s", TEXTS, execute), revision, revision)
+        self._wake(())
+
+    def remove(self) -> None:
+        self.info = self.told = None
+        self._wake(())
+
+    # -- what the link asks for ---------------------------------------------------------------------------------
+
+    def publish_tables(self, tables: ShardTables) -> None:
+        self.tables = tables
+
+    def report(self, info: ShardInfo) -> bool:
+        if self.told is None:
+            self.info = info
+        return self.told is None
+
+    def reported(self, lock: LockId) -> ShardInfo | None:
+        return self.info
+
+    def withdraw(self, lock: LockId) -> bool:
+        self.info = None if self.told is None else self.info
+        return self.told is None
+
+    def operation(self, lock: LockId) -> Stored[ShardOperation] | None:
+        return self.told
+
+    def confirm(self, lock: LockId, operation: Stored[ShardOperation]) -> bool:
+        self.told = replace(operation, record=replace(operation.record, done=True))
+        return True
+
+    def follow(
+        self, on_change: Callable[[Sequence[Event]], None], on_error: Callable[[BaseException], None]
+    ) -> Sequence[ShardLink]:
+        self._wake = on_change
+        return ()
+
+
+@pytest.fixture
+def etcd() -> Etcd:
+    return Etcd()
+
+
+@pytest.fixture
+def link(etcd: Etcd) -> Iterator[ShardLink]:
+    link = ShardLink(etcd, "t", "s")
+    link.start()
+    yield link
+    link.stop()
+
+
+def hears(link: ShardLink, *expected: News) -> None:
+    found: list[News] = []
+
+    def heard() -> bool:
+        found.extend(link.heard())
+        return len(found) >= len(expected)
+
+    wait_until(heard, f"{expected} is heard", step=0.01)
+    assert found == list(expected)
+
+
+def test_a_decision_that_is_taken_back_is_told_and_the_ddl_reported_again(etcd: Etcd, link: ShardLink) -> None:
+    link.wish(REPORT)
+    wait_until(lambda: etcd.info is not None, "it is reported", step=0.01)
+    etcd.tell(8, execute=True)
+    hears(link, Decided(TARGET, TEXTS, True, 8))
+    etcd.remove()
+    hears(link, Revoked(TARGET))
+    wait_until(lambda: etcd.info is not None, "it is reported again", step=0.01)
+    etcd.tell(9, execute=False)
+    hears(link, Decided(TARGET, TEXTS, False, 9))
+    # Removed and decided anew between two looks.
+    etcd.tell(10, execute=False)
+    hears(link, Revoked(TARGET), Decided(TARGET, TEXTS, False, 10))
+
+
+@pytest.mark.parametrize("decided_again", [False, True])
+def test_nobody_waits_for_a_source_that_obeyed_what_was_taken_back(
+    etcd: Etcd, link: ShardLink, decided_again: bool
+) -> None:
+    link.wish(REPORT)
+    etcd.tell(8, execute=True)
+    hears(link, Decided(TARGET, TEXTS, True, 8))
+    etcd.remove()
+    wait_until(lambda: etcd.info is not None, "it is reported again", step=0.01)
+    if decided_again:
+        etcd.tell(9, execute=False)
+    link.wish(Acknowledge(TARGET, 0, TEXTS, True, 8))
+    hears(link, Arrived(TARGET))
+    if decided_again:
+        assert etcd.told is not None
+        assert etcd.told.record.done
+    else:
+        assert etcd.info is None, "it waits no more"
+
+
+def test_what_waits_for_the_end_of_a_transaction_is_dropped_when_it_is_taken_back(etcd: Etcd, link: ShardLink) -> None:
+    groups = new_groups([("d", "t1")], lambda schema, table: TARGET)
+    groups.ddl(("d", "t1"), TEXTS, key="its name", start=Location(Position("bin.000001", 4)), structure="")
+    sharding = Sharding(
+        groups, link, cast(SchemaSource, None), takes_rows=lambda *_: True, task="t", source_id="s", changed=()
+    )
+
+    def settles(revision: int) -> bool:
+        sharding.hear()
+        return (0 if sharding.settle is None else sharding.settle.revision) == revision
+
+    etcd.tell(8, execute=True)
+    wait_until(lambda: settles(8), "the decision is heard", step=0.01)
+    etcd.remove()
+    wait_until(lambda: settles(0), "it is dropped", step=0.01)
+    etcd.tell(9, execute=False)
+    wait_until(lambda: settles(9), "the next one is heard", step=0.01)

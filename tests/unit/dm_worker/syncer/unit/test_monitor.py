@@ -1,0 +1,119 @@
+"""Hazards: progress that promises an end which never comes, or counts bytes wrongly over a rotation of the binlog."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dm_worker.syncer.unit import monitor
+from dm_worker.syncer.unit.monitor import Monitor, Snapshot, bytes_between
+from pkg.binlog.position import Location, Position
+from pkg.errors import new
+
+SIZES = {"b.000009": 100, "b.000010": 1000, "b.000011": 50}
+
+
+@pytest.mark.parametrize(
+    ("here", "end", "behind"),
+    [
+        (("b.000010", 4), ("b.000010", 900), 896),
+        (("b.000010", 900), ("b.000010", 4), 0),  # applied after the upstream was asked
+        (("b.000009", 90), ("b.000011", 30), 10 + 1000 + 30),
+        (("b.000008", 90), ("b.000011", 30), None),
+        (("b.000011", 90), ("b.000012", 30), None),
+    ],
+)
+def test_bytes_behind_over_several_files(here: tuple[str, int], end: tuple[str, int], behind: int | None) -> None:
+    assert bytes_between(Position(*here), Position(*end), SIZES) == behind
+
+
+class _Upstream:
+    """Its binlog ends at ``end``."""
+
+    def __init__(self) -> None:
+        self.end = Position("b.000010", 1000)
+        self.sizes = dict(SIZES)
+        self.asked = 0
+        self.away = False
+
+    def end_of_binlog(self, flavor: str) -> Location:
+        if self.away:
+            raise new("DBBadConn", "away", retryable=True)
+        return Location(self.end)
+
+    def binlog_files(self) -> dict[str, int]:
+        self.asked += 1
+        return self.sizes
+
+    def now(self) -> float:
+        return 0.0
+
+    def close(self) -> None: ...
+
+
+class _Scene:
+    """A monitor whose clock and parts the test moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.time = 1000.0
+        self.lines: list[dict[str, Any]] = []
+        self.upstream = _Upstream()
+        self.snapshot = Snapshot(flushed=Location(Position("b.000009", 60)), batch_bytes=77)
+        monkeypatch.setattr(monitor, "time", SimpleNamespace(monotonic=lambda: self.time, time=lambda: self.time))
+        monkeypatch.setattr(monitor.log, "info", lambda _, **values: self.lines.append(values))
+        self.monitor = Monitor(self.upstream, "mariadb", lambda: self.snapshot, by_gtid=False)  # type: ignore[arg-type]
+
+    def pass_seconds(self, seconds: int, rows: int = 0, advance: int = 0) -> None:
+        for _ in range(seconds):
+            self.time += 1
+            self.snapshot.rows += rows
+            assert self.snapshot.flushed is not None
+            place = self.snapshot.flushed.position
+            self.snapshot.flushed = Location(Position(place.name, place.pos + advance))
+            self.monitor._tick()
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> _Scene:
+    return _Scene(monkeypatch)
+
+
+def test_progress_tells_speed_bytes_behind_and_the_end_at_this_speed(scene: _Scene) -> None:
+    scene.pass_seconds(29, rows=5, advance=1)
+    assert scene.lines == []
+    scene.pass_seconds(1, rows=5, advance=1)
+    (line,) = scene.lines
+    assert (line["rows"], line["rows_per_second"], line["batch_bytes"]) == (150, 5, 77)
+    assert line["bytes_behind"] == 100 - 90 + 1000
+    assert line["eta"] == "1010s"
+    assert scene.upstream.asked == 1, "closed files keep their sizes"
+
+
+def test_a_backlog_that_grows_faster_than_it_is_applied_has_no_end(scene: _Scene) -> None:
+    for _ in range(30):
+        scene.upstream.end = Position("b.000010", scene.upstream.end.pos + 9)
+        scene.pass_seconds(1, rows=5, advance=1)
+    assert scene.lines[0]["eta"] == "unknown"
+
+
+def test_what_is_not_known_is_not_made_up(scene: _Scene) -> None:
+    scene.upstream.end = Position("b.000099", 4)
+    scene.pass_seconds(30, rows=1)
+    assert (scene.lines[0]["bytes_behind"], scene.lines[0]["eta"]) == ("unknown", "unknown")
+
+
+def test_caught_up_and_idle_says_nothing(scene: _Scene) -> None:
+    scene.snapshot.flushed = Location(scene.upstream.end)
+    scene.pass_seconds(30, rows=2)
+    assert scene.lines[0]["eta"] == "0s"
+    scene.pass_seconds(90)
+    assert len(scene.lines) == 1
+
+
+def test_an_upstream_that_is_away_does_not_end_the_watch(scene: _Scene) -> None:
+    scene.upstream.away = True
+    scene.pass_seconds(31, rows=1)
+    assert scene.lines[0]["bytes_behind"] == "unknown"
+    assert isinstance(scene.monitor.status().totalRows, int)
