@@ -27,7 +27,7 @@ from dm_master.task_setup.task_split import split_task
 from dm_master.workers.worker_client import WorkerClients
 from pkg import errors
 from pkg.config.master import MasterConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.etcd import EtcdClient
 from pkg.ha.records import LeaderInfo
 from pkg.process.log import get_logger
@@ -94,7 +94,7 @@ class MasterServer:
             self._port.start()
         except OSError as exc:
             raise errors.new(
-                "MasterStartService",
+                Code.MasterStartService,
                 f"cannot serve at {self._config.master_addr}",
                 raw=exc,
                 workaround="Check master-addr (is the port in use?) and the ssl-* files.",

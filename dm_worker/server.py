@@ -17,6 +17,7 @@ from dm_worker.source.unit_factory import UnitFactory, make_unit
 from dm_worker.worker_metrics import WorkerMetrics
 from pkg import errors, native
 from pkg.config.worker import WorkerConfig
+from pkg.errors import Code
 from pkg.pb import dmworker_pb2 as pb
 from pkg.pb import dmworker_pb2_grpc
 from pkg.process.log import get_logger
@@ -98,7 +99,7 @@ class WorkerServer:
             self._port.stop(_PORT_GRACE)
         if self._stuck.is_set():
             raise errors.new(
-                "WorkerServerClosed",
+                Code.WorkerServerClosed,
                 "a unit went on although it was killed, so the whole process ends",
                 workaround="Start the worker again; everything resumes. The log names the task.",
             )
@@ -113,7 +114,7 @@ class WorkerServer:
             self._port.start()
         except OSError as exc:
             raise errors.new(
-                "WorkerStartService",
+                Code.WorkerStartService,
                 f"cannot listen on {self._config.worker_addr}",
                 raw=exc,
                 workaround="Is another process using the port? Set another worker-addr.",

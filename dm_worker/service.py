@@ -17,7 +17,7 @@ from pkg import errors
 from pkg.config.codec import decode_subtask
 from pkg.config.model import SubTaskConfig
 from pkg.config.worker import WorkerConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
 from pkg.pb import dmworker_pb2_grpc
 
@@ -109,20 +109,20 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
         subtask = _subtask(self._binder.current, config.name)
         if subtask.state.stage != pb.Paused:
             raise errors.new(
-                "WorkerUpdateTaskStage",
+                Code.WorkerUpdateTaskStage,
                 f"sub task {config.name} is {pb.Stage.Name(subtask.state.stage)}",
                 workaround="Pause the task before changing its configuration.",
             )
         if subtask.state.unit != pb.Sync:
             raise errors.new(
-                "WorkerOperSyncUnitOnly",
+                Code.WorkerOperSyncUnitOnly,
                 f"sub task {config.name} is still in unit {pb.UnitType.Name(subtask.state.unit)}",
                 workaround="Wait until the full copy is done, or stop the task and start it anew.",
             )
         changed = fixed_changes(subtask.config, config)
         if changed:
             raise errors.new(
-                "WorkerUpdateSubTaskConfig",
+                Code.WorkerUpdateSubTaskConfig,
                 f"{', '.join(changed)} of task {config.name} cannot change while the task exists",
                 workaround="Stop the task and start it with the new configuration.",
             )
@@ -156,7 +156,7 @@ def _subtask(current: SourceWorker | None, task: str) -> SubTask:
     subtask = current.subtask(task) if current is not None else None
     if subtask is None:
         raise errors.new(
-            "WorkerSubTaskNotFound",
+            Code.WorkerSubTaskNotFound,
             f"sub task {task} does not exist on this worker",
             workaround="`query-status` lists the tasks.",
         )

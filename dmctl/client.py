@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from dmctl.failure import CommandError, UsageError
 from dmctl.options import Options
 from pkg import errors
+from pkg.errors import Code
 from pkg.pb import dmmaster_pb2_grpc
 from pkg.rpc.channel import open_channel
 
@@ -67,7 +68,7 @@ class MasterClient:
             return open_channel(self._reachable(), self._options.security)
         except OSError as exc:
             raise errors.new(
-                "CtlLoadTLSCfg", "can not load tls config", raw=exc, workaround="Please check the --ssl-* files."
+                Code.CtlLoadTLSCfg, "can not load tls config", raw=exc, workaround="Please check the --ssl-* files."
             ) from exc
 
     def _reachable(self) -> str:
@@ -78,7 +79,7 @@ class MasterClient:
                 return address
             causes.append(cause)
         raise errors.new(
-            "CtlGRPCCreateConn",
+            Code.CtlGRPCCreateConn,
             "can not create grpc connection",
             raw="; ".join(causes),
             workaround="Please check your network connection, and that --master-addr names a running dm-master.",

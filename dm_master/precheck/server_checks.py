@@ -6,6 +6,7 @@ from dm_master.inspection.database_server import Upstream
 from dm_master.precheck.privilege_checks import may_ask_binlog
 from dm_master.precheck.result import Finding, fail, from_error, warn
 from pkg import errors
+from pkg.errors import Code
 from pkg.mysql.introspect import ServerInfo, query
 
 #: The releases of which real servers were tried as upstream and target: flavor → series → release.
@@ -106,7 +107,7 @@ def check_gtid(upstream: Upstream) -> list[Finding]:
 
 def gtid_is_off(source_id: str) -> errors.DMError:
     return errors.new(
-        "SourceCheckGTID",
+        Code.SourceCheckGTID,
         f"source {source_id} has enable-gtid: true, but the upstream's gtid_mode is not ON",
         workaround="Set gtid_mode=ON and enforce_gtid_consistency=ON in the upstream, or enable-gtid: false.",
         scope="upstream",

@@ -15,6 +15,7 @@ from dm_master.precheck.server_checks import gtid_is_off
 from dm_master.task_setup.task_split import needs_start_position, with_start_position
 from pkg import errors
 from pkg.config.model import Meta, SourceConfig, SubTaskConfig
+from pkg.errors import Code
 from pkg.mysql.connection import classify, connect
 from pkg.mysql.introspect import ServerInfo, master_status, query, server_info
 
@@ -44,7 +45,7 @@ def _flavor(config: SourceConfig, info: ServerInfo) -> str:
     real = "mariadb" if info.flavor == "mariadb" else "mysql"
     if config.flavor not in ("", real):
         raise errors.new(
-            "NotSupportedFlavor",
+            Code.NotSupportedFlavor,
             f"source {config.source_id} has flavor {config.flavor}, but its upstream is {info.version_text}",
             workaround=f"Set flavor: {real}, or remove the key.",
             scope="upstream",
@@ -55,7 +56,7 @@ def _flavor(config: SourceConfig, info: ServerInfo) -> str:
 def _server_id(config: SourceConfig, used: set[int]) -> int:
     if config.server_id in used:
         raise errors.new(
-            "InvalidServerID",
+            Code.InvalidServerID,
             f"server-id {config.server_id} of source {config.source_id} is in use by the upstream or a replica of it",
             workaround="Choose another server-id, or remove the key.",
             scope="upstream",
@@ -93,7 +94,7 @@ def fill_start_position(subtask: SubTaskConfig) -> SubTaskConfig:
             raise classify(exc, scope="upstream") from exc
     if location is None:
         raise errors.new(
-            "NoMasterStatus",
+            Code.NoMasterStatus,
             f"the upstream of {subtask.source_id} writes no binlog",
             workaround="Set log-bin in the upstream's configuration and restart it.",
             scope="upstream",

@@ -12,7 +12,7 @@ from dm_master.inspection.database_server import Server, Table, Upstream
 from dm_master.precheck.result import Finding, fail, from_error, warn
 from pkg import errors
 from pkg.config.rule_names import RuleName
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql import engines
 from pkg.mysql.introspect import NOT_MIGRATED
 from pkg.mysql.schema import Column, TableInfo
@@ -295,7 +295,7 @@ def check_same_names(targets: Iterable[Table]) -> list[Finding]:
     return [
         from_error(
             errors.new(
-                "TaskCheckSameTableName",
+                Code.TaskCheckSameTableName,
                 "target tables differ only in case: "
                 + ", ".join(f"`{schema}`.`{table}`" for schema, table in sorted(names)),
                 workaround="Route them to one table, or to names that differ otherwise.",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from dm_master.scheduling.topology import Plan, Topology
 from pkg.config.codec import decode_source, encode_source
 from pkg.config.model import SourceConfig
-from pkg.errors import DMError, new
+from pkg.errors import Code, DMError, ErrorKind, new
 from pkg.etcd.types import Delete, Op, Put
 from pkg.ha import keys
 from pkg.ha.records import RelayStage
@@ -36,11 +36,13 @@ def start_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
     named = named_workers(state, source)
     if not workers:
         if named:
-            raise _mixed("SchedulerStartRelayOnSpecified", source, f"for workers {', '.join(named)}", "without workers")
+            raise _mixed(
+                Code.SchedulerStartRelayOnSpecified, source, f"for workers {', '.join(named)}", "without workers"
+            )
         ops: list[Op] = [] if config.enable_relay else [_enabled(config, on=True)]
     else:
         if config.enable_relay:
-            raise _mixed("SchedulerStartRelayOnBound", source, "for the worker that serves it", "for named workers")
+            raise _mixed(Code.SchedulerStartRelayOnBound, source, "for the worker that serves it", "for named workers")
         ops = [Put(keys.RELAY_WORKER.key(worker), source) for worker in _able(state, source, workers)]
     return Plan((*ops, *([] if source in state.relay_stages and not ops else [expect(source, "Running")])))
 
@@ -54,14 +56,16 @@ def stop_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
     named = named_workers(state, source)
     if not workers:
         if named:
-            raise _mixed("SchedulerStopRelayOnSpecified", source, f"for workers {', '.join(named)}", "without workers")
+            raise _mixed(
+                Code.SchedulerStopRelayOnSpecified, source, f"for workers {', '.join(named)}", "without workers"
+            )
         return Plan((*([_enabled(config, on=False)] if config.enable_relay else []), *_unstaged(state, source)))
     if config.enable_relay:
-        raise _mixed("SchedulerStopRelayOnBound", source, "for the worker that serves it", "for named workers")
+        raise _mixed(Code.SchedulerStopRelayOnBound, source, "for the worker that serves it", "for named workers")
     foreign = sorted(set(workers) - set(named))
     if foreign:
         raise new(
-            "SchedulerRelayWorkersWrongRelay",
+            Code.SchedulerRelayWorkersWrongRelay,
             f"these workers {', '.join(foreign)} do not pull the relay of source {source}",
             workaround="`list-member --worker` shows what each worker does.",
         )
@@ -75,11 +79,11 @@ def set_stage(state: Topology, sources: Sequence[str], stage: str) -> Plan:
     Raises 46011 for another stage and 46012 for sources without a relay.
     """
     if stage not in SETTABLE_STAGES:
-        raise new("SchedulerRelayStageInvalidUpdate", f"a relay's stage cannot be set to {stage}")
+        raise new(Code.SchedulerRelayStageInvalidUpdate, f"a relay's stage cannot be set to {stage}")
     missing = sorted(source for source in set(sources) if source not in state.relay_stages)
     if missing:
         raise new(
-            "SchedulerRelayStageSourceNotExist",
+            Code.SchedulerRelayStageSourceNotExist,
             f"sources {', '.join(missing)} have no relay",
             workaround="Start it with `start-relay -s <source>` first.",
         )
@@ -93,7 +97,7 @@ def named_workers(state: Topology, source: str) -> list[str]:
 def _config(state: Topology, source: str) -> SourceConfig:
     if source not in state.sources:
         raise new(
-            "SchedulerSourceCfgNotExist",
+            Code.SchedulerSourceCfgNotExist,
             f"source config with ID {source} not exists",
             workaround="`operate-source show` lists the sources.",
         )
@@ -113,28 +117,28 @@ def _able(state: Topology, source: str, workers: Sequence[str]) -> list[str]:
     unknown = sorted(set(workers) - set(state.workers))
     if unknown:
         raise new(
-            "SchedulerWorkerNotExist",
+            Code.SchedulerWorkerNotExist,
             f"dm-worker with name {', '.join(unknown)} not exists",
             workaround="`list-member --worker` lists the workers.",
         )
     busy = sorted(worker for worker in set(workers) if state.relay_workers.get(worker, source) != source)
     if busy:
         raise new(
-            "SchedulerRelayWorkersBusy",
+            Code.SchedulerRelayWorkersBusy,
             f"these workers {', '.join(busy)} pull the relay of another source",
             workaround="Stop that relay with `stop-relay` first.",
         )
     wrong = sorted(worker for worker in set(workers) if state.bounds.get(worker) != source)
     if wrong:
         raise new(
-            "SchedulerRelayWorkersWrongBound",
+            Code.SchedulerRelayWorkersWrongBound,
             f"these workers {', '.join(wrong)} do not serve source {source}",
             workaround="Name the worker that the source is bound to, or none: the relay then follows the source.",
         )
     return sorted(worker for worker in set(workers) if worker not in state.relay_workers)
 
 
-def _mixed(kind: str, source: str, started: str, asked: str) -> DMError:
+def _mixed(kind: ErrorKind, source: str, started: str, asked: str) -> DMError:
     return new(
         kind,
         f"the relay of source {source} was started {started}, so it cannot be operated {asked}",

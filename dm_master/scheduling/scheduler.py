@@ -12,7 +12,7 @@ from dm_master.scheduling import relay_stage, task_stage, topology
 from dm_master.scheduling.topology import VIEWS, Plan, Topology, WorkerStage
 from pkg.config.codec import decode_source, decode_subtask, encode_source, encode_subtask
 from pkg.config.model import SourceConfig, SubTaskConfig
-from pkg.errors import DMError, new, wrap
+from pkg.errors import Code, DMError, new, wrap
 from pkg.etcd import EtcdClient, Event, Get, PrefixMirror, Put
 from pkg.ha import keys
 from pkg.ha.keys import KeyFamily
@@ -81,7 +81,7 @@ class Scheduler:
         """
         with self._deciding:
             if self._leader is not None:
-                raise new("SchedulerStarted", "the scheduler has started")
+                raise new(Code.SchedulerStarted, "the scheduler has started")
             self._leader = leader
             try:
                 self._load()
@@ -250,7 +250,7 @@ class Scheduler:
         with self._deciding:
             if task in self._latches:
                 raise new(
-                    "SchedulerLatchInUse",
+                    Code.SchedulerLatchInUse,
                     f"when {action}, task {task} is in use by other client",
                     workaround="Try again when the other command has ended.",
                 )
@@ -271,7 +271,7 @@ class Scheduler:
         leader = self._leader
         if leader is None:
             raise new(
-                "SchedulerNotStarted",
+                Code.SchedulerNotStarted,
                 "the scheduler has not started: this master does not lead",
                 workaround="Try again; the leader is elected within seconds.",
                 retryable=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dm_master.scheduling.topology import Plan, Topology
-from pkg.errors import new
+from pkg.errors import Code, new
 from pkg.etcd.types import Delete, Op, Put
 from pkg.ha import keys
 from pkg.ha.records import SubTaskStage
@@ -24,21 +24,21 @@ def start_task(state: Topology, task: str, text: str, subtasks: Mapping[str, str
     unknown = sorted(set(subtasks) - set(state.sources))
     if unknown:
         raise new(
-            "SchedulerSourceCfgNotExist",
+            Code.SchedulerSourceCfgNotExist,
             f"source config with ID {', '.join(unknown)} not exists",
             workaround="Create it with `operate-source create` first.",
         )
     wanted = [source for source in sorted(subtasks) if (source, task) not in state.subtasks]
     if not wanted:
         raise new(
-            "SchedulerSubTaskExist",
+            Code.SchedulerSubTaskExist,
             f"subtasks with name {task} for sources {', '.join(sorted(subtasks))} already exist",
             workaround="`query-status` shows them; stop the task first to start it with other settings.",
         )
     unbound = sorted(set(wanted) & set(state.unbound_sources()))
     if unbound:
         raise new(
-            "SchedulerSourcesUnbound",
+            Code.SchedulerSourcesUnbound,
             f"sources {', '.join(unbound)} have not bound",
             workaround="Start more workers, one for each source; `list-member --worker` shows who serves what.",
         )
@@ -56,7 +56,7 @@ def set_stage(state: Topology, task: str, sources: Sequence[str], stage: str) ->
     Raises 46015, 46018 or 46017.
     """
     if stage not in SETTABLE_STAGES:
-        raise new("SchedulerSubTaskStageInvalidUpdate", f"a subtask's stage cannot be set to {stage}")
+        raise new(Code.SchedulerSubTaskStageInvalidUpdate, f"a subtask's stage cannot be set to {stage}")
     return Plan(tuple(_expect(stage, source, task) for source in _chosen(state, task, sources)))
 
 
@@ -86,14 +86,14 @@ def _chosen(state: Topology, task: str, sources: Sequence[str]) -> list[str]:
     existing = state.sources_of(task)
     if not existing:
         raise new(
-            "SchedulerTaskNotExist",
+            Code.SchedulerTaskNotExist,
             f"task with name {task} not exist",
             workaround="`query-status` lists the tasks.",
         )
     missing = sorted(set(sources) - set(existing))
     if missing:
         raise new(
-            "SchedulerSubTaskOpSourceNotExist",
+            Code.SchedulerSubTaskOpSourceNotExist,
             f"task {task} has no subtask of sources {', '.join(missing)}",
             workaround=f"`query-status {task}` shows its sources.",
         )

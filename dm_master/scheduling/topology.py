@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from pkg.errors import new
+from pkg.errors import Code, new
 from pkg.etcd.types import Delete, Op, Put
 from pkg.ha import keys
 from pkg.ha.keys import KeyFamily
@@ -118,7 +118,7 @@ def _view_of(key: str) -> tuple[KeyFamily, _View]:
     for family, view in VIEWS.items():
         if key.startswith(family.prefix()):
             return family, view
-    raise new("HAInvalidItem", f"{key!r} is no key of the cluster's state")
+    raise new(Code.HAInvalidItem, f"{key!r} is no key of the cluster's state")
 
 
 # --- decisions about sources ---
@@ -131,7 +131,7 @@ def add_source(state: Topology, source: str, text: str, worker: str = "", *, rel
     """
     if source in state.sources:
         raise new(
-            "SchedulerSourceCfgExist",
+            Code.SchedulerSourceCfgExist,
             f"source config with ID {source} already exists",
             workaround="Stop it with `operate-source stop` first, or choose another source-id.",
         )
@@ -152,14 +152,14 @@ def remove_source(state: Topology, source: str) -> Plan:
     tasks = state.tasks_of(source)
     if tasks:
         raise new(
-            "SchedulerSourceOpTaskExist",
+            Code.SchedulerSourceOpTaskExist,
             f"source {source} has existing tasks {', '.join(tasks)}",
             workaround="Stop these tasks with `stop-task` first.",
         )
     relay = sorted(worker for worker, of in state.relay_workers.items() if of == source)
     if relay:
         raise new(
-            "SchedulerSourceOpRelayExist",
+            Code.SchedulerSourceOpRelayExist,
             f"source {source} has relay workers {', '.join(relay)}",
             workaround="Stop the relay with `stop-relay` first.",
         )
@@ -183,7 +183,7 @@ def transfer_source(state: Topology, source: str, worker: str) -> Plan:
     stage = state.worker_stage(worker)
     if stage in ("offline", "bound"):
         raise new(
-            "SchedulerWorkerInvalidTrans",
+            Code.SchedulerWorkerInvalidTrans,
             f"invalid stage transformation for dm-worker {worker}, from {stage} to bound",
             workaround="Choose a worker that `list-member --worker` shows as free.",
         )
@@ -191,7 +191,7 @@ def transfer_source(state: Topology, source: str, worker: str) -> Plan:
     former = state.worker_of(source)
     if former and _has_load(state, source, former) and not _has_load(state, source, worker):
         raise new(
-            "SchedulerWorkerInvalidTrans",
+            Code.SchedulerWorkerInvalidTrans,
             f"dm-worker {former} has the files of an unfinished load of source {source}, and {worker} has not",
             workaround="Wait until the load is complete (`query-status`), or stop the task first.",
         )
@@ -207,7 +207,7 @@ def register_worker(state: Topology, worker: str, address: str) -> Plan:
     known = state.workers.get(worker)
     if known is not None and known.addr != address:
         raise new(
-            "SchedulerWorkerExist",
+            Code.SchedulerWorkerExist,
             f"dm-worker with name {worker} already exists, at {known.addr}",
             workaround="Choose another name, or take the old worker offline with `dmctl offline-member`.",
         )
@@ -221,7 +221,9 @@ def remove_worker(state: Topology, worker: str) -> Plan:
     _check_worker(state, worker)
     if worker in state.alive:
         raise new(
-            "SchedulerWorkerOnline", f"dm-worker with name {worker} is still online", workaround="Shut it down first."
+            Code.SchedulerWorkerOnline,
+            f"dm-worker with name {worker} is still online",
+            workaround="Shut it down first.",
         )
     ops: list[Op] = [Delete(keys.WORKER.key(worker))]
     for family, entries in (
@@ -333,7 +335,7 @@ def _bind(source: str, worker: str) -> list[Op]:
 def _check_source(state: Topology, source: str) -> None:
     if source not in state.sources:
         raise new(
-            "SchedulerSourceCfgNotExist",
+            Code.SchedulerSourceCfgNotExist,
             f"source config with ID {source} not exists",
             workaround="`operate-source show` lists the sources.",
         )
@@ -342,7 +344,7 @@ def _check_source(state: Topology, source: str) -> None:
 def _check_worker(state: Topology, worker: str) -> None:
     if worker not in state.workers:
         raise new(
-            "SchedulerWorkerNotExist",
+            Code.SchedulerWorkerNotExist,
             f"dm-worker with name {worker} not exists",
             workaround="`list-member --worker` lists the workers.",
         )
@@ -353,7 +355,7 @@ def _check_bindable(state: Topology, source: str, worker: str) -> None:
     stage = state.worker_stage(worker)
     if stage in ("offline", "bound"):
         raise new(
-            "SchedulerWorkerNotFree",
+            Code.SchedulerWorkerNotFree,
             f"dm-worker with name {worker} not free: it is {stage}",
             workaround="Choose a worker that `list-member --worker` shows as free.",
         )
@@ -364,7 +366,7 @@ def _check_relays(state: Topology, source: str, worker: str) -> None:
     relayed = state.relay_workers.get(worker, source)
     if relayed != source:
         raise new(
-            "SchedulerBoundDiffWithStartedRelay",
+            Code.SchedulerBoundDiffWithStartedRelay,
             f"dm-worker {worker} pulls the relay of source {relayed}, so it cannot serve source {source}",
             workaround="Stop that relay with `stop-relay` first.",
         )

@@ -14,7 +14,7 @@ from dm_master.shardddl.lock_coordinator import LockCoordinator
 from dm_master.workers.worker_client import WorkerClients
 from pkg import errors
 from pkg.config.master import MasterConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.etcd import EtcdClient
 from pkg.ha.keys import LEADER_PREFIX
 from pkg.ha.records import LeaderInfo
@@ -78,7 +78,7 @@ def failure(source: str, msg: str, worker: str = "") -> worker_pb.CommonWorkerRe
 def unbound(sources: Sequence[str]) -> DMError:
     """46009 for sources that no worker serves."""
     return errors.new(
-        "SchedulerSourcesUnbound",
+        Code.SchedulerSourcesUnbound,
         f"sources {', '.join(sources)} have not bound to a worker",
         workaround="Start more dm-workers (each serves one source), and see `list-member` for those that are free.",
     )

@@ -13,6 +13,7 @@ from pkg.config.codec import encode_subtask
 from pkg.config.model import SubTaskConfig
 from pkg.config.source import source_to_yaml
 from pkg.config.task import task_to_yaml
+from pkg.errors import Code
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmmaster_pb2_grpc
 from pkg.pb import dmworker_pb2 as worker_pb
@@ -96,7 +97,7 @@ class ConfigService:
                 answer = stub.GetMasterCfg(pb.GetMasterCfgRequest(), timeout=self._cluster.config.rpc_timeout)
             except grpc.RpcError as exc:
                 raise errors.new(
-                    "MasterGRPCRequestError",
+                    Code.MasterGRPCRequestError,
                     f"dm-master {name} at {address} does not tell its config",
                     raw=f"{exc.code().name}: {exc.details()}",  # type: ignore[attr-defined]
                     workaround="Check that it runs and can be reached at this address.",

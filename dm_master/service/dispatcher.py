@@ -22,7 +22,7 @@ from dm_master.service.status_service import StatusService
 from dm_master.service.task_service import TaskService, TaskSteps
 from dm_master.shardddl.lock_service import ShardDDLService
 from pkg import errors
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
 from pkg.process.log import get_logger
 from pkg.rpc.channel import open_channel
@@ -166,7 +166,7 @@ class Dispatcher:
 
 def no_leader(method: str, cause: str) -> DMError:
     return errors.new(
-        "MasterRequestIsNotForwardToLeader",
+        Code.MasterRequestIsNotForwardToLeader,
         f"master is not leader, and can't forward request {method} to leader",
         raw=cause,
         workaround="Wait until a leader is elected, and check that all dm-masters reach each other.",

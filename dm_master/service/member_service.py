@@ -12,6 +12,7 @@ from dm_master.service.cluster import Cluster
 from dm_master.service.secret_key import key_for
 from pkg import errors
 from pkg.config.model import SecurityConfig
+from pkg.errors import Code
 from pkg.etcd import Member
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.rpc.server import mutual
@@ -52,7 +53,7 @@ class MemberService:
             self._remove_master(request.name)
         else:
             raise errors.new(
-                "MasterInvalidOfflineType",
+                Code.MasterInvalidOfflineType,
                 f"offline type {request.type!r} is not valid",
                 workaround="Use one of master, worker.",
             )
@@ -66,7 +67,7 @@ class MemberService:
             self._cluster.election.cancel_evict()
         else:
             raise errors.new(
-                "MasterInvalidOperateOp",
+                Code.MasterInvalidOperateOp,
                 f"invalid operation {request.op} on leader",
                 workaround="Use one of evict, cancel-evict.",
             )
@@ -120,7 +121,7 @@ class MemberService:
         member = next((one for one in members if one.name == name), None)
         if member is None:
             raise errors.new(
-                "MasterMasterNameNotExist",
+                Code.MasterMasterNameNotExist,
                 f"dm-master with name {name} not exists",
                 workaround="See `list-member --master` for the names; with an external etcd there is none to remove.",
             )
@@ -130,7 +131,7 @@ class MemberService:
     def _require_offline(self, member: Member) -> None:
         if member.name == self._cluster.config.name:
             raise errors.new(
-                "MasterInvalidOperateOp",
+                Code.MasterInvalidOperateOp,
                 f"dm-master {member.name} leads the cluster and cannot take itself out of it",
                 workaround="Stop it first; another master then becomes leader.",
             )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dm_master.service.cluster import Cluster, ask_workers, unbound
 from dm_master.workers.stage_wait import relay_reaches, wait_for_all
 from pkg import errors
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
 
@@ -69,4 +69,6 @@ class RelayService:
 
 
 def _invalid(op: int, known: str) -> DMError:
-    return errors.new("MasterInvalidOperateOp", f"invalid operation {op} on relay", workaround=f"Use one of {known}.")
+    return errors.new(
+        Code.MasterInvalidOperateOp, f"invalid operation {op} on relay", workaround=f"Use one of {known}."
+    )

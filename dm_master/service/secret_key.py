@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 
 from pkg import errors
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.settings.encrypt import key_proof
 
 
@@ -31,7 +31,7 @@ def key_for(name: str, proof: bytes, *, key: bytes, mutual: bool) -> bytes:
 
 def _refused(text: str) -> DMError:
     return errors.new(
-        "ConfigSecretKeyPath",
+        Code.ConfigSecretKeyPath,
         text,
         workaround="Give the worker the masters' key file as `secret-key-path`; or give all programs of the cluster"
         " ssl-ca, ssl-cert and ssl-key.",

@@ -10,7 +10,7 @@ from dm_master.workers.stage_wait import serves, wait_for_all
 from pkg import errors
 from pkg.config.model import SourceConfig
 from pkg.config.source import load_source
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
 from pkg.process.log import get_logger
@@ -40,7 +40,7 @@ class SourceService:
         if request.op == pb.UpdateSource:
             return pb.OperateSourceResponse(msg="Update worker config is not supported by dm-ha now")
         raise errors.new(
-            "MasterInvalidOperateOp",
+            Code.MasterInvalidOperateOp,
             f"invalid operation {request.op} on source",
             workaround="Use one of create, stop, show.",
         )
@@ -54,7 +54,7 @@ class SourceService:
     def _create(self, request: pb.OperateSourceRequest) -> pb.OperateSourceResponse:
         if request.workerName and len(request.config) > 1:
             raise errors.new(
-                "MasterInvalidOperateOp",
+                Code.MasterInvalidOperateOp,
                 "several sources cannot be created when a worker is specified",
                 workaround="Create them one by one, or leave the worker out.",
             )
@@ -118,7 +118,7 @@ class SourceService:
         unknown = [source for source in sources if source not in known]
         if unknown:
             raise errors.new(
-                "SchedulerSourceCfgNotExist",
+                Code.SchedulerSourceCfgNotExist,
                 f"source config with ID {', '.join(unknown)} not exists",
                 workaround="See `operate-source show` for the sources that exist.",
             )

@@ -14,6 +14,7 @@ from dm_master.workers.stage_wait import is_gone, reaches, wait_for_all
 from pkg import errors
 from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig
 from pkg.config.task import load_task, task_to_yaml
+from pkg.errors import Code
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
 
@@ -123,7 +124,7 @@ class TaskService:
             judge, expected = reaches(request.name, reported), f"the subtask is {stored}"
         else:
             raise errors.new(
-                "MasterInvalidOperateOp",
+                Code.MasterInvalidOperateOp,
                 f"invalid operation {request.op} on task {request.name}",
                 workaround="Use one of pause-task, resume-task, stop-task.",
             )
@@ -134,7 +135,7 @@ class TaskService:
         foreign = sorted(set(request.sources) - set(stages))
         if foreign:
             raise errors.new(
-                "SchedulerSubTaskOpSourceNotExist",
+                Code.SchedulerSubTaskOpSourceNotExist,
                 f"sources {', '.join(foreign)} need to be operated for task {request.name} but do not have it",
                 workaround="See `query-status` for the task's sources.",
             )
@@ -148,7 +149,7 @@ class TaskService:
         fresh = [subtask for subtask in subtasks if subtask.source_id not in existing]
         if not fresh or (existing and remove_meta):
             raise errors.new(
-                "SchedulerSubTaskExist",
+                Code.SchedulerSubTaskExist,
                 f"subtasks with name {task.name} for sources {', '.join(sorted(existing))} already exist"
                 + (", so their metadata cannot be removed" if remove_meta else ""),
                 workaround="Use `query-status` to see them, `stop-task` to end them, `resume-task` to go on.",
@@ -204,7 +205,7 @@ _SHOWN = 10
 def _refuse_start_time(text: str) -> None:
     if text:
         raise errors.new(
-            "ConfigStartTimeTooLate",
+            Code.ConfigStartTimeTooLate,
             "--start-time is not supported yet",
             workaround="Give the binlog position in the task file: mysql-instances[].meta.",
         )

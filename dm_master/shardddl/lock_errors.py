@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pkg.errors import DMError, new
+from pkg.errors import Code, DMError, new
 
 
 def resolving(lock_id: object, why: str) -> DMError:
     """38020."""
     return new(
-        "MasterLockIsResolving",
+        Code.MasterLockIsResolving,
         f"lock {lock_id} is resolving: {why}",
         workaround="Wait for it. If a source that it waits for never comes, stop the task there (`stop-task -s`), "
         "give its DDLs to another one (`--force-remove --owner <source>`), or drop the lock (`--force-remove`).",
@@ -20,7 +20,7 @@ def resolving(lock_id: object, why: str) -> DMError:
 def not_waiting(lock_id: object, source: str, waiting: Sequence[str]) -> DMError:
     """38022."""
     return new(
-        "MasterWorkerNotWaitLock",
+        Code.MasterWorkerNotWaitLock,
         f"worker {source or '(none)'} not waiting for DDL lock {lock_id}, sources that wait: [{' '.join(waiting)}]",
         workaround="Name one that waits with `--owner`, or remove the lock with `--force-remove`: sources that still "
         "need it report again.",
@@ -30,7 +30,7 @@ def not_waiting(lock_id: object, source: str, waiting: Sequence[str]) -> DMError
 def owner_left(lock_id: object, source: str) -> DMError:
     """38024, for an owner that is no source of the task any more."""
     return new(
-        "MasterOwnerExecDDL",
+        Code.MasterOwnerExecDDL,
         f"owner {source} of lock {lock_id} left the task before it confirmed its DDLs; they may be executed or not",
         workaround=f"Start the task on {source} again: it goes on where it stood. Or look at the target's table and "
         "let another source execute them: `shard-ddl-lock unlock --owner <source>`.",
@@ -40,7 +40,7 @@ def owner_left(lock_id: object, source: str) -> DMError:
 def nobody_waits(lock_id: object, ddls: Sequence[str]) -> DMError:
     """38024, for an order that nobody can carry out any more."""
     return new(
-        "MasterOwnerExecDDL",
+        Code.MasterOwnerExecDDL,
         f"lock {lock_id} was unlocked, but no source waits any more to execute: {'; '.join(ddls)}",
         workaround="Wait until one reports again, name a source that waits with `shard-ddl-lock unlock --owner "
         "<source>`, or drop the lock (`--force-remove`).",
@@ -50,7 +50,7 @@ def nobody_waits(lock_id: object, ddls: Sequence[str]) -> DMError:
 def damaged(lock_id: object, records: Mapping[str, str]) -> DMError:
     """42502, for records that can't be read; ``records``: key → what is wrong with it."""
     return new(
-        "HAInvalidItem",
+        Code.HAInvalidItem,
         f"lock {lock_id} stands still, it has damaged records: {', '.join(sorted(records))}",
         raw="; ".join(f"{key}: {text}" for key, text in sorted(records.items())),
         workaround="Repair the key with etcdctl. Or look whether the target's table has the DDLs, and drop the lock "
@@ -61,7 +61,7 @@ def damaged(lock_id: object, records: Mapping[str, str]) -> DMError:
 def outdated(lock_id: object) -> DMError:
     """38020, for an order on a lock that changes faster than it can be given."""
     return new(
-        "MasterLockIsResolving",
+        Code.MasterLockIsResolving,
         f"lock {lock_id} changed while it was to be unlocked",
         workaround="Look at it again with `shard-ddl-lock`; it may go on by itself.",
         retryable=True,
@@ -71,7 +71,7 @@ def outdated(lock_id: object) -> DMError:
 def not_executed(lock_id: object, source: str, seconds: float, cause: str) -> DMError:
     """38024: an order was given, and its owner has not executed within ``seconds``."""
     return new(
-        "MasterOwnerExecDDL",
+        Code.MasterOwnerExecDDL,
         f"owner {source} of lock {lock_id} has not confirmed the execution of its DDLs within {seconds:g} s",
         raw=cause,
         workaround="The order stands, and goes on by itself once the owner can: see `query-status` for what keeps it. "
@@ -82,7 +82,7 @@ def not_executed(lock_id: object, source: str, seconds: float, cause: str) -> DM
 def not_skipped(lock_id: object, sources: Sequence[str], seconds: float, cause: str) -> DMError:
     """38025: the owner has executed, others have not skipped within ``seconds``."""
     return new(
-        "MasterPartWorkerExecDDLFail",
+        Code.MasterPartWorkerExecDDLFail,
         f"the DDLs of lock {lock_id} are executed, but sources {', '.join(sources)} have not confirmed within "
         f"{seconds:g} s that they skip them",
         raw=cause,
@@ -93,7 +93,7 @@ def not_skipped(lock_id: object, sources: Sequence[str], seconds: float, cause: 
 def not_started() -> DMError:
     """38046."""
     return new(
-        "MasterPessimistNotStarted",
+        Code.MasterPessimistNotStarted,
         "the shard-ddl pessimist has not started: this master has not read the locks yet",
         workaround="Try again in a moment. If it lasts, see the master's log for what keeps it from reading etcd.",
         retryable=True,
@@ -111,7 +111,7 @@ def difference(
         "the same with `--action exec`. "
     )
     return new(
-        "MasterShardingDDLDiff",
+        Code.MasterShardingDDLDiff,
         f"sharding ddls in ddl lock {lock_id} is different with {list(theirs)} of source {other}",
         raw=side_by_side(first, ours, other, theirs),
         workaround="All shards must run the same DDLs in the same order. Decide which is right. "

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from dm_master.shardddl import lock as rules
 from dm_master.shardddl.lock import Decision, Lock
-from pkg.errors import DMError, new
+from pkg.errors import Code, DMError, new
 from pkg.etcd.types import KV, Delete, Event
 from pkg.ha import keys
 from pkg.ha.keys import KeyFamily
@@ -136,7 +136,7 @@ class Locks:
         found = next((lock for lock in self._locks.values() if str(lock.id) == lock_id), None)
         if found is None:
             raise new(
-                "MasterLockNotFound",
+                Code.MasterLockNotFound,
                 f"lock with ID {lock_id} not found",
                 workaround="`shard-ddl-lock` lists the locks. Quote the ID, it has backquotes.",
             )
@@ -179,7 +179,9 @@ class Locks:
 
 def _every(action: str) -> bool:
     if action not in ("skip", "exec"):
-        raise new("MasterInvalidOperateOp", f"invalid action {action!r} on a DDL lock", workaround="Give skip or exec.")
+        raise new(
+            Code.MasterInvalidOperateOp, f"invalid action {action!r} on a DDL lock", workaround="Give skip or exec."
+        )
     return action == "exec"
 
 

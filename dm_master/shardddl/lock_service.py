@@ -11,6 +11,7 @@ from dm_master.shardddl.lock_answers import LockView
 from dm_master.shardddl.lock_registry import Locks
 from dm_master.workers.stage_wait import error_text
 from pkg import errors
+from pkg.errors import Code
 from pkg.ha.shard_ddl_steps import LockId
 from pkg.pb import dmmaster_pb2 as pb
 
@@ -50,7 +51,7 @@ class ShardDDLService:
         # Sources mean nothing to such a lock; DM takes them.
         if request.database or request.table:
             raise errors.new(
-                "MasterInvalidOperateOp",
+                Code.MasterInvalidOperateOp,
                 "a lock of pessimistic mode is unlocked as a whole, not for one upstream table",
                 workaround="Leave out -d and -t. `--owner` names the source that executes.",
             )

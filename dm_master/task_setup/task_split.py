@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pkg import errors
 from pkg.config.model import InstanceConfig, Meta, SourceConfig, SubTaskConfig, TaskConfig
+from pkg.errors import Code
 from pkg.mysql.introspect import ServerInfo
 from pkg.settings.options import nearest
 
@@ -36,7 +37,7 @@ def split_task(task: TaskConfig, sources: Mapping[str, SourceConfig], only: Sequ
 def _not_found(message: str, source_id: str, known: Sequence[str]) -> errors.DMError:
     near = nearest(source_id, known)
     hint = f"Did you mean {near!r}?" if near else f"Known are: {', '.join(sorted(known)) or 'none'}."
-    return errors.new("ConfigSourceIDNotFound", message, workaround=f"{hint} `operate-source create` adds a source.")
+    return errors.new(Code.ConfigSourceIDNotFound, message, workaround=f"{hint} `operate-source create` adds a source.")
 
 
 def _subtask(task: TaskConfig, instance: InstanceConfig, source: SourceConfig) -> SubTaskConfig:

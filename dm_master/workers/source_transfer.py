@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dm_master.service.cluster import Cluster
 from dm_master.workers.stage_wait import reaches, wait_for_all
 from pkg import errors
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.retry import retrying
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
@@ -19,7 +19,9 @@ log = get_logger("transfer")
 #: How often it is tried to let a paused task run again: half a minute, in which etcd or a leader may come back.
 _RESUME_ATTEMPTS = 12
 #: No such task, source, or stage: somebody stopped the task meanwhile, so nothing is left to resume.
-_GONE = frozenset({46015, 46017, 46018})
+_GONE = frozenset(
+    {Code.SchedulerSubTaskStageInvalidUpdate, Code.SchedulerSubTaskOpSourceNotExist, Code.SchedulerTaskNotExist}
+)
 
 
 @contextlib.contextmanager
@@ -60,7 +62,7 @@ def _running_tasks(cluster: Cluster, source: str) -> list[str]:
     others = [task for task in tasks if task not in syncing]
     if others:
         raise errors.new(
-            "SchedulerRequireRunningTaskInSyncUnit",
+            Code.SchedulerRequireRunningTaskInSyncUnit,
             f"running tasks {', '.join(others)} of source {source} are not in unit Sync",
             workaround="Wait until their full copy is done, or stop them, then transfer the source.",
         )
@@ -71,7 +73,7 @@ def _await_paused(cluster: Cluster, source: str, task: str) -> None:
     [answer] = wait_for_all(cluster, [source], task, reaches(task, pb.Paused), "the subtask is Paused")
     if not answer.result:
         raise errors.new(
-            "SchedulerPauseTaskForTransferSource",
+            Code.SchedulerPauseTaskForTransferSource,
             f"task {task} cannot be paused automatically",
             raw=answer.msg,
             workaround="Pause it with `pause-task`, then transfer the source and resume it.",
@@ -83,7 +85,7 @@ def _resumes(cluster: Cluster, source: str, task: str) -> bool:
     try:
         retrying(functools.partial(cluster.scheduler.set_stage, task, [source], "Running"), attempts=_RESUME_ATTEMPTS)
     except DMError as exc:
-        if exc.code in _GONE:
+        if exc.kind in _GONE:
             return True
         log.error("a task may stay paused after a transfer", task=task, source=source, error=exc)
         return False
@@ -93,7 +95,7 @@ def _resumes(cluster: Cluster, source: str, task: str) -> bool:
 def _left_paused(source: str, tasks: Sequence[str], cause: Exception | None) -> DMError:
     what = "is transferred" if cause is None else f"is not transferred ({cause})"
     return errors.new(
-        "SchedulerPauseTaskForTransferSource",
+        Code.SchedulerPauseTaskForTransferSource,
         f"source {source} {what}, and tasks {', '.join(tasks)}, which were paused for it, could not be resumed",
         workaround=f"When etcd answers again, resume them: `resume-task` -s {source} for each.",
     )

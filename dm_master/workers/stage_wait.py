@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from dm_master.service.cluster import Cluster, failure, success
 from pkg import errors
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
 
 #: How long to wait for one source, and between two looks, in seconds.
@@ -53,7 +53,7 @@ def _wait_for(cluster: Cluster, source: str, task: str, judge: Judge, expected: 
         time.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE)
     error = errors.new(
-        "MasterFailToGetExpectResult",
+        Code.MasterFailToGetExpectResult,
         f"fail to get expected result: {expected}",
         raw=problem or seen,
         workaround="The request is stored and will be followed; see `query-status` for how far it is.",

@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 from dm_master.workers.rate_limit import TokenBucket
 from pkg import errors
 from pkg.config.model import SecurityConfig
+from pkg.errors import Code
 from pkg.pb import dmworker_pb2_grpc
 from pkg.rpc.channel import open_channel
 
@@ -34,7 +35,7 @@ class WorkerClients:
         stub, bucket = self._connection(address)
         if not bucket.take():
             raise errors.new(
-                "MasterNoEmitToken",
+                Code.MasterNoEmitToken,
                 f"too many requests to the worker at {address}: more than {self._rate:g} a second",
                 workaround="Try again later, or raise rpc-rate-limit and rpc-rate-burst in dm-master's configuration.",
                 retryable=True,
@@ -63,13 +64,13 @@ class WorkerClients:
 def _error(address: str, method: str, exc: grpc.RpcError) -> errors.DMError:
     if exc.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
         return errors.new(
-            "MasterOperRequestTimeout",
+            Code.MasterOperRequestTimeout,
             f"request {method} to the worker at {address} is timeout",
             workaround="Check the worker's load and log, then try again.",
             retryable=True,
         )
     return errors.new(
-        "MasterGRPCRequestError",
+        Code.MasterGRPCRequestError,
         f"request {method} to the worker at {address} failed",
         raw=f"{exc.code().name}: {exc.details()}",
         workaround="Check that the worker runs and can be reached at this address.",

@@ -18,6 +18,7 @@ from dm_worker.dumper.literals import RowRenderer, introducer_of, kind_of, selec
 from dm_worker.dumper.options import DumpOptions
 from dm_worker.dumper.rowstream import read_values
 from pkg import errors
+from pkg.errors import Code
 from pkg.mysql.introspect import NOT_MIGRATED, fetch_table_info, list_other_objects, list_schemas, query, show_create
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, TableInfo
@@ -87,7 +88,7 @@ def list_skipped(conn: Connection[Any], options: DumpOptions) -> list[str]:
     ]
     if refused:
         raise errors.new(
-            "DumpUnitRuntime",
+            Code.DumpUnitRuntime,
             f"{len(refused)} objects can't be migrated: {', '.join(refused[:20])}",
             workaround="Leave them out by ignore-tables in the block-allow-list, and copy them by other means.",
             scope="upstream",

@@ -11,6 +11,7 @@ from dm_worker.dumper.files import METADATA
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
+from pkg.errors import Code
 
 _TIME = "%Y-%m-%d %H:%M:%S"
 _STATUS = "SHOW MASTER STATUS:"
@@ -100,7 +101,7 @@ def _location(entry: dict[str, str], path: str) -> Location:
 
 def _malformed(path: str, why: str) -> errors.DMError:
     return errors.new(
-        "ParseMydumperMeta",
+        Code.ParseMydumperMeta,
         f"cannot read the dump's metadata {path}: {why}",
         workaround="Use the metadata file as dumpling or mydumper wrote it, or dump again.",
     )
@@ -113,7 +114,7 @@ def read_dump_metadata(folder: Path) -> DumpMetadata:
         text = path.read_text(encoding="utf-8")
     except OSError as exc:
         raise errors.new(
-            "ParseMydumperMeta",
+            Code.ParseMydumperMeta,
             f"cannot read the dump's metadata {path}",
             raw=exc,
             workaround="Check that the dump finished and that `dir` of loaders names its folder on this worker.",
@@ -126,7 +127,7 @@ def read_metadata(folder: Path) -> Location:
     location = read_dump_metadata(folder).location
     if location is None:
         raise errors.new(
-            "MetadataNoBinlogLoc",
+            Code.MetadataNoBinlogLoc,
             f"{folder / METADATA} has no binlog position",
             workaround="Give the start in `meta` of the task's instance, or dump an upstream that writes a binlog.",
         )

@@ -11,6 +11,7 @@ from typing import Literal, NoReturn, get_args
 
 from pkg import errors
 from pkg.config.model import SecurityConfig, SubTaskConfig
+from pkg.errors import Code
 from pkg.mysql.names import SYSTEM_SCHEMAS
 from pkg.rules.block_allow_list import BlockAllowListFilter
 from pkg.rules.online_tables import OnlineTables, TableKind
@@ -200,7 +201,7 @@ def _boolean(text: str) -> bool:
 
 def _invalid(why: str) -> errors.DMError:
     return errors.new(
-        "DumpUnitRuntime",
+        Code.DumpUnitRuntime,
         f"extra-args of mydumpers cannot be used: {why}",
         workaround="Understood are -B -T -t -F -s -r -f -W --consistency --where --escape-backslash --no-locks"
         " --ca --cert --key (and their long names).",

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pkg import errors
+from pkg.errors import Code
 
 OWNER_FILE = ".dm-owner"
 
@@ -100,7 +101,7 @@ def _release(folder: Path) -> None:
 
 def _taken(folder: Path, source_id: str, owner: str) -> errors.DMError:
     return errors.new(
-        "DumpUnitRuntime",
+        Code.DumpUnitRuntime,
         f"the folder {folder.resolve()} holds the dump of source {owner or 'another worker'},"
         f" so that {source_id} cannot dump into it",
         workaround="Give each worker a working directory of its own (or an absolute `dir` of loaders that other"

@@ -22,7 +22,7 @@ from pymysql.connections import Connection
 
 from pkg import errors
 from pkg.binlog.position import Location
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.connection import classify, error_number
 from pkg.mysql.introspect import master_status, query
 from pkg.mysql.names import qualified
@@ -179,10 +179,10 @@ def _try_lock(conn: Connection[Any], statement: str) -> None:
 
 def _no_lock(exc: pymysql.Error, statement: str) -> DMError:
     cause = classify(exc, scope="upstream", statement=statement)
-    if cause.code != errors.new("DBExecuteFailed", "").code:
+    if cause.kind is not Code.DBExecuteFailed:
         return cause
     return errors.new(
-        "DumpUnitGlobalLock",
+        Code.DumpUnitGlobalLock,
         f"the upstream did not give the lock for a consistent dump: {cause.message}",
         raw=cause.raw_cause,
         scope="upstream",
@@ -205,7 +205,7 @@ def _wait_all(
 def _check(gone: bool, deadline: float, should_stop: Callable[[], bool], why: str) -> None:
     if gone or time.monotonic() > deadline or should_stop():
         raise errors.new(
-            "DumpUnitRuntime",
+            Code.DumpUnitRuntime,
             f"the dump's tasks could not open one snapshot together: {why}",
             workaround="Resume the task; if it happens again, look for killed connections on the upstream.",
             retryable=True,
@@ -215,7 +215,7 @@ def _check(gone: bool, deadline: float, should_stop: Callable[[], bool], why: st
 def _take(conn: Connection[Any], name: str) -> None:
     taken = _query(conn, f"SELECT GET_LOCK('{name}', 10)")[0][0]
     if taken != 1:
-        raise errors.new("DumpUnitRuntime", f"user-level lock {name} is held by somebody else", retryable=True)
+        raise errors.new(Code.DumpUnitRuntime, f"user-level lock {name} is held by somebody else", retryable=True)
 
 
 def _held(conn: Connection[Any], names: list[str]) -> list[bool]:

@@ -27,7 +27,7 @@ from dm_worker.dumper.statements import statements
 from dm_worker.dumper.writer import ChunkWriter, schema_text
 from pkg import errors
 from pkg.config.model import DBConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql import driver
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import fetch_table_info, query, show_create
@@ -98,7 +98,7 @@ def run_dump_task(spec: DumpSpec, _partition: Iterator[Any]) -> Iterator[TaskRep
     index = BarrierTaskContext.get().partitionId()
     if not claim(Path(spec.folder) / f"task.{index}"):
         # Spark tries a barrier stage again as a whole, but the snapshot died with the first attempt.
-        lost = errors.new("DumpUnitRuntime", "a task of the dump was lost, and the snapshot with it", retryable=True)
+        lost = errors.new(Code.DumpUnitRuntime, "a task of the dump was lost, and the snapshot with it", retryable=True)
         yield TaskReport(index, error=lost)
         return
     yield DumpTask(spec, index).run()
@@ -136,7 +136,7 @@ class DumpTask:
             report.error = classify(exc, scope="upstream")
         except OSError as exc:
             report.error = errors.new(
-                "DumpUnitRuntime",
+                Code.DumpUnitRuntime,
                 f"cannot write the dump to {self._folder.parent}: {exc}",
                 raw=exc,
                 workaround="Check that the folder is writable and has space, then resume the task.",
@@ -178,7 +178,7 @@ class DumpTask:
         if tables != spec.meeting.tables:
             changed = sorted(set(tables) ^ set(spec.meeting.tables))
             raise errors.new(
-                "DumpUnitRuntime",
+                Code.DumpUnitRuntime,
                 f"tables came or went while the dump began: {', '.join('.'.join(name) for name in changed[:5])}",
                 scope="upstream",
                 workaround="Resume the task; hold DDL on the upstream until the dump has begun.",
@@ -217,7 +217,7 @@ class DumpTask:
             self._report.sizes[file_name] = len(text)
         info = known or fetch_table_info(conn, chunk.schema, chunk.table)
         if info is None:
-            raise errors.new("DumpUnitRuntime", f"table {chunk.schema}.{chunk.table} vanished", retryable=True)
+            raise errors.new(Code.DumpUnitRuntime, f"table {chunk.schema}.{chunk.table} vanished", retryable=True)
         self._tables[chunk.schema, chunk.table] = info
         return info
 
@@ -271,7 +271,7 @@ class DumpTask:
 
 def _changed(name: str, exc: pymysql.Error | None = None) -> DMError:
     return errors.new(
-        "DumpUnitRuntime",
+        Code.DumpUnitRuntime,
         f"the structure of {name} changed while it was dumped",
         raw=exc,
         scope="upstream",

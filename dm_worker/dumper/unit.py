@@ -27,7 +27,7 @@ from dm_worker.rate import Rate, percent
 from dm_worker.subtask.unit import Control, UnitOutcome
 from pkg import errors
 from pkg.config.model import DBConfig, SubTaskConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.connection import classify
 from pkg.mysql.introspect import list_schemas, master_status, query, server_info, show_create
 from pkg.mysql.retry import retrying
@@ -162,7 +162,7 @@ class DumpUnit:
     def _refuse_after_load_began(self) -> None:
         if self._cfg.task_mode in _LOADING and stored_state(self._cfg) is not None:
             raise errors.new(
-                "LoadTaskCheckPointNotMatch",
+                Code.LoadTaskCheckPointNotMatch,
                 f"the load of {self._cfg.source_id} has begun, but its dump is not in {self._dir} of this worker",
                 workaround="Start the task on the worker that holds the dump. Otherwise stop the task, empty the target"
                 " tables, and start it with --remove-meta to copy anew.",
@@ -184,7 +184,7 @@ class DumpUnit:
             attempt.work.create()
         except OSError as exc:
             raise errors.new(
-                "DumpUnitRuntime",
+                Code.DumpUnitRuntime,
                 f"cannot create the dump's folder {self._dir}",
                 raw=exc,
                 workaround="Check `dir` of loaders and the rights of the worker's user.",
@@ -275,7 +275,7 @@ class DumpUnit:
                 if self._control.is_stopping():
                     return None
                 raise errors.new(
-                    "DumpUnitRuntime",
+                    Code.DumpUnitRuntime,
                     "Spark could not run the dump's tasks",
                     raw=str(exc)[:2000],
                     retryable=True,
@@ -288,7 +288,7 @@ class DumpUnit:
             # Fellows of a failed task may report its absence; the root cause is the error that does not pass by itself.
             raise min(failures, key=lambda error: error.retryable)
         if any(report.stopped for report in reports):
-            raise errors.new("DumpUnitRuntime", "the dump's tasks were stopped from outside", retryable=True)
+            raise errors.new(Code.DumpUnitRuntime, "the dump's tasks were stopped from outside", retryable=True)
         return list(reports)
 
     def _watch(self, attempt: _Attempt) -> None:
@@ -350,7 +350,7 @@ class DumpUnit:
         """Asked before the first row is read: a copy that nothing can follow would be found out hours later."""
         if self._cfg.task_mode == "all" and master_status(conn, flavor) is None:
             raise errors.new(
-                "NoMasterStatus",
+                Code.NoMasterStatus,
                 f"the upstream of {self._cfg.source_id} writes no binlog, so that replication has nowhere to start",
                 workaround="Turn on log_bin on the upstream, or use task-mode full.",
             )

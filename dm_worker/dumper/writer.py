@@ -8,6 +8,7 @@ from typing import BinaryIO
 from dm_worker.dumper.files import FILES_PER_CHUNK, data_file
 from pkg import errors
 from pkg.ddl import parse, with_collations
+from pkg.errors import Code
 from pkg.schema_tracker import ServerDefaults
 
 HEADER = b"/*!40101 SET NAMES utf8mb4*/;\n/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n/*!40103 SET TIME_ZONE='+00:00' */;\n"
@@ -63,7 +64,7 @@ class ChunkWriter:
     def _begin_file(self) -> BinaryIO:
         if self._number > self._last_number:
             raise errors.new(
-                "DumpUnitRuntime",
+                Code.DumpUnitRuntime,
                 f"a part of {self._schema}.{self._table} needs more than {FILES_PER_CHUNK} files",
                 workaround="Set a larger chunk-filesize.",
             )

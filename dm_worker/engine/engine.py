@@ -19,6 +19,7 @@ from dm_worker.engine.code_archive import ship_code, source_paths
 from dm_worker.engine.jvm import SparkJvm, not_started
 from dm_worker.engine.settings import PYTHON, TASK_ATTEMPTS, is_local, spark_settings
 from pkg import errors
+from pkg.errors import Code
 from pkg.native import CHOICE
 from pkg.process.log import get_logger
 from pkg.process.work_folder import WorkFolder
@@ -287,7 +288,7 @@ class _Start:
         while not self._done.wait(_STOP_POLL):
             if should_stop():
                 raise errors.new(
-                    "NotSet",
+                    Code.NotSet,
                     "a stop was asked for while Spark was starting",
                     workaround="Resume the task: by then Spark may have started.",
                     retryable=True,

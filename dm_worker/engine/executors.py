@@ -18,7 +18,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from pkg import errors, native
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.process.log import get_logger
 from pkg.process.service_thread import ServiceThread
 
@@ -90,13 +90,13 @@ def await_executors(
         if not known and now > deadline:
             raise _no_executors(master, f"no executor came within {timeout:.0f} s", timeout, said())
         if should_stop():
-            raise errors.new("NotSet", "the worker ends while it waits for Spark's executors", retryable=True)
+            raise errors.new(Code.NotSet, "the worker ends while it waits for Spark's executors", retryable=True)
         time.sleep(_POLL)
 
 
 def _no_executors(master: str, why: str, timeout: float, said: str) -> DMError:
     return errors.new(
-        "NotSet",
+        Code.NotSet,
         f"Spark at {master} gives this worker nothing to run its tasks on: {why}",
         raw=said,
         workaround="Check `master` under [spark]; that the cluster has free cores and the memory of"
@@ -154,7 +154,7 @@ def first_reason(exc: BaseException) -> str:
 
 def _cannot_run(master: str, reason: str, raw: str = "") -> DMError:
     return errors.new(
-        "NotSet",
+        Code.NotSet,
         f"an executor of {master} cannot run this worker's tasks: {reason}",
         raw=raw,
         workaround="Executors need this worker's Python version with PyMySQL 1.2 and cryptography, under the path that"

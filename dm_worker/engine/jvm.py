@@ -23,6 +23,7 @@ from pyspark.java_gateway import launch_gateway
 
 from dm_worker.engine.settings import as_properties
 from pkg import errors
+from pkg.errors import Code
 from pkg.process.log import get_logger
 
 log = get_logger(__name__)
@@ -159,7 +160,7 @@ def _connect(port: int, secret: str) -> Any:
 def not_started(why: str, said: list[str]) -> errors.DMError:
     """The error of a start that failed; ``said`` are the JVM's last lines."""
     return errors.new(
-        "NotSet",
+        Code.NotSet,
         f"Spark's JVM did not start: {why}",
         raw="\n".join(said),
         workaround="Check that Java 17 or newer is installed (JAVA_HOME), that memory suffices for "

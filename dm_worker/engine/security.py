@@ -15,6 +15,7 @@ from pyspark.find_spark_home import _find_spark_home
 from dm_worker.engine.settings import is_local
 from pkg import errors
 from pkg.config.worker import WorkerConfig
+from pkg.errors import Code
 from pkg.process.log import get_logger
 from pkg.settings.options import place_of
 
@@ -68,7 +69,7 @@ def require_protection(config: WorkerConfig) -> None:
         log.warning("the Spark cluster's network must be private", master=spark.master, missing=", ".join(missing))
         return
     raise errors.new(
-        "WorkerDecodeConfigFromFile",
+        Code.WorkerDecodeConfigFromFile,
         f"{place_of(config.config, 'spark.master')}the Spark cluster {spark.master} is used without"
         f" {', '.join(missing)}: whoever reaches its network could read the passwords of upstream and target, and run"
         " code on executors and on this machine",

@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark import SparkContext
 
 from pkg import errors
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 
 #: Of a dump's files so many are looked for by each executor.
 _FILES = 100
@@ -86,7 +86,7 @@ def _find_files(folder: str, sizes: Mapping[str, int], _partition: Iterable[int]
 
 def _not_shared(folder: Path, host: str, problem: str) -> DMError:
     return errors.new(
-        "DumpUnitRuntime",
+        Code.DumpUnitRuntime,
         f"the dump's folder {folder.absolute()} is not the same for the Spark executor on {host}: {problem}",
         workaround="On a Spark cluster the dump's files need a folder that this worker and all executors see under one"
         " path and may write (a network file system). Set `dir` of loaders to such a path, then start the task again.",

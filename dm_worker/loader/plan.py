@@ -10,6 +10,7 @@ from pathlib import Path
 from dm_worker.dumper.files import METADATA, DumpFile, parse
 from dm_worker.loader.tasks import FileSpec
 from pkg import errors
+from pkg.errors import Code
 
 #: Fewer bytes than this are not worth a further task.
 MIN_TASK_BYTES = 1 << 20
@@ -31,7 +32,7 @@ def list_dump(folder: Path) -> DumpListing:
     """Raises DMError 34014 without the folder, 34002 for files that cannot be loaded."""
     if not folder.is_dir():
         raise errors.new(
-            "LoadUnitDumpDirNotFound",
+            Code.LoadUnitDumpDirNotFound,
             f"the dump's folder {folder} is not there",
             workaround="Set `dir` of loaders to the folder of the dump on this worker, or start the task on the worker"
             " that has it.",
@@ -47,7 +48,7 @@ def list_dump(folder: Path) -> DumpListing:
             sizes[path.name] = path.stat().st_size
         elif path.name.endswith((".sql", *_COMPRESSED, ".csv", ".parquet")):
             raise errors.new(
-                "LoadUnitInvalidFileEnding",
+                Code.LoadUnitInvalidFileEnding,
                 f"{path} is no file that can be loaded",
                 workaround="Data files are named db.table.sql or db.table.N.sql and are not compressed.",
             )
@@ -70,7 +71,7 @@ def check_complete(listing: DumpListing, expected: Mapping[str, int], folder: Pa
     wrong = [name for name, size in expected.items() if listing.sizes.get(name) != size]
     if wrong:
         raise errors.new(
-            "LoadTaskCheckPointNotMatch",
+            Code.LoadTaskCheckPointNotMatch,
             f"the dump in {folder} is damaged: missing or changed are {', '.join(sorted(wrong)[:5])}",
             workaround="Bring the files back, or stop the task and start it with --remove-meta to copy anew.",
         )

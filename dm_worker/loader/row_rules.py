@@ -15,7 +15,7 @@ from dm_worker.loader.literals import UTF8, plain_literal
 from dm_worker.loader.sqlfile import Statement
 from dm_worker.loader.tuples import ChangeError, NoTupleError, add_bases, change_rows, tuples
 from pkg import errors
-from pkg.errors import DMError
+from pkg.errors import Code, DMError, ErrorKind
 from pkg.rules.column_mapping import Affix, PartitionId, TableMapping, Transform
 
 _WORKAROUND = "Check that the file is a whole data file of this table, or dump again."
@@ -69,7 +69,9 @@ class RowRewriter:
         begin = statement.end - 1 - len(text)
         match = BEFORE_ROWS.match(text, statement.head)
         if match is None:
-            raise self._fault("LoadUnitParseQuoteValues", begin, "there is no VALUES with rows behind the table's name")
+            raise self._fault(
+                Code.LoadUnitParseQuoteValues, begin, "there is no VALUES with rows behind the table's name"
+            )
         try:
             head = self._head(match[1], text, match.end(), begin)
             more = b"".join(b"," + self._constant(value) for _, value in self._rules.extracted)
@@ -79,7 +81,7 @@ class RowRewriter:
             if rows is None:
                 rows = change_rows(text, match.end(), head.width, self._changer(head.transforms), more, head.text)
         except NoTupleError as exc:
-            raise self._fault("LoadUnitParseQuoteValues", begin + exc.offset, str(exc)) from exc
+            raise self._fault(Code.LoadUnitParseQuoteValues, begin + exc.offset, str(exc)) from exc
         except ChangeError as exc:
             if not isinstance(exc.cause, DMError):
                 raise exc.cause from exc
@@ -101,7 +103,7 @@ class RowRewriter:
         for column, _ in rules.extracted:
             if column.lower() in there:
                 raise self._fault(
-                    "LoadUnitGenTableRouter", begin, f"the file has a column `{column}`, which the route is to fill"
+                    Code.LoadUnitGenTableRouter, begin, f"the file has a column `{column}`, which the route is to fill"
                 )
         transforms = tuple(self._moved(t, there, begin) for t in (rules.mapping.transforms if rules.mapping else ()))
         text = b"(%b) VALUES " % column_list([*names, *(column for column, _ in rules.extracted)])
@@ -112,7 +114,7 @@ class RowRewriter:
             if len(names) == width:
                 return names
         raise self._fault(
-            "LoadUnitParseQuoteValues",
+            Code.LoadUnitParseQuoteValues,
             begin,
             f"the rows have {width} values without a list of columns, the table has {len(self._rules.visible)} columns",
         )
@@ -124,7 +126,7 @@ class RowRewriter:
             name = self._rules.columns[i]
             if name.lower() not in there:
                 raise self._fault(
-                    "LoadUnitGenColumnMapping",
+                    Code.LoadUnitGenColumnMapping,
                     begin,
                     f"the file has no column `{name}`, which the column mapping needs",
                     "Dump the table with all of its columns.",
@@ -147,13 +149,13 @@ class RowRewriter:
 
     def _placed(self, error: DMError, offset: int) -> DMError:
         return errors.new(
-            error.kind.name,
+            error.kind,
             f"{error.message}; in {self._file} at byte {offset}",
             raw=error.raw_cause,
             workaround=error.workaround,
         )
 
-    def _fault(self, kind: str, offset: int, why: str, workaround: str = _WORKAROUND) -> DMError:
+    def _fault(self, kind: ErrorKind, offset: int, why: str, workaround: str = _WORKAROUND) -> DMError:
         return errors.new(kind, f"cannot read dump file {self._file} at byte {offset}: {why}", workaround=workaround)
 
 

@@ -11,6 +11,7 @@ from dm_worker.loader.row_rules import RowRules
 from dm_worker.loader.schema import create_statement
 from pkg import errors
 from pkg.config.model import SubTaskConfig
+from pkg.errors import Code
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 from pkg.rules.column_mapping import ColumnMapper
@@ -58,8 +59,8 @@ class LoadRules:
         info = self._structure(folder, table, file, target, names)
         mapping = self._mapper.compile(*table, info.columns)
         kinds = {
-            "LoadUnitGenTableRouter": extract_problems(info, target, (column for column, _ in extracted)),
-            "LoadUnitGenColumnMapping": mapping_problems(info, target, mapping) if mapping is not None else [],
+            Code.LoadUnitGenTableRouter: extract_problems(info, target, (column for column, _ in extracted)),
+            Code.LoadUnitGenColumnMapping: mapping_problems(info, target, mapping) if mapping is not None else [],
         }
         for kind, problems in kinds.items():
             for problem in problems:
@@ -82,7 +83,7 @@ class LoadRules:
             return parse_create_table(create_statement(folder, file), file.schema, server).renamed(*table)
         if target is None:
             raise errors.new(
-                "LoadUnitNoTableFile",
+                Code.LoadUnitNoTableFile,
                 f"the dump has no structure of {qualified(*table)}, which the task's rules need, and the target table"
                 " does not exist",
                 workaround="Create the target table, or dump again with the tables' structures.",

@@ -16,6 +16,7 @@ from dm_worker.loader.sqlfile import first_statement
 from pkg import errors
 from pkg.ddl import parse, rewrite
 from pkg.ddl.engines import in_innodb
+from pkg.errors import Code
 from pkg.mysql.connection import classify
 from pkg.mysql.introspect import show_create_if_there
 from pkg.mysql.names import qualified
@@ -96,7 +97,7 @@ def _refused(conn: Connection[Any], creation: Creation, exc: pymysql.Error) -> N
         log.warning("the target refused a structure; the one it has stays", what=what, error=cause.message)
         return
     raise errors.new(
-        "LoadUnitCreateSchemaFile",
+        Code.LoadUnitCreateSchemaFile,
         f"the target refused the structure in {creation.file}: {cause.message}",
         raw=cause.raw_cause,
         scope="downstream",
@@ -107,7 +108,7 @@ def _refused(conn: Connection[Any], creation: Creation, exc: pymysql.Error) -> N
 
 def _unreadable(folder: Path, file: DumpFile, why: str) -> errors.DMError:
     return errors.new(
-        "LoadUnitReadSchemaFile",
+        Code.LoadUnitReadSchemaFile,
         f"cannot use schema file {folder / file.name}: {why}",
         workaround="Check the file, or dump again.",
     )

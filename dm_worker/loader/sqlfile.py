@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
 from pkg import errors
+from pkg.errors import Code
 from pkg.native import load
 
 StatementKind = Literal["rows", "session", "skip"]
@@ -137,7 +138,7 @@ def first_statement(text: str) -> str:
 
 def _broken(name: str, offset: int, why: str) -> errors.DMError:
     return errors.new(
-        "LoadUnitParseStatement",
+        Code.LoadUnitParseStatement,
         f"cannot read dump file {name} at byte {offset}: {why}",
         workaround="Check that the file is a whole data file of dumpling or mydumper; otherwise dump again.",
     )

@@ -21,7 +21,7 @@ from dm_worker.loader.sqlfile import Statement, read_statements
 from dm_worker.meta.load_progress import fence_off, fenced
 from pkg import errors
 from pkg.config.model import DBConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql import generated
 from pkg.mysql.connection import classify, connect, error_number, error_text
 from pkg.mysql.introspect import fetch_table_info, query
@@ -155,7 +155,7 @@ class FileLoader:
             raise self._explain(exc, self._computed(exc)) from exc
         except OSError as exc:
             raise errors.new(
-                "LoadUnitDispatchSQLFromFile",
+                Code.LoadUnitDispatchSQLFromFile,
                 f"cannot read dump file {self._path}",
                 raw=exc,
                 workaround="Check that the folder is there and readable, then resume the task.",
@@ -236,7 +236,7 @@ class FileLoader:
         if int(rows[0][0]) != offset:
             conn.rollback()
             raise errors.new(
-                "LoadTaskCheckPointNotMatch",
+                Code.LoadTaskCheckPointNotMatch,
                 f"{self._file.name} moved on meanwhile: another attempt works on it",
                 retryable=True,
             )
@@ -263,7 +263,7 @@ class FileLoader:
         """What goes before and behind the rows: the target's name and the meaning of ``on-duplicate-logical``."""
         if statement.table.lower() != self._file.table.lower():
             raise errors.new(
-                "LoadUnitInvalidInsertSQL",
+                Code.LoadUnitInvalidInsertSQL,
                 f"{self._file.name} has rows for table {statement.table}, but is named for {self._file.table}",
                 workaround="Rename the file after its table, or dump again.",
             )
@@ -309,7 +309,7 @@ class FileLoader:
     def _failed(self, exc: pymysql.Error, workaround: str) -> DMError:
         file = self._file
         return errors.new(
-            "LoadLightningRuntime",
+            Code.LoadLightningRuntime,
             f"cannot load {file.name} (rows of {qualified(file.schema, file.table)}) into {file.target}:"
             f" {error_text(exc)}",
             raw=error_text(exc),

@@ -43,7 +43,7 @@ from dm_worker.subtask.unit import Control, UnitOutcome
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.config.target_session import writing_session
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql import engines
 from pkg.mysql.connection import classify, connect
 from pkg.mysql.introspect import fetch_table_info
@@ -262,7 +262,7 @@ class LoadUnit:
         for table, engine in engines.tables_without_transactions(conn, [progress, *(() if ignored else targets)]):
             past = "" if table[1] == progress[1] else f" {engines.way_past()}"
             raise errors.new(
-                "LoadUnitCreateSchemaFile",
+                Code.LoadUnitCreateSchemaFile,
                 engines.told(table, engine),
                 scope="downstream",
                 workaround=f"{engines.way_out(table)} Then resume the task.{past}",
@@ -317,7 +317,7 @@ class LoadUnit:
                 if self._control.is_stopping():
                     return []
                 raise errors.new(
-                    "LoadLightningRuntime",
+                    Code.LoadLightningRuntime,
                     "Spark could not run the load's tasks",
                     raw=str(exc)[:2000],
                     retryable=True,

@@ -12,7 +12,7 @@ import grpc
 
 from pkg import errors
 from pkg.config.model import SecurityConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
 from pkg.rpc.channel import open_channel
 from pkg.settings.encrypt import key_proof
@@ -52,7 +52,7 @@ def register(
                 raise
             reasons.append(f"{master}: {exc.message}")
     raise errors.new(
-        "WorkerFailConnectMaster",
+        Code.WorkerFailConnectMaster,
         f"cannot join any of the masters {', '.join(masters)}",
         raw="; ".join(reasons),
         workaround="Check that `join` names the masters' addresses and that they run and have a leader.",
@@ -73,22 +73,22 @@ def _register_at(master: str, name: str, address: str, security: SecurityConfig 
 
 
 def _refusal(text: str, name: str) -> DMError:
-    if "code=46003:" in text:
+    if f"code={Code.SchedulerWorkerExist.code}:" in text:
         return errors.new(
-            "SchedulerWorkerExist",
+            Code.SchedulerWorkerExist,
             f"another worker is registered under the name {name}",
             raw=text,
             workaround="Give this worker another `name`, or take the old one out with "
             f"`dmctl offline-member --worker --name {name}`.",
         )
-    if "code=20067:" in text:
+    if f"code={Code.ConfigSecretKeyPath.code}:" in text:
         return _other_key(f"the master refused this worker: {text}")
-    return errors.new("WorkerFailConnectMaster", f"the master refused this worker: {text}", retryable=True)
+    return errors.new(Code.WorkerFailConnectMaster, f"the master refused this worker: {text}", retryable=True)
 
 
 def _other_key(text: str) -> DMError:
     return errors.new(
-        "ConfigSecretKeyPath",
+        Code.ConfigSecretKeyPath,
         text,
         workaround="Set `secret-key-path` of this worker to a copy of the masters' key file, or give all programs of"
         " the cluster ssl-ca, ssl-cert and ssl-key.",

@@ -18,7 +18,7 @@ from pymysql.connections import Connection
 
 from pkg import errors
 from pkg.config.model import SubTaskConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.connection import error_text, is_retryable
 from pkg.mysql.introspect import query
 from pkg.process.log import get_logger
@@ -54,7 +54,9 @@ class Fence:
         killed: set[int] = set()
         while not self._try(conn):
             if self._should_stop():
-                raise errors.new("DBExecuteFailed", "stopped while an earlier run's DDL is under way", retryable=True)
+                raise errors.new(
+                    Code.DBExecuteFailed, "stopped while an earlier run's DDL is under way", retryable=True
+                )
             holder = self._holder(conn)
             if holder is None:
                 continue
@@ -91,7 +93,7 @@ class Fence:
 
     def _stays(self, holder: int, statement: str) -> DMError:
         return errors.new(
-            "DBExecuteFailed",
+            Code.DBExecuteFailed,
             f"connection {holder} of the target, of an earlier run of this subtask, may still execute DDL after "
             f"{self._patience:.0f} s: {statement[:500] or 'nothing is shown of it'}",
             scope="downstream",

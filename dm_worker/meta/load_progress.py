@@ -19,7 +19,7 @@ from dm_worker.meta.epoch import next_epoch
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified, quote
@@ -182,7 +182,7 @@ def remove_progress(cfg: SubTaskConfig) -> None:
 def fenced(source_id: str, file: str) -> DMError:
     """What a run gets that is no longer the current one."""
     return errors.new(
-        "LoadTaskCheckPointNotMatch",
+        Code.LoadTaskCheckPointNotMatch,
         f"another run has taken over the load of source {source_id}, its progress was removed, or the target fell back "
         "to a state before this run" + (f" (noticed at {file})" if file else ""),
         workaround="Nothing was written twice. Resume the task unless it runs elsewhere.",
@@ -193,7 +193,7 @@ def _left(cfg: SubTaskConfig, left: Mapping[str, int], files: Collection[str]) -
     again = sorted(name for name in left if name in files)
     if again:
         return errors.new(
-            "LoadTaskCheckPointNotMatch",
+            Code.LoadTaskCheckPointNotMatch,
             f"the target fell back: files of source {cfg.source_id} that this run has loaded are noted as unfinished "
             f"there: {', '.join(again[:5])}",
             scope="downstream",
@@ -202,7 +202,7 @@ def _left(cfg: SubTaskConfig, left: Mapping[str, int], files: Collection[str]) -
             retryable=True,
         )
     return errors.new(
-        "LoadTaskCheckPointNotMatch",
+        Code.LoadTaskCheckPointNotMatch,
         f"files of source {cfg.source_id} are noted as unfinished but are not part of this load: "
         + ", ".join(sorted(left)[:5]),
         workaround="Restore the block-allow-list with which the load began, or start with --remove-meta.",
@@ -211,7 +211,7 @@ def _left(cfg: SubTaskConfig, left: Mapping[str, int], files: Collection[str]) -
 
 def _other_dump(cfg: SubTaskConfig) -> DMError:
     return errors.new(
-        "LoadTaskCheckPointNotMatch",
+        Code.LoadTaskCheckPointNotMatch,
         f"the load of source {cfg.source_id} was begun with another dump than the one that lies here now",
         workaround="Bring the first dump back, or stop the task, empty the target tables and start it with"
         " --remove-meta.",

@@ -15,7 +15,7 @@ from dm_worker.subtask.subtask import SubTask
 from dm_worker.subtask.unit import ReplicatingUnit
 from dm_worker.syncer.ddl.operator_orders import outdated
 from pkg import errors
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.etcd import Delete, EtcdClient, PrefixMirror, Put, exists
 from pkg.ha import keys
 from pkg.ha.binlog_operator import BinlogOperator
@@ -66,7 +66,7 @@ class BinlogOperators:
         done = self._client.txn([exists(keys.SUBTASK.key(self._source, operator.task))], [Put(key, operator.to_json())])
         if not done.succeeded:
             raise errors.new(
-                "WorkerSubTaskNotFound",
+                Code.WorkerSubTaskNotFound,
                 f"task {operator.task} has no subtask of source {self._source} any more",
                 workaround="`query-status` lists the tasks.",
             )
@@ -111,7 +111,7 @@ class BinlogOperators:
         while not is_here():
             if time.monotonic() > deadline:
                 raise errors.new(
-                    "HAFailWatchEtcd",
+                    Code.HAFailWatchEtcd,
                     "the order is stored in etcd, but this worker has not heard of it yet",
                     workaround="See it with `binlog list`, then resume the task.",
                     retryable=True,

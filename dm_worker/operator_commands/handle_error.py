@@ -14,6 +14,7 @@ from dm_worker.syncer.rows.task_rules import Rules
 from dm_worker.syncer.shard_ddl.source_groups import Settle
 from pkg import errors
 from pkg.binlog.position import Position
+from pkg.errors import Code
 from pkg.ha.binlog_operator import BinlogOperator, Kind, position_name
 from pkg.mysql.names import qualified
 from pkg.pb import dmworker_pb2 as pb
@@ -61,7 +62,7 @@ def replicating(subtask: SubTask) -> ReplicatingUnit:
     unit = subtask.unit()
     if unit is None or unit.unit_type != pb.Sync:
         raise errors.new(
-            "WorkerOperSyncUnitOnly",
+            Code.WorkerOperSyncUnitOnly,
             f"task {subtask.name} is in unit {pb.UnitType.Name(subtask.state.unit)}: only Sync can be operated on",
             workaround="Wait until the full copy is done.",
         )
@@ -125,7 +126,7 @@ def _standing_order(
         if place in found:
             return found[place]
     raise errors.new(
-        "SyncerOperatorNotExist",
+        Code.SyncerOperatorNotExist,
         f"error operator not exist, position: {position_name(position)}",
         workaround="`binlog list` shows the orders that there are.",
     )

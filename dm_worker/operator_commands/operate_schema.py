@@ -6,6 +6,7 @@ from dm_worker.operator_commands.handle_error import replicating
 from dm_worker.subtask.subtask import SubTask
 from dm_worker.syncer.unit.known_structures import Structures
 from pkg import errors
+from pkg.errors import Code
 from pkg.pb import dmworker_pb2 as pb
 
 
@@ -17,7 +18,7 @@ def operate_schema(subtask: SubTask, request: pb.OperateWorkerSchemaRequest) -> 
     unit = replicating(subtask)
     if subtask.state.stage != pb.Paused:
         raise errors.new(
-            "WorkerNotPausedStage",
+            Code.WorkerNotPausedStage,
             f"current stage is {pb.Stage.Name(subtask.state.stage)} but not paused, invalid",
             workaround=f"`pause-task {subtask.name}` first, and `resume-task {subtask.name}` afterwards.",
         )
@@ -40,7 +41,7 @@ def _operate(structures: Structures, request: pb.OperateWorkerSchemaRequest) -> 
             structures.update(*name, request.schema)
         case _:
             raise errors.new(
-                "MasterInvalidOperateOp",
+                Code.MasterInvalidOperateOp,
                 f"invalid operation {pb.SchemaOp.Name(request.op)} on a known structure",
                 workaround="Use one of binlog-schema list, update, delete.",
             )

@@ -17,6 +17,7 @@ from pkg.binlog.position import Location, Position
 from pkg.binlog.raw import open_raw
 from pkg.binlog.upstream import UpstreamStream
 from pkg.config.model import SourceConfig
+from pkg.errors import Code
 from pkg.process.log import get_logger
 
 log = get_logger(__name__)
@@ -133,7 +134,7 @@ class Puller:
         gtids = str(writer.course.gtids)
         if not self.source.enable_gtid:
             raise errors.new(
-                "RelaySwitchMasterNeedGTID",
+                Code.RelaySwitchMasterNeedGTID,
                 f"the upstream {self.source.from_.host}:{self.source.from_.port} is now server {server.uuid}, and was "
                 f"{writer.subdir.uuid}: without GTIDs nobody knows where in its binlog to go on",
                 workaround="Let the source's address lead to the old server again. To follow the new one, stop-relay, "
@@ -152,7 +153,7 @@ class Puller:
             return self.folder.add(uuid, meta)
         except OSError as exc:
             raise errors.new(
-                "RelayMkdir",
+                Code.RelayMkdir,
                 f"no relay folder for server {uuid} can be made in {self.folder.path}: {exc}",
                 raw=exc,
                 workaround="Check relay-dir of the worker, its permissions and its disk; then resume-relay.",

@@ -6,6 +6,7 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, parse_gtid, parse_previous_gtids
 from pkg.binlog.gtid import GTIDSet, MariaDBGTIDSet, MySQLGTIDSet
+from pkg.errors import Code
 
 _GTIDS = frozenset({c.GTID_EVENT, c.MARIADB_GTID_EVENT})
 _LISTS = frozenset({c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT})
@@ -76,7 +77,7 @@ class MariaDBExecuted:
 
 def _not_met(domain: int, last: tuple[int, int], found: str) -> errors.DMError:
     return errors.new(
-        "NoRelayPosMatchGTID",
+        Code.NoRelayPosMatchGTID,
         f"the relay log goes on with {found} and does not hold {domain}-{last[0]}-{last[1]}, the last GTID of this "
         "domain that was executed",
         workaround="The upstream is read directly instead. If it was reset, migrate it again from a full copy.",

@@ -20,6 +20,7 @@ from pathlib import Path
 from dm_worker.relay.atomic_files import PENDING, replace_file, sync_folder
 from pkg import errors
 from pkg.binlog.position import file_number
+from pkg.errors import Code
 
 INDEX = "server-uuid.index"
 META = "relay.meta"
@@ -71,7 +72,7 @@ class SubDir:
             return None
         except (OSError, KeyError, ValueError) as exc:
             raise errors.new(
-                "RelayLoadMetaData",
+                Code.RelayLoadMetaData,
                 f"{path} can't be read: {exc}",
                 raw=exc,
                 workaround="Remove this file: it is made again from the binlog files beside it.",
@@ -97,13 +98,13 @@ class RelayDir:
             return []
         except (OSError, ValueError) as exc:
             raise errors.new(
-                "RelayParseUUIDIndex", f"{index} can't be read: {exc}", raw=exc, workaround=_START_ANEW
+                Code.RelayParseUUIDIndex, f"{index} can't be read: {exc}", raw=exc, workaround=_START_ANEW
             ) from exc
         found = [self._subdir(line.strip(), number) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
         for earlier, later in pairwise(found):
             if later.suffix <= earlier.suffix:
                 raise errors.new(
-                    "RelayUUIDSuffixLessThanPrev",
+                    Code.RelayUUIDSuffixLessThanPrev,
                     f"{index}: {later.name} comes after {earlier.name}",
                     workaround=_START_ANEW,
                 )
@@ -113,7 +114,7 @@ class RelayDir:
         uuid, dot, suffix = name.rpartition(".")
         if not dot or not uuid or "/" in uuid or not _SUFFIX.match(suffix):
             raise errors.new(
-                "RelayParseUUIDSuffix",
+                Code.RelayParseUUIDSuffix,
                 f"{self.path / INDEX}:{line}: {name!r} is no sub-folder's name such as <server-uuid>.000001",
                 workaround=_START_ANEW,
             )

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from dm_worker.relay.layout import RelayDir
 from pkg import errors
 from pkg.binlog.position import file_number
+from pkg.errors import Code
 from pkg.process.log import get_logger
 
 log = get_logger(__name__)
@@ -74,7 +75,7 @@ def before(files: Sequence[RelayFile], subdir: str, file: str) -> list[RelayFile
     if not places:
         where = f"sub-folder {subdir}" if subdir else "the relay log"
         raise errors.new(
-            "RelayPurgeArgsNotValid",
+            Code.RelayPurgeArgsNotValid,
             f"{where} has no file {file}",
             workaround="Name a file that query-status shows, or one that lies in the source's relay folder.",
         )
@@ -117,7 +118,7 @@ class Purger:
             for kept in wanted:
                 if kept not in free:
                     raise errors.new(
-                        "RelayPurgeArgsNotValid",
+                        Code.RelayPurgeArgsNotValid,
                         f"{kept.subdir}/{kept.file} before {file} is still needed",
                         workaround="Name an earlier file, or wait until the source's tasks have read further.",
                     )
@@ -159,7 +160,7 @@ class Purger:
             yield
         except OSError as exc:
             raise errors.new(
-                "RelayRemoveFileFail",
+                Code.RelayRemoveFileFail,
                 f"the relay log in {self._folder.path} can't be purged: {exc}",
                 raw=exc,
                 workaround="Check the disk and the permissions of the source's relay folder.",

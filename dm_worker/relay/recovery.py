@@ -16,6 +16,7 @@ from pkg.binlog import constants as c
 from pkg.binlog.gtid import GTIDSet, parse_gtid_set
 from pkg.binlog.position import file_number
 from pkg.binlog.raw import RawFramer
+from pkg.errors import Code
 from pkg.process.log import get_logger
 
 log = get_logger(__name__)
@@ -36,7 +37,7 @@ def recover(subdir: SubDir, *, flavor: str, base: str = "") -> Course:
         course = _last_file(subdir, flavor)
     except OSError as exc:
         raise errors.new(
-            "RelayWriterFileOperate",
+            Code.RelayWriterFileOperate,
             f"the relay log in {subdir.path} can't be recovered: {exc}",
             raw=exc,
             workaround="Check the folder's file system and its permissions; then resume-relay.",
@@ -76,7 +77,7 @@ def examine(path: Path, flavor: str) -> tuple[Course, str]:
             pass
     except errors.DMError as exc:
         why = exc.message
-        if exc.kind.name == "BinlogExpectFormatDescEv":
+        if exc.kind is Code.BinlogExpectFormatDescEv:
             course = Course(flavor=flavor)
     else:
         why = "" if course.boundary == course.size else "its last transaction is not whole"
@@ -90,7 +91,7 @@ def _followed(path: Path, course: Course) -> Iterator[None]:
     with path.open("rb") as file:
         left = os.fstat(file.fileno()).st_size - len(c.MAGIC)
         if file.read(len(c.MAGIC)) != c.MAGIC:
-            raise errors.new("BinlogFileNotValid", "it does not begin as a binlog file")
+            raise errors.new(Code.BinlogFileNotValid, "it does not begin as a binlog file")
         raw, pos = b"", 0
         while True:
             if course.flowing:
@@ -102,7 +103,7 @@ def _followed(path: Path, course: Course) -> Iterator[None]:
             if have < needed:
                 if needed - have > left:
                     if have or left:
-                        raise errors.new("BinlogParseSingleEv", f"it ends inside the event at offset {course.size}")
+                        raise errors.new(Code.BinlogParseSingleEv, f"it ends inside the event at offset {course.size}")
                     return
                 piece = file.read(max(min(_PIECE, left), needed - have))
                 left -= len(piece)
@@ -124,12 +125,12 @@ def _one(whole: bytes, course: Course) -> None:
     """An event that the scan left. What a file can't hold, or not there, is damage."""
     at = max(course.size, len(c.MAGIC))
     if int.from_bytes(whole[13:17], "little") not in (0, (at + len(whole)) & 0xFFFFFFFF):
-        raise errors.new("BinlogParseSingleEv", f"the event at offset {at} says that it ends elsewhere")
+        raise errors.new(Code.BinlogParseSingleEv, f"the event at offset {at} says that it ends elsewhere")
     if whole[4] != c.FORMAT_DESCRIPTION_EVENT and not course.checksummed and crc32(whole) == CRC_RESIDUE:
         # Without checksums nothing else tells that it was damaged where it denies them.
-        raise errors.new("BinlogExpectFormatDescEv", "events have checksums, and FORMAT_DESCRIPTION denies it")
+        raise errors.new(Code.BinlogExpectFormatDescEv, "events have checksums, and FORMAT_DESCRIPTION denies it")
     if course.event(whole).action is Action.SKIP:
-        raise errors.new("BinlogParseSingleEv", f"the event at offset {at} is none that a file holds")
+        raise errors.new(Code.BinlogParseSingleEv, f"the event at offset {at} is none that a file holds")
 
 
 def _cut(path: Path, size: int) -> None:

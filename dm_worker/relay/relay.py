@@ -19,7 +19,7 @@ from dm_worker.upstream_position import UpstreamPosition
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SourceConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 from pkg.process.service_thread import ServiceThread
@@ -30,7 +30,7 @@ log = get_logger(__name__)
 LONGEST_PAUSE = 30.0
 #: How often a full disk is looked at (seconds), and which part of it must be free to go on.
 DISK_LOOK, ENOUGH = 2.0, 0.01
-_DAMAGE = frozenset({"BinlogParseSingleEv"})
+_DAMAGE = frozenset({Code.BinlogParseSingleEv})
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ class Relay:
         except DMError as exc:
             self._failed(exc)
         except Exception as exc:  # noqa: BLE001 - whatever it is, it must be seen in query-status
-            self._failed(errors.new("RelayWriterStatusNotValid", f"the relay failed: {exc!r}", raw=exc))
+            self._failed(errors.new(Code.RelayWriterStatusNotValid, f"the relay failed: {exc!r}", raw=exc))
         finally:
             self._puller.drop()
 
@@ -157,7 +157,7 @@ class Relay:
         full = is_disk_full(exc)
         if not full:
             self.counts.read_errors += exc.scope == "upstream"
-            self.counts.corruption += exc.kind.name in _DAMAGE
+            self.counts.corruption += exc.kind in _DAMAGE
         if not full and not exc.retryable:
             self._failed(exc)
             return False
@@ -217,13 +217,13 @@ class Relay:
         """
         if [bool(filename), bool(before), inactive].count(True) != 1:
             raise errors.new(
-                "RelayPurgeRequestNotValid",
+                Code.RelayPurgeRequestNotValid,
                 "purge-relay takes exactly one of a file, a time, and inactive",
                 workaround="Name the first file to keep: purge-relay -s <source> -f <file>.",
             )
         if not self._purging.acquire(blocking=False):
             raise errors.new(
-                "RelayThisStrategyIsPurging",
+                Code.RelayThisStrategyIsPurging,
                 "the relay log is being purged already",
                 workaround="Try again when it is done.",
             )
@@ -248,7 +248,7 @@ class Relay:
         end = self._tail.end()
         if end is None:
             raise errors.new(
-                "RelayNoActiveRelayLog",
+                Code.RelayNoActiveRelayLog,
                 "no relay log is being written",
                 workaround="start-relay, and wait until query-status shows its position.",
             )

@@ -14,7 +14,7 @@ from dm_worker.relay.source_selection import RelayReader
 from pkg import errors
 from pkg.binlog.position import Location, parse_position
 from pkg.config.model import SourceConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 
@@ -101,7 +101,7 @@ class SourceRelay:
         owner, there = folder.owner(), [path.name for path in folder.entries()]
         if there and not owner:
             raise errors.new(
-                "RelayMkdir",
+                Code.RelayMkdir,
                 f"the relay folder {folder.path} is not empty ({', '.join(there[:5])}), and no file {OWNER} in it says "
                 "whose relay log it is; nothing was removed",
                 workaround=f"If it is the relay log of source {source}, write this name into {folder.path / OWNER}. "
@@ -156,7 +156,7 @@ class SourceRelay:
         relay = self._relay
         if relay is None:
             raise errors.new(
-                "RelayNoActiveRelayLog",
+                Code.RelayNoActiveRelayLog,
                 f"source {self._source.source_id} has no relay here",
                 workaround="start-relay, and wait until query-status shows its position.",
             )
@@ -167,7 +167,7 @@ def _unusable(folder: Path, exc: DMError | OSError) -> DMError:
     if isinstance(exc, DMError):
         return exc
     return errors.new(
-        "RelayMkdir",
+        Code.RelayMkdir,
         f"the relay folder {folder} can't be used: {exc}",
         raw=exc,
         workaround="Check relay-dir in the worker's configuration and its permissions, then resume-relay.",

@@ -14,7 +14,7 @@ from pkg.binlog.events import Event
 from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.position import Location, Position
 from pkg.binlog.stream import BinlogStream, Scan
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.process.log import get_logger
 
 log = get_logger(__name__)
@@ -27,7 +27,9 @@ LOOK = 5.0
 DISTRUST = 300.0
 _POLL = 0.1
 #: What only the relay's files may be to blame for: the upstream is asked instead.
-_DAMAGE = frozenset({"BinlogParseSingleEv", "RelayNoActiveRelayLog", "NoRelayPosMatchGTID", "BinlogFileNotValid"})
+_DAMAGE = frozenset(
+    {Code.BinlogParseSingleEv, Code.RelayNoActiveRelayLog, Code.NoRelayPosMatchGTID, Code.BinlogFileNotValid}
+)
 
 
 class Pulled(Protocol):
@@ -77,7 +79,7 @@ class RelayReader:
                 relay.folder, relay.tail, location, flavor=self._flavor, use_gtid=use_gtid, goes_on=relay.goes_on
             )
         except DMError as exc:
-            if exc.kind.name not in _DAMAGE:
+            if exc.kind not in _DAMAGE:
                 raise
             self.distrust(exc)
             return None
@@ -138,7 +140,7 @@ class _Guarded(_Wrapped):
         try:
             return self._stream.read(max_bytes, timeout, scan)
         except DMError as exc:
-            if exc.retryable or exc.kind.name not in _DAMAGE:
+            if exc.retryable or exc.kind not in _DAMAGE:
                 raise
             self._distrust(exc)
             raise DMError(
@@ -167,7 +169,7 @@ class _Watched(_Wrapped):
             self._looked = now
             if self._is_better():
                 raise errors.new(
-                    "SyncerGetEvent",
+                    Code.SyncerGetEvent,
                     "the relay log has caught up with the upstream: reading goes on from it",
                     retryable=True,
                 )

@@ -20,7 +20,7 @@ from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.payload import Expanding
 from pkg.binlog.position import Location
 from pkg.binlog.stream import BinlogStream, FileFramer, Scan, aborted
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 
 _PIECE = 1 << 20
 #: At the end of what is there, a reader looks after so many seconds whether the relay still goes on.
@@ -220,7 +220,7 @@ class RelayStream:
 
     def _broken(self, why: str, *, retryable: bool) -> DMError:
         return errors.new(
-            "RelayNoActiveRelayLog",
+            Code.RelayNoActiveRelayLog,
             f"relay log {self._subdir.name}/{self._name} ends: {why}",
             workaround="The upstream is read directly instead; `query-status` shows the relay's state.",
             retryable=retryable,

@@ -26,6 +26,7 @@ from pkg.binlog.events import (
 )
 from pkg.binlog.gtid import GTIDSet, parse_gtid_set
 from pkg.binlog.position import file_number
+from pkg.errors import Code, ErrorKind
 
 _HEARTBEATS = frozenset({c.HEARTBEAT_EVENT, c.HEARTBEAT_EVENT_V2})
 _GTID_LISTS = frozenset({c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT})
@@ -137,7 +138,7 @@ class Course:
                 self._rotated(event)
             return SKIP
         if not self._flowing:
-            raise self._error("RelayWriterExpectRotateEv", event, "it comes before FORMAT_DESCRIPTION")
+            raise self._error(Code.RelayWriterExpectRotateEv, event, "it comes before FORMAT_DESCRIPTION")
         return self._placed(event)
 
     def _made_up(self, event: Event) -> bool:
@@ -149,7 +150,7 @@ class Course:
         """The server names the file that it sends from now on, and where it begins in it."""
         if event.server_id != self._server_id:
             raise errors.new(
-                "RotateEventWithDifferentServerID",
+                Code.RotateEventWithDifferentServerID,
                 f"the stream of server {self._server_id} goes on with one of server {event.server_id}",
                 workaround="The relay connects again by itself and looks at which server answers.",
                 retryable=True,
@@ -162,13 +163,13 @@ class Course:
         """A file begins, or a stream inside one."""
         description = parse_format_description(event, self.file)
         if not self._next_file:
-            raise self._error("RelayWriterExpectRotateEv", event, "no ROTATE named its file")
+            raise self._error(Code.RelayWriterExpectRotateEv, event, "no ROTATE named its file")
         self._flowing = True
         if self._next_file == self.file:
             self._same_file(event)
             return SKIP
         if self.file and file_number(self._next_file) <= file_number(self.file):
-            raise self._error("RelayCheckIsDuplicateEvent", event, f"the upstream goes back to {self._next_file}")
+            raise self._error(Code.RelayCheckIsDuplicateEvent, event, f"the upstream goes back to {self._next_file}")
         data = event.data
         if event.log_pos == 0:
             # A stream that begins inside the file; the file is to be one that its readers know.
@@ -183,7 +184,7 @@ class Course:
         """What no server changes when it sends it again: when the file was made, and by which version."""
         ours, theirs = self._description, event.data
         if (ours[:4], ours[19:71]) != (theirs[:4], theirs[19:71]):
-            raise self._error("RelayCheckIsDuplicateEvent", event, "the upstream has another file of this name")
+            raise self._error(Code.RelayCheckIsDuplicateEvent, event, "the upstream has another file of this name")
 
     def _placed(self, event: Event) -> Verdict:
         expected = self._at + event.size
@@ -191,7 +192,7 @@ class Course:
             # MariaDB 11.4 and later leave it open in what goes through a transaction's cache.
             event = event._replace(log_pos=expected & 0xFFFFFFFF)
         if self.checksummed and crc32(event.data) != CRC_RESIDUE:
-            raise self._error("BinlogParseSingleEv", event, "its checksum is wrong", retryable=True)
+            raise self._error(Code.BinlogParseSingleEv, event, "its checksum is wrong", retryable=True)
         end = nearest(expected, event.log_pos)
         start = end - event.size
         self._at = end
@@ -199,9 +200,11 @@ class Course:
             return Verdict(Action.SKIP, event.data, duplicate=True, place=start)
         hole = start - self.size
         if hole < 0:
-            raise self._error("RelayCheckIsDuplicateEvent", event, f"it overlaps the {self.size} bytes that are here")
+            raise self._error(
+                Code.RelayCheckIsDuplicateEvent, event, f"it overlaps the {self.size} bytes that are here"
+            )
         if hole and hole < smallest_dummy(self.checksummed):
-            raise self._error("BinlogDummyEvSizeTooSmall", event, f"no event fits into the {hole} bytes before it")
+            raise self._error(Code.BinlogDummyEvSizeTooSmall, event, f"no event fits into the {hole} bytes before it")
         self._written(event, end)
         return Verdict(Action.WRITE, event.data, hole=hole)
 
@@ -225,10 +228,10 @@ class Course:
                 add_to(self.gtids, runs)
                 self._gtid = None
 
-    def _error(self, name: str, event: Event, why: str, *, retryable: bool = False) -> errors.DMError:
+    def _error(self, kind: ErrorKind, event: Event, why: str, *, retryable: bool = False) -> errors.DMError:
         where = whereabouts(self._next_file or self.file, event.log_pos)
         return errors.new(
-            name,
+            kind,
             f"event of type {event.type} and {event.size} bytes {where}, with ({self.file}, {self.size}) written: "
             f"{why}",
             workaround="It is fetched again by itself." if retryable else _ANEW,

@@ -14,6 +14,7 @@ from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet, parse_gtid_set
 from pkg.binlog.position import Location, Position
 from pkg.binlog.raw import open_raw
 from pkg.config.model import SourceConfig
+from pkg.errors import Code
 from pkg.mysql.connection import classify, connect
 from pkg.mysql.introspect import master_status, variable
 
@@ -43,7 +44,7 @@ def ask(source: SourceConfig) -> Server:
         conn.close()
     if end is None:
         raise errors.new(
-            "NoMasterStatus",
+            Code.NoMasterStatus,
             f"the upstream {source.from_.host}:{source.from_.port} writes no binlog",
             workaround="Start it with log_bin, binlog_format=ROW and binlog_row_image=FULL.",
         )
@@ -65,7 +66,7 @@ def check_history(server: Server, gtid_set: str, flavor: str, source: SourceConf
         held = isinstance(theirs, MariaDBGTIDSet) and theirs.contains(ours)
     if not held:
         raise errors.new(
-            "RelayCheckIsDuplicateEvent",
+            Code.RelayCheckIsDuplicateEvent,
             f"the upstream {source.from_.host}:{source.from_.port} has executed {server.end.gtid_set or 'nothing'}: it "
             f"lacks transactions that the relay log has ({gtid_set})",
             workaround="Check the source's host, and whether the upstream was reset or failed over to a server that "
@@ -84,7 +85,7 @@ def file_of(source: SourceConfig, server_id: int, gtid_set: str) -> str:
     finally:
         stream.close()
     raise errors.new(
-        "RelayTCPReaderGetEvent",
+        Code.RelayTCPReaderGetEvent,
         f"the upstream sent nothing for {_PATIENCE:.0f} s",
         workaround="The relay connects again by itself; if it keeps failing, check the upstream and the network.",
         retryable=True,

@@ -20,6 +20,7 @@ from dm_worker.relay.scan import scan
 from dm_worker.relay.stream_follower import Action, Course, Verdict, dummies, dummy
 from pkg import errors
 from pkg.binlog import constants as c
+from pkg.errors import Code
 from pkg.process.metrics import Distribution
 
 #: Seconds between two writes of ``relay.meta``, as DM.
@@ -125,7 +126,7 @@ class RelayWriter:
             self.subdir.save_meta(RelayMeta(course.file, course.boundary, str(course.gtids)))
         except OSError as exc:
             raise errors.new(
-                "RelayFlushLocalMeta",
+                Code.RelayFlushLocalMeta,
                 f"relay.meta in {self.subdir.path} can't be written: {exc}",
                 raw=exc,
                 workaround="Free space or repair the file system; then resume-relay.",
@@ -234,7 +235,7 @@ class RelayWriter:
             raise self._failed(exc) from exc
         if here != verdict.data:
             raise errors.new(
-                "RelayCheckIsDuplicateEvent",
+                Code.RelayCheckIsDuplicateEvent,
                 f"{self._path()} has another event at offset {verdict.place} than the upstream sends",
                 workaround="Remove the source's relay folder: the relay then starts anew at the subtasks' positions.",
             )
@@ -243,7 +244,7 @@ class RelayWriter:
         self.torn = True
         full = exc.errno in _FULL
         return errors.new(
-            "RelayWriterFileOperate",
+            Code.RelayWriterFileOperate,
             f"the relay log file {self._path()} can't be written: {exc.strerror}",
             raw=exc,
             workaround="Free space on its disk, or purge-relay: the relay then goes on by itself."

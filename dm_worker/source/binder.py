@@ -11,7 +11,7 @@ from dm_worker.source.unit_factory import UnitFactory
 from dm_worker.worker_metrics import WorkerMetrics
 from pkg import errors
 from pkg.config.codec import decode_source
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.etcd import EtcdClient, Event, PrefixMirror
 from pkg.ha import keys
 from pkg.ha.records import SourceBound
@@ -159,7 +159,7 @@ class Binder:
 def not_started() -> DMError:
     """What a worker answers that serves no source."""
     return errors.new(
-        "WorkerNoStart",
+        Code.WorkerNoStart,
         "this worker serves no source",
         workaround="Check with `dmctl list-member` which worker the source is bound to.",
     )

@@ -7,6 +7,7 @@ over it nor dump again: that would mix two snapshots in the target.
 from __future__ import annotations
 
 from pkg import errors
+from pkg.errors import Code
 from pkg.etcd import EtcdClient, Get, Put, missing
 from pkg.ha import keys
 
@@ -40,7 +41,7 @@ class LoadClaim:
     def _compare(self, owner: str) -> None:
         if owner != self._worker:
             raise errors.new(
-                "LoadTaskWorkerNotMatch",
+                Code.LoadTaskWorkerNotMatch,
                 f"task {self._task} is being loaded by worker {owner}, which has the dumped files; "
                 f"this is worker {self._worker}",
                 workaround=f"Start worker {owner} again: once it is free the source goes back to it by itself, and "

@@ -16,7 +16,7 @@ from pkg import errors
 from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.process.log import get_logger
 
 log = get_logger(__name__)
@@ -72,7 +72,7 @@ def needed_places(relay: RelayDir, tail: Tail, subtasks: Iterable[SubTaskConfig]
             place = durable_place(cfg)
         except DMError as exc:
             raise errors.new(
-                "RelayPurgeIsForbidden",
+                Code.RelayPurgeIsForbidden,
                 f"what task {cfg.name} still needs is not known: {exc.message}",
                 raw=exc,
                 workaround="Wait until the task's full copy is done, or the target can be reached.",

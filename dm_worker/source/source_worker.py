@@ -29,7 +29,7 @@ from pkg import errors
 from pkg.binlog.position import Location
 from pkg.config.codec import decode_subtask
 from pkg.config.model import SourceConfig, SubTaskConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.etcd import KV, EtcdClient, PrefixMirror
 from pkg.ha import keys
 from pkg.ha.records import SubTaskStage, stage_number
@@ -303,7 +303,7 @@ class SourceWorker:
         copying = sorted(task for task, slot in slots.items() if slot.is_copying())
         if copying:
             raise errors.new(
-                "RelayPurgeIsForbidden",
+                Code.RelayPurgeIsForbidden,
                 f"the full copy of task {', '.join(copying)} is not done, or did not begin",
                 workaround="Wait until query-status shows the task in unit Sync.",
             )
@@ -377,7 +377,7 @@ def read_source(client: EtcdClient, source_id: str, decode: Callable[[str], Sour
     stored = client.get(keys.SOURCE_CONFIG.key(source_id))
     if stored is None:
         raise errors.new(
-            "WorkerFailToGetSourceConfigFromEtcd",
+            Code.WorkerFailToGetSourceConfigFromEtcd,
             f"source {source_id} is bound to this worker, but etcd has no configuration of it",
             workaround="Check with `dmctl operate-source show`; create the source again if it is missing.",
         )

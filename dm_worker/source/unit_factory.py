@@ -10,6 +10,7 @@ from dm_worker.subtask.unit import Unit
 from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
 from pkg import errors
 from pkg.config.model import SubTaskConfig
+from pkg.errors import Code
 from pkg.ha.binlog_operator import Orders
 from pkg.pb import dmworker_pb2 as pb
 
@@ -41,7 +42,7 @@ def make_unit(
 
             return SyncUnit(config, engine, relay, orders, reports)
     raise errors.new(
-        "WorkerNoAvailUnits",
+        Code.WorkerNoAvailUnits,
         f"no unit serves type {unit_type} of task {config.name}",
         workaround="Check the task's task-mode, and that masters and workers are of one version.",
     )

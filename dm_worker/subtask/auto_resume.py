@@ -11,23 +11,23 @@ import re
 from collections.abc import Sequence
 
 from pkg.config.model import CheckerConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 
 #: Trying again cannot help: the data, the table or the configuration has to change first.
-_FINAL_CODES = frozenset(
+_FINAL_KINDS = frozenset(
     {
-        11129,  # a DDL cancelled by a later one
-        30001,  # relay: files and folders that no longer fit the upstream
-        30002,
-        30004,
-        30005,
-        30008,
-        32001,  # dump failed
-        32004,  # no right to take the global lock
-        34020,  # duplicates or checksum mismatch after a physical import
-        34021,
-        36008,  # shard DDLs in different orders
-        36027,  # column count differs from value count
+        Code.SyncerCancelledDDL,  # a DDL cancelled by a later one
+        Code.RelayUUIDSuffixNotValid,  # relay: files and folders that no longer fit the upstream
+        Code.RelayUUIDSuffixLessThanPrev,
+        Code.RelayBinlogNameNotValid,
+        Code.RelayNoCurrentUUID,
+        Code.RelayLogDirpathEmpty,
+        Code.DumpUnitRuntime,  # dump failed
+        Code.DumpUnitGlobalLock,  # no right to take the global lock
+        Code.LoadLightningHasDup,  # duplicates or checksum mismatch after a physical import
+        Code.LoadLightningChecksum,
+        Code.SyncUnitDDLWrongSequence,  # shard DDLs in different orders
+        Code.SyncerUnitDMLColumnNotMatch,  # column count differs from value count
     }
 )
 #: What targets and upstreams say when the same statement would only fail again.
@@ -52,7 +52,6 @@ _FINAL_MESSAGES = re.compile(
     re.IGNORECASE,
 )
 #: A lightning error (34019) is final unless the server behind it was only away for a while.
-_LIGHTNING = 34019
 _PASSING_LIGHTNING = re.compile(r"connection|timeout|timed out|region unavailable|server is busy", re.IGNORECASE)
 
 
@@ -62,10 +61,10 @@ def resumable(errs: Sequence[DMError]) -> bool:
 
 
 def _may_pass(error: DMError) -> bool:
-    if error.code in _FINAL_CODES:
+    if error.kind in _FINAL_KINDS:
         return False
     text = f"{error.message}\n{error.raw_cause}"
-    if error.code == _LIGHTNING:
+    if error.kind is Code.LoadLightningRuntime:
         return _PASSING_LIGHTNING.search(text) is not None
     return _FINAL_MESSAGES.search(text) is None
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from pkg import errors
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
 
 #: Which units a task mode runs, in order.
@@ -183,7 +183,7 @@ def initial(task_mode: str) -> State:
     units = CHAINS.get(task_mode)
     if units is None:
         raise errors.new(
-            "ConfigInvalidTaskMode",
+            Code.ConfigInvalidTaskMode,
             f"task-mode {task_mode!r} is not one of {', '.join(CHAINS)}",
             workaround="Correct `task-mode` in the task's file and start the task again.",
         )
@@ -287,7 +287,7 @@ def _paused(state: State, result: Result) -> State:
 
 def _unasked(state: State) -> DMError:
     return errors.new(
-        "WorkerNotRunningStage",
+        Code.WorkerNotRunningStage,
         f"unit {pb.UnitType.Name(state.unit)} ended although nobody asked it to and its work is not done",
         workaround="It is tried again by itself; if this repeats, see the worker's log for the cause.",
     )

@@ -7,6 +7,7 @@ from typing import Final
 
 from pkg import errors
 from pkg.binlog.single_byte import HIGH, OTHERWISE, SWE7
+from pkg.errors import Code
 from pkg.errors.workarounds import PASS_EVENT
 
 #: Charset → its collation ids, as inclusive ranges. Both servers agree on ids below 512; the rest is MariaDB's.
@@ -121,7 +122,7 @@ def collation_charset(collation_id: int) -> str:
     name = _BY_ID.get(collation_id) or _BY_ID.get(collation_id - _NO_PAD)
     if name is None:
         raise errors.new(
-            "BinlogEventDecode",
+            Code.BinlogEventDecode,
             f"collation id {collation_id} in the binlog is not known",
             workaround="Use a built-in character set for the upstream's sessions and columns.",
         )
@@ -195,7 +196,7 @@ def _encode_latin1(char: str) -> bytes:
 
 def _unencodable(text: str, charset: str, cause: str) -> errors.DMError:
     return errors.new(
-        "BinlogEventDecode",
+        Code.BinlogEventDecode,
         f"the text {text[:40]!r} can't be written in {charset}",
         raw=cause,
         workaround="Use characters that the column's character set has.",
@@ -204,7 +205,7 @@ def _unencodable(text: str, charset: str, cause: str) -> errors.DMError:
 
 def _undecodable(data: bytes, charset: str, cause: str) -> errors.DMError:
     return errors.new(
-        "BinlogEventDecode",
+        Code.BinlogEventDecode,
         f"bytes {data[:40].hex()}… ({len(data)} in all) are no text in {charset}",
         raw=cause,
         workaround=PASS_EVENT,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from pkg import errors
+from pkg.errors import Code
 
 if TYPE_CHECKING:
     from pkg.binlog.events import Event
@@ -84,7 +85,7 @@ def whereabouts(file: str, log_pos: int) -> str:
 def malformed(event_type: int, log_pos: int, size: int, file: str, cause: BaseException | str) -> errors.DMError:
     """11071 for an event whose bytes make no sense; ``log_pos`` is its end if known, ``size`` its length in bytes."""
     return errors.new(
-        "BinlogParseSingleEv",
+        Code.BinlogParseSingleEv,
         f"binlog event of type {event_type} {whereabouts(file, log_pos)}, {size} bytes long, is torn or invalid",
         raw=cause,
         workaround="Check the binlog file with mysqlbinlog --verify-binlog-checksum; if it is damaged, "

@@ -19,7 +19,7 @@ from pkg.binlog.cursor import Cursor, parsing, whereabouts
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
 from pkg.binlog.statement_text import outline, statement_text
 from pkg.binlog.status_variables import read_status_variables
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.errors.workarounds import PASS_EVENT
 
 HEADER = struct.Struct("<IBIIIH")
@@ -63,7 +63,7 @@ class Event(NamedTuple):
 def event_from_bytes(data: bytes) -> Event:
     """An event from its bytes, header included, checksum cut off. Raises 11053 when the header is not whole."""
     if len(data) < c.HEADER_SIZE:
-        raise errors.new("BinlogHeaderLengthNotValid", f"a binlog event of {len(data)} bytes has no whole header")
+        raise errors.new(Code.BinlogHeaderLengthNotValid, f"a binlog event of {len(data)} bytes has no whole header")
     timestamp, kind, server_id, size, log_pos, flags = HEADER.unpack_from(data)
     return Event(timestamp, kind, server_id, size, log_pos, flags, data)
 
@@ -117,7 +117,7 @@ def _format_description(event: Event) -> FormatDescription:
     created, header_length = cursor.uint(4), cursor.uint(1)
     if version != 4 or header_length != c.HEADER_SIZE:
         raise errors.new(
-            "BinlogExpectFormatDescEv",
+            Code.BinlogExpectFormatDescEv,
             f"binlog version {version} of server {server!r} is not supported",
             workaround="Upgrade the upstream to MySQL 5.6 or later or MariaDB 10.0 or later.",
         )
@@ -130,7 +130,7 @@ def _format_description(event: Event) -> FormatDescription:
     algorithm = lengths[-1]
     if algorithm not in (0, 1):
         raise errors.new(
-            "BinlogExpectFormatDescEv",
+            Code.BinlogExpectFormatDescEv,
             f"checksum algorithm {algorithm} of server {server!r} is not supported",
             workaround="SET GLOBAL binlog_checksum=CRC32 on the upstream.",
         )
@@ -159,7 +159,7 @@ def parse_rotate(event: Event, file: str = "") -> Rotate:
         cursor = Cursor(event.data, c.HEADER_SIZE)
         position, name = cursor.uint(8), cursor.rest().rstrip(b"\0").decode()
         if not name:
-            raise errors.new("BinlogEmptyNextBinName", f"ROTATE in {file or 'unknown file'} names no next file")
+            raise errors.new(Code.BinlogEmptyNextBinName, f"ROTATE in {file or 'unknown file'} names no next file")
         return Rotate(position, name)
 
     return parsing(event, file, parse)
@@ -397,7 +397,7 @@ def ensure_supported(event: Event, file: str = "") -> None:
         return
     what, workaround = _REFUSED.get(kind, ("unknown event", PASS_EVENT))
     raise errors.new(
-        "BinlogUnexpectedEv",
+        Code.BinlogUnexpectedEv,
         f"{what} (binlog event type {kind}) {whereabouts(file, event.log_pos)} is not supported",
         workaround=workaround,
         scope="upstream",

@@ -9,6 +9,7 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
 from pkg.binlog.stream import FileFramer, Scan, aborted, encrypted
+from pkg.errors import Code
 
 _PIECE = 1 << 20
 
@@ -36,12 +37,12 @@ class FileStream:
             file = path.open("rb")
             magic = file.read(len(c.MAGIC))
         except OSError as exc:
-            raise errors.new("BinlogFileNotValid", f"binlog file {path} can't be read", raw=exc) from exc
+            raise errors.new(Code.BinlogFileNotValid, f"binlog file {path} can't be read", raw=exc) from exc
         if magic != c.MAGIC:
             file.close()
             if magic == c.ENCRYPTED_MAGIC:
                 raise encrypted(str(path))
-            raise errors.new("BinlogFileNotValid", f"{path} does not begin as a binlog file")
+            raise errors.new(Code.BinlogFileNotValid, f"{path} does not begin as a binlog file")
         return file
 
     @property
@@ -80,12 +81,12 @@ class FileStream:
     def _end(self) -> errors.DMError:
         if self._framer.pending:
             return errors.new(
-                "BinlogParseSingleEv",
+                Code.BinlogParseSingleEv,
                 f"the event at offset {self._framer.offset} of {self._path} is torn: the file ends after "
                 f"{self._framer.pending} of its bytes",
                 workaround="The file was not written to its end; cut it there or fetch it again.",
             )
-        return errors.new("ReaderReachEndOfFile", f"end of {self._path}")
+        return errors.new(Code.ReaderReachEndOfFile, f"end of {self._path}")
 
     def close(self) -> None:
         self._open = False

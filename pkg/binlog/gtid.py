@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from pkg import errors
 from pkg.binlog.cursor import Cursor
+from pkg.errors import Code
 
 _UUID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 _BARE_UUID = re.compile(r"^[0-9a-f]{32}$")
@@ -190,7 +191,7 @@ def _difference(intervals: list[Interval], without: list[Interval]) -> Iterator[
 
 def _bad_mysql(text: str, why: str) -> errors.DMError:
     return errors.new(
-        "BinlogDecodeMySQLGTIDSet",
+        Code.BinlogDecodeMySQLGTIDSet,
         f"{text!r} is no MySQL GTID set: {why}",
         workaround="Write it as the upstream's @@gtid_executed shows it, such as "
         "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7.",
@@ -271,7 +272,7 @@ def _parse_mariadb(text: str) -> tuple[int, int, int]:
     match = _MARIADB.match(text)
     if not match or int(match[1]) >= 1 << 32 or int(match[2]) >= 1 << 32 or int(match[3]) >= 1 << 64:
         raise errors.new(
-            "BinlogParseMariaDBGTIDSet",
+            Code.BinlogParseMariaDBGTIDSet,
             f"{text.strip()!r} is no MariaDB GTID",
             workaround="Write domain-server-sequence as the upstream's @@gtid_binlog_pos shows it, such as 0-1-100.",
         )
@@ -288,7 +289,7 @@ def parse_gtid_set(text: str, flavor: str) -> GTIDSet:
     if flavor == "mariadb":
         return MariaDBGTIDSet(text)
     raise errors.new(
-        "BinlogFlavorNotSupport",
+        Code.BinlogFlavorNotSupport,
         f"flavor {flavor!r} is not supported",
         workaround="Set the source's flavor to mysql or mariadb, or leave it out.",
     )

@@ -21,6 +21,7 @@ from pkg.binlog import jsonb, temporal
 from pkg.binlog.charsets import ASCII_COMPATIBLE, UTF8, collation_charset
 from pkg.binlog.decimals import decimal_decoder, decimal_size
 from pkg.binlog.events import unzip
+from pkg.errors import Code
 from pkg.errors.workarounds import RENEW_STRUCTURE
 from pkg.mysql.schema import Column
 
@@ -82,7 +83,7 @@ def codec_for(kind: int, meta: int, column: Column, collation: int = 0) -> Codec
 
 def _unsupported(column: Column, what: str) -> errors.DMError:
     return errors.new(
-        "BinlogColumnTypeNotSupport",
+        Code.BinlogColumnTypeNotSupport,
         f"column `{column.name}` ({column.column_type}) {what}, which is not supported",
         workaround="Leave the table out with block-allow-list, or change the column's type on the upstream.",
     )
@@ -257,7 +258,7 @@ def _charset(column: Column, collation: int) -> str:
     if column.type_name == "json":
         return "utf8mb4"
     raise errors.new(
-        "SyncerUnitDMLColumnNotMatch",
+        Code.SyncerUnitDMLColumnNotMatch,
         f"the character set of column `{column.name}` ({column.column_type}) is not known",
         workaround=RENEW_STRUCTURE,
     )

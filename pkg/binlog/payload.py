@@ -20,6 +20,7 @@ from pkg.binlog import constants as c
 from pkg.binlog.cursor import MALFORMED, Cursor, Torn, malformed, parsing
 from pkg.binlog.events import HEADER, Event, parse_rotate
 from pkg.binlog.stream import BinlogStream, Scan, aborted
+from pkg.errors import Code
 from pkg.errors.workarounds import PASS_EVENT
 
 _END, _BODY_SIZE, _ALGORITHM, _PLAIN_SIZE = 0, 1, 2, 3
@@ -136,7 +137,7 @@ class Payload:
 
     def _refused(self, what: str) -> errors.DMError:
         return errors.new(
-            "BinlogUnexpectedEv",
+            Code.BinlogUnexpectedEv,
             f"compressed transaction that ends at ({self._file or 'unknown file'}, {self._event.log_pos}): {what} is "
             "not supported",
             workaround="SET GLOBAL binlog_transaction_compression=OFF on the upstream. " + PASS_EVENT,

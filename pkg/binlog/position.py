@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from pkg import errors
+from pkg.errors import Code
 
 _PARENTHESISED = re.compile(r"^\(([^,()]+),\s*(\d+)\)$")
 _RELAYED = re.compile(r"^(.+)\|(\d{6,})(\.\d+)$")
@@ -46,7 +47,7 @@ def file_number(name: str) -> int:
     """The number at the end of a binlog file's name. Raises 22002 when there is none."""
     _, dot, digits = name.rpartition(".")
     if not dot or not digits.isdigit():
-        raise errors.new("BinlogInvalidFilename", f"binlog file name {name!r} has no number after its last dot")
+        raise errors.new(Code.BinlogInvalidFilename, f"binlog file name {name!r} has no number after its last dot")
     return int(digits)
 
 
@@ -69,7 +70,7 @@ def parse_position(text: str) -> Position:
         return Position(match[1].strip(), int(match[2]))
     name, colon, digits = text.strip().rpartition(":")
     if not colon or not digits.isdigit() or not name:
-        raise errors.new("BinlogParsePosFromStr", f"{text!r} is no binlog position such as mysql-bin.000001:4")
+        raise errors.new(Code.BinlogParsePosFromStr, f"{text!r} is no binlog position such as mysql-bin.000001:4")
     return Position(name, int(digits))
 
 
@@ -98,3 +99,8 @@ class Location:
 
     def at_transaction_start(self) -> Location:
         return replace(self, rows_events=0, cut="")
+
+
+def location_range(start: Location, end: Location) -> str:
+    """DM's form of a range, as operators' scripts know it."""
+    return f"startLocation: {start}, endLocation: {end}"

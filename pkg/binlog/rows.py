@@ -21,6 +21,7 @@ from pkg.binlog.literals import codec_for
 from pkg.binlog.programs import derived_programs, programs
 from pkg.binlog.table_check import check_table_map
 from pkg.binlog.table_map import TableMap, parse_rows_header
+from pkg.errors import Code
 from pkg.mysql.schema import Column
 
 #: op (0 insert, 1 update, 2 delete), key, values, old key.
@@ -142,19 +143,19 @@ class RowDecoder:
         """Checks what a rows event says of its columns; remembers headers that were right."""
         event = event_from_bytes(data)
         if event.type not in c.ROWS_EVENTS:
-            raise errors.new("BinlogExpectRowsEv", f"binlog event type {event.type} holds no rows ({file})")
+            raise errors.new(Code.BinlogExpectRowsEv, f"binlog event type {event.type} holds no rows ({file})")
         header = parse_rows_header(event, file)
         place = f"{self.table_map} in the rows event {whereabouts(file, event.log_pos)}"
         if header.column_count != self.table_map.column_count:
             raise errors.new(
-                "SyncerUnitDMLColumnNotMatch",
+                Code.SyncerUnitDMLColumnNotMatch,
                 f"{header.column_count} columns of {place}, but its table map has {self.table_map.column_count}",
                 workaround="The binlog is inconsistent here; migrate the table again from a full copy.",
             )
         if not (all(header.present) and all(header.present_after)):
             missing = min(sum(header.present), sum(header.present_after))
             raise errors.new(
-                "BinlogNotLogColumn",
+                Code.BinlogNotLogColumn,
                 f"only {missing} of {header.column_count} columns were logged for {place}",
                 workaround="SET GLOBAL binlog_row_image=FULL on the upstream, reconnect its clients, and migrate the "
                 "rows that were changed meanwhile again.",

@@ -14,6 +14,7 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.cursor import malformed
 from pkg.binlog.events import HEADER, Event, parse_format_description, parse_rotate
+from pkg.errors import Code
 
 #: The CRC32 of any bytes followed by their own little-endian CRC32.
 _CRC_RESIDUE = 0x2144DF1C
@@ -73,13 +74,13 @@ class ServerError(Exception):
 
 def aborted() -> errors.DMError:
     """What a read raises once its stream is aborted or closed."""
-    return errors.new("SyncClosed", "the binlog stream was closed")
+    return errors.new(Code.SyncClosed, "the binlog stream was closed")
 
 
 def encrypted(file: str) -> errors.DMError:
     """What reading an encrypted file raises. Servers decrypt what they send."""
     return errors.new(
-        "BinlogFileNotValid", f"{file} is encrypted", workaround="Read it through its server, which decrypts it."
+        Code.BinlogFileNotValid, f"{file} is encrypted", workaround="Read it through its server, which decrypts it."
     )
 
 

@@ -9,6 +9,7 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.charsets import collation_charset, same_charset
 from pkg.binlog.table_map import TableMap
+from pkg.errors import Code
 from pkg.errors.workarounds import RENEW_STRUCTURE
 from pkg.mysql.schema import Column
 
@@ -79,7 +80,7 @@ def fits_anywhere(table_map: TableMap, column: Column) -> bool:
 
 def _mismatch(table_map: TableMap, message: str) -> errors.DMError:
     return errors.new(
-        "SyncerUnitDMLColumnNotMatch",
+        Code.SyncerUnitDMLColumnNotMatch,
         message,
         workaround=RENEW_STRUCTURE,
     )

@@ -19,6 +19,7 @@ from pkg.binlog.payload import Expanding
 from pkg.binlog.position import Location
 from pkg.binlog.stream import BinlogStream, PacketFramer, Scan, ServerEnd, ServerError, aborted
 from pkg.config.model import DBConfig
+from pkg.errors import Code
 from pkg.mysql import driver
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import variable
@@ -85,7 +86,7 @@ def start_dump(
         conn.close()
         known = classify(exc, scope="upstream", statement="registering as a replica")
         raise errors.new(
-            "SyncerUnitRemoteSteamerStartSync",
+            Code.SyncerUnitRemoteSteamerStartSync,
             f"the upstream {cfg.host}:{cfg.port} does not let us read its binlog: {known.message}",
             raw=known.raw_cause,
             workaround=_RECONNECT_HINT if known.retryable else _GRANT_HINT,
@@ -98,7 +99,7 @@ def start_dump(
 def _ensure_askable(location: Location, use_gtid: bool) -> None:
     if not use_gtid and location.position.pos >= 1 << 32:
         raise errors.new(
-            "SyncerUnitRemoteSteamerStartSync",
+            Code.SyncerUnitRemoteSteamerStartSync,
             f"position {location.position} lies beyond 4 GiB, which a server can't be asked for",
             workaround="Use enable-gtid: true for this source, or read it through the relay.",
             scope="upstream",
@@ -224,7 +225,7 @@ class UpstreamStream:
         if not self._open:
             return aborted()
         return errors.new(
-            "SyncerGetEvent",
+            Code.SyncerGetEvent,
             f"the binlog stream broke after {self.file or 'its start'}: {cause}",
             raw=cause,
             workaround=_RECONNECT_HINT,
@@ -281,7 +282,7 @@ def server_refusal(exc: ServerError) -> errors.DMError:
             break
     text = f"ERROR {exc.code} ({exc.sql_state}): {exc.text}"
     return errors.new(
-        "SyncerGetEvent",
+        Code.SyncerGetEvent,
         f"the upstream does not send its binlog: {text}",
         raw=text,
         workaround=workaround,

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 
 from pkg import errors
 from pkg.config.model import SourceConfig, SubTaskConfig
+from pkg.errors import Code
 from pkg.settings import encrypt
 
 _T = TypeVar("_T")
@@ -54,7 +55,7 @@ def _decode(cls: type[_T], text: str, key: bytes | None) -> _T:
         return cast(_T, _from_json(cls, data, cls.__name__, encrypt.secret_key() if key is None else key))
     except (ValueError, TypeError) as exc:
         raise errors.new(
-            "ConfigEtcdParse",
+            Code.ConfigEtcdParse,
             f"a stored {cls.__name__} cannot be read",
             # A JSON error's text is a place, ours are field names: neither holds a value.
             raw=exc,
@@ -131,7 +132,7 @@ def _unseal(text: Any, place: str, key: bytes) -> str:
         return encrypt.decrypt(str(text), key)
     except errors.DMError as exc:
         raise errors.new(
-            "ConfigDecryptDBPassword",
+            Code.ConfigDecryptDBPassword,
             f"the stored password of {place} cannot be decrypted",
             raw=exc.message,
             workaround="Start masters and workers with the secret-key-path that the source or task was created with.",

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pkg import errors
 from pkg.config.model import SecurityConfig
+from pkg.errors import Code
 from pkg.settings.encrypt import read_secret_key
 from pkg.settings.options import (
     COMMON_OPTIONS,
@@ -30,10 +31,10 @@ _LEAST_QUOTA = 500 * _MIB
 CLIENT_PORT_OFFSET = 1000
 
 CODES = Codes(
-    flags="MasterConfigParseFlagSet",
-    arguments="MasterConfigInvalidFlag",
-    unknown_key="MasterConfigUnknownItem",
-    toml="MasterConfigTomlTransform",
+    flags=Code.MasterConfigParseFlagSet,
+    arguments=Code.MasterConfigInvalidFlag,
+    unknown_key=Code.MasterConfigUnknownItem,
+    toml=Code.MasterConfigTomlTransform,
 )
 
 OPTIONS = (
@@ -168,7 +169,7 @@ def _adjust(config: MasterConfig) -> MasterConfig:
     _check_ranges(config)
     if config.v1_sources_path:
         raise errors.new(
-            "MasterFailToImportFromV10x",
+            Code.MasterFailToImportFromV10x,
             "v1-sources-path: importing sources of DM 1.0 is not supported yet",
             workaround="Remove the key and add the sources by `dmctl operate-source create`.",
         )
@@ -196,13 +197,13 @@ def _adjust(config: MasterConfig) -> MasterConfig:
 def _check_ranges(config: MasterConfig) -> None:
     if config.rpc_timeout <= 0:
         raise errors.new(
-            "MasterConfigTimeoutParse", "rpc-timeout must be positive", workaround='Set it to "30s", the default.'
+            Code.MasterConfigTimeoutParse, "rpc-timeout must be positive", workaround='Set it to "30s", the default.'
         )
     for key in ("max-txn-ops", "max-request-bytes", "rpc-rate-burst", "election-ttl"):
         if getattr(config, key.replace("-", "_")) <= 0:
-            raise errors.new("MasterConfigTomlTransform", f"{key} must be positive", workaround="Remove it.")
+            raise errors.new(Code.MasterConfigTomlTransform, f"{key} must be positive", workaround="Remove it.")
     if config.rpc_rate_limit <= 0:
-        raise errors.new("MasterConfigTomlTransform", "rpc-rate-limit must be positive", workaround="Remove it.")
+        raise errors.new(Code.MasterConfigTomlTransform, "rpc-rate-limit must be positive", workaround="Remove it.")
 
 
 def _advertise_addr(config: MasterConfig) -> str:
@@ -210,7 +211,7 @@ def _advertise_addr(config: MasterConfig) -> str:
         host, _ = split_address(config.master_addr)
     except ValueError as exc:
         raise errors.new(
-            "MasterHostPortNotValid",
+            Code.MasterHostPortNotValid,
             f"master-addr {config.master_addr!r} is not valid",
             raw=exc,
             workaround="Set master-addr to host:port, such as 192.168.0.1:8261.",
@@ -218,7 +219,7 @@ def _advertise_addr(config: MasterConfig) -> str:
     if not config.advertise_addr:
         if is_unspecified(host):
             raise errors.new(
-                "MasterHostPortNotValid",
+                Code.MasterHostPortNotValid,
                 f"master-addr {config.master_addr!r} has no host that others can reach, and advertise-addr is not set",
                 workaround="Set advertise-addr to this machine's host:port.",
             )
@@ -234,7 +235,7 @@ def _advertise_addr(config: MasterConfig) -> str:
 
 def _bad_advertise(address: str, raw: ValueError | None) -> errors.DMError:
     return errors.new(
-        "MasterAdvertiseAddrNotValid",
+        Code.MasterAdvertiseAddrNotValid,
         f"advertise-addr {address!r} is no address that others can reach",
         raw=raw,
         workaround="Set advertise-addr to this machine's host:port.",
@@ -250,7 +251,7 @@ def _check_urls(key: str, urls: str) -> None:
             valid = False
         if not valid:
             raise errors.new(
-                "MasterParseURLFail",
+                Code.MasterParseURLFail,
                 f"{key}: {url!r} is no URL such as http://192.168.0.1:8291",
                 workaround=f"Write each URL of {key} as http://host:port or https://host:port.",
             )
@@ -261,7 +262,7 @@ def _check_advertised_peers(urls: str) -> None:
     for url in urls.split(","):
         if is_unspecified(urlsplit(url.strip()).hostname or ""):
             raise errors.new(
-                "MasterAdvertisePeerURLsNotValid",
+                Code.MasterAdvertisePeerURLsNotValid,
                 f"advertise-peer-urls: {url!r} is no URL that others can reach",
                 workaround="Set advertise-peer-urls to this machine's URLs.",
             )
@@ -270,7 +271,7 @@ def _check_advertised_peers(urls: str) -> None:
 def _check_bootstrap(config: MasterConfig) -> None:
     if config.join and config.initial_cluster:
         raise errors.new(
-            "MasterGenEmbedEtcdConfigFail",
+            Code.MasterGenEmbedEtcdConfigFail,
             "join and initial-cluster exclude each other",
             workaround="Keep initial-cluster for a new cluster, join for a member added to a running one.",
         )
@@ -281,7 +282,7 @@ def _check_bootstrap(config: MasterConfig) -> None:
         value = getattr(config, key.replace("-", "_"))
         if value not in allowed:
             raise errors.new(
-                "MasterGenEmbedEtcdConfigFail",
+                Code.MasterGenEmbedEtcdConfigFail,
                 f"{key} {value!r} is not valid",
                 workaround=f"Set it to {' or '.join(allowed)}.",
             )

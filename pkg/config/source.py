@@ -8,14 +8,14 @@ from typing import Any
 from pkg.binlog.position import file_number
 from pkg.config.keys import SOURCE
 from pkg.config.model import BinlogFilterRule, CheckerConfig, DBConfig, PurgeConfig, SecurityConfig, SourceConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.rules.yaml_blocks import check_filters, read_filter
 from pkg.settings.database import read_database
 from pkg.settings.units import format_duration
 from pkg.settings.yaml_reader import REDACTED, Section, dump_yaml, read_document
 
 LONGEST_SOURCE_ID = 32
-_YAML = "ConfigYamlTransform"
+_YAML = Code.ConfigYamlTransform
 _IGNORED = ("auto-fix-gtid", "meta-dir", "charset", "tracer")
 
 
@@ -62,10 +62,10 @@ def _refuse_later_features(top: Section) -> None:
 def _source_id(top: Section) -> str:
     source_id = top.text("source-id")
     if not source_id:
-        raise top.error("WorkerNeedSourceID", "source-id", "source-id is missing", "Name the source, unique.")
+        raise top.error(Code.WorkerNeedSourceID, "source-id", "source-id is missing", "Name the source, unique.")
     if len(source_id) > LONGEST_SOURCE_ID:
         raise top.error(
-            "WorkerTooLongSourceID",
+            Code.WorkerTooLongSourceID,
             "source-id",
             f"source-id has {len(source_id)} characters, at most {LONGEST_SOURCE_ID} are allowed",
             "Choose a shorter one.",
@@ -80,7 +80,7 @@ def _relay_binlog_name(top: Section) -> str:
             file_number(name)
         except DMError as exc:
             raise top.error(
-                "WorkerRelayBinlogName", "relay-binlog-name", exc.message, "Name a file such as mysql-bin.000001."
+                Code.WorkerRelayBinlogName, "relay-binlog-name", exc.message, "Name a file such as mysql-bin.000001."
             ) from None
     return name
 
@@ -89,7 +89,7 @@ def _flavor(top: Section) -> str:
     flavor = top.text("flavor").lower()
     if flavor not in ("", "mysql", "mariadb"):
         raise top.error(
-            "NotSupportedFlavor",
+            Code.NotSupportedFlavor,
             "flavor",
             f"flavor {flavor!r} is not supported",
             "Set mysql or mariadb, or remove the key: the upstream is asked then.",
@@ -123,7 +123,7 @@ def _checker(section: Section | None) -> CheckerConfig:
     )
     if checker.backoff_max < checker.backoff_min:
         raise section.error(
-            "ConfigCheckerMaxTooSmall",
+            Code.ConfigCheckerMaxTooSmall,
             "backoff-max",
             f"backoff-max {format_duration(checker.backoff_max)} is less than"
             f" backoff-min {format_duration(checker.backoff_min)}",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pkg.config.model import DBConfig
+from pkg.errors import Code
 
 if TYPE_CHECKING:  # Executors, which write rows by this, have no YAML.
     from pkg.settings.yaml_reader import Section
@@ -70,7 +71,7 @@ def check_target_session(section: Section, config: DBConfig, warnings: list[str]
     harmful = sorted(_HARMFUL_MODES.keys() & modes)
     if harmful:
         raise section.error(
-            "ConfigYamlTransform",
+            Code.ConfigYamlTransform,
             "session",
             f"sql_mode {', '.join(harmful)}: {_HARMFUL_MODES[harmful[0]]}",
             "Remove it from sql_mode.",
@@ -80,7 +81,7 @@ def check_target_session(section: Section, config: DBConfig, warnings: list[str]
         refuses, why = _REFUSED.get(name, (None, ""))
         if refuses is not None and refuses(value.strip().upper()):
             raise place.error(
-                "ConfigYamlTransform",
+                Code.ConfigYamlTransform,
                 name,
                 f"{section.name}.session can't have {name}: {value}: {why}",
                 f"Remove {name} from {section.name}.session.",

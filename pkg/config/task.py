@@ -34,6 +34,7 @@ from pkg.config.model import (
 from pkg.config.source import LONGEST_SOURCE_ID
 from pkg.config.target_session import check_target_session
 from pkg.config.timezones import check_timezone
+from pkg.errors import Code, ErrorKind
 from pkg.rules import yaml_blocks
 from pkg.rules.online_tables import compile_online_rule
 from pkg.settings.database import read_database
@@ -41,7 +42,7 @@ from pkg.settings.options import nearest
 from pkg.settings.yaml_reader import Section, read_document, tidy_yaml
 
 _T = TypeVar("_T")
-_YAML = "ConfigYamlTransform"
+_YAML = Code.ConfigYamlTransform
 #: `<task>_syncer_checkpoint` is the longest table named after a task; a name has at most 64 characters.
 LONGEST_TASK_NAME = 64 - len("_syncer_checkpoint")
 _DEPRECATED = (
@@ -73,7 +74,7 @@ class _Named:
     """The entries of one global map, and which of them the instances have named."""
 
     key: str
-    not_found: str
+    not_found: ErrorKind
     sections: Mapping[str, Section]
     used: set[str] = field(default_factory=set)
 
@@ -107,9 +108,12 @@ class _Reader:
         target_section = top.section("target-database")
         if target_section is None:
             raise top.error(
-                "ConfigNeedTargetDB", "target-database", "target-database is missing", "Add host, port, user, password."
+                Code.ConfigNeedTargetDB,
+                "target-database",
+                "target-database is missing",
+                "Add host, port, user, password.",
             )
-        target = read_database(target_section, "ConfigNeedTargetDB", self._warnings)
+        target = read_database(target_section, Code.ConfigNeedTargetDB, self._warnings)
         check_target_session(target_section, target, self._warnings)
         instances = self._instances(mode, target)
         self._refuse_later_features()
@@ -139,7 +143,9 @@ class _Reader:
     def _name(self) -> str:
         name = self._top.text("name")
         if not name:
-            raise self._top.error("ConfigNeedUniqueTaskName", "name", "the task has no name", "Add name: unique-name.")
+            raise self._top.error(
+                Code.ConfigNeedUniqueTaskName, "name", "the task has no name", "Add name: unique-name."
+            )
         if len(name) > LONGEST_TASK_NAME or re.search(r"[/\\\x00-\x1f\x7f]", name) or name != name.strip():
             raise self._top.error(
                 _YAML,
@@ -153,7 +159,7 @@ class _Reader:
         mode, allowed = self._top.text("task-mode"), get_args(TaskMode)
         if mode not in allowed:
             raise self._top.error(
-                "ConfigInvalidTaskMode",
+                Code.ConfigInvalidTaskMode,
                 "task-mode",
                 f"task-mode {mode!r} is not valid" if mode else "task-mode is missing",
                 f"Set one of {', '.join(allowed)}.",
@@ -161,7 +167,7 @@ class _Reader:
         return cast(TaskMode, mode)
 
     def _shard_mode(self) -> ShardMode:
-        top, kind = self._top, "ConfigShardModeNotSupport"
+        top, kind = self._top, Code.ConfigShardModeNotSupport
         mode, old = top.text("shard-mode"), top.flag("is-sharding", False)
         if mode not in ("", "pessimistic", "optimistic"):
             raise top.error(kind, "shard-mode", f"shard-mode {mode!r} is not valid", "Set pessimistic or optimistic.")
@@ -169,7 +175,7 @@ class _Reader:
             raise top.error(kind, "is-sharding", "is-sharding contradicts shard-mode", "Remove is-sharding.")
         if top.flag("strict-optimistic-shard-mode", False) and mode != "optimistic":
             raise top.error(
-                "ConfigStrictOptimisticShardMode",
+                Code.ConfigStrictOptimisticShardMode,
                 "strict-optimistic-shard-mode",
                 "strict-optimistic-shard-mode needs shard-mode: optimistic",
                 "Remove it.",
@@ -189,7 +195,7 @@ class _Reader:
         scheme = self._top.text("online-ddl-scheme")
         if scheme not in ("", "gh-ost", "pt"):
             raise self._top.error(
-                "ConfigOnlineSchemeNotSupport",
+                Code.ConfigOnlineSchemeNotSupport,
                 "online-ddl-scheme",
                 f"online-ddl-scheme {scheme!r} is not valid",
                 "Remove it and set online-ddl: true.",
@@ -205,11 +211,11 @@ class _Reader:
                 groups = compile_online_rule(anchored).groups
             except ValueError as exc:
                 raise self._top.error(
-                    "ConfigOnlineDDLInvalidRegex", key, f"{key}: {rule!r} does not compile: {exc}", "Correct it."
+                    Code.ConfigOnlineDDLInvalidRegex, key, f"{key}: {rule!r} does not compile: {exc}", "Correct it."
                 ) from None
             if groups != 1:
                 raise self._top.error(
-                    "ConfigOnlineDDLInvalidRegex",
+                    Code.ConfigOnlineDDLInvalidRegex,
                     key,
                     f"{key}: {rule!r} has {groups} groups instead of one, the real table's name",
                     "Mark just the real name with ( ); use (?: ) for other groups.",
@@ -223,7 +229,7 @@ class _Reader:
             if item not in CHECKING_ITEMS:
                 near = nearest(item, CHECKING_ITEMS)
                 raise self._top.error(
-                    "ConfigCheckItemNotSupport",
+                    Code.ConfigCheckItemNotSupport,
                     "ignore-checking-items",
                     f"checking item {item!r} is not known",
                     f"Did you mean {near!r}?" if near else f"Use some of {', '.join(CHECKING_ITEMS)}.",
@@ -236,7 +242,7 @@ class _Reader:
             check_timezone(timezone)
         except ValueError as exc:
             raise self._top.error(
-                "ConfigInvalidTimezone",
+                Code.ConfigInvalidTimezone,
                 "timezone",
                 f"timezone {exc}",
                 "Name a zone such as Asia/Shanghai, or an offset such as +08:00.",
@@ -247,7 +253,7 @@ class _Reader:
         value = self._top.text("collation_compatible") or "loose"
         if value not in ("loose", "strict"):
             raise self._top.error(
-                "ConfigCollationCompatibleNotSupport",
+                Code.ConfigCollationCompatibleNotSupport,
                 "collation_compatible",
                 f"collation_compatible {value!r} is not valid",
                 "Set loose or strict.",
@@ -275,17 +281,19 @@ class _Reader:
             effect = "is not used beside block-allow-list" if new else "is deprecated: use block-allow-list"
             self._warnings.append(f"black-white-list {effect}")
         names = {
-            "routes": "ConfigRouteRuleNotFound",
-            "filters": "ConfigFilterRuleNotFound",
-            "expression-filter": "ConfigExprFilterNotFound",
-            "column-mappings": "ConfigColumnMappingNotFound",
-            "mydumpers": "ConfigMydumperCfgNotFound",
-            "loaders": "ConfigLoaderCfgNotFound",
-            "syncers": "ConfigSyncerCfgNotFound",
-            "validators": "ContinuousValidatorCfgNotFound",
+            "routes": Code.ConfigRouteRuleNotFound,
+            "filters": Code.ConfigFilterRuleNotFound,
+            "expression-filter": Code.ConfigExprFilterNotFound,
+            "column-mappings": Code.ConfigColumnMappingNotFound,
+            "mydumpers": Code.ConfigMydumperCfgNotFound,
+            "loaders": Code.ConfigLoaderCfgNotFound,
+            "syncers": Code.ConfigSyncerCfgNotFound,
+            "validators": Code.ContinuousValidatorCfgNotFound,
         }
         maps = {key: _Named(key, not_found, top.sections(key)) for key, not_found in names.items()}
-        lists = _Named("block-allow-list" if new or not old else "black-white-list", "ConfigBAListNotFound", new or old)
+        lists = _Named(
+            "block-allow-list" if new or not old else "black-white-list", Code.ConfigBAListNotFound, new or old
+        )
         return {**maps, "block-allow-list": lists}
 
     def _check_unused(self, maps: Mapping[str, _Named]) -> None:
@@ -294,7 +302,7 @@ class _Reader:
             unused = sorted(set(named.sections) - named.used)
             if unused:
                 raise named.sections[unused[0]].error(
-                    "ConfigGlobalConfigsUnused",
+                    Code.ConfigGlobalConfigsUnused,
                     "",
                     f"{named.key}: no entry of mysql-instances names {', '.join(map(repr, unused))}",
                     "Name it in an instance, or remove it.",
@@ -307,7 +315,7 @@ class _Reader:
         sections = self._top.items("mysql-instances")
         if not sections:
             raise self._top.error(
-                "ConfigMySQLInstsAtLeastOne", "mysql-instances", "mysql-instances is empty", "Add a source-id."
+                Code.ConfigMySQLInstsAtLeastOne, "mysql-instances", "mysql-instances is empty", "Add a source-id."
             )
         seen: set[str] = set()
         instances = []
@@ -315,7 +323,7 @@ class _Reader:
             source_id = _source_id(section)
             if source_id in seen:
                 raise section.error(
-                    "ConfigMySQLInstSameSourceID",
+                    Code.ConfigMySQLInstSameSourceID,
                     "source-id",
                     f"source-id {source_id!r} stands in two entries of mysql-instances",
                     "Give each source one entry.",
@@ -359,7 +367,10 @@ class _Reader:
             return None
         if not meta.binlog_name and not meta.binlog_gtid:
             raise inner.error(
-                "ConfigMetaInvalid", "binlog-name", "meta has neither binlog-name nor binlog-gtid", "Add one of them."
+                Code.ConfigMetaInvalid,
+                "binlog-name",
+                "meta has neither binlog-name nor binlog-gtid",
+                "Add one of them.",
             )
         return meta
 
@@ -400,19 +411,19 @@ class _Reader:
         return yaml_blocks.read_block_allow_list(named.take(name, section, key), self._case_sensitive)
 
     def _mydumper(self, section: Section, maps: Mapping[str, _Named]) -> MydumperConfig:
-        block = _unit_block(section, "mydumper", maps["mydumpers"], "ConfigMydumperCfgConflict")
+        block = _unit_block(section, "mydumper", maps["mydumpers"], Code.ConfigMydumperCfgConflict)
         config = self._read(block, unit_blocks.read_mydumper, MydumperConfig())
         threads = section.whole("mydumper-thread", 0)
         return replace(config, threads=threads) if threads else config
 
     def _loader(self, section: Section, maps: Mapping[str, _Named]) -> LoaderConfig:
-        block = _unit_block(section, "loader", maps["loaders"], "ConfigLoaderCfgConflict")
+        block = _unit_block(section, "loader", maps["loaders"], Code.ConfigLoaderCfgConflict)
         config = self._read(block, unit_blocks.read_loader, LoaderConfig())
         threads = section.whole("loader-thread", 0)
         return replace(config, pool_size=threads) if threads else config
 
     def _syncer(self, section: Section, maps: Mapping[str, _Named]) -> tuple[SyncerConfig, Section]:
-        block = _unit_block(section, "syncer", maps["syncers"], "ConfigSyncerCfgConflict")
+        block = _unit_block(section, "syncer", maps["syncers"], Code.ConfigSyncerCfgConflict)
         config = self._read(block, unit_blocks.read_syncer, SyncerConfig())
         threads = section.whole("syncer-thread", 0)
         return (replace(config, worker_count=threads) if threads else config), block or section
@@ -424,10 +435,10 @@ class _Reader:
 def _source_id(section: Section) -> str:
     source_id = section.text("source-id")
     if not source_id:
-        raise section.error("ConfigEmptySourceID", "source-id", "source-id is missing", "Name a created source.")
+        raise section.error(Code.ConfigEmptySourceID, "source-id", "source-id is missing", "Name a created source.")
     if len(source_id) > LONGEST_SOURCE_ID:
         raise section.error(
-            "ConfigTooLongSourceID",
+            Code.ConfigTooLongSourceID,
             "source-id",
             f"source-id has {len(source_id)} characters, at most {LONGEST_SOURCE_ID} are allowed",
             "Name a created source.",
@@ -440,12 +451,12 @@ def _distinct(section: Section, key: str) -> Sequence[str]:
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise section.error(
-            "ConfigDuplicateCfgItem", key, f"{key} names {doubled[0]!r} more than once", "Name it once."
+            Code.ConfigDuplicateCfgItem, key, f"{key} names {doubled[0]!r} more than once", "Name it once."
         )
     return names
 
 
-def _unit_block(section: Section, unit: str, named: _Named, conflict: str) -> Section | None:
+def _unit_block(section: Section, unit: str, named: _Named, conflict: ErrorKind) -> Section | None:
     """The block for one unit of an instance: its own, or the global one that it names."""
     name_key = f"{unit}-config-name"
     name, own = section.text(name_key), section.section(unit)

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping
 
 from pkg.config.model import DBConfig, LoaderConfig, MydumperConfig, SyncerConfig
+from pkg.errors import Code, ErrorKind
 from pkg.settings.units import parse_duration, parse_size
 from pkg.settings.yaml_reader import Section
 
@@ -29,7 +30,7 @@ def read_mydumper(section: Section, warnings: list[str]) -> MydumperConfig:
         chunk = parse_size(size, _MIB)
     except ValueError as exc:
         raise section.error(
-            "ConfigInvalidChunkFileSize",
+            Code.ConfigInvalidChunkFileSize,
             "chunk-filesize",
             f"chunk-filesize: {exc}",
             'Write MiB as a number, or "64MiB".',
@@ -37,7 +38,7 @@ def read_mydumper(section: Section, warnings: list[str]) -> MydumperConfig:
     try:
         shlex.split(section.text("extra-args"))
     except ValueError as exc:
-        raise section.error("ConfigYamlTransform", "extra-args", f"extra-args: {exc}", "Close the quotes.") from None
+        raise section.error(Code.ConfigYamlTransform, "extra-args", f"extra-args: {exc}", "Close the quotes.") from None
     return MydumperConfig(
         mydumper_path=section.text("mydumper-path", default.mydumper_path),
         threads=section.whole("threads", 0) or default.threads,
@@ -54,15 +55,15 @@ def read_loader(section: Section, warnings: list[str]) -> LoaderConfig:
     """Raises 20053 (import-mode), 20054, 20062, 20063, 20065 (choices), 20058, 20059 (dir)."""
     default = LoaderConfig()
     _check_import_mode(section)
-    _choice(section, "on-duplicate-physical", ("none", "manual"), "ConfigInvalidPhysicalDuplicateResolution")
-    _choice(section, "checksum-physical", ("required", "optional", "off"), "ConfigInvalidPhysicalChecksum")
-    _choice(section, "analyze", ("required", "optional", "off"), "ConfigInvalidLoadAnalyze")
+    _choice(section, "on-duplicate-physical", ("none", "manual"), Code.ConfigInvalidPhysicalDuplicateResolution)
+    _choice(section, "checksum-physical", ("required", "optional", "off"), Code.ConfigInvalidPhysicalChecksum)
+    _choice(section, "analyze", ("required", "optional", "off"), Code.ConfigInvalidLoadAnalyze)
     warnings += [f"{key} has no effect: it is for physical import" for key in _PHYSICAL_ONLY if section.has(key)]
     duplicates = ("replace", "error", "ignore")
     if section.has("on-duplicate"):
         warnings.append("on-duplicate is deprecated: use on-duplicate-logical")
-    old = _choice(section, "on-duplicate", duplicates, "ConfigInvalidDuplicateResolution")
-    new = _choice(section, "on-duplicate-logical", duplicates, "ConfigInvalidDuplicateResolution")
+    old = _choice(section, "on-duplicate", duplicates, Code.ConfigInvalidDuplicateResolution)
+    new = _choice(section, "on-duplicate-logical", duplicates, Code.ConfigInvalidDuplicateResolution)
     return LoaderConfig(
         pool_size=section.whole("pool-size", 0) or default.pool_size,
         dir=_local_dir(section) or default.dir,
@@ -77,14 +78,14 @@ def _check_import_mode(section: Section) -> None:
         return
     known = mode in ("physical", "import-into")
     raise section.error(
-        "ConfigInvalidLoadMode",
+        Code.ConfigInvalidLoadMode,
         "import-mode",
         f"import-mode {mode!r} is not supported yet" if known else f"import-mode {mode!r} is not valid",
         "Set import-mode: logical.",
     )
 
 
-def _choice(section: Section, key: str, allowed: tuple[str, ...], kind: str) -> str:
+def _choice(section: Section, key: str, allowed: tuple[str, ...], kind: ErrorKind) -> str:
     value = section.text(key).lower()
     if value and value not in allowed:
         raise section.error(kind, key, f"{key} {value!r} is not valid", f"Set one of {', '.join(allowed)}.")
@@ -95,13 +96,13 @@ def _local_dir(section: Section) -> str:
     folder = section.text("dir")
     remote = _REMOTE_DIR.match(folder)
     if "\0" in folder or "\n" in folder:
-        raise section.error("ConfigLoaderDirInvalid", "dir", "dir holds a control character", "Name a folder.")
+        raise section.error(Code.ConfigLoaderDirInvalid, "dir", "dir holds a control character", "Name a folder.")
     if remote is None:
         return folder
     if remote[1].lower() in ("file", "local"):
         return folder[remote.end() :]
     raise section.error(
-        "ConfigLoaderS3NotSupport",
+        Code.ConfigLoaderS3NotSupport,
         "dir",
         f"a dump folder on {remote[1]} is not supported yet",
         "Name a local folder.",
@@ -116,7 +117,7 @@ def read_syncer(section: Section, warnings: list[str]) -> SyncerConfig:
     duration = _safe_mode_duration(section)
     if safe_mode and duration == 0:
         raise section.error(
-            "ConfigConfictSafeModeDurationAndSafeMode",
+            Code.ConfigConfictSafeModeDurationAndSafeMode,
             "safe-mode-duration",
             "safe-mode is true and safe-mode-duration is 0s: they contradict each other",
             "Remove one of them.",
@@ -145,7 +146,7 @@ def _safe_mode_duration(section: Section) -> float | None:
         problem = "it is negative"
     if seconds < 0:
         raise section.error(
-            "ConfigInvalidSafeModeDuration",
+            Code.ConfigInvalidSafeModeDuration,
             "safe-mode-duration",
             f"safe-mode-duration: {problem}",
             "Write a duration such as 60s.",
@@ -160,7 +161,7 @@ def check_foreign_keys(section: Section, syncer: SyncerConfig, target: DBConfig)
     for key, asked in (("compact", syncer.compact), ("multiple-rows", syncer.multiple_rows)):
         if asked:
             raise section.error(
-                "ConfigUnsupportedForeignKeyChecksOption",
+                Code.ConfigUnsupportedForeignKeyChecksOption,
                 key,
                 f"{key}: true is not possible while the target's session has foreign_key_checks=1",
                 f"Remove {key} or the session variable.",
@@ -172,7 +173,7 @@ def read_validator(section: Section, warnings: list[str]) -> None:
     mode = section.text("mode", "none").lower()
     if mode not in ("", "none", "fast", "full"):
         raise section.error(
-            "ConfigValidationMode", "mode", f"validation mode {mode!r} is not valid", "Set none, fast or full."
+            Code.ConfigValidationMode, "mode", f"validation mode {mode!r} is not valid", "Set none, fast or full."
         )
     counts: Mapping[str, int] = {"worker-count": 4, "batch-query-size": 100, "max-pending-row-count": 2**31 - 1}
     for key, value in counts.items():
@@ -183,13 +184,13 @@ def read_validator(section: Section, warnings: list[str]) -> None:
         parse_size(section.text("max-pending-row-size", "500m"))
     except ValueError as exc:
         raise section.error(
-            "ConfigYamlTransform",
+            Code.ConfigYamlTransform,
             "max-pending-row-size",
             f"max-pending-row-size: {exc}",
             'Write a size such as "500m".',
         ) from None
     if mode in ("fast", "full"):
         raise section.error(
-            "ConfigValidationMode", "mode", f"validation mode {mode!r} is not supported yet", "Set mode: none."
+            Code.ConfigValidationMode, "mode", f"validation mode {mode!r} is not supported yet", "Set mode: none."
         )
     warnings.append(f"validator {section.name} has mode none: nothing is validated")

@@ -11,6 +11,7 @@ from typing import Any
 from pkg import errors
 from pkg.config.master import security_settings
 from pkg.config.model import SecurityConfig
+from pkg.errors import Code
 from pkg.settings.encrypt import read_secret_key
 from pkg.settings.options import (
     COMMON_OPTIONS,
@@ -26,10 +27,10 @@ from pkg.settings.options import (
 from pkg.settings.units import is_unspecified, join_address, parse_size, split_address
 
 CODES = Codes(
-    flags="WorkerParseFlagSet",
-    arguments="WorkerInvalidFlag",
-    unknown_key="WorkerUndecodedItemFromFile",
-    toml="WorkerDecodeConfigFromFile",
+    flags=Code.WorkerParseFlagSet,
+    arguments=Code.WorkerInvalidFlag,
+    unknown_key=Code.WorkerUndecodedItemFromFile,
+    toml=Code.WorkerDecodeConfigFromFile,
 )
 
 OPTIONS = (
@@ -160,7 +161,7 @@ def _check_budget(text: str, place: str) -> None:
         enough = False
     if not enough:
         raise errors.new(
-            "WorkerDecodeConfigFromFile",
+            Code.WorkerDecodeConfigFromFile,
             f"{place}spark.memory-budget {text!r} is no size of at least {LEAST_MEMORY_BUDGET >> 20}m",
             workaround='Write it like "1g" or "512m".',
         )
@@ -170,7 +171,7 @@ def _check_heap(key: str, text: str, place: str) -> None:
     found = _HEAP.fullmatch(text)
     if found is None or int(found[1]) << " kmgt".index(found[2].lower() or " ") * 10 < LEAST_DRIVER_MEMORY:
         raise errors.new(
-            "WorkerDecodeConfigFromFile",
+            Code.WorkerDecodeConfigFromFile,
             f"{place}{key} {text!r} is no size of at least {LEAST_DRIVER_MEMORY >> 20}m, which Spark needs",
             workaround='Write it like "1g" or "512m", with one letter for the unit.',
         )
@@ -180,7 +181,7 @@ def _adjust(config: WorkerConfig) -> WorkerConfig:
     check_logging(config.log_level, config.log_format, CODES)
     for key in ("keepalive-ttl", "relay-keepalive-ttl"):
         if getattr(config, key.replace("-", "_")) <= 0:
-            raise errors.new("WorkerDecodeConfigFromFile", f"{key} must be positive", workaround="Remove it.")
+            raise errors.new(Code.WorkerDecodeConfigFromFile, f"{key} must be positive", workaround="Remove it.")
     _check_spark(config.spark, config.config)
     host = _checked_host("worker-addr", config.worker_addr)
     if config.advertise_addr:
@@ -191,7 +192,7 @@ def _adjust(config: WorkerConfig) -> WorkerConfig:
     if is_unspecified(host):
         key = "advertise-addr" if config.advertise_addr else "worker-addr"
         raise errors.new(
-            "WorkerHostPortNotValid",
+            Code.WorkerHostPortNotValid,
             f"{key} {advertise!r} has no host that others can reach"
             + ("" if config.advertise_addr else ", and advertise-addr is not set"),
             workaround="Set advertise-addr to this machine's host:port.",
@@ -208,7 +209,7 @@ def _adjust(config: WorkerConfig) -> WorkerConfig:
 def _check_spark(spark: SparkSettings, path: str) -> None:
     """``path`` is the file that the settings come from, named by errors."""
     if spark.slots < 0:
-        raise errors.new("WorkerDecodeConfigFromFile", "spark.slots must not be negative", workaround="Remove it.")
+        raise errors.new(Code.WorkerDecodeConfigFromFile, "spark.slots must not be negative", workaround="Remove it.")
     _check_budget(spark.memory_budget, place_of(path, "spark.memory-budget"))
     if spark.driver_memory:
         _check_heap("spark.driver-memory", spark.driver_memory, place_of(path, "spark.driver-memory"))
@@ -216,11 +217,11 @@ def _check_spark(spark: SparkSettings, path: str) -> None:
         _check_heap("spark.driver.memory", heap, place_of(path, "spark.conf"))
     if spark.executor_timeout <= 0:
         raise errors.new(
-            "WorkerDecodeConfigFromFile", "spark.executor-timeout must be positive", workaround="Remove it."
+            Code.WorkerDecodeConfigFromFile, "spark.executor-timeout must be positive", workaround="Remove it."
         )
     if spark.conf.get("spark.dynamicAllocation.enabled", "false").strip().lower() == "true":
         raise errors.new(
-            "WorkerDecodeConfigFromFile",
+            Code.WorkerDecodeConfigFromFile,
             "spark.dynamicAllocation.enabled is not supported: a consistent dump starts all of its tasks at once",
             workaround="Remove it, and give the worker a fixed share: `slots` on a standalone cluster,"
             " spark.executor.instances and spark.executor.cores on YARN and Kubernetes.",
@@ -232,7 +233,7 @@ def _checked_host(key: str, address: str) -> str:
         return split_address(address)[0]
     except ValueError as exc:
         raise errors.new(
-            "WorkerHostPortNotValid",
+            Code.WorkerHostPortNotValid,
             f"{key} {address!r} is not valid",
             raw=exc,
             workaround=f"Set {key} to host:port, such as 192.168.0.1:8262.",
@@ -245,10 +246,10 @@ def _check_join(config: WorkerConfig) -> None:
         masters = config.master_addresses
     except ValueError as exc:
         raise errors.new(
-            "WorkerHostPortNotValid", f"join {config.join!r} is not valid", raw=exc, workaround=workaround
+            Code.WorkerHostPortNotValid, f"join {config.join!r} is not valid", raw=exc, workaround=workaround
         ) from None
     if not masters:
-        raise errors.new("WorkerHostPortNotValid", "join is not set", workaround=workaround)
+        raise errors.new(Code.WorkerHostPortNotValid, "join is not set", workaround=workaround)
 
 
 def _master_address(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pkg import errors
+from pkg.errors import Code
 from pkg.errors.workarounds import PASS_STATEMENT
 
 _SHOWN = 2000
@@ -13,7 +14,7 @@ def parse_error(sql: str, offset: int, what: str) -> errors.DMError:
     near = sql[offset : offset + 40].strip()
     place = f"near {near!r} (offset {offset})" if near else "at its end"
     return errors.new(
-        "SyncerParseDDL",
+        Code.SyncerParseDDL,
         f"the statement is not understood {place}: {what}; statement: {shorten(sql)}",
         workaround=PASS_STATEMENT,
     )
@@ -21,13 +22,13 @@ def parse_error(sql: str, offset: int, what: str) -> errors.DMError:
 
 def unsupported(sql: str, what: str) -> errors.DMError:
     """36067 for a statement that is understood, but that can't be carried over as it is."""
-    return errors.new("SyncerParseDDL", f"{what}; statement: {shorten(sql)}", workaround=PASS_STATEMENT)
+    return errors.new(Code.SyncerParseDDL, f"{what}; statement: {shorten(sql)}", workaround=PASS_STATEMENT)
 
 
 def dml_found(sql: str) -> errors.DMError:
     """36014: rows were changed by a statement, so their images are not in the binlog."""
     return errors.new(
-        "SyncUnitDMLStatementFound",
+        Code.SyncUnitDMLStatementFound,
         f"only ROW format binlog is supported, but a DML statement was found: {shorten(sql)}",
         workaround="Set `binlog_format` to ROW on the upstream (also in its sessions), and copy the tables that "
         f"this statement changed again. {PASS_STATEMENT}",

@@ -12,6 +12,7 @@ from pkg.ddl.skipped import StatementClass, classify_at, skip_settings
 from pkg.ddl.statement import AddIndex, DropIndex, IndexDef, Options, Ref, Spec, Statement
 from pkg.ddl.table import charset_option, index_options, index_type, key_parts, table_body
 from pkg.ddl.tokens import NO_DEFAULTS, Dialect, SessionDefaults
+from pkg.errors import Code
 
 
 def classify(sql: str, *, sql_mode: str = "", flavor: str = "") -> StatementClass:
@@ -85,14 +86,14 @@ def _statement(cursor: Cursor) -> Statement:
         return Statement(cursor.sql, "truncate table")
     if cursor.at_any("ROLLBACK"):
         raise errors.new(
-            "SyncerUnsupportedStmt",
+            Code.SyncerUnsupportedStmt,
             f"rows that were rolled back are in the binlog, ended by the statement {shorten(cursor.sql)}: "
             "a transaction mixed tables of transactional and other engines",
             workaround="Convert the tables of other engines to InnoDB, and copy the tables of this transaction again.",
         )
     if cursor.at_any("XA"):
         raise errors.new(
-            "SyncerUnsupportedStmt",
+            Code.SyncerUnsupportedStmt,
             f"the rows of this XA transaction stand in the binlog before the task's start: {shorten(cursor.sql)}",
             workaround="Copy the tables of this transaction again, when XA RECOVER on the upstream lists none that is "
             "prepared.",

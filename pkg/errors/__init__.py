@@ -1,36 +1,23 @@
 """Errors as part of the interface: DM's code, what happened, where, and what to do next.
 
-Every error that leaves a component is a :class:`DMError`. It is made with :func:`new` from a name of DM's
-catalogue (:mod:`pkg.errors.catalogue`), so code, class, scope and level follow from the name::
+Every error that leaves a component is a :class:`DMError`. It is made with :func:`new` from an entry of DM's
+catalogue (:class:`pkg.errors.codes.Code`), which gives it code, class, scope and level::
 
-    raise new("ConfigYamlTransform", f"{path}:{line}:{column}: unknown key 'naem'", workaround="Did you mean 'name'?")
+    raise errors.new(Code.ConfigYamlTransform, f"{path}:{line}: unknown key 'naem'", workaround="Did you mean 'name'?")
+
+A caller that handles one kind of error compares with ``is``: ``exc.kind is Code.DBBadConn``.
 
 A :class:`DMError` pickles, so that Spark tasks can return one, and never carries a password.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from pkg.errors.catalogue import ENTRIES
+from pkg.errors.codes import Code
+from pkg.errors.kind import ErrorKind
 
-
-@dataclass(frozen=True, slots=True)
-class ErrorKind:
-    """One entry of the catalogue."""
-
-    code: int
-    name: str
-    err_class: str
-    scope: str
-    level: str
-
-
-_BY_NAME: dict[str, ErrorKind] = {entry[1]: ErrorKind(*entry) for entry in ENTRIES}
-_BY_CODE: dict[int, ErrorKind] = {kind.code: kind for kind in _BY_NAME.values()}
-#: What DM answers for an error that has no code of its own.
-UNCLASSIFIED = _BY_NAME["NotSet"]
+__all__ = ["Code", "DMError", "ErrorKind", "new", "wrap"]
 
 
 class DMError(Exception):
@@ -74,13 +61,13 @@ class DMError(Exception):
             parts.append(f"Workaround: {self.workaround}")
         return ", ".join(parts)
 
-    def with_workaround(self, text: str) -> DMError:
-        """The same error, with ``text`` as what to do unless it tells that already."""
-        return _rebuild(self.kind, self.message, self.raw_cause, self.workaround or text, self.scope, self.retryable)
+    def at(self, where: str) -> DMError:
+        """The same error with ``where``, its position, behind its message."""
+        return self._changed(message=f"{self.message} ({where})")
 
-    def advising(self, text: str) -> DMError:
-        """The same error, with ``text`` as what to do in place of its own."""
-        return _rebuild(self.kind, self.message, self.raw_cause, text, self.scope, self.retryable)
+    def with_workaround(self, text: str) -> DMError:
+        """The same error with ``text`` in place of its workaround."""
+        return self._changed(workaround=text)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields of a ``ProcessError``, as ``query-status`` shows them."""
@@ -94,6 +81,16 @@ class DMError(Exception):
             "Workaround": self.workaround,
         }
 
+    def _changed(self, *, message: str | None = None, workaround: str | None = None) -> DMError:
+        return _rebuild(
+            self.kind,
+            self.message if message is None else message,
+            self.raw_cause,
+            self.workaround if workaround is None else workaround,
+            self.scope,
+            self.retryable,
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (self.kind, self.message, self.raw_cause, self.workaround, self.scope, self.retryable))
 
@@ -103,7 +100,7 @@ def _rebuild(kind: ErrorKind, message: str, raw: str, workaround: str, scope: st
 
 
 def new(
-    name: str,
+    kind: ErrorKind,
     message: str,
     *,
     raw: BaseException | str | None = None,
@@ -111,21 +108,13 @@ def new(
     scope: str = "",
     retryable: bool = False,
 ) -> DMError:
-    """Makes an error of the catalogue's ``name``; ``raw`` is the underlying exception or its text.
-
-    Raises ``KeyError`` for a name that the catalogue lacks (a programming error).
-    """
+    """Makes an error of ``kind``; ``raw`` is the underlying exception or its text."""
     cause = "" if raw is None else raw if isinstance(raw, str) else f"{raw}" or type(raw).__name__
-    return DMError(_BY_NAME[name], message, raw_cause=cause, workaround=workaround, scope=scope, retryable=retryable)
+    return DMError(kind, message, raw_cause=cause, workaround=workaround, scope=scope, retryable=retryable)
 
 
 def wrap(exc: BaseException) -> DMError:
     """Any exception as a :class:`DMError`: itself if it is one, otherwise unclassified (50000)."""
     if isinstance(exc, DMError):
         return exc
-    return DMError(UNCLASSIFIED, f"{type(exc).__name__}: {exc}", raw_cause=repr(exc))
-
-
-def kind_of(code: int) -> ErrorKind:
-    """The catalogue's entry for ``code``; raises ``KeyError`` for an unknown one."""
-    return _BY_CODE[code]
+    return DMError(Code.NotSet, f"{type(exc).__name__}: {exc}", raw_cause=repr(exc))

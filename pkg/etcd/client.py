@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from pkg.config.model import SecurityConfig
-from pkg.errors import new
+from pkg.errors import Code, ErrorKind, new
 from pkg.etcd import messages
 from pkg.etcd.endpoint import Endpoint
 from pkg.etcd.errors import CALL_ERRORS, WatchCanceledError, call_error, failure_of
@@ -43,7 +43,7 @@ class EtcdClient:
         timeout: float = 5.0,
     ) -> None:
         if not endpoints:
-            raise new("HAInvalidItem", "no etcd endpoints are given", workaround="Set `etcd-endpoints`.")
+            raise new(Code.HAInvalidItem, "no etcd endpoints are given", workaround="Set `etcd-endpoints`.")
         self.timeout = timeout
         # With several endpoints, a silent one must leave time to ask another.
         attempt = timeout if len(endpoints) == 1 else max(timeout / len(endpoints), min(1.0, timeout))
@@ -102,7 +102,7 @@ class EtcdClient:
 
     def lease_grant(self, ttl: int) -> int:
         """A new lease of ``ttl`` seconds; returns its id."""
-        kind = "HAFailLeaseOperation"
+        kind = Code.HAFailLeaseOperation
         return int(self._call(f"grant a lease of {ttl} s", lambda endpoint: endpoint.lease(ttl).id, kind=kind))
 
     def lease_revoke(self, lease_id: int) -> None:
@@ -115,7 +115,7 @@ class EtcdClient:
                 if not failure_of(exc).not_found:
                     raise
 
-        self._call(f"revoke lease {lease_id:x}", revoke, kind="HAFailLeaseOperation")
+        self._call(f"revoke lease {lease_id:x}", revoke, kind=Code.HAFailLeaseOperation)
 
     def keepalive(self, lease_id: int, timeout: float | None = None) -> int:
         """Renews a lease once; returns its new TTL in seconds, 0 when it has expired already."""
@@ -128,7 +128,7 @@ class EtcdClient:
                 return max(0, int(response.TTL))
             raise etcd3.exceptions.ConnectionFailedError
 
-        return self._call(f"renew lease {lease_id:x}", renew, kind="HAFailKeepalive", timeout=timeout)
+        return self._call(f"renew lease {lease_id:x}", renew, kind=Code.HAFailKeepalive, timeout=timeout)
 
     # --- watching ---
 
@@ -159,7 +159,7 @@ class EtcdClient:
                 token_may_be_stale = endpoint.metadata is not None and not logged_in_again
                 logged_in_again = failure.stale_token or isinstance(exc, WatchCanceledError)
                 if not failure.transient and not (logged_in_again and token_may_be_stale):
-                    raise call_error("HAFailWatchEtcd", f"watch {prefix}", failure) from exc
+                    raise call_error(Code.HAFailWatchEtcd, f"watch {prefix}", failure) from exc
                 if not logged_in_again:
                     self._move_on(index)
             stop.wait(_jittered(pause))
@@ -219,7 +219,7 @@ class EtcdClient:
         send: Callable[[Endpoint], T],
         *,
         resend: bool = True,
-        kind: str = "HAFailTxnOperation",
+        kind: ErrorKind = Code.HAFailTxnOperation,
         timeout: float | None = None,
     ) -> T:
         """``resend``: applying the request twice is harmless, so one in doubt may be sent again."""

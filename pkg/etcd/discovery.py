@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pkg.config.model import SecurityConfig
-from pkg.errors import new
+from pkg.errors import Code, new
 
 #: Where a master tells etcd's endpoints, as a JSON list of URLs.
 ENDPOINTS_PATH = "/apis/v1alpha1/etcd-endpoints"
@@ -29,7 +29,7 @@ def fetch_endpoints(masters: Iterable[str], tls: SecurityConfig | None = None, *
         except (OSError, http.client.HTTPException, ValueError) as exc:
             failures.append(f"{address}: {exc}")
     raise new(
-        "HAFailTxnOperation",
+        Code.HAFailTxnOperation,
         "no master tells where etcd is",
         raw="; ".join(failures) or "no master is given",
         workaround="Check that a master runs at one of the addresses in `join`, and the TLS settings.",

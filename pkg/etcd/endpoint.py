@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import grpc
 
 from pkg.config.model import SecurityConfig
-from pkg.errors import new
+from pkg.errors import Code, new
 from pkg.etcd.stubs import etcd3, rpc
 
 #: A dead peer is noticed within about 13 s; etcd refuses clients that ping more often than every 5 s.
@@ -67,7 +67,7 @@ def address_of(url: str) -> str:
     except ValueError:
         port = None
     if not parts.hostname or port is None:
-        raise new("HAInvalidItem", f"invalid etcd endpoint {url!r}", workaround="Write it as host:port.")
+        raise new(Code.HAInvalidItem, f"invalid etcd endpoint {url!r}", workaround="Write it as host:port.")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{host}:{port}"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import grpc
 
-from pkg.errors import DMError, new
+from pkg.errors import DMError, ErrorKind, new
 from pkg.etcd.stubs import etcd3
 
 #: What the client raises for a failed call: etcd3 translates some status codes and passes the others on.
@@ -74,8 +74,8 @@ def failure_of(exc: BaseException) -> Failure:
     )
 
 
-def call_error(kind: str, action: str, failure: Failure, *, outcome_unknown: bool = False) -> DMError:
-    """The error that leaves this package. ``kind`` is a name of the catalogue's ha class (425xx)."""
+def call_error(kind: ErrorKind, action: str, failure: Failure, *, outcome_unknown: bool = False) -> DMError:
+    """The error that leaves this package. ``kind`` is one of the ha class (425xx)."""
     message = f"etcd failed to {action}"
     if outcome_unknown:
         message += "; whether it was applied is unknown"

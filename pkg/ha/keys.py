@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pkg.errors import new
+from pkg.errors import Code, new
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,24 +17,24 @@ class KeyFamily:
     def key(self, *names: str) -> str:
         """The key for all segments. Raises 42502 for a wrong number of names or an empty one."""
         if len(names) != len(self.segments) or not all(names):
-            raise new("HAInvalidItem", f"key {self.base} needs {self.segments}, got {names}")
+            raise new(Code.HAInvalidItem, f"key {self.base} needs {self.segments}, got {names}")
         return "/".join((self.base, *map(_encode, names)))
 
     def prefix(self, *names: str) -> str:
         """The prefix of all keys that begin with the given segments, fewer than the key has."""
         if len(names) >= len(self.segments):
-            raise new("HAInvalidItem", f"a prefix of {self.base} takes fewer than {self.segments}, got {names}")
+            raise new(Code.HAInvalidItem, f"a prefix of {self.base} takes fewer than {self.segments}, got {names}")
         return "/".join((self.base, *map(_encode, names))) + "/"
 
     def names(self, key: str) -> tuple[str, ...]:
         """The decoded segments of ``key``; raises 42502 if it is not of this family."""
         parts = key.removeprefix(self.base + "/").split("/")
         if not key.startswith(self.base + "/") or len(parts) != len(self.segments):
-            raise new("HAInvalidItem", f"{key!r} is not a key of {self.base}")
+            raise new(Code.HAInvalidItem, f"{key!r} is not a key of {self.base}")
         try:
             return tuple(bytes.fromhex(part).decode() for part in parts)
         except ValueError as exc:
-            raise new("HAInvalidItem", f"{key!r} has a segment that is not hex-encoded text", raw=exc) from exc
+            raise new(Code.HAInvalidItem, f"{key!r} has a segment that is not hex-encoded text", raw=exc) from exc
 
 
 def _encode(name: str) -> str:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from pkg.errors import new
+from pkg.errors import Code, new
 from pkg.pb import dmworker_pb2
 
 
@@ -15,14 +15,14 @@ def stage_number(name: str) -> int:
     try:
         return int(dmworker_pb2.Stage.Value(name))
     except ValueError as exc:
-        raise new("HAInvalidItem", f"unknown stage {name!r}", raw=exc) from exc
+        raise new(Code.HAInvalidItem, f"unknown stage {name!r}", raw=exc) from exc
 
 
 def stage_name(number: int) -> str:
     try:
         return str(dmworker_pb2.Stage.Name(number))  # type: ignore[arg-type]
     except ValueError as exc:
-        raise new("HAInvalidItem", f"unknown stage number {number!r}", raw=exc) from exc
+        raise new(Code.HAInvalidItem, f"unknown stage number {number!r}", raw=exc) from exc
 
 
 class Record:
@@ -50,7 +50,7 @@ class Record:
             return cls(**{attr: cls._in(attr, data[name]) for attr, name in given})
         except (ValueError, KeyError, TypeError) as exc:
             raise new(
-                "HAInvalidItem",
+                Code.HAInvalidItem,
                 f"etcd holds {text!r} where a {cls.__name__} belongs",
                 raw=f"{type(exc).__name__}: {exc}",
                 workaround="Delete or repair this key with etcdctl.",

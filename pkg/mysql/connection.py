@@ -17,7 +17,7 @@ from pymysql.constants import CLIENT
 
 from pkg import errors
 from pkg.config.model import DBConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.driver import BulkConnection, PreferringConnection
 from pkg.tls.client import tls_context
 
@@ -203,7 +203,7 @@ def set_session(conn: Connection[Any], session: Mapping[str, str]) -> None:
     assignments = []
     for name, value in session.items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name):
-            raise errors.new("ConfigYamlTransform", f"session variable name {name!r} is not valid")
+            raise errors.new(Code.ConfigYamlTransform, f"session variable name {name!r} is not valid")
         bare = re.fullmatch(r"-?\d+(\.\d+)?|ON|OFF|TRUE|FALSE", str(value), re.IGNORECASE) is not None
         assignments.append(f"SESSION {name} = {value if bare else conn.escape(str(value))}")
     if assignments:
@@ -248,10 +248,10 @@ def classify(exc: BaseException, *, scope: Scope, statement: str = "", table: st
     where = f" on {table}" if table else ""
     shown = f": {statement[:200]}{'…' if len(statement) > 200 else ''}" if statement else ""
     if is_lost(exc):
-        name, what = "DBBadConn", f"the {scope} connection was lost{where}{shown}"
+        name, what = Code.DBBadConn, f"the {scope} connection was lost{where}{shown}"
         hint = "The connection is opened again by itself; if it keeps failing, check the server and the network."
     else:
-        name, what = "DBExecuteFailed", f"the {scope} refused a statement{where}{shown}"
+        name, what = Code.DBExecuteFailed, f"the {scope} refused a statement{where}{shown}"
         hint = _HINTS.get(error_number(exc), "")
     return errors.new(
         name,
@@ -278,7 +278,7 @@ def _refused(exc: pymysql.Error, cfg: DBConfig, scope: Scope) -> DMError:
         cause = error_text(exc)
         hint = _HINTS.get(number, "")
     return errors.new(
-        "DBDriverError",
+        Code.DBDriverError,
         f"cannot connect to the {scope} {cfg.user}@{address}: {cause}",
         raw=cause,
         scope=scope,
@@ -291,7 +291,7 @@ def _not_the_server(why: ssl.SSLCertVerificationError, cfg: DBConfig, scope: Sco
     """Nothing was sent to whoever answered. ``why`` names what is wrong with its certificate."""
     cause = why.verify_message if getattr(why, "verify_message", "") else str(why)
     return errors.new(
-        "DBDriverError",
+        Code.DBDriverError,
         f"the {scope} {cfg.user}@{cfg.host}:{cfg.port} is not proven to be the server that is meant: {cause}",
         raw=why,
         scope=scope,

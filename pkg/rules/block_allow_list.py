@@ -9,6 +9,7 @@ from typing import Any
 
 from pkg import errors
 from pkg.config.model import BlockAllowList, SubTaskConfig
+from pkg.errors import Code
 from pkg.mysql.names import SYSTEM_SCHEMAS
 from pkg.rules.online_tables import OnlineTables, TableKind
 from pkg.rules.regex_selector import RegexSelector
@@ -140,7 +141,7 @@ def _build(key: str, entries: list[tuple[str, str]], case_sensitive: bool) -> _N
         return _NameSet(entries, case_sensitive)
     except ValueError as exc:
         raise errors.new(
-            "ConfigGenBAList",
+            Code.ConfigGenBAList,
             f"{key} of the block-allow-list is not valid: {exc}",
             workaround="Please check the `block-allow-list` config in task configuration file.",
         ) from exc

@@ -9,6 +9,7 @@ from typing import Any
 
 from pkg import errors
 from pkg.config.model import ExtractRule, RouteRule
+from pkg.errors import Code
 from pkg.rules.name_regex import compile_name_regex
 from pkg.rules.regex_selector import RegexSelector
 from pkg.rules.selector import CACHE_SIZE, REGEX_MARK, Matches, Selector
@@ -26,7 +27,7 @@ class _Extract:
         found = self.regex.search(name)
         if found is None:
             raise errors.new(
-                "ConfigGenTableRouter",
+                Code.ConfigGenTableRouter,
                 f"extract-{self.kind} for the column `{self.column}`: {self.regex.pattern!r} is not found in the "
                 f"{self.kind} name {name!r}",
                 workaround="Correct the regular expression, or give this name a route of its own.",
@@ -152,7 +153,7 @@ def _describe(rule: RouteRule) -> str:
 
 def _invalid(rule: RouteRule, why: str) -> errors.DMError:
     return errors.new(
-        "ConfigGenTableRouter",
+        Code.ConfigGenTableRouter,
         f"route rule {_describe(rule)!r} is not valid: {why}",
         workaround="Please check the `routes` config in task configuration file.",
     )
@@ -161,7 +162,7 @@ def _invalid(rule: RouteRule, why: str) -> errors.DMError:
 def _ambiguous(schema: str, table: str, level: str, rules: Sequence[RouteRule]) -> errors.DMError:
     name = f"`{schema}`.`{table}`" if table else f"`{schema}`"
     return errors.new(
-        "WorkerRouteTableDupMatch",
+        Code.WorkerRouteTableDupMatch,
         f"{name} matches more than one rule: {len(rules)} {level}-level route rules match it, "
         f"the first two are {_describe(rules[0])!r} and {_describe(rules[1])!r}",
         workaround="Please check the route rules in the task config and make their patterns disjoint.",

@@ -17,7 +17,7 @@ from pkg.config.model import (
     RouteRule,
     TableName,
 )
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.rules import expression_filter
 from pkg.rules.binlog_filter import BinlogEventFilter, find_contradiction
 from pkg.rules.binlog_filter import rule_problem as filter_problem
@@ -45,7 +45,7 @@ def read_filter(section: Section) -> BinlogFilterRule:
     )
     problem = filter_problem(rule)
     if problem is not None:
-        raise section.error("ConfigBinlogEventFilter", problem.key, problem.what, problem.workaround, problem.item)
+        raise section.error(Code.ConfigBinlogEventFilter, problem.key, problem.what, problem.workaround, problem.item)
     return rule
 
 
@@ -55,7 +55,7 @@ def check_filters(rules: Sequence[BinlogFilterRule], case_sensitive: bool, secti
     if contradiction is not None:
         first, second = contradiction
         raise section.error(
-            "ConfigBinlogEventFilter",
+            Code.ConfigBinlogEventFilter,
             key,
             f"this filter contradicts number {first + 1} of {key}: the same patterns and events, but action "
             f"{rules[second].action} instead of {rules[first].action}",
@@ -65,7 +65,7 @@ def check_filters(rules: Sequence[BinlogFilterRule], case_sensitive: bool, secti
     try:
         BinlogEventFilter(rules, case_sensitive)
     except DMError as exc:
-        raise section.error("ConfigBinlogEventFilter", key, exc.message, exc.workaround) from None
+        raise section.error(Code.ConfigBinlogEventFilter, key, exc.message, exc.workaround) from None
 
 
 def read_column_mapping(section: Section, warnings: list[str]) -> ColumnMappingRule:
@@ -80,7 +80,7 @@ def read_column_mapping(section: Section, warnings: list[str]) -> ColumnMappingR
     )
     problem = mapping_problem(rule)
     if problem is not None:
-        raise section.error("ConfigGenColumnMapping", *problem)
+        raise section.error(Code.ConfigGenColumnMapping, *problem)
     if section.text("create-table-query"):
         warnings.append(f"create-table-query of the column mapping {section.name} has no effect")
     return rule
@@ -91,7 +91,7 @@ def check_column_mappings(rules: Sequence[ColumnMappingRule], case_sensitive: bo
     try:
         ColumnMapper(rules, case_sensitive)
     except DMError as exc:
-        raise section.error("ConfigGenColumnMapping", key, exc.message, exc.workaround) from None
+        raise section.error(Code.ConfigGenColumnMapping, key, exc.message, exc.workaround) from None
 
 
 def read_expression_filter(section: Section) -> ExpressionFilter:
@@ -102,7 +102,10 @@ def read_expression_filter(section: Section) -> ExpressionFilter:
     for key in ("schema", "table"):
         if not section.text(key):
             raise section.error(
-                "ConfigExprFilterEmptyName", key, f"{key} of expression filter {section.name} is missing", f"Add {key}."
+                Code.ConfigExprFilterEmptyName,
+                key,
+                f"{key} of expression filter {section.name} is missing",
+                f"Add {key}.",
             )
     rule = ExpressionFilter(
         schema=section.text("schema"),
@@ -119,7 +122,7 @@ def read_expression_filter(section: Section) -> ExpressionFilter:
     )
     if sum(kinds) != 1:
         raise section.error(
-            "ConfigExprFilterManyExpr",
+            Code.ConfigExprFilterManyExpr,
             "schema",
             f"expression filter {section.name} has expressions of {sum(kinds)} kinds instead of one",
             "Give each kind (insert, update, delete) a filter of its own.",
@@ -134,7 +137,7 @@ def _check_expression(section: Section, key: str, text: str) -> None:
     try:
         expression_filter.parse(text)
     except DMError as exc:
-        raise section.error("ConfigExprFilterWrongGrammar", key, exc.message, exc.workaround) from None
+        raise section.error(Code.ConfigExprFilterWrongGrammar, key, exc.message, exc.workaround) from None
 
 
 def read_block_allow_list(section: Section, case_sensitive: bool) -> BlockAllowList:
@@ -148,7 +151,7 @@ def read_block_allow_list(section: Section, case_sensitive: bool) -> BlockAllowL
     try:
         BlockAllowListFilter(rules, case_sensitive)
     except DMError as exc:
-        raise section.error("ConfigGenBAList", "", exc.message, exc.workaround) from None
+        raise section.error(Code.ConfigGenBAList, "", exc.message, exc.workaround) from None
     return rules
 
 
@@ -157,7 +160,7 @@ def _table_names(section: Section, key: str) -> tuple[TableName, ...]:
     for item in section.items(key):
         for part in ("db-name", "tbl-name"):
             if not item.text(part):
-                raise item.error("ConfigGenBAList", part, f"{part} is missing in {key}", f"Add {part}.")
+                raise item.error(Code.ConfigGenBAList, part, f"{part} is missing in {key}", f"Add {part}.")
         names.append(TableName(item.text("db-name"), item.text("tbl-name")))
     return tuple(names)
 
@@ -166,7 +169,9 @@ def read_route(section: Section, case_sensitive: bool) -> RouteRule:
     """One route. Raises 20045 for a pattern or an extract that does not compile, and for a missing key."""
     for key in ("schema-pattern", "target-schema"):
         if not section.text(key):
-            raise section.error("ConfigGenTableRouter", key, f"{key} of route {section.name} is missing", f"Add {key}.")
+            raise section.error(
+                Code.ConfigGenTableRouter, key, f"{key} of route {section.name} is missing", f"Add {key}."
+            )
     table, schema, source = (_extract(section, *keys, case_sensitive) for keys in _EXTRACTS)
     rule = RouteRule(
         schema_pattern=section.text("schema-pattern"),
@@ -187,12 +192,12 @@ def _extract(section: Section, key: str, regexp_key: str, case_sensitive: bool) 
         return None
     for part in (regexp_key, "target-column"):
         if not inner.text(part):
-            raise inner.error("ConfigGenTableRouter", part, f"{part} of {key} is missing", f"Add {part}.")
+            raise inner.error(Code.ConfigGenTableRouter, part, f"{part} of {key} is missing", f"Add {part}.")
     rule = ExtractRule(inner.text(regexp_key), inner.text("target-column"))
     try:
         extract_regex(rule, case_sensitive)
     except ValueError as exc:
-        raise inner.error("ConfigGenTableRouter", regexp_key, str(exc), "Mark the value with ( ).") from None
+        raise inner.error(Code.ConfigGenTableRouter, regexp_key, str(exc), "Mark the value with ( ).") from None
     return rule
 
 
@@ -201,4 +206,4 @@ def check_routes(rules: Sequence[RouteRule], case_sensitive: bool, section: Sect
     try:
         TableRouter(rules, case_sensitive)
     except errors.DMError as exc:
-        raise section.error("ConfigGenTableRouter", key, exc.message, exc.workaround) from None
+        raise section.error(Code.ConfigGenTableRouter, key, exc.message, exc.workaround) from None

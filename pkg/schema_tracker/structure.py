@@ -8,6 +8,7 @@ from pkg import errors
 from pkg.ddl import Statement, parse
 from pkg.ddl.failure import shorten
 from pkg.ddl.statement import IndexDef, Options, TableBody
+from pkg.errors import Code
 from pkg.errors.workarounds import RENEW_STRUCTURE
 from pkg.mysql.schema import Index, TableInfo, in_order
 from pkg.schema_tracker.indexes import add_index, without_nulls
@@ -28,7 +29,7 @@ def parse_create_table(
     )
     if statement.kind != "create table" or statement.body is None or statement.body.like is not None:
         raise errors.new(
-            "SchemaTrackerInvalidCreateTableStmt",
+            Code.SchemaTrackerInvalidCreateTableStmt,
             f"expected a CREATE TABLE statement with columns, found: {shorten(sql)}",
             workaround="Give the whole structure of one table, as SHOW CREATE TABLE prints it.",
         )
@@ -46,7 +47,7 @@ def table_of(statement: Statement, body: TableBody, inherited: Charset, server: 
             add_index(indexes, definition, columns)
     except ValueError as exc:
         raise errors.new(
-            "SchemaTrackerCannotCreateTable",
+            Code.SchemaTrackerCannotCreateTable,
             f"the structure of `{ref.schema}`.`{ref.table}` is not clear: {exc}; statement: {shorten(statement.sql)}",
             workaround=RENEW_STRUCTURE,
         ) from exc

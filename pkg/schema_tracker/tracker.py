@@ -9,6 +9,7 @@ from pkg import errors
 from pkg.ddl import Statement
 from pkg.ddl.failure import shorten
 from pkg.ddl.statement import Ref, RenameTable
+from pkg.errors import Code
 from pkg.errors.workarounds import PASS_STATEMENT, RENEW_STRUCTURE
 from pkg.mysql.schema import TableInfo
 from pkg.schema_tracker.alter import altered, changes_structure
@@ -69,7 +70,7 @@ class SchemaTracker:
                 self.set_table(TableInfo.from_json(text))
             except (ValueError, KeyError, TypeError) as exc:
                 raise errors.new(
-                    "SchemaTrackerInvalidJSON",
+                    Code.SchemaTrackerInvalidJSON,
                     f"the saved structure of `{schema}`.`{name}` can't be read",
                     raw=exc,
                     workaround=RENEW_STRUCTURE,
@@ -191,7 +192,7 @@ class SchemaTracker:
         table = self.table(ref.schema, ref.table)
         if table is None:
             raise errors.new(
-                "SchemaTrackerCannotGetTable",
+                Code.SchemaTrackerCannotGetTable,
                 f"the structure of `{ref.schema}`.`{ref.table}` is not known; statement: {shorten(statement.sql)}",
                 workaround=f"{PASS_STATEMENT} {RENEW_STRUCTURE}",
             )
@@ -220,7 +221,7 @@ def _repointed(table: TableInfo, parents: Iterable[Key]) -> TableInfo:
 def _cannot_apply(statement: Statement, why: str) -> errors.DMError:
     tables = ", ".join(f"`{schema}`.`{table}`" for schema, table in statement.tables)
     return errors.new(
-        "SchemaTrackerCannotExecDDL",
+        Code.SchemaTrackerCannotExecDDL,
         f"the statement does not fit the known structure of {tables}: {why}; statement: {shorten(statement.sql)}",
         workaround=f"{PASS_STATEMENT} {RENEW_STRUCTURE}",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from pkg.config.model import DBConfig, SecurityConfig
+from pkg.errors import Code, ErrorKind
 from pkg.settings.encrypt import plain_password
 from pkg.settings.yaml_reader import Section
 
@@ -12,8 +13,8 @@ _DEFAULT_PACKET = 64 * 1024 * 1024
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 
-def read_database(section: Section, missing: str, warnings: list[str]) -> DBConfig:
-    """A server's block. ``missing`` names the error for an absent host or port; passwords are decrypted."""
+def read_database(section: Section, missing: ErrorKind, warnings: list[str]) -> DBConfig:
+    """A server's block. ``missing`` is the error for an absent host or port; passwords are decrypted."""
     for key in ("host", "port"):
         if not section.text(key):
             raise section.error(missing, key, f"{section.name}.{key} is missing", f"Add {key} to {section.name}.")
@@ -23,7 +24,7 @@ def read_database(section: Section, missing: str, warnings: list[str]) -> DBConf
     for name, _ in session:
         if not _VARIABLE.fullmatch(name):
             raise section.error(
-                "ConfigYamlTransform",
+                Code.ConfigYamlTransform,
                 "session",
                 f"{name!r} is no name of a session variable",
                 "Name variables such as sql_mode or time_zone.",

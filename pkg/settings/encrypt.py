@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pkg import errors
+from pkg.errors import Code
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import Cipher
@@ -36,7 +37,7 @@ def set_secret_key(key: bytes) -> None:
     """Sets the process's key: 32 bytes, or empty for none. Raises 11044 for any other length."""
     if key and len(key) != KEY_BYTES:
         raise errors.new(
-            "EncryptSecretKeyNotValid",
+            Code.EncryptSecretKeyNotValid,
             f"the secret key has {len(key)} bytes instead of {KEY_BYTES}",
             workaround=_KEY_WORKAROUND,
         )
@@ -56,7 +57,7 @@ def read_secret_key(path: str) -> bytes:
         text = Path(path).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as exc:
         raise errors.new(
-            "ConfigSecretKeyPath",
+            Code.ConfigSecretKeyPath,
             f"cannot read the secret key file {path}",
             # A UnicodeDecodeError quotes the file's bytes, which may be most of a key.
             raw=exc if isinstance(exc, OSError) else "the file is not plain text",
@@ -68,7 +69,7 @@ def read_secret_key(path: str) -> bytes:
         key = b""
     if len(text) != 2 * KEY_BYTES or len(key) != KEY_BYTES:
         raise errors.new(
-            "ConfigSecretKeyPath",
+            Code.ConfigSecretKeyPath,
             f"the secret key file {path} must hold exactly {2 * KEY_BYTES} hex digits, it holds {len(text)} characters",
             workaround=_KEY_WORKAROUND,
         )
@@ -97,18 +98,20 @@ def decrypt(text: str, key: bytes | None = None) -> str:
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise errors.new("EncCipherTextBase64Decode", "the encrypted password is not base64") from None
+        raise errors.new(Code.EncCipherTextBase64Decode, "the encrypted password is not base64") from None
     if len(data) < _IV_BYTES + len(_SEPARATOR):
-        raise errors.new("CiphertextLenNotValid", f"the encrypted password has just {len(data)} bytes")
+        raise errors.new(Code.CiphertextLenNotValid, f"the encrypted password has just {len(data)} bytes")
     if data[_IV_BYTES : _IV_BYTES + 1] != _SEPARATOR:
-        raise errors.new("CiphertextContextNotValid", "the encrypted password lacks the separator after its first part")
+        raise errors.new(
+            Code.CiphertextContextNotValid, "the encrypted password lacks the separator after its first part"
+        )
     decryptor = _cipher(usable, data[:_IV_BYTES]).decryptor()
     plain = decryptor.update(data[_IV_BYTES + 1 :]) + decryptor.finalize()
     try:
         return plain.decode("utf-8")
     except UnicodeDecodeError:
         raise errors.new(
-            "CiphertextContextNotValid",
+            Code.CiphertextContextNotValid,
             "the encrypted password was made with another secret key",
             workaround="Encrypt it again with `dmctl encrypt`.",
         ) from None
@@ -129,7 +132,7 @@ def _usable(key: bytes | None) -> bytes:
     chosen = secret_key() if key is None else key
     if len(chosen) != KEY_BYTES:
         raise errors.new(
-            "EncryptSecretKeyNotValid",
+            Code.EncryptSecretKeyNotValid,
             "no secret key is set, so nothing can be encrypted or decrypted"
             if not chosen
             else f"the secret key has {len(chosen)} bytes instead of {KEY_BYTES}",

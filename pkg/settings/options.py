@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from pkg import errors
 from pkg.config.model import SecurityConfig
+from pkg.errors import Code, ErrorKind
 from pkg.settings.units import parse_duration
 
 Kind = Literal["str", "int", "float", "bool", "duration", "list", "map", "bytes"]
@@ -57,12 +58,12 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """The catalogue's names for what can be wrong with a program's settings."""
+    """The errors for what can be wrong with a program's settings."""
 
-    flags: str
-    arguments: str
-    unknown_key: str
-    toml: str
+    flags: ErrorKind
+    arguments: ErrorKind
+    unknown_key: ErrorKind
+    toml: ErrorKind
 
 
 COMMON_OPTIONS = (
@@ -171,7 +172,10 @@ def read_toml(path: str, options: Sequence[Option], codes: Codes) -> dict[str, A
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         raise errors.new(
-            "ConfigReadCfgFromFile", f"cannot read the configuration file {path}", raw=exc, workaround="Check -config."
+            Code.ConfigReadCfgFromFile,
+            f"cannot read the configuration file {path}",
+            raw=exc,
+            workaround="Check -config.",
         ) from exc
     return parse_toml(text, path, options, codes)
 

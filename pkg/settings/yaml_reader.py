@@ -16,7 +16,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from pkg import errors
 from pkg.config.keys import SECRET_KEYS, Free, Items, Leaf, Named, Shape
-from pkg.errors import DMError
+from pkg.errors import Code, DMError, ErrorKind
 from pkg.settings.options import nearest, pem_bytes
 from pkg.settings.units import parse_duration
 
@@ -26,7 +26,7 @@ _INT = "tag:yaml.org,2002:int"
 _FLOAT = "tag:yaml.org,2002:float"
 _MERGE = "tag:yaml.org,2002:merge"
 REDACTED = "******"
-_YAML = "ConfigYamlTransform"
+_YAML = Code.ConfigYamlTransform
 
 
 def read_document(text: str, path: str, shape: Mapping[str, Shape]) -> Section:
@@ -145,8 +145,8 @@ class Section:
     def has(self, key: str) -> bool:
         return key in self._values
 
-    def error(self, kind: str, key: str, message: str, workaround: str, item: int = -1) -> DMError:
-        """An error of the catalogue's ``kind`` at the value of ``key``, or at the section when that is absent.
+    def error(self, kind: ErrorKind, key: str, message: str, workaround: str, item: int = -1) -> DMError:
+        """An error of ``kind`` at the value of ``key``, or at the section when that is absent.
 
         ``item`` is the position in the list that the value is; -1 for the whole value.
         """

@@ -10,6 +10,7 @@ from typing import Any
 
 from pkg import errors
 from pkg.config.model import SecurityConfig
+from pkg.errors import Code
 from pkg.tls.certificates import all_names
 
 
@@ -69,7 +70,7 @@ def tls_context(security: SecurityConfig) -> ssl.SSLContext:
                 context.load_cert_chain(pem.name)
     except (OSError, ValueError, ssl.SSLError) as exc:
         raise errors.new(
-            "ConnInvalidTLSConfig",
+            Code.ConnInvalidTLSConfig,
             "the TLS certificate, key or CA cannot be loaded",
             raw=exc,
             workaround="Check ssl-ca, ssl-cert and ssl-key (or their -bytes forms) of this connection.",

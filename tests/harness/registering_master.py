@@ -8,7 +8,7 @@ import grpc
 
 from pkg.config.codec import encode_source, encode_subtask
 from pkg.config.model import SecurityConfig, SourceConfig, SubTaskConfig
-from pkg.errors import new
+from pkg.errors import Code, new
 from pkg.etcd import Delete, EtcdClient, Op, Put
 from pkg.ha import keys
 from pkg.ha.records import SourceBound, SubTaskStage
@@ -40,7 +40,7 @@ class FakeMaster(dmmaster_pb2_grpc.MasterServicer):
     def RegisterWorker(self, request: Any, context: grpc.ServicerContext) -> Any:
         self.registrations += 1
         if self.registered.setdefault(request.name, request.address) != request.address:
-            error = new("SchedulerWorkerExist", f"dm-worker with name {request.name} already exists")
+            error = new(Code.SchedulerWorkerExist, f"dm-worker with name {request.name} already exists")
             return dmmaster_pb2.RegisterWorkerResponse(result=False, msg=str(error))
         if self.refusal:
             return dmmaster_pb2.RegisterWorkerResponse(result=False, msg=self.refusal)

@@ -22,6 +22,7 @@ from dm_worker.subtask.unit import Control, UnitOutcome, UnitStatus
 from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
 from pkg import errors
 from pkg.config.model import SubTaskConfig
+from pkg.errors import Code
 from pkg.ha.binlog_operator import Orders
 from pkg.pb import dmworker_pb2 as pb
 
@@ -63,7 +64,7 @@ class FakeUnit:
             if self._is("fail"):
                 text = (self.folder / f"{self.name}.fail").read_text()
                 self.journal("failed")
-                return UnitOutcome(errors=[errors.new("DBExecuteFailed", text)])
+                return UnitOutcome(errors=[errors.new(Code.DBExecuteFailed, text)])
             if self._is("finish"):
                 (self.folder / f"{self.name}.finished").touch()
                 self.journal("finished")

@@ -13,7 +13,7 @@ from dm_worker.operator_commands.binlog_orders import BinlogOperators
 from dm_worker.subtask.subtask import SubTask
 from dm_worker.syncer.ddl.operator_orders import listing, readable
 from pkg.binlog.position import Location, Position
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.etcd import EtcdClient
 from pkg.ha import keys
 from pkg.ha.binlog_operator import BinlogOperator
@@ -97,6 +97,6 @@ def test_a_task_that_was_stopped_gets_no_orders(client: EtcdClient) -> None:
     client.delete(keys.SUBTASK.key("s1", "t"))
     with pytest.raises(DMError) as caught:
         operators.put(SKIP)
-    assert caught.value.code == 40054
+    assert caught.value.kind is Code.WorkerSubTaskNotFound
     assert operators.of("t") == []
     operators.stop()

@@ -27,7 +27,7 @@ from dm_worker.meta.load_progress import begin_load, load_finished, progress_tab
 from dm_worker.subtask.unit import UnitOutcome
 from dm_worker.syncer.checkpoint.start_location import start_location
 from pkg.config.model import RouteRule, SubTaskConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.proctree import spark_workers
 from tests.integration.full_copy import config, contents, dump, load
@@ -421,7 +421,7 @@ def test_a_load_makes_tables_that_can_roll_back_and_takes_no_others(
     dump(cfg, spark)
     unit = LoadUnit(cfg, spark)
     (error,) = unit.run().errors
-    assert error.code == 34001
+    assert error.kind is Code.LoadUnitCreateSchemaFile
     assert "`l`.`t` has the engine Aria" in error.message
     target.execute("ALTER TABLE l.t ENGINE=InnoDB")
     load(cfg, spark)

@@ -22,7 +22,7 @@ from dm_worker.loader.tasks import LoadSpec, run_load_task
 from dm_worker.loader.unit import SESSION
 from dm_worker.meta.load_progress import begin_load, progress_table
 from pkg.config.model import ColumnMappingRule, ExtractRule, RouteRule, SubTaskConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.bulk import Prepared
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import fetch_table_info
@@ -175,7 +175,7 @@ def test_a_value_out_of_range_is_named_and_nothing_of_its_transaction_stays(
     cfg = config(mariadb_upstream, target, tmp_path, column_mappings=(IDS,))
     dump(cfg, spark)
     (error,) = LoadUnit(cfg, spark).run().errors
-    assert error.code == 34004
+    assert error.kind is Code.LoadUnitDoColumnMapping
     file = next(dump_dir(cfg).glob("s_1.t_1.0*.sql"))
     place = file.read_bytes().index(b"(17592186044416)")
     for part in ("`s_1`.`t_1`", "`id`", "17592186044416", f"{file.name} at byte {place}"):

@@ -22,6 +22,7 @@ from pkg.binlog.file import FileStream
 from pkg.binlog.payload import Expanding
 from pkg.binlog.stream import BinlogStream
 from pkg.binlog.table_map import TableMap, parse_table_map, table_map_id
+from pkg.errors import Code
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import Column
 from tests.both_decoders import BothDecoders
@@ -58,7 +59,7 @@ def _read_all(stream: BinlogStream) -> list[Event]:
         while True:
             found += stream.read(1 << 20, 0)
     except errors.DMError as exc:
-        if exc.code != 11122:
+        if exc.kind is not Code.ReaderReachEndOfFile:
             raise
     stream.close()
     return found

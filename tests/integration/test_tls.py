@@ -12,7 +12,7 @@ import pytest
 
 from dm_worker.engine.engine import SparkEngine
 from pkg.config.model import DBConfig, Meta, SecurityConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query
 from tests.harness.certificates import Authority
@@ -83,14 +83,14 @@ def test_a_server_of_another_authority_is_refused(secured: Secured, tmp_path: Pa
     other = SecurityConfig(ssl_ca=Authority(tmp_path / "other").path)
     with pytest.raises(DMError) as caught:
         connect(replace(secured.upstream.db_config, security=other), scope="upstream")
-    assert caught.value.code == 10001
+    assert caught.value.kind is Code.DBDriverError
     assert "certificate" in str(caught.value).lower()
 
 
 def _refused(cfg: DBConfig) -> DMError:
     with pytest.raises(DMError) as caught:
         connect(cfg, scope="downstream")
-    assert caught.value.code == 10001
+    assert caught.value.kind is Code.DBDriverError
     assert not caught.value.retryable
     return caught.value
 
@@ -152,7 +152,7 @@ def test_a_server_without_tls_is_refused_when_it_is_asked_for(
 ) -> None:
     with pytest.raises(DMError) as caught:
         connect(secured.verified(mariadb_upstream), scope="upstream")
-    assert caught.value.code == 10001
+    assert caught.value.kind is Code.DBDriverError
 
 
 def test_a_migration_over_tls(secured: Secured, spark: SparkEngine, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from pkg.binlog.stream import BinlogStream
 from pkg.binlog.table_map import parse_table_map
 from pkg.binlog.upstream import open_upstream
 from pkg.config.model import DBConfig, SecurityConfig
+from pkg.errors import Code
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.binlog_replay import apply_changes, checksum, decode, events_between, here, open_at
 
@@ -133,7 +134,7 @@ def test_abort_wakes_a_waiting_reader(upstream: SQLServer) -> None:
     timer = threading.Timer(0.3, stream.abort)
     timer.start()
     started = time.monotonic()
-    assert _failure(stream, wait=60).code == 11041
+    assert _failure(stream, wait=60).kind is Code.SyncClosed
     assert time.monotonic() < started + 55
     timer.join()
     stream.close()
@@ -146,7 +147,7 @@ def test_killed_connection_may_be_opened_again(upstream: SQLServer) -> None:
     assert upstream.end_connections(lambda row: str(row[4]).startswith("Binlog Dump"))
     error = _failure(stream)
     assert error.retryable
-    assert error.code == 36069
+    assert error.kind is Code.SyncerGetEvent
     stream.close()
     upstream.execute("CREATE DATABASE again")
     again = open_at(upstream, start)
@@ -180,7 +181,7 @@ def test_purged_binlog_needs_a_full_copy(upstream: SQLServer) -> None:
         error = _failure(stream)
         stream.close()
         assert not error.retryable, use_gtid
-        assert error.code == 36069
+        assert error.kind is Code.SyncerGetEvent
         assert "full copy" in error.workaround
         assert "1236" in error.message
 
@@ -311,7 +312,7 @@ def test_stream_over_tls(new_mariadb: Callable[..., MariaDBServer], tmp_path: Pa
     _read_until(stream, lambda events: any(e.type == c.HEARTBEAT_EVENT for e in events))
     timer = threading.Timer(0.3, stream.abort)
     timer.start()
-    assert _failure(stream, wait=60).code == 11041
+    assert _failure(stream, wait=60).kind is Code.SyncClosed
     timer.join()
     stream.close()
 
@@ -325,7 +326,7 @@ def test_minimal_row_image_is_refused(upstream: SQLServer) -> None:
     found = events_between(upstream, start, here(upstream).position)
     with pytest.raises(errors.DMError) as caught:
         decode(upstream, found, "s", "src", [0])
-    assert caught.value.code == 11126
+    assert caught.value.kind is Code.BinlogNotLogColumn
 
 
 def test_statement_based_load_data_is_refused(new_mariadb: Callable[..., MariaDBServer]) -> None:
@@ -337,7 +338,7 @@ def test_statement_based_load_data_is_refused(new_mariadb: Callable[..., MariaDB
     server.execute("SET SESSION binlog_format=STATEMENT", f"LOAD DATA INFILE '{path}' INTO TABLE s.t")
     with pytest.raises(errors.DMError) as caught:
         events_between(server, start, here(server).position)
-    assert caught.value.code == 11070
+    assert caught.value.kind is Code.BinlogUnexpectedEv
     assert "binlog_format=ROW" in caught.value.workaround
 
 

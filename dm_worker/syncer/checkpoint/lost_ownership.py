@@ -9,14 +9,14 @@ transaction that everything before it is there.
 from __future__ import annotations
 
 from pkg import errors
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 
 
 def may_not_write(table: str, source_id: str, epoch: int, found: int | None) -> DMError:
     """For a run under ``epoch`` whose writing did not match its row in ``table``; ``found`` is the epoch there."""
     if found is not None and found > epoch:
         return errors.new(
-            "SyncerEvent",
+            Code.SyncerEvent,
             f"epoch {epoch} of source {source_id} may not write any more: {table} has a newer one",
             scope="downstream",
             workaround="Another worker took over this subtask. See with query-status which one runs it; resume the "
@@ -28,7 +28,7 @@ def may_not_write(table: str, source_id: str, epoch: int, found: int | None) -> 
 def fell_back(table: str, source_id: str) -> DMError:
     """The target lacks transactions that it had committed."""
     return errors.new(
-        "SyncerEvent",
+        Code.SyncerEvent,
         f"the target fell back: {table} lacks what this run of source {source_id} wrote there before",
         scope="downstream",
         workaround="Find out why the target lost committed transactions: a failover to a replica that lags behind, a "

@@ -31,7 +31,7 @@ from dm_worker.syncer.shard_ddl.groups_table import ShardChanges, ShardStore
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql import engines
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import query
@@ -151,7 +151,7 @@ class MetaStore:
         tables.append((self._cfg.meta_schema, f"{self._cfg.name}_onlineddl"))
         for table, engine in engines.tables_without_transactions(conn, tables):
             raise errors.new(
-                "SyncUnitNotSupportedDML",
+                Code.SyncUnitNotSupportedDML,
                 engines.told(table, engine),
                 scope="downstream",
                 workaround=f"{engines.way_out(table)} Then resume the task.",

@@ -11,6 +11,7 @@ from dm_worker.meta.load_progress import stored_state
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
+from pkg.errors import Code
 
 FULL_MODES = ("all", "full", "load&sync")
 
@@ -24,7 +25,7 @@ def start_location(cfg: SubTaskConfig) -> tuple[Location, Location | None]:
         return _after_copy(cfg)
     if cfg.meta is None:
         raise errors.new(
-            "ConfigMetaInvalid",
+            Code.ConfigMetaInvalid,
             f"task {cfg.name} has neither a checkpoint for source {cfg.source_id} nor a `meta` to begin at",
             workaround="Give mysql-instances[].meta with binlog-name and binlog-pos (or binlog-gtid), or --start-time.",
         )
@@ -36,7 +37,7 @@ def _after_copy(cfg: SubTaskConfig) -> tuple[Location, Location | None]:
     state = stored_state(cfg)
     if state is not None and not state.finished:
         raise errors.new(
-            "LoadTaskCheckPointNotMatch",
+            Code.LoadTaskCheckPointNotMatch,
             f"replication of source {cfg.source_id} has no checkpoint, and the full copy before it is not finished: "
             "the target fell back to a state from the middle of it",
             scope="downstream",
@@ -48,7 +49,7 @@ def _after_copy(cfg: SubTaskConfig) -> tuple[Location, Location | None]:
     metadata = read_dump_metadata(dump_dir(cfg))
     if metadata.location is None:
         raise errors.new(
-            "MetadataNoBinlogLoc",
+            Code.MetadataNoBinlogLoc,
             f"the dump in {dump_dir(cfg)} has no place in the binlog to go on from",
             workaround="Dump again with a consistency other than none, with the binlog on.",
         )

@@ -18,7 +18,6 @@ from dm_worker.syncer.ddl.operator_orders import STRIDE, readable, refused
 from dm_worker.syncer.ddl.ordered_statements import OperatedStatements, Piece, Pieces, typed
 from dm_worker.syncer.ddl.parts import Part, StatementParts
 from dm_worker.syncer.ddl.variables import in_plain_words, sql_mode_text
-from dm_worker.syncer.located import between, located
 from dm_worker.syncer.online_ddl.ghost_records import Session
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.planning.instructions import Statement
@@ -36,7 +35,7 @@ from dm_worker.syncer.shard_ddl.statement_effects import (
 )
 from pkg import ddl
 from pkg.binlog.events import Query, parse_query
-from pkg.binlog.position import Position
+from pkg.binlog.position import Position, location_range
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from pkg.errors.workarounds import (
@@ -149,7 +148,7 @@ class DDLBarrier:
                 record = self._executor.once(place, SETTLING - i, self._settling_step(text, context), context, intent)
         except DMError as exc:
             where = f"the first shard of {qualified(*settle.target)} ran it at {settle.key}"
-            raise self._unsettled(located(exc, where), settle) from exc
+            raise self._unsettled(exc.at(where), settle) from exc
         assert record is not None, "a DDL has statements"
         return record
 
@@ -159,7 +158,7 @@ class DDLBarrier:
             return exc
         own = exc.workaround.replace(PASS_STATEMENT, "").strip()
         command = skip_settled(self._cfg.name, self._cfg.source_id, position_name(settle.at))
-        return exc.advising(f"{own} {command}".strip())
+        return exc.with_workaround(f"{own} {command}".strip())
 
     def _follow(self, part: Part, pieces: Pieces, session: Session) -> None:
         self._online.follow(part.parsed, session)
@@ -224,13 +223,13 @@ class DDLBarrier:
 
     def _explained(self, exc: DMError, statement: Statement) -> DMError:
         """The error with its place, and with the commands that get past it."""
-        found = located(exc, between(statement.start, statement.behind))
+        found = exc.at(location_range(statement.start, statement.behind))
         if exc.retryable:
             return found
         command = pass_statement(self._cfg.name, self._cfg.source_id, position_name(statement.at))
         own = exc.workaround.replace(PASS_STATEMENT, "").replace(PASS_EVENT, "").strip()
         own = own.replace(RENEW_STRUCTURE, renew_structure(self._cfg.name, self._cfg.source_id))
-        return found.advising(f"{own} {command}".strip())
+        return found.with_workaround(f"{own} {command}".strip())
 
     def _wind_up(self, statement: Statement, query: Query, intent: Progress) -> None:
         """Another order decides from now on: what was under way either ran, or it never will as it was begun."""

@@ -17,7 +17,7 @@ from pkg import ddl, errors
 from pkg.binlog.events import Query
 from pkg.ddl.statement import AddColumn, ChangeColumn, ColumnDef
 from pkg.ddl.tokens import Token, tokenize, word_set
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.names import quote
 from pkg.mysql.schema import Index, TableInfo
 
@@ -63,7 +63,7 @@ class Sides:
 
 def refused(statement: ddl.Statement, doubt: Doubt) -> DMError:
     return errors.new(
-        "SyncerUnsupportedStmt",
+        Code.SyncerUnsupportedStmt,
         f"{doubt.what}: {statement.sql[:500]}",
         workaround=doubt.workaround,
     )

@@ -26,7 +26,7 @@ from dm_worker.syncer.online_ddl.ghost_records import NO_QUERY
 from pkg import ddl, errors
 from pkg.binlog.events import Query
 from pkg.binlog.position import Position
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.errors.workarounds import PASS_STATEMENT
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.retry import retrying
@@ -265,7 +265,7 @@ class DDLExecutor:
             for texts, when in ((record.before.texts, "before it"), (now.texts, "now"))
         ]
         return errors.new(
-            "SyncerUnitHandleDDLFailed",
+            Code.SyncerUnitHandleDDLFailed,
             f"nothing tells whether the DDL ran at the target before a crash or a lost connection: {step.text}; the "
             f"target had {'; it has '.join(shown)}",
             scope="downstream",
@@ -289,7 +289,7 @@ class DDLExecutor:
     def _failed(self, step: Step, failed: StatementFailed) -> DMError:
         names = ", ".join(qualified(*name) if name[1] else quote(name[0]) for name in step.targets)
         return errors.new(
-            "SyncerUnitHandleDDLFailed",
+            Code.SyncerUnitHandleDDLFailed,
             f"the DDL for {names} failed: {failed.error.message}",
             raw=failed.error.raw_cause,
             scope="downstream",

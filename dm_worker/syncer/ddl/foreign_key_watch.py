@@ -14,7 +14,7 @@ from dm_worker.syncer.rows.task_rules import Rules
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.introspect import enforces_foreign_keys, fetch_foreign_keys, list_all_tables, logs_actions, server_info
 from pkg.mysql.shown_keys import shown_foreign_keys
 from pkg.process.log import get_logger
@@ -110,7 +110,7 @@ class ServersKeys:
 def _refusal(found: Sequence[Problem]) -> DMError:
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     return errors.new(
-        "ConfigUnsupportedForeignKeyChecksOption",
+        Code.ConfigUnsupportedForeignKeyChecksOption,
         f"{found[0].what}{more}",
         scope="downstream",
         workaround=f"{found[0].workaround} Rows of these tables may differ since the key was made: compare them, then "

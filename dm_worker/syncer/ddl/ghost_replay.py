@@ -9,6 +9,7 @@ from dm_worker.syncer.online_ddl.ghost_records import NO_QUERY, GhostDDL, Sessio
 from dm_worker.syncer.online_ddl.online_ddl import Replay
 from pkg import ddl, errors
 from pkg.ddl import Dialect
+from pkg.errors import Code
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import Column, TableInfo
 from pkg.schema_tracker import ServerDefaults
@@ -46,7 +47,7 @@ def check_agree(replay: Replay, before: TableInfo | None, after: TableInfo | Non
         if replay.ddls:
             return
         raise errors.new(
-            "SyncerUnitGhostOnlineDDLOnGhostTbl",
+            Code.SyncerUnitGhostOnlineDDLOnGhostTbl,
             f"the ghost table {qualified(*replay.ghost)} takes the place of {qualified(*replay.real)}; no statement "
             "changed it since it was made, and the structures are not known",
             workaround=_BY_HAND.format(qualified(*replay.real)),
@@ -56,7 +57,7 @@ def check_agree(replay: Replay, before: TableInfo | None, after: TableInfo | Non
         return
     statements = "; ".join(ddl_.sql for ddl_ in replay.ddls) or "(none)"
     raise errors.new(
-        "SyncerUnitGhostRenameTableNotValid",
+        Code.SyncerUnitGhostRenameTableNotValid,
         f"the ghost table {qualified(*replay.ghost)} takes the place of {qualified(*replay.real)}, but has other "
         f"columns than the statements that changed it give: ({', '.join(wanted)}) instead of ({', '.join(got)}); "
         f"remembered: {statements[:1000]}",

@@ -17,13 +17,12 @@ from dm_worker.syncer.planning.instructions import Statement
 from pkg import ddl, errors
 from pkg.binlog.position import Position, parse_position
 from pkg.ddl.failure import shorten
-from pkg.errors import DMError
+from pkg.errors import Code, DMError, ErrorKind
 from pkg.ha.binlog_operator import BinlogOperator
 
 #: Numbers of parts that each order has for its statements; the binlog's own have those below.
 STRIDE = 1 << 22
-_INVALID = "VerifyHandleErrorArgs"
-_ROWS_CHANGED = 36014
+_INVALID = Code.VerifyHandleErrorArgs
 
 
 def meeting(statement: Statement, operators: Iterable[BinlogOperator]) -> BinlogOperator | None:
@@ -41,7 +40,7 @@ def readable(operator: BinlogOperator) -> BinlogOperator:
     if operator.kind != "damaged":
         return operator
     raise errors.new(
-        "HAInvalidItem",
+        Code.HAInvalidItem,
         f"the order for the statement at {operator.position} can't be read: {operator.statements[0]}",
         workaround=f"Take it away with `dmctl binlog revert {operator.task} -s {operator.source} -b "
         f"{operator.position}`, or give it again.",
@@ -99,22 +98,22 @@ def _checked(number: int, text: str, count: int) -> ddl.Statement:
     try:
         parsed = ddl.parse(text)
     except DMError as exc:
-        raise errors.new(_refusal(text, exc.code), f"{which}: {exc.message}", workaround=advice) from exc
+        raise errors.new(_refusal(text, exc.kind), f"{which}: {exc.message}", workaround=advice) from exc
     if parsed.kind == "skip":
         what = f"{which} is no DDL that the target needs: {shorten(text)}"
-        raise errors.new("SyncerUnitInjectDDLOnly", what, workaround=advice)
+        raise errors.new(Code.SyncerUnitInjectDDLOnly, what, workaround=advice)
     return parsed
 
 
-def _refusal(text: str, code: int) -> str:
-    """DM's name of the error for a statement that the parser refuses with ``code``."""
-    if code == _ROWS_CHANGED:
-        return "SyncerUnitInjectDDLOnly"
+def _refusal(text: str, found: ErrorKind) -> ErrorKind:
+    """The error for a statement that the parser refuses with ``found``."""
+    if found is Code.SyncUnitDMLStatementFound:
+        return Code.SyncerUnitInjectDDLOnly
     try:
         ddl.parse(text, default_schema="selected")
     except DMError:
         return _INVALID
-    return "SyncerUnitInjectDDLWithoutSchema"
+    return Code.SyncerUnitInjectDDLWithoutSchema
 
 
 def refused(what: str, workaround: str) -> DMError:

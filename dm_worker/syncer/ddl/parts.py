@@ -14,7 +14,7 @@ from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.rows.task_rules import Rules
 from pkg import ddl, errors
 from pkg.binlog.events import Query
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
@@ -23,7 +23,7 @@ from pkg.rules.online_tables import TableKind
 
 log = get_logger("syncer.ddl")
 
-_NOT_UNDERSTOOD, _NO_TEXT = 36067, 11054
+_NOT_UNDERSTOOD, _NO_TEXT = Code.SyncerParseDDL, Code.BinlogEventDecode
 #: Numbers of what is replayed for one part: far from those of a statement's own parts, and below those of orders.
 _REPLAYED_BITS = 14
 
@@ -192,7 +192,7 @@ class StatementParts:
         allowed = [self._rules.allows(*name) for name in real]
         if any(allowed) and not all(allowed):
             raise errors.new(
-                "SyncerUnsupportedStmt",
+                Code.SyncerUnsupportedStmt,
                 f"the statement moves a table into or out of what block-allow-list lets through: {part.sql[:500]}",
                 workaround="Let both names through, or neither, with block-allow-list; then start the task anew.",
             )
@@ -201,7 +201,7 @@ class StatementParts:
 
 def _known_text(exc: DMError, query: Query) -> str:
     """What the rules may judge a statement by that is not understood (``exc``); '' for any other error."""
-    return query.sql if exc.code == _NOT_UNDERSTOOD else query.outline if exc.code == _NO_TEXT else ""
+    return query.sql if exc.kind is _NOT_UNDERSTOOD else query.outline if exc.kind is _NO_TEXT else ""
 
 
 def _numbered(statements: Sequence[ddl.Statement], number: int = 0) -> Iterator[Part]:

@@ -17,7 +17,7 @@ from pkg.binlog.events import Query
 from pkg.config.model import DBConfig
 from pkg.ddl import Dialect, Kind
 from pkg.ddl.engines import in_innodb
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import fetch_file_ids, fetch_table_info, query, server_info, show_create_if_there
 from pkg.mysql.names import qualified
@@ -127,14 +127,14 @@ class DDLSession:
         when the target refuses the statement.
         """
         if self._fence is not None and self._conn is None:
-            raise errors.new("DBBadConn", "the connection was lost before a DDL whose intent it had", retryable=True)
+            raise errors.new(Code.DBBadConn, "the connection was lost before a DDL whose intent it had", retryable=True)
         if kind in _OF_A_TABLE:
             sql = in_innodb(sql, Dialect.of(sql_mode_text(event.sql_mode)))
         conn = self._connection()
         self._running = True
         try:
             if self._aborted:
-                raise errors.new("DBExecuteFailed", "the run was stopped before the statement", retryable=True)
+                raise errors.new(Code.DBExecuteFailed, "the run was stopped before the statement", retryable=True)
             target = self._target(conn)
             variables = settings(
                 kind, event, timestamp, upstream=upstream, target=target, foreign_keys=self._foreign_keys

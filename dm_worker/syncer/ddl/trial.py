@@ -13,7 +13,7 @@ from hashlib import blake2b
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
 from pkg import ddl, errors
 from pkg.config.model import SubTaskConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.names import qualified
 from pkg.process.log import get_logger
 
@@ -108,7 +108,7 @@ def _on(trials: Mapping[_Name, _Name], text: str, original: ddl.Statement) -> st
     """
     moved = _own_names(text, trials)
     if not {*ddl.parse_dialect(moved, original.dialect, "").tables} <= {*trials.values()}:
-        raise errors.new("SyncerParseDDL", f"a statement for trial tables would work on others: {moved}")
+        raise errors.new(Code.SyncerParseDDL, f"a statement for trial tables would work on others: {moved}")
     return moved
 
 

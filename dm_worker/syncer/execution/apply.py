@@ -27,7 +27,7 @@ from dm_worker.syncer.planning.batch import BucketResult, TablePlan, Ticket
 from pkg import errors
 from pkg.config.model import DBConfig
 from pkg.config.target_session import writing_session
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.bulk import Prepared
 from pkg.mysql.connection import classify, is_lost, is_retryable
 from pkg.mysql.introspect import query
@@ -97,7 +97,7 @@ def apply_bucket(
             _POOL.forget(spec.address)
             return attempt()
         except DMError as exc:
-            if ahead > 1 and exc.kind.name == "DBBadConn":
+            if ahead > 1 and exc.kind is Code.DBBadConn:
                 _POOL.lost_ahead(spec.address)
             raise
 
@@ -383,7 +383,7 @@ class _BucketWriter:
         if verdict is Verdict.APPLY:
             # Another attempt of this very bucket rolled back between the two statements.
             raise errors.new(
-                "DBExecuteFailed", f"the marker of bucket {self._bucket} changed meanwhile", retryable=True
+                Code.DBExecuteFailed, f"the marker of bucket {self._bucket} changed meanwhile", retryable=True
             )
         raise fenced(markers, ticket, marker)
 
@@ -393,7 +393,7 @@ class _BucketWriter:
         plan = self._plans[sql.plan]
         text = sql.text[:2000].decode("utf-8", "backslashreplace")
         return errors.new(
-            "SyncerUnitDMLOldNewValueMismatch",
+            Code.SyncerUnitDMLOldNewValueMismatch,
             f"the target table {qualified(*plan.target)} has no row that equals the old row of the change of "
             f"{qualified(*plan.source)} that ends at binlog offset {sql.position}: {text}",
             scope="downstream",
@@ -485,7 +485,7 @@ def fenced(table: str, ticket: Ticket, marker: Marker) -> DMError:
     """The error of a writer whose right to write is gone."""
     found = f"epoch {marker.epoch}, batch {marker.batch}"
     return errors.new(
-        "SyncerEvent",
+        Code.SyncerEvent,
         f"batch {ticket.number} of epoch {ticket.epoch} of source {ticket.source_id} may not write: "
         f"{table} has {found}",
         scope="downstream",

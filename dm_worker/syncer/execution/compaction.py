@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from pkg import errors
+from pkg.errors import Code
 from pkg.mysql.names import qualified
 
 INSERT, UPDATE, DELETE = 0, 1, 2
@@ -78,7 +79,7 @@ class ImpossibleChange(Exception):
         key = self.key.decode("utf-8", "backslashreplace")
         if self.op == INSERT:
             return errors.new(
-                "DBExecuteFailed",
+                Code.DBExecuteFailed,
                 f"Error 1062 (23000): Duplicate entry ({key}) for the key of table {name}: two upstream rows of one "
                 f"batch (one from {earlier}, the later one from {upstream}) have the same key",
                 scope="downstream",
@@ -87,14 +88,14 @@ class ImpossibleChange(Exception):
         what = "update" if self.op == UPDATE else "delete"
         if self.before in _THERE:
             return errors.new(
-                "SyncerUnitDMLOldNewValueMismatch",
+                Code.SyncerUnitDMLOldNewValueMismatch,
                 f"the binlog holds an {what} of the row ({key}) of {upstream} after a change of a row of {earlier} "
                 f"with the same key (target {name})",
                 workaround="Give the sharded tables disjoint keys, or route them to different target tables. Then copy "
                 "them again: their rows have overwritten each other.",
             )
         return errors.new(
-            "SyncerUnitDMLOldNewValueMismatch",
+            Code.SyncerUnitDMLOldNewValueMismatch,
             f"the binlog holds an {what} of the row ({key}) of {upstream} (target {name}) after that row was deleted",
             workaround="Check that the sharded tables that merge here have disjoint keys.",
         )

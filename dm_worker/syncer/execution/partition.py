@@ -12,7 +12,6 @@ from dm_worker.syncer.execution import compaction, row_block
 from dm_worker.syncer.execution.compaction import DELETE, INSERT, UPDATE, Change, ImpossibleChange
 from dm_worker.syncer.execution.family_rows import UNCHECKED
 from dm_worker.syncer.execution.row_block import OrderedRow
-from dm_worker.syncer.located import located
 from dm_worker.syncer.planning.batch import COMPACT, Slice, TablePlan
 from dm_worker.syncer.rows.conflict_sets import Binder, Hasher, Pairs, hasher
 from dm_worker.syncer.rows.kernel_layout import placement_of
@@ -108,7 +107,7 @@ def _without_ignored(part: Slice, plans: Mapping[int, TablePlan]) -> Slice:
     """The slice without the events whose kind of row change is left out. Raises 36015 for one that stops the task."""
     place = _Place(part, plans)
     kept: list[tuple[bytes, int, int]] = []
-    with place.located():
+    with place.locating_errors():
         for data, place.plan, place.position in part.events():
             # Events of other types are left for the decoder to refuse.
             op, plan = c.ROWS_EVENTS.get(data[4], -1), plans[place.plan]
@@ -192,16 +191,16 @@ class _Place:
         self.position = 0
 
     @contextmanager
-    def located(self) -> Iterator[None]:
+    def locating_errors(self) -> Iterator[None]:
         """Errors come out as DMError with the place in their message."""
         try:
             yield
         except ImpossibleChange as exc:
             plan = self._plans[self.plan]
             other = self._plans[exc.other_plan].source
-            raise located(exc.to_error(plan.target, plan.source, other), str(self)) from exc
+            raise exc.to_error(plan.target, plan.source, other).at(str(self)) from exc
         except DMError as exc:
-            raise located(exc, str(self)) from exc
+            raise exc.at(str(self)) from exc
 
     def __str__(self) -> str:
         return f"rows event that ends at {Position(self._file, self.position)}"
@@ -226,7 +225,7 @@ def _compacted(
     place = _Place(part, plans)
     absorb = compaction.absorb
     sources = {number: plan.source_number for number, plan in plans.items()}
-    with place.located():
+    with place.locating_errors():
         for data, place.plan, place.position in part.events():
             entry = wanted.get(place.plan)
             if entry is not None:
@@ -277,7 +276,7 @@ def _compacted_natively(
         event, cause = exc.args
         place = _Place(part, plans)
         data, place.plan, place.position = next(itertools.islice(part.events(), event, None))
-        with place.located():
+        with place.locating_errors():
             if isinstance(cause, kernel.Impossible):
                 raise ImpossibleChange(*cause.args) from None
             if isinstance(cause, MALFORMED):
@@ -313,7 +312,7 @@ def _ordered(
     }
     place = _Place(part, plans)
     records: dict[tuple[int, int], list[bytes]] = {}
-    with place.located():
+    with place.locating_errors():
         for event, (data, place.plan, place.position) in enumerate(part.events()):
             plan = wanted.get(place.plan)
             if plan is None:

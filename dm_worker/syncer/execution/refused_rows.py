@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from dm_worker.syncer.planning.batch import TablePlan
 from pkg import errors
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql import generated
 from pkg.mysql.connection import MORE_AT_ONCE, TOO_MUCH_AT_ONCE, error_number, error_text
 from pkg.mysql.names import qualified
@@ -82,7 +82,7 @@ def refusal(exc: BaseException, plan: TablePlan, row: bytes, position: int, othe
     name = row[:_NAME].decode("utf-8", "backslashreplace") + ("…" if len(row) > _NAME else "")
     columns = ",".join(plan.key_names)
     return errors.new(
-        "DBExecuteFailed",
+        Code.DBExecuteFailed,
         f"the downstream refused the row ({name}) of {qualified(*plan.source)}"
         f"{f' (key: {columns})' if columns else ''}{where}, target table {qualified(*plan.target)}: {error_text(exc)}",
         raw=error_text(exc),
@@ -94,7 +94,7 @@ def refusal(exc: BaseException, plan: TablePlan, row: bytes, position: int, othe
 def statement_refusal(exc: BaseException, plan: TablePlan) -> DMError:
     """The error of a statement that the target refuses whichever rows it has."""
     return errors.new(
-        "DBExecuteFailed",
+        Code.DBExecuteFailed,
         f"the downstream refused a statement on {qualified(*plan.target)} with rows of {qualified(*plan.source)}: "
         f"{error_text(exc)}",
         raw=error_text(exc),
@@ -125,7 +125,7 @@ def too_long(plan: TablePlan, row: bytes, size: int, most: int) -> DMError:
     """The error of a row whose statement of ``size`` bytes is beyond the ``most`` that the target takes."""
     name = row[:_NAME].decode("utf-8", "backslashreplace") + ("…" if len(row) > _NAME else "")
     return errors.new(
-        "DBExecuteFailed",
+        Code.DBExecuteFailed,
         f"the row ({name}) of {qualified(*plan.source)} needs a statement of {size} bytes for the target table "
         f"{qualified(*plan.target)}, whose server takes {most} bytes (max_allowed_packet)",
         scope="downstream",

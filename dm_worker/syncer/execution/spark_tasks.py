@@ -27,7 +27,7 @@ from dm_worker.syncer.execution.spill import Content, Parcel, Store, fetch, parc
 from dm_worker.syncer.planning.batch import ORDERED, BucketResult, Slice, TablePlan, Ticket
 from dm_worker.syncer.rows.conflict_sets import Pairs, components
 from pkg import errors
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 
 #: Buckets that are written at the same time by one task.
 WRITERS = 4
@@ -236,7 +236,7 @@ def died(exc: BaseException) -> DMError:
     """
     reason = next((line.strip() for line in str(exc).splitlines() if line.strip()), type(exc).__name__)
     return errors.new(
-        "SyncerUnitPanic",
+        Code.SyncerUnitPanic,
         f"a Spark job of the syncer did not come to an end: {reason[:500]}",
         raw=str(exc)[:4000],
         workaround="See the Spark executors' logs; resume the task when they are well.",

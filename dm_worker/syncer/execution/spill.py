@@ -14,6 +14,7 @@ from pathlib import Path
 
 from dm_worker.syncer.planning.batch import Slice
 from pkg import errors
+from pkg.errors import Code
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def fetch(content: Content) -> bytes:
 
 def _unwritable(folder: str, exc: OSError) -> errors.DMError:
     return errors.new(
-        "SyncerUnitPanic",
+        Code.SyncerUnitPanic,
         f"cannot put a batch away in the worker's temporary folder {folder}: {exc}",
         raw=exc,
         workaround="Free space there, or start the worker with another TMPDIR; then resume the task.",

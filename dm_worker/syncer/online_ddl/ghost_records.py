@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from pkg import errors
 from pkg.binlog.events import Query
+from pkg.errors import Code
 from pkg.mysql.names import qualified
 
 Name: TypeAlias = "tuple[str, str]"
@@ -111,7 +112,7 @@ class GhostRecord:
             return cls(str(data["schema"]), str(data["table"]), made, bool(data.get("moved")))
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
             raise errors.new(
-                "SyncerUnitOnlineDDLInvalidMeta",
+                Code.SyncerUnitOnlineDDLInvalidMeta,
                 f"what is remembered of the online change by way of {qualified(*name)} can't be read: {text[:200]}",
                 raw=exc,
                 scope="downstream",

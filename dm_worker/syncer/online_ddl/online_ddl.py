@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from dm_worker.syncer.online_ddl.ghost_records import GhostDDL, GhostRecord, Ghosts, Name, Session
 from pkg import ddl, errors
 from pkg.ddl.statement import SetOptions
-from pkg.errors import DMError
+from pkg.errors import Code, DMError, ErrorKind
 from pkg.mysql.names import qualified
 from pkg.process.log import get_logger
 from pkg.rules.online_tables import OnlineTables, TableKind
@@ -104,7 +104,7 @@ class OnlineDDL:
             return
         missing, rule = (names[1], _TRASH.value) if matched[1] else (names[2], _GHOST.value)
         raise errors.new(
-            "ConfigOnlineDDLMistakeRegex",
+            Code.ConfigOnlineDDLMistakeRegex,
             f"{statement.sql[:500]} swaps tables as an online DDL tool does, but no rule of {rule} matches "
             f"{qualified(*missing)}",
             workaround=f"Correct {rule} in the task file, or set online-ddl: false to replicate such tables.",
@@ -124,7 +124,7 @@ class OnlineDDL:
             return self._renaming(records, statement, *pair)
         if len(names) > 1:
             return _refused(
-                "SyncerUnitOnlineDDLOnMultipleTable",
+                Code.SyncerUnitOnlineDDLOnMultipleTable,
                 statement,
                 "works on a table of an online DDL tool and on another one",
             )
@@ -152,7 +152,7 @@ class OnlineDDL:
     def _renaming(self, records: _Records, statement: ddl.Statement, old: Name, new: Name) -> _Step:
         if statement.kind == "alter table" and len(ddl.split_alter(statement)) > 1:
             return _refused(
-                "SyncerUnitGhostRenameTableNotValid",
+                Code.SyncerUnitGhostRenameTableNotValid,
                 statement,
                 "alters a table of an online DDL tool and renames it in one go",
             )
@@ -160,7 +160,11 @@ class OnlineDDL:
         if kinds == (_GHOST, _REAL):
             return self._swap(records, statement, old, new)
         if kinds[1] is _GHOST:
-            code = "SyncerUnitGhostRenameToGhostTable" if kinds[0] is _REAL else "SyncerUnitGhostRenameGhostTblToOther"
+            code = (
+                Code.SyncerUnitGhostRenameToGhostTable
+                if kinds[0] is _REAL
+                else Code.SyncerUnitGhostRenameGhostTblToOther
+            )
             return _refused(
                 code, statement, "makes a ghost table by renaming: which statements changed it is not known"
             )
@@ -176,7 +180,7 @@ class OnlineDDL:
         gone = (*records.without(ghost), *records.without(real))
         if known is None:
             step = _refused(
-                "SyncerUnitGhostOnlineDDLOnGhostTbl",
+                Code.SyncerUnitGhostOnlineDDLOnGhostTbl,
                 statement,
                 f"puts the ghost table {qualified(*ghost)} in place of {qualified(*real)}, but nothing is known of "
                 "what changed the ghost table: it was made before this task began to read",
@@ -193,7 +197,7 @@ class OnlineDDL:
         if new in records.that_became(old):
             return _Step(change=records.without(new))
         return _refused(
-            "SyncerUnitGhostRenameTableNotValid",
+            Code.SyncerUnitGhostRenameTableNotValid,
             statement,
             f"gives {qualified(*old)}, whose name is that of an online DDL tool's trash, the name {qualified(*new)}, "
             "but it was no such table before: the target does not have it",
@@ -208,7 +212,7 @@ class OnlineDDL:
         if made is None or not records.is_moved(made):
             return _KEEP
         step = _refused(
-            "SyncerUnitGhostRenameTableNotValid",
+            Code.SyncerUnitGhostRenameTableNotValid,
             statement,
             f"makes {qualified(*made)} anew, which got the name of an online DDL tool's trash before: the target has "
             "the old table still",
@@ -224,7 +228,7 @@ class OnlineDDL:
         if ghost is None:
             return replace(_KEEP, change=records.without(name))
         return _refused(
-            "SyncerUnitOnlineDDLSchemeNotSupport",
+            Code.SyncerUnitOnlineDDLSchemeNotSupport,
             statement,
             f"drops {qualified(*name)} while the ghost table {qualified(*ghost)} is there to take its place (the "
             "method drop_swap of pt-online-schema-change): the target would lose all of its rows",
@@ -284,7 +288,7 @@ def _sets_counter(statement: ddl.Statement) -> bool:
     )
 
 
-def _refused(kind: str, statement: ddl.Statement, why: str, workaround: str = "") -> _Step:
+def _refused(kind: ErrorKind, statement: ddl.Statement, why: str, workaround: str = "") -> _Step:
     otherwise = (
         f"Do on the target by hand what the real table needs, and {_SKIP_IT}. If the table is not one of an online DDL "
         "tool, narrow shadow-table-rules and trash-table-rules, or set online-ddl: false."

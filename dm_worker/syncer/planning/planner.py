@@ -33,6 +33,7 @@ from pkg.binlog import events as ev
 from pkg.binlog.events import Event
 from pkg.binlog.gtid_event import GTID_EVENTS, gtid_of, is_prepared_xa, is_standalone, is_void_alter
 from pkg.binlog.position import Location
+from pkg.errors import Code
 
 #: A transaction that is passed over ends with one of these.
 _OF_NO_TRANSACTION = GTID_EVENTS | {
@@ -241,7 +242,7 @@ class Planner:
             if table == _DUMMY_TABLE:
                 return
             raise errors.new(
-                "SyncerUnitInvalidReplicaEvent",
+                Code.SyncerUnitInvalidReplicaEvent,
                 f"a rows event that ends at ({reading.file}, {log_pos}) names the table id {table.hex()}, "
                 "which no TABLE_MAP before it explains",
                 scope="upstream",
@@ -498,7 +499,7 @@ class Planner:
         start = self._draft.start
         if start.rows_events and start.position == self._reading.boundary:
             raise errors.new(
-                "SyncerUnsupportedStmt",
+                Code.SyncerUnsupportedStmt,
                 f"the transaction that starts at {start.position} ends with ROLLBACK after a part of it was applied",
                 workaround="Migrate the tables of this transaction again.",
             )
@@ -516,7 +517,7 @@ class Planner:
         if self._until is not None:
             # Statements end batches, so none can be inside one.
             raise errors.new(
-                "SyncerEvent",
+                Code.SyncerEvent,
                 f"the statement at {place} lies inside the unfinished batch up to {self._until}",
                 workaround="Check that the upstream's binlog files were not replaced; migrate again if they were.",
             )
@@ -568,7 +569,7 @@ class Planner:
             return True
         if self._reading.is_beyond(until):
             raise errors.new(
-                "SyncerEvent",
+                Code.SyncerEvent,
                 f"the binlog holds no event that ends at {until}, where the unfinished batch ends",
                 scope="upstream",
                 workaround="Check that the upstream's binlog files were not replaced; migrate again if they were.",
@@ -585,7 +586,7 @@ class Planner:
             return True
         if self._reading.is_beyond(limit):
             raise errors.new(
-                "SyncerEvent",
+                Code.SyncerEvent,
                 f"the binlog holds no transaction that ends at {limit}, up to where it is read again",
                 scope="upstream",
                 workaround="Check that the upstream's binlog files were not replaced; migrate again if they were.",

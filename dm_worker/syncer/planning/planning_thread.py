@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from dm_worker.syncer.located import located
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import QUIET, BatchPolicy
 from dm_worker.syncer.planning.instructions import Advance, Instruction, Statement
@@ -17,7 +16,7 @@ from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location
 from pkg.binlog.stream import BinlogStream
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.process.log import get_logger
 
 log = get_logger("syncer.reader")
@@ -154,7 +153,7 @@ class Reader:
             self._give_finished()
             self._queue.put(exc)
         except Exception as exc:  # noqa: BLE001 - the main loop must hear of it, whatever it is
-            self._queue.put(errors.new("SyncerUnitPanic", f"reading the binlog failed: {exc!r}", raw=exc))
+            self._queue.put(errors.new(Code.SyncerUnitPanic, f"reading the binlog failed: {exc!r}", raw=exc))
 
     def _give_finished(self) -> None:
         """What was planned before the error is applied before the task stops at it."""
@@ -174,7 +173,7 @@ class Reader:
             except DMError as exc:
                 failures += 1
                 if not exc.retryable or failures >= REOPENINGS or self._stop.is_set():
-                    raise (located(exc, planner.errand) if planner.errand else exc) from None
+                    raise (exc.at(planner.errand) if planner.errand else exc) from None
                 log.warning("the binlog stream broke, opening it again", error=str(exc), attempt=failures)
                 self._close_stream()
                 planner.reopened()

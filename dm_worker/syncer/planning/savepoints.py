@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from dm_worker.syncer.planning.event_buffer import Tape
 from pkg import errors
 from pkg.binlog.position import Position
+from pkg.errors import Code
 from pkg.errors.workarounds import PASS_EVENT
 
 _WORD = re.compile(
@@ -153,7 +154,7 @@ class Rewinder:
 def unsupported(what: str) -> errors.DMError:
     """For a transaction that undoes a part of itself in a way that can't be followed."""
     return errors.new(
-        "SyncerUnsupportedStmt",
+        Code.SyncerUnsupportedStmt,
         f"{what}: this is not supported",
         workaround=f"Copy the tables of this transaction again. {PASS_EVENT}",
         scope="upstream",

@@ -17,7 +17,7 @@ from pkg.binlog.events import Event
 from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.gtid_event import GTID_EVENTS, gtid_of
 from pkg.binlog.position import Location, Position
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.names import qualified
 
 
@@ -134,7 +134,7 @@ _BACK = (
 def cannot_go_on(switch: OtherServer, why: str) -> DMError:
     """For a switch after which it can't be told which rows are in."""
     return errors.new(
-        "SyncerEvent",
+        Code.SyncerEvent,
         f"replication stands inside a transaction at {switch.place}, {switch.place.rows_events} rows events behind its "
         f"start (counted by: {switch.place.cut or 'not recorded'}), but the upstream is another server or has another "
         f"binlog now ({switch.found}), where they may be cut otherwise; {why}",

@@ -12,6 +12,7 @@ from pkg.binlog import events as ev
 from pkg.binlog.events import Event
 from pkg.binlog.gtid_event import GTID_EVENTS
 from pkg.binlog.position import Location, Position
+from pkg.errors import Code
 
 
 class Kept:
@@ -113,7 +114,7 @@ class Reread:
 
     def _lost(self, place: Position) -> errors.DMError:
         return errors.new(
-            "SyncerEvent",
+            Code.SyncerEvent,
             f"the XA transaction {xid_text(self.xid)}, which XA COMMIT before {self.end} commits, "
             f"is not in the binlog at {self.start}, where it was prepared; {place} was read",
             scope="upstream",

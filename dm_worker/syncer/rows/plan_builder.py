@@ -13,6 +13,7 @@ from dm_worker.syncer.rows.key_normalization import ANY, SILENT, Canon, Charsets
 from dm_worker.syncer.rows.row_matching import Canonical, canonical, condition, is_searchable
 from dm_worker.syncer.rows.row_shape import NO_RULES, RowShape, TableRules
 from pkg import errors
+from pkg.errors import Code
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 
@@ -238,7 +239,7 @@ def _written(upstream: TableInfo, target: TableInfo, shape: RowShape) -> tuple[C
         there = target.column(column.name)
         if there is None and not column.generated:
             raise errors.new(
-                "SyncerUnitDMLColumnNotMatch",
+                Code.SyncerUnitDMLColumnNotMatch,
                 f"the target table {qualified(target.schema, target.name)} has no column {quote(column.name)}, which "
                 f"the upstream table {qualified(upstream.schema, upstream.name)} has",
                 scope="downstream",

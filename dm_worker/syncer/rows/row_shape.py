@@ -9,6 +9,7 @@ from dm_worker.syncer.rows.row_filter import TAKES_ALL, RowFilter
 from pkg import errors
 from pkg.binlog.derived import Change, Derived
 from pkg.binlog.literals import MembersByName, escape
+from pkg.errors import Code
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import Column, TableInfo
 from pkg.rules.column_mapping import VALUE_LIMIT, Affix, PartitionId, TableMapping, Transform
@@ -112,7 +113,7 @@ class RowShape:
             problems += mapping_problems(self._upstream, self._target, rules.mapping)
         for problem in problems:
             raise errors.new(
-                "SyncerUnitDMLColumnNotMatch",
+                Code.SyncerUnitDMLColumnNotMatch,
                 f"{qualified(self._upstream.schema, self._upstream.name)}: {problem.what}",
                 scope="downstream",
                 workaround=problem.workaround,

@@ -18,7 +18,7 @@ from dm_worker.syncer.rows.structure_proof import lacks_columns, proven
 from pkg import ddl, errors
 from pkg.binlog.table_check import check_table_map, fits
 from pkg.binlog.table_map import TableMap
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.errors.workarounds import RENEW_STRUCTURE, TELL_STRUCTURE
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
@@ -31,8 +31,6 @@ log = get_logger("syncer.schema")
 Fetch = Callable[[str, str], TableInfo | None]
 #: Asks the upstream for a schema's (charset, collation); None when there is no such schema.
 SchemaCharset = Callable[[str], tuple[str, str] | None]
-
-_UNKNOWN_TABLE = 44005
 
 
 class SchemaSource:
@@ -206,7 +204,7 @@ class SchemaSource:
         try:
             self.tracker.apply(statement)
         except DMError as exc:
-            if exc.code != _UNKNOWN_TABLE:
+            if exc.kind is not Code.SchemaTrackerCannotGetTable:
                 raise
             log.info("a table's structure is not known yet", statement=statement.sql[:200])
         for name, info in before.items():
@@ -266,7 +264,7 @@ class SchemaSource:
 
 def _nothing_fits(name: tuple[str, str]) -> DMError:
     return errors.new(
-        "SchemaTrackerCannotFetchDownstreamCreateTableStmt",
+        Code.SchemaTrackerCannotFetchDownstreamCreateTableStmt,
         f"no structure of the upstream table {qualified(*name)} fits its rows in the binlog: there is neither a "
         "stored one nor one of the dump, and the present ones of upstream and target differ from the binlog's",
         workaround=f"Bring the target's table to the structure of these rows, or: {RENEW_STRUCTURE}",
@@ -275,7 +273,7 @@ def _nothing_fits(name: tuple[str, str]) -> DMError:
 
 def _not_proven(name: tuple[str, str], upstream: TableInfo | None, target: TableInfo | None) -> DMError:
     return errors.new(
-        "SchemaTrackerCannotFetchDownstreamCreateTableStmt",
+        Code.SchemaTrackerCannotFetchDownstreamCreateTableStmt,
         f"the structure that the upstream table {qualified(*name)} had when these rows were logged is not certain: the "
         f"types fit, but the upstream has the columns ({_listed(upstream)}) now, and the target's table has "
         f"({_listed(target)}); a column may have been moved, renamed or replaced since",

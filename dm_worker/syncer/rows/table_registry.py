@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from dm_worker.syncer.located import located
 from dm_worker.syncer.planning.batch import COMPACT, ORDERED, TablePlan
 from dm_worker.syncer.rows.conflict_sets import Family, Table, families, folded
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build, unspread, weak_columns
@@ -17,7 +16,7 @@ from pkg.binlog.events import event_from_bytes
 from pkg.binlog.position import Position
 from pkg.binlog.rows import RowDecoder
 from pkg.binlog.table_map import TableMap, parse_table_map, table_map_name
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql import engines
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import ForeignKey, TableInfo
@@ -25,7 +24,6 @@ from pkg.process.log import get_logger
 
 log = get_logger("syncer.tables")
 
-_UNKNOWN_STRUCTURE = 44019
 
 #: What the task's rules say of a table with this structure. Raises DMError for rules that don't fit it.
 RulesOf = Callable[[TableInfo], TableRules]
@@ -49,7 +47,7 @@ class HeldBackTable:
         try:
             self._decoder = RowDecoder(table_map, structures.structure(table_map).columns, key=(), write=())
         except DMError as exc:
-            if exc.code != _UNKNOWN_STRUCTURE:
+            if exc.kind is not Code.SchemaTrackerCannotFetchDownstreamCreateTableStmt:
                 raise
             log.info("rows are held back before their structure is known", table=qualified(*self.table))
 
@@ -124,7 +122,7 @@ class TableRegistry:
                 return HeldBackTable(parse_table_map(event, place.name), self._source), False
             return self._plan(parse_table_map(event, place.name), data)
         except DMError as exc:
-            raise located(exc, f"at {place}") from exc
+            raise exc.at(f"at {place}") from exc
 
     def forget(self, *, keys: bool = True) -> None:
         """Structures may have changed: ask for everything again, for foreign keys only if they may have (``keys``)."""
@@ -184,7 +182,7 @@ class TableRegistry:
             info = self._fetch_target(*name)
             if info is None:
                 raise errors.new(
-                    "SyncerDownstreamTableNotFound",
+                    Code.SyncerDownstreamTableNotFound,
                     f"the target table {qualified(*name)} of {qualified(upstream.schema, upstream.name)} does not "
                     "exist",
                     scope="downstream",
@@ -193,7 +191,7 @@ class TableRegistry:
                 )
             if info.engine and info.engine.lower() in self._unsafe_engines():
                 raise errors.new(
-                    "SyncUnitNotSupportedDML",
+                    Code.SyncUnitNotSupportedDML,
                     engines.told(name, info.engine),
                     scope="downstream",
                     workaround=f"{engines.way_out(name)} Then resume the task. {engines.way_past()}",

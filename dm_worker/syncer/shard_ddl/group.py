@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from pkg import errors
 from pkg.binlog.position import Location
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.names import qualified
 
 #: Schema and table.
@@ -153,7 +153,7 @@ class Group:
         """A table that is there takes part from the group's start on. Raises 36005 in the middle of a sequence."""
         if self.ddls:
             raise errors.new(
-                "SyncUnitAddTableInSharding",
+                Code.SyncUnitAddTableInSharding,
                 f"{qualified(*table)} is not known as one of the tables that merge into {self.name}, and whether "
                 f"it has run their DDL {'; '.join(self.ddls[0].statements)[:500]} can't be told",
                 workaround="Leave the table out with block-allow-list until the DDL is settled (query-status shows it "
@@ -248,7 +248,7 @@ class Group:
         ours = [*(ddl.statements for ddl in self.ddls[:index]), statements]
         theirs = [ddl.statements for ddl in self.ddls]
         return errors.new(
-            "SyncUnitDDLWrongSequence",
+            Code.SyncUnitDDLWrongSequence,
             f"the tables that merge into {self.name} run different DDLs: number {self.number + index + 1} of their "
             f"sequence is {'; '.join(known.statements)} in {other} ({known.boundary.key}), and "
             f"{'; '.join(statements)} in {mine} ({boundary.key}). Their unsettled DDLs side by side:\n"

@@ -17,6 +17,7 @@ from dm_worker.syncer.shard_ddl.reread import Pass
 from dm_worker.syncer.shard_ddl.source_groups import Route, ShardGroups
 from pkg import errors
 from pkg.binlog.position import Location, Position
+from pkg.errors import Code
 
 _FORMAT = "shard-groups/1"
 
@@ -76,7 +77,7 @@ def decode(snapshot: Snapshot, route: Route) -> ShardGroups:
             groups.reread = _to_pass(progress["reread"], groups)
     except (ValueError, KeyError, TypeError, IndexError) as exc:
         raise errors.new(
-            "SyncUnitInvalidShardMeta",
+            Code.SyncUnitInvalidShardMeta,
             "the stored state of the sharding groups can't be read",
             raw=exc,
             scope="downstream",

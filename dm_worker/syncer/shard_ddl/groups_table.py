@@ -18,6 +18,7 @@ from pymysql.connections import Connection
 from dm_worker.syncer.shard_ddl.group import Table
 from dm_worker.syncer.shard_ddl.groups_snapshot import Snapshot
 from pkg import errors
+from pkg.errors import Code
 from pkg.mysql.connection import error_number
 from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified
@@ -97,7 +98,7 @@ class ShardStore:
             (schema, table), text = json.loads(data)
         except (ValueError, TypeError) as exc:
             raise errors.new(
-                "SyncUnitInvalidShardMeta",
+                Code.SyncUnitInvalidShardMeta,
                 f"a row of {self.table} is none of this program",
                 raw=exc,
                 scope="downstream",

@@ -8,6 +8,7 @@ from dm_worker.syncer.shard_ddl.group import Table
 from dm_worker.syncer.shard_ddl.groups_snapshot import Snapshot, decode
 from dm_worker.syncer.shard_ddl.source_groups import Route, ShardGroups
 from pkg import errors
+from pkg.errors import Code
 from pkg.mysql.names import qualified
 
 #: Whether an upstream table takes part in the task.
@@ -66,7 +67,7 @@ def ensure_settled(groups: ShardGroups, why: str) -> None:
     open_ = [group for group in groups.groups.values() if group.ddls]
     if open_:
         raise errors.new(
-            "SyncerUnitUpdateConfigInSharding",
+            Code.SyncerUnitUpdateConfigInSharding,
             f"{why}, but the DDL {'; '.join(open_[0].ddls[0].statements)[:500]} of {qualified(*open_[0].target)} is "
             "not settled: rows behind it are held back",
             workaround="Undo the change, and make it when query-status shows no unresolvedGroups. Or migrate the "

@@ -8,6 +8,7 @@ from dm_worker.syncer.planning.xa import Waiting
 from dm_worker.syncer.shard_ddl.group import Boundary, Segment, Table
 from pkg import errors
 from pkg.binlog.position import Location
+from pkg.errors import Code
 from pkg.mysql.names import qualified
 
 
@@ -67,7 +68,7 @@ class Pass:
         missing = self._coming[-1].key
         if missing != found:
             raise errors.new(
-                "SyncerEvent",
+                Code.SyncerEvent,
                 f"reading again what {qualified(*self.target)} held back, the statement at {missing} did not come; "
                 f"{found} was read",
                 scope="upstream",

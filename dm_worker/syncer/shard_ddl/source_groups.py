@@ -41,6 +41,7 @@ from dm_worker.syncer.shard_ddl.group import Boundary, Group, Life, Owed, Statem
 from dm_worker.syncer.shard_ddl.reread import Pass
 from pkg import errors
 from pkg.binlog.position import Location, Position
+from pkg.errors import Code
 from pkg.mysql.names import qualified
 
 #: The target table of an upstream table.
@@ -172,7 +173,7 @@ class ShardGroups:
                 now = self._route(*life.table)
                 if now != group.target:
                     raise errors.new(
-                        "SyncerUnitUpdateConfigInSharding",
+                        Code.SyncerUnitUpdateConfigInSharding,
                         f"{qualified(*life.table)} is now routed to {qualified(*now)}, but the DDL "
                         f"{'; '.join(group.ddls[0].statements)[:500]} of {group.name} is not settled",
                         workaround="Put the routes back, wait until query-status shows no unresolvedGroups, then "
@@ -241,7 +242,7 @@ class ShardGroups:
         group, other = self.group_of(table), self.group_of(new)
         if group is not other:
             raise errors.new(
-                "SyncerUnsupportedStmt",
+                Code.SyncerUnsupportedStmt,
                 f"RENAME TABLE {qualified(*table)} TO {qualified(*new)} can't be replicated with merged shards: "
                 f"{qualified(*new)} merges into {other.name} and not into {group.name} ({key})",
                 workaround="Rename merged tables only to names that are routed to the same target table. "
@@ -274,7 +275,7 @@ class ShardGroups:
             return []
         if group.ddls[0].statements != statements:
             raise errors.new(
-                "SyncerUnitExecWithNoBlockingDDL",
+                Code.SyncerUnitExecWithNoBlockingDDL,
                 f"the decision on {'; '.join(statements)[:500]} is not about what {group.name} waits for: "
                 f"{'; '.join(group.ddls[0].statements)[:500]}",
                 workaround="Look at both with shard-ddl-lock and query-status, and unlock with force-remove what is "

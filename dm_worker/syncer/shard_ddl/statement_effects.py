@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dm_worker.syncer.shard_ddl.source_groups import Route
 from pkg import ddl, errors
 from pkg.ddl.statement import NoStructure, RenameTable
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 
 #: About schemas, not about tables that merge; each shard may do them again.
 _OF_SCHEMAS = frozenset({"create database", "alter database"})
@@ -73,7 +73,7 @@ def _is_modifier(action: object) -> bool:
 
 def _mixed(statement: ddl.Statement) -> DMError:
     return errors.new(
-        "SyncerUnsupportedStmt",
+        Code.SyncerUnsupportedStmt,
         f"a merged table is changed and renamed by one statement: {statement.sql[:500]}",
         workaround="Rename merged tables by statements of their own. To go on, give `binlog replace` the two "
         "statements apart.",

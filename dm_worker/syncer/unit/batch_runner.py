@@ -17,14 +17,13 @@ from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.execution import spark_tasks
 from dm_worker.syncer.execution.apply import TargetSpec
 from dm_worker.syncer.execution.spill import store_in
-from dm_worker.syncer.located import between, located
 from dm_worker.syncer.planning.batch import Batch, BucketResult, Ticket
 from dm_worker.syncer.planning.batch_policy import BatchPolicy
 from dm_worker.syncer.planning.instructions import Advance, Statement
 from dm_worker.syncer.planning.xa import Waiting
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.shard_ddl.sharding import Sharding
-from pkg.binlog.position import Location
+from pkg.binlog.position import Location, location_range
 from pkg.errors import DMError
 from pkg.mysql.retry import retrying
 from pkg.process.log import get_logger
@@ -44,7 +43,7 @@ IsUnsafe = Callable[[Location], bool]
 
 def _tell_of_other_plan(batch: Batch, *, doubled: bool) -> None:
     once = sorted({".".join(plan.target) for plan in batch.plans.values() if plan.only_once})
-    place = between(batch.start, batch.end)
+    place = location_range(batch.start, batch.end)
     told = "the unfinished batch is planned otherwise than before: doing it again in safe mode"
     if doubled and once:
         log.warning(
@@ -130,7 +129,7 @@ class BatchRunner:
         try:
             results = self._run(batch, intent, small=small)
         except DMError as exc:
-            raise located(exc, between(batch.start, batch.end)) from exc
+            raise exc.at(location_range(batch.start, batch.end)) from exc
         self._applied = Applied(intent.number, len(results))
         # A re-read's prepared transactions are not those of the main pass.
         self._sequencer.done(batch.prepared if self._checkpoint is None else None)
@@ -267,7 +266,7 @@ class BatchRunner:
             buckets=intent.buckets,
             plans=batch.plans,
         )
-        place = between(batch.start, batch.end)
+        place = location_range(batch.start, batch.end)
 
         def note(exc: DMError, attempt: int) -> None:
             log.warning("a batch is tried again", range=place, attempt=attempt, error=str(exc))

@@ -7,7 +7,7 @@ from dm_worker.syncer.rows.server_lookup import Server
 from dm_worker.syncer.rows.task_rules import Rules
 from pkg import errors
 from pkg.config.model import SubTaskConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
@@ -59,7 +59,7 @@ class Structures:
             info = parse_create_table(text, schema, defaults, inherited=inherited)
         except DMError as exc:
             raise errors.new(
-                "SchemaTrackerInvalidCreateTableStmt",
+                Code.SchemaTrackerInvalidCreateTableStmt,
                 exc.message,
                 workaround="Correct it: one CREATE TABLE with all columns and keys, as SHOW CREATE TABLE prints it.",
             ) from exc
@@ -112,4 +112,4 @@ class Structures:
 
 
 def _unknown(what: str, workaround: str) -> DMError:
-    return errors.new("SchemaTrackerCannotGetTable", what, workaround=workaround)
+    return errors.new(Code.SchemaTrackerCannotGetTable, what, workaround=workaround)

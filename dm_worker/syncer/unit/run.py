@@ -24,7 +24,6 @@ from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations
 from dm_worker.syncer.ddl.variables import Upstream
 from dm_worker.syncer.execution.apply import TargetSpec
 from dm_worker.syncer.execution.row_statements import Form, wants_alias
-from dm_worker.syncer.located import between, located
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
@@ -55,11 +54,11 @@ from dm_worker.syncer.unit.monitor import Monitor, Snapshot
 from pkg import errors
 from pkg.binlog.events import parse_query
 from pkg.binlog.gtid import parse_gtid_set
-from pkg.binlog.position import Location
+from pkg.binlog.position import Location, location_range
 from pkg.binlog.stream import BinlogStream
 from pkg.binlog.upstream import open_upstream
 from pkg.config.model import SubTaskConfig, SyncerConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.errors.workarounds import RENEW_STRUCTURE, TELL_STRUCTURE, renew_structure, tell_structure
 from pkg.ha.binlog_operator import Orders
 from pkg.mysql import engines
@@ -212,7 +211,7 @@ class Run:
                 runner.flush()
                 # Lost connections tell nothing about what waits behind them; an event that can't be applied does.
                 self._applying = 0 if item.retryable else reader.planner.newest
-                raise self._explained(item, between(runner.flushed, reader.planner.read_to))
+                raise self._explained(item, location_range(runner.flushed, reader.planner.read_to))
             elif isinstance(item, OtherServer):
                 runner.flush()
                 return item
@@ -296,7 +295,7 @@ class Run:
         """The error with its place, and with this task's names in the commands that it advises."""
         names = (self._cfg.name, self._cfg.source_id)
         advice = exc.workaround.replace(RENEW_STRUCTURE, renew_structure(*names))
-        return located(exc, where).advising(advice.replace(TELL_STRUCTURE, tell_structure(*names)))
+        return exc.at(where).with_workaround(advice.replace(TELL_STRUCTURE, tell_structure(*names)))
 
     def abort(self) -> None:
         """Ends the statement that runs at the target, if one does; the intent tells the next run about it."""
@@ -370,7 +369,7 @@ class Run:
         known = self._upstream.gtid_of(location.position) if self._cfg.flavor == "mariadb" else ""
         if not known:
             raise errors.new(
-                "SyncerUnitRemoteSteamerWithGTID",
+                Code.SyncerUnitRemoteSteamerWithGTID,
                 f"enable-gtid is on, but the place to go on from, {location.position}, has no GTID set",
                 workaround="Set enable-gtid: false for this source, or give meta.binlog-gtid and start the task with "
                 "--remove-meta.",

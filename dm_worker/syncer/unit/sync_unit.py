@@ -18,7 +18,7 @@ from dm_worker.syncer.unit.run import Run
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.ha.binlog_operator import Orders
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
@@ -95,7 +95,7 @@ class SyncUnit:
                 return UnitOutcome(errors=[exc])
         except Exception as exc:  # noqa: BLE001 - an operator must see it, whatever it is
             log.error("replication failed", task=self._cfg.name, source=self._cfg.source_id, error=repr(exc))
-            return UnitOutcome(errors=[errors.new("SyncerUnitPanic", f"the syncer failed: {exc!r}", raw=exc)])
+            return UnitOutcome(errors=[errors.new(Code.SyncerUnitPanic, f"the syncer failed: {exc!r}", raw=exc)])
         finally:
             run.close()
         return UnitOutcome(canceled=True)
@@ -177,7 +177,7 @@ class SyncUnit:
         """The known structures, to be seen and changed; no run begins meanwhile. Raises 40051 during one."""
         if not self._busy.acquire(blocking=False):
             raise errors.new(
-                "WorkerNotPausedStage",
+                Code.WorkerNotPausedStage,
                 f"replication of task {self._cfg.name} is under way",
                 workaround="Pause the task, wait until query-status shows it Paused, and try again. Just after a start"
                 " it may take some seconds more.",

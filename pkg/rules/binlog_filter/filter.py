@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from pkg import errors
 from pkg.config.model import BinlogFilterRule
+from pkg.errors import Code
 from pkg.rules.binlog_filter.events import DELETE, EVENT_TYPES, GROUPS, INSERT, UPDATE, covers, listed, normal_name
 from pkg.rules.name_regex import compile_name_regex
 from pkg.rules.selector import CACHE_SIZE, Selector, check_wildcard
@@ -33,7 +34,7 @@ class Decision:
         name = f"`{schema}`.`{table}`" if table else f"`{schema}`"
         rule = describe(self.rule) if self.rule else ""
         return errors.new(
-            "SyncerUnitBinlogEventFilter",
+            Code.SyncerUnitBinlogEventFilter,
             f"the binlog event filter {rule} stops the task by its {self.why}"
             f"{f' at {position}' if position else ''}, for {name}: {what[:_SHOWN]}{'…' if len(what) > _SHOWN else ''}",
             workaround="Decide what the target needs, then change the filter's action or skip the event.",
@@ -256,5 +257,5 @@ def describe(rule: BinlogFilterRule) -> str:
 
 def _invalid(rule: BinlogFilterRule, why: str, workaround: str = _CHECK_RULES) -> errors.DMError:
     return errors.new(
-        "ConfigBinlogEventFilter", f"binlog event filter {describe(rule)} is not valid: {why}", workaround=workaround
+        Code.ConfigBinlogEventFilter, f"binlog event filter {describe(rule)} is not valid: {why}", workaround=workaround
     )

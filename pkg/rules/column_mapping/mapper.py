@@ -13,6 +13,7 @@ from typing import Literal
 
 from pkg import errors
 from pkg.config.model import ColumnMappingRule
+from pkg.errors import Code, ErrorKind
 from pkg.mysql.schema import Column
 from pkg.rules.column_mapping.transforms import Affix, PartitionId, Place, Transform, Value
 from pkg.rules.selector import Matches, Selector, check_wildcard
@@ -26,10 +27,10 @@ EXPRESSIONS = (PARTITION_ID, ADD_PREFIX, ADD_SUFFIX)
 INSTANCE_BITS, SCHEMA_BITS, TABLE_BITS = 4, 7, 8
 
 Unit = Literal["check", "load", "sync"]
-_ERRORS: dict[Unit, tuple[str, str]] = {
-    "check": ("TaskCheckGenColumnMapping", "TaskCheckGenColumnMapping"),
-    "load": ("LoadUnitGenColumnMapping", "LoadUnitDoColumnMapping"),
-    "sync": ("SyncerUnitGenColumnMapping", "SyncerUnitDoColumnMapping"),
+_ERRORS: dict[Unit, tuple[ErrorKind, ErrorKind]] = {
+    "check": (Code.TaskCheckGenColumnMapping, Code.TaskCheckGenColumnMapping),
+    "load": (Code.LoadUnitGenColumnMapping, Code.LoadUnitDoColumnMapping),
+    "sync": (Code.SyncerUnitGenColumnMapping, Code.SyncerUnitDoColumnMapping),
 }
 _INTEGER_TYPES = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _TEXT_TYPES = frozenset(
@@ -297,5 +298,5 @@ def describe(rule: ColumnMappingRule) -> str:
 
 def _invalid(rule: ColumnMappingRule, why: str, workaround: str = _CHECK_RULES) -> errors.DMError:
     return errors.new(
-        "ConfigGenColumnMapping", f"column mapping rule {describe(rule)} is not valid: {why}", workaround=workaround
+        Code.ConfigGenColumnMapping, f"column mapping rule {describe(rule)} is not valid: {why}", workaround=workaround
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pkg import errors
 from pkg.binlog.charsets import encode_text
+from pkg.errors import ErrorKind
 
 #: Values as the row decoder and drivers have them.
 Value = int | str | bytes | None
@@ -25,12 +26,12 @@ _SHOWN = 64
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What an error names: the upstream table, the column, and the catalogue's name for the error."""
+    """What an error names: the upstream table, the column, and the kind of the error."""
 
     schema: str
     table: str
     column: str
-    error: str
+    error: ErrorKind
 
     def failure(self, value: Value, why: str) -> errors.DMError:
         """The error for one value."""

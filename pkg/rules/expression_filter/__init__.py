@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 
 from pkg import errors
+from pkg.errors import Code
 from pkg.mysql.schema import Column
 from pkg.rules.expression_filter.compiler import Compiler
 from pkg.rules.expression_filter.parser import parse_tree, reads_time
@@ -40,7 +41,7 @@ class Filter:
             return self._condition([*values, b"%d" % second] if self._reads_time else values) is True
         except EvaluationError as exc:
             raise errors.new(
-                "SyncerUnitParseStmt",
+                Code.SyncerUnitParseStmt,
                 f"expression filter {self.text!r} can't be evaluated for a row: {exc}",
                 workaround="Change the expression so that it has a value for every row, and update the task.",
             ) from exc
@@ -82,7 +83,7 @@ def compile_filter(text: str, table: Sequence[Column], *, zone: tzinfo = UTC, fl
 
 def _grammar(text: str, exc: ExpressionError) -> errors.DMError:
     return errors.new(
-        "ConfigExprFilterWrongGrammar",
+        Code.ConfigExprFilterWrongGrammar,
         f"expression {text!r}, column {exc.at + 1}: {exc}",
         workaround="Correct the expression at that column.",
     )

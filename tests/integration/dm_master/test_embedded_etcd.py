@@ -19,7 +19,7 @@ import pytest
 
 from dm_master.election.embedded_etcd import EmbeddedEtcd
 from pkg.config.master import MasterConfig, load_master_config
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.etcd import EtcdClient
 from tests.harness.process import free_port, wait_until
 
@@ -167,7 +167,7 @@ def test_a_taken_port_is_named_and_nothing_is_left(tmp_path: Path) -> None:
         etcd = EmbeddedEtcd(config(tmp_path, "m1", f"--peer-urls={url}"))
         with pytest.raises(DMError) as caught:
             etcd.start()
-    assert caught.value.code == 38038
+    assert caught.value.kind is Code.MasterStartEmbedEtcdFail
     assert "address already in use" in caught.value.raw_cause
     assert etcd.pid is None
 
@@ -198,7 +198,7 @@ def test_a_name_that_is_taken_changes_nothing(
     twin = EmbeddedEtcd(config(tmp_path / "other", "m1", f"--join={master_of(first)}"))
     with pytest.raises(DMError) as caught:
         twin.start()
-    assert caught.value.code == 38040
+    assert caught.value.kind is Code.MasterJoinEmbedEtcdFail
     with EtcdClient(first.client_endpoints) as client:
         assert len(client.member_list()) == 1
 
@@ -214,6 +214,6 @@ def test_a_join_that_ended_half_way_is_taken_up_again(
         with pytest.raises(DMError, match="never started") as caught:
             # Linearizable calls wait for the added member now, so only the refusal is of interest.
             stranger.start()
-        assert caught.value.code == 38040
+        assert caught.value.kind is Code.MasterJoinEmbedEtcdFail
         member(settings)
         wait_until(lambda: names(client) == {"m1", "m2"}, "the first member knows the other one's name")

@@ -13,7 +13,7 @@ from dm_master.election.campaign import Election, LeaderKey
 from dm_master.scheduling import topology
 from dm_master.scheduling.scheduler import Scheduler, WorkerState
 from pkg.config.model import DBConfig, SourceConfig, SubTaskConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.etcd import EtcdClient
 from pkg.ha import keys
 from pkg.ha.records import LeaderInfo, SourceBound, SubTaskStage, WorkerAlive
@@ -387,7 +387,7 @@ def test_one_command_at_a_time_has_a_tasks_latch(lead: Callable[[], Master]) -> 
     with scheduler.task_latch("t", "removing meta data"):
         with pytest.raises(DMError) as caught, scheduler.task_latch("t", "starting"):
             pass
-        assert caught.value.code == 46024
+        assert caught.value.kind is Code.SchedulerLatchInUse
         with scheduler.task_latch("other", "starting"):
             pass
     with scheduler.task_latch("t", "starting"):
@@ -398,7 +398,7 @@ def test_damaged_state_is_named_and_not_led(client: EtcdClient, lead: Callable[[
     client.put(keys.WORKER.key("w1"), "damaged")
     with pytest.raises(DMError) as caught:
         lead()
-    assert caught.value.code == 42502
+    assert caught.value.kind is Code.HAInvalidItem
     assert "damaged" in caught.value.message
 
 

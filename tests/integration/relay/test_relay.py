@@ -14,7 +14,7 @@ from pkg.binlog import constants as c
 from pkg.binlog.gtid import MariaDBGTIDSet
 from pkg.binlog.position import Location, Position
 from pkg.config.model import PurgeConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
 from tests.harness.mysql import MariaDBServer, MySQLServer
 from tests.integration.binlog_replay import here
@@ -210,7 +210,7 @@ def test_purge_stops_before_what_is_needed(mariadb_upstream: MariaDBServer, tmp_
         assert pulled.subdir().files() == [third]
         with pytest.raises(DMError) as caught:
             pulled.relay.purge(filename=first, inactive=True)
-        assert caught.value.code == 30039
+        assert caught.value.kind is Code.RelayPurgeRequestNotValid
         mariadb_upstream.execute(ROW)
         pulled.caught_up()
         same_files(mariadb_upstream, pulled.subdir())

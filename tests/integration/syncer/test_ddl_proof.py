@@ -9,7 +9,7 @@ import pytest
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.ddl.session import DDLSession
 from pkg.config.model import SubTaskConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.ha.binlog_operator import BinlogOperator, position_name
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.support import assert_equal, running, subtask
@@ -71,7 +71,7 @@ def stopped(cfg: SubTaskConfig, spark: SparkEngine) -> tuple[DMError, str]:
         (error,) = run.wait_ended().errors
         assert run.unit.stuck_at is not None
         at = position_name(run.unit.stuck_at.at)
-    assert error.code == 36061, error
+    assert error.kind is Code.SyncerUnitHandleDDLFailed, error
     return error, at
 
 

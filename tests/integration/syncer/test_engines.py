@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dm_worker.engine.engine import SparkEngine
+from pkg.errors import Code
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.support import assert_equal, running, subtask
 
@@ -28,7 +29,7 @@ def test_a_target_table_that_cannot_roll_back_is_refused_until_it_can(
     with running(cfg, spark) as run:
         mariadb_upstream.execute("INSERT INTO d.t VALUES (1)")
         (error,) = run.wait_ended().errors
-    assert error.code == 36004
+    assert error.kind is Code.SyncUnitNotSupportedDML
     assert f"`d`.`t` has the engine {name}" in error.message
     assert target.execute("SELECT * FROM d.t") == []
     target.execute("ALTER TABLE `d`.`t` ENGINE=InnoDB")
@@ -83,7 +84,7 @@ def test_a_meta_table_that_cannot_roll_back_is_refused(
     target.execute("ALTER TABLE dm_meta.t_syncer_marker ENGINE=MyISAM")
     with running(cfg, spark) as run:
         (error,) = run.wait_ended().errors
-    assert error.code == 36004
+    assert error.kind is Code.SyncUnitNotSupportedDML
     assert "`dm_meta`.`t_syncer_marker` has the engine MyISAM" in error.message
     target.execute("ALTER TABLE dm_meta.t_syncer_marker ENGINE=InnoDB")
     with running(replace(cfg), spark) as run:

@@ -15,6 +15,7 @@ from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from pkg import errors
 from pkg.binlog.position import parse_position
 from pkg.config.model import BlockAllowList, RouteRule, SubTaskConfig, TableName
+from pkg.errors import Code
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import PATIENCE
 from tests.integration.syncer.level2 import OneSource
@@ -151,10 +152,10 @@ class Faults:
         def failing(store: MetaStore, *args: Any, **kwargs: Any) -> None:
             self.left -= 1
             if self.left == -1 and not self.late:
-                raise errors.new("SyncerEvent", "a fault at a write", workaround="none")
+                raise errors.new(Code.SyncerEvent, "a fault at a write", workaround="none")
             write(store, *args, **kwargs)
             if self.left == -1 and self.late:
-                raise errors.new("SyncerEvent", "a fault at the end of a write", workaround="none")
+                raise errors.new(Code.SyncerEvent, "a fault at the end of a write", workaround="none")
 
         monkeypatch.setattr(MetaStore, "write", failing)
 

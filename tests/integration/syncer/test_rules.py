@@ -19,6 +19,7 @@ from pkg.config.model import (
     SyncerConfig,
     TableName,
 )
+from pkg.errors import Code
 from pkg.rules.column_mapping import VALUE_LIMIT
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.support import rows, running, subtask
@@ -124,7 +125,7 @@ def test_a_value_beyond_the_range_stops_with_its_table_and_place(
     cfg = subtask(mariadb_upstream, target, routes=MERGE, column_mappings=(PARTITION,))
     mariadb_upstream.execute(f"INSERT INTO shard_1.t_1 VALUES (1), ({VALUE_LIMIT})")
     error = ended(cfg, spark)
-    assert error.code == 36033
+    assert error.kind is Code.SyncerUnitDoColumnMapping
     for part in ("`shard_1`.`t_1`", "`id`", str(VALUE_LIMIT), "rows event that ends at"):
         assert part in error.message
     assert rows(target, "merged.t") == []
@@ -291,7 +292,7 @@ def test_a_kind_that_must_not_come_stops_the_task_with_its_place(
         run.wait_synced(mariadb_upstream)
         mariadb_upstream.execute("DELETE FROM d.t")
         [error] = run.wait_ended().errors
-    assert error.code == 36015
+    assert error.kind is Code.SyncerUnitBinlogEventFilter
     for part in ("'d.t: Error'", "event 'delete'", "`d`.`t`", "rows event that ends at", "startLocation"):
         assert part in error.message
     assert not error.retryable
@@ -349,7 +350,7 @@ def test_an_expression_that_a_row_has_no_value_for_stops_with_its_place(
     cfg = subtask(mariadb_upstream, target, expression_filters=(rule,))
     mariadb_upstream.execute("INSERT INTO d.t VALUES (1, 3, 1)")
     error = ended(cfg, spark)
-    assert error.code == 36017
+    assert error.kind is Code.SyncerUnitParseStmt
     for part in (rule.insert_value_expr, "rows event that ends at"):
         assert part in error.message
 
@@ -412,7 +413,7 @@ def test_a_statement_that_must_not_come_stops_the_task_before_any_part_ran(
         "CREATE DATABASE d", "CREATE TABLE d.a (id INT)", "CREATE TABLE d.b (id INT)", "DROP TABLE d.a, d.b"
     )
     error = ended(cfg, spark)
-    assert error.code == 36015
+    assert error.kind is Code.SyncerUnitBinlogEventFilter
     for part in ("'d.b: Error'", "event 'drop table'", "`d`.`b`", "DROP TABLE", "startLocation"):
         assert part in error.message
     assert [name for (name,) in target.execute("SHOW TABLES FROM d")] == ["a", "b"]
@@ -426,11 +427,11 @@ def test_a_statement_that_is_not_understood_is_passed_over_by_its_text(
     target.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
     cfg = subtask(mariadb_upstream, target)
     mariadb_upstream.execute("ALTER SEQUENCE d.s RESTART 50", "CREATE TABLE d.u (id INT PRIMARY KEY)")
-    assert ended(cfg, spark).code == 36067
+    assert ended(cfg, spark).kind is Code.SyncerParseDDL
     narrow = BinlogFilterRule("d", "", (), ("^ALTER SEQUENCE",), "Ignore")
-    assert ended(subtask_again(cfg, narrow), spark).code == 36067
+    assert ended(subtask_again(cfg, narrow), spark).kind is Code.SyncerParseDDL
     wide = BinlogFilterRule("*", "", (), ("^ALTER SEQUENCE",), "Error")
-    assert ended(subtask_again(cfg, wide), spark).code == 36015
+    assert ended(subtask_again(cfg, wide), spark).kind is Code.SyncerUnitBinlogEventFilter
     with running(subtask_again(cfg, BinlogFilterRule("*", "", (), ("^alter\\s+sequence",), "Ignore")), spark) as run:
         run.wait_synced(mariadb_upstream)
     assert [name for (name,) in target.execute("SHOW TABLES FROM d")] == ["t", "u"]

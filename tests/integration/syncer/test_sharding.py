@@ -25,6 +25,7 @@ from dm_worker.syncer.shard_ddl.source_groups import Settle
 from dm_worker.syncer.unit.run import Run
 from pkg.binlog.position import Position, parse_position
 from pkg.config.model import BinlogFilterRule, BlockAllowList, RouteRule, SubTaskConfig
+from pkg.errors import Code
 from pkg.etcd import EtcdClient
 from pkg.ha.binlog_operator import BinlogOperator, Kind, position_name
 from pkg.ha.shard_ddl_steps import LockId
@@ -271,7 +272,7 @@ def test_a_shard_that_leaves_its_group_is_not_waited_for_once_an_operator_says_s
         (error,) = run.wait_ended().errors
         stuck = run.unit.stuck_at
     assert stuck is not None
-    assert error.code == 36068
+    assert error.kind is Code.SyncerUnsupportedStmt
     orders.append(BinlogOperator("skip", cfg.name, cfg.source_id, position_name(stuck.at)))
     with running(cfg, spark, level2=level2, orders=lambda: orders) as run:
         wait_settled(run, level2, mariadb_upstream)
@@ -552,7 +553,7 @@ def test_an_operator_brings_shards_together_that_ran_different_ddl(
         """The order that gets past the statement at which the task stops."""
         with running(cfg, spark, level2=level2) as run:
             (error,) = run.wait_ended().errors
-            assert error.code == 36008
+            assert error.kind is Code.SyncUnitDDLWrongSequence
             assert what in error.message
             assert run.unit.stuck_at is not None
             return BinlogOperator("replace", "t", "source-1", position_name(run.unit.stuck_at.at), instead)

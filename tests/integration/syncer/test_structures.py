@@ -9,7 +9,7 @@ import pytest
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer import SyncUnit
 from pkg.config.model import BlockAllowList, SubTaskConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.ha.binlog_operator import BinlogOperator, position_name
 from tests.harness.mysql import MariaDBServer
 from tests.integration.syncer.support import assert_equal, running, subtask
@@ -55,7 +55,7 @@ def test_a_structure_is_shown_set_and_forgotten(
     mariadb_upstream.execute("INSERT INTO d.t VALUES (2, 'b')")
     with running(cfg, spark) as run:
         (error,) = run.wait_ended().errors
-        assert error.code == 36027
+        assert error.kind is Code.SyncerUnitDMLColumnNotMatch
         assert "dmctl binlog-schema update t SCHEMA TABLE -s source-1 --from-source" in error.workaround
     unit = run.unit
     with unit.structures() as structures:
@@ -93,7 +93,7 @@ def test_the_structure_of_a_statement_that_was_passed_over_comes_from_the_upstre
     target.execute("ALTER TABLE d.t ADD COLUMN n INT")
     with running(cfg, spark, lambda: [skip]) as run:
         (error,) = run.wait_ended().errors
-        assert error.code == 36027
+        assert error.kind is Code.SyncerUnitDMLColumnNotMatch
     with run.unit.structures() as structures:
         structures.update_from_source("d", "t")
     with running(cfg, spark) as run:
@@ -119,7 +119,7 @@ def test_a_column_that_was_moved_behind_the_start_does_not_get_the_values_of_ano
     )
     with running(cfg, spark) as run:
         (error,) = run.wait_ended().errors
-    assert error.code == 44019
+    assert error.kind is Code.SchemaTrackerCannotFetchDownstreamCreateTableStmt
     assert "the upstream has the columns (id, b, a) now, and the target's table has (id, a, b)" in error.message
     assert "`dmctl binlog-schema update t SCHEMA TABLE -s source-1 --from-source`" in error.workaround
     # What needs no proof was not held up.

@@ -11,6 +11,7 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.rows.known_collations import KnownFoldings
 from dm_worker.syncer.unit import run as syncer_run
 from pkg.config.model import RouteRule, SyncerConfig
+from pkg.errors import Code
 from pkg.mysql.folding import Folding, fetch_folding
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import wait_until
@@ -183,7 +184,7 @@ def test_missing_target_table_is_an_error_with_a_way_out(
     mariadb_upstream.execute("INSERT INTO d.t VALUES (1)")
     with running(cfg, spark) as run:
         (error,) = run.wait_ended().errors
-    assert error.code == 36070
+    assert error.kind is Code.SyncerDownstreamTableNotFound
     assert "startLocation: [position: (" in error.message
     assert error.workaround
     target.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
@@ -262,7 +263,7 @@ def test_a_statement_does_not_end_safe_mode(
     end = location(mariadb_upstream).position
     with running(cfg, spark) as run:
         (error,) = run.wait_ended().errors
-        assert error.code == 36061
+        assert error.kind is Code.SyncerUnitHandleDDLFailed
     leave = "SELECT exit_safe_binlog_name, exit_safe_binlog_pos FROM dm_meta.t_syncer_checkpoint WHERE is_global = 1"
     assert target.execute(leave) == [(end.name, end.pos)]
     target.execute("UPDATE d.t SET v = id")

@@ -24,6 +24,7 @@ from dm_worker.worker_metrics import WorkerMetrics
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import DBConfig, SourceConfig, SubTaskConfig, SyncerConfig
+from pkg.errors import Code
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.metrics import Metrics
 from pkg.process.work_folder import WorkFolder
@@ -115,7 +116,7 @@ def test_a_hanging_upstream_does_not_hold_up_a_status() -> None:
 @pytest.mark.usefixtures("patient")
 def test_an_upstream_that_refuses_has_no_position() -> None:
     def query(source: SourceConfig) -> Location:
-        raise errors.new("DBDriverError", "connect: connection refused")
+        raise errors.new(Code.DBDriverError, "connect: connection refused")
 
     assert UpstreamPosition(SOURCE, query=query).get() == (None, True)
 
@@ -147,7 +148,7 @@ def test_only_what_keeps_the_replication_state_valid_may_change() -> None:
 def test_an_unknown_unit_is_refused() -> None:
     with pytest.raises(errors.DMError) as caught:
         unit_factory.make_unit(pb.Check, TASK, SparkEngine())
-    assert caught.value.code == 40060
+    assert caught.value.kind is Code.WorkerNoAvailUnits
 
 
 def test_a_missing_java_is_an_error_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from dm_master.precheck import PrecheckResult, run_prechecks
 from dm_master.precheck.result import PASSED, Finding
 from pkg.config.model import DBConfig, Meta, SourceConfig, TaskConfig
 from pkg.config.task import load_task
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import free_port
 
@@ -342,7 +342,7 @@ def test_start_positions_by_gtid_mariadb(mariadb_upstream: MariaDBServer, target
 def test_source_that_nobody_created(mariadb_upstream: MariaDBServer, target: MariaDBServer) -> None:
     with pytest.raises(DMError) as caught:
         _run(_task(target.db_config, "s2"), _source(mariadb_upstream))
-    assert caught.value.code == 20031
+    assert caught.value.kind is Code.ConfigSourceIDNotFound
 
 
 def test_objects_that_hold_data_but_cannot_be_migrated_are_refused_until_left_out(

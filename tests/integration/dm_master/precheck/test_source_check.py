@@ -11,7 +11,7 @@ from dm_master.task_setup.task_split import split_task
 from pkg.binlog.position import Position
 from pkg.config.model import DBConfig, SourceConfig
 from pkg.config.task import load_task
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import free_port
 from tests.integration.binlog_replay import here
@@ -32,13 +32,13 @@ def test_flavor_and_server_id_are_filled_in(mariadb_upstream: MariaDBServer, mys
 def test_upstreams_own_server_id_is_refused(mariadb_upstream: MariaDBServer) -> None:
     with pytest.raises(DMError) as caught:
         check_source(_source(mariadb_upstream, server_id=mariadb_upstream.server_id))
-    assert caught.value.code == 11015
+    assert caught.value.kind is Code.InvalidServerID
 
 
 def test_wrong_flavor_is_refused(mariadb_upstream: MariaDBServer) -> None:
     with pytest.raises(DMError) as caught:
         check_source(_source(mariadb_upstream, flavor="mysql"))
-    assert caught.value.code == 11010
+    assert caught.value.kind is Code.NotSupportedFlavor
     assert "flavor: mariadb" in caught.value.workaround
 
 
@@ -51,7 +51,7 @@ def test_gtid_asked_but_off() -> None:
             check_source(_source(server, enable_gtid=True))
     finally:
         server.cleanup()
-    assert caught.value.code == 26007
+    assert caught.value.kind is Code.SourceCheckGTID
     assert caught.value.workaround
 
 

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from dm_master.scheduling import task_stage, topology
 from dm_master.scheduling.topology import Plan, Topology
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.etcd.types import Delete, Op, Put
 from pkg.ha import keys
 from pkg.ha.records import SubTaskStage, WorkerAlive
@@ -68,7 +68,7 @@ class Cluster(RuleBasedStateMachine):
             refusal = exc
         if refusal is not None:
             assert 46000 <= refusal.code < 47000
-            assert refusal.workaround or refusal.code == 46015
+            assert refusal.workaround or refusal.kind is Code.SchedulerSubTaskStageInvalidUpdate
             return False
         written = [op.key for op in plan.ops]
         assert len(written) == len(set(written)), "etcd refuses a key written twice in one transaction"

@@ -15,6 +15,7 @@ from dm_master.service.dispatcher import LATER, SERVICE, Dispatcher, Handler, ha
 from dm_master.service.http_api import ROUTES, add_routes
 from dm_master.service.task_service import TaskSteps
 from pkg import errors
+from pkg.errors import Code
 from pkg.ha.records import LeaderInfo
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
@@ -53,7 +54,7 @@ def test_later_features_say_so_and_never_succeed(method: str) -> None:
 
 def test_an_error_becomes_an_answer_with_its_code() -> None:
     def refuse(_: Any) -> Message:
-        raise errors.new("SchedulerTaskNotExist", "task t not exist", workaround="Look.")
+        raise errors.new(Code.SchedulerTaskNotExist, "task t not exist", workaround="Look.")
 
     answer: Any = _dispatcher(refuse).call("OperateTask", pb.OperateTaskRequest(op=worker_pb.Pause))
     assert (answer.result, answer.op) == (False, worker_pb.Pause)

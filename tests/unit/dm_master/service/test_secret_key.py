@@ -6,7 +6,7 @@ import pytest
 
 from dm_master.service.secret_key import key_for
 from pkg.config.model import SecurityConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.rpc.server import mutual
 from pkg.settings.encrypt import key_proof
 
@@ -30,7 +30,7 @@ def test_a_worker_that_could_read_no_password_is_refused() -> None:
     ):
         with pytest.raises(DMError) as refused:
             key_for("w1", proof, key=KEY, mutual=mutual_tls)
-        assert refused.value.code == 20067
+        assert refused.value.kind is Code.ConfigSecretKeyPath
         assert "secret-key-path" in refused.value.workaround
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dm_master.shardddl.lock_registry import Locks, Order
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.ha.shard_ddl import Statements
 from tests.unit.dm_master.shardddl.support import TASK, Shard, World
 
@@ -141,8 +141,8 @@ class LockMachine(RuleBasedStateMachine):
         self.forced = self.forced or (given and (force or left or not self.same))
 
     def refused(self, error: DMError) -> None:
-        assert error.code in {38019, 38020, 38022}
-        assert error.code == 38019 or "--force-remove" in error.workaround
+        assert error.kind in {Code.MasterLockNotFound, Code.MasterLockIsResolving, Code.MasterWorkerNotWaitLock}
+        assert error.kind is Code.MasterLockNotFound or "--force-remove" in error.workaround
 
     # --- the promises ---
 
@@ -171,7 +171,10 @@ class LockMachine(RuleBasedStateMachine):
             decision = self.world.locks.decide(lock)
             if decision.step is None and self.sources_running():
                 assert decision.waits_for or decision.problem
-            assert decision.problem is None or decision.problem.kind.code in {38016, 38024}
+            assert decision.problem is None or decision.problem.kind in {
+                Code.MasterShardingDDLDiff,
+                Code.MasterOwnerExecDDL,
+            }
 
     def teardown(self) -> None:
         if not hasattr(self, "world"):

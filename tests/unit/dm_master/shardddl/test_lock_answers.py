@@ -11,6 +11,7 @@ from dm_master.shardddl import lock_answers
 from dm_master.shardddl.lock import Progress, progress
 from dm_master.shardddl.lock_registry import Order
 from pkg import errors
+from pkg.errors import Code
 from pkg.pb import dmworker_pb2 as pb
 from tests.unit.dm_master.shardddl.support import ADD_A, ADD_B, LOCK, TASK, World, wait, world_of
 
@@ -44,7 +45,7 @@ def test_a_lock_that_etcd_refuses_to_change_says_so() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1", "s2")
     [lock] = world.locks.all()
-    one = lock_answers.view(world.locks, lock, errors.new("HAFailTxnOperation", "too many operations"))
+    one = lock_answers.view(world.locks, lock, errors.new(Code.HAFailTxnOperation, "too many operations"))
     assert "too many operations" in one.message().problem
 
 

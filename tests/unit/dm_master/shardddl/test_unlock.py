@@ -6,6 +6,7 @@ import pytest
 
 from dm_master.shardddl import lock_answers
 from dm_master.shardddl.lock_registry import Order
+from pkg.errors import Code
 from pkg.pb import dmmaster_pb2 as pb
 from tests.unit.dm_master.shardddl.support import ADD_A, ADD_B, LOCK, answer, executed, refusal, wait, world_of
 
@@ -57,7 +58,7 @@ def test_an_owner_that_does_not_wait_is_refused() -> None:
     wait(world, "s1")
     for owner in ("s2", "unknown"):
         error = refusal(world, Order(owner=owner))
-        assert error.code == 38022
+        assert error.kind is Code.MasterWorkerNotWaitLock
         assert "sources that wait: [s1]" in error.message
 
 
@@ -66,12 +67,14 @@ def test_a_lock_that_resolves_is_left_alone() -> None:
     wait(world, "s1", "s2")
     world.lead()
     world.hear()
-    assert refusal(world, Order(owner="s2")).code == 38020
+    assert refusal(world, Order(owner="s2")).kind is Code.MasterLockIsResolving
     world.obey(world.shards["s1", "t"])
     world.confirm(world.shards["s1", "t"])
     world.hear()
-    assert refusal(world, Order()).code == 38020
-    assert refusal(world, Order(owner="s2", force_remove=True)).code == 38020, "executed: nothing to take over"
+    assert refusal(world, Order()).kind is Code.MasterLockIsResolving
+    assert refusal(world, Order(owner="s2", force_remove=True)).kind is Code.MasterLockIsResolving, (
+        "executed: nothing to take over"
+    )
 
 
 def test_an_owner_that_cannot_execute_can_be_replaced_by_force() -> None:
@@ -163,7 +166,7 @@ def test_an_owner_that_leaves_while_it_executes_is_a_persons_decision() -> None:
     world.settle()
     assert executed(world) == [], "somebody else executed what may be executed"
     assert "[code=38024:" in answer(world).msg
-    assert refusal(world, Order()).code == 38022
+    assert refusal(world, Order()).kind is Code.MasterWorkerNotWaitLock
     assert world.unlock(LOCK, Order(owner="s2"))
     world.settle()
     assert executed(world) == [("s2", ADD_A)]

@@ -9,7 +9,7 @@ import pytest
 from dm_master.task_setup.task_split import needs_start_position, split_task, target_session
 from pkg.config.model import BinlogFilterRule, DBConfig, InstanceConfig, SourceConfig, SubTaskConfig, TaskConfig
 from pkg.config.task import load_task
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.introspect import ServerInfo
 
 TASK = load_task("""\
@@ -82,7 +82,7 @@ def test_only_the_chosen_sources() -> None:
 def test_unknown_source_is_refused_with_a_hint(sources: dict[str, SourceConfig], only: list[str], text: str) -> None:
     with pytest.raises(DMError) as caught:
         split_task(TASK, sources, only)
-    assert caught.value.code == 20031
+    assert caught.value.kind is Code.ConfigSourceIDNotFound
     assert text in caught.value.message
     assert "operate-source create" in caught.value.workaround
 

@@ -10,11 +10,11 @@ import pytest
 from dm_master.service.cluster import Cluster
 from dm_master.workers import source_transfer
 from pkg import errors
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
 
-NO_ANSWER = errors.new("HAFailTxnOperation", "etcd did not answer; the outcome is unknown", retryable=True)
-GONE = errors.new("SchedulerTaskNotExist", "task t2 not exist")
+NO_ANSWER = errors.new(Code.HAFailTxnOperation, "etcd did not answer; the outcome is unknown", retryable=True)
+GONE = errors.new(Code.SchedulerTaskNotExist, "task t2 not exist")
 
 
 class World:
@@ -75,12 +75,12 @@ def test_an_error_of_etcd_while_they_are_resumed_is_tried_again() -> None:
 
 
 def test_one_that_can_not_be_resumed_is_named_and_the_others_run() -> None:
-    refused = errors.new("HAFailTxnOperation", "etcd refuses")
+    refused = errors.new(Code.HAFailTxnOperation, "etcd refuses")
     world = World(t1_Running=[refused], t2_Running=[GONE])
     told = pytest.raises(DMError, match=r"s is not transferred \(.*no such worker.*tasks t1, which")
     with told as caught, source_transfer.paused(world.cluster(), "s"):
-        raise errors.new("SchedulerWorkerNotExist", "no such worker")
-    assert caught.value.code == 46032
+        raise errors.new(Code.SchedulerWorkerNotExist, "no such worker")
+    assert caught.value.kind is Code.SchedulerPauseTaskForTransferSource
     assert "`resume-task` -s s" in caught.value.workaround
     assert world.stages == {"t1": "Paused", "t2": "Paused", "t3": "Running"}
     world = World(t3_Running=[refused])

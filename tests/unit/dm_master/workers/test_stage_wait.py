@@ -10,7 +10,7 @@ import pytest
 from dm_master.service.cluster import Cluster
 from dm_master.workers.stage_wait import Judge, is_gone, reaches, serves, wait_for_all
 from pkg import errors
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.ha.records import WorkerInfo
 from pkg.pb import dmworker_pb2 as pb
 
@@ -109,7 +109,7 @@ def test_a_new_error_is_told_at_once(before: pb.SubTaskStatus, monkeypatch: pyte
 
 
 def test_a_worker_that_answers_late_is_waited_for() -> None:
-    gone = errors.new("MasterGRPCRequestError", "not there yet")
+    gone = errors.new(Code.MasterGRPCRequestError, "not there yet")
     assert _wait(_Scripted(gone, gone, _answer(_subtask(pb.Running))), reaches("t", pb.Running)).result
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from dm_worker.dumper import owner
 from dm_worker.dumper.folder import WorkFolder
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 
 
 def _never(source_id: str) -> bool:
@@ -52,7 +52,7 @@ def test_a_folder_in_use_by_another_worker_is_refused(folder: Path) -> None:
     (folder / "rows.sql").touch()
     with pytest.raises(DMError) as caught:
         owner.claim(folder, "source-2", lambda source: True)
-    assert caught.value.code == 32001
+    assert caught.value.kind is Code.DumpUnitRuntime
     assert "source-1" in str(caught.value)
     assert "working directory of its own" in str(caught.value)
     assert owner.owner_of(folder) == "source-1"

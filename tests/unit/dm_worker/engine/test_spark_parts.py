@@ -24,7 +24,7 @@ from dm_worker.engine.executors import first_reason
 from dm_worker.engine.jvm import _with_java_options
 from dm_worker.engine.settings import as_properties, is_local, spark_settings
 from pkg import errors
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from tests.compiled import required
 
 
@@ -191,7 +191,7 @@ def test_who_is_stopped_does_not_wait_for_a_spark_that_starts(monkeypatch: pytes
 
 def test_a_start_that_fails_is_told_to_who_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> None:
-        raise errors.new("NotSet", "no Java")
+        raise errors.new(Code.NotSet, "no Java")
 
     monkeypatch.setattr(SparkEngine, "_start", fail)
     with pytest.raises(DMError, match="no Java"):

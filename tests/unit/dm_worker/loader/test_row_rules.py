@@ -15,7 +15,7 @@ from dm_worker.loader.literals import plain_literal
 from dm_worker.loader.row_rules import RowRewriter, RowRules
 from dm_worker.loader.sqlfile import read_statements
 from pkg.config.model import ColumnMappingRule
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column
 from pkg.rules.column_mapping import ColumnMapper, PartitionId
 from tests.compiled import required
@@ -83,7 +83,7 @@ def test_a_value_that_does_not_fit_is_named_with_its_place(kernel: str, bad: byt
     statement = next(statement for statement in statements if statement.kind == "rows")
     with pytest.raises(DMError) as caught:
         RowRewriter(_rules(PARTITION), "the.file.sql", lambda: "utf8mb4").rewrite(statement)
-    assert caught.value.code == 34004
+    assert caught.value.kind is Code.LoadUnitDoColumnMapping
     for part in ("`s_2`.`t_3`", "`id`", bad.decode().strip("'"), "the.file.sql"):
         assert part in caught.value.message
     assert caught.value.message.endswith(f"at byte {(before + text).index(b'(' + bad)}")

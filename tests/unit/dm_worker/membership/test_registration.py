@@ -10,7 +10,7 @@ import pytest
 
 from dm_master.service.secret_key import key_for
 from dm_worker.membership.registration import Registration, register
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from tests.harness.certificates import Authority
 from tests.harness.process import free_port
 from tests.harness.registering_master import FakeMaster
@@ -93,7 +93,7 @@ def test_tls_covers_registration_and_endpoints(tmp_path: Path) -> None:
         for wrong in (None, replace(security, ssl_cert="", ssl_key="")):
             with pytest.raises(DMError) as caught:
                 register([master.address], "w2", "10.0.0.1:8262", wrong)
-            assert caught.value.code == 40077
+            assert caught.value.kind is Code.WorkerFailConnectMaster
         assert list(master.registered) == ["w1"]
     finally:
         master.close()

@@ -18,7 +18,7 @@ from dm_worker.relay.writer import BlockCounts, RelayWriter, is_disk_full
 from pkg.binlog.position import Location, Position
 from pkg.binlog.upstream import UpstreamStream
 from pkg.config.model import DBConfig, SourceConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from tests.unit.dm_worker.relay.server_files import Upstream, Work
 
 FIRST, SECOND = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
@@ -93,7 +93,7 @@ def test_a_server_that_lacks_transactions_is_refused(tmp_path: Path, uuid: str) 
     made = filled(tmp_path, enable_gtid=True)
     with pytest.raises(DMError, match="lacks transactions") as caught:
         begins_as(made, f"{FIRST}:1-100", uuid)
-    assert caught.value.code == 30029
+    assert caught.value.kind is Code.RelayCheckIsDuplicateEvent
     assert not caught.value.retryable
     assert len(made.folder.subdirs()) == 1
     made.drop()
@@ -103,7 +103,7 @@ def test_a_new_server_without_gtids_is_refused(tmp_path: Path) -> None:
     made = filled(tmp_path)
     with pytest.raises(DMError) as caught:
         begins_as(made, "", "u2")
-    assert caught.value.code == 30034
+    assert caught.value.kind is Code.RelaySwitchMasterNeedGTID
     made.drop()
 
 
@@ -114,7 +114,7 @@ def test_a_folder_that_cannot_be_made_waits_for_room(tmp_path: Path, monkeypatch
     monkeypatch.setattr(Path, "mkdir", full)
     with pytest.raises(DMError, match="No space left") as caught:
         puller(tmp_path / "relay")._writer_for(HERE)
-    assert caught.value.code == 30033
+    assert caught.value.kind is Code.RelayMkdir
     assert is_disk_full(caught.value)
 
 

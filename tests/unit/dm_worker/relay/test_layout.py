@@ -8,7 +8,7 @@ import pytest
 
 from dm_worker.relay import atomic_files
 from dm_worker.relay.layout import INDEX, META, RelayDir, RelayMeta
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 
 UUID = "7e427cc0-091c-11e9-9e45-72b7c59d52d7"
 
@@ -50,7 +50,7 @@ def test_a_damaged_meta_is_an_error_that_names_the_file(tmp_path: Path, text: st
     (subdir.path / META).write_text(text)
     with pytest.raises(DMError, match=META) as caught:
         subdir.meta()
-    assert caught.value.code == 30003
+    assert caught.value.kind is Code.RelayLoadMetaData
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from dm_worker.relay.purge import Place, Purger, RelayFile, before, expired, in_
 from dm_worker.relay.readable_end import Tail
 from dm_worker.relay.relay import Relay
 from pkg.config.model import DBConfig, PurgeConfig, SourceConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from tests.harness.process import wait_until
 
 FILES = [
@@ -62,7 +62,7 @@ def test_a_file_is_found_with_and_without_its_sub_folder() -> None:
     for subdir, file in (("", "bin.000077"), ("s.000003", "bin.000009")):
         with pytest.raises(DMError) as caught:
             before(FILES, subdir, file)
-        assert caught.value.code == 30042
+        assert caught.value.kind is Code.RelayPurgeArgsNotValid
 
 
 class Disk:
@@ -103,7 +103,7 @@ def test_a_purge_beyond_what_is_needed_is_refused_whole(disk: Disk) -> None:
     disk.needed = [Place("s.000002", "bin.000010"), Place("s.000001", "bin.000009")]
     with pytest.raises(DMError, match=r"s\.000001/bin\.000009.*still needed") as caught:
         disk.purger.up_to("bin.000009", "s.000002")
-    assert caught.value.code == 30042
+    assert caught.value.kind is Code.RelayPurgeArgsNotValid
     assert len(disk.left()) == 6
 
 
@@ -147,7 +147,7 @@ def test_a_disk_that_fails_is_an_error_that_operators_see(
     monkeypatch.setattr(SubDir, "files", lambda _: _no_disk())
     with pytest.raises(DMError, match="Input/output error") as caught:
         purge(disk.purger)
-    assert caught.value.kind.name == "RelayRemoveFileFail"
+    assert caught.value.kind is Code.RelayRemoveFileFail
     assert str(disk.folder.path) in caught.value.message
 
 

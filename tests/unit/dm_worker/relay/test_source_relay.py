@@ -12,7 +12,7 @@ from dm_worker.relay.readable_end import Tail
 from dm_worker.relay.source_relay import SourceRelay, relay_folder
 from dm_worker.relay.writer import BlockCounts
 from pkg.config.model import DBConfig, SourceConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
 
 
@@ -49,7 +49,7 @@ def test_without_a_relay_there_is_nothing_to_tell_or_purge(tmp_path: Path) -> No
         assert not one.caught_up()
         with pytest.raises(DMError) as caught:
             one.purge(filename="bin.000001", sub_dir="", before=0, inactive=False)
-        assert caught.value.code == 30038
+        assert caught.value.kind is Code.RelayNoActiveRelayLog
         one.follow("Paused")
         assert one.goes_on()
         one.follow("")

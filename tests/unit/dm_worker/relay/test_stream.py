@@ -21,6 +21,7 @@ from pkg.binlog.events import Event, parse_gtid, parse_rotate
 from pkg.binlog.gtid import MySQLGTIDSet
 from pkg.binlog.position import Location, Position
 from pkg.binlog.stream import BinlogStream
+from pkg.errors import Code
 from tests.harness import binlog_bytes
 
 UUIDS = ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"]
@@ -210,7 +211,7 @@ def test_a_reader_at_the_end_of_a_stopped_relay_asks_to_be_opened_anew(tmp_path:
         pass
     goes_on = False
     failure = _failure(stream, [])
-    assert failure.code == 30038
+    assert failure.kind is Code.RelayNoActiveRelayLog
     assert failure.retryable
 
 
@@ -222,7 +223,7 @@ def test_a_purged_file_in_front_of_a_reader_is_told(tmp_path: Path) -> None:
     for file in ("bin.000001", "bin.000002"):
         (log.subdirs[0].path / file).unlink()
     failure = _failure(stream, [])
-    assert failure.code == 30038
+    assert failure.kind is Code.RelayNoActiveRelayLog
     assert failure.retryable
 
 

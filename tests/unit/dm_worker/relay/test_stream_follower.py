@@ -22,7 +22,7 @@ from dm_worker.relay.stream_follower import LARGEST_DUMMY, Course, dummies, dumm
 from dm_worker.relay.writer import PIECE, BlockCounts, RelayWriter
 from pkg.binlog.file import FileStream
 from pkg.binlog.raw import RawFramer
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from tests.harness import binlog_bytes
 from tests.unit.dm_worker.relay.server_files import MAGIC, Upstream, Work, fake_rotate, files_of_works, sent
 
@@ -155,7 +155,7 @@ def test_holes_keep_every_event_in_its_place(
             stream = FileStream(made.subdir.path / name)
             with pytest.raises(DMError) as end:
                 read_to_the_end(stream)
-            assert end.value.code == 11122
+            assert end.value.kind is Code.ReaderReachEndOfFile
             stream.close()
 
 
@@ -203,7 +203,7 @@ def test_another_file_of_the_same_name_is_found_out() -> None:
         later[-4:] = struct.pack("<I", crc32(bytes(later[:-4])))
         with pytest.raises(DMError, match="another file") as caught:
             receive(made, [again[0], bytes(later), *again[2:]])
-        assert caught.value.code == 30029
+        assert caught.value.kind is Code.RelayCheckIsDuplicateEvent
         assert not caught.value.retryable
 
 
@@ -216,7 +216,7 @@ def test_what_is_sent_again_must_be_what_is_here() -> None:
         assert written(made) == {"bin.000001": upstream.files[0].data}
         with pytest.raises(DMError, match="has another event") as caught:
             receive(made, sent(other, "", 4))
-        assert caught.value.code == 30029
+        assert caught.value.kind is Code.RelayCheckIsDuplicateEvent
         assert written(made) == {"bin.000001": upstream.files[0].data}
 
 
@@ -226,7 +226,7 @@ def test_a_stream_of_another_server_is_not_followed() -> None:
         made.connected(SERVER_ID + 1)
         with pytest.raises(DMError) as caught:
             made.event(fake_rotate(upstream.files[0].name))
-        assert caught.value.code == 30044
+        assert caught.value.kind is Code.RotateEventWithDifferentServerID
         assert caught.value.retryable
 
 
@@ -251,7 +251,7 @@ def test_a_full_disk_leaves_what_was_whole(monkeypatch: pytest.MonkeyPatch) -> N
             patch.setattr("os.write", _small_disk(len(upstream.files[0].data) - 30))
             with pytest.raises(DMError, match="No space left") as caught:
                 receive(made, sent(upstream, "", 4), piece=50)
-        assert caught.value.code == 30025
+        assert caught.value.kind is Code.RelayWriterFileOperate
         assert made.torn
         made.abandon()
         course = recover(made.subdir, flavor="mysql")
@@ -323,5 +323,5 @@ def test_a_hole_too_small_for_an_event_is_an_error() -> None:
     with writer("mysql") as made:
         with pytest.raises(DMError) as caught:
             receive(made, [*events[:2], shifted])
-        assert caught.value.code == 11079
+        assert caught.value.kind is Code.BinlogDummyEvSizeTooSmall
         assert written(made)["bin.000001"] == MAGIC + upstream.files[0].events[0]

@@ -11,23 +11,24 @@ from hypothesis import strategies as st
 from dm_worker.subtask.auto_resume import ResumePolicy, resumable
 from pkg import errors
 from pkg.config.model import CheckerConfig
+from pkg.errors import Code
 
-LOST = [errors.new("DBBadConn", "Error 2013: Lost connection")]
+LOST = [errors.new(Code.DBBadConn, "Error 2013: Lost connection")]
 PLAIN = CheckerConfig(backoff_jitter=False)
 
 
 @pytest.mark.parametrize(
     "error",
     [
-        errors.new("DBExecuteFailed", "Error 1062 (23000): Duplicate entry '1' for key 'PRIMARY'"),
-        errors.new("DBExecuteFailed", "failed", raw="Error 1406 (22001): Data too long for column 'a'"),
-        errors.new("DBExecuteFailed", "Error 8200 (HY000): Unsupported modify column: length 10 is less"),
-        errors.new("DBExecuteFailed", "Error 1067 (42000): Invalid default value for 'a'"),
-        errors.new("DBExecuteFailed", "Error 1059 (42000): Identifier name 'abc' is too long"),
-        errors.new("SyncerGetEvent", "Error 1236: Could not find first log file name in binary log index file"),
-        errors.DMError(errors.kind_of(36008), "shard DDLs differ"),
-        errors.DMError(errors.kind_of(32001), "dump failed"),
-        errors.DMError(errors.kind_of(34019), "checksum of table t differs"),
+        errors.new(Code.DBExecuteFailed, "Error 1062 (23000): Duplicate entry '1' for key 'PRIMARY'"),
+        errors.new(Code.DBExecuteFailed, "failed", raw="Error 1406 (22001): Data too long for column 'a'"),
+        errors.new(Code.DBExecuteFailed, "Error 8200 (HY000): Unsupported modify column: length 10 is less"),
+        errors.new(Code.DBExecuteFailed, "Error 1067 (42000): Invalid default value for 'a'"),
+        errors.new(Code.DBExecuteFailed, "Error 1059 (42000): Identifier name 'abc' is too long"),
+        errors.new(Code.SyncerGetEvent, "Error 1236: Could not find first log file name in binary log index file"),
+        errors.DMError(Code.SyncUnitDDLWrongSequence, "shard DDLs differ"),
+        errors.DMError(Code.DumpUnitRuntime, "dump failed"),
+        errors.DMError(Code.LoadLightningRuntime, "checksum of table t differs"),
     ],
 )
 def test_what_only_people_can_mend_is_left_to_them(error: errors.DMError) -> None:
@@ -38,9 +39,9 @@ def test_what_only_people_can_mend_is_left_to_them(error: errors.DMError) -> Non
     "error",
     [
         *LOST,
-        errors.new("DBExecuteFailed", "Error 1213 (40001): Deadlock found"),
-        errors.new("DBExecuteFailed", "Error 10620: something else"),
-        errors.DMError(errors.kind_of(34019), "connection refused"),
+        errors.new(Code.DBExecuteFailed, "Error 1213 (40001): Deadlock found"),
+        errors.new(Code.DBExecuteFailed, "Error 10620: something else"),
+        errors.DMError(Code.LoadLightningRuntime, "connection refused"),
     ],
 )
 def test_passing_troubles_are_tried_again(error: errors.DMError) -> None:
@@ -80,7 +81,7 @@ def test_a_disabled_checker_never_resumes() -> None:
 def test_a_final_error_cancels_an_earlier_plan() -> None:
     policy = ResumePolicy(PLAIN)
     policy.failed(LOST, 0)
-    policy.failed([errors.new("DBExecuteFailed", "Error 1062 (23000): Duplicate entry")], 0)
+    policy.failed([errors.new(Code.DBExecuteFailed, "Error 1062 (23000): Duplicate entry")], 0)
     assert not policy.due(1e9)
 
 

@@ -11,9 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from dm_worker.subtask import stage as m
 from dm_worker.subtask.stage import Activity
 from pkg import errors
+from pkg.errors import Code
 from pkg.pb import dmworker_pb2 as pb
 
-BROKEN = (errors.new("DBBadConn", "connection lost"),)
+BROKEN = (errors.new(Code.DBBadConn, "connection lost"),)
 
 
 def drive(state: m.State, *events: m.Event) -> tuple[m.State, list[m.Instruction]]:
@@ -53,7 +54,7 @@ def test_a_completed_chain_is_finished_and_not_run_again() -> None:
 def test_an_unknown_task_mode_is_refused() -> None:
     with pytest.raises(errors.DMError, match="task-mode 'everything'") as caught:
         m.initial("everything")
-    assert caught.value.code == 20020
+    assert caught.value.kind is Code.ConfigInvalidTaskMode
 
 
 def test_paused_stays_paused_after_a_restart() -> None:

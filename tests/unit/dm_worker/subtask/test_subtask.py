@@ -14,10 +14,11 @@ from dm_worker.subtask.subtask import SubTask
 from dm_worker.subtask.unit import Control, Unit, UnitOutcome, UnitStatus
 from pkg import errors
 from pkg.config.model import CheckerConfig, DBConfig, SubTaskConfig
+from pkg.errors import Code
 from pkg.pb import dmworker_pb2 as pb
 
 SERVER = DBConfig(host="127.0.0.1", port=1)
-LOST = errors.new("DBBadConn", "connection lost")
+LOST = errors.new(Code.DBBadConn, "connection lost")
 
 
 class Scripted:
@@ -154,7 +155,7 @@ def test_a_complete_load_is_believed_although_its_dump_is_gone() -> None:
 
 def test_a_refusal_before_a_unit_keeps_it_from_running() -> None:
     def refuse(unit: pb.UnitType) -> None:
-        raise errors.new("LoadTaskWorkerNotMatch", "elsewhere")
+        raise errors.new(Code.LoadTaskWorkerNotMatch, "elsewhere")
 
     load = Scripted(pb.Load, [])
     subtask = make("load", load, before_unit=refuse)

@@ -15,6 +15,7 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog import events as ev
 from pkg.binlog.charsets import collation_charset, decode_text
+from pkg.errors import Code
 from tests.harness import binlog_bytes
 
 
@@ -90,7 +91,7 @@ def test_rotate_and_heartbeat_and_xid() -> None:
 def test_rotate_to_nowhere_is_an_error() -> None:
     with pytest.raises(errors.DMError) as caught:
         ev.parse_rotate(binlog_bytes.event(c.ROTATE_EVENT, bytes(8)))
-    assert caught.value.code == 11055
+    assert caught.value.kind is Code.BinlogEmptyNextBinName
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_unknown_formats_are_refused() -> None:
         event = binlog_bytes.event(15, body)
         with pytest.raises(errors.DMError) as caught:
             ev.parse_format_description(event._replace(size=event.size + 4))
-        assert caught.value.code == 11067
+        assert caught.value.kind is Code.BinlogExpectFormatDescEv
 
 
 PARSERS: list[tuple[Callable[..., object], int]] = [
@@ -141,7 +142,7 @@ def test_random_bytes_never_escape_as_other_errors(body: bytes, parser: tuple[Ca
 def test_torn_event_names_its_place() -> None:
     with pytest.raises(errors.DMError, match=r"\(b\.000004, 1000\)") as caught:
         ev.parse_xid(binlog_bytes.event(c.XID_EVENT, b"\1"), "b.000004")
-    assert caught.value.code == 11071
+    assert caught.value.kind is Code.BinlogParseSingleEv
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_torn_event_names_its_place() -> None:
 def test_what_cannot_be_replicated_is_refused_with_a_way_out(kind: int) -> None:
     with pytest.raises(errors.DMError) as caught:
         ev.ensure_supported(binlog_bytes.event(kind, b""), "b.000004")
-    assert caught.value.code == 11070
+    assert caught.value.kind is Code.BinlogUnexpectedEv
     assert caught.value.workaround
     assert "(b.000004, 1000)" in caught.value.message
 
@@ -213,4 +214,4 @@ def test_undecodable_text_is_not_replaced() -> None:
     for data, charset in ((b"\xff\xfe", "utf8mb4"), (b"\xff", "geostd8")):
         with pytest.raises(errors.DMError) as caught:
             decode_text(data, charset)
-        assert caught.value.code == 11054
+        assert caught.value.kind is Code.BinlogEventDecode

@@ -16,6 +16,7 @@ from pkg.binlog import constants as c
 from pkg.binlog.events import Event, event_from_bytes
 from pkg.binlog.payload import Expanding, Payload
 from pkg.binlog.stream import Scan
+from pkg.errors import Code
 from tests.harness import binlog_bytes
 
 inner_events = st.lists(st.tuples(st.sampled_from([2, 16, 19, 29, 30, 31]), st.binary(max_size=60)), max_size=6)
@@ -151,21 +152,21 @@ def test_damage_is_an_error_with_its_place(damaged: bytes) -> None:
     stream = Expanding(Given([[event_from_bytes(damaged)]]))
     with pytest.raises(errors.DMError, match=r"\(b\.000001, \d+\)") as caught:
         _all(stream, 1 << 20)
-    assert caught.value.code == 11071
+    assert caught.value.kind is Code.BinlogParseSingleEv
 
 
 @pytest.mark.parametrize("kind", [4, 15, 33, 34, 40, 162])
 def test_what_never_is_inside_is_refused(kind: int) -> None:
     with pytest.raises(errors.DMError, match=r"\(b\.000001, 5000\)") as caught:
         _all(Expanding(Given([[event_from_bytes(payload(binlog_bytes.raw(kind, bytes(30))))]])), 1 << 20)
-    assert caught.value.code == 11070
+    assert caught.value.kind is Code.BinlogUnexpectedEv
 
 
 def test_unknown_compression_is_refused_with_a_way_out() -> None:
     stream = Expanding(Given([[event_from_bytes(payload(b"abc", algorithm=1))]]))
     with pytest.raises(errors.DMError, match="algorithm 1") as caught:
         stream.read(1, 0)
-    assert caught.value.code == 11070
+    assert caught.value.kind is Code.BinlogUnexpectedEv
     assert "binlog_transaction_compression=OFF" in caught.value.workaround
 
 
@@ -187,5 +188,5 @@ def test_a_closed_stream_raises_though_events_are_held() -> None:
         end(stream)
         assert inner.closed
         assert binlog_bytes.error_code(lambda stream=stream: stream.read(1, 0)) == binlog_bytes.error_code(  # type: ignore[misc]
-            lambda: (_ for _ in ()).throw(errors.new("SyncClosed", ""))
+            lambda: (_ for _ in ()).throw(errors.new(Code.SyncClosed, ""))
         )

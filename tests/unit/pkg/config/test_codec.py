@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pkg.config.codec import decode_source, decode_subtask, encode_source, encode_subtask
 from pkg.config.model import DBConfig, SourceConfig, SubTaskConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 
 KEY = bytes(range(32))
 _keys = st.sampled_from([b"", KEY])
@@ -51,7 +51,7 @@ def test_plain_password_that_looks_like_ciphertext_survives_without_key() -> Non
 def test_missing_key_is_told() -> None:
     with pytest.raises(DMError) as caught:
         decode_source(encode_source(_source(), KEY), b"")
-    assert caught.value.code == 20010
+    assert caught.value.kind is Code.ConfigDecryptDBPassword
     assert "secret-key-path" in caught.value.workaround
 
 
@@ -75,7 +75,7 @@ def test_foreign_text_is_refused_naming_the_field(change: dict[str, object], whe
     data = {**json.loads(encode_source(_source())), **change}
     with pytest.raises(DMError) as caught:
         decode_source(json.dumps(data))
-    assert caught.value.code == 20035
+    assert caught.value.kind is Code.ConfigEtcdParse
     assert where in caught.value.raw_cause
 
 
@@ -83,4 +83,4 @@ def test_foreign_text_is_refused_naming_the_field(change: dict[str, object], whe
 def test_text_that_is_no_config_is_refused(text: str) -> None:
     with pytest.raises(DMError) as caught:
         decode_subtask(text)
-    assert caught.value.code == 20035
+    assert caught.value.kind is Code.ConfigEtcdParse

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pkg.config.master import load_master_config, sample_master_config
 from pkg.config.worker import load_worker_config, sample_worker_config
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.settings.options import to_toml
 from pkg.settings.units import format_duration, parse_duration, parse_size, split_address
 
@@ -193,7 +193,7 @@ def test_spark_secrets_stay_out_of_what_is_shown(tmp_path: Path) -> None:
 def test_memory_budget_that_is_no_size_or_too_small_is_refused(tmp_path: Path, budget: str) -> None:
     with pytest.raises(DMError, match=r":2: spark.memory-budget") as caught:
         load_worker_config([*W, *_file(tmp_path, f'[spark]\nmemory-budget = "{budget}"\n')])
-    assert caught.value.code == 40003
+    assert caught.value.kind is Code.WorkerDecodeConfigFromFile
 
 
 @pytest.mark.parametrize("heap", ["479m", "100000k", "0g", "512", "512MiB", "1.5g", "-1g", "much"])
@@ -201,7 +201,7 @@ def test_driver_memory_that_spark_would_refuse_is_refused_with_its_line(tmp_path
     file = _file(tmp_path, f'[spark]\nslots = 2\ndriver-memory = "{heap}"\n')
     with pytest.raises(DMError, match=rf"{re.escape(file[1])}:3: spark.driver-memory '{re.escape(heap)}'") as caught:
         load_worker_config([*W, *file])
-    assert caught.value.code == 40003
+    assert caught.value.kind is Code.WorkerDecodeConfigFromFile
     assert caught.value.workaround
     file = _file(tmp_path, f'[spark.conf]\n"spark.driver.memory" = "{heap}"\n')
     with pytest.raises(DMError, match=rf"{re.escape(file[1])}:1: spark.driver.memory "):

@@ -6,7 +6,7 @@ import pytest
 
 from pkg.config.target_session import writing_session
 from pkg.config.task import load_task
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 
 TASK = """name: t
 task-mode: all
@@ -42,7 +42,7 @@ mysql-instances:
 def test_what_the_writing_relies_on_is_refused_with_its_place(variable: str, why: str) -> None:
     with pytest.raises(DMError) as caught:
         load_task(TASK.format(variable), "t.yaml")
-    assert caught.value.code == 20003
+    assert caught.value.kind is Code.ConfigYamlTransform
     assert caught.value.message.startswith("t.yaml:7:")
     assert why in caught.value.message
     assert "Remove" in caught.value.workaround

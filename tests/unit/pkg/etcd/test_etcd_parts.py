@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dm_master.election.etcd_arguments import etcd_arguments, initial_cluster_of, listen_url
 from pkg.config.master import MasterConfig
 from pkg.config.model import SecurityConfig
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.etcd import EtcdClient, Member
 from pkg.etcd.discovery import fetch_endpoints
 from pkg.etcd.endpoint import address_of
@@ -50,14 +50,14 @@ def test_endpoints_may_be_addresses_or_urls(url: str, address: str) -> None:
 def test_a_wrong_endpoint_is_named(url: str) -> None:
     with pytest.raises(DMError) as caught:
         address_of(url)
-    assert caught.value.code == 42502
+    assert caught.value.kind is Code.HAInvalidItem
     assert repr(url) in caught.value.message
 
 
 def test_no_endpoints_are_an_error() -> None:
     with pytest.raises(DMError) as caught:
         EtcdClient([])
-    assert caught.value.code == 42502
+    assert caught.value.kind is Code.HAInvalidItem
 
 
 class Refusal(grpc.RpcError):
@@ -89,7 +89,7 @@ def test_only_what_may_pass_is_tried_again(
 ) -> None:
     failure = failure_of(Refusal(code, detail))
     assert (failure.transient, failure.never_sent) == (transient, never_sent)
-    error = call_error("HAFailTxnOperation", "write /k", failure)
+    error = call_error(Code.HAFailTxnOperation, "write /k", failure)
     assert error.retryable == transient
     assert detail in error.raw_cause
     assert error.workaround
@@ -138,7 +138,7 @@ def test_an_answer_that_makes_no_sense_is_an_error(answers: dict[str, bytes], st
     answers.update(status=status, body=body)
     with pytest.raises(DMError) as caught:
         fetch_endpoints([answers["address"].decode()])
-    assert caught.value.code == 42501
+    assert caught.value.kind is Code.HAFailTxnOperation
     assert caught.value.retryable
     assert answers["address"].decode() in caught.value.raw_cause
 
@@ -202,7 +202,7 @@ def test_several_allowed_names_are_refused_rather_than_ignored(tmp_path: Path) -
     security = SecurityConfig(ssl_ca="/ca.pem", ssl_cert="/c.pem", ssl_key="/k.pem", cert_allowed_cn=("a", "b"))
     with pytest.raises(DMError) as caught:
         etcd_arguments(master(tmp_path, security), "", "new")
-    assert caught.value.code == 38051
+    assert caught.value.kind is Code.MasterTLSConfigNotValid
 
 
 def test_a_joining_member_starts_with_the_cluster_as_it_is() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.ha import keys
 from pkg.ha.records import LeaderInfo, Record, RelayStage, SourceBound, SubTaskStage, WorkerAlive, WorkerInfo
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables, ShardUnlock
@@ -41,14 +41,14 @@ def test_one_source_is_no_prefix_of_another() -> None:
 def test_a_foreign_key_is_refused(key: str) -> None:
     with pytest.raises(DMError) as caught:
         keys.WORKER.names(key)
-    assert caught.value.code == 42502
+    assert caught.value.kind is Code.HAInvalidItem
 
 
 @pytest.mark.parametrize("given_names", [(), ("a", "b", "c"), ("a", "")])
 def test_a_key_with_missing_names_would_touch_others(given_names: tuple[str, ...]) -> None:
     with pytest.raises(DMError) as caught:
         keys.SUBTASK.key(*given_names)
-    assert caught.value.code == 42502
+    assert caught.value.kind is Code.HAInvalidItem
 
 
 @given(names, names, st.sampled_from(["New", "Running", "Paused", "Stopped", "Finished"]))
@@ -126,7 +126,7 @@ def test_records_of_shard_ddl_have_dms_json() -> None:
 def test_a_damaged_record_of_shard_ddl_names_itself(kind: type[Record], text: str) -> None:
     with pytest.raises(DMError) as caught:
         kind.from_json(text)
-    assert caught.value.code == 42502
+    assert caught.value.kind is Code.HAInvalidItem
     assert kind.__name__ in str(caught.value)
 
 
@@ -139,10 +139,10 @@ def test_records_have_dms_json() -> None:
 def test_a_damaged_record_names_itself(text: str) -> None:
     with pytest.raises(DMError) as caught:
         SubTaskStage.from_json(text)
-    assert caught.value.code == 42502
+    assert caught.value.kind is Code.HAInvalidItem
 
 
 def test_an_unknown_stage_cannot_be_written() -> None:
     with pytest.raises(DMError) as caught:
         SubTaskStage("running", "s", "t").to_json()
-    assert caught.value.code == 42502
+    assert caught.value.kind is Code.HAInvalidItem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pkg import errors
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql import retry
 
 
@@ -30,7 +30,7 @@ def test_tries_that_wait_long_end_by_time(monkeypatch: pytest.MonkeyPatch) -> No
     def lock_wait() -> None:
         tries.append(clock.now)
         clock.sleep(50)
-        raise errors.new("DBExecuteFailed", "lock wait", retryable=True)
+        raise errors.new(Code.DBExecuteFailed, "lock wait", retryable=True)
 
     with pytest.raises(DMError):
         retry.retrying(lock_wait, attempts=1000, budget=120)
@@ -46,7 +46,7 @@ def test_time_before_the_first_failure_does_not_count(monkeypatch: pytest.Monkey
     def hours_then_lost() -> str:
         clock.sleep(durations.pop(0))
         if durations:
-            raise errors.new("DBBadConn", "lost", retryable=True)
+            raise errors.new(Code.DBBadConn, "lost", retryable=True)
         return "done"
 
     assert retry.retrying(hours_then_lost, budget=120) == "done"

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from pkg.config.model import BlockAllowList, TableName
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.rules.block_allow_list import BlockAllowListFilter
 
 
@@ -74,5 +74,5 @@ def test_naming_an_entry_twice_is_harmless() -> None:
 def test_invalid_entries_are_refused_with_their_code(rules: BlockAllowList) -> None:
     with pytest.raises(DMError) as info:
         BlockAllowListFilter(rules, True)
-    assert info.value.code == 20044
+    assert info.value.kind is Code.ConfigGenBAList
     assert info.value.workaround

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from pkg.config.model import ExtractRule, RouteRule
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.rules.table_router import TableRouter
 
 
@@ -38,7 +38,7 @@ def test_two_matching_table_rules_are_ambiguous(second: RouteRule) -> None:
     router = TableRouter([*SHARDS, second], True)
     with pytest.raises(DMError, match="matches more than one rule") as info:
         router.route("shard_1", "t_9")
-    assert info.value.code == 40080
+    assert info.value.kind is Code.WorkerRouteTableDupMatch
     assert router.route("shard_1", "u") == ("all", "u")
 
 
@@ -47,7 +47,7 @@ def test_two_matching_schema_rules_do_not_disturb_a_table_rule() -> None:
     assert router.route("shard_1", "t_9") == ("all", "t")
     with pytest.raises(DMError) as info:
         router.route("shard_1")
-    assert info.value.code == 40080
+    assert info.value.kind is Code.WorkerRouteTableDupMatch
 
 
 def test_schema_level_rule_with_a_target_table_takes_all_tables() -> None:
@@ -99,7 +99,7 @@ def test_regular_expression_ignores_case_when_names_do() -> None:
 def test_invalid_rules_are_refused_with_their_code(routes: list[RouteRule]) -> None:
     with pytest.raises(DMError) as info:
         TableRouter(routes, True)
-    assert info.value.code == 20045
+    assert info.value.kind is Code.ConfigGenTableRouter
     assert info.value.workaround
 
 
@@ -182,7 +182,7 @@ def test_a_name_without_the_expression_is_refused_instead_of_filled_with_nothing
     router = TableRouter([extracting("^t_([0-9]+)$")], True)
     with pytest.raises(DMError, match="not found in the table name 't_x'") as info:
         router.extracted("shard_1", "t_x", "s")
-    assert info.value.code == 20045
+    assert info.value.kind is Code.ConfigGenTableRouter
     assert "`c_table`" in info.value.message
 
 
@@ -190,7 +190,7 @@ def test_extracting_from_an_ambiguous_table_is_refused() -> None:
     router = TableRouter([extracting("(.)"), rule("shard_?", "t_*", "x")], True)
     with pytest.raises(DMError) as info:
         router.extracted("shard_1", "t_1", "s")
-    assert info.value.code == 40080
+    assert info.value.kind is Code.WorkerRouteTableDupMatch
 
 
 @pytest.mark.parametrize(
@@ -205,4 +205,4 @@ def test_extracting_from_an_ambiguous_table_is_refused() -> None:
 def test_an_extract_that_can_not_work_is_refused(wrong: RouteRule, why: str) -> None:
     with pytest.raises(DMError, match=why) as info:
         TableRouter([wrong], True)
-    assert info.value.code == 20045
+    assert info.value.kind is Code.ConfigGenTableRouter

@@ -6,7 +6,7 @@ import pytest
 
 from pkg.config.keys import TASK
 from pkg.config.model import BinlogFilterRule, ColumnMappingRule, ExtractRule
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.rules import yaml_blocks
 from pkg.settings.yaml_reader import Section, read_document
 
@@ -61,7 +61,7 @@ def test_a_mistake_in_a_column_mapping_has_its_place(old: str, new: str, place: 
     block = _blocks(OLD_FILE.replace(old, new, 1), "column-mappings")["instance-1"]
     with pytest.raises(DMError) as caught:
         yaml_blocks.read_column_mapping(block, [])
-    assert caught.value.code == 20046
+    assert caught.value.kind is Code.ConfigGenColumnMapping
     assert caught.value.message.startswith(place + ": ")
     assert caught.value.workaround
 
@@ -103,7 +103,7 @@ def test_a_filter_loads() -> None:
 def test_a_mistake_in_a_filter_is_told_at_its_item(old: str, new: str, place: str, hint: str) -> None:
     with pytest.raises(DMError) as caught:
         yaml_blocks.read_filter(_blocks(FILTER.replace(old, new, 1), "filters")["f"])
-    assert caught.value.code == 20037
+    assert caught.value.kind is Code.ConfigBinlogEventFilter
     assert caught.value.message.startswith(place + ": ")
     assert hint in caught.value.workaround
 
@@ -140,5 +140,5 @@ def test_a_route_with_extracts_loads() -> None:
 def test_a_mistake_in_an_extract_has_its_place(old: str, new: str, place: str) -> None:
     with pytest.raises(DMError) as caught:
         yaml_blocks.read_route(_blocks(ROUTE.replace(old, new, 1), "routes")["r"], case_sensitive=True)
-    assert caught.value.code == 20045
+    assert caught.value.kind is Code.ConfigGenTableRouter
     assert caught.value.message.startswith(place + ": ")

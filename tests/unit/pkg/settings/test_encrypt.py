@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.settings import encrypt
 
 KEY = bytes(range(32))
@@ -58,14 +58,14 @@ def test_ciphertext_opens_with_the_process_key() -> None:
 def test_encrypting_without_a_key_says_what_to_do() -> None:
     with pytest.raises(DMError) as caught:
         encrypt.encrypt("abc")
-    assert caught.value.code == 11044
+    assert caught.value.kind is Code.EncryptSecretKeyNotValid
     assert "secret-key-path" in caught.value.workaround
 
 
 def test_key_of_wrong_length_is_refused() -> None:
     with pytest.raises(DMError) as caught:
         encrypt.set_secret_key(b"short")
-    assert caught.value.code == 11044
+    assert caught.value.kind is Code.EncryptSecretKeyNotValid
 
 
 @pytest.mark.parametrize("text", ["", "00" * 31, "zz" * 32, "00" * 33, "0 " * 32, "é" * 64])
@@ -74,7 +74,7 @@ def test_bad_key_file_is_refused_without_quoting_it(tmp_path: Path, text: str) -
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DMError) as caught:
         encrypt.read_secret_key(str(path))
-    assert caught.value.code == 20067
+    assert caught.value.kind is Code.ConfigSecretKeyPath
     assert not text or text not in str(caught.value)
 
 

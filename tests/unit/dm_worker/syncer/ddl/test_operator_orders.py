@@ -48,7 +48,7 @@ from pkg.binlog.position import Location, Position
 from pkg.binlog.table_map import TableMap
 from pkg.config.model import BinlogFilterRule, DBConfig, RouteRule, SubTaskConfig
 from pkg.ddl import Kind
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.ha.binlog_operator import BinlogOperator
 from pkg.mysql.schema import Column, TableInfo
 from pkg.rules.online_tables import OnlineTables
@@ -120,7 +120,7 @@ def test_what_a_damaged_order_asked_for_is_not_guessed() -> None:
     damaged = order("damaged", statement.at.pos, "etcd holds ''")
     with pytest.raises(DMError, match="can't be read: etcd holds") as caught:
         meeting(statement, [damaged])
-    assert caught.value.code == 42502
+    assert caught.value.kind is Code.HAInvalidItem
     assert meeting(statement, [order("damaged", statement.at.pos, "x", file="bin.000002")]) is None
     assert listing([damaged]) == f'[{{"task":"t","binlogPos":"{damaged.position}","error":"etcd holds \'\'"}}]'
 
@@ -147,7 +147,7 @@ def test_positions_are_taken_in_every_form(text: str) -> None:
 def test_another_text_is_no_position(text: str) -> None:
     with pytest.raises(DMError, match="is not valid") as caught:
         parse_place(text)
-    assert caught.value.code == 11118
+    assert caught.value.kind is Code.VerifyHandleErrorArgs
 
 
 @pytest.mark.parametrize(
@@ -228,14 +228,14 @@ class Session:
 
     def execute(self, sql: str, kind: Kind, query: Query, timestamp: int, upstream: Upstream) -> None:
         if self.refused and self.refused in sql:
-            raise StatementFailed(1062, errors.new("DBExecuteFailed", "Error 1062: told to refuse"))
+            raise StatementFailed(1062, errors.new(Code.DBExecuteFailed, "Error 1062: told to refuse"))
         if self.one_part and ", " in sql:
-            raise StatementFailed(8200, errors.new("DBExecuteFailed", "refused", raw=f"Error 8200: {self.one_part}"))
+            raise StatementFailed(8200, errors.new(Code.DBExecuteFailed, "refused", raw=f"Error 8200: {self.one_part}"))
         if self.known and self.known in sql:
-            raise StatementFailed(1060, errors.new("DBExecuteFailed", "Error 1060: told to know it"))
+            raise StatementFailed(1060, errors.new(Code.DBExecuteFailed, "Error 1060: told to know it"))
         if self.lost and self.lost in sql and self.known not in sql:
             self.lost = ""
-            raise errors.new("DBBadConn", "told to lose the connection", retryable=True)
+            raise errors.new(Code.DBBadConn, "told to lose the connection", retryable=True)
         self._chance.step(lambda: self._effect(sql.replace("`", ""), query))
 
     def _effect(self, sql: str, query: Query) -> None:
@@ -340,7 +340,7 @@ class World:
         """What the upstream answers, or that it is not there, once."""
         if self.upstream_lost:
             self.upstream_lost = False
-            raise errors.new("DBBadConn", "told to lose the connection", retryable=True)
+            raise errors.new(Code.DBBadConn, "told to lose the connection", retryable=True)
         return "latin2", "latin2_bin"
 
     @property
@@ -408,7 +408,7 @@ def test_changed_orders_and_crashes_run_each_statement_as_often_as_it_is_due(
 def test_what_the_target_refused_runs_after_its_table_was_changed_by_hand(kind: str) -> None:
     world = World("DROP TABLE a, b")
     world.session.refused = "`b`"
-    assert world.stopped().code == 36061
+    assert world.stopped().kind is Code.SyncerUnitHandleDDLFailed
     world.session.changes += 1  # by hand
     if kind:
         world.give(kind, "TRUNCATE TABLE d.x")
@@ -440,7 +440,7 @@ def test_a_part_is_tried_again_after_a_lost_connection_and_goes_on_after_it_was_
     world = World(f"ALTER TABLE a {', '.join(ADDS)}")
     world.session.known, world.session.lost = "ADD p ", "ADD q"
     world.session.refused = "a` ADD r"
-    assert world.stopped().code == 36061
+    assert world.stopped().kind is Code.SyncerUnitHandleDDLFailed
     assert world.executed == ADDED[:2]
     world.session.changes += 1  # by hand
     world.session.refused = ""
@@ -462,7 +462,7 @@ def test_an_alter_that_the_target_takes_only_part_by_part_runs_each_part_once(st
 def test_an_alter_with_a_part_that_the_target_never_takes_is_not_begun() -> None:
     world = World(f"ALTER TABLE a {', '.join(ADDS)}")
     world.session.one_part = "Unsupported modify column: can't set auto_increment"
-    assert world.stopped().code == 36061
+    assert world.stopped().kind is Code.SyncerUnitHandleDDLFailed
     assert world.executed == []
 
 
@@ -488,7 +488,7 @@ def test_what_is_injected_comes_first() -> None:
 @pytest.mark.parametrize("kind", ["skip", "replace"])
 def test_a_statement_that_is_not_understood_can_be_passed(kind: str) -> None:
     world = World("ALTER SEQUENCE s RESTART 5")
-    assert world.stopped().code == 36067
+    assert world.stopped().kind is Code.SyncerParseDDL
     statements = ["ALTER TABLE d.a ADD COLUMN n INT"] if kind == "replace" else []
     world.give(kind, *statements)
     world.run()

@@ -19,7 +19,7 @@ from pkg import ddl, errors
 from pkg.binlog.events import Query
 from pkg.binlog.position import Location, Position
 from pkg.ddl import Kind
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.schema import TableInfo
 from pkg.schema_tracker import ServerDefaults
 
@@ -59,7 +59,7 @@ def test_a_new_schema_gets_the_collation_of_the_session_s_server() -> None:
 def test_an_unknown_collation_stops_with_its_id() -> None:
     with pytest.raises(DMError, match="id 60000") as caught:
         written_out("CREATE DATABASE `d`", MYSQL57, session(60000))
-    assert caught.value.code == 11054
+    assert caught.value.kind is Code.BinlogEventDecode
 
 
 class Store:
@@ -85,7 +85,7 @@ class Replica:
     def execute(self, sql: str, kind: Kind, query: Query, timestamp: int, upstream: Upstream) -> None:
         if self._one_part and ", " in sql:
             raise StatementFailed(
-                8200, errors.new("DBExecuteFailed", "refused", raw="Error 8200: Unsupported multi schema change")
+                8200, errors.new(Code.DBExecuteFailed, "refused", raw="Error 8200: Unsupported multi schema change")
             )
         self.executed.append(sql)
 

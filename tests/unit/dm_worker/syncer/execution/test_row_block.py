@@ -17,7 +17,7 @@ from dm_worker.syncer.planning.batch import ORDERED, Slice, TablePlan
 from dm_worker.syncer.rows.conflict_sets import Pairs, components
 from dm_worker.syncer.rows.plan_builder import PlanOptions
 from dm_worker.syncer.rows.plan_builder import build as build_plan
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from tests.compiled import kernels
 from tests.harness import binlog_bytes
@@ -158,7 +158,7 @@ def test_a_torn_event_names_table_and_place() -> None:
     )
     with pytest.raises(DMError) as caught:
         partition.scatter(part, {1: plan_of()}, 4)
-    assert caught.value.code == 11071
+    assert caught.value.kind is Code.BinlogParseSingleEv
     assert "(b.000007, 200)" in caught.value.message
     assert "`s`.`t`" in caught.value.message
 

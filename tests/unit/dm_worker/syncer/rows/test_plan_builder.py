@@ -19,7 +19,7 @@ from dm_worker.syncer.rows.key_normalization import EXACT
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build, unspread, weak_columns
 from pkg.binlog.literals import MembersByName
 from pkg.binlog.position import Location, Position
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column, ForeignKey, Index, IndexPart, TableInfo
 
 ID = Column("id", "int", "int(11)", nullable=False)
@@ -164,7 +164,7 @@ def test_foreign_keys_that_act_keep_their_tables_in_one_bucket() -> None:
 def test_column_that_the_target_lacks_is_an_error() -> None:
     with pytest.raises(DMError, match="has no column `n`") as caught:
         plan(KEYED, table(ID, V, keys=(index("id"),)))
-    assert caught.value.code == 36027
+    assert caught.value.kind is Code.SyncerUnitDMLColumnNotMatch
 
 
 def test_generated_columns_are_not_written() -> None:

@@ -11,7 +11,7 @@ from dm_worker.syncer.shard_ddl.group_status import GroupStatus, status_of
 from dm_worker.syncer.shard_ddl.groups_snapshot import Snapshot, decode, encode
 from dm_worker.syncer.shard_ddl.initial_groups import new_groups, regroup, stored_groups
 from dm_worker.syncer.shard_ddl.source_groups import Acknowledge, GoOn, Instruction, Report, Reread, Settle, ShardGroups
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from tests.unit.dm_worker.syncer.shard_ddl.shard_world import at, route
 
 A1, A2, A3 = ("A", "t1"), ("A", "t2"), ("A", "t3")
@@ -195,7 +195,7 @@ def test_different_ddls_are_an_error_that_shows_both_sequences() -> None:
     with pytest.raises(DMError) as caught:
         script.ddl(40, A2, ("ALTER TABLE `merged`.`A` ADD COLUMN c INT",))
     error = caught.value
-    assert error.code == 36008
+    assert error.kind is Code.SyncUnitDDLWrongSequence
     assert "number 2 of their sequence" in error.message
     assert "`A`.`t1` ((bin.000001, 20))" in error.message
     assert "`A`.`t2` ((bin.000001, 40))" in error.message
@@ -222,7 +222,7 @@ def test_a_table_nobody_knew_of_joins_only_between_ddls() -> None:
     script.ddl(10, A1)
     with pytest.raises(DMError) as caught:
         script.groups.join(("A", "t9"))
-    assert caught.value.code == 36005
+    assert caught.value.kind is Code.SyncUnitAddTableInSharding
     assert "`A`.`t9`" in caught.value.message
 
 
@@ -272,7 +272,7 @@ def test_a_rename_that_would_move_rows_between_tables_is_refused() -> None:
     script = Script(A1, A2)
     with pytest.raises(DMError) as caught:
         script.groups.rename(A1, B1, key=key(10), structure="")
-    assert caught.value.code == 36068
+    assert caught.value.kind is Code.SyncerUnsupportedStmt
     assert "merges into `merged`.`B`" in caught.value.message
     assert script.groups.takes(A1)
 
@@ -304,7 +304,7 @@ def test_a_binlog_that_was_replaced_is_noticed_when_it_is_read_again(found: str)
     read = script.groups.met if found != "end" else lambda _, location: script.groups.reached(location)
     with pytest.raises(DMError) as caught:
         read(found, at(30))
-    assert caught.value.code == 36064
+    assert caught.value.kind is Code.SyncerEvent
     assert key(10) in caught.value.message
 
 
@@ -313,7 +313,7 @@ def test_a_decision_on_another_ddl_is_an_error() -> None:
     script.ddl(10, A1)
     with pytest.raises(DMError) as caught:
         script.groups.resolve(A, ADD_B, execute=True, revision=7)
-    assert caught.value.code == 36059
+    assert caught.value.kind is Code.SyncerUnitExecWithNoBlockingDDL
     assert script.groups.resolve(B, ADD_B, execute=True, revision=7) == []
 
 
@@ -325,7 +325,7 @@ def test_routes_may_change_only_when_all_is_settled() -> None:
     script.groups.ensure_routes()
     with pytest.raises(DMError) as caught:
         decode(encode(script.groups), lambda schema, table: ("elsewhere", schema)).ensure_routes()
-    assert caught.value.code == 36058
+    assert caught.value.kind is Code.SyncerUnitUpdateConfigInSharding
 
 
 def everything(schema: str, table: str) -> bool:
@@ -366,7 +366,7 @@ def test_a_table_that_is_routed_into_a_sequence_is_noticed_at_the_start() -> Non
     groups = decode(encode(script.groups), lambda schema, table: A)
     with pytest.raises(DMError) as caught:
         regroup(groups, [], everything)
-    assert caught.value.code == 36005
+    assert caught.value.kind is Code.SyncUnitAddTableInSharding
 
 
 @pytest.mark.parametrize("by_gtid", [False, True])
@@ -380,7 +380,7 @@ def test_how_statements_are_named_may_change_only_when_all_is_settled(by_gtid: b
     assert stored_groups(state, route, by_gtid=by_gtid) is not None
     with pytest.raises(DMError, match=f"enable-gtid was switched {'off' if by_gtid else 'on'}") as caught:
         stored_groups(state, route, by_gtid=not by_gtid)
-    assert caught.value.code == 36058
+    assert caught.value.kind is Code.SyncerUnitUpdateConfigInSharding
     # Nothing was unsettled when it was switched: from then on the new names count.
     switched.ddl(A1, ADD_A, key="its name", start=at(9), structure="with a")
     assert stored_groups(encode(switched), route, by_gtid=not by_gtid) is not None
@@ -445,11 +445,11 @@ def test_a_state_that_can_not_be_read_is_an_error(damage: str) -> None:
     state = encode(script.groups)
     with pytest.raises(DMError) as caught:
         decode(Snapshot({A: damage}, state.progress), route)
-    assert caught.value.code == 36007
+    assert caught.value.kind is Code.SyncUnitInvalidShardMeta
     if damage:
         with pytest.raises(DMError) as caught:
             decode(Snapshot(state.groups, damage), route)
-        assert caught.value.code == 36007
+        assert caught.value.kind is Code.SyncUnitInvalidShardMeta
 
 
 def test_no_state_is_a_state() -> None:

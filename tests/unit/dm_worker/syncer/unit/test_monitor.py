@@ -10,7 +10,7 @@ import pytest
 from dm_worker.syncer.unit import monitor
 from dm_worker.syncer.unit.monitor import Monitor, Snapshot, bytes_between
 from pkg.binlog.position import Location, Position
-from pkg.errors import new
+from pkg.errors import Code, new
 
 SIZES = {"b.000009": 100, "b.000010": 1000, "b.000011": 50}
 
@@ -40,7 +40,7 @@ class _Upstream:
 
     def end_of_binlog(self, flavor: str) -> Location:
         if self.away:
-            raise new("DBBadConn", "away", retryable=True)
+            raise new(Code.DBBadConn, "away", retryable=True)
         return Location(self.end)
 
     def binlog_files(self) -> dict[str, int]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkg.config.model import BinlogFilterRule
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.rules.binlog_filter import DO, EVENT_TYPES, GROUPS, BinlogEventFilter, find_contradiction, rule_problem
 
 DML = {"insert", "update", "delete"}
@@ -140,7 +140,7 @@ def test_a_refusal_names_rule_table_statement_and_place() -> None:
     chosen = BinlogEventFilter([rule("Error", "drop table")], True)
     decision = pickle.loads(pickle.dumps(chosen)).decide("db1", "t1", ("drop table",), "DROP TABLE t1")
     error = decision.refusal("db1", "t1", "DROP TABLE t1", "mysql-bin.000003:154")
-    assert error.code == 36015
+    assert error.kind is Code.SyncerUnitBinlogEventFilter
     for part in ("db*.t*: Error", "'drop table'", "`db1`.`t1`", "DROP TABLE t1", "mysql-bin.000003:154"):
         assert part in error.message
 
@@ -167,7 +167,7 @@ def test_a_refusal_names_rule_table_statement_and_place() -> None:
 def test_an_invalid_rule_is_an_error_and_never_left_out(wrong: BinlogFilterRule, why: str) -> None:
     with pytest.raises(DMError, match="is not valid") as caught:
         BinlogEventFilter([rule("Ignore", "all"), wrong], True)
-    assert caught.value.code == 20037
+    assert caught.value.kind is Code.ConfigBinlogEventFilter
     assert why in caught.value.message
     assert caught.value.workaround
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkg.config.model import ColumnMappingRule
-from pkg.errors import DMError
+from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column
 from pkg.rules.column_mapping import VALUE_LIMIT, ColumnMapper, PartitionId, TableMapping, collisions
 
@@ -104,7 +104,7 @@ def test_a_value_beyond_44_bits_is_refused_and_named(value: int | str | bytes) -
     for literal_form in (False, True):
         with pytest.raises(DMError) as caught:
             transform.literal(literal) if literal_form else transform.value(value)
-        assert caught.value.code == 36033
+        assert caught.value.kind is Code.SyncerUnitDoColumnMapping
         text = value.decode() if isinstance(value, bytes) else str(value)
         for part in ("`schema_2`.`table_3`", "`id`", text, str(VALUE_LIMIT - 1)):
             assert part in caught.value.message
@@ -116,7 +116,7 @@ def test_a_value_beyond_44_bits_is_refused_and_named(value: int | str | bytes) -
 def test_text_that_is_no_number_is_refused(literal: bytes) -> None:
     with pytest.raises(DMError, match="no whole number") as caught:
         compiled(partition("1", "", ""), unit="load").transforms[0].literal(literal)
-    assert caught.value.code == 34004
+    assert caught.value.kind is Code.LoadUnitDoColumnMapping
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_name_without_its_number_is_refused_before_any_row(schema: str, table:
         return
     with pytest.raises(DMError, match="column mapping rule") as caught:
         mapper.compile(schema, table, COLUMNS)
-    assert caught.value.code == 34011
+    assert caught.value.kind is Code.LoadUnitGenColumnMapping
     for part in (why, f"`{schema}`.`{table}`", "`id`"):
         assert part in caught.value.message
 
@@ -237,10 +237,10 @@ def test_two_rules_for_one_column_are_ambiguous() -> None:
     mapper = ColumnMapper([partition("1", "", "", table_pattern="table_?"), partition("2", "", "")], True)
     with pytest.raises(DMError, match="target of two column mapping rules") as caught:
         mapper.compile("schema_1", "table_1", COLUMNS)
-    assert caught.value.code == 26004
+    assert caught.value.kind is Code.TaskCheckGenColumnMapping
     with pytest.raises(DMError, match="same patterns") as caught:
         ColumnMapper([partition("1", "", ""), partition("2", "", "", column="ID")], False)
-    assert caught.value.code == 20046
+    assert caught.value.kind is Code.ConfigGenColumnMapping
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_a_rule_that_does_not_fit_the_columns_is_refused(rule: ColumnMappingRule
 def test_a_rule_that_can_not_be_carried_out_is_refused(rule: ColumnMappingRule, why: str) -> None:
     with pytest.raises(DMError, match="is not valid") as caught:
         ColumnMapper([rule], True)
-    assert caught.value.code == 20046
+    assert caught.value.kind is Code.ConfigGenColumnMapping
     assert why in caught.value.message
     assert caught.value.workaround
 

@@ -1,0 +1,46 @@
+"""Hazard: an edit of the catalogue changes a code, name, class, scope or level that operators' scripts know."""
+
+from __future__ import annotations
+
+import pickle
+from hashlib import sha256
+
+from pkg.errors import Code, DMError, ErrorKind, new
+
+CATALOGUE = [
+    kind
+    for owner in Code.__mro__
+    for kind in vars(owner).values()
+    if isinstance(kind, ErrorKind)
+]  # fmt: skip
+
+
+def test_catalogue_is_the_list_that_dm_has() -> None:
+    lines = (f"{k.code} {k.name} {k.err_class} {k.scope} {k.level}" for k in sorted(CATALOGUE, key=lambda k: k.code))
+    assert len(CATALOGUE) == len({kind.code for kind in CATALOGUE}) == len({kind.name for kind in CATALOGUE}) == 593
+    digest = sha256("\n".join(lines).encode()).hexdigest()
+    assert digest == "1467daf3360f41ba0e3e4b4634e56edb86c4ce820d3972b5b09c638f56dc7970"
+
+
+def test_entry_carries_the_name_of_its_constant() -> None:
+    kind = Code.SyncerParseDDL
+    assert (kind.code, kind.name, kind.err_class) == (36067, "SyncerParseDDL", "sync-unit")
+    assert (kind.scope, kind.level) == ("internal", "high")
+
+
+def test_kind_of_a_pickled_error_is_still_the_catalogue_s_entry() -> None:
+    error = new(Code.DBBadConn, "lost", raw="reset", workaround="Wait.", scope="upstream", retryable=True)
+    again: DMError = pickle.loads(pickle.dumps(error))
+    assert again.kind is Code.DBBadConn
+    assert (again.to_dict(), again.retryable) == (error.to_dict(), True)
+
+
+def test_position_and_workaround_change_nothing_else() -> None:
+    error = new(Code.DBExecuteFailed, "refused", raw="1054", workaround="Wait.", scope="downstream", retryable=True)
+    changed = error.at("at (b.000001, 4)").with_workaround("Skip it.")
+    assert str(changed) == (
+        "[code=10006:class=database:scope=downstream:level=high], Message: refused (at (b.000001, 4)), "
+        "RawCause: 1054, Workaround: Skip it."
+    )
+    assert changed.retryable
+    assert changed.kind is Code.DBExecuteFailed
