@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 
 from pkg.binlog.position import Location
+from pkg.binlog.server_position import master_status
 from pkg.config.model import SourceConfig
 from pkg.mysql.connection import connect
-from pkg.mysql.introspect import master_status
 from pkg.process.log import get_logger
 
 log = get_logger(__name__)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from dmctl.failure import UsageError
 from pkg import errors
-from pkg.config.model import SecurityConfig
 from pkg.errors import Code
 from pkg.rpc.channel import split_addresses
+from pkg.settings.connections import SecurityConfig
 from pkg.settings.units import parse_duration
 
 DEFAULT_TIMEOUT = 600.0

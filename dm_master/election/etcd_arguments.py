@@ -9,9 +9,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pkg.config.master import MasterConfig
-from pkg.config.model import SecurityConfig
 from pkg.errors import Code, new
 from pkg.etcd import Member
+from pkg.settings.connections import SecurityConfig
 
 _TLS_FOLDER = "tls"
 

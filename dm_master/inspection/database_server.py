@@ -12,7 +12,7 @@ from pymysql.connections import Connection
 from dm_master.inspection.grants import Grants, roles_of
 from dm_master.rules.source_rules import SourceRules
 from pkg import errors
-from pkg.config.model import DBConfig, SubTaskConfig
+from pkg.config.model import SubTaskConfig
 from pkg.config.rule_names import InstanceNames
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import Scope, classify, connect, error_number
@@ -27,6 +27,7 @@ from pkg.mysql.introspect import (
 )
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
+from pkg.settings.connections import DBConfig
 
 #: No single question to a server may take longer than this, in seconds.
 READ_TIMEOUT = 60.0

@@ -14,10 +14,11 @@ from dm_master.inspection.database_server import READ_TIMEOUT
 from dm_master.precheck.server_checks import gtid_is_off
 from dm_master.task_setup.task_split import needs_start_position, with_start_position
 from pkg import errors
+from pkg.binlog.server_position import master_status
 from pkg.config.model import Meta, SourceConfig, SubTaskConfig
 from pkg.errors import Code
 from pkg.mysql.connection import classify, connect
-from pkg.mysql.introspect import ServerInfo, master_status, query, server_info
+from pkg.mysql.introspect import ServerInfo, query, server_info
 
 #: DM's range of server ids for replicas that did not choose one.
 _FIRST_SERVER_ID = 429496729

@@ -9,11 +9,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pkg.config.model import ColumnMappingRule
 from pkg.errors import DMError
 from pkg.mysql.schema import TableInfo
 from pkg.rules.column_mapping import ColumnMapper, collisions
 from pkg.rules.column_mapping.mapper import INSTANCE_BITS, PARTITION_ID, SCHEMA_BITS, TABLE_BITS
+from pkg.rules.model import ColumnMappingRule
 
 Table = tuple[str, str]
 #: A name, what parts it from its number (no letter, no digit), and the number.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pkg.config.model import BinlogFilterRule, ColumnMappingRule, ExpressionFilter, RouteRule, SubTaskConfig
+from pkg.config.model import SubTaskConfig
 from pkg.config.rule_names import InstanceNames, RuleName
 from pkg.errors import DMError
 from pkg.mysql.schema import Column
@@ -14,6 +14,7 @@ from pkg.rules.block_allow_list import BlockAllowListFilter, Verdict
 from pkg.rules.column_mapping import ColumnMapper
 from pkg.rules.column_mapping.mapper import INSTANCE_BITS, SCHEMA_BITS, TABLE_BITS
 from pkg.rules.column_mapping.transforms import PartitionId, Transform
+from pkg.rules.model import BinlogFilterRule, ColumnMappingRule, ExpressionFilter, RouteRule
 from pkg.rules.online_tables import TableKind
 from pkg.rules.table_router import TableRouter
 

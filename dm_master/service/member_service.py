@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 from dm_master.service.cluster import Cluster
 from dm_master.service.secret_key import key_for
 from pkg import errors
-from pkg.config.model import SecurityConfig
 from pkg.errors import Code
 from pkg.etcd import Member
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.rpc.server import mutual
+from pkg.settings.connections import SecurityConfig
 from pkg.tls.client import member_context
 
 #: Seconds that a master has to show that it is alive.

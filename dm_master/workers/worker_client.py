@@ -10,10 +10,10 @@ from google.protobuf.message import Message
 
 from dm_master.workers.rate_limit import TokenBucket
 from pkg import errors
-from pkg.config.model import SecurityConfig
 from pkg.errors import Code
 from pkg.pb import dmworker_pb2_grpc
 from pkg.rpc.channel import open_channel
+from pkg.settings.connections import SecurityConfig
 
 
 class WorkerClients:

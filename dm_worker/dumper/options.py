@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import Literal, NoReturn, get_args
 
 from pkg import errors
-from pkg.config.model import SecurityConfig, SubTaskConfig
+from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
 from pkg.mysql.names import SYSTEM_SCHEMAS
 from pkg.rules.block_allow_list import BlockAllowListFilter
 from pkg.rules.online_tables import OnlineTables, TableKind
+from pkg.settings.connections import SecurityConfig
 
 Consistency = Literal["auto", "none", "flush", "lock", "snapshot"]
 _UNITS = {"": 1 << 20, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

@@ -22,9 +22,10 @@ from pymysql.connections import Connection
 
 from pkg import errors
 from pkg.binlog.position import Location
+from pkg.binlog.server_position import master_status
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import classify, error_number
-from pkg.mysql.introspect import master_status, query
+from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified
 from pkg.process.log import get_logger
 

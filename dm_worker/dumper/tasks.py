@@ -26,7 +26,6 @@ from dm_worker.dumper.snapshot import Meeting, Snapshot, join_snapshot, lead_sna
 from dm_worker.dumper.statements import statements
 from dm_worker.dumper.writer import ChunkWriter, schema_text
 from pkg import errors
-from pkg.config.model import DBConfig
 from pkg.errors import Code, DMError
 from pkg.mysql import driver
 from pkg.mysql.connection import classify, connect, error_number
@@ -34,6 +33,7 @@ from pkg.mysql.introspect import fetch_table_info, query, show_create
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import TableInfo
 from pkg.schema_tracker import ServerDefaults
+from pkg.settings.connections import DBConfig
 
 #: Rows and bytes so far, as one record that is overwritten in place.
 PROGRESS = struct.Struct("<qq")

@@ -26,14 +26,16 @@ from dm_worker.periodic import Periodic
 from dm_worker.rate import Rate, percent
 from dm_worker.subtask.unit import Control, UnitOutcome
 from pkg import errors
-from pkg.config.model import DBConfig, SubTaskConfig
+from pkg.binlog.server_position import master_status
+from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import classify
-from pkg.mysql.introspect import list_schemas, master_status, query, server_info, show_create
+from pkg.mysql.introspect import list_schemas, query, server_info, show_create
 from pkg.mysql.retry import retrying
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 from pkg.schema_tracker import ServerDefaults, fetch_server_defaults
+from pkg.settings.connections import DBConfig
 
 log = get_logger("dumper")
 

@@ -20,7 +20,6 @@ from dm_worker.loader.row_rules import RowRewriter, RowRules
 from dm_worker.loader.sqlfile import Statement, read_statements
 from dm_worker.meta.load_progress import fence_off, fenced
 from pkg import errors
-from pkg.config.model import DBConfig
 from pkg.errors import Code, DMError
 from pkg.mysql import generated
 from pkg.mysql.connection import classify, connect, error_number, error_text
@@ -28,6 +27,7 @@ from pkg.mysql.introspect import fetch_table_info, query
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.retry import retrying
 from pkg.mysql.wire import send
+from pkg.settings.connections import DBConfig
 
 #: What bounds the tries is their time.
 ATTEMPTS = 1000

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dm_worker.membership.registration import Registration
-from pkg.config.model import SecurityConfig
 from pkg.errors import DMError
 from pkg.etcd import EtcdClient, LeaseKeeper
 from pkg.ha import keys
 from pkg.ha.records import WorkerAlive
 from pkg.process.log import get_logger
+from pkg.settings.connections import SecurityConfig
 from pkg.settings.encrypt import set_secret_key
 
 log = get_logger(__name__)

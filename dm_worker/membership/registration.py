@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import grpc
 
 from pkg import errors
-from pkg.config.model import SecurityConfig
 from pkg.errors import Code, DMError
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
 from pkg.rpc.channel import open_channel
+from pkg.settings.connections import SecurityConfig
 from pkg.settings.encrypt import key_proof
 from pkg.tls.client import member_context
 

@@ -13,10 +13,11 @@ from pkg import errors
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet, parse_gtid_set
 from pkg.binlog.position import Location, Position
 from pkg.binlog.raw import open_raw
+from pkg.binlog.server_position import master_status
 from pkg.config.model import SourceConfig
 from pkg.errors import Code
 from pkg.mysql.connection import classify, connect
-from pkg.mysql.introspect import master_status, variable
+from pkg.mysql.introspect import variable
 
 #: Seconds to wait for the first event of a stream.
 _PATIENCE = 30.0

@@ -7,7 +7,7 @@ from pkg.binlog.events import HEADER, Event
 from pkg.binlog.position import Location
 from pkg.binlog.stream import PacketFramer
 from pkg.binlog.upstream import UpstreamStream, start_dump
-from pkg.config.model import DBConfig
+from pkg.settings.connections import DBConfig
 
 
 def open_raw(

@@ -18,11 +18,11 @@ from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
 from pkg.binlog.payload import Expanding
 from pkg.binlog.position import Location
 from pkg.binlog.stream import BinlogStream, PacketFramer, Scan, ServerEnd, ServerError, aborted
-from pkg.config.model import DBConfig
 from pkg.errors import Code
 from pkg.mysql import driver
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import variable
+from pkg.settings.connections import DBConfig
 
 _REGISTER_REPLICA, _DUMP, _DUMP_GTID = 0x15, 0x12, 0x1E
 _THROUGH_GTID = 0x04

@@ -1,4 +1,4 @@
-"""The typed objects that task and source files become. Pure data; parsing and checks live beside this module.
+"""The typed objects that task and source files become. Pure data; the readers are beside this module.
 
 Field names are the keys of DM's files with ``-`` as ``_``; defaults are DM's (reference: §3.3–3.6).
 Sizes are bytes and durations seconds once parsed, whatever unit the file uses.
@@ -9,43 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pkg.rules.model import (
+    SHADOW_TABLE_RULES,
+    TRASH_TABLE_RULES,
+    BinlogFilterRule,
+    BlockAllowList,
+    ColumnMappingRule,
+    ExpressionFilter,
+    RouteRule,
+)
+from pkg.settings.connections import DBConfig
+
 TaskMode = Literal["full", "incremental", "all", "dump", "load", "load&sync"]
 ShardMode = Literal["", "pessimistic", "optimistic"]
-#: How online schema change tools name their tables; the group is the real table's name.
-SHADOW_TABLE_RULES = (r"^_(.+)_(?:new|gho)$",)
-TRASH_TABLE_RULES = (r"^_(.+)_(?:ghc|del|old)$",)
-
-
-@dataclass(frozen=True, slots=True)
-class SecurityConfig:
-    """TLS of one connection: paths, or the PEM bytes themselves (base64 in files)."""
-
-    ssl_ca: str = ""
-    ssl_cert: str = ""
-    ssl_key: str = ""
-    cert_allowed_cn: tuple[str, ...] = ()
-    ssl_ca_bytes: bytes = field(default=b"", repr=False)
-    ssl_cert_bytes: bytes = field(default=b"", repr=False)
-    ssl_key_bytes: bytes = field(default=b"", repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class DBConfig:
-    """How to reach one server. ``password`` is plain text here; never print it (``repr`` hides it)."""
-
-    host: str
-    port: int
-    user: str = "root"
-    password: str = field(default="", repr=False)
-    max_allowed_packet: int = 64 * 1024 * 1024
-    session: tuple[tuple[str, str], ...] = ()
-    security: SecurityConfig | None = None
-
-    @property
-    def foreign_key_checks(self) -> bool | None:
-        """What ``session`` says of foreign_key_checks; None when it says nothing."""
-        value = dict(self.session).get("foreign_key_checks")
-        return None if value is None else value.strip().upper() in ("1", "ON", "TRUE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +43,6 @@ class CheckerConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class BinlogFilterRule:
-    schema_pattern: str
-    table_pattern: str = ""
-    events: tuple[str, ...] = ()
-    sql_pattern: tuple[str, ...] = ()
-    action: str = "Do"
-
-
-@dataclass(frozen=True, slots=True)
 class SourceConfig:
     """One upstream (``operate-source create``)."""
 
@@ -93,61 +60,6 @@ class SourceConfig:
     checker: CheckerConfig = CheckerConfig()
     case_sensitive: bool = False
     filters: tuple[BinlogFilterRule, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ExtractRule:
-    """``extract-table`` (or ``-schema``, ``-source``): the capture groups of ``regexp`` fill ``target_column``."""
-
-    regexp: str
-    target_column: str
-
-
-@dataclass(frozen=True, slots=True)
-class RouteRule:
-    schema_pattern: str
-    target_schema: str
-    table_pattern: str = ""
-    target_table: str = ""
-    extract_table: ExtractRule | None = None
-    extract_schema: ExtractRule | None = None
-    extract_source: ExtractRule | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnMappingRule:
-    """``source_column`` empty = the target column. ``create-table-query`` of old files has no effect."""
-
-    schema_pattern: str
-    target_column: str
-    expression: str
-    table_pattern: str = ""
-    source_column: str = ""
-    arguments: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ExpressionFilter:
-    schema: str
-    table: str
-    insert_value_expr: str = ""
-    update_old_value_expr: str = ""
-    update_new_value_expr: str = ""
-    delete_value_expr: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TableName:
-    db_name: str
-    tbl_name: str
-
-
-@dataclass(frozen=True, slots=True)
-class BlockAllowList:
-    do_dbs: tuple[str, ...] = ()
-    do_tables: tuple[TableName, ...] = ()
-    ignore_dbs: tuple[str, ...] = ()
-    ignore_tables: tuple[TableName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +145,7 @@ class SubTaskConfig:
     filters: tuple[BinlogFilterRule, ...] = ()
     expression_filters: tuple[ExpressionFilter, ...] = ()
     column_mappings: tuple[ColumnMappingRule, ...] = ()
-    block_allow_list: BlockAllowList = BlockAllowList()
+    block_allow_list: BlockAllowList = field(default_factory=BlockAllowList)
     mydumper: MydumperConfig = MydumperConfig()
     loader: LoaderConfig = LoaderConfig()
     syncer: SyncerConfig = SyncerConfig()
@@ -249,7 +161,7 @@ class InstanceConfig:
     filters: tuple[BinlogFilterRule, ...] = ()
     expression_filters: tuple[ExpressionFilter, ...] = ()
     column_mappings: tuple[ColumnMappingRule, ...] = ()
-    block_allow_list: BlockAllowList = BlockAllowList()
+    block_allow_list: BlockAllowList = field(default_factory=BlockAllowList)
     mydumper: MydumperConfig = MydumperConfig()
     loader: LoaderConfig = LoaderConfig()
     syncer: SyncerConfig = SyncerConfig()

@@ -7,9 +7,11 @@ from typing import Any
 
 from pkg.binlog.position import file_number
 from pkg.config.keys import SOURCE
-from pkg.config.model import BinlogFilterRule, CheckerConfig, DBConfig, PurgeConfig, SecurityConfig, SourceConfig
+from pkg.config.model import CheckerConfig, PurgeConfig, SourceConfig
 from pkg.errors import Code, DMError
+from pkg.rules.model import BinlogFilterRule
 from pkg.rules.yaml_blocks import check_filters, read_filter
+from pkg.settings.connections import DBConfig, SecurityConfig
 from pkg.settings.database import read_database
 from pkg.settings.units import format_duration
 from pkg.settings.yaml_reader import REDACTED, Section, dump_yaml, read_document

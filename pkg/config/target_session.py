@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from pkg.config.model import DBConfig
 from pkg.errors import Code
+from pkg.settings.connections import DBConfig
 
 if TYPE_CHECKING:  # Executors, which write rows by this, have no YAML.
     from pkg.settings.yaml_reader import Section

@@ -14,18 +14,10 @@ from typing import TypeVar, cast, get_args
 from pkg.config import unit_blocks
 from pkg.config.keys import TASK
 from pkg.config.model import (
-    SHADOW_TABLE_RULES,
-    TRASH_TABLE_RULES,
-    BinlogFilterRule,
-    BlockAllowList,
-    ColumnMappingRule,
-    DBConfig,
-    ExpressionFilter,
     InstanceConfig,
     LoaderConfig,
     Meta,
     MydumperConfig,
-    RouteRule,
     ShardMode,
     SyncerConfig,
     TaskConfig,
@@ -36,7 +28,17 @@ from pkg.config.target_session import check_target_session
 from pkg.config.timezones import check_timezone
 from pkg.errors import Code, ErrorKind
 from pkg.rules import yaml_blocks
+from pkg.rules.model import (
+    SHADOW_TABLE_RULES,
+    TRASH_TABLE_RULES,
+    BinlogFilterRule,
+    BlockAllowList,
+    ColumnMappingRule,
+    ExpressionFilter,
+    RouteRule,
+)
 from pkg.rules.online_tables import compile_online_rule
+from pkg.settings.connections import DBConfig
 from pkg.settings.database import read_database
 from pkg.settings.options import nearest
 from pkg.settings.yaml_reader import Section, read_document, tidy_yaml

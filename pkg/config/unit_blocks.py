@@ -6,8 +6,9 @@ import re
 import shlex
 from collections.abc import Mapping
 
-from pkg.config.model import DBConfig, LoaderConfig, MydumperConfig, SyncerConfig
+from pkg.config.model import LoaderConfig, MydumperConfig, SyncerConfig
 from pkg.errors import Code, ErrorKind
+from pkg.settings.connections import DBConfig
 from pkg.settings.units import parse_duration, parse_size
 from pkg.settings.yaml_reader import Section
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from pkg import errors
 from pkg.config.master import security_settings
-from pkg.config.model import SecurityConfig
 from pkg.errors import Code
+from pkg.settings.connections import SecurityConfig
 from pkg.settings.encrypt import read_secret_key
 from pkg.settings.options import (
     COMMON_OPTIONS,

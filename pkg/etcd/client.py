@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from pkg.config.model import SecurityConfig
 from pkg.errors import Code, ErrorKind, new
 from pkg.etcd import messages
 from pkg.etcd.endpoint import Endpoint
@@ -16,6 +15,7 @@ from pkg.etcd.errors import CALL_ERRORS, WatchCanceledError, call_error, failure
 from pkg.etcd.stubs import etcd3, rpc
 from pkg.etcd.types import KV, Compare, Member, Op, Status, TxnResult, WatchBatch
 from pkg.etcd.watch import watch_stream
+from pkg.settings.connections import SecurityConfig
 
 T = TypeVar("T")
 

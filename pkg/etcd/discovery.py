@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from pkg.config.model import SecurityConfig
 from pkg.errors import Code, new
+from pkg.settings.connections import SecurityConfig
 
 #: Where a master tells etcd's endpoints, as a JSON list of URLs.
 ENDPOINTS_PATH = "/apis/v1alpha1/etcd-endpoints"

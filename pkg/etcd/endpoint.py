@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 import grpc
 
-from pkg.config.model import SecurityConfig
 from pkg.errors import Code, new
 from pkg.etcd.stubs import etcd3, rpc
+from pkg.settings.connections import SecurityConfig
 
 #: A dead peer is noticed within about 13 s; etcd refuses clients that ping more often than every 5 s.
 _CHANNEL_OPTIONS = (

@@ -16,9 +16,9 @@ from pymysql.connections import Connection
 from pymysql.constants import CLIENT
 
 from pkg import errors
-from pkg.config.model import DBConfig
 from pkg.errors import Code, DMError
 from pkg.mysql.driver import BulkConnection, PreferringConnection
+from pkg.settings.connections import DBConfig
 from pkg.tls.client import tls_context
 
 Scope = Literal["upstream", "downstream"]

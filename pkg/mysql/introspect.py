@@ -11,7 +11,6 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from pkg.binlog.position import Location, Position
 from pkg.mysql.connection import error_number
 from pkg.mysql.names import SYSTEM_SCHEMAS, qualified, quote
 from pkg.mysql.schema import Column, ForeignKey, Index, IndexPart, TableInfo, in_order
@@ -127,24 +126,6 @@ def server_info(conn: Connection[Any]) -> ServerInfo:
         server_uuid=(variable(conn, "server_uuid") or "") if flavor != "mariadb" else "",
         gtid_on=gtid,
     )
-
-
-def master_status(conn: Connection[Any], flavor: str) -> Location | None:
-    """Where the server's binlog ends, with its executed GTID set; None when it writes none."""
-    try:
-        rows = query(conn, "SHOW MASTER STATUS")
-    except pymysql.Error as exc:
-        if error_number(exc) != 1064:  # MySQL 8.4 knows only the new words
-            raise
-        rows = query(conn, "SHOW BINARY LOG STATUS")
-    if not rows:
-        return None
-    row = rows[0]
-    if flavor == "mariadb":
-        gtid = variable(conn, "gtid_binlog_pos") or ""
-    else:
-        gtid = str(row[4]).replace("\n", "") if len(row) > 4 and row[4] else ""
-    return Location(Position(str(row[0]), int(row[1])), gtid)
 
 
 def list_schemas(conn: Connection[Any]) -> list[str]:

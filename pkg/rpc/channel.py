@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pkg.config.model import SecurityConfig
+from pkg.settings.connections import SecurityConfig
 
 if TYPE_CHECKING:
     import grpc

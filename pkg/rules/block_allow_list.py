@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pkg import errors
-from pkg.config.model import BlockAllowList, SubTaskConfig
 from pkg.errors import Code
 from pkg.mysql.names import SYSTEM_SCHEMAS
+from pkg.rules.model import BlockAllowList, TableChoiceSettings
 from pkg.rules.online_tables import OnlineTables, TableKind
 from pkg.rules.regex_selector import RegexSelector
 from pkg.rules.selector import CACHE_SIZE, REGEX_MARK, DuplicatePatternError, Selector
@@ -83,7 +83,7 @@ class BlockAllowListFilter:
         self._cache: dict[tuple[str, str], Verdict] = {}
 
     @classmethod
-    def of(cls, cfg: SubTaskConfig) -> BlockAllowListFilter:
+    def of(cls, cfg: TableChoiceSettings) -> BlockAllowListFilter:
         """The list of a subtask. Raises 20044."""
         return cls(cfg.block_allow_list, cfg.case_sensitive, cfg.meta_schema, OnlineTables.of(cfg))
 

@@ -10,7 +10,7 @@ import enum
 import re
 from collections.abc import Iterable, Iterator
 
-from pkg.config.model import SubTaskConfig
+from pkg.rules.model import OnlineTableSettings
 from pkg.rules.name_regex import compile_name_regex
 
 
@@ -35,7 +35,7 @@ class OnlineTables:
         )
 
     @classmethod
-    def of(cls, cfg: SubTaskConfig) -> OnlineTables:
+    def of(cls, cfg: OnlineTableSettings) -> OnlineTables:
         """The rules of a subtask: none when ``online-ddl`` is off."""
         return cls(cfg.shadow_table_rules, cfg.trash_table_rules) if cfg.online_ddl else cls()
 

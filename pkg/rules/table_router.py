@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pkg import errors
-from pkg.config.model import ExtractRule, RouteRule
 from pkg.errors import Code
+from pkg.rules.model import ExtractRule, RouteRule
 from pkg.rules.name_regex import compile_name_regex
 from pkg.rules.regex_selector import RegexSelector
 from pkg.rules.selector import CACHE_SIZE, REGEX_MARK, Matches, Selector

@@ -5,10 +5,17 @@ Each is read and checked in full; what the units can't carry out yet is refused 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pkg import errors
-from pkg.config.model import (
+from pkg.errors import Code, DMError
+from pkg.rules import expression_filter
+from pkg.rules.binlog_filter import BinlogEventFilter, find_contradiction
+from pkg.rules.binlog_filter import rule_problem as filter_problem
+from pkg.rules.block_allow_list import BlockAllowListFilter
+from pkg.rules.column_mapping import ColumnMapper
+from pkg.rules.column_mapping.mapper import rule_problem as mapping_problem
+from pkg.rules.model import (
     BinlogFilterRule,
     BlockAllowList,
     ColumnMappingRule,
@@ -17,15 +24,31 @@ from pkg.config.model import (
     RouteRule,
     TableName,
 )
-from pkg.errors import Code, DMError
-from pkg.rules import expression_filter
-from pkg.rules.binlog_filter import BinlogEventFilter, find_contradiction
-from pkg.rules.binlog_filter import rule_problem as filter_problem
-from pkg.rules.block_allow_list import BlockAllowListFilter
-from pkg.rules.column_mapping import ColumnMapper
-from pkg.rules.column_mapping.mapper import rule_problem as mapping_problem
 from pkg.rules.table_router import TableRouter, extract_regex
+from pkg.settings.shape import LEAF, Items, Shape, leaves
 from pkg.settings.yaml_reader import Section
+
+FILTER: Mapping[str, Shape] = leaves("schema-pattern", "table-pattern", "events", "sql-pattern", "action")
+ROUTE: Mapping[str, Shape] = {
+    **leaves("schema-pattern", "table-pattern", "target-schema", "target-table"),
+    "extract-table": leaves("table-regexp", "target-column"),
+    "extract-schema": leaves("schema-regexp", "target-column"),
+    "extract-source": leaves("source-regexp", "target-column"),
+}
+EXPRESSION_FILTER: Mapping[str, Shape] = leaves(
+    "schema", "table", "insert-value-expr", "update-old-value-expr", "update-new-value-expr", "delete-value-expr"
+)
+COLUMN_MAPPING: Mapping[str, Shape] = leaves(
+    "schema-pattern", "table-pattern", "source-column", "target-column", "expression", "arguments",
+    "create-table-query",
+)  # fmt: skip
+_TABLE_NAMES = Items(leaves("db-name", "tbl-name"))
+BLOCK_ALLOW_LIST: Mapping[str, Shape] = {
+    "do-tables": _TABLE_NAMES,
+    "do-dbs": LEAF,
+    "ignore-tables": _TABLE_NAMES,
+    "ignore-dbs": LEAF,
+}
 
 _EXTRACTS = (
     ("extract-table", "table-regexp"),

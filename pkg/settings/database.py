@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pkg.config.model import DBConfig, SecurityConfig
 from pkg.errors import Code, ErrorKind
+from pkg.settings.connections import DBConfig, SecurityConfig
 from pkg.settings.encrypt import plain_password
 from pkg.settings.yaml_reader import Section
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pkg import errors
-from pkg.config.model import SecurityConfig
 from pkg.errors import Code, ErrorKind
+from pkg.settings.connections import SecurityConfig
 from pkg.settings.units import parse_duration
 
 Kind = Literal["str", "int", "float", "bool", "duration", "list", "map", "bytes"]

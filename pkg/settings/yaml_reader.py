@@ -15,9 +15,9 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from pkg import errors
-from pkg.config.keys import SECRET_KEYS, Free, Items, Leaf, Named, Shape
 from pkg.errors import Code, DMError, ErrorKind
 from pkg.settings.options import nearest, pem_bytes
+from pkg.settings.shape import SECRET_KEYS, Free, Items, Leaf, Named, Shape
 from pkg.settings.units import parse_duration
 
 _NULL = "tag:yaml.org,2002:null"

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from pkg import errors
-from pkg.config.model import SecurityConfig
 from pkg.errors import Code
+from pkg.settings.connections import SecurityConfig
 from pkg.tls.certificates import all_names
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pkg.config.model import SecurityConfig
+from pkg.settings.connections import SecurityConfig
 from pkg.tls.certificates import common_names
 
 

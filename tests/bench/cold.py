@@ -61,7 +61,8 @@ def main() -> None:
     # What is imported, and when, is part of what is measured.
     from dm_worker.engine.engine import SparkEngine
     from dm_worker.syncer import SyncUnit
-    from pkg.config.model import DBConfig, Meta
+    from pkg.config.model import Meta
+    from pkg.settings.connections import DBConfig
     from tests.bench.rig import subtask
 
     parser = argparse.ArgumentParser(description=__doc__)

@@ -20,7 +20,8 @@ from pathlib import Path
 from dm_worker.relay.readable_end import Tail
 from dm_worker.relay.relay import Relay
 from pkg.binlog.position import Position
-from pkg.config.model import DBConfig, SourceConfig
+from pkg.config.model import SourceConfig
+from pkg.settings.connections import DBConfig
 from tests.bench.binlog import end_of_binlog
 from tests.bench.figures import Figure
 from tests.bench.rig import Rig

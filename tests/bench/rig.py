@@ -15,16 +15,9 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.subtask.unit import Unit, UnitOutcome
 from dm_worker.syncer import SyncUnit
 from pkg.binlog.position import Location, parse_position
-from pkg.config.model import (
-    BlockAllowList,
-    DBConfig,
-    LoaderConfig,
-    Meta,
-    MydumperConfig,
-    SubTaskConfig,
-    SyncerConfig,
-    TaskMode,
-)
+from pkg.config.model import LoaderConfig, Meta, MydumperConfig, SubTaskConfig, SyncerConfig, TaskMode
+from pkg.rules.model import BlockAllowList
+from pkg.settings.connections import DBConfig
 from tests.bench import workloads
 from tests.bench.binlog import end_of_binlog
 from tests.bench.figures import Report

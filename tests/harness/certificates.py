@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from pkg.config.model import SecurityConfig
+from pkg.settings.connections import SecurityConfig
 
 #: What certificates are for that nobody says otherwise of.
 _HERE = ("localhost", "127.0.0.1")

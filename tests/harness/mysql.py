@@ -23,8 +23,8 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from pkg.config.model import DBConfig
 from pkg.mysql.driver import PreferringConnection
+from pkg.settings.connections import DBConfig
 from tests.harness.process import HarnessError, Process, binary, free_port, wait_until
 
 #: Where unpacked packages and empty data folders are kept between runs.

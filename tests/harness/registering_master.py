@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 
 from pkg.config.codec import encode_source, encode_subtask
-from pkg.config.model import SecurityConfig, SourceConfig, SubTaskConfig
+from pkg.config.model import SourceConfig, SubTaskConfig
 from pkg.errors import Code, new
 from pkg.etcd import Delete, EtcdClient, Op, Put
 from pkg.ha import keys
@@ -15,6 +15,7 @@ from pkg.ha.records import SourceBound, SubTaskStage
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
 from pkg.process.metrics import Metrics
 from pkg.rpc.server import HttpResponse, HttpRoutes, PortServer
+from pkg.settings.connections import SecurityConfig
 
 
 class FakeMaster(dmmaster_pb2_grpc.MasterServicer):

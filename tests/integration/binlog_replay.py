@@ -12,10 +12,11 @@ from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported, parse_rotate
 from pkg.binlog.position import Location, Position
 from pkg.binlog.rows import Change, Image
+from pkg.binlog.server_position import master_status
 from pkg.binlog.stream import BinlogStream
 from pkg.binlog.table_map import TableMap, parse_table_map, table_map_id
 from pkg.binlog.upstream import open_upstream
-from pkg.mysql.introspect import fetch_table_info, master_status
+from pkg.mysql.introspect import fetch_table_info
 from tests.both_decoders import BothDecoders
 from tests.harness.mysql import SQLServer
 

@@ -16,8 +16,10 @@ from dm_worker.dumper.tasks import DumpSpec, DumpTask, open_session
 from dm_worker.loader.bulk import Targets
 from dm_worker.loader.tasks import FileLoader, FileSpec, LoadSpec
 from dm_worker.meta.load_progress import begin_load, progress_table
-from pkg.config.model import BlockAllowList, DBConfig, SubTaskConfig
+from pkg.config.model import SubTaskConfig
 from pkg.mysql.connection import connect
+from pkg.rules.model import BlockAllowList
+from pkg.settings.connections import DBConfig
 
 
 def main() -> None:

@@ -18,7 +18,8 @@ from dm_worker.dumper import DumpUnit
 from dm_worker.dumper.metadata import dump_dir, read_dump_metadata, read_metadata
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.meta.load_progress import begin_load, remove_progress
-from pkg.config.model import BlockAllowList, DBConfig, TableName
+from pkg.rules.model import BlockAllowList, TableName
+from pkg.settings.connections import DBConfig
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.full_copy import config, contents, dump, load
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pkg.binlog.server_position import master_status
 from pkg.mysql.connection import connect
-from pkg.mysql.introspect import fetch_table_info, list_tables, master_status, server_info
+from pkg.mysql.introspect import fetch_table_info, list_tables, server_info
 from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import HarnessError, wait_until

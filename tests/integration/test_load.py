@@ -26,8 +26,9 @@ from dm_worker.loader.unit import SESSION
 from dm_worker.meta.load_progress import begin_load, load_finished, progress_table, remove_progress, stored_state
 from dm_worker.subtask.unit import UnitOutcome
 from dm_worker.syncer.checkpoint.start_location import start_location
-from pkg.config.model import RouteRule, SubTaskConfig
+from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
+from pkg.rules.model import RouteRule
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.proctree import spark_workers
 from tests.integration.full_copy import config, contents, dump, load

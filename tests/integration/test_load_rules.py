@@ -21,11 +21,12 @@ from dm_worker.loader.rules import LoadRules
 from dm_worker.loader.tasks import LoadSpec, run_load_task
 from dm_worker.loader.unit import SESSION
 from dm_worker.meta.load_progress import begin_load, progress_table
-from pkg.config.model import ColumnMappingRule, ExtractRule, RouteRule, SubTaskConfig
+from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.mysql.bulk import Prepared
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import fetch_table_info
+from pkg.rules.model import ColumnMappingRule, ExtractRule, RouteRule
 from pkg.rules.table_router import TableRouter
 from tests.compiled import required
 from tests.harness.mysql import MariaDBServer, SQLServer

@@ -7,9 +7,9 @@ from binascii import hexlify
 import pytest
 
 from pkg.binlog.charsets import encode_text
-from pkg.config.model import ColumnMappingRule
 from pkg.mysql.schema import Column
 from pkg.rules.column_mapping import ColumnMapper
+from pkg.rules.model import ColumnMappingRule
 from tests.harness.mysql import MariaDBServer
 
 _COLUMNS = ("utf8mb4", "latin1", "gbk", "ucs2", "binary")

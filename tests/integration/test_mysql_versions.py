@@ -11,7 +11,7 @@ import pytest
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
-from pkg.config.model import DBConfig
+from pkg.settings.connections import DBConfig
 from tests.harness.mysql import MYSQL_8_COLLATION, MYSQL_VERSIONS, MariaDBServer, MySQLServer
 from tests.harness.process import up
 from tests.integration.full_copy import config, contents, dump, load

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from dm_worker.engine.engine import SparkEngine
-from pkg.config.model import DBConfig, Meta, SecurityConfig
+from pkg.config.model import Meta
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query
+from pkg.settings.connections import DBConfig, SecurityConfig
 from tests.harness.certificates import Authority
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import up, wait_until

@@ -19,8 +19,8 @@ from pkg.binlog.position import Location, Position
 from pkg.binlog.stream import BinlogStream
 from pkg.binlog.table_map import parse_table_map
 from pkg.binlog.upstream import open_upstream
-from pkg.config.model import DBConfig, SecurityConfig
 from pkg.errors import Code
+from pkg.settings.connections import DBConfig, SecurityConfig
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.binlog_replay import apply_changes, checksum, decode, events_between, here, open_at
 

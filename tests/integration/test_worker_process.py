@@ -16,11 +16,12 @@ import grpc
 import pytest
 
 from dm_worker.relay.atomic_files import replace_file
-from pkg.config.model import CheckerConfig, DBConfig, SourceConfig, SubTaskConfig
+from pkg.config.model import CheckerConfig, SourceConfig, SubTaskConfig
 from pkg.ha import keys
 from pkg.ha.binlog_operator import BinlogOperator
 from pkg.pb import dmworker_pb2 as pb
 from pkg.pb import dmworker_pb2_grpc
+from pkg.settings.connections import DBConfig
 from tests.harness.cluster import environment
 from tests.harness.etcd import EtcdServer
 from tests.harness.process import Process, free_port, wait_until

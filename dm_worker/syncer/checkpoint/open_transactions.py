@@ -13,10 +13,10 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from pkg.config.model import DBConfig
 from pkg.mysql.connection import connect, error_text, is_lost
 from pkg.mysql.introspect import query
 from pkg.process.log import get_logger
+from pkg.settings.connections import DBConfig
 
 log = get_logger("syncer.frozen")
 

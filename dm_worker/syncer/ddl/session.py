@@ -14,7 +14,6 @@ from dm_worker.syncer.ddl.outcome_proof import Shown
 from dm_worker.syncer.ddl.variables import OPTIONAL, Target, Upstream, settings, sql_mode_text
 from pkg import errors
 from pkg.binlog.events import Query
-from pkg.config.model import DBConfig
 from pkg.ddl import Dialect, Kind
 from pkg.ddl.engines import in_innodb
 from pkg.errors import Code, DMError
@@ -24,6 +23,7 @@ from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
 from pkg.schema_tracker import fetch_collations
+from pkg.settings.connections import DBConfig
 
 log = get_logger("syncer.ddl")
 

@@ -25,7 +25,6 @@ from dm_worker.syncer.execution.row_statements import SQL, Form, Load
 from dm_worker.syncer.execution.target_connections import MOST_PREPARED, SESSION, Address, Pool, Writer
 from dm_worker.syncer.planning.batch import BucketResult, TablePlan, Ticket
 from pkg import errors
-from pkg.config.model import DBConfig
 from pkg.config.target_session import writing_session
 from pkg.errors import Code, DMError
 from pkg.mysql.bulk import Prepared
@@ -34,6 +33,7 @@ from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified
 from pkg.mysql.pipeline import AHEAD, Refused, send_ahead
 from pkg.mysql.retry import retrying
+from pkg.settings.connections import DBConfig
 
 #: A restarting server is away for a minute or so: about two minutes of attempts.
 ATTEMPTS, BASE, CAP = 60, 0.05, 3.0

@@ -12,11 +12,11 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from pkg.config.model import DBConfig
 from pkg.config.target_session import writing_session
 from pkg.mysql.bulk import Prepared, takes_bulk
 from pkg.mysql.connection import classify, connect
 from pkg.mysql.introspect import query
+from pkg.settings.connections import DBConfig
 
 #: What all data needs to arrive as it is; the task's own session settings come on top.
 SESSION = {

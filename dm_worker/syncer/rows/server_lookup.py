@@ -9,12 +9,13 @@ import pymysql
 from pymysql.connections import Connection
 
 from pkg.binlog.position import Location, Position
-from pkg.config.model import DBConfig
+from pkg.binlog.server_position import master_status
 from pkg.mysql.connection import Scope, classify, connect
 from pkg.mysql.driver import break_off
-from pkg.mysql.introspect import fetch_table_info, master_status, query
+from pkg.mysql.introspect import fetch_table_info, query
 from pkg.mysql.retry import retrying
 from pkg.mysql.schema import TableInfo
+from pkg.settings.connections import DBConfig
 
 T = TypeVar("T")
 

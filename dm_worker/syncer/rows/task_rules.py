@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dm_worker.syncer.rows.row_filter import TAKES_ALL, RowFilter
 from dm_worker.syncer.rows.row_shape import TableRules
-from pkg.config.model import ExpressionFilter, SubTaskConfig
+from pkg.config.model import SubTaskConfig
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
@@ -14,6 +14,7 @@ from pkg.rules import expression_filter
 from pkg.rules.binlog_filter import DELETE, INSERT, UPDATE, BinlogEventFilter, Decision
 from pkg.rules.block_allow_list import BlockAllowListFilter
 from pkg.rules.column_mapping import ColumnMapper
+from pkg.rules.model import ExpressionFilter
 from pkg.rules.online_tables import OnlineTables
 from pkg.rules.table_router import TableRouter
 

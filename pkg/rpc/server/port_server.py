@@ -20,10 +20,10 @@ from urllib.parse import quote
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from pkg.config.model import SecurityConfig
 from pkg.process.log import get_logger
 from pkg.process.work_folder import WorkFolder
 from pkg.rpc.server.http import READ_SIZE, REQUEST_TIMEOUT, HttpRoutes, converse
+from pkg.settings.connections import SecurityConfig
 from pkg.tls.server import name_allowed, server_context
 
 log = get_logger("rpcserver")

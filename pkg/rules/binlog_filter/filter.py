@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from pkg import errors
-from pkg.config.model import BinlogFilterRule
 from pkg.errors import Code
 from pkg.rules.binlog_filter.events import DELETE, EVENT_TYPES, GROUPS, INSERT, UPDATE, covers, listed, normal_name
+from pkg.rules.model import BinlogFilterRule
 from pkg.rules.name_regex import compile_name_regex
 from pkg.rules.selector import CACHE_SIZE, Selector, check_wildcard
 from pkg.settings.options import nearest

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pkg import errors
-from pkg.config.model import ColumnMappingRule
 from pkg.errors import Code, ErrorKind
 from pkg.mysql.schema import Column
 from pkg.rules.column_mapping.transforms import Affix, PartitionId, Place, Transform, Value
+from pkg.rules.model import ColumnMappingRule
 from pkg.rules.selector import Matches, Selector, check_wildcard
 from pkg.settings.options import nearest
 

@@ -10,8 +10,8 @@ from dm_worker.syncer.execution.merge import Content, groups_of
 from dm_worker.syncer.execution.row_statements import Form
 from dm_worker.syncer.planning.batch import TablePlan, Ticket
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
-from pkg.config.model import DBConfig
 from pkg.mysql.introspect import fetch_table_info
+from pkg.settings.connections import DBConfig
 from tests.harness.mysql import SQLServer
 
 TICKET = Ticket("source-1", 1, 1, 1)

@@ -11,8 +11,9 @@ from pymysql.connections import Connection
 from dm_worker.syncer.ddl.variables import sql_mode_text
 from pkg.binlog import constants as c
 from pkg.binlog.events import Query, parse_query
+from pkg.binlog.server_position import master_status
 from pkg.ddl import classify
-from pkg.mysql.introspect import fetch_table_infos, list_schemas, list_tables, master_status, query
+from pkg.mysql.introspect import fetch_table_infos, list_schemas, list_tables, query
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 from tests.ddl_corpus import Case, Flavor, Line, Version

@@ -16,10 +16,10 @@ import pytest
 
 from dm_master.election.embedded_etcd import EmbeddedEtcd
 from pkg.config.master import MasterConfig, load_master_config
-from pkg.config.model import SecurityConfig
 from pkg.errors import DMError
 from pkg.etcd import EtcdClient, PrefixMirror, Put, missing
 from pkg.etcd.discovery import fetch_endpoints
+from pkg.settings.connections import SecurityConfig
 from tests.harness.certificates import Authority
 from tests.harness.process import free_port, wait_until
 

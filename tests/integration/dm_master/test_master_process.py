@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from pkg.config.model import SecurityConfig
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc, dmworker_pb2
 from pkg.rpc.channel import open_channel
+from pkg.settings.connections import SecurityConfig
 from pkg.settings.encrypt import decrypt
 from tests.harness.certificates import Authority
 from tests.harness.cluster import DMMaster, environment, program

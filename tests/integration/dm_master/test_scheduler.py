@@ -12,11 +12,12 @@ import pytest
 from dm_master.election.campaign import Election, LeaderKey
 from dm_master.scheduling import topology
 from dm_master.scheduling.scheduler import Scheduler, WorkerState
-from pkg.config.model import DBConfig, SourceConfig, SubTaskConfig
+from pkg.config.model import SourceConfig, SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.etcd import EtcdClient
 from pkg.ha import keys
 from pkg.ha.records import LeaderInfo, SourceBound, SubTaskStage, WorkerAlive
+from pkg.settings.connections import DBConfig
 from tests.harness.etcd import EtcdServer
 from tests.harness.process import wait_until
 

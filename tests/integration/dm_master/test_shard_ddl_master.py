@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pkg.config.codec import encode_subtask
-from pkg.config.model import DBConfig, SubTaskConfig
+from pkg.config.model import SubTaskConfig
 from pkg.etcd import EtcdClient
 from pkg.etcd.discovery import fetch_endpoints
 from pkg.ha import keys
@@ -21,6 +21,7 @@ from pkg.ha.records import SubTaskStage
 from pkg.ha.shard_ddl import Statements
 from pkg.ha.shard_ddl_steps import LockId
 from pkg.pb import dmworker_pb2
+from pkg.settings.connections import DBConfig
 from tests.harness.cluster import DMMaster, environment, program
 from tests.harness.etcd import EtcdServer
 from tests.harness.fake_worker import FakeWorker

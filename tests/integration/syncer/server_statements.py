@@ -12,10 +12,11 @@ from pymysql.connections import Connection
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.subtask.unit import UnitOutcome
-from pkg.config.model import BlockAllowList, SubTaskConfig
+from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from pkg.mysql.introspect import list_schemas, list_tables
 from pkg.mysql.names import qualified
+from pkg.rules.model import BlockAllowList
 from tests.harness.mysql import SQLServer
 from tests.harness.mysqltest import statements
 from tests.harness.process import PATIENCE, wait_until

@@ -15,9 +15,9 @@ from dm_worker.subtask.unit import UnitOutcome
 from dm_worker.syncer import SyncUnit
 from dm_worker.syncer.shard_ddl.lock_client import Level2
 from pkg.binlog.position import Location, parse_position
+from pkg.binlog.server_position import master_status
 from pkg.config.model import Meta, SubTaskConfig
 from pkg.ha.binlog_operator import Orders
-from pkg.mysql.introspect import master_status
 from tests.harness.mysql import SQLServer
 from tests.harness.process import PATIENCE
 

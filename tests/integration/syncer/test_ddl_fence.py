@@ -24,10 +24,11 @@ from dm_worker.subtask.unit import UnitOutcome
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.variables import Upstream
 from pkg.binlog.events import Query
-from pkg.config.model import DBConfig, LoaderConfig, SubTaskConfig
+from pkg.config.model import LoaderConfig, SubTaskConfig
 from pkg.errors import DMError
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query
+from pkg.settings.connections import DBConfig
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.process import PATIENCE
 from tests.harness.proxy import CountingProxy

@@ -8,8 +8,8 @@ import pymysql
 import pytest
 
 from dm_worker.engine.engine import SparkEngine
-from pkg.config.model import BlockAllowList
 from pkg.errors import Code
+from pkg.rules.model import BlockAllowList
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.syncer.support import assert_equal, rows, running, subtask
 

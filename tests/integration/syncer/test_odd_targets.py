@@ -12,7 +12,7 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
 from dm_worker.syncer.ddl.variables import Upstream
 from pkg.binlog.events import Query
-from pkg.config.model import RouteRule
+from pkg.rules.model import RouteRule
 from tests.harness.mysql import MariaDBServer, MySQLServer
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, rows, running, subtask

@@ -14,8 +14,9 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from pkg import errors
 from pkg.binlog.position import parse_position
-from pkg.config.model import BlockAllowList, RouteRule, SubTaskConfig, TableName
+from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
+from pkg.rules.model import BlockAllowList, RouteRule, TableName
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import PATIENCE
 from tests.integration.syncer.level2 import OneSource

@@ -14,14 +14,8 @@ import pytest
 
 from dm_worker.syncer.rows.task_rules import Rules
 from pkg.binlog.rows import KERNEL
-from pkg.config.model import (
-    BinlogFilterRule,
-    ColumnMappingRule,
-    ExpressionFilter,
-    ExtractRule,
-    RouteRule,
-    SubTaskConfig,
-)
+from pkg.config.model import SubTaskConfig
+from pkg.rules.model import BinlogFilterRule, ColumnMappingRule, ExpressionFilter, ExtractRule, RouteRule
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.replay import Replay, attempt
 from tests.integration.syncer.support import rows

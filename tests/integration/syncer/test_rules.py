@@ -8,19 +8,18 @@ from typing import Any
 import pytest
 
 from dm_worker.engine.engine import SparkEngine
-from pkg.config.model import (
+from pkg.config.model import SubTaskConfig, SyncerConfig
+from pkg.errors import Code
+from pkg.rules.column_mapping import VALUE_LIMIT
+from pkg.rules.model import (
     BinlogFilterRule,
     BlockAllowList,
     ColumnMappingRule,
     ExpressionFilter,
     ExtractRule,
     RouteRule,
-    SubTaskConfig,
-    SyncerConfig,
     TableName,
 )
-from pkg.errors import Code
-from pkg.rules.column_mapping import VALUE_LIMIT
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.syncer.support import rows, running, subtask
 

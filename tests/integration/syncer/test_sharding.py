@@ -24,11 +24,12 @@ from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
 from dm_worker.syncer.shard_ddl.source_groups import Settle
 from dm_worker.syncer.unit.run import Run
 from pkg.binlog.position import Position, parse_position
-from pkg.config.model import BinlogFilterRule, BlockAllowList, RouteRule, SubTaskConfig
+from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
 from pkg.etcd import EtcdClient
 from pkg.ha.binlog_operator import BinlogOperator, Kind, position_name
 from pkg.ha.shard_ddl_steps import LockId
+from pkg.rules.model import BinlogFilterRule, BlockAllowList, RouteRule
 from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import wait_until

@@ -8,9 +8,10 @@ import pytest
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer import SyncUnit
-from pkg.config.model import BlockAllowList, SubTaskConfig
+from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.ha.binlog_operator import BinlogOperator, position_name
+from pkg.rules.model import BlockAllowList
 from tests.harness.mysql import MariaDBServer
 from tests.integration.syncer.support import assert_equal, running, subtask
 

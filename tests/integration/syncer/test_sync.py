@@ -10,9 +10,10 @@ from pymysql.connections import Connection
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.rows.known_collations import KnownFoldings
 from dm_worker.syncer.unit import run as syncer_run
-from pkg.config.model import RouteRule, SyncerConfig
+from pkg.config.model import SyncerConfig
 from pkg.errors import Code
 from pkg.mysql.folding import Folding, fetch_folding
+from pkg.rules.model import RouteRule
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import wait_until
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble

@@ -23,11 +23,12 @@ from dm_worker.upstream_position import UpstreamPosition
 from dm_worker.worker_metrics import WorkerMetrics
 from pkg import errors
 from pkg.binlog.position import Location, Position
-from pkg.config.model import DBConfig, SourceConfig, SubTaskConfig, SyncerConfig
+from pkg.config.model import SourceConfig, SubTaskConfig, SyncerConfig
 from pkg.errors import Code
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.metrics import Metrics
 from pkg.process.work_folder import WorkFolder
+from pkg.settings.connections import DBConfig
 from tests.harness.process import wait_until
 
 SERVER = DBConfig(host="127.0.0.1", port=1)

@@ -9,9 +9,10 @@ import pytest
 
 from dm_master.precheck import PrecheckResult, run_prechecks
 from dm_master.precheck.result import PASSED, Finding
-from pkg.config.model import DBConfig, Meta, SourceConfig, TaskConfig
+from pkg.config.model import Meta, SourceConfig, TaskConfig
 from pkg.config.task import load_task
 from pkg.errors import Code, DMError
+from pkg.settings.connections import DBConfig
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import free_port
 

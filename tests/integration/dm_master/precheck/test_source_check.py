@@ -9,9 +9,10 @@ import pytest
 from dm_master.precheck import check_source, fill_start_position
 from dm_master.task_setup.task_split import split_task
 from pkg.binlog.position import Position
-from pkg.config.model import DBConfig, SourceConfig
+from pkg.config.model import SourceConfig
 from pkg.config.task import load_task
 from pkg.errors import Code, DMError
+from pkg.settings.connections import DBConfig
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import free_port
 from tests.integration.binlog_replay import here

@@ -19,10 +19,10 @@ from dm_master.precheck.table_checks import (
     check_table,
     compare_with_target,
 )
-from pkg.config.model import ColumnMappingRule
 from pkg.mysql.introspect import ServerInfo
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from pkg.rules.column_mapping import ColumnMapper, TableMapping
+from pkg.rules.model import ColumnMappingRule
 from tests.harness.mysql import MARIADB_VERSIONS, MYSQL_VERSIONS
 
 

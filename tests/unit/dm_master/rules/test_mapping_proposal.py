@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm_master.rules.mapping_proposal import literal_pattern, propose
-from pkg.config.model import ColumnMappingRule
 from pkg.mysql.schema import Column, TableInfo
 from pkg.rules.column_mapping import ColumnMapper
+from pkg.rules.model import ColumnMappingRule
 from pkg.rules.selector import NamePattern
 
 ID = Column("id", "bigint", "bigint(20)", nullable=False, auto_increment=True)

@@ -7,10 +7,12 @@ import pytest
 from dm_master.rules.rule_usage import Use, known_uses, usage_of
 from dm_master.rules.source_rules import Explanation, SourceRules
 from dm_master.task_setup.task_split import split_task
-from pkg.config.model import BinlogFilterRule, DBConfig, SourceConfig
+from pkg.config.model import SourceConfig
 from pkg.config.rule_names import subtask_rule_names
 from pkg.config.task import load_task
 from pkg.mysql.schema import Column
+from pkg.rules.model import BinlogFilterRule
+from pkg.settings.connections import DBConfig
 
 TASK = """\
 name: merge

@@ -9,9 +9,10 @@ import pytest
 from dm_master.scheduling import relay_stage, topology
 from dm_master.scheduling.topology import Plan, Topology
 from pkg.config.codec import decode_source, encode_source
-from pkg.config.model import DBConfig, SourceConfig
+from pkg.config.model import SourceConfig
 from pkg.errors import DMError
 from pkg.ha.records import WorkerAlive
+from pkg.settings.connections import DBConfig
 
 
 def cluster() -> Topology:

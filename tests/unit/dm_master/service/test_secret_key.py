@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dm_master.service.secret_key import key_for
-from pkg.config.model import SecurityConfig
 from pkg.errors import Code, DMError
 from pkg.rpc.server import mutual
+from pkg.settings.connections import SecurityConfig
 from pkg.settings.encrypt import key_proof
 
 KEY, OTHER = b"k" * 32, b"o" * 32

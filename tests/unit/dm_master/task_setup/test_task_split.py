@@ -7,10 +7,12 @@ import dataclasses
 import pytest
 
 from dm_master.task_setup.task_split import needs_start_position, split_task, target_session
-from pkg.config.model import BinlogFilterRule, DBConfig, InstanceConfig, SourceConfig, SubTaskConfig, TaskConfig
+from pkg.config.model import InstanceConfig, SourceConfig, SubTaskConfig, TaskConfig
 from pkg.config.task import load_task
 from pkg.errors import Code, DMError
 from pkg.mysql.introspect import ServerInfo
+from pkg.rules.model import BinlogFilterRule
+from pkg.settings.connections import DBConfig
 
 TASK = load_task("""\
 name: t

@@ -24,9 +24,10 @@ from dm_worker.loader import sqlfile
 from dm_worker.loader.plan import share_out
 from dm_worker.loader.tasks import FileSpec
 from pkg.binlog.position import Location, Position
-from pkg.config.model import DBConfig, MydumperConfig, SubTaskConfig
+from pkg.config.model import MydumperConfig, SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.schema_tracker import ServerDefaults
+from pkg.settings.connections import DBConfig
 
 _NAMES = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1, max_size=20)
 

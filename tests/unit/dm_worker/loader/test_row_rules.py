@@ -14,10 +14,10 @@ from dm_worker.loader import tuples
 from dm_worker.loader.literals import plain_literal
 from dm_worker.loader.row_rules import RowRewriter, RowRules
 from dm_worker.loader.sqlfile import read_statements
-from pkg.config.model import ColumnMappingRule
 from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column
 from pkg.rules.column_mapping import ColumnMapper, PartitionId
+from pkg.rules.model import ColumnMappingRule
 from tests.compiled import required
 
 COLUMNS = (

@@ -15,10 +15,12 @@ from dm_worker.syncer.planning.instructions import Statement
 from dm_worker.syncer.shard_ddl.source_groups import Settle
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
-from pkg.config.model import BlockAllowList, DBConfig, SubTaskConfig
+from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from pkg.ha.binlog_operator import BinlogOperator
 from pkg.pb import dmworker_pb2 as pb
+from pkg.rules.model import BlockAllowList
+from pkg.settings.connections import DBConfig
 
 FILE = "bin.000003"
 NAMES = {"skip": pb.Skip, "replace": pb.Replace, "inject": pb.Inject, "revert": pb.Revert, "list": pb.List}

@@ -17,8 +17,9 @@ from dm_worker.relay.upstream_server import Server
 from dm_worker.relay.writer import BlockCounts, RelayWriter, is_disk_full
 from pkg.binlog.position import Location, Position
 from pkg.binlog.upstream import UpstreamStream
-from pkg.config.model import DBConfig, SourceConfig
+from pkg.config.model import SourceConfig
 from pkg.errors import Code, DMError
+from pkg.settings.connections import DBConfig
 from tests.unit.dm_worker.relay.server_files import Upstream, Work
 
 FIRST, SECOND = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"

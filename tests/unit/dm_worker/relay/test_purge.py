@@ -14,8 +14,9 @@ from dm_worker.relay.layout import RelayDir, RelayMeta, SubDir
 from dm_worker.relay.purge import Place, Purger, RelayFile, before, expired, in_excess, removable
 from dm_worker.relay.readable_end import Tail
 from dm_worker.relay.relay import Relay
-from pkg.config.model import DBConfig, PurgeConfig, SourceConfig
+from pkg.config.model import PurgeConfig, SourceConfig
 from pkg.errors import Code, DMError
+from pkg.settings.connections import DBConfig
 from tests.harness.process import wait_until
 
 FILES = [

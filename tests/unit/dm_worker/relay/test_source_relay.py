@@ -11,9 +11,10 @@ from dm_worker.relay.layout import RelayDir, RelayMeta
 from dm_worker.relay.readable_end import Tail
 from dm_worker.relay.source_relay import SourceRelay, relay_folder
 from dm_worker.relay.writer import BlockCounts
-from pkg.config.model import DBConfig, SourceConfig
+from pkg.config.model import SourceConfig
 from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
+from pkg.settings.connections import DBConfig
 
 
 def relay(folder: Path, source: str = "s1") -> SourceRelay:

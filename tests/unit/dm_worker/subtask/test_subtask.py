@@ -13,9 +13,10 @@ from dm_worker.subtask.auto_resume import ResumePolicy
 from dm_worker.subtask.subtask import SubTask
 from dm_worker.subtask.unit import Control, Unit, UnitOutcome, UnitStatus
 from pkg import errors
-from pkg.config.model import CheckerConfig, DBConfig, SubTaskConfig
+from pkg.config.model import CheckerConfig, SubTaskConfig
 from pkg.errors import Code
 from pkg.pb import dmworker_pb2 as pb
+from pkg.settings.connections import DBConfig
 
 SERVER = DBConfig(host="127.0.0.1", port=1)
 LOST = errors.new(Code.DBBadConn, "connection lost")

@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pkg.config.codec import decode_source, decode_subtask, encode_source, encode_subtask
-from pkg.config.model import DBConfig, SourceConfig, SubTaskConfig
+from pkg.config.model import SourceConfig, SubTaskConfig
 from pkg.errors import Code, DMError
+from pkg.settings.connections import DBConfig
 
 KEY = bytes(range(32))
 _keys = st.sampled_from([b"", KEY])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pkg.config.model import BinlogFilterRule, CheckerConfig, PurgeConfig
+from pkg.config.model import CheckerConfig, PurgeConfig
 from pkg.config.source import load_source, source_to_yaml
 from pkg.errors import DMError
+from pkg.rules.model import BinlogFilterRule
 
 SOURCE = "source-id: s1\nfrom: {host: h, port: 3306, user: u, password: hunter2}\n"
 

@@ -9,21 +9,20 @@ from hypothesis import strategies as st
 
 from dm_master.task_setup.task_split import split_task
 from pkg.config.codec import decode_subtask, encode_subtask
-from pkg.config.model import (
+from pkg.config.model import Meta, SourceConfig
+from pkg.config.task import load_task, task_to_yaml
+from pkg.errors import Code, DMError
+from pkg.rules.model import (
     BinlogFilterRule,
     BlockAllowList,
     ColumnMappingRule,
-    DBConfig,
     ExpressionFilter,
     ExtractRule,
-    Meta,
     RouteRule,
-    SourceConfig,
     TableName,
 )
-from pkg.config.task import load_task, task_to_yaml
-from pkg.errors import Code, DMError
 from pkg.settings import encrypt
+from pkg.settings.connections import DBConfig
 
 HEAD = """\
 name: t

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from dm_master.election.etcd_arguments import etcd_arguments, initial_cluster_of, listen_url
 from pkg.config.master import MasterConfig
-from pkg.config.model import SecurityConfig
 from pkg.errors import Code, DMError
 from pkg.etcd import EtcdClient, Member
 from pkg.etcd.discovery import fetch_endpoints
 from pkg.etcd.endpoint import address_of
 from pkg.etcd.errors import call_error, failure_of
 from pkg.etcd.messages import range_end
+from pkg.settings.connections import SecurityConfig
 from tests.harness.process import free_port
 
 keys = st.text(st.characters(codec="utf-8"))

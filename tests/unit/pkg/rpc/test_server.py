@@ -20,11 +20,11 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from pkg.config.model import SecurityConfig
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
 from pkg.process.metrics import Metrics
 from pkg.rpc.channel import normalize, open_channel, split_addresses
 from pkg.rpc.server import HttpRequest, HttpResponse, HttpRoutes, PortServer
+from pkg.settings.connections import SecurityConfig
 from tests.harness.certificates import Authority
 
 #: A slow call has come; it may be answered.

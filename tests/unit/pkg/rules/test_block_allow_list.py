@@ -6,9 +6,9 @@ import pickle
 
 import pytest
 
-from pkg.config.model import BlockAllowList, TableName
 from pkg.errors import Code, DMError
 from pkg.rules.block_allow_list import BlockAllowListFilter
+from pkg.rules.model import BlockAllowList, TableName
 
 
 def bal(**kw: list[object]) -> BlockAllowList:

@@ -6,9 +6,11 @@ import pickle
 
 import pytest
 
-from pkg.config.model import BlockAllowList, DBConfig, SubTaskConfig, TableName
+from pkg.config.model import SubTaskConfig
 from pkg.rules.block_allow_list import BlockAllowListFilter
+from pkg.rules.model import BlockAllowList, TableName
 from pkg.rules.online_tables import OnlineTables, TableKind
+from pkg.settings.connections import DBConfig
 
 DEFAULTS = OnlineTables.of(SubTaskConfig("t", "s", "all", DBConfig("u", 1), DBConfig("d", 1)))
 GHOST, TRASH, REAL = TableKind.GHOST, TableKind.TRASH, TableKind.REAL

@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 import pytest
 
-from pkg.config.model import BinlogFilterRule, BlockAllowList, ColumnMappingRule, RouteRule, TableName
 from pkg.rules.binlog_filter import BinlogEventFilter
 from pkg.rules.block_allow_list import BlockAllowListFilter
 from pkg.rules.column_mapping import ColumnMapper
+from pkg.rules.model import BinlogFilterRule, BlockAllowList, ColumnMappingRule, RouteRule, TableName
 from pkg.rules.table_router import TableRouter
 
 RULES = 5_000

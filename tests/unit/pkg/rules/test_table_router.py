@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from pkg.config.model import ExtractRule, RouteRule
 from pkg.errors import Code, DMError
+from pkg.rules.model import ExtractRule, RouteRule
 from pkg.rules.table_router import TableRouter
 
 

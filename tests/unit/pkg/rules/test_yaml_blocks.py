@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pkg.config.keys import TASK
-from pkg.config.model import BinlogFilterRule, ColumnMappingRule, ExtractRule
 from pkg.errors import Code, DMError
 from pkg.rules import yaml_blocks
+from pkg.rules.model import BinlogFilterRule, ColumnMappingRule, ExtractRule
 from pkg.settings.yaml_reader import Section, read_document
 
 #: As files of the versions that had column mapping write it.

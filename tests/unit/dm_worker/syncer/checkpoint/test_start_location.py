@@ -8,7 +8,8 @@ from pathlib import Path
 from dm_worker.syncer.checkpoint.protocol import IDLE, Progress, Recovery, recover
 from dm_worker.syncer.checkpoint.start_location import dumped_tables
 from pkg.binlog.position import Location, Position
-from pkg.config.model import DBConfig, LoaderConfig, SubTaskConfig
+from pkg.config.model import LoaderConfig, SubTaskConfig
+from pkg.settings.connections import DBConfig
 
 SERVER = DBConfig("h", 1)
 

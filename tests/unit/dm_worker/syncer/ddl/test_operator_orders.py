@@ -46,13 +46,15 @@ from pkg.binlog import constants as c
 from pkg.binlog.events import Query
 from pkg.binlog.position import Location, Position
 from pkg.binlog.table_map import TableMap
-from pkg.config.model import BinlogFilterRule, DBConfig, RouteRule, SubTaskConfig
+from pkg.config.model import SubTaskConfig
 from pkg.ddl import Kind
 from pkg.errors import Code, DMError
 from pkg.ha.binlog_operator import BinlogOperator
 from pkg.mysql.schema import Column, TableInfo
+from pkg.rules.model import BinlogFilterRule, RouteRule
 from pkg.rules.online_tables import OnlineTables
 from pkg.schema_tracker import ServerDefaults
+from pkg.settings.connections import DBConfig
 from tests.unit.dm_worker.syncer.planning.test_planner import Log, resolve
 
 NOWHERE = Location(Position("bin.000001", 4))

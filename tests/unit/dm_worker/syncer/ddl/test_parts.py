@@ -13,10 +13,12 @@ from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.rows.task_rules import Rules
 from pkg import ddl
 from pkg.binlog.events import Query
-from pkg.config.model import BinlogFilterRule, BlockAllowList, DBConfig, SubTaskConfig, TableName
+from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
+from pkg.rules.model import BinlogFilterRule, BlockAllowList, TableName
 from pkg.schema_tracker import ServerDefaults
+from pkg.settings.connections import DBConfig
 
 T = TableInfo(
     "d",

@@ -11,7 +11,8 @@ from dm_worker.syncer.ddl.outcome_proof import Shown
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.trial import Trial
 from pkg import ddl
-from pkg.config.model import DBConfig, SubTaskConfig
+from pkg.config.model import SubTaskConfig
+from pkg.settings.connections import DBConfig
 
 BEFORE = (
     "CREATE TABLE `{0}` (\n  `v` int(11),\n  KEY `v` (`v`),\n"

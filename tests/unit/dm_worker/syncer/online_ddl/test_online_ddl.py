@@ -10,9 +10,9 @@ from dm_worker.syncer.ddl.ghost_replay import on_real_table
 from dm_worker.syncer.online_ddl.ghost_records import GhostDDL, GhostRecord, Session
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL, Replay
 from pkg import ddl
-from pkg.config.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES
 from pkg.ddl.statement import AddColumn
 from pkg.errors import Code, DMError
+from pkg.rules.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES
 from pkg.rules.online_tables import OnlineTables
 from pkg.schema_tracker import ServerDefaults
 

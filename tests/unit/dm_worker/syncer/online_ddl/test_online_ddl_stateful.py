@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from dm_worker.syncer.online_ddl.ghost_records import GhostRecord, Name, Session
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL, Replay
 from pkg import ddl
-from pkg.config.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES
 from pkg.errors import DMError
+from pkg.rules.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES
 from pkg.rules.online_tables import OnlineTables, TableKind
 
 TABLES = OnlineTables(SHADOW_TABLE_RULES, TRASH_TABLE_RULES)

@@ -21,20 +21,20 @@ from dm_worker.syncer.rows.row_filter import RowFilter, zone_of
 from dm_worker.syncer.rows.row_shape import NO_RULES, TableRules
 from dm_worker.syncer.rows.task_rules import Rules
 from pkg.binlog.rows import KERNEL
-from pkg.config.model import (
-    BinlogFilterRule,
-    BlockAllowList,
-    ColumnMappingRule,
-    DBConfig,
-    ExpressionFilter,
-    ExtractRule,
-    RouteRule,
-    SubTaskConfig,
-)
+from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from pkg.rules.binlog_filter import BinlogEventFilter
 from pkg.rules.column_mapping import ColumnMapper
+from pkg.rules.model import (
+    BinlogFilterRule,
+    BlockAllowList,
+    ColumnMappingRule,
+    ExpressionFilter,
+    ExtractRule,
+    RouteRule,
+)
+from pkg.settings.connections import DBConfig
 from tests.harness import binlog_bytes as bytes_of
 
 BOTH = [None] if KERNEL is None else [None, KERNEL]

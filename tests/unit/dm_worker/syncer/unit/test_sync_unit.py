@@ -14,7 +14,8 @@ from dm_worker.loader import LoadUnit
 from dm_worker.subtask.unit import Control
 from dm_worker.syncer.unit import sync_unit
 from dm_worker.syncer.unit.sync_unit import SyncUnit
-from pkg.config.model import DBConfig, LoaderConfig, SubTaskConfig
+from pkg.config.model import LoaderConfig, SubTaskConfig
+from pkg.settings.connections import DBConfig
 
 
 class Engine:

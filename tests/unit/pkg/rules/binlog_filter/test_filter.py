@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg.config.model import BinlogFilterRule
 from pkg.errors import Code, DMError
 from pkg.rules.binlog_filter import DO, EVENT_TYPES, GROUPS, BinlogEventFilter, find_contradiction, rule_problem
+from pkg.rules.model import BinlogFilterRule
 
 DML = {"insert", "update", "delete"}
 PLAIN = {

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkg.config.model import ColumnMappingRule
 from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column
 from pkg.rules.column_mapping import VALUE_LIMIT, ColumnMapper, PartitionId, TableMapping, collisions
+from pkg.rules.model import ColumnMappingRule
 
 BIGINT = Column("id", "bigint", "bigint(20)", nullable=False)
 NAME = Column("name", "varchar", "varchar(20)", charset="utf8mb4")

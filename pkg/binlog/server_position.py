@@ -1,0 +1,30 @@
+"""The position at which a server's binlog ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from pkg.binlog.position import Location, Position
+from pkg.mysql.connection import error_number
+from pkg.mysql.introspect import query, variable
+
+
+def master_status(conn: Connection[Any], flavor: str) -> Location | None:
+    """Where the server's binlog ends, with its executed GTID set; None when it writes none."""
+    try:
+        rows = query(conn, "SHOW MASTER STATUS")
+    except pymysql.Error as exc:
+        if error_number(exc) != 1064:  # MySQL 8.4 knows only the new words
+            raise
+        rows = query(conn, "SHOW BINARY LOG STATUS")
+    if not rows:
+        return None
+    row = rows[0]
+    if flavor == "mariadb":
+        gtid = variable(conn, "gtid_binlog_pos") or ""
+    else:
+        gtid = str(row[4]).replace("\n", "") if len(row) > 4 and row[4] else ""
+    return Location(Position(str(row[0]), int(row[1])), gtid)

@@ -1,0 +1,58 @@
+"""The shape of a configuration file: which keys it may have at each level, in the order in which we write them.
+
+``pkg/config/keys.py`` has the shapes of whole files, ``pkg/rules/yaml_blocks.py`` those of the rules. Pure data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A scalar or a list of scalars; the reader of the key checks which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """A mapping whose keys are the user's own, such as session variables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A mapping from the user's names to ``shape``."""
+
+    shape: Mapping[str, Shape]
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list of ``shape``."""
+
+    shape: Mapping[str, Shape]
+
+
+Shape: TypeAlias = "Leaf | Free | Named | Items | Mapping[str, Shape]"
+LEAF = Leaf()
+
+
+def leaves(*names: str) -> dict[str, Shape]:
+    """Keys with a scalar, or a list of scalars, each."""
+    return dict.fromkeys(names, LEAF)
+
+
+#: Keys whose values are never shown.
+SECRET_KEYS = frozenset({"password", "ssl-key-bytes", "ssl-key-base64"})
+
+SECURITY: Mapping[str, Shape] = leaves(
+    "ssl-ca", "ssl-cert", "ssl-key", "cert-allowed-cn", "ssl-ca-bytes", "ssl-cert-bytes", "ssl-key-bytes",
+    "ssl-ca-base64", "ssl-cert-base64", "ssl-key-base64",
+)  # fmt: skip
+
+DATABASE: Mapping[str, Shape] = {
+    **leaves("host", "port", "user", "password", "max-allowed-packet"),
+    "session": Free(),
+    "security": SECURITY,
+}
