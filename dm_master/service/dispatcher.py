@@ -58,7 +58,7 @@ def handlers(cluster: Cluster, steps: TaskSteps, check_source: CheckSource) -> d
     """RPC → the function that answers it, for every RPC of the service."""
     task, status, source = TaskService(cluster, steps), StatusService(cluster), SourceService(cluster, check_source)
     member, config, relay = MemberService(cluster), ConfigService(cluster), RelayService(cluster)
-    locks = ShardDDLService(cluster)
+    locks = ShardDDLService(cluster.locks, cluster)
     ways_out = WaysOutService(cluster)
     table: dict[str, Handler] = {name: partial(_later, name) for name in LATER}
     return table | {

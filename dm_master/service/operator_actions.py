@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dm_master.service.cluster import Cluster, ask_workers
+from dm_master.service.cluster import Cluster
+from dm_master.workers.source_workers import ask_workers
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dm_master.service.cluster import Cluster, ask_workers, unbound
+from dm_master.service.cluster import Cluster
+from dm_master.workers.source_workers import ask_workers, unbound
 from dm_master.workers.stage_wait import relay_reaches, wait_for_all
 from pkg import errors
 from pkg.errors import Code, DMError

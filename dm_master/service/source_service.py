@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dm_master.service.cluster import Cluster, success
+from dm_master.service.cluster import Cluster
 from dm_master.workers import source_transfer
+from dm_master.workers.source_workers import success
 from dm_master.workers.stage_wait import serves, wait_for_all
 from pkg import errors
 from pkg.config.model import SourceConfig

@@ -9,7 +9,8 @@ from typing import Protocol
 from dm_master.rules.dry_run import TaskRules
 from dm_master.rules.rule_usage import RuleSummary
 from dm_master.rules.source_rules import Explanation
-from dm_master.service.cluster import Cluster, failure, unbound
+from dm_master.service.cluster import Cluster
+from dm_master.workers.source_workers import failure, unbound
 from dm_master.workers.stage_wait import is_gone, reaches, wait_for_all
 from pkg import errors
 from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dm_master.service.cluster import Cluster
-from dm_master.service.status_service import ask_workers
 from dm_master.shardddl import lock_answers, lock_errors
 from dm_master.shardddl.lock_answers import LockView
+from dm_master.shardddl.lock_coordinator import LockCoordinator
 from dm_master.shardddl.lock_registry import Locks
+from dm_master.workers.source_workers import ClusterView, ask_statuses
 from dm_master.workers.stage_wait import error_text
 from pkg import errors
 from pkg.errors import Code
@@ -22,12 +22,13 @@ STATUS_WAIT = 3.0
 
 
 class ShardDDLService:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, locks: LockCoordinator, cluster: ClusterView) -> None:
+        self._locks = locks
         self._cluster = cluster
 
     def show_locks(self, request: pb.ShowDDLLocksRequest) -> pb.ShowDDLLocksResponse:
         """The locks of the task and the sources asked for, and the rows that their workers hold back."""
-        term = self._cluster.locks.term()
+        term = self._locks.term()
         refused = term.refusals()
 
         def look(locks: Locks) -> tuple[list[LockView], dict[str, str]]:
@@ -39,7 +40,7 @@ class ShardDDLService:
 
     def _with_held_rows(self, views: Sequence[LockView]) -> list[LockView]:
         sources = sorted({source for one in views for source in (*one.synced, *one.unsynced)})
-        statuses = ask_workers(self._cluster, sources, "", STATUS_WAIT)
+        statuses = ask_statuses(self._cluster, sources, "", STATUS_WAIT)
         return [lock_answers.with_held_rows(one, statuses) for one in views]
 
     def unlock(self, request: pb.UnlockDDLLockRequest) -> pb.UnlockDDLLockResponse:
@@ -56,7 +57,7 @@ class ShardDDLService:
                 workaround="Leave out -d and -t. `--owner` names the source that executes.",
             )
         order = lock_answers.order_of(request)
-        term = self._cluster.locks.term()
+        term = self._locks.term()
         lock_id, revision = term.order(request.ID, order)
         if order.force_remove and not order.owner:
             text = f"lock {lock_id} is removed; sources that still wait report again and make a new one"
@@ -72,7 +73,9 @@ class ShardDDLService:
     def _cause(self, lock_id: LockId, sources: Sequence[str]) -> str:
         """What the workers of ``sources`` say that keeps them."""
         causes = []
-        for source, status in zip(sources, ask_workers(self._cluster, sources, lock_id.task, STATUS_WAIT), strict=True):
+        for source, status in zip(
+            sources, ask_statuses(self._cluster, sources, lock_id.task, STATUS_WAIT), strict=True
+        ):
             found = [error_text(error) for subtask in status.subTaskStatus for error in subtask.result.errors]
             causes += [f"{source}: {text}" for text in (found or [status.msg]) if text]
         return "; ".join(causes)

@@ -6,7 +6,7 @@ import contextlib
 import functools
 from collections.abc import Iterator, Sequence
 
-from dm_master.service.cluster import Cluster
+from dm_master.workers.source_workers import ClusterView
 from dm_master.workers.stage_wait import reaches, wait_for_all
 from pkg import errors
 from pkg.errors import Code, DMError
@@ -25,7 +25,7 @@ _GONE = frozenset(
 
 
 @contextlib.contextmanager
-def paused(cluster: Cluster, source: str) -> Iterator[None]:
+def paused(cluster: ClusterView, source: str) -> Iterator[None]:
     """The source's running tasks are paused meanwhile; whatever happens, they are asked to run again afterwards.
 
     Raises 46019 if one of them is not in Sync, 46032 if one cannot be paused, or names those that cannot be resumed.
@@ -50,7 +50,7 @@ def paused(cluster: Cluster, source: str) -> Iterator[None]:
         raise failure
 
 
-def _running_tasks(cluster: Cluster, source: str) -> list[str]:
+def _running_tasks(cluster: ClusterView, source: str) -> list[str]:
     """The source's tasks that shall run. Raises 46019 if one of them is not in Sync, or the worker's error."""
     worker = cluster.scheduler.bound_worker(source)
     expected = cluster.scheduler.tasks()
@@ -69,7 +69,7 @@ def _running_tasks(cluster: Cluster, source: str) -> list[str]:
     return tasks
 
 
-def _await_paused(cluster: Cluster, source: str, task: str) -> None:
+def _await_paused(cluster: ClusterView, source: str, task: str) -> None:
     [answer] = wait_for_all(cluster, [source], task, reaches(task, pb.Paused), "the subtask is Paused")
     if not answer.result:
         raise errors.new(
@@ -80,7 +80,7 @@ def _await_paused(cluster: Cluster, source: str, task: str) -> None:
         )
 
 
-def _resumes(cluster: Cluster, source: str, task: str) -> bool:
+def _resumes(cluster: ClusterView, source: str, task: str) -> bool:
     """Asks for the task to run again; False when that can't be stored, even though it was tried for a while."""
     try:
         retrying(functools.partial(cluster.scheduler.set_stage, task, [source], "Running"), attempts=_RESUME_ATTEMPTS)

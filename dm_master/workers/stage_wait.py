@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from dm_master.service.cluster import Cluster, failure, success
+from dm_master.workers.source_workers import ClusterView, failure, success
 from pkg import errors
 from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
@@ -26,7 +26,7 @@ Judge = Callable[[str, pb.QueryStatusResponse | None], Verdict]
 
 
 def wait_for_all(
-    cluster: Cluster, sources: Iterable[str], task: str, judge: Judge, expected: str
+    cluster: ClusterView, sources: Iterable[str], task: str, judge: Judge, expected: str
 ) -> list[pb.CommonWorkerResponse]:
     """One answer a source, in the sources' order, once ``judge`` is satisfied or the time is over (38045)."""
     names = sorted(sources)
@@ -36,7 +36,7 @@ def wait_for_all(
         return list(pool.map(lambda source: _wait_for(cluster, source, task, judge, expected), names))
 
 
-def _wait_for(cluster: Cluster, source: str, task: str, judge: Judge, expected: str) -> pb.CommonWorkerResponse:
+def _wait_for(cluster: ClusterView, source: str, task: str, judge: Judge, expected: str) -> pb.CommonWorkerResponse:
     began = time.monotonic()
     pause, moved = FIRST_PAUSE, False
     while True:
@@ -61,7 +61,9 @@ def _wait_for(cluster: Cluster, source: str, task: str, judge: Judge, expected: 
     return failure(source, str(error), worker)
 
 
-def _ask(cluster: Cluster, source: str, task: str, timeout: float) -> tuple[str, pb.QueryStatusResponse | None, str]:
+def _ask(
+    cluster: ClusterView, source: str, task: str, timeout: float
+) -> tuple[str, pb.QueryStatusResponse | None, str]:
     """The worker's name (empty if the source is unbound), its answer if it gave one, and what was seen in words."""
     worker = cluster.scheduler.bound_worker(source)
     if worker is None:

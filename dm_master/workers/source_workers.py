@@ -1,0 +1,100 @@
+"""Calls to the workers that serve sources: one question to several at the same time, one answer for each source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from google.protobuf.message import Message
+
+from dm_master.scheduling.scheduler import Scheduler
+from dm_master.workers.worker_client import WorkerClients
+from pkg import errors
+from pkg.errors import Code, DMError
+from pkg.pb import dmworker_pb2 as worker_pb
+
+
+class ClusterView(Protocol):
+    """What a call needs of the cluster: which worker serves which source, and a channel to it."""
+
+    scheduler: Scheduler
+    workers: WorkerClients
+
+
+#: Workers that are asked at the same time.
+_MOST_AT_ONCE = 32
+_MOST_STATUSES_AT_ONCE = 64
+
+
+def ask_workers(
+    cluster: ClusterView, sources: Sequence[str], method: str, request: Message, *, timeout: float | None = None
+) -> list[worker_pb.CommonWorkerResponse]:
+    """Asks the workers of ``sources`` the same at the same time; one answer a source, also where none serves it.
+
+    ``timeout`` in seconds, the configured one when None.
+    """
+
+    def ask(source: str) -> worker_pb.CommonWorkerResponse:
+        worker = cluster.scheduler.bound_worker(source)
+        if worker is None:
+            return failure(source, str(unbound([source])))
+        try:
+            answer: worker_pb.CommonWorkerResponse = cluster.workers.call(worker.addr, method, request, timeout=timeout)
+        except DMError as exc:
+            return failure(source, str(exc), worker.name)
+        answer.source, answer.worker = source, worker.name
+        return answer
+
+    if not sources:
+        return []
+    with ThreadPoolExecutor(min(len(sources), _MOST_AT_ONCE), thread_name_prefix="ask") as pool:
+        return list(pool.map(ask, sources))
+
+
+def success(source: str, worker: str = "", msg: str = "") -> worker_pb.CommonWorkerResponse:
+    return worker_pb.CommonWorkerResponse(result=True, msg=msg, source=source, worker=worker)
+
+
+def failure(source: str, msg: str, worker: str = "") -> worker_pb.CommonWorkerResponse:
+    return worker_pb.CommonWorkerResponse(result=False, msg=msg, source=source, worker=worker)
+
+
+def unbound(sources: Sequence[str]) -> DMError:
+    """46009 for sources that no worker serves."""
+    return errors.new(
+        Code.SchedulerSourcesUnbound,
+        f"sources {', '.join(sources)} have not bound to a worker",
+        workaround="Start more dm-workers (each serves one source), and see `list-member` for those that are free.",
+    )
+
+
+def ask_statuses(
+    cluster: ClusterView, sources: Sequence[str], task: str, timeout: float | None = None
+) -> list[worker_pb.QueryStatusResponse]:
+    """What the workers of ``sources`` say of ``task`` ("" for all), in the sources' order; with ``result`` false for
+    one that doesn't answer, within ``timeout`` seconds if given."""
+    if not sources:
+        return []
+    with ThreadPoolExecutor(min(len(sources), _MOST_STATUSES_AT_ONCE), thread_name_prefix="status") as pool:
+        return list(pool.map(lambda source: _ask_status(cluster, source, task, timeout), sources))
+
+
+def _ask_status(cluster: ClusterView, source: str, task: str, timeout: float | None) -> worker_pb.QueryStatusResponse:
+    worker = cluster.scheduler.bound_worker(source)
+    if worker is None:
+        return worker_pb.QueryStatusResponse(
+            msg=f"source {source} is not bound to a worker, please use `list-member` to see which workers are free",
+            sourceStatus=worker_pb.SourceStatus(source=source, worker="source not bound"),
+        )
+    try:
+        answer: worker_pb.QueryStatusResponse = cluster.workers.call(
+            worker.addr, "QueryStatus", worker_pb.QueryStatusRequest(name=task), timeout=timeout
+        )
+    except DMError as exc:
+        status = worker_pb.SourceStatus(source=source, worker=worker.name)
+        return worker_pb.QueryStatusResponse(msg=str(exc), sourceStatus=status)
+    # A worker that is just taking the source over may not know it yet.
+    answer.sourceStatus.source = source
+    answer.sourceStatus.worker = worker.name
+    return answer
