@@ -21,8 +21,7 @@ from dm_master.service.http_api import add_routes
 from dm_master.service.task_service import TaskSteps
 from dm_master.shardddl.lock_answers import lock_states
 from dm_master.shardddl.lock_coordinator import LockCoordinator
-from dm_master.task_setup.remove_meta import remove_meta
-from dm_master.task_setup.server_steps import complete
+from dm_master.task_setup.server_steps import complete, remove_meta
 from dm_master.task_setup.task_split import split_task
 from dm_master.workers.worker_client import WorkerClients
 from pkg import errors

@@ -2,6 +2,6 @@
 
 from dm_master.precheck.result import PrecheckResult
 from dm_master.precheck.runner import run_prechecks
-from dm_master.precheck.source_check import check_source, fill_start_position
+from dm_master.precheck.source_check import check_source
 
-__all__ = ["PrecheckResult", "check_source", "fill_start_position", "run_prechecks"]
+__all__ = ["PrecheckResult", "check_source", "run_prechecks"]

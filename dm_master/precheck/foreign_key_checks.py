@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dm_master.inspection.database_server import Server, Upstream
+from dm_master.inspection.inspected_server import Server
 from dm_master.precheck.result import Finding, fail, warn
+from dm_master.rules.inspected_upstream import Upstream
 from pkg.mysql.introspect import enforces_foreign_keys, fetch_foreign_keys, logs_actions
 from pkg.mysql.shown_keys import shown_foreign_keys
 from pkg.rules.foreign_keys import Setting, find_problems

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from dm_master.inspection.database_server import Table
 from dm_master.precheck.result import Finding, warn
 from dm_master.precheck.table_checks import Shard
 from dm_master.rules.mapping_proposal import propose
+from dm_master.rules.source_rules import Table
 from pkg.mysql.schema import Index, TableInfo
 from pkg.rules.column_mapping.transforms import Affix, PartitionId
 

@@ -6,8 +6,8 @@ import re
 
 import pymysql
 
-from dm_master.inspection.database_server import Upstream
 from dm_master.precheck.result import Finding, fail
+from dm_master.rules.inspected_upstream import Upstream
 from pkg.mysql.introspect import query
 
 _MARIADB_GTID = re.compile(r"(\d+)-(\d+)-(\d+)")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
-from dm_master.inspection.database_server import Server, Table, Upstream
+from dm_master.inspection.inspected_server import Server
 from dm_master.precheck.result import Finding, fail, warn
+from dm_master.rules.inspected_upstream import Upstream
+from dm_master.rules.source_rules import Table
 from pkg.config.model import SubTaskConfig
 
 _TARGET = ("CREATE", "SELECT", "INSERT", "UPDATE", "DELETE", "ALTER", "DROP", "INDEX")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from dm_master.inspection.database_server import Table, Upstream
 from dm_master.precheck.result import Finding, fail, from_error, warn
 from dm_master.precheck.table_checks import Shard
+from dm_master.rules.inspected_upstream import Upstream
 from dm_master.rules.rule_usage import REASONS, Use
-from dm_master.rules.source_rules import SourceRules
+from dm_master.rules.source_rules import SourceRules, Table
 from pkg.config.rule_names import RuleName
 from pkg.errors import DMError
 from pkg.mysql.schema import TableInfo

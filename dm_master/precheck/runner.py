@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pymysql
 
-from dm_master.inspection.database_server import Server, Table, Upstream
+from dm_master.inspection.inspected_server import Server
 from dm_master.precheck import (
     foreign_key_checks,
     key_checks,
@@ -22,7 +22,9 @@ from dm_master.precheck import (
 )
 from dm_master.precheck.result import CheckResult, Finding, PrecheckResult, conclude, from_error
 from dm_master.precheck.table_checks import Shard
+from dm_master.rules.inspected_upstream import Upstream
 from dm_master.rules.rule_usage import Use, known_uses, summary, usage_of
+from dm_master.rules.source_rules import Table
 from dm_master.task_setup.task_split import split_task
 from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig, TaskMode
 from pkg.config.rule_names import InstanceNames, RuleName, subtask_rule_names

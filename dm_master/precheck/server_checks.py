@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dm_master.inspection.database_server import Upstream
 from dm_master.precheck.privilege_checks import may_ask_binlog
 from dm_master.precheck.result import Finding, fail, from_error, warn
+from dm_master.rules.inspected_upstream import Upstream
 from pkg import errors
 from pkg.errors import Code
 from pkg.mysql.introspect import ServerInfo, query

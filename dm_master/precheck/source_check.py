@@ -10,12 +10,10 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from dm_master.inspection.database_server import READ_TIMEOUT
+from dm_master.inspection.inspected_server import READ_TIMEOUT
 from dm_master.precheck.server_checks import gtid_is_off
-from dm_master.task_setup.task_split import needs_start_position, with_start_position
 from pkg import errors
-from pkg.binlog.server_position import master_status
-from pkg.config.model import Meta, SourceConfig, SubTaskConfig
+from pkg.config.model import SourceConfig
 from pkg.errors import Code
 from pkg.mysql.connection import classify, connect
 from pkg.mysql.introspect import ServerInfo, query, server_info
@@ -79,25 +77,3 @@ def _used_server_ids(conn: Connection[Any], info: ServerInfo) -> set[int]:
     except pymysql.err.OperationalError:
         rows = []  # without REPLICATION SLAVE replicas are not shown; the precheck of a task tells that it is missing
     return {info.server_id, *(int(row[0]) for row in rows)}
-
-
-def fill_start_position(subtask: SubTaskConfig) -> SubTaskConfig:
-    """An incremental subtask without ``meta`` starts where its upstream is now; others are left as they are.
-
-    Raises 10001 for an unreachable upstream, 11125 for one without a binlog.
-    """
-    if not needs_start_position(subtask):
-        return subtask
-    with contextlib.closing(connect(subtask.from_, scope="upstream", read_timeout=READ_TIMEOUT)) as conn:
-        try:
-            location = master_status(conn, server_info(conn).flavor)
-        except pymysql.Error as exc:
-            raise classify(exc, scope="upstream") from exc
-    if location is None:
-        raise errors.new(
-            Code.NoMasterStatus,
-            f"the upstream of {subtask.source_id} writes no binlog",
-            workaround="Set log-bin in the upstream's configuration and restart it.",
-            scope="upstream",
-        )
-    return with_start_position(subtask, Meta(location.position.name, location.position.pos, location.gtid_set))

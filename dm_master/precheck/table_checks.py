@@ -8,8 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dm_master.inspection.database_server import Server, Table, Upstream
+from dm_master.inspection.inspected_server import Server
 from dm_master.precheck.result import Finding, fail, from_error, warn
+from dm_master.rules.inspected_upstream import Upstream
+from dm_master.rules.source_rules import Table
 from pkg import errors
 from pkg.config.rule_names import RuleName
 from pkg.errors import Code, DMError

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import pymysql
 
-from dm_master.inspection.database_server import Table, Upstream
+from dm_master.rules.inspected_upstream import Upstream
 from dm_master.rules.rule_usage import RuleSummary, Use, known_uses, summary, usage_of
-from dm_master.rules.source_rules import Explanation
+from dm_master.rules.source_rules import Explanation, Table
 from dm_master.task_setup.task_split import split_task
 from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig
 from pkg.config.rule_names import InstanceNames, RuleName, subtask_rule_names

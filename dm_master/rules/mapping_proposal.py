@@ -9,13 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dm_master.rules.source_rules import Table
 from pkg.errors import DMError
 from pkg.mysql.schema import TableInfo
 from pkg.rules.column_mapping import ColumnMapper, collisions
 from pkg.rules.column_mapping.mapper import INSTANCE_BITS, PARTITION_ID, SCHEMA_BITS, TABLE_BITS
 from pkg.rules.model import ColumnMappingRule
 
-Table = tuple[str, str]
 #: A name, what parts it from its number (no letter, no digit), and the number.
 _NUMBERED = re.compile(r"(.*?)([^0-9A-Za-z]*)([0-9]+)", re.ASCII | re.DOTALL)
 #: More rules than this for one source are not worth pasting.

@@ -1,15 +1,25 @@
-"""What a subtask needs that only the servers know: the target's session, and where an incremental task begins."""
+"""The steps of start-task that the servers must be asked for: what completes a subtask, and ``--remove-meta``."""
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
 
-from dm_master.precheck import fill_start_position
-from dm_master.task_setup.task_split import target_session
-from pkg.config.model import SubTaskConfig, TaskConfig
-from pkg.mysql.connection import connect
+import pymysql
+
+from dm_master.inspection.inspected_server import READ_TIMEOUT
+from dm_master.task_setup.task_split import needs_start_position, target_session, with_start_position
+from pkg import errors
+from pkg.binlog.server_position import master_status
+from pkg.config.model import Meta, SubTaskConfig, TaskConfig
+from pkg.errors import Code
+from pkg.meta_tables import meta_tables
+from pkg.mysql.connection import classify, connect
 from pkg.mysql.introspect import query, server_info
+from pkg.mysql.names import qualified
+from pkg.process.log import get_logger
+
+log = get_logger("service")
 
 
 def complete(task: TaskConfig, subtask: SubTaskConfig) -> SubTaskConfig:
@@ -23,3 +33,37 @@ def complete(task: TaskConfig, subtask: SubTaskConfig) -> SubTaskConfig:
         sql_mode = str(query(connection, "SELECT @@GLOBAL.sql_mode")[0][0])
     session = target_session(target, sql_mode, task)
     return fill_start_position(replace(subtask, to=replace(subtask.to, session=session)))
+
+
+def fill_start_position(subtask: SubTaskConfig) -> SubTaskConfig:
+    """An incremental subtask without ``meta`` starts where its upstream is now; others are left as they are.
+
+    Raises 10001 for an unreachable upstream, 11125 for one without a binlog.
+    """
+    if not needs_start_position(subtask):
+        return subtask
+    with contextlib.closing(connect(subtask.from_, scope="upstream", read_timeout=READ_TIMEOUT)) as conn:
+        try:
+            location = master_status(conn, server_info(conn).flavor)
+        except pymysql.Error as exc:
+            raise classify(exc, scope="upstream") from exc
+    if location is None:
+        raise errors.new(
+            Code.NoMasterStatus,
+            f"the upstream of {subtask.source_id} writes no binlog",
+            workaround="Set log-bin in the upstream's configuration and restart it.",
+            scope="upstream",
+        )
+    return with_start_position(subtask, Meta(location.position.name, location.position.pos, location.gtid_set))
+
+
+def remove_meta(task: TaskConfig) -> None:
+    """Drops the task's tables in the target's meta schema. Raises the target's ``DMError``."""
+    with contextlib.closing(connect(task.target, scope="downstream")) as connection, connection.cursor() as cursor:
+        for table in meta_tables(task.name):
+            statement = f"DROP TABLE IF EXISTS {qualified(task.meta_schema, table)}"
+            try:
+                cursor.execute(statement)
+            except Exception as exc:
+                raise classify(exc, scope="downstream", statement=statement) from exc
+    log.info("removed the task's metadata", task=task.name, schema=task.meta_schema)

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from dm_master.precheck import check_source, fill_start_position
+from dm_master.precheck import check_source
+from dm_master.task_setup.server_steps import fill_start_position
 from dm_master.task_setup.task_split import split_task
 from pkg.binlog.position import Position
 from pkg.config.model import SourceConfig

@@ -28,7 +28,7 @@ def _cluster(leader: LeaderInfo | None = None) -> Cluster:
     """A cluster that nothing but leadership may be asked of."""
     config = SimpleNamespace(name="me", security=None)
     election = SimpleNamespace(leader=lambda: leader)
-    return cast(Cluster, SimpleNamespace(config=config, election=election))
+    return cast(Cluster, SimpleNamespace(config=config, election=election, locks=None))
 
 
 def _dispatcher(handler: Handler, *, leading: bool = True, leader: LeaderInfo | None = None) -> Dispatcher:

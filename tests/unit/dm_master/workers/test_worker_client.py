@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 import grpc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dm_master.workers.worker_client import WorkerClients
+from dm_master.workers.worker_client import TokenBucket, WorkerClients
 from pkg.errors import DMError
 from pkg.pb import dmworker_pb2 as pb
 from pkg.pb import dmworker_pb2_grpc
@@ -75,3 +77,35 @@ def test_too_many_requests_are_refused_before_they_reach_the_worker(clients: Wor
         clients.call(address, "QueryStatus", pb.QueryStatusRequest())
     with pytest.raises(DMError, match="code=38018"):
         clients.call(address, "QueryStatus", pb.QueryStatusRequest())
+
+
+# Scripts that poll must not drown a worker, and bursts within the limit must pass.
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@given(st.floats(0.1, 100), st.integers(1, 50), st.lists(st.floats(0, 3), max_size=100))
+def test_never_more_than_burst_plus_rate_times_time(rate: float, burst: int, pauses: list[float]) -> None:
+    clock = _Clock()
+    bucket = TokenBucket(rate, burst, clock)
+    taken = 0
+    for pause in pauses:
+        clock.now += pause
+        while bucket.take():
+            taken += 1
+            assert taken <= burst + rate * clock.now + 1e-6
+
+
+def test_a_burst_passes_and_the_next_waits() -> None:
+    clock = _Clock()
+    bucket = TokenBucket(10, 3, clock)
+    assert [bucket.take() for _ in range(4)] == [True, True, True, False]
+    clock.now = 0.1
+    assert bucket.take()
+    assert not bucket.take()

@@ -1,4 +1,4 @@
-"""What the checks look at: open connections to one upstream or the target, and facts that several checks share."""
+"""One database server as the checks see it: an open connection, and facts that several checks share."""
 
 from __future__ import annotations
 
@@ -10,17 +10,13 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_master.inspection.grants import Grants, roles_of
-from dm_master.rules.source_rules import SourceRules
 from pkg import errors
 from pkg.config.model import SubTaskConfig
-from pkg.config.rule_names import InstanceNames
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import Scope, classify, connect, error_number
 from pkg.mysql.introspect import (
     ServerInfo,
     fetch_table_infos,
-    list_all_tables,
-    list_other_objects,
     query,
     server_info,
     variable,
@@ -33,7 +29,6 @@ from pkg.settings.connections import DBConfig
 READ_TIMEOUT = 60.0
 #: No such database, table or privilege.
 _NOT_THERE = frozenset({1044, 1049, 1142, 1146})
-Table = tuple[str, str]
 
 
 def open_server(config: DBConfig, scope: Scope) -> Connection[Any]:
@@ -94,7 +89,7 @@ class Server:
         except pymysql.err.OperationalError:
             return []  # a role that the user may not look into gives nothing that could be counted on
 
-    def table_infos(self, tables: Iterable[Table]) -> dict[Table, TableInfo]:
+    def table_infos(self, tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], TableInfo]:
         """The structures of those of ``tables`` that exist."""
         by_schema: dict[str, set[str]] = {}
         for schema, table in tables:
@@ -119,51 +114,3 @@ class Server:
 
     def close(self) -> None:
         self.conn.close()
-
-
-class Upstream(Server):
-    """The upstream of one subtask, with the tables that the subtask migrates."""
-
-    def __init__(self, subtask: SubTaskConfig, names: InstanceNames) -> None:
-        super().__init__(subtask.from_, "upstream")
-        self.subtask = subtask
-        self.rules = SourceRules(subtask, names)
-
-    @functools.cached_property
-    def everything(self) -> dict[str, list[str]]:
-        """All schemas with all of their base tables, migrated or not."""
-        return list_all_tables(self.conn)
-
-    @functools.cached_property
-    def schemas(self) -> dict[str, list[str]]:
-        """The migrated schemas with all of their base tables, migrated or not."""
-        return {s: tables for s, tables in self.everything.items() if self.rules.allow_list.allows(s)}
-
-    @functools.cached_property
-    def tables(self) -> list[Table]:
-        """The migrated tables."""
-        return [(s, t) for s, tables in self.schemas.items() for t in tables if self.rules.allow_list.allows(s, t)]
-
-    @functools.cached_property
-    def others(self) -> list[tuple[str, str, str]]:
-        """Migrated objects that are no base tables, with their kind."""
-        return [each for each in list_other_objects(self.conn) if self.rules.allow_list.allows(each[0], each[1])]
-
-    @functools.cached_property
-    def routed(self) -> dict[Table, Table]:
-        """Migrated table → its table in the target. Raises 40080 when two routes claim one table."""
-        return {table: self.rules.router.route(*table) for table in self.tables}
-
-    @functools.cached_property
-    def structures(self) -> dict[Table, TableInfo]:
-        found = self.table_infos(self.tables)
-        return {table: found[table] for table in self.tables if table in found}
-
-    def starts_now(self, target: Server) -> bool:
-        """Whether today's structures are those that the task begins with.
-
-        A stream that begins in the past may bring the very DDL that something lacks: then nothing is certain.
-        """
-        subtask = self.subtask
-        now = subtask.meta is None and subtask.task_mode in ("full", "all", "dump", "incremental")
-        return now and not target.has_progress(subtask)
