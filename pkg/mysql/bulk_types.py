@@ -1,12 +1,12 @@
-"""Which SQL literals may become parameters of a bulk execution.
+"""Which SQL literals may be sent in bulk: as parameters of a bulk execution, or as the rows of a LOAD DATA.
 
-A column converts a parameter from text. That is the same as what the literal gives only for some forms of literals and
-types of columns. Pure.
+In both ways a column converts the value from text. The result is what the literal gives only for some forms of literals
+and types of columns. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pkg.mysql.bulk import BYTES, TEXT
 from pkg.mysql.schema import Column
@@ -35,6 +35,16 @@ _BINARY_TYPES = frozenset(
     }
 )  # fmt: skip
 
+_LOADED_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+#: Numbers whose literals a load reads as the same value when the target's column has the same type. Not among them:
+#: YEAR (the text 0 is 2000), BIT (text is taken as bytes), ENUM and SET (a number may be a member's name).
+_LOADED_NUMBERS = frozenset({"decimal", "float", "double"})
+#: Types whose literals are strings: a load and an INSERT convert these alike.
+_LOADED_STRINGS = frozenset({"date", "datetime", "timestamp", "time"})
+_LOADED_TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+#: Text in other charsets may come as hex with an introducer.
+_LOADED_CHARSETS = frozenset({"utf8", "utf8mb3", "utf8mb4"})
+
 
 def types_of(columns: Sequence[Column], forms: bytes, *, raw: bool) -> list[bytes] | None:
     """The parameters' types for columns whose literals have these forms; None when an INSERT may store other values.
@@ -53,3 +63,21 @@ def types_of(columns: Sequence[Column], forms: bytes, *, raw: bool) -> list[byte
             return None
         types.append(kind)
     return types
+
+
+def can_load(columns: Iterable[tuple[Column, Column]]) -> bool:
+    """Whether a load reads the literals of these (upstream, target) columns as an INSERT does."""
+    pairs = list(columns)
+    return bool(pairs) and all(_loads_alike(here, there) for here, there in pairs)
+
+
+def _loads_alike(here: Column, there: Column) -> bool:
+    if here.nullable and not there.nullable:
+        # A load would write some other value than NULL.
+        return False
+    kind, target = here.type_name, there.type_name
+    if kind in _LOADED_INTEGERS:
+        return target in _LOADED_INTEGERS
+    if kind in _LOADED_NUMBERS:
+        return kind == target
+    return kind in _LOADED_STRINGS or (kind in _LOADED_TEXT and here.charset in _LOADED_CHARSETS)

@@ -5,13 +5,14 @@ All changes are parts of :class:`MetaStore`'s transactions.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 from pymysql.connections import Connection
 
-from dm_worker.syncer.ddl.outcome_proof import Shown
 from pkg.binlog.position import Position
 from pkg.mysql.introspect import query
 
@@ -24,6 +25,34 @@ LATE_COLUMNS = {"shown": "LONGTEXT CHARACTER SET utf8mb4"}
 
 #: An SQL template and its values.
 _Statement = tuple[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the target shows of a statement's tables or schemas, in the statement's order.
+
+    ``texts``: SHOW CREATE of each without its AUTO_INCREMENT, '' for what is not there. ``ids``: for each the numbers
+    that the server gave the files of it or its partitions, which move with the rows; empty where that is not known.
+    """
+
+    texts: tuple[str, ...]
+    ids: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of the texts."""
+        digest = blake2b(digest_size=16)
+        for text in self.texts:
+            digest.update(text.encode() + b"\0")
+        return digest.hexdigest()
+
+    def to_json(self) -> str:
+        return json.dumps({"texts": self.texts, "ids": self.ids}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Shown:
+        data = json.loads(text)
+        return cls(tuple(data["texts"]), tuple(tuple(ids) for ids in data["ids"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
+from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, Shown
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import Progress
 from dm_worker.syncer.ddl.differences import Sides, adds_ids, doubts, refused
 from dm_worker.syncer.ddl.operator_orders import STRIDE
-from dm_worker.syncer.ddl.outcome_proof import Shown, Verdict, exchanges, judge
+from dm_worker.syncer.ddl.outcome_proof import Verdict, exchanges, judge
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
 from dm_worker.syncer.ddl.trial import Trial
 from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations

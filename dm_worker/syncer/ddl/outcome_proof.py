@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
-from hashlib import blake2b
 
+from dm_worker.syncer.checkpoint.ddl_table import Shown
 from pkg import ddl
 from pkg.ddl.statement import (
     Action,
@@ -24,34 +22,6 @@ from pkg.ddl.statement import (
 _EXCHANGE = "exchange table partition"
 #: What runs with IF NOT EXISTS, or leaves the same behind however often it runs.
 _HARMLESS = frozenset({"create database", "alter database", "create table", "truncate table"})
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What the target shows of a statement's tables or schemas, in the statement's order.
-
-    ``texts``: SHOW CREATE of each without its AUTO_INCREMENT, '' for what is not there. ``ids``: for each the numbers
-    that the server gave the files of it or its partitions, which move with the rows; empty where that is not known.
-    """
-
-    texts: tuple[str, ...]
-    ids: tuple[tuple[int, ...], ...] = ()
-
-    @property
-    def digest(self) -> str:
-        """A fingerprint of the texts."""
-        digest = blake2b(digest_size=16)
-        for text in self.texts:
-            digest.update(text.encode() + b"\0")
-        return digest.hexdigest()
-
-    def to_json(self) -> str:
-        return json.dumps({"texts": self.texts, "ids": self.ids}, ensure_ascii=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> Shown:
-        data = json.loads(text)
-        return cls(tuple(data["texts"]), tuple(tuple(ids) for ids in data["ids"]))
 
 
 class Verdict(Enum):

@@ -10,7 +10,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.meta.ddl_fence import Fence
-from dm_worker.syncer.ddl.outcome_proof import Shown
+from dm_worker.syncer.checkpoint.ddl_table import Shown
 from dm_worker.syncer.ddl.variables import OPTIONAL, Target, Upstream, settings, sql_mode_text
 from pkg import errors
 from pkg.binlog.events import Query

@@ -23,7 +23,8 @@ from dm_worker.syncer.execution.keyless_writer import NoSuchRow, RowRefused, Uns
 from dm_worker.syncer.execution.merge import DELETE_KEYS, INSERT_ROWS, UPSERT_ROWS, Content, Group
 from dm_worker.syncer.execution.row_statements import SQL, Form, Load
 from dm_worker.syncer.execution.target_connections import MOST_PREPARED, SESSION, Address, Pool, Writer
-from dm_worker.syncer.planning.batch import BucketResult, TablePlan, Ticket
+from dm_worker.syncer.planning.batch import BucketResult, Ticket
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg import errors
 from pkg.config.target_session import writing_session
 from pkg.errors import Code, DMError

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from dm_worker.syncer.execution.merge import Group
 from dm_worker.syncer.execution.row_statements import SQL
-from dm_worker.syncer.planning.batch import TablePlan
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.bulk import Prepared
 from pkg.mysql.bulk_types import types_of
 from pkg.native import load

@@ -16,7 +16,7 @@ from pymysql.connections import Connection
 from dm_worker.syncer.execution import refused_rows, row_statements
 from dm_worker.syncer.execution.merge import DELETE_KEYS
 from dm_worker.syncer.execution.row_statements import SQL, Form
-from dm_worker.syncer.planning.batch import TablePlan
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql import generated
 from pkg.mysql.connection import error_number, is_retryable
 from pkg.mysql.introspect import query

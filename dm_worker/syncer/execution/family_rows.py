@@ -13,7 +13,7 @@ from itertools import groupby
 
 from dm_worker.syncer.execution.compaction import DELETE, INSERT, UPDATE
 from dm_worker.syncer.execution.row_block import OrderedRow
-from dm_worker.syncer.planning.batch import TablePlan
+from dm_worker.syncer.rows.table_plan import TablePlan
 
 #: Added to the operation of a row that the upstream's session wrote with foreign_key_checks=0.
 UNCHECKED = 8

@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dm_worker.syncer.execution.row_block import OrderedRow
-from dm_worker.syncer.planning.batch import TablePlan
 from dm_worker.syncer.rows.row_matching import around
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.names import qualified, quote
 
 #: Fewer changes of rows that are there are cheaper one by one: each takes half a scan, which does without digests.

@@ -12,7 +12,7 @@ from dm_worker.syncer.execution import keyless, row_statements
 from dm_worker.syncer.execution.keyless import Images, KeylessRows, Missing, Outcome
 from dm_worker.syncer.execution.merge import INSERT_ROWS
 from dm_worker.syncer.execution.row_statements import SQL, Form
-from dm_worker.syncer.planning.batch import TablePlan
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.connection import is_retryable
 from pkg.mysql.driver import reading_for
 

@@ -15,12 +15,11 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from dm_worker.syncer.planning.batch import TablePlan
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql import driver
 from pkg.mysql.driver import Answer, answer_of
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.pipeline import send
-from pkg.mysql.schema import Column
 
 #: Fewer rows are not worth the second round trip that a load takes.
 LEAST_ROWS = 1000
@@ -30,34 +29,7 @@ _SHAPE = (
     b" CHARACTER SET utf8mb4 FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '\\'' ESCAPED BY '\\\\'"
     b" LINES STARTING BY '(' TERMINATED BY '),' "
 )
-_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
-#: Numbers whose literals a load reads as the same value when the target's column has the same type. Not among them:
-#: YEAR (the text 0 is 2000), BIT (text is taken as bytes), ENUM and SET (a number may be a member's name).
-_NUMBERS = frozenset({"decimal", "float", "double"})
-#: Types whose literals are strings: a load and an INSERT convert these alike.
-_STRINGS = frozenset({"date", "datetime", "timestamp", "time"})
-_TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
-#: Text in other charsets may come as hex with an introducer.
-_CHARSETS = frozenset({"utf8", "utf8mb3", "utf8mb4"})
 _COUNTS = re.compile(r"Records: (\d+)  Deleted: (\d+)  Skipped: (\d+)  Warnings: (\d+)")
-
-
-def can_load(columns: Iterable[tuple[Column, Column]]) -> bool:
-    """Whether a load reads the literals of these (upstream, target) columns as an INSERT does."""
-    pairs = list(columns)
-    return bool(pairs) and all(_same(here, there) for here, there in pairs)
-
-
-def _same(here: Column, there: Column) -> bool:
-    if here.nullable and not there.nullable:
-        # A load would write some other value than NULL.
-        return False
-    kind, target = here.type_name, there.type_name
-    if kind in _INTEGERS:
-        return target in _INTEGERS
-    if kind in _NUMBERS:
-        return kind == target
-    return kind in _STRINGS or (kind in _TEXT and here.charset in _CHARSETS)
 
 
 def statement(plan: TablePlan, *, replace: bool) -> bytes:

@@ -12,9 +12,10 @@ from dm_worker.syncer.execution import compaction, row_block
 from dm_worker.syncer.execution.compaction import DELETE, INSERT, UPDATE, Change, ImpossibleChange
 from dm_worker.syncer.execution.family_rows import UNCHECKED
 from dm_worker.syncer.execution.row_block import OrderedRow
-from dm_worker.syncer.planning.batch import COMPACT, Slice, TablePlan
+from dm_worker.syncer.planning.batch import Slice
 from dm_worker.syncer.rows.conflict_sets import Binder, Hasher, Pairs, hasher
 from dm_worker.syncer.rows.kernel_layout import placement_of
+from dm_worker.syncer.rows.table_plan import COMPACT, TablePlan
 from pkg.binlog import constants as c
 from pkg.binlog.cursor import MALFORMED
 from pkg.binlog.derived import Derived

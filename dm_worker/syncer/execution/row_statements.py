@@ -24,8 +24,8 @@ from dm_worker.syncer.execution.merge import (
     cut,
 )
 from dm_worker.syncer.execution.row_block import OrderedRow
-from dm_worker.syncer.planning.batch import TablePlan
 from dm_worker.syncer.rows.row_matching import around
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.introspect import ServerInfo
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.wire import Command

@@ -24,8 +24,9 @@ from dm_worker.syncer.execution.merge import Rule, combine
 from dm_worker.syncer.execution.partition import KeysMoved, scatter
 from dm_worker.syncer.execution.row_statements import rule_of
 from dm_worker.syncer.execution.spill import Content, Parcel, Store, fetch, parcels
-from dm_worker.syncer.planning.batch import ORDERED, BucketResult, Slice, TablePlan, Ticket
+from dm_worker.syncer.planning.batch import BucketResult, Slice, Ticket
 from dm_worker.syncer.rows.conflict_sets import Pairs, components
+from dm_worker.syncer.rows.table_plan import ORDERED, TablePlan
 from pkg import errors
 from pkg.errors import Code, DMError
 

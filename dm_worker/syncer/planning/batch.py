@@ -1,21 +1,15 @@
-"""What travels from the driver to the Spark tasks: batches, slices, table plans. Plain picklable data, no I/O."""
+"""What travels from the driver to the Spark tasks: batches and their slices. Plain picklable data, no I/O."""
 
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from dm_worker.syncer.planning.xa import Waiting
-from dm_worker.syncer.rows.conflict_sets import Tie
-from dm_worker.syncer.rows.key_normalization import Canon, by_block
-from dm_worker.syncer.rows.row_filter import TAKES_ALL, RowFilter
-from dm_worker.syncer.rows.row_matching import Canonical, Expression
-from pkg.binlog.derived import Derived
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog.position import Location
-from pkg.mysql.schema import Column
 
 #: Number of the table plan, length of the event, offset in the binlog file behind it.
 RECORD = struct.Struct("<IIQ")
@@ -23,113 +17,6 @@ RECORD = struct.Struct("<IIQ")
 BLOCKS_FROM = 16 << 20
 #: How many rows of which upstream tables were passed over, because they are held back.
 Held = Mapping[tuple[str, str], int]
-#: Rows are compacted to their last image per key and written many per statement.
-COMPACT = "compact"
-#: Rows are written one by one in binlog order: tables without a usable key, or when the task asks for it.
-ORDERED = "ordered"
-
-
-@dataclass(frozen=True, slots=True)
-class TablePlan:
-    """How the rows of one upstream table shape are decoded and where they are written.
-
-    ``number`` names the plan within one run of the unit, ``target_number`` its target table, ``source_number`` its
-    upstream table. ``key`` and ``write`` are indexes into ``columns`` (the upstream structure) and behind them into
-    ``derived``, the literals that mapped and extracted columns get; ``key`` is empty for a table without a usable key.
-    ``spread`` tells that rows are placed by their key, in the canonical forms ``canons`` (one per key column);
-    otherwise the whole target table is one bucket. ``ties`` put rows that conflict by other keys into one bucket.
-    ``family`` names the tables that foreign keys connect to this one, when the target checks them: their rows keep
-    their order among each other. ``acts``: one of these keys changes rows by itself; ``referenced`` are the columns
-    that such keys refer to.
-    ``rewrite_existing`` asks for DELETE + INSERT instead of INSERT … ON DUPLICATE KEY UPDATE, because the target has
-    further unique keys whose values rows may swap; with ``ties``, only for rows whose
-    values in them changed.
-    ``extra_columns``: the target has columns that the upstream lacks.
-    ``loadable``: LOAD DATA reads the rows' literals as an INSERT does. ``numbered``: the target's table has an
-    AUTO_INCREMENT column.
-    ``bulk``: the target's written columns when rows may go by bulk executions, none otherwise.
-    ``matchers``, one per written column, compare the target's column with a literal exactly. ``digests``, for tables
-    without a key, are the canonical forms of the written columns; empty when rows can't be told by a digest of them.
-    ``lookups`` are the numbers of those among the written columns that an index of the target begins with.
-    ``filter`` tells which row changes are left out.
-    ``computed`` names the target's generated columns. ``alike``: the written columns are the upstream's in type, so
-    they hold whatever it holds.
-    """
-
-    number: int
-    target_number: int
-    source: tuple[str, str]
-    target: tuple[str, str]
-    table_map: bytes
-    columns: tuple[Column, ...]
-    mode: str
-    key: tuple[int, ...]
-    key_names: tuple[str, ...]
-    write: tuple[int, ...]
-    write_names: tuple[str, ...]
-    matchers: tuple[Expression, ...]
-    spread: bool
-    rewrite_existing: bool = False
-    extra_columns: bool = False
-    loadable: bool = False
-    numbered: bool = False
-    bulk: tuple[Column, ...] = ()
-    canons: tuple[Canon, ...] = ()
-    ties: tuple[Tie, ...] = ()
-    family: str = ""
-    acts: bool = False
-    referenced: tuple[int, ...] = ()
-    source_number: int = 0
-    derived: tuple[Derived, ...] = ()
-    filter: RowFilter = TAKES_ALL
-    digests: tuple[Canonical, ...] = ()
-    lookups: tuple[int, ...] = ()
-    computed: tuple[str, ...] = ()
-    alike: bool = False
-
-    @property
-    def seed(self) -> int:
-        """The start value of the row hash: stable across runs, different for each target table.
-
-        Tables of one family that are not spread share it, and so their bucket.
-        """
-        return zlib.crc32((self.family if self.family and not self.spread else "\0".join(self.target)).encode())
-
-    def fingerprint(self) -> bytes:
-        """What decides which bucket a row falls into and what is written there; equal across runs when unchanged."""
-        rule = (self.source, self.target, self.mode, self.key_names, self.write_names, self.spread)
-        placement = (self.canons, self.ties, self.family + "\0acts" * self.acts)
-        rows = (self.columns, self.key, self.write, self.derived, self.filter)
-        return repr((rule, self.rewrite_existing, self.extra_columns, rows, placement)).encode()
-
-    @property
-    def only_once(self) -> bool:
-        """Whether its rows can't be written again over what an earlier attempt wrote: nothing tells rows without a key
-        apart, and what a foreign key did to other rows depends on what they were then."""
-        return not self.key or self.acts
-
-    def once_place(self) -> bytes:
-        """What decides which bucket the rows of an ``only_once`` table fall into, which is the same for all of them."""
-        return repr((self.source, self.target, self.seed)).encode()
-
-    def by_block(self) -> TablePlan | None:
-        """The plan with neighbouring keys in one bucket; None where that can't be, or would bind too much together:
-        where rows are tied, a tie would bind their neighbours, and theirs, and so all."""
-        if not self.spread or self.binds or self.key[-1] >= len(self.columns):
-            return None
-        canons = by_block(self.canons, self.columns[self.key[-1]])
-        return replace(self, canons=canons) if canons else None
-
-    @property
-    def binds(self) -> bool:
-        """Whether rows of different keys may belong into one bucket."""
-        return bool(self.ties) or self.moves_rows
-
-    @property
-    def moves_rows(self) -> bool:
-        """Whether an update that changes the key moves the row, with what only the target knows of it."""
-        only_there = bool(self.ties) or self.extra_columns or self.filter.leaves_gaps
-        return self.mode == ORDERED and self.spread and only_there
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dm_worker.syncer.planning.batch import TablePlan
 from dm_worker.syncer.planning.planning_thread import READ_BYTES
 from dm_worker.syncer.planning.server_switch import OtherServer, Survey, cannot_go_on, keyless
 from dm_worker.syncer.planning.table_maps import SHAPE, Resolve
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog.stream import BinlogStream
 
 #: Seconds to wait for what this server does not have yet.

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from dm_worker.syncer.planning.batch import TablePlan
 from dm_worker.syncer.planning.event_buffer import FILTERED, Tape
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog import constants as c
 from pkg.binlog.position import Position
 

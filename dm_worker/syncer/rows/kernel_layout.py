@@ -6,9 +6,9 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
-from dm_worker.syncer.planning.batch import TablePlan
 from dm_worker.syncer.rows.conflict_sets import Tie
 from dm_worker.syncer.rows.key_normalization import ANY, BLOCK, EXACT, TEXT, Canon, maker
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.folding import weights
 
 #: Kinds of the kernel's ``Canon``; it calls Python for the others.

@@ -6,14 +6,14 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dm_worker.syncer.execution.load_data import can_load
-from dm_worker.syncer.planning.batch import COMPACT, ORDERED, TablePlan
 from dm_worker.syncer.rows.conflict_sets import Family, Tie, folded
 from dm_worker.syncer.rows.key_normalization import ANY, SILENT, Canon, Charsets, canon_of
 from dm_worker.syncer.rows.row_matching import Canonical, canonical, condition, is_searchable
 from dm_worker.syncer.rows.row_shape import NO_RULES, RowShape, TableRules
+from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
 from pkg import errors
 from pkg.errors import Code
+from pkg.mysql.bulk_types import can_load
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from dm_worker.syncer.planning.batch import COMPACT, ORDERED, TablePlan
 from dm_worker.syncer.rows.conflict_sets import Family, Table, families, folded
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build, unspread, weak_columns
 from dm_worker.syncer.rows.row_shape import NO_RULES, TableRules
 from dm_worker.syncer.rows.schema_source import Fetch
+from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
 from pkg import errors
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.position import Position

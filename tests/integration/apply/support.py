@@ -8,8 +8,9 @@ from dm_worker.syncer.execution import compaction, row_statements
 from dm_worker.syncer.execution.apply import TargetSpec
 from dm_worker.syncer.execution.merge import Content, groups_of
 from dm_worker.syncer.execution.row_statements import Form
-from dm_worker.syncer.planning.batch import TablePlan, Ticket
+from dm_worker.syncer.planning.batch import Ticket
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.introspect import fetch_table_info
 from pkg.settings.connections import DBConfig
 from tests.harness.mysql import SQLServer

@@ -9,7 +9,7 @@ from dm_worker.syncer.execution.apply import apply_bucket
 from dm_worker.syncer.execution.compaction import INSERTED, UPDATED
 from dm_worker.syncer.execution.merge import Group
 from dm_worker.syncer.execution.row_statements import SQL, Form
-from dm_worker.syncer.planning.batch import TablePlan
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.errors import DMError
 from pkg.mysql.bulk import Prepared
 from tests.harness.mysql import MariaDBServer, MySQLServer

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from dm_worker.syncer.execution import row_block
-from dm_worker.syncer.planning.batch import COMPACT, ORDERED, Batch
+from dm_worker.syncer.planning.batch import Batch
+from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED
 from tests.compiled import kernels
 from tests.harness.mysql import SQLServer
 from tests.integration.syncer.replay import Replay, attempt, placed

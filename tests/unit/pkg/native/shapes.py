@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from dm_worker.syncer.planning.batch import TablePlan
 from dm_worker.syncer.rows.plan_builder import PlanOptions
 from dm_worker.syncer.rows.plan_builder import build as build_plan
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog.decimals import decimal_size
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from tests.harness import binlog_bytes

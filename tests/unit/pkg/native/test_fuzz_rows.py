@@ -14,8 +14,9 @@ import pytest
 
 from dm_worker.syncer.execution import partition, row_statements
 from dm_worker.syncer.execution.row_statements import Form
-from dm_worker.syncer.planning.batch import RECORD, Slice, TablePlan
+from dm_worker.syncer.planning.batch import RECORD, Slice
 from dm_worker.syncer.rows.kernel_layout import placement_of
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.literals import codec_for
 from pkg.binlog.table_map import parse_table_map

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from dm_worker.syncer.execution import partition, row_block
 from dm_worker.syncer.execution.compaction import REPLACED, UPDATED
-from dm_worker.syncer.planning.batch import Slice, TablePlan
+from dm_worker.syncer.planning.batch import Slice
 from dm_worker.syncer.rows import key_normalization
 from dm_worker.syncer.rows.conflict_sets import PAIR, Pairs, Tie, components
 from dm_worker.syncer.rows.kernel_layout import placement_of
 from dm_worker.syncer.rows.key_normalization import Canon
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.folding import NEAR, TAGS, Folding
 from tests.compiled import required
 from tests.harness import binlog_bytes

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from dm_worker.syncer.execution import merge, partition, row_statements
 from dm_worker.syncer.execution.compaction import ImpossibleChange
 from dm_worker.syncer.execution.row_statements import Form
-from dm_worker.syncer.planning.batch import Slice, TablePlan
+from dm_worker.syncer.planning.batch import Slice
+from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.rows import RowDecoder
 from pkg.binlog.table_map import parse_table_map

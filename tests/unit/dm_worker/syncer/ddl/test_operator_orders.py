@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
+from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, Shown
 from dm_worker.syncer.checkpoint.protocol import DDL, Progress
 from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.ddl.executor import DDLExecutor
@@ -28,7 +28,6 @@ from dm_worker.syncer.ddl.operator_orders import (
     parse_place,
 )
 from dm_worker.syncer.ddl.ordered_statements import DECISION
-from dm_worker.syncer.ddl.outcome_proof import Shown
 from dm_worker.syncer.ddl.session import StatementFailed
 from dm_worker.syncer.ddl.variables import Target, Upstream
 from dm_worker.syncer.online_ddl.ghost_records import GhostRecord

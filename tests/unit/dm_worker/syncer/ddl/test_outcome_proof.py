@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dm_worker.syncer.ddl.outcome_proof import Shown, Verdict, judge
+from dm_worker.syncer.checkpoint.ddl_table import Shown
+from dm_worker.syncer.ddl.outcome_proof import Verdict, judge
 from pkg import ddl
 
 RAN, NOT, TRY, UNKNOWN = Verdict.RAN, Verdict.DID_NOT_RUN, Verdict.TRY, Verdict.UNKNOWN

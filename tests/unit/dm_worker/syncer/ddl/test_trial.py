@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from dm_worker.syncer.ddl.outcome_proof import Shown
+from dm_worker.syncer.checkpoint.ddl_table import Shown
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.trial import Trial
 from pkg import ddl

@@ -7,10 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
+from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, Shown
 from dm_worker.syncer.checkpoint.protocol import DDL, Progress
 from dm_worker.syncer.ddl.executor import Context, DDLExecutor, Step
-from dm_worker.syncer.ddl.outcome_proof import Shown
 from dm_worker.syncer.ddl.session import StatementFailed
 from dm_worker.syncer.ddl.trial import Trial
 from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from dm_worker.syncer.execution import compaction, merge, partition, row_block, row_statements
 from dm_worker.syncer.execution.row_statements import Form
-from dm_worker.syncer.planning.batch import ORDERED, Slice, TablePlan
+from dm_worker.syncer.planning.batch import Slice
 from dm_worker.syncer.rows.conflict_sets import Pairs, components
 from dm_worker.syncer.rows.plan_builder import PlanOptions
 from dm_worker.syncer.rows.plan_builder import build as build_plan
+from dm_worker.syncer.rows.table_plan import ORDERED, TablePlan
 from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from tests.compiled import kernels

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_worker.syncer.execution import load_data, merge, refused_rows, row_statements
+from dm_worker.syncer.execution import merge, refused_rows, row_statements
 from dm_worker.syncer.execution.compaction import DELETE, UPDATE
 from dm_worker.syncer.execution.merge import DELETE_KEYS, INSERT_ROWS, UPSERT_ROWS
 from dm_worker.syncer.execution.row_statements import Form
@@ -128,28 +128,6 @@ def test_safe_update_in_order_keeps_what_only_the_target_has() -> None:
         b"DELETE",
         b"INSERT",
     ]
-
-
-@pytest.mark.parametrize(
-    ("upstream", "target", "expected"),
-    [
-        (ID, ID, True),
-        (NOTE, NOTE, True),
-        (Column("v", "int", "int"), Column("v", "bigint", "bigint"), True),
-        (Column("v", "int", "int"), Column("v", "year", "year"), False),
-        (Column("v", "int", "int"), Column("v", "bit", "bit(8)"), False),
-        (Column("v", "int", "int"), Column("v", "enum", "enum('1')"), False),
-        (Column("v", "year", "year"), Column("v", "year", "year"), False),
-        (Column("v", "double", "double"), Column("v", "varchar", "varchar(9)", charset="utf8mb4"), False),
-        (Column("v", "varchar", "varchar(9)", charset="gbk"), NOTE, False),
-        (Column("v", "blob", "blob"), Column("v", "blob", "blob"), False),
-        (Column("v", "timestamp", "timestamp"), Column("v", "timestamp", "timestamp", nullable=False), False),
-    ],
-)
-def test_columns_whose_literals_a_load_would_read_otherwise_are_not_loaded(
-    upstream: Column, target: Column, expected: bool
-) -> None:
-    assert load_data.can_load([(upstream, target)]) is expected
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_worker.syncer.planning.batch import COMPACT, ORDERED, Batch, TablePlan
+from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.gtid_tracker import ExecutedGtids
 from dm_worker.syncer.planning.instructions import Advance, Instruction, Limits, Statement
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.server_switch import OtherServer
+from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
 from pkg.binlog import constants as c
 from pkg.binlog.events import HEADER, Event
 from pkg.binlog.payload import Expanding

@@ -13,10 +13,11 @@ from dm_worker.syncer.execution import compaction, merge, row_statements
 from dm_worker.syncer.execution.compaction import DELETE, DELETED, GONE, INSERT, INSERTED, REPLACED, UPDATE, UPDATED
 from dm_worker.syncer.execution.row_block import OrderedRow
 from dm_worker.syncer.execution.row_statements import Form
-from dm_worker.syncer.planning.batch import BLOCKS_FROM, COMPACT, ORDERED, Batch, TablePlan
+from dm_worker.syncer.planning.batch import BLOCKS_FROM, Batch
 from dm_worker.syncer.rows.conflict_sets import Family, families, hasher
 from dm_worker.syncer.rows.key_normalization import EXACT
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build, unspread, weak_columns
+from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
 from pkg.binlog.literals import MembersByName
 from pkg.binlog.position import Location, Position
 from pkg.errors import Code, DMError

@@ -14,11 +14,12 @@ import pytest
 from dm_worker.syncer.execution.compaction import DELETE, INSERT, UPDATE
 from dm_worker.syncer.execution.partition import scatter
 from dm_worker.syncer.execution.row_statements import Form, for_ordered
-from dm_worker.syncer.planning.batch import COMPACT, ORDERED, Slice, TablePlan
+from dm_worker.syncer.planning.batch import Slice
 from dm_worker.syncer.rows.conflict_sets import hasher
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build, weak_columns
 from dm_worker.syncer.rows.row_filter import RowFilter, zone_of
 from dm_worker.syncer.rows.row_shape import NO_RULES, TableRules
+from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
 from dm_worker.syncer.rows.task_rules import Rules
 from pkg.binlog.rows import KERNEL
 from pkg.config.model import SubTaskConfig

@@ -1,0 +1,33 @@
+"""A literal that a bulk form reads as another value than an INSERT does would be stored wrongly without an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from pkg.mysql.bulk_types import can_load
+from pkg.mysql.schema import Column
+
+ID = Column("id", "bigint", "bigint", nullable=False)
+NOTE = Column("note", "varchar", "varchar(9)", charset="utf8mb4")
+
+
+@pytest.mark.parametrize(
+    ("upstream", "target", "expected"),
+    [
+        (ID, ID, True),
+        (NOTE, NOTE, True),
+        (Column("v", "int", "int"), Column("v", "bigint", "bigint"), True),
+        (Column("v", "int", "int"), Column("v", "year", "year"), False),
+        (Column("v", "int", "int"), Column("v", "bit", "bit(8)"), False),
+        (Column("v", "int", "int"), Column("v", "enum", "enum('1')"), False),
+        (Column("v", "year", "year"), Column("v", "year", "year"), False),
+        (Column("v", "double", "double"), Column("v", "varchar", "varchar(9)", charset="utf8mb4"), False),
+        (Column("v", "varchar", "varchar(9)", charset="gbk"), NOTE, False),
+        (Column("v", "blob", "blob"), Column("v", "blob", "blob"), False),
+        (Column("v", "timestamp", "timestamp"), Column("v", "timestamp", "timestamp", nullable=False), False),
+    ],
+)
+def test_columns_whose_literals_a_load_would_read_otherwise_are_not_loaded(
+    upstream: Column, target: Column, expected: bool
+) -> None:
+    assert can_load([(upstream, target)]) is expected
