@@ -58,7 +58,7 @@ def _run(config: MasterConfig) -> int:
         server.start()
     except DMError as exc:
         if ended.is_set():
-            log.info("dm-master exits before it was up", reason=exc)
+            log.info("dm-master exits before its start was complete", reason=exc)
             return 0
         log.error("dm-master cannot start", error=exc)
         if config.log_file:

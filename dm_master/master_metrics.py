@@ -34,7 +34,7 @@ class MasterMetrics:
             ["task", "type"],
         )
         self._ddl_errors = self.metrics.counter(
-            "dm_master_shard_ddl_error", "conflicts between sources, and failures to store what a lock decided",
+            "dm_master_shard_ddl_error", "conflicts between sources, and failures to store a lock's decision",
             ["task", "type"],
         )  # fmt: skip
         self.metrics.cpu_usage("dm_master_cpu_usage")

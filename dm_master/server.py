@@ -139,7 +139,7 @@ class MasterServer:
         try:
             members = self._cluster.etcd.member_list()
         except DMError as exc:
-            log.warning("cannot list etcd's members, telling only our own", error=exc)
+            log.warning("cannot list etcd's members; answering with this member only", error=exc)
             return self._embedded.client_endpoints
         return [url for member in members for url in member.client_urls] or self._embedded.client_endpoints
 

@@ -107,7 +107,7 @@ class Election:
                 if self._may_campaign():
                     self._campaign()
             except Exception as exc:  # noqa: BLE001  (this thread must go on, or the master never leads again)
-                log.warning("campaign failed, trying again", error=wrap(exc))
+                log.warning("campaign failed; trying again", error=wrap(exc))
                 self._set(broken=True)
             with self._changed:
                 if self._broken:
@@ -162,7 +162,7 @@ class Election:
         finally:
             self._term = None
             self._on_lost()
-            log.info("leadership is over", name=self._info.id)
+            log.info("this master no longer leads", name=self._info.id)
 
     def _wait(self, condition: Callable[[], bool], keeper: LeaseKeeper) -> bool:
         """Waits for ``condition``; False when the campaign or term must end instead."""

@@ -74,7 +74,9 @@ class EmbeddedEtcd:
         """
         security = self._config.security
         if security and security.cert_allowed_cn:
-            log.warning("etcd's own port takes every certificate of the authority: it checks cert-allowed-cn for peers")
+            log.warning(
+                "etcd's client port accepts every certificate of this CA: cert-allowed-cn is checked for peers only"
+            )
         binary = etcd_binary()
         cluster, state = self._membership()
         arguments = etcd_arguments(self._config, cluster, state)
@@ -152,7 +154,7 @@ class EmbeddedEtcd:
                 return
             self._exits += 1
             backoff = _FIRST_BACKOFF if time.monotonic() - began > _LIVED_WELL else backoff
-            log.error("etcd ended, starting it again", code=code, pause=f"{backoff:.1f}s")
+            log.error("etcd ended; starting it again", code=code, pause=f"{backoff:.1f}s")
             self._stop.wait(backoff)
             backoff = min(backoff * 2, _LONGEST_BACKOFF)
 

@@ -78,7 +78,8 @@ def _tls_arguments(security: SecurityConfig, data_dir: Path) -> list[str]:
         raise new(
             Code.MasterTLSConfigNotValid,
             "the embedded etcd can check one allowed common name, and cert-allowed-cn has several",
-            workaround="Give all programs certificates with one common name, or run etcd apart (`etcd-endpoints`).",
+            workaround="Give all programs certificates with one common name, or run etcd separately "
+            "(`etcd-endpoints`).",
         )
     arguments = []
     for side in ("", "peer-"):

@@ -14,7 +14,7 @@ from pkg.rules.column_mapping.transforms import Affix, PartitionId
 Groups = Mapping[Table, Sequence[Shard]]
 #: (target, column, shards) → a mapping to paste, '' when there is none to propose.
 Propose = Callable[[Table, str, Sequence[Shard]], str]
-_APART = "Make sure that the shards' numbers never meet, for example by auto_increment_offset"
+_APART = "Make sure that no two shards use the same number, for example with auto_increment_offset"
 
 
 def proposer(migrated: Mapping[str, Sequence[Table]], case_sensitive: bool) -> Propose:
@@ -81,7 +81,7 @@ def _may_repeat(
     if text:
         way = f"{_APART}, or add {text} (and make `{column}` BIGINT in the target)"
     else:
-        way = f"{_APART}, or bring a column into the target's key that extract-table, -schema or -source fills"
+        way = f"{_APART}, or add a column that extract-table, -schema or -source fills to the target's key"
     return warn(
         f"{what} `{key.name}` ({', '.join(key.columns)}) may repeat in the {len(alike)} tables that merge into"
         f" `{target[0]}`.`{target[1]}`",

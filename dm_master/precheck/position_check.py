@@ -23,7 +23,7 @@ def check_meta_position(upstream: Upstream) -> list[Finding]:
             return _mariadb_gtid(upstream, meta.binlog_gtid)
         return _mysql_gtid(upstream, meta.binlog_gtid)
     if not meta.binlog_name:
-        return [fail("meta has just binlog-gtid, and the source has enable-gtid: false", "Add binlog-name.")]
+        return [fail("meta has only binlog-gtid, but the source has enable-gtid: false", "Add binlog-name.")]
     return _file_position(upstream, meta.binlog_name, meta.binlog_pos)
 
 

@@ -17,7 +17,7 @@ from pkg.rules.column_mapping import TableMapping, collisions
 
 Groups = Mapping[Table, Sequence[Shard]]
 _Problem = Callable[..., Finding]
-_IGNORE = "put `rules` into ignore-checking-items"
+_IGNORE = "add `rules` to ignore-checking-items"
 
 
 def check_routes(upstream: Upstream) -> list[Finding]:
@@ -60,8 +60,8 @@ def check_usage(uses: Mapping[RuleName, Use], *, strict: bool) -> list[Finding]:
             problem: _Problem = fail if strict and not harmless else warn
             findings.append(
                 problem(
-                    f"{rule} does nothing: {REASONS[use]}",
-                    f"Correct or remove it, unless its tables come later; to be told no more, {_IGNORE}.",
+                    f"{rule} has no effect: {REASONS[use]}",
+                    f"Correct or remove it, unless its tables are created later. To suppress this warning, {_IGNORE}.",
                 )
             )
     return findings

@@ -94,7 +94,9 @@ _UPSTREAM_CHECKS = (
         _SYNC,
         server_checks.check_binlog_db,
     ),
-    _Check("gtid", "gtid_mode", "check whether GTID is on where it is asked for", _SYNC, server_checks.check_gtid),
+    _Check(
+        "gtid", "gtid_mode", "check whether GTID mode is on where enable-gtid is true", _SYNC, server_checks.check_gtid
+    ),
     _Check(
         "dump_privilege",
         "source db dump privilege checker",
@@ -184,7 +186,7 @@ def _check_usage(task: TaskConfig, uses: Mapping[RuleName, Use], certain: bool) 
     if "rules" not in task.ignore_checking_items:
         yield CheckResult(
             "rule usage check",
-            "check whether each rule has something to do",
+            "check whether each rule has an effect",
             tuple(rule_checks.check_usage(uses, strict=task.strict_rules and certain)),
         )
 
@@ -259,7 +261,7 @@ def _check_source(
         results.append(
             CheckResult(
                 "foreign key check",
-                "check whether the target can do what foreign keys of the upstream do by themselves",
+                "check whether the target can repeat the actions of the upstream's foreign keys",
                 _guarded(lambda: _foreign_keys(upstream), upstream),
                 upstream.address,
             )

@@ -29,7 +29,7 @@ def version_findings(info: ServerInfo) -> list[Finding]:
     known = f"MySQL {', '.join(TRIED['mysql'].values())}; MariaDB {', '.join(TRIED['mariadb'].values())}"
     return [
         warn(
-            f"no server of the series of {info.version_text} was tried; those that were: {known}",
+            f"the series of {info.version_text} is not tested; tested series: {known}",
             "Try the migration with a copy of the data first, and compare it with the upstream.",
         )
     ]

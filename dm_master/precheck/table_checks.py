@@ -137,8 +137,8 @@ def check_table(shard: Shard) -> list[Finding]:
     if shard.info.foreign_keys:
         findings.append(
             warn(
-                "foreign keys are checked while replicating only between tables where one acts (CASCADE, SET NULL)",
-                "Make sure that all tables they connect are migrated.",
+                "replication checks foreign keys only between tables where one has an action (CASCADE, SET NULL)",
+                "Make sure that the task migrates all tables that they connect.",
                 subject=str(shard),
             )
         )
@@ -207,7 +207,7 @@ def _compare_details(shard: Shard, there: TableInfo, other: str) -> list[Finding
     if _key(shard.info) not in {key - shard.filled_columns for key in _unique_keys(there)}:
         findings.append(
             warn(
-                "the target table has no unique key like the upstream's" if _key(shard.info) else "only one has a key",
+                "the target table has none of the upstream's unique keys" if _key(shard.info) else "only one has a key",
                 "Give both tables the same primary key.",
                 subject=str(shard),
                 other=other,
@@ -270,7 +270,7 @@ def _compare_shards(target: Table, first: Shard, shard: Shard) -> list[Finding]:
     elif changed := _differing_columns(one, two):
         found, how = f"column types: {'; '.join(changed)}", warn
     elif _key(one) != _key(two):
-        found, how = "their keys are of different columns", warn
+        found, how = "their keys have different columns", warn
     else:
         return []
     message = f"tables that merge into `{target[0]}`.`{target[1]}` differ: {found}"
@@ -300,7 +300,7 @@ def check_same_names(targets: Iterable[Table]) -> list[Finding]:
                 Code.TaskCheckSameTableName,
                 "target tables differ only in case: "
                 + ", ".join(f"`{schema}`.`{table}`" for schema, table in sorted(names)),
-                workaround="Route them to one table, or to names that differ otherwise.",
+                workaround="Route them to one table, or to names that differ in more than case.",
             )
         )
         for names in folded.values()
@@ -322,8 +322,8 @@ def check_online_ddl(upstream: Upstream) -> list[Finding]:
             if kind is TableKind.GHOST and real is not None:
                 findings.append(
                     fail(
-                        f"table `{schema}`.`{real}` is being changed online by way of `{table}`",
-                        "Wait until the change is done; if it was given up, drop that table.",
+                        f"table `{schema}`.`{real}` is being changed by an online DDL tool through `{table}`",
+                        "Wait until the change is complete. If it was abandoned, drop that table.",
                     )
                 )
             else:

@@ -24,7 +24,7 @@ class Use(enum.IntEnum):
 REASONS = {
     Use.NOTHING: "it matches no table",
     Use.LEFT_OUT: "the block-allow-list leaves out every table that it matches",
-    Use.OUTRANKED: "wherever it matches, others decide",
+    Use.OUTRANKED: "other rules override it wherever it matches",
 }
 
 
@@ -57,7 +57,7 @@ def known_uses(
 
 def describe(uses: Mapping[RuleName, Use]) -> tuple[str, ...]:
     """A line for each rule that does nothing."""
-    return tuple(f"{rule} does nothing: {REASONS[use]}" for rule, use in uses.items() if use is not Use.USED)
+    return tuple(f"{rule} has no effect: {REASONS[use]}" for rule, use in uses.items() if use is not Use.USED)
 
 
 @dataclass(frozen=True, slots=True)

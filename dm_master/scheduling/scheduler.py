@@ -318,7 +318,7 @@ class Scheduler:
 
     def _check_fence(self, succeeded: bool) -> None:
         if not succeeded:
-            log.warning("a transaction was refused: this master's term is over")
+            log.warning("a transaction was refused: this master no longer leads")
             self._give_up()
             self._term()
 
@@ -336,12 +336,12 @@ class Scheduler:
         self._wake.set()
 
     def _mirror_failed(self, exc: BaseException) -> None:
-        log.error("cannot follow the workers, giving up the term", error=wrap(exc))
+        log.error("cannot watch the workers; giving up leadership", error=wrap(exc))
         self._give_up()
 
     def _follower_failed(self, _: BaseException) -> None:
         # Who leads without following the workers would leave the sources of a dead one alone for good.
-        log.error("nobody follows the workers, giving up the term")
+        log.error("the watch over the workers ended; giving up leadership")
         self._give_up()
 
     def _follow(self, mirrors: Sequence[PrefixMirror]) -> None:
@@ -360,7 +360,7 @@ class Scheduler:
             except DMError as exc:
                 if self._leader is None:
                     continue
-                log.warning("cannot bring the bindings in line, trying again", error=exc)
+                log.warning("cannot update the bindings; trying again", error=exc)
                 self._stopping.wait(_RETRY_PAUSE)
                 self._wake.set()
 

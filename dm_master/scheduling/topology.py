@@ -118,7 +118,7 @@ def _view_of(key: str) -> tuple[KeyFamily, _View]:
     for family, view in VIEWS.items():
         if key.startswith(family.prefix()):
             return family, view
-    raise new(Code.HAInvalidItem, f"{key!r} is no key of the cluster's state")
+    raise new(Code.HAInvalidItem, f"{key!r} is not a key of the cluster's state")
 
 
 # --- decisions about sources ---
@@ -192,7 +192,8 @@ def transfer_source(state: Topology, source: str, worker: str) -> Plan:
     if former and _has_load(state, source, former) and not _has_load(state, source, worker):
         raise new(
             Code.SchedulerWorkerInvalidTrans,
-            f"dm-worker {former} has the files of an unfinished load of source {source}, and {worker} has not",
+            f"dm-worker {former} has the files of an unfinished load of source {source}, and {worker} does not "
+            "have them",
             workaround="Wait until the load is complete (`query-status`), or stop the task first.",
         )
     ops: list[Op] = [Delete(keys.BOUND.key(former))] if former else []

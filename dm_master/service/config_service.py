@@ -98,7 +98,7 @@ class ConfigService:
             except grpc.RpcError as exc:
                 raise errors.new(
                     Code.MasterGRPCRequestError,
-                    f"dm-master {name} at {address} does not tell its config",
+                    f"dm-master {name} at {address} does not answer with its configuration",
                     raw=f"{exc.code().name}: {exc.details()}",  # type: ignore[attr-defined]
                     workaround="Check that it runs and can be reached at this address.",
                 ) from exc

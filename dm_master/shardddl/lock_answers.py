@@ -104,7 +104,7 @@ def answer(views: Sequence[LockView], damaged: Mapping[str, str]) -> pb.ShowDDLL
     ``damaged``: keys of etcd that are passed over, and why.
     """
     lines = [one.describe() for one in views] or [NO_LOCK]
-    lines += [f"etcd's key {key} is damaged and passed over: {why}" for key, why in damaged.items()]
+    lines += [f"etcd's key {key} is damaged and is ignored: {why}" for key, why in damaged.items()]
     return pb.ShowDDLLocksResponse(result=True, msg="\n".join(lines), locks=[one.message() for one in views])
 
 
@@ -117,7 +117,7 @@ def order_of(request: pb.UnlockDDLLockRequest) -> Order:
 def describe_outcome(lock_id: object, far: Progress | None) -> str:
     """What came of an order that is carried out as far as it can be now; None: the lock is gone."""
     if far is None:
-        return f"lock {lock_id} is resolved: no source waits for it any more"
+        return f"lock {lock_id} is resolved: no source waits for it now"
     text = f"{_names(far.executed)} executed the DDLs of lock {lock_id}, the others that waited skipped them"
     if far.unreported:
         text += f"; {_names(far.unreported)} did not wait: the same DDLs are skipped there when they come"

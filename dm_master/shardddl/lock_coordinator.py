@@ -193,7 +193,7 @@ class LockTerm:
                     self._bring_forward()
             except Exception as exc:  # noqa: BLE001  (while this master leads, nobody else brings the locks forward)
                 if not self._stopping.is_set():
-                    log.warning("cannot bring the locks forward, trying again", error=wrap(exc), seconds=pause)
+                    log.warning("cannot process the locks; trying again", error=wrap(exc), seconds=pause)
                 self._stopping.wait(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
                 continue
@@ -272,10 +272,10 @@ class LockTerm:
             if problem:
                 log.warning("a lock needs an operator", lock=str(lock_id), phase=phase, problem=problem)
             else:
-                log.info("a lock goes on", lock=str(lock_id), phase=phase)
+                log.info("a lock proceeds", lock=str(lock_id), phase=phase)
             if phase == "conflict":
                 self._on_trouble(lock_id.task, DIFFERENT_DDLS)
         for lock_id in self._told.keys() - now.keys():
-            log.info("a lock is gone", lock=str(lock_id))
+            log.info("a lock was removed", lock=str(lock_id))
         self._told = now
         self._refused = {lock_id: error for lock_id, error in self._refused.items() if lock_id in now}

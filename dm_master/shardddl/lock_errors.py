@@ -32,8 +32,8 @@ def owner_left(lock_id: object, source: str) -> DMError:
     return new(
         Code.MasterOwnerExecDDL,
         f"owner {source} of lock {lock_id} left the task before it confirmed its DDLs; they may be executed or not",
-        workaround=f"Start the task on {source} again: it goes on where it stood. Or look at the target's table and "
-        "let another source execute them: `shard-ddl-lock unlock --owner <source>`.",
+        workaround=f"Start the task on {source} again: it continues from its checkpoint. Or check the target's table "
+        "and let another source execute them: `shard-ddl-lock unlock --owner <source>`.",
     )
 
 
@@ -41,7 +41,7 @@ def nobody_waits(lock_id: object, ddls: Sequence[str]) -> DMError:
     """38024, for an order that nobody can carry out any more."""
     return new(
         Code.MasterOwnerExecDDL,
-        f"lock {lock_id} was unlocked, but no source waits any more to execute: {'; '.join(ddls)}",
+        f"lock {lock_id} was unlocked, but no source is waiting to execute: {'; '.join(ddls)}",
         workaround="Wait until one reports again, name a source that waits with `shard-ddl-lock unlock --owner "
         "<source>`, or drop the lock (`--force-remove`).",
     )
@@ -51,9 +51,9 @@ def damaged(lock_id: object, records: Mapping[str, str]) -> DMError:
     """42502, for records that can't be read; ``records``: key → what is wrong with it."""
     return new(
         Code.HAInvalidItem,
-        f"lock {lock_id} stands still, it has damaged records: {', '.join(sorted(records))}",
+        f"lock {lock_id} is blocked because it has damaged records: {', '.join(sorted(records))}",
         raw="; ".join(f"{key}: {text}" for key, text in sorted(records.items())),
-        workaround="Repair the key with etcdctl. Or look whether the target's table has the DDLs, and drop the lock "
+        workaround="Repair the key with etcdctl. Or check whether the target's table has the DDLs, and drop the lock "
         "(`--force-remove`): sources that still wait report again.",
     )
 
@@ -63,7 +63,7 @@ def outdated(lock_id: object) -> DMError:
     return new(
         Code.MasterLockIsResolving,
         f"lock {lock_id} changed while it was to be unlocked",
-        workaround="Look at it again with `shard-ddl-lock`; it may go on by itself.",
+        workaround="Check it again with `shard-ddl-lock`; it may proceed by itself.",
         retryable=True,
     )
 
@@ -74,8 +74,9 @@ def not_executed(lock_id: object, source: str, seconds: float, cause: str) -> DM
         Code.MasterOwnerExecDDL,
         f"owner {source} of lock {lock_id} has not confirmed the execution of its DDLs within {seconds:g} s",
         raw=cause,
-        workaround="The order stands, and goes on by itself once the owner can: see `query-status` for what keeps it. "
-        "To give the DDLs to another source: `--force-remove --owner <source>`.",
+        workaround="The unlock stays requested and takes effect as soon as the owner can proceed; `query-status` "
+        "shows what blocks the owner. To let another source execute the DDLs: `--force-remove --owner "
+        "<source>`.",
     )
 
 
@@ -86,7 +87,8 @@ def not_skipped(lock_id: object, sources: Sequence[str], seconds: float, cause: 
         f"the DDLs of lock {lock_id} are executed, but sources {', '.join(sources)} have not confirmed within "
         f"{seconds:g} s that they skip them",
         raw=cause,
-        workaround="The order stands: each skips once it can. See `query-status` for what keeps them.",
+        workaround="The unlock stays requested: each source skips the DDLs as soon as it can. `query-status` shows "
+        "what blocks it.",
     )
 
 
@@ -95,7 +97,7 @@ def not_started() -> DMError:
     return new(
         Code.MasterPessimistNotStarted,
         "the shard-ddl pessimist has not started: this master has not read the locks yet",
-        workaround="Try again in a moment. If it lasts, see the master's log for what keeps it from reading etcd.",
+        workaround="Try again in a moment. If it persists, the master's log shows why it cannot read etcd.",
         retryable=True,
     )
 
@@ -114,9 +116,9 @@ def difference(
         Code.MasterShardingDDLDiff,
         f"sharding ddls in ddl lock {lock_id} is different with {list(theirs)} of source {other}",
         raw=side_by_side(first, ours, other, theirs),
-        workaround="All shards must run the same DDLs in the same order. Decide which is right. "
-        f"{decide}To drop or change what source {other} sent: `binlog skip` or `binlog replace` with `-s {other}`. "
-        "To begin anew: `--force-remove`.",
+        workaround=f"All shards must run the same DDLs in the same order. Decide which is right. {decide}To drop or "
+        f"change what source {other} sent: `binlog skip` or `binlog replace` with `-s {other}`. To start "
+        "over: `--force-remove`.",
     )
 
 

@@ -53,7 +53,7 @@ class ShardDDLService:
         if request.database or request.table:
             raise errors.new(
                 Code.MasterInvalidOperateOp,
-                "a lock of pessimistic mode is unlocked as a whole, not for one upstream table",
+                "a lock of pessimistic mode is unlocked as a whole, not for a single upstream table",
                 workaround="Leave out -d and -t. `--owner` names the source that executes.",
             )
         order = lock_answers.order_of(request)

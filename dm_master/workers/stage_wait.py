@@ -56,7 +56,7 @@ def _wait_for(cluster: ClusterView, source: str, task: str, judge: Judge, expect
         Code.MasterFailToGetExpectResult,
         f"fail to get expected result: {expected}",
         raw=problem or seen,
-        workaround="The request is stored and will be followed; see `query-status` for how far it is.",
+        workaround="The request is stored and will be carried out; `query-status` shows its progress.",
     )
     return failure(source, str(error), worker)
 

@@ -81,5 +81,5 @@ class DefaultGroup(click.Group):
 def pick(value: str, allowed: Sequence[str], what: str) -> str:
     """``value`` if it is one of ``allowed``; otherwise a usage error that lists them."""
     if value not in allowed:
-        raise click.UsageError(f"{what} {value!r} is none of {', '.join(allowed)}")
+        raise click.UsageError(f"{what} {value!r} is not one of {', '.join(allowed)}")
     return value

@@ -42,7 +42,7 @@ def _handle(session: Session, operation: str, task: str, position: str, statemen
     # Without quotes the shell or the prompt parts a statement at its blanks.
     sqls = _separated(" ".join(statements))
     if operation in _WITH_STATEMENTS and not sqls:
-        raise click.UsageError(f"{operation} needs the statements that take the event's place")
+        raise click.UsageError(f"{operation} needs the statements to execute in place of the event")
     if operation not in _WITH_STATEMENTS and sqls:
         raise click.UsageError(f"{operation} takes no statements")
     request = master.HandleErrorRequest(
@@ -60,7 +60,7 @@ _position = click.option(
     "--binlog-pos",
     "position",
     default="",
-    help="The event's position, like mysql-bin.000003:3270; that of the error if left out.",
+    help="The event's position, such as mysql-bin.000003:3270; by default the position of the error.",
 )
 
 
@@ -81,7 +81,7 @@ for _name, _text in {
     "replace": "Executes other statements (DDL, with schema names) in its place.",
     "revert": "Takes back an earlier skip, replace or inject.",
     "inject": "Executes statements (DDL, with schema names) before it.",
-    "list": "Lists what is to be skipped, replaced or injected, at the position and behind it.",
+    "list": "Lists the skip, replace and inject operations at the position and after it.",
 }.items():
     binlog.add_command(_operation(_name, _text))
 

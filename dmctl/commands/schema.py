@@ -42,7 +42,7 @@ def list_(session: Session, task: str, database: str, table: str) -> None:
 @click.argument("table")
 @click.argument("schema_file", required=False)
 @click.option("--flush/--no-flush", default=True, help="Write it into the checkpoint (always on).")
-@click.option("--sync", is_flag=True, help="Tell the master, too (optimistic).")
+@click.option("--sync", is_flag=True, help="Also report it to the master (optimistic).")
 @click.option("--from-source", is_flag=True, help="Take the structure from the upstream.")
 @click.option("--from-target", is_flag=True, help="Take the structure from the target.")
 @click.pass_obj

@@ -19,7 +19,7 @@ from pkg.rpc import pbjson
 
 @click.command("start-task")
 @click.argument("task_file")
-@click.option("--remove-meta", is_flag=True, help="Forget the task's earlier progress and start from the beginning.")
+@click.option("--remove-meta", is_flag=True, help="Remove the task's earlier progress and start from the beginning.")
 @click.option("--start-time", default="", help="Begin at this time in the binlog, like '2026-01-02 03:04:05'.")
 @click.pass_obj
 def start_task(session: Session, task_file: str, remove_meta: bool, start_time: str) -> None:

@@ -88,9 +88,9 @@ def test_rules_that_do_nothing_are_told_with_their_place_and_refused_when_asked_
     assert not result.passed
     assert _failed(result) == {USAGE}
     assert [(finding.severity, finding.message) for finding in _findings(result, USAGE)] == [
-        ("fail", "task.yaml:8:26: 'typo' of routes does nothing: it matches no table"),
-        ("fail", "task.yaml:11:21: 'l: do-dbs[1]' of block-allow-list does nothing: it matches no table"),
-        ("warn", "task.yaml:12:31: 'l: ignore-tables[0]' of block-allow-list does nothing: it matches no table"),
+        ("fail", "task.yaml:8:26: 'typo' of routes has no effect: it matches no table"),
+        ("fail", "task.yaml:11:21: 'l: do-dbs[1]' of block-allow-list has no effect: it matches no table"),
+        ("warn", "task.yaml:12:31: 'l: ignore-tables[0]' of block-allow-list has no effect: it matches no table"),
     ]
     assert result.rules is not None
     assert (result.rules.tables, result.rules.targets, result.rules.left_out) == (1, 1, 4)
@@ -248,7 +248,7 @@ def test_a_dry_run_tells_of_every_table(
     effects = {one.rule.name: one.effect for one in found.explanations[5].applied}
     assert effects["ids"] == f"`id` becomes {7 << 56 | 8 << 48} + `id` (partition id: schema 7, table 8)"
     assert (found.summary.tables, found.summary.targets, found.summary.left_out) == (5, 1, 1)
-    assert found.summary.unused == ("task.yaml:11:26: 'late' of column-mappings does nothing: it matches no table",)
+    assert found.summary.unused == ("task.yaml:11:26: 'late' of column-mappings has no effect: it matches no table",)
     assert {one.source_id for one in show_rules(task, sources, ["s2"]).explanations} == {"s2"}
     gone = {**sources, "s2": replace(sources["s2"], from_=replace(sources["s2"].from_, port=free_port()))}
     with pytest.raises(DMError) as caught:

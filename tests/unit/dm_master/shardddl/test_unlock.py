@@ -179,6 +179,6 @@ def test_an_order_that_nobody_can_carry_out_any_more_says_so() -> None:
     world.unlock(LOCK, Order())
     assert world.withdraw(world.shards["s1", "t"])
     world.hear()
-    assert "no source waits any more" in answer(world).msg
+    assert "no source is waiting" in answer(world).msg
     wait(world, "s2")
     assert world.lead(), "another source with the same DDLs executes them"
