@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dm_worker.operator_commands.handle_error import replicating
 from dm_worker.subtask.subtask import SubTask
-from dm_worker.syncer.unit.known_structures import Structures
+from dm_worker.syncer.unit.known_structures import KnownStructures
 from pkg import errors
 from pkg.errors import Code
 from pkg.pb import dmworker_pb2 as pb
@@ -26,7 +26,7 @@ def operate_schema(subtask: SubTask, request: pb.OperateWorkerSchemaRequest) -> 
         return _operate(structures, request)
 
 
-def _operate(structures: Structures, request: pb.OperateWorkerSchemaRequest) -> str:
+def _operate(structures: KnownStructures, request: pb.OperateWorkerSchemaRequest) -> str:
     name = (request.database, request.table)
     match request.op:
         case pb.GetSchema:

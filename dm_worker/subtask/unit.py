@@ -13,9 +13,9 @@ from pkg.errors import DMError
 from pkg.pb import dmworker_pb2 as pb
 
 if TYPE_CHECKING:
-    from dm_worker.syncer.planning.instructions import Statement
+    from dm_worker.syncer.planning.instructions import BinlogStatement
     from dm_worker.syncer.shard_ddl.source_groups import Settle
-    from dm_worker.syncer.unit.known_structures import Structures
+    from dm_worker.syncer.unit.known_structures import KnownStructures
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class ReplicatingUnit(Unit, Protocol):
     """The unit of type ``pb.Sync``: what operators' ways out ask of it."""
 
     @property
-    def stuck_at(self) -> Statement | Settle | None:
+    def stuck_at(self) -> BinlogStatement | Settle | None:
         """The statement at which the last failure was, until the checkpoint is behind it; or the DDL of merged shards
         that could not be settled, until it is."""
         ...
@@ -111,6 +111,6 @@ class ReplicatingUnit(Unit, Protocol):
         """The checkpoint, asked of the target if no run knows it; None when there is none yet. Raises DMError."""
         ...
 
-    def structures(self) -> AbstractContextManager[Structures]:
+    def structures(self) -> AbstractContextManager[KnownStructures]:
         """The known structures, to be seen and changed; no run begins meanwhile. Raises 40051 during one."""
         ...

@@ -43,7 +43,7 @@ def behind_commit_id(gtid: bytes) -> int:
 
 
 def gtid_of(event: Event, file: str) -> tuple[bytes, int]:
-    """Source and number of a GTID event, see :meth:`Tape.begin_gtid`. Raises 11071 when it is torn."""
+    """Source and number of a GTID event, see :meth:`EventBuffer.begin_gtid`. Raises 11071 when it is torn."""
     if event.type == c.ANONYMOUS_GTID_EVENT:
         return b"", 0
     ev.parse_gtid(event, file)

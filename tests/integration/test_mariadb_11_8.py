@@ -19,7 +19,7 @@ from dm_worker.relay.layout import RelayDir
 from dm_worker.relay.source_relay import SourceRelay
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
-from dm_worker.syncer.planning.instructions import Limits
+from dm_worker.syncer.planning.instructions import BatchLimits
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.pb import dmworker_pb2 as pb
 from tests.harness.mysql import MariaDBServer
@@ -170,7 +170,7 @@ def test_a_large_transaction_is_cut_inside_and_stopped_there(
     pair: Pair, spark: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, route: str
 ) -> None:
     """Of a table without a key too: a row that is read again and counted wrongly is doubled or missing."""
-    monkeypatch.setattr(Budget, "limits", lambda self, parallel: Limits(20_000, 50, 4_000))
+    monkeypatch.setattr(Budget, "limits", lambda self, parallel: BatchLimits(20_000, 50, 4_000))
     chance = random.Random(11)
     monkeypatch.setattr(BatchPolicy, "is_small", lambda self, size: chance.random() < 0.5)
     upstream, target = pair

@@ -25,7 +25,7 @@ from dm_worker.syncer.checkpoint.protocol import IDLE, Applied, Progress
 from dm_worker.syncer.checkpoint.start_location import FULL_MODES
 from dm_worker.syncer.online_ddl.ghost_records import GhostRecord, Name
 from dm_worker.syncer.online_ddl.records_table import GhostTable
-from dm_worker.syncer.planning.xa import Waiting
+from dm_worker.syncer.planning.xa import PreparedLocations
 from dm_worker.syncer.shard_ddl.groups_snapshot import Snapshot
 from dm_worker.syncer.shard_ddl.groups_table import ShardChanges, ShardStore
 from pkg import errors
@@ -114,7 +114,7 @@ class MetaStore:
         #: Safe mode holds until there; goes with every write, whoever writes. None out of safe mode.
         self.exit_safe: Location | None = None
         #: The prepared transactions as they are durable; None when that is not known.
-        self._waiting: Waiting | None = None
+        self._waiting: PreparedLocations | None = None
         #: How often this run has written the batch row. The next write must find that number there.
         self._writes = 0
 
@@ -364,11 +364,11 @@ class MetaStore:
             self._read_prepared(conn), str(keyless), int(since) or int(number),
         )  # fmt: skip
 
-    def _read_prepared(self, conn: Conn) -> Waiting:
+    def _read_prepared(self, conn: Conn) -> PreparedLocations:
         sql = f"SELECT HEX(xid), start_name, start_pos, start_gtid FROM {self.prepared} WHERE id = %s"
         return {bytes.fromhex(str(xid)): _location(*place) for xid, *place in query(conn, sql, (self._id,))}
 
-    def _write_prepared(self, waiting: Waiting) -> list[_Statement]:
+    def _write_prepared(self, waiting: PreparedLocations) -> list[_Statement]:
         written: list[_Statement] = [(f"DELETE FROM {self.prepared} WHERE id = %s", (self._id,))]
         sql = f"INSERT INTO {self.prepared} VALUES (%s, UNHEX(%s), %s, %s, %s, 0)"
         for xid, start in waiting.items():

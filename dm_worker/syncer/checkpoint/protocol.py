@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from dm_worker.syncer.planning.xa import Waiting
+from dm_worker.syncer.planning.xa import PreparedLocations
 from pkg.binlog.position import Location
 
 IDLE, OPEN, DDL = "idle", "open", "ddl"
@@ -45,7 +45,7 @@ class Progress:
     buckets: int = 0
     fingerprint: str = ""
     safe: bool = False
-    prepared: Waiting = field(default_factory=dict)
+    prepared: PreparedLocations = field(default_factory=dict)
     keyless: str = ""
     since: int = 0
 
@@ -98,7 +98,7 @@ class Recovery:
     location: Location
     redo: Progress | None = None
     safe: bool = False
-    prepared: Waiting = field(default_factory=dict)
+    prepared: PreparedLocations = field(default_factory=dict)
 
 
 def recover(
@@ -128,14 +128,16 @@ def same_place(one: Location, other: Location) -> bool:
 class Sequencer:
     """Numbers batches and says what becomes durable when. One per run; the shell writes what it returns."""
 
-    def __init__(self, epoch: int, last: Progress | None, start: Location, prepared: Waiting | None = None) -> None:
+    def __init__(
+        self, epoch: int, last: Progress | None, start: Location, prepared: PreparedLocations | None = None
+    ) -> None:
         self.epoch = epoch
         self._number = last.number if last is not None else 0
         self._open: Progress | None = None
         #: All before this is applied.
         self.applied = start
         #: The XA transactions that wait where the main pass stands.
-        self.prepared: Waiting = prepared or {}
+        self.prepared: PreparedLocations = prepared or {}
 
     def go_back(self, start: Location) -> None:
         """What lies behind ``start``, where an unfinished range or transaction begins, is applied again."""
@@ -194,7 +196,7 @@ class Sequencer:
         )
         return self._open
 
-    def done(self, prepared: Waiting | None = None) -> None:
+    def done(self, prepared: PreparedLocations | None = None) -> None:
         """All buckets of the open batch are in. ``prepared`` are the XA transactions that wait at its end, when they
         are not those of its start."""
         if self._open is None:
@@ -203,7 +205,7 @@ class Sequencer:
         self.prepared = self.prepared if prepared is None else prepared
         self._open = None
 
-    def idle(self, location: Location, prepared: Waiting | None = None) -> Progress:
+    def idle(self, location: Location, prepared: PreparedLocations | None = None) -> Progress:
         """Nothing is under way, and all is applied up to ``location`` (filtered events move it without a batch).
 
         ``prepared`` as in :meth:`done`.

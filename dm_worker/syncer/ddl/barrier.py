@@ -20,7 +20,7 @@ from dm_worker.syncer.ddl.parts import Part, StatementParts
 from dm_worker.syncer.ddl.variables import in_plain_words, sql_mode_text
 from dm_worker.syncer.online_ddl.ghost_records import Session
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
-from dm_worker.syncer.planning.instructions import Statement
+from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.rows.row_shape import NO_RULES
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.rows.task_rules import Rules
@@ -89,7 +89,7 @@ class DDLBarrier:
         self._sharding = sharding
         self._orders = orders
 
-    def execute(self, statement: Statement, intent: Progress) -> bool:
+    def execute(self, statement: BinlogStatement, intent: Progress) -> bool:
         """Executes the statement unless it was; True when structures may have changed.
 
         ``intent`` is the progress to write with each record. Raises DMError naming the range in the binlog.
@@ -169,7 +169,9 @@ class DDLBarrier:
                 raise
             log.warning("the structures do not follow a statement that is passed over", error=exc.message)
 
-    def _tell(self, sharding: Sharding, statement: Statement, part: Part, given: list[Piece], *, lenient: bool) -> None:
+    def _tell(
+        self, sharding: Sharding, statement: BinlogStatement, part: Part, given: list[Piece], *, lenient: bool
+    ) -> None:
         """The sharding groups: what the target is to get for a part, which an operator may have decided.
 
         A statement that an operator typed is a DDL by itself, as if the table had run it alone.
@@ -221,7 +223,7 @@ class DDLBarrier:
         found = {parsed.renamed[1] for parsed in renamings if parsed.renamed is not None}
         return {table for table in found - given if self._online.tables.kind(table[1]) is TableKind.REAL}
 
-    def _explained(self, exc: DMError, statement: Statement) -> DMError:
+    def _explained(self, exc: DMError, statement: BinlogStatement) -> DMError:
         """The error with its place, and with the commands that get past it."""
         found = exc.at(location_range(statement.start, statement.behind))
         if exc.retryable:
@@ -231,7 +233,7 @@ class DDLBarrier:
         own = own.replace(RENEW_STRUCTURE, renew_structure(self._cfg.name, self._cfg.source_id))
         return found.with_workaround(f"{own} {command}".strip())
 
-    def _wind_up(self, statement: Statement, query: Query, intent: Progress) -> None:
+    def _wind_up(self, statement: BinlogStatement, query: Query, intent: Progress) -> None:
         """Another order decides from now on: what was under way either ran, or it never will as it was begun."""
         for record in self._store.read_ddls(statement.place):
             if not record.done and record.fingerprint:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dm_worker.syncer.planning.instructions import Statement
+from dm_worker.syncer.planning.instructions import BinlogStatement
 from pkg import ddl, errors
 from pkg.binlog.position import Position, parse_position
 from pkg.ddl.failure import shorten
@@ -25,7 +25,7 @@ STRIDE = 1 << 22
 _INVALID = Code.VerifyHandleErrorArgs
 
 
-def meeting(statement: Statement, operators: Iterable[BinlogOperator]) -> BinlogOperator | None:
+def meeting(statement: BinlogStatement, operators: Iterable[BinlogOperator]) -> BinlogOperator | None:
     """The order for this statement; of several, the one whose position is nearest to its event.
 
     Raises 42502 when that can't be read.

@@ -10,7 +10,7 @@ from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import Progress
 from dm_worker.syncer.ddl.operator_orders import Decision, meeting
 from dm_worker.syncer.ddl.parts import Part, StatementParts
-from dm_worker.syncer.planning.instructions import Statement
+from dm_worker.syncer.planning.instructions import BinlogStatement
 from pkg.binlog.events import Query
 from pkg.errors import DMError
 from pkg.ha.binlog_operator import Orders
@@ -61,7 +61,9 @@ class OperatedStatements:
         self._store = store
         self._orders = orders
 
-    def pieces(self, statement: Statement, query: Query, intent: Progress, *, settle: Callable[[], None]) -> Pieces:
+    def pieces(
+        self, statement: BinlogStatement, query: Query, intent: Progress, *, settle: Callable[[], None]
+    ) -> Pieces:
         """Makes the decision durable with ``intent`` where an operator has a say. Raises DMError.
 
         ``settle`` is called before another decision takes the place of the one under which something may be under way.
@@ -75,7 +77,7 @@ class OperatedStatements:
         own = tuple(Piece(part, part.in_session(query)) for part in self._parts.for_target(parts))
         return Pieces((*added, *own), tuple(parts))
 
-    def _decide(self, statement: Statement, intent: Progress, settle: Callable[[], None]) -> Decision:
+    def _decide(self, statement: BinlogStatement, intent: Progress, settle: Callable[[], None]) -> Decision:
         known = self._store.read_ddl(statement.place, DECISION)
         before = Decision() if known is None else Decision.from_json(known.statement)
         decision = before.under(meeting(statement, self._orders()))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
-from dm_worker.syncer.planning.xa import Waiting
+from dm_worker.syncer.planning.xa import PreparedLocations
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog.position import Location
 
@@ -16,7 +16,7 @@ RECORD = struct.Struct("<IIQ")
 #: From this size (bytes of rows events) on, a batch is placed by blocks of neighbouring keys.
 BLOCKS_FROM = 16 << 20
 #: How many rows of which upstream tables were passed over, because they are held back.
-Held = Mapping[tuple[str, str], int]
+HeldRowCounts = Mapping[tuple[str, str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class Batch:
     transactions: int = 0
     safe: bool = False
     inside_transaction: bool = False
-    prepared: Waiting = field(default_factory=dict)
-    held: Held = field(default_factory=dict)
+    prepared: PreparedLocations = field(default_factory=dict)
+    held: HeldRowCounts = field(default_factory=dict)
 
     def by_blocks(self) -> Batch:
         """The batch as it is placed: a large one has rows of neighbouring keys in one bucket.

@@ -4,60 +4,62 @@ from __future__ import annotations
 
 from collections import deque
 
-from dm_worker.syncer.planning.batch import Batch, Held, Slice
-from dm_worker.syncer.planning.event_buffer import Tape
-from dm_worker.syncer.planning.instructions import Limits
+from dm_worker.syncer.planning.batch import Batch, HeldRowCounts, Slice
+from dm_worker.syncer.planning.event_buffer import EventBuffer
+from dm_worker.syncer.planning.instructions import BatchLimits
 from dm_worker.syncer.planning.table_maps import TableMaps
-from dm_worker.syncer.planning.xa import Waiting
+from dm_worker.syncer.planning.xa import PreparedLocations
 from pkg.binlog.position import Location
 
 
-class Draft:
-    """What the tape holds, on its way to become a batch that begins at ``start``. The first file is ``start``'s."""
+class BatchBuilder:
+    """Packs what the event buffer holds into a batch that begins at ``start``. The first file is ``start``'s."""
 
-    def __init__(self, start: Location, tape: Tape, tables: TableMaps, limits: Limits) -> None:
+    def __init__(self, start: Location, buffer: EventBuffer, tables: TableMaps, limits: BatchLimits) -> None:
         self.start = start
         self.limits = limits
-        self._tape = tape
+        self._buffer = buffer
         self._tables = tables
         #: (index of the first event, file): a batch may span files, and errors name them.
         self._files: list[tuple[int, str]] = [(0, start.position.name)]
 
     @property
     def is_full(self) -> bool:
-        return self._tape.size >= self.limits.batch_bytes or self._tape.count >= self.limits.batch_events
+        return self._buffer.size >= self.limits.batch_bytes or self._buffer.count >= self.limits.batch_events
 
     def enter_file(self, name: str) -> None:
         """The events from here on are in ``name``."""
-        if self._files[-1][0] == self._tape.count:
+        if self._files[-1][0] == self._buffer.count:
             self._files.pop()
-        self._files.append((self._tape.count, name))
+        self._files.append((self._buffer.count, name))
 
     def begin(self, start: Location, given: int, file: str) -> None:
         """The first ``given`` events are given out. What is left is the transaction that is still open, in ``file``."""
         self.start = start
-        self._tape.cut(given)
+        self._buffer.cut(given)
         self._files = [(0, file)]
 
-    def batch(self, end: Location, count: int, prepared: Waiting, held: Held, *, inside: bool) -> Batch:
+    def batch(
+        self, end: Location, count: int, prepared: PreparedLocations, held: HeldRowCounts, *, inside: bool
+    ) -> Batch:
         """The first ``count`` events as a batch that ends at ``end``; they stay until :meth:`begin`."""
-        tape = self._tape
+        buffer = self._buffer
         return Batch(
             start=self.start,
             end=end,
             slices=self._slices(count),
             plans=self._tables.plans(count),
             rows_events=count,
-            size=tape.size if inside else tape.marked_size,
-            commit_time=tape.commit_time,
-            transactions=tape.transactions,
+            size=buffer.size if inside else buffer.marked_size,
+            commit_time=buffer.commit_time,
+            transactions=buffer.transactions,
             inside_transaction=inside,
             prepared=prepared,
             held=held,
         )
 
     def _slices(self, count: int) -> list[Slice]:
-        parts = self._tape.slices(count, self.limits.piece(self._tape.size), [first for first, _ in self._files])
+        parts = self._buffer.slices(count, self.limits.piece(self._buffer.size), [first for first, _ in self._files])
         slices, files = [], deque(self._files)
         for order, (first, data, index) in enumerate(parts):
             while len(files) > 1 and files[1][0] <= first:

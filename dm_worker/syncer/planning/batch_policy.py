@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dm_worker.syncer.planning.instructions import Limits
+from dm_worker.syncer.planning.instructions import BatchLimits
 from pkg.config.worker import LEAST_MEMORY_BUDGET
 
 MIB = 1 << 20
 #: Finished transactions wait so long for company while more come in and nothing else is to be done (seconds).
 LINGER = 0.02
 #: As long as more comes in than can be applied, they wait longer, because a larger batch costs less.
-PATIENCE = 0.25
+BACKLOG_LINGER = 0.25
 #: A stream that gives nothing for so long has nothing at hand.
 QUIET = 0.005
 #: The greatest batch for one task, which decodes on one core.
@@ -59,9 +59,9 @@ class Budget:
         batch = max(memory, LEAST_MEMORY_BUDGET) // 10
         return cls(batch=batch, queue=batch, slice=batch // 4, small=min(SMALL_BYTES, batch // 8))
 
-    def limits(self, parallel: int) -> Limits:
+    def limits(self, parallel: int) -> BatchLimits:
         """For the planner; ``parallel`` tasks run at a time."""
-        return Limits(self.batch, BATCH_EVENTS, self.slice, slices=2 * parallel)
+        return BatchLimits(self.batch, BATCH_EVENTS, self.slice, slices=2 * parallel)
 
 
 class Cost:
@@ -119,18 +119,18 @@ class BatchPolicy:
         elif size >= self.most // 2 and seconds < LONGEST / 2:
             self.most = min(self.budget.batch, 2 * self.most)
 
-    def due(self, *, hungry: bool, quiet: bool, size: int, waited: float) -> bool:
+    def due(self, *, idle: bool, quiet: bool, size: int, waited: float) -> bool:
         """Whether to close a batch that is not full.
 
-        ``hungry``: the writers have nothing to do. ``quiet``: the stream has nothing at hand. ``size`` bytes came in
+        ``idle``: the writers have nothing to do. ``quiet``: the stream has nothing at hand. ``size`` bytes came in
         during the ``waited`` seconds since the first of them.
         """
-        if not hungry or quiet:
-            return hungry
+        if not idle or quiet:
+            return idle
         if waited < LINGER:
             return False
         behind = size / MIB * self.large.per_mib > waited
-        return not behind or waited >= PATIENCE or size >= self.worthwhile
+        return not behind or waited >= BACKLOG_LINGER or size >= self.worthwhile
 
     @property
     def worthwhile(self) -> int:

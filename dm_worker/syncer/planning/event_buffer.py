@@ -1,8 +1,8 @@
-"""The tape: the rows events of the batch that is being filled, and where in the binlog its reader stands.
+"""The event buffer: the rows events of the batch that is being filled, and the position of its reader in the binlog.
 
-The planner decides, the tape holds. There are two with the same interface: :class:`PythonTape` and the compiled one
-(``pkg/native/scan.c``), which also has ``scan``: it takes ordinary events straight out of raw bytes, without a Python
-object for each, and stops in front of the first one that is not ordinary.
+The planner decides, the event buffer holds. There are two with the same interface: :class:`PythonEventBuffer` and the
+compiled one (``pkg/native/scan.c``), which also has ``scan``: it takes ordinary events straight out of raw bytes,
+without a Python object for each, and stops before the first one that is not ordinary.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FILTERED = -1
 STOPPED, CUT, CLOSE = 0, 1, 2
 
 
-class Tape(Protocol):
+class EventBuffer(Protocol):
     """The batch: ``count`` events of ``size`` bytes, of which ``marked`` (``marked_size``, ``transactions``) belong to
     finished transactions. ``commit_time`` (unix seconds): when the oldest of them was committed; 0 without events.
 
@@ -91,7 +91,7 @@ class Tape(Protocol):
         ``edges`` (numbers of events, rising). Each: number of its first event, events, :data:`RECORD`s."""
 
 
-class ScanningTape(Tape, Protocol):
+class ScanningEventBuffer(EventBuffer, Protocol):
     def scan(
         self,
         raw: bytes | memoryview,
@@ -108,11 +108,11 @@ class ScanningTape(Tape, Protocol):
         """
 
 
-def new_tape() -> Tape:
-    """The compiled tape where it was built, otherwise the one in Python."""
+def new_event_buffer() -> EventBuffer:
+    """The compiled event buffer where it was built, otherwise the one in Python."""
     module = native.load("scan")
-    tape: Tape = PythonTape() if module is None else module.Tape()
-    return tape
+    buffer: EventBuffer = PythonEventBuffer() if module is None else module.Tape()
+    return buffer
 
 
 def gtid_text(run: GtidRun) -> str:
@@ -124,8 +124,8 @@ def gtid_text(run: GtidRun) -> str:
     return f"{uuid.UUID(bytes=source)}:{first}" + (f"-{last}" if last > first else "")
 
 
-class PythonTape:
-    """See :class:`Tape`."""
+class PythonEventBuffer:
+    """See :class:`EventBuffer`."""
 
     def __init__(self) -> None:
         self.offset = self.boundary = self.bytes_read = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dm_worker.syncer.planning.planning_thread import READ_BYTES
-from dm_worker.syncer.planning.server_switch import OtherServer, Survey, cannot_go_on, keyless
+from dm_worker.syncer.planning.server_switch import ServerSwitched, SwitchSurvey, keyless_table_error, switch_error
 from dm_worker.syncer.planning.table_maps import SHAPE, Resolve
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog.stream import BinlogStream
@@ -15,7 +15,11 @@ _WAIT = 0.2
 
 
 def ensure_keys(
-    stream: BinlogStream, survey: Survey, resolve: Resolve, switch: OtherServer, should_stop: Callable[[], bool]
+    stream: BinlogStream,
+    survey: SwitchSurvey,
+    resolve: Resolve,
+    switch: ServerSwitched,
+    should_stop: Callable[[], bool],
 ) -> None:
     """Reads ``stream`` as far as ``survey`` needs it. Raises DMError when rows of a table without a key are in it.
 
@@ -30,6 +34,6 @@ def ensure_keys(
             seen.add(data[SHAPE:])
             plan, _ = resolve(data, survey.place)
             if isinstance(plan, TablePlan) and not plan.key:
-                raise keyless(switch, plan.source)
+                raise keyless_table_error(switch, plan.source)
         if survey.has_xa:
-            raise cannot_go_on(switch, "and the rows of an XA COMMIT are elsewhere")
+            raise switch_error(switch, "and the rows of an XA COMMIT are elsewhere")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from dm_worker.syncer.planning.batch import Held
-from dm_worker.syncer.planning.table_maps import HeldBack
+from dm_worker.syncer.planning.batch import HeldRowCounts
+from dm_worker.syncer.planning.table_maps import HeldTable
 
 
-class HeldRows:
+class HeldRowCounter:
     """Counts them per table, apart for the transaction that is still open.
 
     Rows that ROLLBACK TO SAVEPOINT undoes within a transaction stay counted: servers log such rows in rare cases only.
@@ -18,7 +18,7 @@ class HeldRows:
         self._finished: Counter[tuple[str, str]] = Counter()
         self._open: Counter[tuple[str, str]] = Counter()
 
-    def add(self, table: HeldBack, event: bytes, file: str) -> None:
+    def add(self, table: HeldTable, event: bytes, file: str) -> None:
         """A rows event of the open transaction, in the binlog file ``file``."""
         self._open[table.table] += table.count(event, file)
 
@@ -34,7 +34,7 @@ class HeldRows:
         """The open transaction's rows never came to be, or are read again."""
         self._open.clear()
 
-    def take(self, *, inside: bool) -> Held:
+    def take(self, *, inside: bool) -> HeldRowCounts:
         """What belongs to what is given out now: with ``inside``, the open transaction's too."""
         if inside:
             self.end_transaction()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dm_worker.syncer.planning.batch import Batch, Held
-from dm_worker.syncer.planning.xa import Waiting
+from dm_worker.syncer.planning.batch import Batch, HeldRowCounts
+from dm_worker.syncer.planning.xa import PreparedLocations
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
 
@@ -14,7 +14,7 @@ _LEAST_SLICE = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BatchLimits:
     """When a batch is big enough: bytes of rows events, or their number.
 
     It is cut into about ``slices`` pieces, of ``slice_bytes`` and an event at most; small ones are not cut.
@@ -30,7 +30,7 @@ class Limits:
         return min(self.slice_bytes, max(-(-batch // self.slices), _LEAST_SLICE))
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = BatchLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class Advance:
     """Nothing to apply up to ``location``: only filtered events. ``prepared`` and ``held`` as in a batch."""
 
     location: Location
-    prepared: Waiting = field(default_factory=dict)
-    held: Held = field(default_factory=dict)
+    prepared: PreparedLocations = field(default_factory=dict)
+    held: HeldRowCounts = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class BinlogStatement:
     """A statement in a QUERY event: a barrier. ``place`` is where the event ends, its name across restarts.
 
     ``behind`` is where to go on without it; ``end`` is the same unless the statement is a part of a transaction.
@@ -77,4 +77,4 @@ class Statement:
         return self.first <= position < self.place
 
 
-Instruction = Batch | Advance | Statement
+PlannerInstruction = Batch | Advance | BinlogStatement

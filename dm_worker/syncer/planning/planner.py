@@ -3,8 +3,9 @@
 Rows events are passed on as bytes; what is looked at are the events that matter to order: GTID, BEGIN, TABLE_MAP,
 XID, QUERY, ROTATE. The structure of a table is asked for once per distinct TABLE_MAP, through ``resolve``.
 
-All that is read and not yet given out is on the tape (:mod:`tape`). The compiled tape takes ordinary events out of raw
-bytes by itself (:meth:`Planner.scan`); :meth:`Planner.feed` handles every event, and both lead to the same batches.
+All that is read and not yet given out is in the event buffer (:mod:`event_buffer`). The compiled one takes ordinary
+events out of raw bytes by itself (:meth:`Planner.scan`); :meth:`Planner.feed` handles every event, and both lead to the
+same batches.
 
 A batch ends at the end of a transaction whenever it can. A transaction beyond the budget is cut inside, and the cut
 is part of the location: reading again from the transaction's start, that many rows events are passed over.
@@ -16,17 +17,31 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from dm_worker.syncer.planning.batch_builder import Draft
-from dm_worker.syncer.planning.event_buffer import CLOSE, CUT, FILTERED, ScanningTape, Tape, gtid_text, new_tape
+from dm_worker.syncer.planning.batch_builder import BatchBuilder
+from dm_worker.syncer.planning.event_buffer import (
+    CLOSE,
+    CUT,
+    FILTERED,
+    EventBuffer,
+    ScanningEventBuffer,
+    gtid_text,
+    new_event_buffer,
+)
 from dm_worker.syncer.planning.gtid_tracker import GtidTracker
-from dm_worker.syncer.planning.held_rows import HeldRows
-from dm_worker.syncer.planning.instructions import DEFAULT_LIMITS, Advance, Instruction, Limits, Statement
-from dm_worker.syncer.planning.reading_state import Reading
-from dm_worker.syncer.planning.savepoints import Rewinder, savepoint_word, unsupported
+from dm_worker.syncer.planning.held_rows import HeldRowCounter
+from dm_worker.syncer.planning.instructions import (
+    DEFAULT_LIMITS,
+    Advance,
+    BatchLimits,
+    BinlogStatement,
+    PlannerInstruction,
+)
+from dm_worker.syncer.planning.reading_state import ReadingState
+from dm_worker.syncer.planning.savepoints import SavepointTracker, savepoint_statement, unsupported
 from dm_worker.syncer.planning.server_switch import ensure_server, ensure_transaction, gtid_of_cut
 from dm_worker.syncer.planning.table_maps import Resolve, TableMaps
-from dm_worker.syncer.planning.xa import Prepared, Xid, prepared_xid, xa_word
-from dm_worker.syncer.planning.xa_rows import Kept, Reread, Step
+from dm_worker.syncer.planning.xa import PreparedTransactions, Xid, prepared_xid, xa_statement
+from dm_worker.syncer.planning.xa_rows import XaEventCache, XaReread, XaRereadStep
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog import events as ev
@@ -60,45 +75,45 @@ class Planner:
         *,
         gtids: GtidTracker | None = None,
         by_gtid: bool = False,
-        limits: Limits | None = None,
+        limits: BatchLimits | None = None,
         until: Location | None = None,
         limit: Location | None = None,
-        tape: Tape | None = None,
-        prepared: Prepared | None = None,
+        buffer: EventBuffer | None = None,
+        prepared: PreparedTransactions | None = None,
     ) -> None:
-        self.out: list[Instruction] = []
+        self.out: list[PlannerInstruction] = []
         self._until = until
         self._limit = limit
         self._by_gtid = by_gtid
-        self._tape = new_tape() if tape is None else tape
-        self._reading = Reading(start, self._tape, gtids, by_gtid=by_gtid)
-        self._tables = TableMaps(self._tape, resolve)
+        self._buffer = new_event_buffer() if buffer is None else buffer
+        self._reading = ReadingState(start, self._buffer, gtids, by_gtid=by_gtid)
+        self._tables = TableMaps(self._buffer, resolve)
         self._limits = limits or DEFAULT_LIMITS
-        self._draft = Draft(start, self._tape, self._tables, self._limits)
-        self._rewinder = Rewinder(self._tape, start.rows_events)
+        self._builder = BatchBuilder(start, self._buffer, self._tables, self._limits)
+        self._savepoint_tracker = SavepointTracker(self._buffer, start.rows_events)
         #: Inside an XA transaction; inside one that is known to end with XA PREPARE.
         self._xa = self._prepared = False
         #: All that wait for their XA COMMIT; the events of the one being read.
-        self._waiting = prepared or Prepared()
-        self._kept = Kept()
+        self._waiting = prepared or PreparedTransactions()
+        self._xa_cache = XaEventCache()
         #: Rows of an XA transaction were given up, because it may still be rolled back and a batch can't hold it.
         self._overflown = False
         #: The stream must be opened at another place: see :meth:`take_jump`.
-        self._jump = False
+        self._must_reopen = False
         #: The transaction being read is none of those that ``until`` asks for.
-        self._passing = False
-        self._held = HeldRows()
+        self._is_skipping = False
+        self._held = HeldRowCounter()
 
     def bound(self, batch_bytes: int) -> None:
         """From here on a batch is closed at ``batch_bytes`` of rows events, or earlier by the planner's own limits."""
-        self._draft.limits = replace(self._limits, batch_bytes=min(self._limits.batch_bytes, batch_bytes))
+        self._builder.limits = replace(self._limits, batch_bytes=min(self._limits.batch_bytes, batch_bytes))
 
     # -- what the shell asks ------------------------------------------------------------------------------------
 
     @property
     def reached(self) -> bool:
         """Whether the range up to ``until``, or to ``limit``, is planned."""
-        return self._draft.start in (self._until, self._limit)
+        return self._builder.start in (self._until, self._limit)
 
     @property
     def location(self) -> Location:
@@ -112,14 +127,14 @@ class Planner:
         return self.location if reread is None else reread.start
 
     @property
-    def errand(self) -> str:
+    def reopen_reason(self) -> str:
         """Why the stream is not at :attr:`location`, for errors of the stream; '' when it is."""
         reread = self._reading.reread
-        return "" if reread is None else reread.errand
+        return "" if reread is None else reread.reopen_reason
 
-    def take_jump(self) -> bool:
+    def take_reopen_request(self) -> bool:
         """Whether the stream has to be opened anew at :attr:`read_from`; what it sent and was not fed is void."""
-        jump, self._jump = self._jump, False
+        jump, self._must_reopen = self._must_reopen, False
         return jump
 
     @property
@@ -130,39 +145,39 @@ class Planner:
     @property
     def newest(self) -> int:
         """Upstream time (unix seconds) of the newest event seen, for the lag."""
-        return self._tape.newest
+        return self._buffer.newest
 
     @property
     def bytes_read(self) -> int:
-        return self._tape.bytes_read
+        return self._buffer.bytes_read
 
     @property
     def waiting_bytes(self) -> int:
         """Bytes of rows events that are read and not given out."""
-        return self._tape.size
+        return self._buffer.size
 
     @property
     def oldest_commit(self) -> int:
         """Upstream time of the oldest transaction whose rows wait here; 0 when there is none."""
-        return self._tape.commit_time
+        return self._buffer.commit_time
 
     @property
     def has_pending(self) -> bool:
         """Whether :meth:`close` would give out something: finished transactions, or moved past filtered events."""
-        return self._tape.transactions > 0 or self._reading.boundary != self._draft.start.position
+        return self._buffer.transactions > 0 or self._reading.boundary != self._builder.start.position
 
     @property
     def has_rows(self) -> bool:
         """Whether finished transactions wait that changed migrated tables."""
-        return self._tape.marked > 0
+        return self._buffer.marked > 0
 
     def reopened(self) -> None:
         """The stream was opened again at :attr:`location`: pass over the rows events that are already planned."""
         self._reading.reopened()
-        self._rewinder.reopened()
+        self._savepoint_tracker.reopened()
         self._tables.forget_ids()
-        self._xa = self._prepared = self._passing = False
-        self._kept.drop()
+        self._xa = self._prepared = self._is_skipping = False
+        self._xa_cache.drop()
 
     def forget_tables(self) -> None:
         """Structures, routes or targets changed: ask for every table again."""
@@ -171,9 +186,9 @@ class Planner:
     @property
     def can_scan(self) -> bool:
         """Whether :meth:`scan` may be used now. Everything rare is left to :meth:`feed`."""
-        odd = self._xa or self._prepared or self._rewinder.is_used or self._until is not None
+        odd = self._xa or self._prepared or self._savepoint_tracker.is_used or self._until is not None
         odd = odd or self._reading.reread is not None or self._reading.resumed is not None or self._is_near_limit()
-        return hasattr(self._tape, "scan") and not odd
+        return hasattr(self._buffer, "scan") and not odd
 
     def _is_near_limit(self) -> bool:
         """Whether a scan, which stops at the end of a file, might go beyond ``limit``."""
@@ -185,9 +200,9 @@ class Planner:
 
         Returns the position behind them; see :meth:`ScanningTape.scan`. Raises as :meth:`feed` does.
         """
-        tape = cast(ScanningTape, self._tape)
-        limits = self._draft.limits
-        pos, why = tape.scan(raw, pos, packets, checksummed, limits.batch_bytes, limits.batch_events)
+        buffer = cast(ScanningEventBuffer, self._buffer)
+        limits = self._builder.limits
+        pos, why = buffer.scan(raw, pos, packets, checksummed, limits.batch_bytes, limits.batch_events)
         self._note_end()
         if why == CUT:
             self._cut()
@@ -204,7 +219,7 @@ class Planner:
         """
         for index, read in enumerate(events):
             event = read if read.log_pos else self._reading.placed(read)
-            if self._passing and self._pass(event):
+            if self._is_skipping and self._skip(event):
                 continue
             if event.type in c.ROWS_EVENTS:
                 self._on_rows(event)
@@ -214,8 +229,8 @@ class Planner:
                 if self._limit is not None:
                     self._at_limit()
                 return index + 1
-            if self._kept.events is not None:
-                self._kept.add(event, self._reading.file)
+            if self._xa_cache.events is not None:
+                self._xa_cache.add(event, self._reading.file)
             if self._until is not None and self._at_until():
                 return index + 1
             if self._limit is not None and self._at_limit():
@@ -225,19 +240,19 @@ class Planner:
     def close(self) -> None:
         """Gives out what is finished: all up to the last transaction end."""
         if self._until is None and self.has_pending:
-            self._emit(self._reading.at_boundary(), self._tape.marked, inside=False)
+            self._emit(self._reading.at_boundary(), self._buffer.marked, inside=False)
 
     # -- events -------------------------------------------------------------------------------------------------
 
     def _on_rows(self, event: Event) -> None:
         timestamp, _, _, _, log_pos, _, data = event
-        tape, reading = self._tape, self._reading
+        buffer, reading = self._buffer, self._reading
         reading.move(event)
-        tape.rows += 1
-        if tape.rows <= tape.skip:
+        buffer.rows += 1
+        if buffer.rows <= buffer.skip:
             return
         table = data[19:25]
-        number = tape.table(table)
+        number = buffer.table(table)
         if number is None:
             if table == _DUMMY_TABLE:
                 return
@@ -253,15 +268,15 @@ class Planner:
                 self._held.add(self._tables.held(number), data, reading.file_read)
             return
         # Rows that are read again come to be at their XA COMMIT.
-        tape.append(number, data, timestamp if reading.reread is None else reading.reread.timestamp)
-        if self._draft.is_full and (self._until is None or self._undecided):
+        buffer.append(number, data, timestamp if reading.reread is None else reading.reread.timestamp)
+        if self._builder.is_full and (self._until is None or self._undecided):
             self._cut()
 
     def _cut(self) -> None:
         """The batch is full inside a transaction: give out the finished ones, or cut the transaction itself."""
-        if self._tape.marked and self._until is None:
-            self._emit(self._reading.at_boundary(), self._tape.marked, inside=False)
-            if not self._draft.is_full:
+        if self._buffer.marked and self._until is None:
+            self._emit(self._reading.at_boundary(), self._buffer.marked, inside=False)
+            if not self._builder.is_full:
                 return
         self._emit_inside()
 
@@ -273,16 +288,16 @@ class Planner:
     def _emit_inside(self) -> None:
         if self._undecided:
             # They are read again if they come to be.
-            self._tape.truncate(self._tape.marked)
+            self._buffer.truncate(self._buffer.marked)
             self._held.roll_back()
             self._overflown = True
-            self._kept.drop()
+            self._xa_cache.drop()
             return
-        if self._rewinder.just_rewound:
+        if self._savepoint_tracker.just_rewound:
             # The place would be the same as before the rows that were undone.
             raise unsupported(f"a statement or new table right behind ROLLBACK TO SAVEPOINT at {self.read_to}")
-        self._rewinder.cut_at = self._tape.rows
-        self._emit(self._reading.inside(), self._tape.count, inside=True)
+        self._savepoint_tracker.cut_at = self._buffer.rows
+        self._emit(self._reading.inside(), self._buffer.count, inside=True)
 
     def _on_table_map(self, event: Event) -> None:
         data = event.data
@@ -290,7 +305,7 @@ class Planner:
         reread = self._reading.reread
         if reread is not None:
             reread.ensure_found(self._reading.place)
-        self._tape.inside = True
+        self._buffer.inside = True
         if self._prepared:
             # Rows that wait for an XA COMMIT are not planned.
             self._tables.hide(data)
@@ -308,9 +323,9 @@ class Planner:
         self._tables.bind(data)
 
     def _cut_before_statement(self) -> None:
-        if self._tape.marked:
-            self._emit(self._reading.at_boundary(), self._tape.marked, inside=False)
-        if self._tape.count:
+        if self._buffer.marked:
+            self._emit(self._reading.at_boundary(), self._buffer.marked, inside=False)
+        if self._buffer.count:
             self._emit_inside()
 
     def _on_other(self, event: Event) -> bool:
@@ -339,13 +354,13 @@ class Planner:
             return self._on_xa_prepare(event)
         self._reading.move(event)
         ev.ensure_supported(event, self._reading.file)
-        if not self._tape.inside:
-            self._tape.boundary = self._tape.offset
+        if not self._buffer.inside:
+            self._buffer.boundary = self._buffer.offset
         return False
 
     def _enter_file(self) -> None:
         """The events from here on are in another file, or part of one, and its TABLE_MAPs are others."""
-        self._draft.enter_file(self._reading.file_read)
+        self._builder.enter_file(self._reading.file_read)
         self._tables.forget_ids()
 
     def _on_format(self, event: Event) -> None:
@@ -355,23 +370,23 @@ class Planner:
                 ensure_server(place, event.server_id)
 
     def _on_gtid(self, event: Event) -> None:
-        tape = self._tape
-        self._passing = False
-        tape.begin_gtid(*gtid_of(event, self._reading.file))
-        if self._until is not None and self._by_gtid and tape.gtid is not None:
-            self._passing = not self._is_asked_for(gtid_text(tape.gtid), self._until, event)
-            if self._passing:
-                tape.begin_gtid(b"", 0)
+        buffer = self._buffer
+        self._is_skipping = False
+        buffer.begin_gtid(*gtid_of(event, self._reading.file))
+        if self._until is not None and self._by_gtid and buffer.gtid is not None:
+            self._is_skipping = not self._is_asked_for(gtid_text(buffer.gtid), self._until, event)
+            if self._is_skipping:
+                buffer.begin_gtid(b"", 0)
                 self._reading.move(event)
                 return
         self._reading.begin(event)
-        tape.inside = True
-        tape.standalone = is_standalone(event)
+        buffer.inside = True
+        buffer.standalone = is_standalone(event)
         if event.type == c.MARIADB_GTID_EVENT:
-            tape.is_void = is_void_alter(event.data)
+            buffer.is_void = is_void_alter(event.data)
             self._prepared = is_prepared_xa(event.data)
             if self._prepared:
-                self._kept.begin()
+                self._xa_cache.begin()
 
     def _is_asked_for(self, gtid: str, until: Location, event: Event) -> bool:
         """Whether a transaction belongs to the range up to ``until``: as a whole, or as the one that it ends in."""
@@ -385,7 +400,7 @@ class Planner:
         ensure_transaction(until, self._reading.server_id, gtid, self._reading.file, event)
         return True
 
-    def _pass(self, event: Event) -> bool:
+    def _skip(self, event: Event) -> bool:
         """Whether the event belongs to the transaction that is passed over."""
         if event.type in _OF_NO_TRANSACTION or event.artificial:
             return False
@@ -397,30 +412,30 @@ class Planner:
         data = event.data
         if data.endswith(b"\0BEGIN"):
             self._reading.begin_unnamed()
-            self._tape.inside, self._tape.standalone = True, False
+            self._buffer.inside, self._buffer.standalone = True, False
             return False
         if data.endswith(b"\0COMMIT"):
             self._end_transaction(event.timestamp)
             return False
-        if self._tape.is_void:
+        if self._buffer.is_void:
             self._end_transaction(0)
             return False
-        if self._xa_word(event):
-            return self._jump or self.reached
-        standalone = self._tape.standalone or not self._tape.inside
-        if not standalone and self._in_transaction_word(event):
+        if self._on_xa_statement(event):
+            return self._must_reopen or self.reached
+        standalone = self._buffer.standalone or not self._buffer.inside
+        if not standalone and self._on_control_statement(event):
             return False
-        return self._barrier(event, standalone)
+        return self._on_statement(event, standalone)
 
-    def _xa_word(self, event: Event) -> bool:
+    def _on_xa_statement(self, event: Event) -> bool:
         """Handles XA statements; False for others, and for XA COMMIT of what was prepared before the start."""
-        word = xa_word(event, self._reading.file)
+        word = xa_statement(event, self._reading.file)
         if word is None:
             return False
         if word.kind in ("start", "end"):
-            self._tape.inside, self._tape.standalone, self._xa = True, False, True
+            self._buffer.inside, self._buffer.standalone, self._xa = True, False, True
             if word.kind == "start":
-                self._kept.begin()
+                self._xa_cache.begin()
         elif word.kind == "rollback":
             self._waiting.end(word.xid)
             self._end_transaction(0)
@@ -436,15 +451,15 @@ class Planner:
         self._reading.move(event)
         one_phase, xid = prepared_xid(event, self._reading.file)
         if not one_phase:
-            kept = None if self._kept.events is None else [*self._kept.events, event]
+            kept = None if self._xa_cache.events is None else [*self._xa_cache.events, event]
             self._waiting.add(xid, self._reading.at_boundary(), kept)
             self._roll_back()
             return False
         until = self._until
         if self._overflown or (until is not None and until.rows_events and self._reading.is_at(until)):
-            self._tape.truncate(self._tape.marked)
+            self._buffer.truncate(self._buffer.marked)
             self._held.roll_back()
-            self._tape.rows, self._tape.skip = 0, self._rewinder.cut_at
+            self._buffer.rows, self._buffer.skip = 0, self._savepoint_tracker.cut_at
             self._begin_reread(xid, self._reading.at_boundary(), event.timestamp, None)
             return True
         self._end_transaction(event.timestamp)
@@ -454,16 +469,16 @@ class Planner:
         """The rows of the transaction that was prepared at ``start`` become this transaction's."""
         self._reading.begin_reread(xid, start, timestamp, streamed=kept is None)
         self._xa = False
-        self._kept.drop()
-        self._rewinder.restart()
+        self._xa_cache.drop()
+        self._savepoint_tracker.restart()
         self._enter_file()
-        self._jump = kept is None
+        self._must_reopen = kept is None
         if kept is not None:
             self.feed(kept)
 
-    def _end_reread(self, reread: Reread) -> None:
+    def _end_reread(self, reread: XaReread) -> None:
         self._reading.end_reread(reread)
-        self._jump = reread.streamed
+        self._must_reopen = reread.streamed
         self._enter_file()
         self._waiting.end(reread.xid)
         self._end_transaction(reread.timestamp)
@@ -471,47 +486,47 @@ class Planner:
             # A jump ends the feeding before it is asked.
             self._at_until()
 
-    def _on_reread(self, event: Event, reread: Reread) -> bool:
+    def _on_reread(self, event: Event, reread: XaReread) -> bool:
         """What is no row of the transaction that is read again; True to pause feeding."""
         self._reading.move(event)
         step = reread.step(event, self._reading.place)
-        if step is Step.DONE:
+        if step is XaRereadStep.DONE:
             self._end_reread(reread)
-            return self._jump
-        if step is Step.PASS or self._in_transaction_word(event):
+            return self._must_reopen
+        if step is XaRereadStep.PASS or self._on_control_statement(event):
             return False
-        return self._barrier(event, standalone=False)
+        return self._on_statement(event, standalone=False)
 
-    def _in_transaction_word(self, event: Event) -> bool:
+    def _on_control_statement(self, event: Event) -> bool:
         """Handles what controls a transaction from within; False for any other statement."""
         statement = ev.parse_query(event, self._reading.file).statement
         if statement.strip().rstrip(b";").upper() == b"ROLLBACK":
             self._roll_back()
             return True
-        word = savepoint_word(statement)
+        word = savepoint_statement(statement)
         if word is None:
             return False
-        self._rewinder.obey(word, self._reading.place, given_up=self._undecided and self._overflown)
+        self._savepoint_tracker.obey(word, self._reading.place, given_up=self._undecided and self._overflown)
         return True
 
     def _roll_back(self) -> None:
         """The upstream logged the transaction and its undoing: its rows never came to be."""
-        start = self._draft.start
+        start = self._builder.start
         if start.rows_events and start.position == self._reading.boundary:
             raise errors.new(
                 Code.SyncerUnsupportedStmt,
                 f"the transaction that starts at {start.position} ends with ROLLBACK after a part of it was applied",
                 workaround="Migrate the tables of this transaction again.",
             )
-        self._tape.truncate(self._tape.marked)
+        self._buffer.truncate(self._buffer.marked)
         self._held.roll_back()
         self._end_transaction(0)
 
-    def _barrier(self, event: Event, standalone: bool) -> bool:
-        tape, place = self._tape, self._reading.place
-        if not standalone and tape.rows < tape.skip:
+    def _on_statement(self, event: Event, standalone: bool) -> bool:
+        buffer, place = self._buffer, self._reading.place
+        if not standalone and buffer.rows < buffer.skip:
             return False
-        if self._until is not None and not (standalone or tape.count or tape.rows > tape.skip):
+        if self._until is not None and not (standalone or buffer.count or buffer.rows > buffer.skip):
             # The one right before the unfinished batch shows up again: it was done before that batch began.
             return False
         if self._until is not None:
@@ -522,10 +537,10 @@ class Planner:
                 workaround="Check that the upstream's binlog files were not replaced; migrate again if they were.",
             )
         self._cut_before_statement()
-        start = self._reading.inside() if tape.inside and not standalone else self._reading.at_boundary()
-        if self._held or self._draft.start.position != start.position:
+        start = self._reading.inside() if buffer.inside and not standalone else self._reading.at_boundary()
+        if self._held or self._builder.start.position != start.position:
             self.out.append(Advance(start, self._waiting.waiting, self._held.take(inside=True)))
-        behind, run = self.read_to, tape.gtid
+        behind, run = self.read_to, buffer.gtid
         name = gtid_text(run) if self._by_gtid and run is not None else str(place)
         if standalone:
             self._end_transaction(0)
@@ -535,27 +550,27 @@ class Planner:
                 end = self._limit
         else:
             end = start
-        self._draft.begin(end, tape.count, self._reading.file_read)
-        self.out.append(Statement(event, place, start, end, behind, name))
+        self._builder.begin(end, buffer.count, self._reading.file_read)
+        self.out.append(BinlogStatement(event, place, start, end, behind, name))
         return True
 
     # -- bookkeeping --------------------------------------------------------------------------------------------
 
     def _end_transaction(self, timestamp: int) -> None:
-        self._tape.end_transaction(timestamp)
+        self._buffer.end_transaction(timestamp)
         self._note_end()
-        if self._until is None and self._draft.is_full:
+        if self._until is None and self._builder.is_full:
             self.close()
 
     def _note_end(self) -> None:
-        """What is to be done once transactions have ended on the tape."""
-        if not self._tape.ended:
+        """What is to be done once transactions have ended in the event buffer."""
+        if not self._buffer.ended:
             return
-        self._tape.ended = False
+        self._buffer.ended = False
         self._held.end_transaction()
         self._xa = self._prepared = self._overflown = False
-        self._kept.drop()
-        self._rewinder.end()
+        self._xa_cache.drop()
+        self._savepoint_tracker.end()
         self._reading.take_gtids()
 
     def _at_until(self) -> bool:
@@ -563,9 +578,9 @@ class Planner:
         assert until is not None
         if self.reached or self._undecided:
             return self.reached
-        gone = self._reading.rows_gone if self._tape.inside else 0
+        gone = self._reading.rows_gone if self._buffer.inside else 0
         if gone == until.rows_events and self._reading.is_at(until):
-            self._emit(until, self._tape.count, inside=self._tape.inside)
+            self._emit(until, self._buffer.count, inside=self._buffer.inside)
             return True
         if self._reading.is_beyond(until):
             raise errors.new(
@@ -579,10 +594,10 @@ class Planner:
     def _at_limit(self) -> bool:
         limit = self._limit
         assert limit is not None
-        if self.reached or self._tape.inside or self._reading.reread is not None:
+        if self.reached or self._buffer.inside or self._reading.reread is not None:
             return self.reached
         if self._reading.is_at(limit):
-            self._emit(limit, self._tape.marked, inside=False)
+            self._emit(limit, self._buffer.marked, inside=False)
             return True
         if self._reading.is_beyond(limit):
             raise errors.new(
@@ -596,6 +611,6 @@ class Planner:
     def _emit(self, end: Location, count: int, *, inside: bool) -> None:
         """Gives out the first ``count`` events as a batch that ends at ``end``, and keeps the others."""
         waiting, held = self._waiting.waiting, self._held.take(inside=inside)
-        batch = self._draft.batch(end, count, waiting, held, inside=inside) if count else Advance(end, waiting, held)
+        batch = self._builder.batch(end, count, waiting, held, inside=inside) if count else Advance(end, waiting, held)
         self.out.append(batch)
-        self._draft.begin(end, count, self._reading.file_read)
+        self._builder.begin(end, count, self._reading.file_read)

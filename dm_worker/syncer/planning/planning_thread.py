@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import QUIET, BatchPolicy
-from dm_worker.syncer.planning.instructions import Advance, Instruction, Statement
+from dm_worker.syncer.planning.instructions import Advance, BinlogStatement, PlannerInstruction
 from dm_worker.syncer.planning.planner import Planner
-from dm_worker.syncer.planning.server_switch import OtherServer
+from dm_worker.syncer.planning.server_switch import ServerSwitched
 from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location
@@ -29,41 +29,41 @@ READ_BYTES = 4 * 1024 * 1024
 #: A broken stream is opened again so often in a row; the pauses grow from 0.2 s to CAP.
 REOPENINGS, CAP = 60, 5.0
 #: A reader that is stopped gets so many seconds before the question that it asks a server is broken off.
-STOP_PATIENCE = 5.0
+STOP_TIMEOUT = 5.0
 
-Open = Callable[[Location], BinlogStream]
+OpenStream = Callable[[Location], BinlogStream]
 #: What the main loop gets: the planner's instructions, and why nothing follows them.
-Item = Instruction | DMError | OtherServer
+QueueItem = PlannerInstruction | DMError | ServerSwitched
 
 
-class Instructions:
+class InstructionQueue:
     """A queue bounded by bytes, from the reader to the run's main loop."""
 
     def __init__(self, limit: int) -> None:
         """``limit`` in bytes of planned batches that wait; one more may be under way on either side."""
         self._limit = limit
-        self._items: deque[Item] = deque()
+        self._items: deque[QueueItem] = deque()
         self._bytes = 0
         self._changed = threading.Condition()
         self._closed = False
         #: The main loop has nothing to do, and nothing waits for it.
-        self.hungry = False
+        self.idle = False
 
-    def put(self, item: Item) -> None:
+    def put(self, item: QueueItem) -> None:
         """Waits for room. After :meth:`close` items are dropped."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._bytes < self._limit)
             if not self._closed:
                 self._items.append(item)
                 self._bytes += _size(item)
-                # Not when it is taken: until the main loop wakes up, many more crumbs could be put behind it.
-                self.hungry = False
+                # Not when it is taken: until the main loop wakes up, many more tiny batches could be put behind it.
+                self.idle = False
                 self._changed.notify_all()
 
-    def get(self, timeout: float) -> Item | None:
+    def get(self, timeout: float) -> QueueItem | None:
         """The next item; None when there is none for ``timeout`` seconds."""
         with self._changed:
-            self.hungry = not self._items
+            self.idle = not self._items
             if self._changed.wait_for(lambda: bool(self._items), timeout):
                 item = self._items.popleft()
                 self._bytes -= _size(item)
@@ -82,18 +82,18 @@ class Instructions:
             self._changed.notify_all()
 
 
-def _size(item: Item) -> int:
+def _size(item: QueueItem) -> int:
     return item.size if isinstance(item, Batch) else 0
 
 
-class Reader:
+class PlanningThread:
     """Reads through one or more planners in turn; what goes wrong is the last item of the queue."""
 
     def __init__(
         self,
         planners: list[Planner],
-        open_stream: Open,
-        queue: Instructions,
+        open_stream: OpenStream,
+        queue: InstructionQueue,
         policy: BatchPolicy,
         interrupt: Callable[[], None],
     ) -> None:
@@ -136,7 +136,7 @@ class Reader:
 
     def _ended(self) -> bool:
         if self._thread.ident is not None:
-            self._thread.join(STOP_PATIENCE)
+            self._thread.join(STOP_TIMEOUT)
         return not self._thread.is_alive()
 
     def _main(self) -> None:
@@ -149,7 +149,7 @@ class Reader:
             if not self._stop.is_set():
                 self._give_finished()
                 self._queue.put(exc)
-        except OtherServer as exc:
+        except ServerSwitched as exc:
             self._give_finished()
             self._queue.put(exc)
         except Exception as exc:  # noqa: BLE001 - the main loop must hear of it, whatever it is
@@ -173,7 +173,7 @@ class Reader:
             except DMError as exc:
                 failures += 1
                 if not exc.retryable or failures >= REOPENINGS or self._stop.is_set():
-                    raise (exc.at(planner.errand) if planner.errand else exc) from None
+                    raise (exc.at(planner.reopen_reason) if planner.reopen_reason else exc) from None
                 log.warning("the binlog stream broke, opening it again", error=str(exc), attempt=failures)
                 self._close_stream()
                 planner.reopened()
@@ -188,7 +188,7 @@ class Reader:
             if self._due(planner, scanned or bool(events)):
                 planner.close()
             self._give_out()
-            if planner.take_jump():
+            if planner.take_reopen_request():
                 self._close_stream()
                 return
             if taken >= len(events) or planner.reached or self._stop.is_set():
@@ -204,7 +204,7 @@ class Reader:
         if not planner.has_rows:
             return planner.has_pending and now - self._last_emit >= IDLE_ADVANCE
         return self._policy.due(
-            hungry=self._queue.hungry,
+            idle=self._queue.idle,
             quiet=not busy,
             size=planner.waiting_bytes,
             waited=now - self._waiting_since,
@@ -214,7 +214,7 @@ class Reader:
         planner = self.planner
         given, planner.out = planner.out, []
         for item in given:
-            if isinstance(item, Statement):
+            if isinstance(item, BinlogStatement):
                 self._resume.clear()
                 if self._stop.is_set():
                     # It was stopped in between, and nobody will resume it.
@@ -223,7 +223,7 @@ class Reader:
             if isinstance(item, Batch | Advance):
                 self._last_emit = time.monotonic()
                 self._waiting_since = 0.0
-            if isinstance(item, Statement):
+            if isinstance(item, BinlogStatement):
                 self._resume.wait()
 
     def _connected(self, planner: Planner) -> BinlogStream:

@@ -8,33 +8,33 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dm_worker.syncer.planning.event_buffer import Tape, gtid_text
+from dm_worker.syncer.planning.event_buffer import EventBuffer, gtid_text
 from dm_worker.syncer.planning.gtid_tracker import GtidTracker
 from dm_worker.syncer.planning.server_switch import cut_mark, ensure_transaction
 from dm_worker.syncer.planning.xa import Xid
-from dm_worker.syncer.planning.xa_rows import Reread
+from dm_worker.syncer.planning.xa_rows import XaReread
 from pkg.binlog import events as ev
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
 
 
-class Reading:
-    """Keeps the tape's offsets right, and tells places by file and GTID set. It begins at ``start``."""
+class ReadingState:
+    """Keeps the event buffer's offsets right, and names positions by file and GTID set. It begins at ``start``."""
 
-    def __init__(self, start: Location, tape: Tape, gtids: GtidTracker | None, *, by_gtid: bool) -> None:
+    def __init__(self, start: Location, buffer: EventBuffer, gtids: GtidTracker | None, *, by_gtid: bool) -> None:
         """``by_gtid``: places are equal when their GTID sets are."""
         self.file = start.position.name
         #: The prepared transaction whose rows are being read for its XA COMMIT.
-        self.reread: Reread | None = None
+        self.reread: XaReread | None = None
         #: The server that wrote the binlog being read.
         self.server_id = 0
         #: Where the stream was opened inside a transaction, until its transaction has come; None otherwise.
         self.resumed = start if start.rows_events else None
-        self._tape = tape
+        self._buffer = buffer
         self._gtids = gtids
         self._by_gtid = by_gtid
-        tape.offset = tape.boundary = start.position.pos
-        tape.skip = start.rows_events
+        buffer.offset = buffer.boundary = start.position.pos
+        buffer.skip = start.rows_events
 
     # -- places -------------------------------------------------------------------------------------------------
 
@@ -46,28 +46,28 @@ class Reading:
     @property
     def place(self) -> Position:
         """Behind the newest event."""
-        return Position(self.file_read, self._tape.offset)
+        return Position(self.file_read, self._buffer.offset)
 
     @property
     def boundary(self) -> Position:
         """Where the current transaction began, or the last one ended."""
-        return Position(self.file, self._tape.boundary)
+        return Position(self.file, self._buffer.boundary)
 
     @property
     def rows_gone(self) -> int:
         """Rows events of the current transaction that are read, now or before the stream was opened."""
-        return max(self._tape.rows, self._tape.skip)
+        return max(self._buffer.rows, self._buffer.skip)
 
     @property
     def location(self) -> Location:
         """Where to read on after the stream broke: the running transaction's start and its rows events so far."""
-        gone = self.rows_gone if self._tape.inside else self._tape.skip
+        gone = self.rows_gone if self._buffer.inside else self._buffer.skip
         return self._cut_at(gone) if gone else self.at_boundary()
 
     @property
     def read_to(self) -> Location:
         """Behind the newest event seen, its transaction counted as executed."""
-        run = self._tape.gtid
+        run = self._buffer.gtid
         if self._gtids is None or run is None:
             return Location(self.place, self._gtid_text())
         return Location(self.place, self._gtids.text_with(gtid_text(run)))
@@ -84,7 +84,7 @@ class Reading:
         if self.resumed is not None:
             # Its transaction has not come yet.
             return replace(self.resumed, rows_events=rows_events)
-        run = self._tape.gtid
+        run = self._buffer.gtid
         mark = cut_mark(self.server_id, "" if run is None else gtid_text(run))
         return Location(self.boundary, self._gtid_text(), rows_events, mark)
 
@@ -110,40 +110,40 @@ class Reading:
 
     def move(self, event: Event) -> None:
         """``event`` is read."""
-        tape = self._tape
-        offset = tape.offset
-        tape.offset = event.log_pos if event.log_pos >= offset else ev.end_position(offset, event)
-        tape.bytes_read += event.size
-        tape.newest = (event.timestamp if self.reread is None else self.reread.timestamp) or tape.newest
+        buffer = self._buffer
+        offset = buffer.offset
+        buffer.offset = event.log_pos if event.log_pos >= offset else ev.end_position(offset, event)
+        buffer.bytes_read += event.size
+        buffer.newest = (event.timestamp if self.reread is None else self.reread.timestamp) or buffer.newest
 
     def placed(self, event: Event) -> Event:
         """The event that comes next and does not name its end, with the end that follows from what is before it."""
         if event.artificial:
             return event
-        return event._replace(log_pos=ev.end_position(self._tape.offset, event) & 0xFFFFFFFF)
+        return event._replace(log_pos=ev.end_position(self._buffer.offset, event) & 0xFFFFFFFF)
 
     def follow(self, rotate: Event) -> bool:
         """Whether a ROTATE leads to another place. Raises 11071 when it is torn."""
         position, name = ev.parse_rotate(rotate, self.file_read)
-        tape = self._tape
+        buffer = self._buffer
         if self.reread is not None:
             if name == self.reread.file:
                 return False
-            self.reread.file, tape.offset = name, position
+            self.reread.file, buffer.offset = name, position
             return True
         # The ROTATE that a server makes up when a dump starts names the place where it starts.
-        if tape.inside or (rotate.artificial and name == self.file):
+        if buffer.inside or (rotate.artificial and name == self.file):
             return False
         self.file = name
-        tape.offset = tape.boundary = position
+        buffer.offset = buffer.boundary = position
         return True
 
     def begin(self, gtid: Event) -> None:
         """A GTID event begins a transaction. Raises OtherServer when not the one that the stream was opened in."""
         self.move(gtid)
         # Servers leave out events: where the one before ended need not be where this one begins.
-        self._tape.boundary = self._tape.offset - gtid.size
-        resumed, run = self.resumed, self._tape.gtid
+        self._buffer.boundary = self._buffer.offset - gtid.size
+        resumed, run = self.resumed, self._buffer.gtid
         if resumed is not None:
             ensure_transaction(resumed, self.server_id, "" if run is None else gtid_text(run), self.file, gtid)
             self.resumed = None
@@ -155,7 +155,7 @@ class Reading:
     def take_gtids(self) -> None:
         """Transactions have ended: theirs are executed."""
         self.resumed = None
-        for run in self._tape.take_gtids():
+        for run in self._buffer.take_gtids():
             if self._gtids is not None:
                 self._gtids.add(gtid_text(run))
 
@@ -163,26 +163,26 @@ class Reading:
 
     def reopened(self) -> None:
         """The stream begins again at :attr:`location`, or at the transaction that is read again."""
-        tape, place = self._tape, self.location
-        tape.skip = place.rows_events
-        tape.rows = 0
+        buffer, place = self._buffer, self.location
+        buffer.skip = place.rows_events
+        buffer.rows = 0
         self.resumed = place if place.rows_events else None
         if self.reread is not None:
-            tape.offset, self.reread.found = self.reread.start.position.pos, False
+            buffer.offset, self.reread.found = self.reread.start.position.pos, False
             return
-        tape.offset = tape.boundary
-        tape.begin_gtid(b"", 0)
-        tape.inside = tape.standalone = tape.is_void = False
+        buffer.offset = buffer.boundary
+        buffer.begin_gtid(b"", 0)
+        buffer.inside = buffer.standalone = buffer.is_void = False
 
     def begin_reread(self, xid: Xid, start: Location, timestamp: int, *, streamed: bool) -> None:
-        """The rows of the transaction that was prepared at ``start`` are read from here on; see :class:`Reread`."""
-        tape, file = self._tape, start.position.name
-        end = Position(self.file, tape.offset)
-        self.reread = Reread(xid, start, file, end, timestamp, found=not streamed, streamed=streamed)
-        tape.inside, tape.standalone = True, False
-        tape.offset = start.position.pos
+        """The rows of the transaction that was prepared at ``start`` are read from here on; see :class:`XaReread`."""
+        buffer, file = self._buffer, start.position.name
+        end = Position(self.file, buffer.offset)
+        self.reread = XaReread(xid, start, file, end, timestamp, found=not streamed, streamed=streamed)
+        buffer.inside, buffer.standalone = True, False
+        buffer.offset = start.position.pos
 
-    def end_reread(self, reread: Reread) -> None:
+    def end_reread(self, reread: XaReread) -> None:
         """Back behind the XA COMMIT."""
         self.reread = None
-        self._tape.offset = reread.end.pos
+        self._buffer.offset = reread.end.pos

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from dm_worker.syncer.planning.event_buffer import Tape
+from dm_worker.syncer.planning.event_buffer import EventBuffer
 from pkg import errors
 from pkg.binlog.position import Position
 from pkg.errors import Code
@@ -33,14 +33,14 @@ class Savepoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class SavepointStatement:
     """``kind`` is ``set``, ``back`` or ``release``. Names are compared without case."""
 
     kind: str
     name: str
 
 
-def savepoint_word(statement: bytes) -> Word | None:
+def savepoint_statement(statement: bytes) -> SavepointStatement | None:
     """What a statement says of savepoints; None when it is another one."""
     match = _WORD.match(statement)
     if match is None:
@@ -50,7 +50,7 @@ def savepoint_word(statement: bytes) -> Word | None:
         name = name[1:-1].replace(b"``", b"`")
     kind = next(kind for kind in ("set", "back", "release") if match[kind])
     # The server writes names in UTF-8, as they are in the statement.
-    return Word(kind, name.decode(errors="surrogateescape").casefold())
+    return SavepointStatement(kind, name.decode(errors="surrogateescape").casefold())
 
 
 class Savepoints:
@@ -85,12 +85,12 @@ class Savepoints:
         return next((i for i, known in enumerate(self._set) if known.name == name), None)
 
 
-class Rewinder:
-    """Obeys what the transaction being read says of its savepoints: it takes rows that were undone off the tape."""
+class SavepointTracker:
+    """Follows the savepoints of the transaction being read: it takes rows that were undone out of the event buffer."""
 
-    def __init__(self, tape: Tape, cut_at: int) -> None:
+    def __init__(self, buffer: EventBuffer, cut_at: int) -> None:
         """``cut_at``: rows events of the transaction that are read first which an earlier batch holds."""
-        self._tape = tape
+        self._buffer = buffer
         self._savepoints = Savepoints()
         #: Words in this transaction: those read, and those that were obeyed before the stream broke.
         self._words = self._words_obeyed = 0
@@ -105,8 +105,8 @@ class Rewinder:
 
     @property
     def just_rewound(self) -> bool:
-        """Whether no row followed the last ROLLBACK TO SAVEPOINT: the tape's place is the same as before it."""
-        return self._rewound == self._tape.rows
+        """Whether no row followed the last ROLLBACK TO SAVEPOINT: the buffer's position is the same as before it."""
+        return self._rewound == self._buffer.rows
 
     def reopened(self) -> None:
         """The transaction is read once more from its start: what was obeyed is not obeyed again."""
@@ -124,14 +124,14 @@ class Rewinder:
         self.restart()
         self.cut_at = 0
 
-    def obey(self, word: Word, place: Position, *, given_up: bool) -> None:
-        """``given_up``: the transaction's rows are not on the tape. Raises an error when applied rows are undone."""
+    def obey(self, word: SavepointStatement, place: Position, *, given_up: bool) -> None:
+        """``given_up``: the transaction's rows are not in the buffer. Raises an error when applied rows are undone."""
         self._words += 1
         if self._words <= self._words_obeyed:
             return
         if word.kind == "set":
-            held = self._tape.count - self._tape.marked
-            self._savepoints.add(Savepoint(word.name, self._tape.rows, held))
+            held = self._buffer.count - self._buffer.marked
+            self._savepoints.add(Savepoint(word.name, self._buffer.rows, held))
         elif word.kind == "release":
             self._savepoints.release(word.name)
         else:
@@ -139,7 +139,7 @@ class Rewinder:
 
     def _roll_back_to(self, savepoint: Savepoint | None, place: Position, given_up: bool) -> None:
         """The rows since ``savepoint`` never came to be."""
-        if self._tape.rows < self.cut_at or given_up:
+        if self._buffer.rows < self.cut_at or given_up:
             # Undone before the transaction was cut, or given up already.
             return
         if savepoint is None or savepoint.rows_events < self.cut_at:
@@ -147,8 +147,8 @@ class Rewinder:
                 f"ROLLBACK TO SAVEPOINT in the binlog at {place} undoes rows of a transaction "
                 "that was too large for one batch, and a part of them was applied"
             )
-        self._tape.truncate(self._tape.marked + savepoint.held)
-        self._rewound = self._tape.rows
+        self._buffer.truncate(self._buffer.marked + savepoint.held)
+        self._rewound = self._buffer.rows
 
 
 def unsupported(what: str) -> errors.DMError:

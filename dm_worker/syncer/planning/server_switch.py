@@ -9,7 +9,7 @@ whatever part of them was in. Rows without a key can't be told apart, so they ar
 from __future__ import annotations
 
 from dm_worker.syncer.planning.event_buffer import gtid_text
-from dm_worker.syncer.planning.xa import xa_word
+from dm_worker.syncer.planning.xa import xa_statement
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog import events as ev
@@ -21,7 +21,7 @@ from pkg.errors import Code, DMError
 from pkg.mysql.names import qualified
 
 
-class OtherServer(Exception):
+class ServerSwitched(Exception):
     """The rows events that ``place`` counts are not those of the binlog being read; ``found`` says what is there."""
 
     def __init__(self, place: Location, found: str) -> None:
@@ -47,7 +47,7 @@ def gtid_of_cut(place: Location) -> str:
 def ensure_server(place: Location, server_id: int) -> None:
     """Raises OtherServer when ``place`` counts rows events of another server than the one that wrote this binlog."""
     if place.rows_events and place.cut and _server_of(place.cut) != str(server_id):
-        raise OtherServer(place, f"server_id {server_id}")
+        raise ServerSwitched(place, f"server_id {server_id}")
 
 
 def ensure_transaction(place: Location, server_id: int, gtid: str, file: str, event: Event) -> None:
@@ -59,10 +59,10 @@ def ensure_transaction(place: Location, server_id: int, gtid: str, file: str, ev
     # The header has the lower 32 bits of a place.
     same_place = begins.name == place.position.name and not (begins.pos - place.position.pos) & 0xFFFFFFFF
     if not same_place or (place.cut and place.cut != cut_mark(server_id, gtid)):
-        raise OtherServer(place, f"{gtid or 'a transaction'} at {begins}, server_id {server_id}")
+        raise ServerSwitched(place, f"{gtid or 'a transaction'} at {begins}, server_id {server_id}")
 
 
-def doubtful(start: Location, end: Location, flavor: str) -> str | None:
+def uncertain_gtids(start: Location, end: Location, flavor: str) -> str | None:
     """The GTID set up to where the target may hold a part of what lies behind ``start``, by an unfinished range up to
     ``end``; None when a transaction's GTID is not known."""
     upto = parse_gtid_set(end.gtid_set, flavor)
@@ -75,7 +75,7 @@ def doubtful(start: Location, end: Location, flavor: str) -> str | None:
     return str(upto)
 
 
-class Survey:
+class SwitchSurvey:
     """Reads ahead over what is to be applied again, up to ``upto``, for the tables in it. Feed it events."""
 
     def __init__(self, start: Location, upto: str, flavor: str) -> None:
@@ -112,7 +112,7 @@ class Survey:
         return None
 
     def _on_query(self, event: Event) -> None:
-        word = xa_word(event, self._file)
+        word = xa_statement(event, self._file)
         if word is not None and word.kind == "commit" and self._doubtful:
             self.has_xa = True
         elif event.data.endswith(b"\0COMMIT"):
@@ -131,7 +131,7 @@ _BACK = (
 )
 
 
-def cannot_go_on(switch: OtherServer, why: str) -> DMError:
+def switch_error(switch: ServerSwitched, why: str) -> DMError:
     """For a switch after which it can't be told which rows are in."""
     return errors.new(
         Code.SyncerEvent,
@@ -143,9 +143,9 @@ def cannot_go_on(switch: OtherServer, why: str) -> DMError:
     )
 
 
-def keyless(switch: OtherServer, table: tuple[str, str]) -> DMError:
+def keyless_table_error(switch: ServerSwitched, table: tuple[str, str]) -> DMError:
     """For a table without a key among what has to be applied again."""
-    return cannot_go_on(
+    return switch_error(
         switch,
         f"the table {qualified(*table)} has no key, so it can't be told which of its rows the target has",
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from dm_worker.syncer.planning.event_buffer import FILTERED, Tape
+from dm_worker.syncer.planning.event_buffer import FILTERED, EventBuffer
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog import constants as c
 from pkg.binlog.position import Position
@@ -16,10 +16,10 @@ SHAPE = c.HEADER_SIZE + 6
 
 #: The plan of a TABLE_MAP's table, what counts its rows when they are held back, or None when it is not migrated. The
 #: second value asks to end the batch before.
-Resolve = Callable[[bytes, Position], tuple["TablePlan | HeldBack | None", bool]]
+Resolve = Callable[[bytes, Position], tuple["TablePlan | HeldTable | None", bool]]
 
 
-class HeldBack(Protocol):
+class HeldTable(Protocol):
     """A table whose rows are held back."""
 
     table: tuple[str, str]
@@ -29,16 +29,16 @@ class HeldBack(Protocol):
 
 
 class TableMaps:
-    """Asks ``resolve`` once per distinct TABLE_MAP, and tells the tape which table id stands for which plan."""
+    """Asks ``resolve`` once per distinct TABLE_MAP, and tells the event buffer which table id stands for which plan."""
 
-    def __init__(self, tape: Tape, resolve: Resolve) -> None:
-        self._tape = tape
+    def __init__(self, buffer: EventBuffer, resolve: Resolve) -> None:
+        self._buffer = buffer
         self._resolve = resolve
         #: Plans by TABLE_MAP (without the table id), and by number.
-        self._known: dict[bytes, TablePlan | HeldBack | None] = {}
+        self._known: dict[bytes, TablePlan | HeldTable | None] = {}
         self._plans: dict[int, TablePlan] = {}
         #: What counts the rows of tables that are held back, by their numbers.
-        self._held: dict[int, HeldBack] = {}
+        self._held: dict[int, HeldTable] = {}
         #: TABLE_MAPs by their table ids, as far as these are valid.
         self._maps: dict[bytes, bytes] = {}
 
@@ -59,7 +59,7 @@ class TableMaps:
             self._plans[plan.number] = plan
         return split
 
-    def held(self, number: int) -> HeldBack:
+    def held(self, number: int) -> HeldTable:
         """The table behind a number below :data:`FILTERED`."""
         return self._held[number]
 
@@ -70,20 +70,20 @@ class TableMaps:
     def hide(self, data: bytes) -> None:
         """The rows behind this TABLE_MAP are not to be planned, whatever its table."""
         # No later TABLE_MAP has an empty shape.
-        self._tape.set_table(data[19:25], b"", FILTERED)
+        self._buffer.set_table(data[19:25], b"", FILTERED)
 
     def ask_anew(self, place: Position) -> None:
-        """New plans for all tables, and for the events that wait on the tape, so that all of them keep to one rule."""
+        """New plans for all tables, also for the events that wait in the buffer: all of them follow one rule."""
         self._known.clear()
         for data in self._maps.values():
             self.ask(data, place)
             self.bind(data)
-        for number in self._tape.numbers(self._tape.count):
+        for number in self._buffer.numbers(self._buffer.count):
             self._plan_waiting(number, place)
 
     def plans(self, count: int) -> dict[int, TablePlan]:
-        """The plans of the first ``count`` events on the tape, by number."""
-        return {number: self._plans[number] for number in self._tape.numbers(count)}
+        """The plans of the first ``count`` events in the buffer, by number."""
+        return {number: self._plans[number] for number in self._buffer.numbers(count)}
 
     def forget(self) -> None:
         """Structures, routes or targets changed: ask for every table again."""
@@ -91,19 +91,19 @@ class TableMaps:
         self._held.clear()
         self.forget_ids()
         # Events may wait that need theirs.
-        self._plans = self.plans(self._tape.count)
+        self._plans = self.plans(self._buffer.count)
 
     def forget_ids(self) -> None:
         """What follows is another file, or another stream: its table ids are others."""
-        self._tape.forget_tables()
+        self._buffer.forget_tables()
         self._maps.clear()
 
     def _set(self, table: bytes, shape: bytes) -> None:
         plan = self._known[shape]
         number = FILTERED if plan is None else plan.number if isinstance(plan, TablePlan) else self._hold(plan)
-        self._tape.set_table(table, shape, number)
+        self._buffer.set_table(table, shape, number)
 
-    def _hold(self, table: HeldBack) -> int:
+    def _hold(self, table: HeldTable) -> int:
         number = next(
             (number for number, known in self._held.items() if known is table), FILTERED - 1 - len(self._held)
         )

@@ -20,7 +20,7 @@ from pkg.binlog.position import Location
 #: Format id (4 bytes, little-endian), length of the gtrid (1 byte), gtrid, bqual: 5 to 133 bytes.
 Xid = bytes
 #: Prepared transactions that are neither committed nor rolled back, and where each starts. Never changed in place.
-Waiting = Mapping[Xid, Location]
+PreparedLocations = Mapping[Xid, Location]
 
 #: Servers write ids in one form, whatever the client wrote.
 _WORD = re.compile(
@@ -31,7 +31,7 @@ RECENT_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class XaWord:
+class XaStatement:
     """An XA statement. ``kind``: start, end, commit or rollback."""
 
     kind: str
@@ -48,14 +48,14 @@ def xid_text(xid: Xid) -> str:
     return f"X'{gtrid.hex()}',X'{bqual.hex()}',{int.from_bytes(xid[:4], 'little')}"
 
 
-def xa_word(event: Event, file: str = "") -> XaWord | None:
+def xa_statement(event: Event, file: str = "") -> XaStatement | None:
     """The XA statement in a QUERY event; None for any other. Raises 11071 when the event is torn."""
     match = _WORD.match(parse_query(event, file).statement)
     if match is None:
         return None
     kind = match[1].decode().lower()
     gtrid, bqual = bytes.fromhex(match[2].decode()), bytes.fromhex(match[3].decode())
-    return XaWord("start" if kind == "begin" else kind, make_xid(int(match[4]), gtrid, bqual))
+    return XaStatement("start" if kind == "begin" else kind, make_xid(int(match[4]), gtrid, bqual))
 
 
 def prepared_xid(event: Event, file: str = "") -> tuple[bool, Xid]:
@@ -79,11 +79,11 @@ def gtid_xid(event: Event, file: str = "") -> Xid | None:
     return parsing(event, file, parse)
 
 
-class Prepared:
+class PreparedTransactions:
     """The prepared transactions as of the newest transaction's end. One per run: planners in turn share it."""
 
-    def __init__(self, waiting: Waiting | None = None) -> None:
-        self.waiting: Waiting = dict(waiting or {})
+    def __init__(self, waiting: PreparedLocations | None = None) -> None:
+        self.waiting: PreparedLocations = dict(waiting or {})
         self._recent: dict[Xid, list[Event]] = {}
         self._size = 0
 

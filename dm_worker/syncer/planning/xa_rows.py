@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from dm_worker.syncer.planning.xa import RECENT_BYTES, Xid, gtid_xid, prepared_xid, xa_word, xid_text
+from dm_worker.syncer.planning.xa import RECENT_BYTES, Xid, gtid_xid, prepared_xid, xa_statement, xid_text
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog import events as ev
@@ -15,7 +15,7 @@ from pkg.binlog.position import Location, Position
 from pkg.errors import Code
 
 
-class Kept:
+class XaEventCache:
     """The events of the XA transaction that is being read, as long as they are ordinary and few."""
 
     def __init__(self) -> None:
@@ -37,12 +37,12 @@ class Kept:
             self.drop()
         elif event.is_rows or event.type == c.TABLE_MAP_EVENT:
             self.events.append(event)
-        elif event.type in c.QUERY_EVENTS and xa_word(event, file) is None:
+        elif event.type in c.QUERY_EVENTS and xa_statement(event, file) is None:
             # Words about savepoints, and statements, may ask for a pause.
             self.drop()
 
 
-class Step(Enum):
+class XaRereadStep(Enum):
     """What an event means that is met while a prepared transaction is read again."""
 
     PASS = auto()
@@ -53,7 +53,7 @@ class Step(Enum):
 
 
 @dataclass(slots=True)
-class Reread:
+class XaReread:
     """The rows of a prepared transaction take part at its XA COMMIT.
 
     ``start`` is where they are in the binlog, ``file`` the file being read there; ``end`` (the place before it) and
@@ -70,7 +70,7 @@ class Reread:
     streamed: bool
 
     @property
-    def errand(self) -> str:
+    def reopen_reason(self) -> str:
         """Why the stream is where it is, for its errors."""
         return (
             f"reading again, for the XA COMMIT before {self.end}, the rows of the XA "
@@ -78,7 +78,7 @@ class Reread:
             "tables again"
         )
 
-    def step(self, event: Event, place: Position) -> Step:
+    def step(self, event: Event, place: Position) -> XaRereadStep:
         """Takes an event, up to ``place``, that is neither a row nor a change of the file.
 
         Raises an error when it proves that another transaction is here, and for events that can't be replicated.
@@ -92,25 +92,25 @@ class Reread:
             if prepared_xid(event, self.file)[1] != self.xid:
                 raise self._lost(place)
             self.ensure_found(place)
-            return Step.DONE
+            return XaRereadStep.DONE
         elif kind == c.XID_EVENT:
             raise self._lost(place)
         else:
             ev.ensure_supported(event, self.file)
-        return Step.PASS
+        return XaRereadStep.PASS
 
     def ensure_found(self, place: Position) -> None:
         """Raises an error when something of a transaction comes up to ``place`` before the right one has begun."""
         if not self.found:
             raise self._lost(place)
 
-    def _on_query(self, event: Event, place: Position) -> Step:
-        word = xa_word(event, self.file)
+    def _on_query(self, event: Event, place: Position) -> XaRereadStep:
+        word = xa_statement(event, self.file)
         if word is not None and word.kind in ("start", "end") and word.xid == self.xid:
             self.found = True
-            return Step.PASS
+            return XaRereadStep.PASS
         self.ensure_found(place)
-        return Step.STATEMENT
+        return XaRereadStep.STATEMENT
 
     def _lost(self, place: Position) -> errors.DMError:
         return errors.new(

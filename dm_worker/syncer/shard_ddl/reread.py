@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dm_worker.syncer.planning.xa import Waiting
+from dm_worker.syncer.planning.xa import PreparedLocations
 from dm_worker.syncer.shard_ddl.group import Boundary, Segment, Table
 from pkg import errors
 from pkg.binlog.position import Location
@@ -25,7 +25,7 @@ class Pass:
         self.at = at
         self.end = end
         self.passed = passed
-        self.prepared: Waiting = {}
+        self.prepared: PreparedLocations = {}
         all_of_it = list(segments)
         self._starts: dict[Boundary, list[Segment]] = {}
         self._ends: dict[Boundary, list[Segment]] = {}

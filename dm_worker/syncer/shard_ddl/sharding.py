@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from dm_worker.syncer.planning.batch import Batch
-from dm_worker.syncer.planning.instructions import Advance, Statement
+from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.shard_ddl.group import Statements, Table
 from dm_worker.syncer.shard_ddl.group_status import ShardingStatus, status_of
@@ -126,13 +126,19 @@ class Sharding:
         with self._lock:
             return self._groups.knows(table)
 
-    def has_met(self, statement: Statement) -> bool:
+    def has_met(self, statement: BinlogStatement) -> bool:
         """Whether the groups were told of a statement whose transaction begins anew."""
         with self._lock:
             return statement.inside and statement.name == self._groups.newest_key
 
     def met(
-        self, statement: Statement, part: ddl.Statement, texts: Statements, session: str, *, passed_over: bool = False
+        self,
+        statement: BinlogStatement,
+        part: ddl.Statement,
+        texts: Statements,
+        session: str,
+        *,
+        passed_over: bool = False,
     ) -> None:
         """A part of a statement that the schema tracker has followed; ``texts`` is what of it the target would get.
 
@@ -141,13 +147,13 @@ class Sharding:
         with self._lock:
             self._coming += self._tell(statement, part, texts, session, passed_over=passed_over)
 
-    def restructured(self, statement: Statement, table: Table) -> None:
+    def restructured(self, statement: BinlogStatement, table: Table) -> None:
         """A statement that the target gets nothing of has brought another structure; the tracker has followed it."""
         with self._lock:
             self._touch(table)
             self._groups.restructure(table, key=statement.name, structure=self._structure_of(table))
 
-    def behind(self, statement: Statement) -> None:
+    def behind(self, statement: BinlogStatement) -> None:
         """The main pass is behind a statement, all parts of which were told."""
         with self._lock:
             self._groups.inside = statement.inside
@@ -163,7 +169,7 @@ class Sharding:
             for table, rows in item.held.items():
                 groups.hold(table, rows)
 
-    def met_again(self, statement: Statement) -> None:
+    def met_again(self, statement: BinlogStatement) -> None:
         """The re-read has come to a statement."""
         with self._lock:
             reread = self._groups.reread
@@ -265,7 +271,7 @@ class Sharding:
     # -- details ------------------------------------------------------------------------------------------------
 
     def _tell(
-        self, statement: Statement, part: ddl.Statement, texts: Statements, session: str, *, passed_over: bool
+        self, statement: BinlogStatement, part: ddl.Statement, texts: Statements, session: str, *, passed_over: bool
     ) -> list[Instruction]:
         groups, key = self._groups, statement.name
         if part.kind == "drop database":

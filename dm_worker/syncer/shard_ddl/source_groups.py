@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dm_worker.syncer.planning.xa import Waiting
+from dm_worker.syncer.planning.xa import PreparedLocations
 from dm_worker.syncer.shard_ddl.group import Boundary, Group, Life, Owed, Statements, Table
 from dm_worker.syncer.shard_ddl.reread import Pass
 from pkg import errors
@@ -318,7 +318,7 @@ class ShardGroups:
 
     # -- the re-read --------------------------------------------------------------------------------------------
 
-    def met(self, key: str, behind: Location, prepared: Waiting | None = None) -> list[Instruction]:
+    def met(self, key: str, behind: Location, prepared: PreparedLocations | None = None) -> list[Instruction]:
         """The re-read has passed a statement, and all rows before it are applied; ``behind`` is what follows it.
 
         Raises 36064 when the binlog is not the one that the main pass has read.
@@ -327,7 +327,7 @@ class ShardGroups:
         reread.meet(key)
         return self._finish() if reread.is_over else self.reached(behind, prepared)
 
-    def reached(self, location: Location, prepared: Waiting | None = None) -> list[Instruction]:
+    def reached(self, location: Location, prepared: PreparedLocations | None = None) -> list[Instruction]:
         """The re-read has applied all that is due up to ``location``. Raises 36064 as :meth:`met`.
 
         ``prepared``: the XA transactions that wait there, of those that the re-read has met; None for no change.

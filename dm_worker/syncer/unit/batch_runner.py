@@ -19,8 +19,8 @@ from dm_worker.syncer.execution.apply import TargetSpec
 from dm_worker.syncer.execution.spill import store_in
 from dm_worker.syncer.planning.batch import Batch, BucketResult, Ticket
 from dm_worker.syncer.planning.batch_policy import BatchPolicy
-from dm_worker.syncer.planning.instructions import Advance, Statement
-from dm_worker.syncer.planning.xa import Waiting
+from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
+from dm_worker.syncer.planning.xa import PreparedLocations
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.shard_ddl.sharding import Sharding
 from pkg.binlog.position import Location, location_range
@@ -167,7 +167,7 @@ class BatchRunner:
         if self.behind:
             self._write(self._sequencer.idle(self._sequencer.applied))
 
-    def statement(self, statement: Statement, barrier: DDLBarrier) -> None:
+    def statement(self, statement: BinlogStatement, barrier: DDLBarrier) -> None:
         """A barrier: all before it is applied by now."""
         if self._sharding is not None:
             # The intent moves the checkpoint, and the groups' state belongs to it.
@@ -186,7 +186,7 @@ class BatchRunner:
 
     # -- merged shards ------------------------------------------------------------------------------------------
 
-    def statement_again(self, statement: Statement, sharding: Sharding) -> None:
+    def statement_again(self, statement: BinlogStatement, sharding: Sharding) -> None:
         """One that the main pass has met, in a re-read: all before it is applied by now."""
         main = sharding.checkpoint
         assert main is not None
@@ -213,7 +213,7 @@ class BatchRunner:
         return self._sequencer.applied
 
     @property
-    def prepared(self) -> Waiting:
+    def prepared(self) -> PreparedLocations:
         """The XA transactions that wait where the main pass stands."""
         return self._sequencer.prepared
 

@@ -20,7 +20,7 @@ log = get_logger("syncer.schema")
 _ATTEMPTS = 2
 
 
-class Structures:
+class KnownStructures:
     """Those of one subtask's tables, under the upstream's names. Methods raise DMError, also 44005 for a table that is
     not migrated."""
 

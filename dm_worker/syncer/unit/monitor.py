@@ -22,12 +22,12 @@ log = get_logger("syncer.status")
 #: How often the upstream is asked where its binlog ends, and how often progress is logged (seconds).
 INTERVAL, LOG_INTERVAL = 1.0, 30.0
 #: A monitor that is stopped gets so many seconds before the question that it asks is broken off.
-STOP_PATIENCE = 5.0
+STOP_TIMEOUT = 5.0
 CLOCK_INTERVAL = 600.0
 
 
 @dataclass(slots=True)
-class Snapshot:
+class RunSnapshot:
     """What the running parts tell. ``oldest_commit``: upstream time of the oldest transaction that is not applied.
     ``batch_bytes``: of rows events in the last batch. ``local``: the binlog is read from the relay log. ``sharding``:
     DDL of merged shards that is not settled."""
@@ -68,7 +68,7 @@ def _group(status: GroupStatus) -> pb.ShardingGroup:
 class Monitor:
     """Watches a run from a thread of its own."""
 
-    def __init__(self, server: Server, flavor: str, look: Callable[[], Snapshot], *, by_gtid: bool) -> None:
+    def __init__(self, server: Server, flavor: str, look: Callable[[], RunSnapshot], *, by_gtid: bool) -> None:
         self._server = server
         self._flavor = flavor
         self._look = look
@@ -92,7 +92,7 @@ class Monitor:
 
     def stop(self) -> None:
         self._end.set()
-        while not self._thread.join(STOP_PATIENCE):
+        while not self._thread.join(STOP_TIMEOUT):
             log.warning("the monitor still asks the upstream: the question is broken off")
             self._server.interrupt()
         self._server.close()
@@ -145,7 +145,7 @@ class Monitor:
             upstream=status.masterBinlog,
         )
 
-    def lag(self, snapshot: Snapshot) -> int:
+    def lag(self, snapshot: RunSnapshot) -> int:
         """Seconds since the oldest unapplied transaction was committed upstream; 0 when all is applied."""
         if not snapshot.oldest_commit:
             return 0

@@ -29,12 +29,12 @@ from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
 from dm_worker.syncer.planning.failover import ensure_keys
 from dm_worker.syncer.planning.gtid_tracker import ExecutedGtids
-from dm_worker.syncer.planning.instructions import Advance, Statement
+from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
 from dm_worker.syncer.planning.look_ahead import is_unaltered
 from dm_worker.syncer.planning.planner import Planner
-from dm_worker.syncer.planning.planning_thread import Instructions, Reader
-from dm_worker.syncer.planning.server_switch import OtherServer, Survey, cannot_go_on, doubtful
-from dm_worker.syncer.planning.xa import Prepared
+from dm_worker.syncer.planning.planning_thread import InstructionQueue, PlanningThread
+from dm_worker.syncer.planning.server_switch import ServerSwitched, SwitchSurvey, switch_error, uncertain_gtids
+from dm_worker.syncer.planning.xa import PreparedTransactions
 from dm_worker.syncer.rows.conflict_sets import checked_keys
 from dm_worker.syncer.rows.key_normalization import Charsets
 from dm_worker.syncer.rows.known_collations import FOLDINGS
@@ -50,7 +50,7 @@ from dm_worker.syncer.shard_ddl.reread import Pass
 from dm_worker.syncer.shard_ddl.sharding import Sharding
 from dm_worker.syncer.shard_ddl.source_groups import Settle, ShardGroups
 from dm_worker.syncer.unit.batch_runner import BatchRunner
-from dm_worker.syncer.unit.monitor import Monitor, Snapshot
+from dm_worker.syncer.unit.monitor import Monitor, RunSnapshot
 from pkg import errors
 from pkg.binlog.events import parse_query
 from pkg.binlog.gtid import parse_gtid_set
@@ -80,7 +80,7 @@ def _nothing(*_: str) -> bool:
     return False
 
 
-class Run:
+class SyncRun:
     """Everything that lives from one ``run()`` to its end."""
 
     def __init__(
@@ -117,8 +117,8 @@ class Run:
         self._foldings: dict[str, Folding | None] = {}
         self._charsets: dict[str, str | None] = {}
         self._policy = BatchPolicy(Budget.of(engine.memory))
-        self._queue = Instructions(self._policy.budget.queue)
-        self._reader: Reader | None = None
+        self._queue = InstructionQueue(self._policy.budget.queue)
+        self._reader: PlanningThread | None = None
         #: Bytes that readers before this one have read.
         self._bytes_read = 0
         self._runner: BatchRunner | None = None
@@ -127,7 +127,7 @@ class Run:
         #: Upstream commit time of what is being applied, or was when the run ended in an error; 0 for nothing.
         self._applying = 0
         #: The statement that is being handled, or was when the run ended in an error.
-        self.handling: Statement | Settle | None = None
+        self.handling: BinlogStatement | Settle | None = None
         self.monitor = Monitor(
             Server(cfg.from_, "upstream", should_stop, attempts=1), cfg.flavor, self._look, by_gtid=cfg.enable_gtid
         )
@@ -156,7 +156,7 @@ class Run:
         registry = self._registry(source)
         sequencer = Sequencer(durable.epoch, durable.progress, recovery.location, recovery.prepared)
         self._runner = self._batch_runner(sequencer, source)
-        barrier = self._barrier(source, OnlineDDL(self._rules.online, durable.ghosts))
+        barrier = self._on_statement(source, OnlineDDL(self._rules.online, durable.ghosts))
         self._keys.look(recovery.location)
         # Until here nothing of the stream was applied, and whoever stopped this run need not have waited for it.
         if not self._begin():
@@ -192,11 +192,11 @@ class Run:
     def _follow(
         self,
         runner: BatchRunner,
-        reader: Reader,
+        reader: PlanningThread,
         barrier: DDLBarrier,
         registry: TableRegistry,
         redo: Progress | None,
-    ) -> OtherServer | None:
+    ) -> ServerSwitched | None:
         """The pass that was opened, until a stop is asked for or another pass has to follow: because the upstream is
         another server now, or else the next one of merged shards."""
         sharding = self._sharding
@@ -212,7 +212,7 @@ class Run:
                 # Lost connections tell nothing about what waits behind them; an event that can't be applied does.
                 self._applying = 0 if item.retryable else reader.planner.newest
                 raise self._explained(item, location_range(runner.flushed, reader.planner.read_to))
-            elif isinstance(item, OtherServer):
+            elif isinstance(item, ServerSwitched):
                 runner.flush()
                 return item
             elif isinstance(item, Batch):
@@ -242,7 +242,7 @@ class Run:
         return None
 
     def _go_back(
-        self, runner: BatchRunner, registry: TableRegistry, redo: Progress | None, switch: OtherServer
+        self, runner: BatchRunner, registry: TableRegistry, redo: Progress | None, switch: ServerSwitched
     ) -> None:
         """Sees to it that what is unfinished is applied again from the start of its first transaction, in safe mode.
 
@@ -252,18 +252,18 @@ class Run:
         if redo is None and not start.rows_events:
             # Nothing of the transaction was given out.
             return
-        upto = doubtful(start, end, self._cfg.flavor) if self._cfg.enable_gtid else None
+        upto = uncertain_gtids(start, end, self._cfg.flavor) if self._cfg.enable_gtid else None
         if upto is None:
-            raise cannot_go_on(switch, "without GTIDs there is no way to find the same transaction")
+            raise switch_error(switch, "without GTIDs there is no way to find the same transaction")
         if self._sharding is not None:
-            raise cannot_go_on(switch, "and the rows that merged shards hold back are counted by it")
+            raise switch_error(switch, "and the rows that merged shards hold back are counted by it")
         begin = start.at_transaction_start()
         log.warning(
             "the upstream is another server: unfinished transactions are applied again in safe mode",
             stood_at=str(switch.place), found=switch.found, start=str(begin), end=upto,
         )  # fmt: skip
         with closing(self._open_stream(begin)) as stream:
-            survey = Survey(begin, upto, self._cfg.flavor)
+            survey = SwitchSurvey(begin, upto, self._cfg.flavor)
             ensure_keys(stream, survey, registry.resolve, switch, self._should_stop)
         leave = parse_gtid_set(upto, self._cfg.flavor)
         if self._store.exit_safe is not None:
@@ -272,7 +272,7 @@ class Run:
         runner.go_back(begin)
         registry.forget()
 
-    def _forget(self, registry: TableRegistry, statement: Statement, runner: BatchRunner) -> None:
+    def _forget(self, registry: TableRegistry, statement: BinlogStatement, runner: BatchRunner) -> None:
         """Structures may have changed."""
         text = parse_query(statement.event, statement.place.name).statement
         about_keys = ABOUT_KEYS.search(text) is not None
@@ -331,12 +331,12 @@ class Run:
         """The checkpoint as it is durable; None while that is not known."""
         return None if self._runner is None else self._runner.flushed
 
-    def _look(self) -> Snapshot:
+    def _look(self) -> RunSnapshot:
         runner, reader, applying = self._runner, self._reader, self._applying
         if runner is None or reader is None:
-            return Snapshot()
+            return RunSnapshot()
         oldest = applying or self._queue.oldest_commit() or reader.planner.oldest_commit
-        return Snapshot(
+        return RunSnapshot(
             runner.total_rows,
             runner.flushed,
             oldest,
@@ -432,10 +432,10 @@ class Run:
         checks = False if self._checks is None and self._servers_keys.logged_upstream else self._checks
         return checked_keys(checks, lambda: self._target.ask(fetch_foreign_keys))
 
-    def _open_pass(self, runner: BatchRunner, registry: TableRegistry, redo: Progress | None) -> Reader:
+    def _open_pass(self, runner: BatchRunner, registry: TableRegistry, redo: Progress | None) -> PlanningThread:
         """Begins to read where all before is applied."""
         reread = None if self._sharding is None else self._sharding.reread
-        prepared = Prepared(runner.prepared if reread is None else reread.prepared)
+        prepared = PreparedTransactions(runner.prepared if reread is None else reread.prepared)
         limit = None if reread is None else reread.end
         planners, start = [], runner.applied
         if redo is not None:
@@ -443,8 +443,8 @@ class Run:
             start = redo.end
         if redo is None or start != limit:
             planners.append(self._planner(start, registry, prepared, limit=limit))
-        self._queue = Instructions(self._policy.budget.queue)
-        self._reader = Reader(planners, self._open_stream, self._queue, self._policy, self._interrupt)
+        self._queue = InstructionQueue(self._policy.budget.queue)
+        self._reader = PlanningThread(planners, self._open_stream, self._queue, self._policy, self._interrupt)
         self._reader.start()
         return self._reader
 
@@ -452,7 +452,7 @@ class Run:
         self,
         start: Location,
         registry: TableRegistry,
-        prepared: Prepared,
+        prepared: PreparedTransactions,
         *,
         until: Location | None = None,
         limit: Location | None = None,
@@ -547,7 +547,7 @@ class Run:
             self._charsets[charset] = self._target.ask(lambda conn: fetch_characters(conn, charset))
         return self._charsets[charset]
 
-    def _barrier(self, source: SchemaSource, online: OnlineDDL) -> DDLBarrier:
+    def _on_statement(self, source: SchemaSource, online: OnlineDDL) -> DDLBarrier:
         strict = self._cfg.collation_compatible == "strict"
         flavor = self._target.ask(server_info).flavor
         executor = DDLExecutor(

@@ -10,11 +10,11 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.subtask.unit import Control, UnitOutcome
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
-from dm_worker.syncer.planning.instructions import Statement
+from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.shard_ddl.lock_client import Level2
 from dm_worker.syncer.shard_ddl.source_groups import Settle
-from dm_worker.syncer.unit.known_structures import Structures
-from dm_worker.syncer.unit.run import Run
+from dm_worker.syncer.unit.known_structures import KnownStructures
+from dm_worker.syncer.unit.run import SyncRun
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
@@ -27,7 +27,7 @@ log = get_logger("syncer")
 
 
 #: An operator who pauses waits so long (seconds) for the running batch; dm-master waits for 10 s in all.
-PATIENCE = 3.0
+PAUSE_TIMEOUT = 3.0
 #: Seconds between cancellations of a run that goes on.
 CANCEL_AGAIN = 0.5
 
@@ -58,9 +58,9 @@ class SyncUnit:
         #: The run that is to be cancelled when its time is over.
         self._patience: threading.Timer | None = None
         self._lock = threading.Lock()
-        self._run: Run | None = None
+        self._run: SyncRun | None = None
         #: The statement at which the last run that failed did so; None where it failed at something else.
-        self._stuck: Statement | Settle | None = None
+        self._stuck: BinlogStatement | Settle | None = None
         #: Held by what must have the checkpoint for itself.
         self._busy = threading.Lock()
 
@@ -81,7 +81,7 @@ class SyncUnit:
             return outcome
 
     def _replicate(self, control: Control) -> UnitOutcome:
-        run = Run(
+        run = SyncRun(
             self._cfg, self._engine, self._group, control.is_stopping, self._relay, self._orders, self._level2,
             control.begin,
         )  # fmt: skip
@@ -103,7 +103,7 @@ class SyncUnit:
     def stop(self, *, graceful: bool, control: Control | None = None) -> None:
         """Ends the running batch and flushes the checkpoint, or cancels the job at once when not graceful.
 
-        A batch that takes longer than :data:`PATIENCE` is cancelled too: its intent is durable, so the next run
+        A batch that takes longer than :data:`PAUSE_TIMEOUT` is cancelled too: its intent is durable, so the next run
         finishes it.
         """
         with self._lock:
@@ -113,7 +113,7 @@ class SyncUnit:
             current.stop()
             if graceful:
                 if self._patience is None:
-                    self._patience = self._cancel_later(current, PATIENCE)
+                    self._patience = self._cancel_later(current, PAUSE_TIMEOUT)
                 return
         self._engine.cancel(self._group)
         if run is not None:
@@ -135,7 +135,7 @@ class SyncUnit:
             self._cancel_later(control, CANCEL_AGAIN)
 
     @property
-    def stuck_at(self) -> Statement | Settle | None:
+    def stuck_at(self) -> BinlogStatement | Settle | None:
         """The statement at which the last failure was, until the checkpoint is behind it; or the DDL of merged shards
         that could not be settled, until it is."""
         with self._lock:
@@ -173,7 +173,7 @@ class SyncUnit:
             store.close()
 
     @contextmanager
-    def structures(self) -> Iterator[Structures]:
+    def structures(self) -> Iterator[KnownStructures]:
         """The known structures, to be seen and changed; no run begins meanwhile. Raises 40051 during one."""
         if not self._busy.acquire(blocking=False):
             raise errors.new(
@@ -183,7 +183,7 @@ class SyncUnit:
                 " it may take some seconds more.",
             )
         try:
-            with closing(Structures(self._cfg)) as structures:
+            with closing(KnownStructures(self._cfg)) as structures:
                 yield structures
         finally:
             self._busy.release()

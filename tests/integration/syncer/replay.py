@@ -17,7 +17,7 @@ from dm_worker.syncer.execution.partition import scatter
 from dm_worker.syncer.execution.row_statements import Form
 from dm_worker.syncer.execution.target_connections import open_writer
 from dm_worker.syncer.planning.batch import Batch
-from dm_worker.syncer.planning.instructions import Limits
+from dm_worker.syncer.planning.instructions import BatchLimits
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.rows.conflict_sets import Pairs, checked_keys, components
 from dm_worker.syncer.rows.key_normalization import Charsets
@@ -39,7 +39,7 @@ _AGAIN = (1205, 1213)
 _FOLDINGS: dict[tuple[int, str], Folding | None] = {}
 
 
-class Pieces(Limits):
+class Pieces(BatchLimits):
     """Slices of ``slice_bytes``, however small the batch is."""
 
     __slots__ = ()

@@ -18,7 +18,7 @@ import pytest
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
-from dm_worker.syncer.planning.instructions import Limits
+from dm_worker.syncer.planning.instructions import BatchLimits
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import PATIENCE
@@ -107,7 +107,7 @@ def test_killed_driver_loses_and_doubles_nothing(
 def test_transaction_beyond_the_budget_is_cut_and_killed_inside(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Budget, "limits", lambda self, parallel: Limits(20_000, 50, 4_000))
+    monkeypatch.setattr(Budget, "limits", lambda self, parallel: BatchLimits(20_000, 50, 4_000))
     # Full batches are placed by blocks of keys, the rest of a transaction is not.
     monkeypatch.setattr("dm_worker.syncer.planning.batch.BLOCKS_FROM", 10_000)
     chance = random.Random(7)

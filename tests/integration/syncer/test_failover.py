@@ -10,7 +10,7 @@ import pytest
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.planning.batch_policy import Budget
-from dm_worker.syncer.planning.instructions import Limits
+from dm_worker.syncer.planning.instructions import BatchLimits
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.process import PATIENCE, wait_until
@@ -44,7 +44,7 @@ def stopped_inside(
     gtid: bool = True,
 ) -> SubTaskConfig:
     """A task that was stopped in the middle of a transaction over ``tables`` of the upstream."""
-    monkeypatch.setattr(Budget, "limits", lambda self, parallel: Limits(20_000, 50, 4_000))
+    monkeypatch.setattr(Budget, "limits", lambda self, parallel: BatchLimits(20_000, 50, 4_000))
     for server in (first, target):
         server.execute("CREATE DATABASE d")
         server.execute("CREATE TABLE d.plain (id INT PRIMARY KEY, v VARCHAR(100), n INT, UNIQUE KEY (v))")

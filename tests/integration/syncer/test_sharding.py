@@ -18,11 +18,11 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.source.relay_needs import durable_place
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.planning.batch_policy import Budget
-from dm_worker.syncer.planning.instructions import Limits
-from dm_worker.syncer.planning.planning_thread import Reader
+from dm_worker.syncer.planning.instructions import BatchLimits
+from dm_worker.syncer.planning.planning_thread import PlanningThread
 from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
 from dm_worker.syncer.shard_ddl.source_groups import Settle
-from dm_worker.syncer.unit.run import Run
+from dm_worker.syncer.unit.run import SyncRun
 from pkg.binlog.position import Position, parse_position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
@@ -196,13 +196,13 @@ def test_a_reread_that_ends_at_a_statement_reads_nothing_behind_it(
     shards(mariadb_upstream, target)
     mariadb_upstream.execute(*(f"CREATE TABLE d.u{i} ({COLUMNS})" for i in (1, 2)))
     target.execute(f"CREATE TABLE m.u ({COLUMNS})")
-    stop = Reader.stop
+    stop = PlanningThread.stop
 
-    def stop_late(reader: Reader) -> None:
+    def stop_late(reader: PlanningThread) -> None:
         time.sleep(0.5)
         stop(reader)
 
-    monkeypatch.setattr(Reader, "stop", stop_late)
+    monkeypatch.setattr(PlanningThread, "stop", stop_late)
     level2 = OneSource()
     level2.open.clear()
     with running(merging(mariadb_upstream, target), spark, level2=level2) as run:
@@ -343,7 +343,7 @@ def kill_again_and_again(
     """Runs that die after a few durable steps, until one has nothing left to do. Returns how many died."""
     for kills in range(400):
         faults.arm()
-        run = Run(cfg, spark, "killed", lambda: is_done(run, level2, end), level2=level2)  # noqa: B023
+        run = SyncRun(cfg, spark, "killed", lambda: is_done(run, level2, end), level2=level2)  # noqa: B023
         try:
             run.work()
             return kills
@@ -354,7 +354,7 @@ def kill_again_and_again(
     raise AssertionError("there is no end to it")
 
 
-def is_done(run: Run, level2: OneSource | None, end: Position) -> bool:
+def is_done(run: SyncRun, level2: OneSource | None, end: Position) -> bool:
     status = run.monitor.status()
     there = "." in status.syncerBinlog and end <= parse_position(status.syncerBinlog)
     return there and not status.unresolvedGroups and not (level2 is not None and level2.waiting())
@@ -375,7 +375,7 @@ def test_runs_killed_between_any_two_durable_steps(
         "CREATE TABLE m.k (v INT, w INT)",
     )
     if gtid:
-        monkeypatch.setattr(Budget, "limits", lambda self, parallel: Limits(250, 3, 100))
+        monkeypatch.setattr(Budget, "limits", lambda self, parallel: BatchLimits(250, 3, 100))
     cfg = merging(mariadb_upstream, target, enable_gtid=gtid)
     mariadb_upstream.execute(*SCRIPT)
     level2 = OneSource()

@@ -9,7 +9,7 @@ import pytest
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.planning.batch_policy import Budget
-from dm_worker.syncer.planning.instructions import Limits
+from dm_worker.syncer.planning.instructions import BatchLimits
 from pkg.config.model import SyncerConfig
 from tests.harness.mysql import MariaDBServer
 from tests.integration.syncer.support import assert_equal, rows, running, subtask
@@ -73,7 +73,7 @@ def test_prepared_transactions_come_to_be_at_their_commit_also_after_restarts_of
 def test_large_prepared_transaction_is_cut_and_stopped_inside_and_applied_once(
     upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Budget, "limits", lambda budget, parallel: Limits(20_000, 5, 4_000))
+    monkeypatch.setattr(Budget, "limits", lambda budget, parallel: BatchLimits(20_000, 5, 4_000))
     cfg = subtask(upstream, target, enable_gtid=True, syncer=SyncerConfig(worker_count=3))
     values = [f"({i}, '{'x' * 80}')" for i in range(3000)]
     prepare(upstream, "'big'", *(f"INSERT INTO d.k VALUES {','.join(values[i : i + 20])}" for i in range(0, 3000, 20)))

@@ -11,7 +11,7 @@ import pytest
 from dm_worker.operator_commands.binlog_orders import BinlogOperators
 from dm_worker.operator_commands.handle_error import handle_error
 from dm_worker.subtask.subtask import SubTask
-from dm_worker.syncer.planning.instructions import Statement
+from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.shard_ddl.source_groups import Settle
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
@@ -25,7 +25,7 @@ from pkg.settings.connections import DBConfig
 FILE = "bin.000003"
 NAMES = {"skip": pb.Skip, "replace": pb.Replace, "inject": pb.Inject, "revert": pb.Revert, "list": pb.List}
 #: Its transaction begins at 100, its event at 142 and ends at 200.
-STATEMENT = Statement(
+STATEMENT = BinlogStatement(
     Event(1, 2, 1, 58, 200, 0, b""),
     Position(FILE, 200),
     Location(Position(FILE, 100)),
@@ -38,7 +38,7 @@ class World:
     """A subtask as :func:`handle_error` sees it, and the orders as etcd keeps them."""
 
     def __init__(
-        self, *, failed: bool = True, stuck: Statement | Settle | None = STATEMENT, stage: int = pb.Paused
+        self, *, failed: bool = True, stuck: BinlogStatement | Settle | None = STATEMENT, stage: int = pb.Paused
     ) -> None:
         server = DBConfig("h", 1)
         allowed = BlockAllowList(do_dbs=("d",))

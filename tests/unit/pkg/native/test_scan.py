@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dm_worker.syncer.planning.batch import Batch
-from dm_worker.syncer.planning.event_buffer import PythonTape
+from dm_worker.syncer.planning.event_buffer import PythonEventBuffer
 from dm_worker.syncer.planning.gtid_tracker import ExecutedGtids
-from dm_worker.syncer.planning.instructions import Advance, Limits, Statement
+from dm_worker.syncer.planning.instructions import Advance, BatchLimits, BinlogStatement
 from dm_worker.syncer.planning.planner import Planner
 from pkg.binlog import constants as c
 from pkg.binlog.position import Location
@@ -132,7 +132,7 @@ class Side:
         self,
         framer: PacketFramer | FileFramer,
         form: str,
-        limits: Limits,
+        limits: BatchLimits,
         *,
         compiled: bool,
         limit: Location | None = None,
@@ -146,7 +146,7 @@ class Side:
             gtids=ExecutedGtids(flavor, "") if form != "none" else None,
             limits=limits,
             limit=limit,
-            tape=scan.Tape() if compiled else PythonTape(),
+            buffer=scan.Tape() if compiled else PythonEventBuffer(),
         )
         self.scanned = 0
 
@@ -167,7 +167,7 @@ class Side:
     def _split(self) -> bool:
         events = self.framer.split(1)
         assert self.planner.feed(events) == len(events) or self.planner.reached
-        if self.planner.out and isinstance(self.planner.out[-1], Statement):
+        if self.planner.out and isinstance(self.planner.out[-1], BinlogStatement):
             self.planner.forget_tables()
         return bool(events)
 
@@ -181,7 +181,7 @@ class Side:
 
 
 def _sides(
-    log: Writer, form: str, limits: Limits, packets: bool, checksum: bool, limit: Location | None = None
+    log: Writer, form: str, limits: BatchLimits, packets: bool, checksum: bool, limit: Location | None = None
 ) -> tuple[bytes, Side, Side]:
     if packets:
         raw = binlog_bytes.packets(log.raws(checksum))
@@ -197,11 +197,12 @@ def _sides(
 
 @given(
     forms.flatmap(writers), forms, st.lists(st.integers(0, 5000), max_size=6), st.booleans(), st.booleans(),
-    st.sampled_from([Limits(), Limits(200, 4, 80), Limits(120, 3, 1), Limits(10**9, 2, 10**9)]), st.integers(0, 7),
+    st.sampled_from([BatchLimits(), BatchLimits(200, 4, 80), BatchLimits(120, 3, 1), BatchLimits(10**9, 2, 10**9)]),
+    st.integers(0, 7),
 )  # fmt: skip
 @settings(deadline=None, max_examples=300)
 def test_compiled_scan_plans_as_the_planner_in_python(
-    log: Writer, form: str, cuts: list[int], packets: bool, checksum: bool, limits: Limits, close: int
+    log: Writer, form: str, cuts: list[int], packets: bool, checksum: bool, limits: BatchLimits, close: int
 ) -> None:
     raw, fast, slow = _sides(log, form, limits, packets, checksum)
     points = sorted({0, len(raw), *(cut % (len(raw) + 1) for cut in cuts)})
@@ -221,7 +222,7 @@ def test_compiled_scan_plans_as_the_planner_in_python(
 def test_a_pass_ends_at_its_limit_by_scan_too(
     log: Writer, form: str, packets: bool, checksum: bool, chosen: int
 ) -> None:
-    limits = Limits(200, 4, 80)
+    limits = BatchLimits(200, 4, 80)
     raw, _, whole = _sides(log, form, limits, packets, checksum)
     whole.feed(raw)
     whole.planner.close()
@@ -247,7 +248,7 @@ def test_ordinary_stretches_never_reach_the_planner(placeless: bool) -> None:
         log.word("rows", 1)
         log.word("filtered", 2)
         log.add(c.XID_EVENT, bytes(8))
-    raw, fast, slow = _sides(log, "mariadb", Limits(), True, True)
+    raw, fast, slow = _sides(log, "mariadb", BatchLimits(), True, True)
     fast.feed(raw)
     slow.feed(raw)
     first = [event.size for event in log.events if event.type == c.TABLE_MAP_EVENT][:2]
@@ -267,7 +268,7 @@ def test_a_flipped_byte_is_no_event(at: int, flip: int) -> None:
         log.add(c.XID_EVENT, bytes(8))
     raw = bytearray(binlog_bytes.packets(log.raws(True)))
     raw[at % len(raw)] ^= flip
-    _, fast, slow = _sides(log, "mariadb", Limits(), True, True)
+    _, fast, slow = _sides(log, "mariadb", BatchLimits(), True, True)
     for side in (fast, slow):
         try:
             side.feed(bytes(raw))
@@ -300,7 +301,7 @@ def test_thousands_of_gtid_runs_are_fetched_in_time() -> None:
         log.add(c.GTID_EVENT, b"\1" + source + struct.pack("<Q", 1 + number // 20) + bytes(18))
         log.query(b"BEGIN")
         log.add(c.XID_EVENT, bytes(8))
-    raw, fast, slow = _sides(log, "mysql", Limits(), True, True)
+    raw, fast, slow = _sides(log, "mysql", BatchLimits(), True, True)
     fast.feed(raw)
     slow.feed(raw)
     assert fast.look() == slow.look()

@@ -32,7 +32,7 @@ from dm_worker.syncer.ddl.session import StatementFailed
 from dm_worker.syncer.ddl.variables import Target, Upstream
 from dm_worker.syncer.online_ddl.ghost_records import GhostRecord
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
-from dm_worker.syncer.planning.instructions import Statement
+from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.rows.task_rules import Rules
@@ -63,12 +63,12 @@ def order(kind: str, pos: int, *statements: str, file: str = "bin.000001") -> Bi
     return BinlogOperator(kind, "t", "s", f"{file}:{pos}", statements)  # type: ignore[arg-type]
 
 
-def planned(log: Log) -> list[Statement]:
+def planned(log: Log) -> list[BinlogStatement]:
     planner = Planner(NOWHERE, resolve)
     taken = 0
     while taken < len(log.events):
         taken += planner.feed(log.events[taken:])
-    return [item for item in planner.out if isinstance(item, Statement)]
+    return [item for item in planner.out if isinstance(item, BinlogStatement)]
 
 
 # -- which statement an order is for ---------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ class World:
             changed=self.groups.groups,
         )
         self.upstream_lost = False
-        self._barrier = DDLBarrier(
+        self._on_statement = DDLBarrier(
             cfg,
             rules=rules,
             source=source,
@@ -358,7 +358,7 @@ class World:
     def run(self, steps: int = 1000, *, behind: bool = False) -> None:
         """Ends at this durable step, or behind it."""
         self.chance.left, self.chance.behind = steps, behind
-        self._barrier.execute(self.statement, Progress(1, 1, DDL, NOWHERE, NOWHERE))
+        self._on_statement.execute(self.statement, Progress(1, 1, DDL, NOWHERE, NOWHERE))
 
     def stopped(self) -> DMError:
         with pytest.raises(DMError) as caught:
@@ -590,7 +590,7 @@ def test_an_order_of_which_nothing_would_come_is_refused(given: str, kind: str) 
     assert (world.executed, world.sharding.knows(("d", "a"))) == ([], given == "TRUNCATE d.a")
 
 
-def read_again(world: World, first: Statement) -> None:
+def read_again(world: World, first: BinlogStatement) -> None:
     """All shards have run what d.a ran first; the rows that it has held back since are read again."""
     world.groups.hold(("d", "a"), 1)
     world.sharding.stored(world.sharding.take_changes())

@@ -57,8 +57,8 @@ class World:
                 running = None
             size = int(fetched - closed)
             waited = self.now - first
-            hungry = running is None and not queue
-            due = self.policy.due(hungry=hungry, quiet=silence >= QUIET, size=size, waited=waited)
+            idle = running is None and not queue
+            due = self.policy.due(idle=idle, quiet=silence >= QUIET, size=size, waited=waited)
             if size and (size >= self.policy.budget.batch or due):
                 queue.append((size, oldest))
                 closed = fetched
@@ -99,10 +99,10 @@ def test_lag_recovers_after_a_burst() -> None:
 
 def test_lone_transaction_does_not_wait_for_company() -> None:
     policy = BatchPolicy(Budget.of(1 << 30))
-    assert policy.due(hungry=True, quiet=True, size=500, waited=0.0)
-    assert not policy.due(hungry=False, quiet=True, size=500, waited=9.0), "waiting costs nothing"
-    assert not policy.due(hungry=True, quiet=False, size=500, waited=0.001)
-    assert policy.due(hungry=True, quiet=False, size=500, waited=0.03)
+    assert policy.due(idle=True, quiet=True, size=500, waited=0.0)
+    assert not policy.due(idle=False, quiet=True, size=500, waited=9.0), "waiting costs nothing"
+    assert not policy.due(idle=True, quiet=False, size=500, waited=0.001)
+    assert policy.due(idle=True, quiet=False, size=500, waited=0.03)
 
 
 def test_one_task_is_chosen_where_it_is_faster() -> None:

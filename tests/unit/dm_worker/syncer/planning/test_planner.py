@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.gtid_tracker import ExecutedGtids
-from dm_worker.syncer.planning.instructions import Advance, Instruction, Limits, Statement
+from dm_worker.syncer.planning.instructions import Advance, BatchLimits, BinlogStatement, PlannerInstruction
 from dm_worker.syncer.planning.planner import Planner
-from dm_worker.syncer.planning.server_switch import OtherServer
+from dm_worker.syncer.planning.server_switch import ServerSwitched
 from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
 from pkg.binlog import constants as c
 from pkg.binlog.events import HEADER, Event
@@ -122,7 +122,7 @@ def start(offset: int = 4, rows_events: int = 0, file: str = "bin.000001") -> Lo
     return Location(Position(file, offset), "", rows_events)
 
 
-def tags(instructions: list[Instruction]) -> list[int]:
+def tags(instructions: list[PlannerInstruction]) -> list[int]:
     found: list[int] = []
     for batch in instructions:
         if isinstance(batch, Batch):
@@ -133,8 +133,8 @@ def tags(instructions: list[Instruction]) -> list[int]:
     return found
 
 
-def held(instructions: list[Instruction]) -> int:
-    return sum(sum(item.held.values()) for item in instructions if not isinstance(item, Statement))
+def held(instructions: list[PlannerInstruction]) -> int:
+    return sum(sum(item.held.values()) for item in instructions if not isinstance(item, BinlogStatement))
 
 
 def tail(log: Log, location: Location) -> list[Event]:
@@ -156,7 +156,7 @@ def logs(draw: st.DrawFn) -> tuple[Log, list[int]]:
     return log, wanted
 
 
-LIMITS = Limits(batch_bytes=200, batch_events=4, slice_bytes=80)
+LIMITS = BatchLimits(batch_bytes=200, batch_events=4, slice_bytes=80)
 
 
 @given(logs(), st.lists(st.integers(0, 80), max_size=5))
@@ -224,7 +224,7 @@ def test_a_statement_inside_a_transaction_has_its_place_though_it_does_not_name_
     planner.forget_tables()
     planner.feed(log.events[taken:])
     planner.close()
-    (statement,) = [item for item in planner.out if isinstance(item, Statement)]
+    (statement,) = [item for item in planner.out if isinstance(item, BinlogStatement)]
     assert statement.place == Position(log.file, first + log.events[5].size)
     assert statement.event.log_pos == statement.place.pos
     assert tags(planner.out) == [1, 2]
@@ -276,18 +276,18 @@ def test_rows_events_are_counted_in_the_binlog_of_one_server_alone() -> None:
 
     def planned(place: Location, server_id: int, of: Log = log) -> list[int]:
         gtids = ExecutedGtids("mysql", place.gtid_set)
-        planner = Planner(place, resolve, gtids=gtids, by_gtid=True, limits=Limits(1, 1, 1))
+        planner = Planner(place, resolve, gtids=gtids, by_gtid=True, limits=BatchLimits(1, 1, 1))
         planner.feed(by_server(of, server_id))
         return tags(planner.out)
 
     planner = Planner(
-        before, resolve, gtids=ExecutedGtids("mysql", f"{SOURCE}:1"), by_gtid=True, limits=Limits(1, 1, 1)
+        before, resolve, gtids=ExecutedGtids("mysql", f"{SOURCE}:1"), by_gtid=True, limits=BatchLimits(1, 1, 1)
     )
     planner.feed(by_server(log, 7)[:5])
     (inside,) = [item.end for item in planner.out if isinstance(item, Batch)]
     assert (inside.rows_events, inside.cut) == (1, f"7 {SOURCE}:2")
     assert planned(inside, 7) == [2, 3]
-    with pytest.raises(OtherServer):
+    with pytest.raises(ServerSwitched):
         planned(inside, 8)
     # The same server's id, and another transaction first, or the same one elsewhere.
     other, moved = Log(), Log(offset=44)
@@ -296,7 +296,7 @@ def test_rows_events_are_counted_in_the_binlog_of_one_server_alone() -> None:
     moved.mysql_gtid(2)
     moved.transaction([1, 2, 3])
     for found in (other, moved):
-        with pytest.raises(OtherServer):
+        with pytest.raises(ServerSwitched):
             planned(inside, 7, found)
     # Of a place that an earlier version wrote only the place is known.
     assert planned(replace(inside, cut=""), 8) == [2, 3]
@@ -318,7 +318,7 @@ def test_a_pass_ends_where_another_one_stood(logged: tuple[Log, list[int]]) -> N
         end = item.location if isinstance(item, Advance) else item.end
         if end.rows_events:
             continue
-        again = Planner(start(), resolve, limits=Limits(150, 3, 80), limit=end)
+        again = Planner(start(), resolve, limits=BatchLimits(150, 3, 80), limit=end)
         taken = again.feed(log.events)
         assert again.reached
         assert log.ends[taken - 1] == end.position.pos
@@ -358,8 +358,8 @@ def test_a_pass_by_gtid_ends_behind_its_transaction_or_statement_on_any_server(n
             log.transaction([one])
     planner = by_gtids(log, gtids := f"{SOURCE}:1" + (f"-{number}" if number > 1 else ""))
     last = planner.out[-1]
-    assert isinstance(last, Batch | Statement)
-    assert isinstance(last, Statement) == (number == 2)
+    assert isinstance(last, Batch | BinlogStatement)
+    assert isinstance(last, BinlogStatement) == (number == 2)
     assert last.end == Location(Position("other.000007", 99), gtids)
     assert tags(planner.out) == [one for one in range(1, number + 1) if one != 2]
 
@@ -400,7 +400,7 @@ def test_what_is_held_back_in_front_of_a_statement_is_told_before_it() -> None:
     log.query(b"ALTER TABLE t ADD c INT")
     planner = Planner(start(), resolve)
     planner.feed(log.events)
-    assert [type(item) for item in planner.out] == [Advance, Statement]
+    assert [type(item) for item in planner.out] == [Advance, BinlogStatement]
     assert held(planner.out) == 1
 
 
@@ -412,7 +412,7 @@ def test_open_range_is_planned_again_as_it_was(logged: tuple[Log, list[int]]) ->
     planner.close()
     for batch in planner.out:
         if isinstance(batch, Batch):
-            redo = Planner(batch.start, resolve, limits=Limits(1, 1, 80), until=batch.end)
+            redo = Planner(batch.start, resolve, limits=BatchLimits(1, 1, 80), until=batch.end)
             events = tail(log, batch.start)
             taken = redo.feed(events)
             assert redo.reached
@@ -457,7 +457,7 @@ def test_compressed_transactions_are_cut_and_read_again_like_plain_ones(counts: 
         assert tags(out[: index + 1]) + tags(again) == list(range(tag))
 
 
-def _plan(planner: Planner, log: Log, place: Location, max_bytes: int) -> list[Instruction]:
+def _plan(planner: Planner, log: Log, place: Location, max_bytes: int) -> list[PlannerInstruction]:
     stream = Expanding(Prepared(tail(log, place)))
     while events := stream.read(max_bytes, 0):
         assert planner.feed(events) == len(events)
@@ -487,7 +487,7 @@ def test_small_transactions_wait_for_each_other_and_large_ones_are_cut() -> None
     log.transaction([1, 2])
     log.transaction([3])
     log.transaction(list(range(10, 19)))
-    planner = Planner(start(), resolve, limits=Limits(batch_bytes=10**9, batch_events=5))
+    planner = Planner(start(), resolve, limits=BatchLimits(batch_bytes=10**9, batch_events=5))
     planner.feed(log.events)
     batches = [batch for batch in planner.out if isinstance(batch, Batch)]
     assert [(batch.rows_events, batch.inside_transaction) for batch in batches] == [(3, False), (5, True)]
@@ -555,7 +555,7 @@ def test_statement_is_a_barrier_that_stops_feeding() -> None:
     taken = planner.feed(log.events)
     batch, statement = planner.out
     assert isinstance(batch, Batch)
-    assert isinstance(statement, Statement)
+    assert isinstance(statement, BinlogStatement)
     assert (statement.start, statement.end) == (start(before), start(after))
     assert planner.feed(log.events[taken:]) == len(log.events) - taken
     planner.close()
@@ -573,7 +573,7 @@ def test_statement_inside_a_transaction_is_met_again_only_when_its_place_was_not
     log.add(c.XID_EVENT, bytes(8))
     planner = Planner(start(), resolve)
     taken = planner.feed(log.events)
-    assert [type(instruction) for instruction in planner.out] == [Statement]
+    assert [type(instruction) for instruction in planner.out] == [BinlogStatement]
     planner.feed(log.events[taken:])
     planner.close()
     assert tags(planner.out) == [1, 2]
@@ -701,7 +701,7 @@ def test_alter_in_two_phases_is_one_statement(group_commit: bool) -> None:
     planner.feed(log.events)
     (advance, statement) = planner.out
     assert isinstance(advance, Advance)
-    assert isinstance(statement, Statement)
+    assert isinstance(statement, BinlogStatement)
     assert statement.place == Position(log.file, log.offset)
     assert statement.start == start(log.events[5].log_pos)
 
@@ -753,7 +753,7 @@ def test_rows_after_a_savepoint_are_undone_and_only_they() -> None:
 def test_undone_rows_that_were_given_out_are_an_error_also_after_a_restart(batch_events: int) -> None:
     """Small batches cut the transaction; what is given out in the end is right, or the planner stopped."""
     log = _undone()
-    limits = Limits(batch_events=batch_events)
+    limits = BatchLimits(batch_events=batch_events)
     planner = Planner(start(), resolve, limits=limits)
     refused = batch_events < 5
     stop = pytest.raises(DMError, match="ROLLBACK TO SAVEPOINT") if refused else nullcontext()
@@ -815,7 +815,7 @@ def test_prepared_rows_are_not_applied_before_their_xa_commit_and_unknown_ones_a
         planner.close()
         assert tags(planner.out) == [tag for tag in (0, 3, 4) if tag in tags(planner.out)]
     statement = planner.out[-1]
-    assert isinstance(statement, Statement)
+    assert isinstance(statement, BinlogStatement)
     assert b"XA COMMIT" in statement.event.data
     assert tags(planner.out) == [0, 3, 4]
 
@@ -831,7 +831,7 @@ def test_xa_commit_is_never_taken_for_a_part_of_an_alter(format_id: int) -> None
         planner = Planner(start(), resolve)
         planner.feed(log.events)
         (statement,) = planner.out
-        assert isinstance(statement, Statement)
+        assert isinstance(statement, BinlogStatement)
 
 
 def test_xa_in_one_phase_is_a_commit() -> None:
@@ -853,7 +853,7 @@ def test_xa_transaction_is_never_applied_in_parts_before_its_end() -> None:
     planner.close()
     assert tags(planner.out) == [0]
     planner.feed(log.events[-1:])
-    assert planner.take_jump()
+    assert planner.take_reopen_request()
     planner.feed(tail(log, planner.read_from))
     planner.close()
     assert tags(planner.out) == [0, 1, 2, 3, 4, 5]

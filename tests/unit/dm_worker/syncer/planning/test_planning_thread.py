@@ -1,4 +1,4 @@
-"""Lag grows because a steady trickle is given out in crumbs: a job for one transaction costs as much as for many."""
+"""Hazard: lag grows because a steady trickle is given out in tiny batches, which cost as much as large ones."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from dm_worker.syncer.planning import planning_thread
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
-from dm_worker.syncer.planning.instructions import Statement
+from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.planning.planner import Planner
-from dm_worker.syncer.planning.planning_thread import Instructions, Reader
+from dm_worker.syncer.planning.planning_thread import InstructionQueue, PlanningThread
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
 from pkg.binlog.stream import BinlogStream
@@ -38,7 +38,7 @@ class Trickle:
         self.reads = 0
         self.waiting_bytes = 0
         self.bytes_read = 0
-        self.can_scan, self.reached, self.errand, self.read_from = False, False, "", PLACE
+        self.can_scan, self.reached, self.reopen_reason, self.read_from = False, False, "", PLACE
         self.out: list[Batch] = []
         self.file = "bin.000001"
         self.bounds: set[int] = set()
@@ -73,18 +73,18 @@ class Trickle:
             self.out.append(batch(self.waiting_bytes))
             self.waiting_bytes = 0
 
-    def take_jump(self) -> bool:
+    def take_reopen_request(self) -> bool:
         return False
 
     def abort(self) -> None:
         self.reached = True
 
 
-def sizes_given(stream: Trickle, take: Callable[[Instructions], Batch], work: int) -> list[int]:
+def sizes_given(stream: Trickle, take: Callable[[InstructionQueue], Batch], work: int) -> list[int]:
     """What 20 turns of a main loop get that ``take`` from the queue and then work for so many reads."""
-    queue = Instructions(1 << 30)
+    queue = InstructionQueue(1 << 30)
     planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
-    started = Reader([planner], lambda _: opened, queue, BatchPolicy(Budget.of(1 << 30)), lambda: None)
+    started = PlanningThread([planner], lambda _: opened, queue, BatchPolicy(Budget.of(1 << 30)), lambda: None)
     started.start()
     try:
         found = []
@@ -105,7 +105,7 @@ def stream(monkeypatch: pytest.MonkeyPatch) -> Trickle:
 
 
 def test_a_batch_holds_what_came_in_while_the_one_before_was_applied(stream: Trickle) -> None:
-    def take(queue: Instructions) -> Batch:
+    def take(queue: InstructionQueue) -> Batch:
         while True:
             item = queue.get(0.0)
             if isinstance(item, Batch):
@@ -117,7 +117,7 @@ def test_a_batch_holds_what_came_in_while_the_one_before_was_applied(stream: Tri
 
 
 def test_the_first_of_a_trickle_waits_for_company_every_time(stream: Trickle) -> None:
-    def take(queue: Instructions) -> Batch:
+    def take(queue: InstructionQueue) -> Batch:
         item = queue.get(60.0)
         assert isinstance(item, Batch)
         return item
@@ -129,7 +129,7 @@ def test_the_first_of_a_trickle_waits_for_company_every_time(stream: Trickle) ->
 def test_the_planner_is_told_how_large_batches_may_be_now(stream: Trickle) -> None:
     policy = BatchPolicy(Budget.of(1 << 30))
     planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
-    started = Reader([planner], lambda _: opened, Instructions(1 << 30), policy, lambda: None)
+    started = PlanningThread([planner], lambda _: opened, InstructionQueue(1 << 30), policy, lambda: None)
     started.start()
     try:
         stream.go_on(2)
@@ -144,13 +144,13 @@ def test_the_planner_is_told_how_large_batches_may_be_now(stream: Trickle) -> No
 
 
 def test_a_main_loop_that_has_something_waiting_is_not_hungry() -> None:
-    queue = Instructions(1 << 20)
+    queue = InstructionQueue(1 << 20)
     assert queue.get(0.0) is None
-    assert queue.hungry
+    assert queue.idle
     queue.put(batch(SIZE))
-    assert not queue.hungry, "the next batch may grow until this one is taken and applied"
+    assert not queue.idle, "the next batch may grow until this one is taken and applied"
     assert queue.get(0.0) is not None
-    assert not queue.hungry
+    assert not queue.idle
 
 
 class Asking(Trickle):
@@ -170,11 +170,11 @@ def test_a_stopped_reader_leaves_the_connections_to_others_however_long_a_questi
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """After 30 s it was left alone, and two threads read each other's answers from one connection."""
-    monkeypatch.setattr(planning_thread, "STOP_PATIENCE", 0.05)
+    monkeypatch.setattr(planning_thread, "STOP_TIMEOUT", 0.05)
     stream = Asking()
     planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
-    queue, policy = Instructions(1 << 30), BatchPolicy(Budget.of(1 << 30))
-    started = Reader([planner], lambda _: opened, queue, policy, stream.broken.set)
+    queue, policy = InstructionQueue(1 << 30), BatchPolicy(Budget.of(1 << 30))
+    started = PlanningThread([planner], lambda _: opened, queue, policy, stream.broken.set)
     started.start()
     assert stream.asks.wait(60)
     started.stop()
@@ -191,14 +191,14 @@ class Planned(Trickle):
 
     def feed(self, events: list[Event]) -> int:
         self._stopped()
-        self.out = [Statement(cast(Event, None), PLACE.position, PLACE, PLACE, PLACE, "")]  # type: ignore[list-item]
+        self.out = [BinlogStatement(cast(Event, None), PLACE.position, PLACE, PLACE, PLACE, "")]  # type: ignore[list-item]
         return len(events)
 
 
 def test_a_reader_that_is_stopped_before_it_waits_for_its_statement_does_not_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(planning_thread, "STOP_PATIENCE", 0.05)
+    monkeypatch.setattr(planning_thread, "STOP_TIMEOUT", 0.05)
     turns: list[int] = []
     asked = threading.Event()
 
@@ -212,7 +212,9 @@ def test_a_reader_that_is_stopped_before_it_waits_for_its_statement_does_not_wai
 
     stream = Planned(stopped)
     planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
-    started = Reader([planner], lambda _: opened, Instructions(1 << 30), BatchPolicy(Budget.of(1 << 30)), interrupt)
+    started = PlanningThread(
+        [planner], lambda _: opened, InstructionQueue(1 << 30), BatchPolicy(Budget.of(1 << 30)), interrupt
+    )
     started.start()
     assert asked.wait(60)
     started.stop()

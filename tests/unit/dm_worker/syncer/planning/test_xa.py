@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from dm_worker.syncer.planning import xa
 from dm_worker.syncer.planning.batch import Batch
-from dm_worker.syncer.planning.event_buffer import PythonTape, Tape, new_tape
+from dm_worker.syncer.planning.event_buffer import EventBuffer, PythonEventBuffer, new_event_buffer
 from dm_worker.syncer.planning.gtid_tracker import ExecutedGtids
-from dm_worker.syncer.planning.instructions import Advance, Instruction, Limits, Statement
+from dm_worker.syncer.planning.instructions import Advance, BatchLimits, BinlogStatement, PlannerInstruction
 from dm_worker.syncer.planning.planner import Planner
-from dm_worker.syncer.planning.xa import Prepared, Waiting
+from dm_worker.syncer.planning.xa import PreparedLocations, PreparedTransactions
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location
@@ -80,10 +80,10 @@ class XaLog(Log):
 
 def play(
     log: Log, planner: Planner, *, cuts: list[int] | None = None, chunk: int = 3, opened: list[Location] | None = None
-) -> list[Instruction]:
+) -> list[PlannerInstruction]:
     """Feeds like the reader: opens streams where the planner asks for it; breaks them after ``cuts`` chunks."""
     cuts = list(cuts or [])
-    given: list[Instruction] = []
+    given: list[PlannerInstruction] = []
     while True:
         if opened is not None:
             opened.append(planner.read_from)
@@ -97,7 +97,7 @@ def play(
             events = now[taken:] + events
             given += planner.out
             planner.out = []
-            jumped = planner.take_jump()
+            jumped = planner.take_reopen_request()
             if jumped:
                 break
         if jumped:
@@ -148,16 +148,23 @@ def scripts(draw: st.DrawFn, *, undo: bool = False) -> tuple[XaLog, list[int]]:
 
 
 def planner_at(
-    location: Location, waiting: Waiting, *, events: int = 400_000, until: Location | None = None
+    location: Location, waiting: PreparedLocations, *, events: int = 400_000, until: Location | None = None
 ) -> Planner:
-    limits = Limits(batch_events=events)
-    return Planner(location, resolve, limits=limits, until=until, tape=PythonTape(), prepared=Prepared(waiting))
+    limits = BatchLimits(batch_events=events)
+    return Planner(
+        location,
+        resolve,
+        limits=limits,
+        until=until,
+        buffer=PythonEventBuffer(),
+        prepared=PreparedTransactions(waiting),
+    )
 
 
-def ends(instructions: list[Instruction]) -> list[tuple[Location, Waiting]]:
+def ends(instructions: list[PlannerInstruction]) -> list[tuple[Location, PreparedLocations]]:
     found = []
     for item in instructions:
-        assert not isinstance(item, Statement)
+        assert not isinstance(item, BinlogStatement)
         found.append((item.location if isinstance(item, Advance) else item.end, item.prepared))
     return found
 
@@ -223,13 +230,15 @@ def test_every_batch_is_planned_again_alike_and_the_rest_follows_from_what_is_du
     log, wanted = script
     given_out = play(log, planner_at(start(), {}, events=events))
     assert tags(given_out) == wanted
-    place: tuple[Location, Waiting] = (start(), {})
+    place: tuple[Location, PreparedLocations] = (start(), {})
     done: list[int] = []
     for item, after in zip(given_out, ends(given_out), strict=True):
         if isinstance(item, Batch):
-            shared = Prepared(place[1])
-            limits = Limits(batch_events=events_after)
-            again = Planner(place[0], resolve, limits=limits, until=item.end, tape=PythonTape(), prepared=shared)
+            shared = PreparedTransactions(place[1])
+            limits = BatchLimits(batch_events=events_after)
+            again = Planner(
+                place[0], resolve, limits=limits, until=item.end, buffer=PythonEventBuffer(), prepared=shared
+            )
             redone = play(log, again)
             assert tags(redone) == tags([item])
             assert redone[-1].end == item.end  # type: ignore[union-attr]
@@ -263,7 +272,7 @@ def test_gtid_set_of_a_prepared_transaction_is_the_one_before_it() -> None:
     log = XaLog(mariadb=True)
     log.plain([0])
     log.prepare(1, [1])
-    prepared = Prepared()
+    prepared = PreparedTransactions()
     planner = Planner(start(), resolve, gtids=ExecutedGtids("mariadb", ""), by_gtid=True, prepared=prepared)
     planner.feed(log.events)
     assert [place.gtid_set for place in prepared.waiting.values()] == ["0-1-1"]
@@ -278,7 +287,7 @@ def test_another_transaction_at_the_prepared_place_is_an_error_before_a_row_of_i
     log.end(7, b"COMMIT")
     planner = planner_at(start(), {xa.make_xid(1, b"\7", b""): start()}, events=1)
     planner.feed(log.events)
-    assert planner.take_jump()
+    assert planner.take_reopen_request()
     for events in (other.events, tail(other, start(other.events[len(other.events) // 2].log_pos))):
         planner.reopened()
         with pytest.raises(DMError, match="XA transaction X'07',X'',1"):
@@ -292,7 +301,7 @@ def test_unknown_xa_commit_is_given_out_as_the_statement_it_is() -> None:
     log.end(7, b"COMMIT")
     found = play(log, planner_at(start(), {}))
     assert tags(found) == [1]
-    assert isinstance(found[-1], Statement)
+    assert isinstance(found[-1], BinlogStatement)
 
 
 def test_rolled_back_id_may_be_used_again() -> None:
@@ -306,7 +315,7 @@ def test_rolled_back_id_may_be_used_again() -> None:
 
 def test_memory_for_recent_transactions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xa, "RECENT_BYTES", 100)
-    prepared = Prepared()
+    prepared = PreparedTransactions()
     event = Event(0, 0, 0, 0, 0, 0, bytes(40))
     xids = [xa.make_xid(1, bytes([number]), b"") for number in range(4)]
     for xid in xids:
@@ -329,13 +338,15 @@ def test_ids_in_statements_and_events_are_the_same(format_id: int, gtrid: bytes,
     head = struct.pack("<QIBQ", 7, 0, 0x4A, 5) + struct.pack("<IBB", format_id, len(gtrid), len(bqual))
     log.add(c.MARIADB_GTID_EVENT, head + gtrid + bqual)
     statement, prepare, gtid = log.events
-    assert xa.xa_word(statement) == xa.XaWord("commit", xid)
+    assert xa.xa_statement(statement) == xa.XaStatement("commit", xid)
     assert xa.prepared_xid(prepare) == (False, xid)
     assert xa.gtid_xid(gtid) == xid
 
 
-@pytest.mark.parametrize("make_tape", [PythonTape, new_tape])
-def test_savepoint_before_rows_that_were_given_up_does_not_bring_them_back(make_tape: Callable[[], Tape]) -> None:
+@pytest.mark.parametrize("make_event_buffer", [PythonEventBuffer, new_event_buffer])
+def test_savepoint_before_rows_that_were_given_up_does_not_bring_them_back(
+    make_event_buffer: Callable[[], EventBuffer],
+) -> None:
     log = XaLog(mariadb=False)
     log.plain([0])
     log.gtid(0)
@@ -349,5 +360,5 @@ def test_savepoint_before_rows_that_were_given_up_does_not_bring_them_back(make_
     log.add(c.XA_PREPARE_EVENT, b"\0" + struct.pack("<III", 1, 1, 0) + b"\1")
     log.end(1, b"ROLLBACK")
     log.plain([8])
-    planner = Planner(start(), resolve, limits=Limits(batch_events=5), tape=make_tape())
+    planner = Planner(start(), resolve, limits=BatchLimits(batch_events=5), buffer=make_event_buffer())
     assert tags(play(log, planner)) == [0, 8]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dm_worker.syncer.unit import monitor
-from dm_worker.syncer.unit.monitor import Monitor, Snapshot, bytes_between
+from dm_worker.syncer.unit.monitor import Monitor, RunSnapshot, bytes_between
 from pkg.binlog.position import Location, Position
 from pkg.errors import Code, new
 
@@ -60,7 +60,7 @@ class _Scene:
         self.time = 1000.0
         self.lines: list[dict[str, Any]] = []
         self.upstream = _Upstream()
-        self.snapshot = Snapshot(flushed=Location(Position("b.000009", 60)), batch_bytes=77)
+        self.snapshot = RunSnapshot(flushed=Location(Position("b.000009", 60)), batch_bytes=77)
         monkeypatch.setattr(monitor, "time", SimpleNamespace(monotonic=lambda: self.time, time=lambda: self.time))
         monkeypatch.setattr(monitor.log, "info", lambda _, **values: self.lines.append(values))
         self.monitor = Monitor(self.upstream, "mariadb", lambda: self.snapshot, by_gtid=False)  # type: ignore[arg-type]

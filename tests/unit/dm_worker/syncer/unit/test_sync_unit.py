@@ -45,7 +45,7 @@ class LongRun:
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
-    monkeypatch.setattr(sync_unit, "PATIENCE", 0.05)
+    monkeypatch.setattr(sync_unit, "PAUSE_TIMEOUT", 0.05)
     return Engine()
 
 
@@ -57,7 +57,7 @@ def _unit(engine: Engine) -> SyncUnit:
 
 def test_a_pause_does_not_wait_for_a_long_batch(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     run = LongRun(engine)
-    monkeypatch.setattr(sync_unit, "Run", lambda *_: run)
+    monkeypatch.setattr(sync_unit, "SyncRun", lambda *_: run)
     syncer = _unit(engine)
     thread = threading.Thread(target=syncer.run)
     thread.start()
@@ -72,7 +72,7 @@ def test_a_late_cancellation_leaves_the_next_run_alone(engine: Engine, monkeypat
     syncer = _unit(engine)
     syncer.stop(graceful=True)
     run = LongRun(engine)
-    monkeypatch.setattr(sync_unit, "Run", lambda *_: run)
+    monkeypatch.setattr(sync_unit, "SyncRun", lambda *_: run)
     thread = threading.Thread(target=syncer.run)
     thread.start()
     assert run.began.wait(60)
@@ -110,7 +110,7 @@ def test_a_stop_that_is_repeated_ends_a_loads_epoch_once(
 
 
 def test_a_pause_that_is_repeated_starts_one_timer(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sync_unit, "PATIENCE", 3600.0)
+    monkeypatch.setattr(sync_unit, "PAUSE_TIMEOUT", 3600.0)
     syncer = _unit(engine)
     syncer.stop(graceful=True)
     timer = syncer._patience
