@@ -14,7 +14,7 @@ from dm_worker.service import WorkerService
 from dm_worker.source.binder import Binder
 from dm_worker.source.purge_watch import PurgeWatch
 from dm_worker.source.unit_factory import UnitFactory, make_unit
-from dm_worker.worker_metrics import WorkerMetrics
+from dm_worker.source.worker_metrics import WorkerMetrics
 from pkg import errors, native
 from pkg.config.worker import WorkerConfig
 from pkg.errors import Code

@@ -14,9 +14,9 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from dm_worker.dumper.literals import RowRenderer, introducer_of, kind_of, select_expression
+from dm_worker.dumper.column_literals import RowRenderer, introducer_of, kind_of, select_expression
 from dm_worker.dumper.options import DumpOptions
-from dm_worker.dumper.rowstream import read_values
+from dm_worker.dumper.row_stream import read_values
 from pkg import errors
 from pkg.errors import Code
 from pkg.mysql.introspect import NOT_MIGRATED, fetch_table_info, list_other_objects, list_schemas, query, show_create

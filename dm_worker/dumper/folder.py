@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dm_worker.dumper.files import MANIFEST, METADATA
+from dm_worker.dumper.dump_task import DONE, PROGRESS, STOP_FILE
+from dm_worker.dumper.file_names import MANIFEST, METADATA
+from dm_worker.dumper.folder_owner import OWNER_FILE
 from dm_worker.dumper.metadata import DumpMetadata, write_metadata
-from dm_worker.dumper.owner import OWNER_FILE
-from dm_worker.dumper.tasks import DONE, PROGRESS, STOP_FILE
 from pkg.config.model import SubTaskConfig
 from pkg.process.log import get_logger
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from dm_worker.dumper.files import METADATA
+from dm_worker.dumper.file_names import METADATA
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig

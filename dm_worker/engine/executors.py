@@ -29,7 +29,7 @@ SETTLE = 1.5
 _POLL = 0.1
 _WATCH = 1.0
 #: What tasks consist of.
-TASK_MODULES = ("dm_worker.dumper.tasks", "dm_worker.loader.tasks", "dm_worker.syncer.execution.spark_tasks")
+TASK_MODULES = ("dm_worker.dumper.dump_task", "dm_worker.loader.load_task", "dm_worker.syncer.execution.spark_tasks")
 _COMPILED = "pkg.native._"
 
 

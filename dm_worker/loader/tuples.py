@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from dm_worker.loader.sqlfile import SPECIAL
+from dm_worker.loader.sql_file import SPECIAL
 from pkg.native import load
 
 _NATIVE = load("sqlscan")

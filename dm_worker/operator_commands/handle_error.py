@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import cast
 
-from dm_worker.operator_commands.binlog_orders import BinlogOperators
+from dm_worker.operator_commands.binlog_operators import BinlogOperators
 from dm_worker.subtask.subtask import SubTask
 from dm_worker.subtask.unit import ReplicatingUnit
 from dm_worker.syncer.ddl.operator_orders import checked, in_order, listing, parse_place, refused

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from dm_worker.relay.client import Puller
 from dm_worker.relay.layout import RelayDir
 from dm_worker.relay.purge import Place, Purger
 from dm_worker.relay.readable_end import Tail
-from dm_worker.relay.writer import BlockCounts, is_disk_full
-from dm_worker.upstream_position import UpstreamPosition
+from dm_worker.relay.relay_client import Puller
+from dm_worker.relay.relay_writer import BlockCounts, is_disk_full
+from dm_worker.relay.upstream_end import UpstreamPosition
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SourceConfig

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from dm_worker.relay.layout import RelayDir
 from dm_worker.relay.readable_end import Tail
-from dm_worker.relay.stream import open_relay
+from dm_worker.relay.relay_stream import open_relay
 from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.gtid import parse_gtid_set

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.source.source_worker import KILL_PATIENCE, LAST_PATIENCE, SourceWorker, read_source
 from dm_worker.source.unit_factory import UnitFactory
-from dm_worker.worker_metrics import WorkerMetrics
+from dm_worker.source.worker_metrics import WorkerMetrics
 from pkg import errors
 from pkg.config.codec import decode_source
 from pkg.errors import Code, DMError

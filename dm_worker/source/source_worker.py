@@ -8,23 +8,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.operator_commands.binlog_orders import BinlogOperators
+from dm_worker.operator_commands.binlog_operators import BinlogOperators
 from dm_worker.relay.desired_stage import RelayWish
 from dm_worker.relay.layout import RelayDir
 from dm_worker.relay.purge import Place
 from dm_worker.relay.readable_end import Tail
 from dm_worker.relay.source_relay import SourceRelay, relay_folder
+from dm_worker.relay.upstream_end import UpstreamPosition
 from dm_worker.source import relay_needs
 from dm_worker.source.binlog_readers import binlog_readers
 from dm_worker.source.load_claim import LoadClaim
 from dm_worker.source.purge_watch import BinlogReader, PurgeWatch
 from dm_worker.source.reconcile import Actual, Ask, Create, Forget, Remove, Wanted, reconcile
 from dm_worker.source.unit_factory import UnitFactory
+from dm_worker.source.worker_metrics import WorkerMetrics
 from dm_worker.subtask.auto_resume import ResumePolicy
 from dm_worker.subtask.subtask import GRACE, SubTask, process_result
 from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
-from dm_worker.upstream_position import UpstreamPosition
-from dm_worker.worker_metrics import WorkerMetrics
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.config.codec import decode_subtask

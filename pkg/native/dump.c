@@ -1,6 +1,6 @@
 /* The dumper's hot loop: a result set's packets, as they come from the socket, to the text of INSERT statements.
  *
- * The same as dm_worker.dumper.statements.PythonStatements, which says what the statements look like. Rows and values
+ * The same as dm_worker.dumper.insert_statements.PythonStatements, which says what the statements look like. Rows and values
  * are taken up wherever the network cut them, and a row above the statement size leaves piece by piece: memory is
  * bounded by the statement size and one piece, whatever the row.
  */

@@ -1,4 +1,4 @@
-/* Statements of SQL files: where they end, the same as the regular expression of dm_worker.loader.sqlfile, the tuples of
+/* Statements of SQL files: where they end, the same as the regular expression of dm_worker.loader.sql_file, the tuples of
    an INSERT as the values of a MariaDB bulk execution (bulk_rows), and with mapped values (map_rows, maprows.h). */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -35,7 +35,7 @@ static PyObject *statement_end(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* -- the values of INSERT statements ------------------------------------------------------------------------------ */
 
-/* The forms of literals; dm_worker.loader.bulk knows them by the same numbers. */
+/* The forms of literals; dm_worker.loader.bulk_rows knows them by the same numbers. */
 enum { IS_NULL = 1, INTEGER = 2, FOUR_DIGITS = 4, FRACTION = 8, EXPONENT = 16, STRING = 32, BINARY = 64, EMPTY = 128 };
 
 /* A number is never written with more; DECIMAL(65,30) has them all. Beyond, an SQL literal is rounded, text is not. */

@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 from dm_worker.dumper.chunks import list_dump_tables, plan_chunks
-from dm_worker.dumper.files import parse
+from dm_worker.dumper.dump_task import DumpSpec, DumpTask, open_session
+from dm_worker.dumper.file_names import parse
 from dm_worker.dumper.options import parse_options
 from dm_worker.dumper.snapshot import Meeting
-from dm_worker.dumper.tasks import DumpSpec, DumpTask, open_session
-from dm_worker.loader.bulk import Targets
-from dm_worker.loader.tasks import FileLoader, FileSpec, LoadSpec
+from dm_worker.loader.bulk_rows import Targets
+from dm_worker.loader.load_task import FileLoader, FileSpec, LoadSpec
 from dm_worker.meta.load_progress import begin_load, progress_table
 from pkg.config.model import SubTaskConfig
 from pkg.mysql.connection import connect

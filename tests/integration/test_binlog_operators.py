@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from dm_worker.operator_commands.binlog_orders import BinlogOperators
+from dm_worker.operator_commands.binlog_operators import BinlogOperators
 from dm_worker.subtask.subtask import SubTask
 from dm_worker.syncer.ddl.operator_orders import listing, readable
 from pkg.binlog.position import Location, Position

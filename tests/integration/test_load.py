@@ -20,9 +20,9 @@ import pytest
 from dm_worker.dumper.metadata import dump_dir, read_metadata
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
-from dm_worker.loader.plan import file_specs, list_dump
-from dm_worker.loader.tasks import LoadSpec, run_load_task
-from dm_worker.loader.unit import SESSION
+from dm_worker.loader.load_plan import file_specs, list_dump
+from dm_worker.loader.load_task import LoadSpec, run_load_task
+from dm_worker.loader.load_unit import SESSION
 from dm_worker.meta.load_progress import begin_load, load_finished, progress_table, remove_progress, stored_state
 from dm_worker.subtask.unit import UnitOutcome
 from dm_worker.syncer.checkpoint.start_location import start_location

@@ -17,11 +17,11 @@ from pymysql.connections import Connection
 
 from dm_worker.dumper.metadata import dump_dir
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.loader import bulk
-from dm_worker.loader.bulk import BulkRows, Targets
-from dm_worker.loader.sqlfile import read_statements
-from dm_worker.loader.tasks import FileReport, FileSpec, LoadSpec, run_load_task
-from dm_worker.loader.unit import SESSION
+from dm_worker.loader import bulk_rows
+from dm_worker.loader.bulk_rows import BulkRows, Targets
+from dm_worker.loader.load_task import FileReport, FileSpec, LoadSpec, run_load_task
+from dm_worker.loader.load_unit import SESSION
+from dm_worker.loader.sql_file import read_statements
 from dm_worker.meta.load_progress import begin_load, progress_table
 from pkg.config.model import SubTaskConfig
 from pkg.mysql.bulk import Prepared
@@ -88,7 +88,7 @@ def _stored(conn: Connection[Any], text: bytes, rows: BulkRows | None) -> str:
         elif not rows.write(b"INSERT INTO d.t", statement, b""):
             return ""
         return str(query(conn, "SELECT HEX(v), HEX(CAST(v AS BINARY)), v + 0e0 FROM d.t"))
-    except (bulk.BulkFailed, pymysql.Error):
+    except (bulk_rows.BulkFailed, pymysql.Error):
         return "error"
     finally:
         conn.rollback()
@@ -107,7 +107,7 @@ def _rows(conn: Connection[Any], kind: str, names: str) -> BulkRows:
 def test_a_literal_is_stored_as_by_an_insert_or_left_to_it(
     target: MariaDBServer, conn: Connection[Any], monkeypatch: pytest.MonkeyPatch, names: str
 ) -> None:
-    monkeypatch.setattr(bulk, "LEAST_BYTES", 0)
+    monkeypatch.setattr(bulk_rows, "LEAST_BYTES", 0)
     target.execute("CREATE DATABASE d")
     taken = 0
     for kind in _TYPES:
@@ -125,7 +125,7 @@ def test_a_literal_is_stored_as_by_an_insert_or_left_to_it(
 def test_bytes_that_are_no_text_are_taken_or_refused_alike(
     target: MariaDBServer, conn: Connection[Any], monkeypatch: pytest.MonkeyPatch, byte: int
 ) -> None:
-    monkeypatch.setattr(bulk, "LEAST_BYTES", 0)
+    monkeypatch.setattr(bulk_rows, "LEAST_BYTES", 0)
     target.execute("CREATE DATABASE d")
     for names in ("utf8mb4", "binary"):
         for kind in ("VARBINARY(9)", "BLOB", "VARCHAR(9) CHARACTER SET utf8mb4", "VARCHAR(9) CHARACTER SET latin1"):
@@ -204,7 +204,7 @@ def test_a_table_of_all_types_is_the_same_in_bulk_and_by_inserts(
     create = mariadb_upstream.execute("SHOW CREATE TABLE d.t")[0][1]
     target.execute("CREATE DATABASE d")
     for table, least in (("bulk", 0), ("plain", 1 << 40)):
-        monkeypatch.setattr(bulk, "LEAST_BYTES", least)
+        monkeypatch.setattr(bulk_rows, "LEAST_BYTES", least)
         target.execute("USE d", str(create).replace("TABLE `t`", f"TABLE `{table}`"))
         for name in names:
             report = _load(target, cfg, name, table)

@@ -15,11 +15,11 @@ import pytest
 
 from dm_worker.dumper.metadata import dump_dir
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.loader import LoadUnit, bulk, tuples
-from dm_worker.loader.plan import file_specs, list_dump
-from dm_worker.loader.rules import LoadRules
-from dm_worker.loader.tasks import LoadSpec, run_load_task
-from dm_worker.loader.unit import SESSION
+from dm_worker.loader import LoadUnit, bulk_rows, tuples
+from dm_worker.loader.load_plan import file_specs, list_dump
+from dm_worker.loader.load_rules import LoadRules
+from dm_worker.loader.load_task import LoadSpec, run_load_task
+from dm_worker.loader.load_unit import SESSION
 from dm_worker.meta.load_progress import begin_load, progress_table
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
@@ -144,7 +144,7 @@ def test_merged_rows_are_those_that_sql_computes(
     monkeypatch.setattr(Prepared, "execute", spy)
     for way, least, native in (("bulk", 0, True), ("insert", 1 << 40, True), ("python", 1 << 40, False)):
         target.execute("DROP TABLE IF EXISTS `all`.merged", MERGED)
-        monkeypatch.setattr(bulk, "LEAST_BYTES", least)
+        monkeypatch.setattr(bulk_rows, "LEAST_BYTES", least)
         if not native:
             monkeypatch.setattr(tuples, "_NATIVE", None)
         errors = _load(replace(cfg, name=way))

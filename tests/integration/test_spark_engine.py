@@ -71,7 +71,7 @@ def test_python_workers_are_forked_with_the_task_code_loaded(tmp_path: Path) -> 
         "assert found[0][2] != found[1][2], 'forked workers draw random numbers of their own'\n"
         "def loaded(_):\n"
         "    import sys\n"
-        "    names = ('dm_worker.syncer.execution.spark_tasks', 'dm_worker.dumper.tasks', 'grpc')\n"
+        "    names = ('dm_worker.syncer.execution.spark_tasks', 'dm_worker.dumper.dump_task', 'grpc')\n"
         "    return [name in sys.modules for name in names]\n"
         "found = engine.context().parallelize([0], 1).mapPartitions(loaded).collect()\n"
         "assert found == [True, True, False], found\n"

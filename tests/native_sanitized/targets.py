@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dm_worker.dumper.literals import Kind
-from dm_worker.loader import sqlfile
+from dm_worker.dumper.column_literals import Kind
+from dm_worker.loader import sql_file
 from dm_worker.relay.scan import Scanned, python_scan
 from dm_worker.syncer.execution import merge, partition, row_statements
 from dm_worker.syncer.execution.compaction import ImpossibleChange
@@ -24,8 +24,8 @@ from dm_worker.syncer.rows.kernel_layout import placement_of
 from pkg.errors import DMError
 from tests.compiled import required
 from tests.harness import binlog_bytes
-from tests.unit.dm_worker.dumper import test_statements as dump
-from tests.unit.dm_worker.loader import test_row_rules as row_rules
+from tests.unit.dm_worker.dumper import test_insert_statements as dump
+from tests.unit.dm_worker.loader import test_row_rewriter as row_rules
 from tests.unit.dm_worker.loader import test_text as load_text
 from tests.unit.dm_worker.relay import test_scan as relay
 from tests.unit.pkg.binlog import test_fuzz as binlog
@@ -194,7 +194,7 @@ def damaged_sql(buffer: bytes) -> None:
     tuples = [b"(" + b",".join(random_.choices(literals, k=3)) + b")" for _ in range(random_.randrange(1, 5))]
     text = _damaged(random_, b"INSERT INTO t VALUES " + b",".join(tuples) + b";\n-- x\n")
     start = random_.randrange(len(text) + 1)
-    assert _SQL.statement_end(text, start) == sqlfile._python_statement_end(text, start)
+    assert _SQL.statement_end(text, start) == sql_file._python_statement_end(text, start)
     for at in (start, min(21, len(text))):
         for columns in (1, 3, 200):
             found = _SQL.bulk_rows(bytearray(text), at, columns)

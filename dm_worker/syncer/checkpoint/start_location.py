@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from dm_worker.dumper.files import parse, table_file
+from dm_worker.dumper.file_names import parse, table_file
 from dm_worker.dumper.metadata import dump_dir, read_dump_metadata
 from dm_worker.meta.load_progress import stored_state
 from pkg import errors

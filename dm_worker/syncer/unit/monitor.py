@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from dm_worker.rate import Rate
+from dm_worker.subtask.rate import Rate
 from dm_worker.syncer.rows.server_lookup import Server
 from dm_worker.syncer.shard_ddl.group_status import NO_SHARDING, GroupStatus, ShardingStatus
 from pkg.binlog.gtid import parse_gtid_set

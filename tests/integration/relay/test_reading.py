@@ -11,7 +11,7 @@ import pytest
 
 from dm_worker.relay.layout import RelayDir, RelayMeta
 from dm_worker.relay.readable_end import Tail
-from dm_worker.relay.stream import open_relay
+from dm_worker.relay.relay_stream import open_relay
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported
 from pkg.binlog.position import Location, Position

@@ -18,7 +18,7 @@ from pymysql.connections import Connection
 from dm_worker.dumper import DumpUnit
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
-from dm_worker.loader.schema import create_schema
+from dm_worker.loader.schema_creation import create_schema
 from dm_worker.meta.ddl_fence import Fence
 from dm_worker.subtask.unit import UnitOutcome
 from dm_worker.syncer.ddl.session import DDLSession
@@ -194,7 +194,7 @@ def test_a_stopped_loads_tables_are_not_made_once_they_were_dropped(
     outcomes: list[UnitOutcome] = []
     stopped = threading.Thread(target=lambda: outcomes.append(LoadUnit(cfg, spark).run()))
     with monkeypatch.context() as patches:
-        patches.setattr("dm_worker.loader.unit.create_schema", create_late)
+        patches.setattr("dm_worker.loader.load_unit.create_schema", create_late)
         stopped.start()
         wait_for(reached.is_set)
     try:

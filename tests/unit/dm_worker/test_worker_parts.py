@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from dm_worker import upstream_position
 from dm_worker.engine.engine import SparkEngine
+from dm_worker.relay import upstream_end
+from dm_worker.relay.upstream_end import UpstreamPosition
 from dm_worker.service import fixed_changes
 from dm_worker.source import unit_factory
 from dm_worker.source.binlog_readers import needed_from
-from dm_worker.upstream_position import UpstreamPosition
-from dm_worker.worker_metrics import WorkerMetrics
+from dm_worker.source.worker_metrics import WorkerMetrics
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SourceConfig, SubTaskConfig, SyncerConfig
@@ -55,7 +55,7 @@ def test_a_killed_owners_folder_is_removed_by_the_next_process(tmp_path: Path) -
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A status waits for the upstream's answer, however long a thread takes to start."""
-    monkeypatch.setattr(upstream_position, "PATIENCE", 60.0)
+    monkeypatch.setattr(upstream_end, "PATIENCE", 60.0)
 
 
 @pytest.mark.usefixtures("patient")

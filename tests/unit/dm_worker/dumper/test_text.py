@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_worker.dumper import files
+from dm_worker.dumper import file_names
+from dm_worker.dumper.chunk_writer import HEADER, schema_text
 from dm_worker.dumper.chunks import range_conditions, split_range
+from dm_worker.dumper.column_literals import Kind, RowRenderer
 from dm_worker.dumper.folder import fingerprint
-from dm_worker.dumper.literals import Kind, RowRenderer
 from dm_worker.dumper.metadata import DumpMetadata, parse_metadata, read_metadata, render
 from dm_worker.dumper.options import parse_options
-from dm_worker.dumper.writer import HEADER, schema_text
-from dm_worker.loader import sqlfile
-from dm_worker.loader.plan import share_out
-from dm_worker.loader.tasks import FileSpec
+from dm_worker.loader import sql_file
+from dm_worker.loader.load_plan import share_out
+from dm_worker.loader.load_task import FileSpec
 from pkg.binlog.position import Location, Position
 from pkg.config.model import MydumperConfig, SubTaskConfig
 from pkg.errors import Code, DMError
@@ -35,12 +35,12 @@ _NAMES = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters
 @given(_NAMES, _NAMES, st.integers(0, 999_999_999))
 def test_any_name_comes_back_from_its_file_name(schema: str, table: str, number: int) -> None:
     for name, kind in (
-        (files.database_file(schema), "database"),
-        (files.table_file(schema, table), "table"),
-        (files.data_file(schema, table, number), "data"),
+        (file_names.database_file(schema), "database"),
+        (file_names.table_file(schema, table), "table"),
+        (file_names.data_file(schema, table, number), "data"),
     ):
         assert "/" not in name
-        parsed = files.parse(name)
+        parsed = file_names.parse(name)
         assert parsed is not None
         assert (parsed.kind, parsed.schema) == (kind, schema)
         assert parsed.table == ("" if kind == "database" else table)
@@ -142,10 +142,10 @@ def test_statements_end_where_they_end_whatever_the_values_hold(
     values = [v if v is None else v.encode() if isinstance(v, str) else v for row in rows for v in row]
     insert = b"INSERT INTO `a;'b` VALUES\n" + renderer.render(values, len(rows))
     text = HEADER + insert + b";\n-- it's; a comment\n" + insert + b";\n"
-    found = [(s.kind, bytes(s.text), s.table, s.end) for s in sqlfile.read_statements(io.BytesIO(text), 0, "f")]
+    found = [(s.kind, bytes(s.text), s.table, s.end) for s in sql_file.read_statements(io.BytesIO(text), 0, "f")]
     assert [kind for kind, *_ in found] == ["session"] * 3 + ["rows"] * 2
     assert [(data, table) for _, data, table, _ in found[3:]] == [(insert, "a;'b")] * 2
-    again = sqlfile.read_statements(io.BytesIO(text), found[3][3], "f")
+    again = sql_file.read_statements(io.BytesIO(text), found[3][3], "f")
     assert [bytes(s.text) for s in again] == [insert]
 
 
@@ -154,7 +154,7 @@ def test_statements_end_where_they_end_whatever_the_values_hold(
 )
 def test_a_file_that_breaks_off_or_holds_other_statements_is_refused(tail: bytes) -> None:
     with pytest.raises(DMError) as caught:
-        list(sqlfile.read_statements(io.BytesIO(b"INSERT INTO t VALUES (1);\n" + tail), 0, "f"))
+        list(sql_file.read_statements(io.BytesIO(b"INSERT INTO t VALUES (1);\n" + tail), 0, "f"))
     assert caught.value.kind is Code.LoadUnitParseStatement
 
 

@@ -117,7 +117,7 @@ def test_tasks_start_without_grpc_and_without_what_only_the_driver_needs() -> No
     """Executors need nothing but Python, PyMySQL and cryptography."""
     code = (
         "import sys\n"
-        "import dm_worker.dumper.tasks, dm_worker.loader.tasks, dm_worker.syncer.execution.spark_tasks\n"
+        "import dm_worker.dumper.dump_task, dm_worker.loader.load_task, dm_worker.syncer.execution.spark_tasks\n"
         "print(*sorted({'grpc', 'google.protobuf', 'etcd3', 'yaml', 'click'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

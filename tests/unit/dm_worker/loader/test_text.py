@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pymysql.connections import Connection
 from pymysql.constants import COMMAND
 
-from dm_worker.loader import sqlfile
+from dm_worker.loader import sql_file
 from pkg.mysql import wire
 from tests.compiled import required
 
@@ -34,14 +34,14 @@ def test_statements_end_at_the_same_place_in_c_and_in_python(text: bytes, start:
     start = min(start, len(text))
     # A semicolon behind it makes the end of whatever is open matter.
     for data in (text, text + b";", text + b"\n';"):
-        assert native(data, start) == sqlfile._python_statement_end(data, start), data
+        assert native(data, start) == sql_file._python_statement_end(data, start), data
 
 
 @given(st.binary(max_size=200), st.integers(-5, 205))
 def test_any_bytes_have_an_end_within_them_or_none(data: bytes, start: int) -> None:
     native = required("sqlscan").statement_end
     if 0 <= start <= len(data):
-        assert native(bytearray(data), start) == sqlfile._python_statement_end(data, start)
+        assert native(bytearray(data), start) == sql_file._python_statement_end(data, start)
     else:
         with pytest.raises(ValueError, match="outside"):
             native(data, start)
@@ -114,7 +114,7 @@ def test_a_statement_is_held_in_memory_once() -> None:
     file = io.BytesIO(b"SET x = 1;\nINSERT INTO `t` VALUES\n('" + b"z" * size + b"');\nINSERT INTO t VALUES (1);\n")
     tracemalloc.start()
     try:
-        found = [(s.kind, len(s.text), s.table) for s in sqlfile.read_statements(file, 0, "f")]
+        found = [(s.kind, len(s.text), s.table) for s in sql_file.read_statements(file, 0, "f")]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

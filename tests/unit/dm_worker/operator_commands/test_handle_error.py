@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from dm_worker.operator_commands.binlog_orders import BinlogOperators
+from dm_worker.operator_commands.binlog_operators import BinlogOperators
 from dm_worker.operator_commands.handle_error import handle_error
 from dm_worker.subtask.subtask import SubTask
 from dm_worker.syncer.planning.instructions import BinlogStatement

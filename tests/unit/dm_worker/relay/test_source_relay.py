@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from dm_worker.relay.client import Puller
 from dm_worker.relay.layout import RelayDir, RelayMeta
 from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.relay_client import Puller
+from dm_worker.relay.relay_writer import BlockCounts
 from dm_worker.relay.source_relay import SourceRelay, relay_folder
-from dm_worker.relay.writer import BlockCounts
 from pkg.config.model import SourceConfig
 from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb

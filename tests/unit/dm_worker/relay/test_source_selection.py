@@ -14,7 +14,7 @@ from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
 from pkg.binlog.stream import BinlogStream, Scan
-from tests.unit.dm_worker.relay.test_stream import UUIDS, Log, write_log
+from tests.unit.dm_worker.relay.test_relay_stream import UUIDS, Log, write_log
 
 
 class FakePulled:

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from dm_worker.relay.layout import RelayDir, RelayMeta
 from dm_worker.relay.readable_end import End, Tail
 from dm_worker.relay.recovery import recover
+from dm_worker.relay.relay_writer import PIECE, BlockCounts, RelayWriter
 from dm_worker.relay.scan import Scanned
 from dm_worker.relay.stream_follower import LARGEST_DUMMY, Course, dummies, dummy, nearest, smallest_dummy
-from dm_worker.relay.writer import PIECE, BlockCounts, RelayWriter
 from pkg.binlog.file import FileStream
 from pkg.binlog.raw import RawFramer
 from pkg.errors import Code, DMError

@@ -15,9 +15,9 @@ from typing import Any, BinaryIO
 import pymysql
 from pymysql.connections import Connection
 
-from dm_worker.loader.bulk import BulkFailed, BulkRows, Targets
-from dm_worker.loader.row_rules import RowRewriter, RowRules
-from dm_worker.loader.sqlfile import Statement, read_statements
+from dm_worker.loader.bulk_rows import BulkFailed, BulkRows, Targets
+from dm_worker.loader.row_rewriter import RowRewriter, RowRules
+from dm_worker.loader.sql_file import Statement, read_statements
 from dm_worker.meta.load_progress import fence_off, fenced
 from pkg import errors
 from pkg.errors import Code, DMError

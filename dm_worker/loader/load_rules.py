@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from dm_worker.dumper.files import DumpFile
-from dm_worker.loader.plan import DumpListing
-from dm_worker.loader.row_rules import RowRules
-from dm_worker.loader.schema import create_statement
+from dm_worker.dumper.file_names import DumpFile
+from dm_worker.loader.load_plan import DumpListing
+from dm_worker.loader.row_rewriter import RowRules
+from dm_worker.loader.schema_creation import create_statement
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code

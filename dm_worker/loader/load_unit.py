@@ -15,16 +15,16 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from dm_worker.dumper import owner
-from dm_worker.dumper.files import METADATA
+from dm_worker.dumper import folder_owner
+from dm_worker.dumper.file_names import METADATA
 from dm_worker.dumper.folder import read_manifest
 from dm_worker.dumper.metadata import DumpMetadata, dump_dir, read_dump_metadata
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.engine.shared_folder import check_readable
-from dm_worker.loader.plan import DumpListing, check_complete, file_specs, list_dump, share_out
-from dm_worker.loader.rules import LoadRules
-from dm_worker.loader.schema import Creation, create_schema, schema_creations, target_schemas
-from dm_worker.loader.tasks import ATTEMPTS, FileReport, FileSpec, LoadSpec, load_fenced_error, run_load_task
+from dm_worker.loader.load_plan import DumpListing, check_complete, file_specs, list_dump, share_out
+from dm_worker.loader.load_rules import LoadRules
+from dm_worker.loader.load_task import ATTEMPTS, FileReport, FileSpec, LoadSpec, load_fenced_error, run_load_task
+from dm_worker.loader.schema_creation import Creation, create_schema, schema_creations, target_schemas
 from dm_worker.meta.ddl_fence import Fence
 from dm_worker.meta.load_progress import (
     begin_load,
@@ -37,8 +37,8 @@ from dm_worker.meta.load_progress import (
     stored_state,
     unfinished_files,
 )
-from dm_worker.periodic import Periodic
-from dm_worker.rate import Rate, percent
+from dm_worker.subtask.periodic import Periodic
+from dm_worker.subtask.rate import Rate, percent
 from dm_worker.subtask.unit import Control, UnitOutcome
 from pkg import errors
 from pkg.config.model import SubTaskConfig
@@ -106,7 +106,7 @@ class LoadUnit:
 
     def is_finished(self) -> bool:
         """Whether the target notes the load as finished; False when it cannot be asked: ``run`` names the reason."""
-        owner.hold(self._dir, self._cfg.source_id)
+        folder_owner.hold(self._dir, self._cfg.source_id)
         try:
             state = stored_state(self._cfg)
         except DMError as exc:
@@ -378,7 +378,7 @@ class LoadUnit:
             log.info("the dump is loaded, and clean-dump-file removes it", folder=self._dir, kept=kept)
         try:
             if self._cfg.task_mode == "full":
-                owner.release(self._dir)
+                folder_owner.release(self._dir)
                 shutil.rmtree(self._dir)
             elif self._cfg.task_mode == "all":
                 for file in listing.data:

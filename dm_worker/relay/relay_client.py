@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from dm_worker.relay.layout import RelayDir, RelayMeta, SubDir
 from dm_worker.relay.readable_end import Tail
 from dm_worker.relay.recovery import recover
+from dm_worker.relay.relay_writer import BlockCounts, RelayWriter, Shown
 from dm_worker.relay.upstream_server import Server, ask, check_history, file_of
-from dm_worker.relay.writer import BlockCounts, RelayWriter, Shown
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.binlog.raw import open_raw

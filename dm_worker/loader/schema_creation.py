@@ -10,9 +10,9 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from dm_worker.dumper.files import DumpFile
-from dm_worker.loader.plan import DumpListing, unique_targets
-from dm_worker.loader.sqlfile import first_statement
+from dm_worker.dumper.file_names import DumpFile
+from dm_worker.loader.load_plan import DumpListing, unique_targets
+from dm_worker.loader.sql_file import first_statement
 from pkg import errors
 from pkg.ddl import parse, rewrite
 from pkg.ddl.engines import in_innodb

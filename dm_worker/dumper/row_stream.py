@@ -14,8 +14,8 @@ import pymysql
 from pymysql.connections import Connection
 from pymysql.constants import COMMAND, CR
 
-from dm_worker.dumper.literals import Value
-from dm_worker.dumper.rowsplit import RowSplitter
+from dm_worker.dumper.column_literals import Value
+from dm_worker.dumper.row_splitter import RowSplitter
 from pkg.mysql import driver
 
 #: How much is asked of the socket at once, in bytes.

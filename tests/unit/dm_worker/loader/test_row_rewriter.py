@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dm_worker.loader import tuples
-from dm_worker.loader.literals import plain_literal
-from dm_worker.loader.row_rules import RowRewriter, RowRules
-from dm_worker.loader.sqlfile import read_statements
+from dm_worker.loader.dump_literals import plain_literal
+from dm_worker.loader.row_rewriter import RowRewriter, RowRules
+from dm_worker.loader.sql_file import read_statements
 from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column
 from pkg.rules.column_mapping import ColumnMapper, PartitionId

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dm_worker.dumper.files import METADATA, DumpFile, parse
-from dm_worker.loader.tasks import FileSpec
+from dm_worker.dumper.file_names import METADATA, DumpFile, parse
+from dm_worker.loader.load_task import FileSpec
 from pkg import errors
 from pkg.errors import Code
 

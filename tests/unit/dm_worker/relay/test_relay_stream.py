@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dm_worker.relay.layout import RelayDir, RelayMeta, SubDir
 from dm_worker.relay.positions import find_position
 from dm_worker.relay.readable_end import Tail
-from dm_worker.relay.stream import open_relay
+from dm_worker.relay.relay_stream import open_relay
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, parse_gtid, parse_rotate

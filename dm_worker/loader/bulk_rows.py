@@ -13,7 +13,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.loader.insert_head import BEFORE_ROWS, column_names
-from dm_worker.loader.sqlfile import Statement
+from dm_worker.loader.sql_file import Statement
 from pkg.mysql.bulk import Prepared, takes_bulk
 from pkg.mysql.bulk_types import types_of
 from pkg.mysql.connection import is_lost, is_retryable

@@ -17,14 +17,14 @@ import pymysql
 from pymysql.connections import Connection
 from pyspark import BarrierTaskContext
 
+from dm_worker.dumper.chunk_writer import ChunkWriter, schema_text
 from dm_worker.dumper.chunks import Chunk, list_dump_tables, shape_of
-from dm_worker.dumper.files import table_file
-from dm_worker.dumper.literals import introducer_of, kind_of, select_expression
+from dm_worker.dumper.column_literals import introducer_of, kind_of, select_expression
+from dm_worker.dumper.file_names import table_file
+from dm_worker.dumper.insert_statements import statements
 from dm_worker.dumper.options import DumpOptions
-from dm_worker.dumper.rowstream import stream
+from dm_worker.dumper.row_stream import stream
 from dm_worker.dumper.snapshot import Meeting, Snapshot, join_snapshot, lead_snapshot
-from dm_worker.dumper.statements import statements
-from dm_worker.dumper.writer import ChunkWriter, schema_text
 from pkg import errors
 from pkg.errors import Code, DMError
 from pkg.mysql import driver

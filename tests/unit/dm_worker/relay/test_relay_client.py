@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import pytest
 
-from dm_worker.relay import client
-from dm_worker.relay.client import Puller
+from dm_worker.relay import relay_client
 from dm_worker.relay.layout import RelayDir, RelayMeta
 from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.relay_client import Puller
+from dm_worker.relay.relay_writer import BlockCounts, RelayWriter, is_disk_full
 from dm_worker.relay.upstream_server import Server
-from dm_worker.relay.writer import BlockCounts, RelayWriter, is_disk_full
 from pkg.binlog.position import Location, Position
 from pkg.binlog.upstream import UpstreamStream
 from pkg.config.model import SourceConfig
@@ -151,7 +151,7 @@ def test_reading_is_measured_per_block_and_without_what_is_done_to_it(
 ) -> None:
     made = puller(tmp_path)
     blocks = _Blocks(made, 3)
-    monkeypatch.setattr(client, "time", SimpleNamespace(perf_counter=lambda: blocks.now))
+    monkeypatch.setattr(relay_client, "time", SimpleNamespace(perf_counter=lambda: blocks.now))
     made._copy(cast(UpstreamStream, blocks), cast(RelayWriter, blocks))
     assert made.counts.read.count == 3, "a read that nothing came of does not count"
     assert made.counts.read.total == pytest.approx(0.09)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from dm_worker.dumper.literals import Kind, RowRenderer, Value
-from dm_worker.dumper.rowsplit import RowSplitter
+from dm_worker.dumper.column_literals import Kind, RowRenderer, Value
+from dm_worker.dumper.row_splitter import RowSplitter
 from pkg.native import load
 
 _NATIVE = load("dump")
@@ -23,7 +23,7 @@ Piece = tuple[bool, bytes]
 
 
 class Statements(Protocol):
-    """Takes packets (see :class:`dm_worker.dumper.rowstream.Consumer`) and gives pieces of statements."""
+    """Takes packets (see :class:`dm_worker.dumper.row_stream.Consumer`) and gives pieces of statements."""
 
     @property
     def rows(self) -> int:

@@ -15,11 +15,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pymysql.connections import Connection
 
-from dm_worker.dumper import files, rowstream
-from dm_worker.dumper.literals import ODD, TOO_LONG, Kind, RowRenderer, Value
-from dm_worker.dumper.statements import Piece, PythonStatements, Statements
-from dm_worker.dumper.writer import ChunkWriter
-from dm_worker.loader import sqlfile
+from dm_worker.dumper import file_names, row_stream
+from dm_worker.dumper.chunk_writer import ChunkWriter
+from dm_worker.dumper.column_literals import ODD, TOO_LONG, Kind, RowRenderer, Value
+from dm_worker.dumper.insert_statements import Piece, PythonStatements, Statements
+from dm_worker.loader import sql_file
 from tests.compiled import required
 
 Make = Callable[..., Statements]
@@ -127,7 +127,7 @@ def test_statements_hold_every_row_once_within_their_bound(
 ) -> None:
     kinds, rows = table
     text = _text(_run(make(kinds, _HEAD, limit, backslash=backslash), _stream(rows), cuts))
-    statements = [bytes(s.text) for s in sqlfile.read_statements(io.BytesIO(text), 0, "f")]
+    statements = [bytes(s.text) for s in sql_file.read_statements(io.BytesIO(text), 0, "f")]
     renderer = RowRenderer(kinds, _introducers(kinds), backslash=backslash)
     each = [renderer.render(list(row), 1) for row in rows]
     found = [row for s in statements for row in s[len(_HEAD) :].split(b",\n")]
@@ -309,8 +309,8 @@ class _Driver:
 
     def rows(self) -> list[Value]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(rowstream, "driver", self)
-            return rowstream.read_values(Connection(defer_connect=True), "SELECT 1")
+            patch.setattr(row_stream, "driver", self)
+            return row_stream.read_values(Connection(defer_connect=True), "SELECT 1")
 
     def command(self, *_: Any) -> None: ...
 
@@ -359,9 +359,9 @@ def test_files_and_statements_stay_within_their_bounds(make: Make, tmp_path: Pat
     assert len(writer.sizes) > 3
     found = 0
     for name, size in writer.sizes.items():
-        assert files.parse(name) is not None
+        assert file_names.parse(name) is not None
         with (tmp_path / name).open("rb") as file:
-            texts = [bytes(s.text) for s in sqlfile.read_statements(file, 0, name) if s.kind == "rows"]
+            texts = [bytes(s.text) for s in sql_file.read_statements(file, 0, name) if s.kind == "rows"]
         over = [len(text) - 500 for text in texts if len(text) > 500]
         assert (tmp_path / name).stat().st_size == size <= 3000 + sum(over)
         assert len(over) <= 5

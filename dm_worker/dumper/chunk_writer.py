@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO
 
-from dm_worker.dumper.files import FILES_PER_CHUNK, data_file
+from dm_worker.dumper.file_names import FILES_PER_CHUNK, data_file
 from pkg import errors
 from pkg.ddl import parse, with_collations
 from pkg.errors import Code

@@ -10,20 +10,20 @@ from dataclasses import dataclass, field, replace
 
 import pymysql
 
-from dm_worker.dumper import owner
+from dm_worker.dumper import folder_owner
+from dm_worker.dumper.chunk_writer import schema_text
 from dm_worker.dumper.chunks import Chunk, TableStat, list_dump_tables, list_skipped, plan_chunks
-from dm_worker.dumper.files import database_file
+from dm_worker.dumper.dump_task import DumpSpec, TaskReport, open_session, run_dump_task
+from dm_worker.dumper.file_names import database_file
 from dm_worker.dumper.folder import Manifest, WorkFolder, fingerprint, read_manifest
 from dm_worker.dumper.metadata import DumpMetadata, dump_dir, now_text
 from dm_worker.dumper.options import DumpOptions, parse_options
 from dm_worker.dumper.snapshot import Meeting
-from dm_worker.dumper.tasks import DumpSpec, TaskReport, open_session, run_dump_task
-from dm_worker.dumper.writer import schema_text
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.engine.shared_folder import check_writable
 from dm_worker.meta.load_progress import stored_state
-from dm_worker.periodic import Periodic
-from dm_worker.rate import Rate, percent
+from dm_worker.subtask.periodic import Periodic
+from dm_worker.subtask.rate import Rate, percent
 from dm_worker.subtask.unit import Control, UnitOutcome
 from pkg import errors
 from pkg.binlog.server_position import master_status
@@ -84,7 +84,7 @@ class DumpUnit:
         a load has begun (whatever the configuration says now) or has ended. An older dump without a load is what an
         earlier life of the task left behind, before --remove-meta. False when the target cannot tell: ``run`` then
         names the reason."""
-        owner.hold(self._dir, self._cfg.source_id)
+        folder_owner.hold(self._dir, self._cfg.source_id)
         manifest = read_manifest(self._dir)
         ours = manifest is not None and manifest.fingerprint == fingerprint(self._cfg)
         if ours and (self._manifest is not None or self._cfg.task_mode not in _LOADING):
@@ -182,7 +182,7 @@ class DumpUnit:
         if self._control.is_stopping():
             return
         try:
-            owner.claim(self._dir, self._cfg.source_id, self._may_replace)
+            folder_owner.claim(self._dir, self._cfg.source_id, self._may_replace)
             attempt.work.create()
         except OSError as exc:
             raise errors.new(

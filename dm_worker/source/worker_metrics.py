@@ -8,7 +8,7 @@ from prometheus_client import Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from dm_worker.relay.metrics import RelayCollector
+from dm_worker.relay.relay_metrics import RelayCollector
 from dm_worker.relay.source_relay import SourceRelay
 from dm_worker.source.purge_watch import PurgeCollector, PurgeWatch
 from pkg import errors, native

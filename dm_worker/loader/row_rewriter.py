@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from dm_worker.loader.dump_literals import UTF8, plain_literal
 from dm_worker.loader.insert_head import BEFORE_ROWS, column_list, column_names
-from dm_worker.loader.literals import UTF8, plain_literal
-from dm_worker.loader.sqlfile import Statement
+from dm_worker.loader.sql_file import Statement
 from dm_worker.loader.tuples import ChangeError, NoTupleError, add_bases, change_rows, tuples
 from pkg import errors
 from pkg.errors import Code, DMError, ErrorKind

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dm_worker.dumper import owner
+from dm_worker.dumper import folder_owner
 from dm_worker.dumper.folder import WorkFolder
 from pkg.errors import Code, DMError
 
@@ -25,7 +25,7 @@ def _never(source_id: str) -> bool:
 def folder(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "dump.task"
     yield path
-    owner.release(path)
+    folder_owner.release(path)
 
 
 @pytest.fixture
@@ -51,55 +51,55 @@ def elsewhere(folder: Path) -> Iterator[None]:
 def test_a_folder_in_use_by_another_worker_is_refused(folder: Path) -> None:
     (folder / "rows.sql").touch()
     with pytest.raises(DMError) as caught:
-        owner.claim(folder, "source-2", lambda source: True)
+        folder_owner.claim(folder, "source-2", lambda source: True)
     assert caught.value.kind is Code.DumpUnitRuntime
     assert "source-1" in str(caught.value)
     assert "working directory of its own" in str(caught.value)
-    assert owner.owner_of(folder) == "source-1"
+    assert folder_owner.owner_of(folder) == "source-1"
     assert (folder / "rows.sql").exists()
 
 
 @pytest.mark.usefixtures("elsewhere")
 def test_a_source_that_moves_to_a_worker_in_the_same_directory_keeps_its_folder(folder: Path) -> None:
-    owner.claim(folder, "source-1", _never)
-    assert owner.owner_of(folder) == "source-1"
+    folder_owner.claim(folder, "source-1", _never)
+    assert folder_owner.owner_of(folder) == "source-1"
 
 
 def test_a_dump_left_behind_goes_only_when_nobody_waits_for_it(folder: Path) -> None:
     folder.mkdir()
-    (folder / owner.OWNER_FILE).write_text("source-1")
+    (folder / folder_owner.OWNER_FILE).write_text("source-1")
     with pytest.raises(DMError):
-        owner.claim(folder, "source-2", _never)
-    assert owner.owner_of(folder) == "source-1"
-    owner.claim(folder, "source-2", lambda source: source == "source-1")
-    assert owner.owner_of(folder) == "source-2"
+        folder_owner.claim(folder, "source-2", _never)
+    assert folder_owner.owner_of(folder) == "source-1"
+    folder_owner.claim(folder, "source-2", lambda source: source == "source-1")
+    assert folder_owner.owner_of(folder) == "source-2"
 
 
 def test_a_restarted_worker_holds_its_own_folder_only(folder: Path) -> None:
     folder.mkdir()
-    (folder / owner.OWNER_FILE).write_text("source-1")
+    (folder / folder_owner.OWNER_FILE).write_text("source-1")
     for source_id, held in (("source-2", False), ("source-1", True)):
-        owner.hold(folder, source_id)
+        folder_owner.hold(folder, source_id)
         program = "import fcntl, sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)"
         tried = subprocess.run(
-            [sys.executable, "-c", program, str(folder / owner.OWNER_FILE)], capture_output=True, check=False
+            [sys.executable, "-c", program, str(folder / folder_owner.OWNER_FILE)], capture_output=True, check=False
         )
         assert (b"BlockingIOError" in tried.stderr) is held
 
 
 def test_emptying_a_folder_keeps_the_claim(folder: Path) -> None:
-    owner.claim(folder, "source-1", _never)
+    folder_owner.claim(folder, "source-1", _never)
     (folder / "old").mkdir()
     (folder / "old.sql").touch()
     work = WorkFolder(folder, "token")
     work.create()
-    assert sorted(path.name for path in folder.iterdir()) == [owner.OWNER_FILE, work.path.name]
+    assert sorted(path.name for path in folder.iterdir()) == [folder_owner.OWNER_FILE, work.path.name]
 
 
 def test_a_late_writer_of_a_dead_attempt_does_not_keep_the_next_one_from_starting(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    owner.claim(folder, "source-1", _never)
+    folder_owner.claim(folder, "source-1", _never)
     dead, work = WorkFolder(folder, "dead"), WorkFolder(folder, "next")
     dead.create()
     rmdir = os.rmdir
@@ -111,13 +111,13 @@ def test_a_late_writer_of_a_dead_attempt_does_not_keep_the_next_one_from_startin
 
     monkeypatch.setattr(os, "rmdir", emptied)
     work.create()
-    assert sorted(path.name for path in folder.iterdir()) == [owner.OWNER_FILE, work.path.name]
+    assert sorted(path.name for path in folder.iterdir()) == [folder_owner.OWNER_FILE, work.path.name]
     dead.request_stop()
 
 
 def test_a_removed_folder_can_be_claimed_again(folder: Path) -> None:
-    owner.claim(folder, "source-1", _never)
-    (folder / owner.OWNER_FILE).unlink()
+    folder_owner.claim(folder, "source-1", _never)
+    (folder / folder_owner.OWNER_FILE).unlink()
     folder.rmdir()
-    owner.claim(folder, "source-2", _never)
-    assert owner.owner_of(folder) == "source-2"
+    folder_owner.claim(folder, "source-2", _never)
+    assert folder_owner.owner_of(folder) == "source-2"

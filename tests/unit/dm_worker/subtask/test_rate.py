@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dm_worker.rate import Rate, percent
+from dm_worker.subtask.rate import Rate, percent
 
 
 def test_the_remaining_time_follows_the_speed_of_the_last_seconds() -> None:
