@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
-_ROOT = Path(__file__).resolve().parent.parent
+#: Where the packages are: the folder that holds ``dm_worker`` and ``pkg``.
+_ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("dm_worker", "pkg")
 #: The folder that the archive becomes in the executor's own folder.
 _UNPACKED = "dm-code"
