@@ -32,14 +32,15 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 def elsewhere(folder: Path) -> Iterator[None]:
     """Another process that has the folder for source-1."""
     program = (
-        "import sys; from pathlib import Path; from dm_worker.dumper import owner;"
-        "owner.claim(Path(sys.argv[1]), 'source-1', lambda source: False); print('held', flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from dm_worker.dumper import folder_owner;"
+        "folder_owner.claim(Path(sys.argv[1]), 'source-1', lambda source: False);"
+        "print('held', flush=True); sys.stdin.read()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program, str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[3],
+        cwd=Path(__file__).parents[4],
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"held\n"
