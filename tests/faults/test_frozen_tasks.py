@@ -23,8 +23,8 @@ from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.process import PATIENCE, wait_until
 from tests.harness.proctree import descendants, spark_pythons
+from tests.integration.syncer.checkpoint.test_crash import start_driver
 from tests.integration.syncer.support import assert_equal, running, subtask
-from tests.integration.syncer.test_crash import start_driver
 
 _WAITING = (
     "SELECT 1 FROM information_schema.processlist"

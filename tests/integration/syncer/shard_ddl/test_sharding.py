@@ -34,7 +34,7 @@ from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import wait_until
 from tests.harness.shard_source import put_subtasks
-from tests.integration.syncer.level2 import OneSource
+from tests.integration.syncer.one_source import OneSource
 from tests.integration.syncer.support import Running, location, rows, running, subtask
 
 pytestmark = pytest.mark.timeout(300)

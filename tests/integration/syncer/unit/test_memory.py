@@ -18,8 +18,8 @@ from pkg.config.model import SubTaskConfig
 from tests.harness.memory import MemorySampler
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import PATIENCE
+from tests.integration.syncer.checkpoint.test_crash import start_driver, wait_for
 from tests.integration.syncer.support import subtask
-from tests.integration.syncer.test_crash import start_driver, wait_for
 
 ROWS = int(os.environ.get("DM_TEST_BIG_ROWS", "300000"))
 MIB = 1 << 20

@@ -32,8 +32,8 @@ from pkg.settings.connections import DBConfig
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.process import PATIENCE
 from tests.harness.proxy import CountingProxy
+from tests.integration.syncer.checkpoint.test_crash import start_driver, wait_for
 from tests.integration.syncer.support import assert_equal, running, subtask
-from tests.integration.syncer.test_crash import start_driver, wait_for
 
 pytestmark = [pytest.mark.timeout(900)]
 

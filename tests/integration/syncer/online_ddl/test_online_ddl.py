@@ -19,11 +19,11 @@ from pkg.errors import Code
 from pkg.rules.model import BlockAllowList, RouteRule, TableName
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import PATIENCE
-from tests.integration.syncer.level2 import OneSource
-from tests.integration.syncer.online_tools import GhOst, Writer, pt_osc
+from tests.integration.syncer.checkpoint.test_crash import start_driver, wait_for
+from tests.integration.syncer.ddl.test_operators import Task
+from tests.integration.syncer.one_source import OneSource
+from tests.integration.syncer.online_ddl.online_tools import GhOst, Writer, pt_osc
 from tests.integration.syncer.support import Running, assert_equal, location, rows, running, subtask
-from tests.integration.syncer.test_crash import start_driver, wait_for
-from tests.integration.syncer.test_operators import Task
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

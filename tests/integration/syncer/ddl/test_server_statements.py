@@ -15,7 +15,7 @@ import pytest
 from dm_worker.engine.engine import SparkEngine
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import HarnessError
-from tests.integration.syncer.server_statements import replay
+from tests.integration.syncer.ddl.server_statements import replay
 
 FOLDER = Path("/usr/share/mysql/mysql-test")
 FILES = (

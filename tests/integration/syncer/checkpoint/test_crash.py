@@ -26,7 +26,7 @@ from tests.harness.proctree import kill_hard, spark_pythons
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 #: Kills of the whole process: each costs the start of another Spark.
 KILLS = 2
 ALL = [f"d.{name}" for name in TABLES]
