@@ -7,7 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pkg.errors import DMError, wrap
-from pkg.etcd import KV, Compare, Delete, EtcdClient, Event, LeaseKeeper, PrefixMirror, Put, create_revision_is, missing
+from pkg.etcd import (
+    KV,
+    Compare,
+    Delete,
+    EtcdClient,
+    LeaseKeeper,
+    PrefixMirror,
+    Put,
+    WatchEvent,
+    create_revision_is,
+    missing,
+)
 from pkg.ha.keys import LEADER_PREFIX, leader_key
 from pkg.ha.records import LeaderInfo
 from pkg.process.log import get_logger
@@ -193,7 +204,7 @@ class Election:
         if mirror is not None:
             mirror.stop()
 
-    def _seen(self, events: Sequence[Event]) -> None:
+    def _seen(self, events: Sequence[WatchEvent]) -> None:
         expelled = any(event.type == "delete" and event.key == self._own_key for event in events)
         self._set(broken=True if expelled else None)
 

@@ -7,7 +7,7 @@ from dm_master.precheck.result import Finding, fail, warn
 from dm_master.rules.inspected_upstream import Upstream
 from pkg.mysql.introspect import enforces_foreign_keys, fetch_foreign_keys, logs_actions
 from pkg.mysql.shown_keys import shown_foreign_keys
-from pkg.rules.foreign_keys import Setting, find_problems
+from pkg.rules.foreign_keys import ForeignKeySetting, find_problems
 
 
 def check_foreign_keys(upstream: Upstream, target: Server) -> list[Finding]:
@@ -17,7 +17,7 @@ def check_foreign_keys(upstream: Upstream, target: Server) -> list[Finding]:
     keys = shown_foreign_keys(upstream.conn, upstream.tables)
     there = fetch_foreign_keys(target.conn)
     subtask, mapper = upstream.subtask, upstream.rules.mapper
-    setting = Setting(
+    setting = ForeignKeySetting(
         checks=subtask.to.foreign_key_checks,
         merges=bool(subtask.shard_mode),
         mapped=[table for table in upstream.tables if mapper.rules_for(*table)],

@@ -10,7 +10,7 @@ from pkg.config.rule_names import InstanceNames, RuleName
 from pkg.errors import DMError
 from pkg.mysql.schema import Column
 from pkg.rules.binlog_filter import BinlogEventFilter
-from pkg.rules.block_allow_list import BlockAllowListFilter, Verdict
+from pkg.rules.block_allow_list import AllowListDecision, BlockAllowListFilter
 from pkg.rules.column_mapping import ColumnMapper
 from pkg.rules.column_mapping.mapper import INSTANCE_BITS, SCHEMA_BITS, TABLE_BITS
 from pkg.rules.column_mapping.transforms import PartitionId, Transform
@@ -102,7 +102,7 @@ class SourceRules:
     def _fold(self, schema: str, table: str) -> Table:
         return (schema, table) if self.subtask.case_sensitive else (schema.lower(), table.lower())
 
-    def _left_out(self, verdict: Verdict) -> str:
+    def _left_out(self, verdict: AllowListDecision) -> str:
         if verdict.key == "meta-schema":
             return "the target keeps the task's progress in a schema of that name (meta-schema)"
         if verdict.key in (TableKind.GHOST.value, TableKind.TRASH.value):
@@ -115,7 +115,7 @@ class SourceRules:
         entry = self.names.entries[verdict.key][verdict.item]
         return f"{entry.label} leaves it out ({entry.place})"
 
-    def _allowed_by(self, verdict: Verdict, schema: str, table: str) -> Iterator[Applied]:
+    def _allowed_by(self, verdict: AllowListDecision, schema: str, table: str) -> Iterator[Applied]:
         if verdict.item < 0:
             return
         lists = self.subtask.block_allow_list

@@ -13,7 +13,7 @@ from dm_master.scheduling.topology import VIEWS, Plan, Topology, WorkerStage
 from pkg.config.codec import decode_source, decode_subtask, encode_source, encode_subtask
 from pkg.config.model import SourceConfig, SubTaskConfig
 from pkg.errors import Code, DMError, new, wrap
-from pkg.etcd import EtcdClient, Event, Get, PrefixMirror, Put
+from pkg.etcd import EtcdClient, Get, PrefixMirror, Put, WatchEvent
 from pkg.ha import keys
 from pkg.ha.keys import KeyFamily
 from pkg.ha.records import WorkerInfo
@@ -332,7 +332,7 @@ class Scheduler:
         mirror = PrefixMirror(self._client, family.prefix(), self._workers_changed, on_error=self._mirror_failed)
         return mirror.start()
 
-    def _workers_changed(self, _events: Sequence[Event]) -> None:
+    def _workers_changed(self, _events: Sequence[WatchEvent]) -> None:
         self._wake.set()
 
     def _mirror_failed(self, exc: BaseException) -> None:

@@ -31,8 +31,8 @@ from typing import Literal
 from dm_master.shardddl import lock_errors
 from pkg.errors import DMError
 from pkg.etcd.types import Compare, Delete, Op, Put, missing, mod_revision_is
-from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardUnlock, Statements
-from pkg.ha.shard_ddl_steps import LockId, Step, Stored
+from pkg.ha.shard_ddl import DDLTexts, ShardInfo, ShardOperation, ShardUnlock
+from pkg.ha.shard_ddl_steps import LockId, LockStep, StoredRecord
 
 Phase = Literal["waiting", "conflict", "executing", "owner left", "skipping", "done", "damaged"]
 
@@ -42,16 +42,16 @@ class Lock:
     """The records of one lock, by source. ``damaged`` ones can't be read: by key, what is wrong with them."""
 
     id: LockId
-    infos: Mapping[str, Stored[ShardInfo]] = field(default_factory=dict)
-    operations: Mapping[str, Stored[ShardOperation]] = field(default_factory=dict)
-    unlock: Stored[ShardUnlock] | None = None
-    damaged: Mapping[str, Stored[str]] = field(default_factory=dict)
+    infos: Mapping[str, StoredRecord[ShardInfo]] = field(default_factory=dict)
+    operations: Mapping[str, StoredRecord[ShardOperation]] = field(default_factory=dict)
+    unlock: StoredRecord[ShardUnlock] | None = None
+    damaged: Mapping[str, StoredRecord[str]] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
         return not (self.infos or self.operations or self.unlock or self.damaged)
 
-    def ddls_of(self, source: str) -> Statements:
+    def ddls_of(self, source: str) -> DDLTexts:
         """What ``source`` reported; () if it did not."""
         operation, info = self.operations.get(source), self.infos.get(source)
         return operation.record.ddls if operation else info.record.ddls if info else ()
@@ -66,18 +66,18 @@ class Lock:
         """The sources that were told to execute and have done it, or not yet."""
         return sorted(source for source, op in self._ops() if op.record.execute and op.record.done == done)
 
-    def executed(self) -> set[Statements]:
+    def executed(self) -> set[DDLTexts]:
         """The DDLs that are known to be executed in the target. Without an order, whoever may skip proves it too."""
         proofs = [op.record for _, op in self._ops() if op.record.done or not op.record.execute]
         return {record.ddls for record in proofs if record.execute or self.unlock is None}
 
-    def sequences(self) -> tuple[Statements, ...]:
+    def sequences(self) -> tuple[DDLTexts, ...]:
         """All DDLs that shall be executed, in this order; () as long as nothing is granted."""
         if self.unlock is not None:
             return self.unlock.record.sequences
         return tuple(dict.fromkeys(op.record.ddls for _, op in self._ops()))
 
-    def unexecuted(self) -> list[Statements]:
+    def unexecuted(self) -> list[DDLTexts]:
         executed = self.executed()
         return [ddls for ddls in self.sequences() if ddls not in executed]
 
@@ -96,7 +96,7 @@ class Lock:
         ordered = self.unlock.record.owner if self.unlock else ""
         return ordered if ordered in waiting else next(iter(waiting), "")
 
-    def _ops(self) -> Iterable[tuple[str, Stored[ShardOperation]]]:
+    def _ops(self) -> Iterable[tuple[str, StoredRecord[ShardOperation]]]:
         return self.operations.items()
 
 
@@ -108,7 +108,7 @@ class Decision:
     """
 
     phase: Phase
-    step: Step | None = None
+    step: LockStep | None = None
     waits_for: tuple[str, ...] = ()
     problem: DMError | None = None
 
@@ -123,7 +123,7 @@ def decide(lock: Lock, members: frozenset[str]) -> Decision:
     stale = {lock.id.info_key(name): info.mod_revision for name, info in lock.infos.items() if name not in members}
     if stale:
         compare = tuple(mod_revision_is(key, revision) for key, revision in stale.items())
-        return Decision("waiting", Step(compare, tuple(Delete(key) for key in stale)))
+        return Decision("waiting", LockStep(compare, tuple(Delete(key) for key in stale)))
     return _gather(lock, members)
 
 
@@ -163,7 +163,7 @@ def _resolve(lock: Lock, members: frozenset[str]) -> Decision:
     # A stopped task keeps what it knows: its sources come back with DDLs that are executed already.
     if unfinished or not members:
         return Decision("skipping", waits_for=unfinished)
-    return Decision("done", Step(tuple(_settled(lock)), _delete_all(lock)))
+    return Decision("done", LockStep(tuple(_settled(lock)), _delete_all(lock)))
 
 
 def _damage(lock: Lock) -> DMError:
@@ -175,7 +175,7 @@ def _difference(lock: Lock, first: str, other: str) -> DMError:
     return lock_errors.difference(lock.id, first, lock.ddls_of(first), other, lock.ddls_of(other), executed=executed)
 
 
-def _execute_next(lock: Lock, members: frozenset[str], ddls: Statements) -> Decision:
+def _execute_next(lock: Lock, members: frozenset[str], ddls: DDLTexts) -> Decision:
     able = [source for source in lock.waiting(members) if lock.ddls_of(source) == ddls]
     owner = lock.owner(members)
     if not able:
@@ -191,18 +191,18 @@ def _may_skip(lock: Lock, source: str) -> bool:
     return ddls in lock.executed() or _ordered(lock).get(source) == ddls
 
 
-def _ordered(lock: Lock) -> Mapping[str, Statements]:
+def _ordered(lock: Lock) -> Mapping[str, DDLTexts]:
     return lock.unlock.record.waiting if lock.unlock else {}
 
 
-def _grant(lock: Lock, sources: Iterable[str], *, execute: bool, compare: Iterable[Compare]) -> Step:
+def _grant(lock: Lock, sources: Iterable[str], *, execute: bool, compare: Iterable[Compare]) -> LockStep:
     conditions, ops = list(compare), []
     for source in sources:
         info, key = lock.infos[source], lock.id.operation_key(source)
         operation = ShardOperation(str(lock.id), lock.id.task, source, info.record.ddls, execute)
         conditions += [mod_revision_is(lock.id.info_key(source), info.mod_revision), missing(key)]
         ops.append(Put(key, operation.to_json()))
-    return Step(tuple(dict.fromkeys(conditions)), tuple(ops))
+    return LockStep(tuple(dict.fromkeys(conditions)), tuple(ops))
 
 
 def _settled(lock: Lock) -> list[Compare]:
@@ -225,7 +225,7 @@ def _delete_all(lock: Lock) -> tuple[Op, ...]:
 # --- what an operator may do ---
 
 
-def unlock(lock: Lock, members: frozenset[str], *, owner: str = "", every: bool = False) -> Step:
+def unlock(lock: Lock, members: frozenset[str], *, owner: str = "", every: bool = False) -> LockStep:
     """Resolves the lock with the sources that have reported: ``owner`` (or the first one) executes, the others skip.
 
     With ``every`` no DDL is lost where they differ: each different sequence is executed by one of its sources, one
@@ -238,7 +238,7 @@ def unlock(lock: Lock, members: frozenset[str], *, owner: str = "", every: bool 
     return _order(lock, members, owner, every, ())
 
 
-def take_over(lock: Lock, members: frozenset[str], *, owner: str, every: bool = False) -> Step:
+def take_over(lock: Lock, members: frozenset[str], *, owner: str, every: bool = False) -> LockStep:
     """As :func:`unlock`, and takes the DDLs away from a source that shall execute them and doesn't (``--force-remove``
     with ``--owner``). If that source did execute them, ``owner`` does so again. Raises 38022, 38020 or 42502."""
     return _order(lock, members, owner, every, lock.executions(done=False))
@@ -271,12 +271,12 @@ def progress(lock: Lock, members: frozenset[str]) -> Progress:
     )
 
 
-def force_remove(lock: Lock) -> Step:
+def force_remove(lock: Lock) -> LockStep:
     """Forgets the lock, whatever its state. Sources that still wait report again, and make a new one."""
-    return Step(_unchanged(lock), _delete_all(lock))
+    return LockStep(_unchanged(lock), _delete_all(lock))
 
 
-def _order(lock: Lock, members: frozenset[str], owner: str, every: bool, revoked: list[str] | tuple[()]) -> Step:
+def _order(lock: Lock, members: frozenset[str], owner: str, every: bool, revoked: list[str] | tuple[()]) -> LockStep:
     if lock.damaged:
         raise _damage(lock)
     if lock.sequences() and not lock.unexecuted():
@@ -293,7 +293,7 @@ def _order(lock: Lock, members: frozenset[str], owner: str, every: bool, revoked
     )
     gone = [key(source) for source in sorted(taken) for key in (lock.id.operation_key, lock.id.info_key)]
     ops: list[Op] = [Put(lock.id.unlock_key, order.to_json()), *(Delete(key) for key in gone)]
-    return Step(_unchanged(lock), tuple(ops))
+    return LockStep(_unchanged(lock), tuple(ops))
 
 
 def _unchanged(lock: Lock) -> tuple[Compare, ...]:

@@ -13,8 +13,8 @@ from dm_master.shardddl.lock import Decision, Lock, Progress, progress
 from dm_master.shardddl.lock_registry import Locks, Order
 from dm_master.shardddl.lock_store import LockStore
 from pkg.errors import DMError, wrap
-from pkg.etcd import EtcdClient, Event, PrefixMirror
-from pkg.ha.shard_ddl_steps import LockId, Step
+from pkg.etcd import EtcdClient, PrefixMirror, WatchEvent
+from pkg.ha.shard_ddl_steps import LockId, LockStep
 from pkg.process.log import get_logger
 
 log = get_logger("shard-ddl")
@@ -217,7 +217,7 @@ class LockTerm:
             self._synced = self._mirror.wait_synced(_SYNC_POLL)
         return self._synced
 
-    def _see(self, events: Sequence[Event]) -> None:
+    def _see(self, events: Sequence[WatchEvent]) -> None:
         with self._changed:
             for event in events:
                 self._locks.apply(event)
@@ -248,7 +248,7 @@ class LockTerm:
         if failure is not None:
             raise failure
 
-    def _decide(self) -> list[tuple[LockId, Step]]:
+    def _decide(self) -> list[tuple[LockId, LockStep]]:
         while not self._stopping.is_set():
             events = self._events
             sources = self._sources()

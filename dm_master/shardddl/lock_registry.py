@@ -9,11 +9,11 @@ from typing import TypeVar
 from dm_master.shardddl import lock as rules
 from dm_master.shardddl.lock import Decision, Lock
 from pkg.errors import Code, DMError, new
-from pkg.etcd.types import KV, Delete, Event
+from pkg.etcd.types import KV, Delete, WatchEvent
 from pkg.ha import keys
 from pkg.ha.keys import KeyFamily
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables, ShardUnlock
-from pkg.ha.shard_ddl_steps import LockId, Step, Stored
+from pkg.ha.shard_ddl_steps import LockId, LockStep, StoredRecord
 
 R = TypeVar("R")
 
@@ -51,7 +51,7 @@ class Locks:
         """From all records below :data:`BASE`, in any order."""
         locks = cls(sources)
         for kv in kvs:
-            locks.apply(Event("put", kv.key, kv.value, kv.mod_revision, kv.create_revision))
+            locks.apply(WatchEvent("put", kv.key, kv.value, kv.mod_revision, kv.create_revision))
         return locks
 
     def __eq__(self, other: object) -> bool:
@@ -70,7 +70,7 @@ class Locks:
         if not self._sources[task]:
             del self._sources[task]
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: WatchEvent) -> None:
         """One change of a record; one that is known already changes nothing.
 
         A lock with a damaged record stands still, others go on; see :meth:`damaged` for those of no lock.
@@ -85,7 +85,7 @@ class Locks:
             if event.type == "put":
                 self._damaged[event.key] = exc.message
 
-    def _apply_of(self, lock_id: LockId, event: Event) -> None:
+    def _apply_of(self, lock_id: LockId, event: WatchEvent) -> None:
         lock = self._locks.get(lock_id, Lock(lock_id))
         lock = replace(lock, damaged=_without(lock.damaged, event.key))
         try:
@@ -99,7 +99,7 @@ class Locks:
         else:
             self._locks[lock_id] = lock
 
-    def _apply_tables(self, event: Event) -> None:
+    def _apply_tables(self, event: WatchEvent) -> None:
         task, source = keys.SHARD_DDL_TABLES.names(event.key)
         # Of a damaged record nothing is known: then the source is waited for.
         self._tables.pop((task, source), None)
@@ -152,14 +152,14 @@ class Locks:
     def decide(self, lock: Lock) -> Decision:
         return rules.decide(lock, self.members(lock))
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[LockStep]:
         """What can be done now, at most one transaction for each lock: commit them, apply the events, ask again."""
         decided = (self.decide(lock).step for _, lock in sorted(self._locks.items()))
         return [step for step in decided if step is not None]
 
     # --- orders ---
 
-    def unlock(self, lock_id: str, order: Order) -> Step:
+    def unlock(self, lock_id: str, order: Order) -> LockStep:
         """Carries out an operator's order. Raises 38019, 38020, 38022, 42502, or 38041 for an unknown action."""
         lock = self.find(lock_id)
         members = self.members(lock)
@@ -171,10 +171,10 @@ class Locks:
         return rules.force_remove(lock)
 
     @staticmethod
-    def forget(task: str) -> Step:
+    def forget(task: str) -> LockStep:
         """Removes all that is left of ``task``, which no source runs: it begins anew (``--remove-meta``)."""
         families = (keys.SHARD_DDL_INFO, keys.SHARD_DDL_OPERATION, keys.SHARD_DDL_UNLOCK, keys.SHARD_DDL_TABLES)
-        return Step((), tuple(Delete(family.prefix(task), prefix=True) for family in families))
+        return LockStep((), tuple(Delete(family.prefix(task), prefix=True) for family in families))
 
 
 def _every(action: str) -> bool:
@@ -185,11 +185,11 @@ def _every(action: str) -> bool:
     return action == "exec"
 
 
-def _stored(event: Event, record: R) -> Stored[R]:
-    return Stored(record, event.create_revision, event.mod_revision)
+def _stored(event: WatchEvent, record: R) -> StoredRecord[R]:
+    return StoredRecord(record, event.create_revision, event.mod_revision)
 
 
-def _changed(lock: Lock, event: Event) -> Lock:
+def _changed(lock: Lock, event: WatchEvent) -> Lock:
     """``lock`` after a change of one of its records. Raises 42502 for one that is damaged."""
     if event.key == lock.id.unlock_key:
         order = _stored(event, ShardUnlock.from_json(event.value)) if event.type == "put" else None
@@ -201,8 +201,8 @@ def _changed(lock: Lock, event: Event) -> Lock:
 
 
 def _with(
-    records: Mapping[str, Stored[R]], event: Event, family: KeyFamily, decode: Callable[[str], R]
-) -> Mapping[str, Stored[R]]:
+    records: Mapping[str, StoredRecord[R]], event: WatchEvent, family: KeyFamily, decode: Callable[[str], R]
+) -> Mapping[str, StoredRecord[R]]:
     source = family.names(event.key)[1]
     if event.type == "put":
         # By name: whatever the order of the events, equal records make equal locks.
@@ -210,7 +210,7 @@ def _with(
     return _without(records, source)
 
 
-def _without(records: Mapping[str, Stored[R]], name: str) -> Mapping[str, Stored[R]]:
+def _without(records: Mapping[str, StoredRecord[R]], name: str) -> Mapping[str, StoredRecord[R]]:
     return {other: record for other, record in records.items() if other != name}
 
 

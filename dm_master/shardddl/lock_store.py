@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from dm_master.election.campaign import LeaderKey
 from dm_master.shardddl.lock_registry import BASE
-from pkg.etcd import KV, EtcdClient, Event, PrefixMirror
-from pkg.ha.shard_ddl_steps import Step
+from pkg.etcd import KV, EtcdClient, PrefixMirror, WatchEvent
+from pkg.ha.shard_ddl_steps import LockStep
 
 
 class LockStore:
@@ -23,12 +23,12 @@ class LockStore:
         return kvs
 
     def follow(
-        self, on_change: Callable[[Sequence[Event]], None], on_error: Callable[[BaseException], None]
+        self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> PrefixMirror:
         """A started mirror of all records: ``on_change`` gets what :meth:`Locks.apply` takes, the present first."""
         return PrefixMirror(self._client, BASE, on_change, on_error=on_error).start()
 
-    def commit(self, step: Step, leader: LeaderKey) -> int:
+    def commit(self, step: LockStep, leader: LeaderKey) -> int:
         """Carries out ``step`` if ``leader`` still leads; the revision of the change. 0 if the term is over, or the
         records are not those that the step was decided on: follow them and decide again."""
         done = self._client.txn([leader.compare, *step.compare], step.ops)

@@ -22,7 +22,7 @@ from pkg import errors
 from pkg.errors import Code
 from pkg.native import CHOICE
 from pkg.process.log import get_logger
-from pkg.process.work_folder import WorkFolder
+from pkg.process.work_folder import ProcessFolder
 
 log = get_logger(__name__)
 
@@ -68,7 +68,7 @@ class SparkEngine:
         self._conf = {"spark.driver.memory": driver_memory, **(conf or {})}
         self._base = folder
         self._lock = threading.Lock()
-        self._folder: WorkFolder | None = None
+        self._folder: ProcessFolder | None = None
         self._jvm: SparkJvm | None = None
         self._context: SparkContext | None = None
         self._watch: executors.ExecutorWatch | None = None
@@ -175,7 +175,7 @@ class SparkEngine:
         if self.is_local:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         if self._folder is None:
-            self._folder = WorkFolder("dm-worker-", self._base)
+            self._folder = ProcessFolder("dm-worker-", self._base)
         settings = spark_settings(
             master=self._master,
             slots=self._slots,

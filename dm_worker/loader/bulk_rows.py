@@ -14,7 +14,7 @@ from pymysql.connections import Connection
 
 from dm_worker.loader.insert_head import BEFORE_ROWS, column_names
 from dm_worker.loader.sql_file import Statement
-from pkg.mysql.bulk import Prepared, takes_bulk
+from pkg.mysql.bulk import PreparedStatement, takes_bulk
 from pkg.mysql.bulk_types import types_of
 from pkg.mysql.connection import is_lost, is_retryable
 from pkg.mysql.introspect import fetch_table_info, query
@@ -63,7 +63,7 @@ class BulkRows:
         self._info = targets.info(conn, target) if _NATIVE is not None else None
         self._session: tuple[bool, bool] | None = None
         self._packet = 0
-        self._prepared: Prepared | None = None
+        self._prepared: PreparedStatement | None = None
 
     def session_changed(self) -> None:
         """A SET of the file was executed: it may change what literals mean."""
@@ -119,11 +119,11 @@ class BulkRows:
         self._session = usual and not modes & {"ANSI_QUOTES", "NO_BACKSLASH_ESCAPES"}, client == "binary"
         return self._session
 
-    def _prepare(self, text: bytes, columns: int) -> Prepared:
+    def _prepare(self, text: bytes, columns: int) -> PreparedStatement:
         if self._prepared is None or self._prepared.text != text:
             if self._prepared is not None:
                 self._prepared.close()
-            self._prepared = Prepared(self._conn, text, columns)
+            self._prepared = PreparedStatement(self._conn, text, columns)
         return self._prepared
 
 

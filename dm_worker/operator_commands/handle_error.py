@@ -15,14 +15,14 @@ from dm_worker.syncer.shard_ddl.source_groups import Settle
 from pkg import errors
 from pkg.binlog.position import Position
 from pkg.errors import Code
-from pkg.ha.binlog_operator import BinlogOperator, Kind, position_name
+from pkg.ha.binlog_operator import BinlogOperator, OperatorKind, position_name
 from pkg.mysql.names import qualified
 from pkg.pb import dmworker_pb2 as pb
 
 #: Seconds that a try under way gets to end.
 _PATIENCE = 3.0
 _POLL = 0.05
-_KINDS: dict[int, Kind] = {pb.Skip: "skip", pb.Replace: "replace", pb.Inject: "inject"}
+_KINDS: dict[int, OperatorKind] = {pb.Skip: "skip", pb.Replace: "replace", pb.Inject: "inject"}
 
 
 def handle_error(subtask: SubTask, operators: BinlogOperators, request: pb.HandleWorkerErrorRequest) -> str:
@@ -104,7 +104,7 @@ def _ensure_possible(op: int, position: Position, unit: ReplicatingUnit) -> None
         )
 
 
-def _order(subtask: SubTask, kind: Kind, position: Position, texts: Sequence[str]) -> BinlogOperator:
+def _order(subtask: SubTask, kind: OperatorKind, position: Position, texts: Sequence[str]) -> BinlogOperator:
     statements = () if kind == "skip" else tuple(texts)
     if kind != "skip":
         rules = Rules(subtask.config)

@@ -12,7 +12,7 @@ from dm_worker.source.worker_metrics import WorkerMetrics
 from pkg import errors
 from pkg.config.codec import decode_source
 from pkg.errors import Code, DMError
-from pkg.etcd import EtcdClient, Event, PrefixMirror
+from pkg.etcd import EtcdClient, PrefixMirror, WatchEvent
 from pkg.ha import keys
 from pkg.ha.records import SourceBound
 from pkg.process.log import get_logger
@@ -87,7 +87,7 @@ class Binder:
         self._thread.join()
         self._close(graceful=graceful, patience=LAST_PATIENCE if graceful else KILL_PATIENCE)
 
-    def _on_events(self, _: Sequence[Event]) -> None:
+    def _on_events(self, _: Sequence[WatchEvent]) -> None:
         self._dirty.set()
 
     def _main(self) -> None:

@@ -11,12 +11,14 @@ from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
-from pkg.ha.binlog_operator import Orders
+from pkg.ha.binlog_operator import OperatorSource
 from pkg.pb import dmworker_pb2 as pb
 
 #: Makes the unit of one type for one subtask, which may read the source's relay log, obeys the operators' orders, and
 #: takes part in the locks of its task's shard DDL.
-UnitFactory = Callable[[pb.UnitType, SubTaskConfig, SparkEngine, RelayReader | None, Orders, ShardReports | None], Unit]
+UnitFactory = Callable[
+    [pb.UnitType, SubTaskConfig, SparkEngine, RelayReader | None, OperatorSource, ShardReports | None], Unit
+]
 
 
 def make_unit(
@@ -24,7 +26,7 @@ def make_unit(
     config: SubTaskConfig,
     engine: SparkEngine,
     relay: RelayReader | None = None,
-    orders: Orders = tuple,
+    orders: OperatorSource = tuple,
     reports: ShardReports | None = None,
 ) -> Unit:
     """The real units. Raises 40060 for a type that no unit serves."""

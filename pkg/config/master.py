@@ -15,8 +15,8 @@ from pkg.settings.connections import SecurityConfig
 from pkg.settings.encrypt import read_secret_key
 from pkg.settings.options import (
     COMMON_OPTIONS,
-    Codes,
     Option,
+    OptionErrors,
     check_logging,
     read_settings,
     take_security,
@@ -30,7 +30,7 @@ _LEAST_QUOTA = 500 * _MIB
 #: Where the embedded etcd listens for the cluster's programs, counted from the master's own port.
 CLIENT_PORT_OFFSET = 1000
 
-CODES = Codes(
+CODES = OptionErrors(
     flags=Code.MasterConfigParseFlagSet,
     arguments=Code.MasterConfigInvalidFlag,
     unknown_key=Code.MasterConfigUnknownItem,

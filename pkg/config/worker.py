@@ -15,8 +15,8 @@ from pkg.settings.connections import SecurityConfig
 from pkg.settings.encrypt import read_secret_key
 from pkg.settings.options import (
     COMMON_OPTIONS,
-    Codes,
     Option,
+    OptionErrors,
     check_logging,
     place_of,
     read_settings,
@@ -26,7 +26,7 @@ from pkg.settings.options import (
 )
 from pkg.settings.units import is_unspecified, join_address, parse_size, split_address
 
-CODES = Codes(
+CODES = OptionErrors(
     flags=Code.WorkerParseFlagSet,
     arguments=Code.WorkerInvalidFlag,
     unknown_key=Code.WorkerUndecodedItemFromFile,

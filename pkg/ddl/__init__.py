@@ -6,22 +6,22 @@ A statement that is not understood is an error with a way out; it is never passe
 from pkg.ddl.collate import with_collations
 from pkg.ddl.named_schemas import named_schemas
 from pkg.ddl.parser import classify, parse, parse_dialect
-from pkg.ddl.rewrite import IGNORABLE_ERRORS, Route, ignorable_errors, rewrite, split, split_alter
+from pkg.ddl.rewrite import IGNORABLE_ERRORS, TableRewrite, ignorable_errors, rewrite, split, split_alter
 from pkg.ddl.script import separate
 from pkg.ddl.skipped import StatementClass
-from pkg.ddl.statement import Kind, Ref, Statement
+from pkg.ddl.statement import DDLStatement, StatementKind, TableRef
 from pkg.ddl.tokens import Dialect, SessionDefaults
 from pkg.ddl.uniform import uniform
 
 __all__ = [
     "IGNORABLE_ERRORS",
+    "DDLStatement",
     "Dialect",
-    "Kind",
-    "Ref",
-    "Route",
     "SessionDefaults",
-    "Statement",
     "StatementClass",
+    "StatementKind",
+    "TableRef",
+    "TableRewrite",
     "classify",
     "ignorable_errors",
     "named_schemas",

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pkg.ddl.columns import accept_charset, column_after_name, column_definition, default_value
-from pkg.ddl.cursor import Cursor
+from pkg.ddl.cursor import TokenCursor
 from pkg.ddl.failure import unsupported
 from pkg.ddl.statement import (
-    Action,
     AddColumn,
     AddIndex,
+    AlterAction,
     AlterColumn,
+    AlterSpec,
     ChangeColumn,
     ColumnDef,
+    ColumnPlacement,
     ConvertCharset,
     DropColumn,
     DropConstraint,
@@ -22,22 +24,20 @@ from pkg.ddl.statement import (
     DropIndex,
     IndexDef,
     NoStructure,
-    Options,
-    Position,
     RenameColumn,
     RenameIndex,
     RenameTable,
     SetOptions,
-    Spec,
+    TableOptions,
 )
 from pkg.ddl.table import inline_indexes, table_element, table_option
 
 _PARTITION_WORK = ("COALESCE", "REORGANIZE", "TRUNCATE", "ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR")
 
 
-def specifications(cursor: Cursor, schema: str) -> tuple[Spec, ...]:
+def specifications(cursor: TokenCursor, schema: str) -> tuple[AlterSpec, ...]:
     """All specifications of ``ALTER TABLE t …``; ``schema`` is the table's."""
-    specs: list[Spec] = []
+    specs: list[AlterSpec] = []
     while not cursor.at_end and not cursor.at_op(";"):
         start = cursor.token.start
         spec = replace(_specification(cursor, schema), start=start)
@@ -51,23 +51,23 @@ def specifications(cursor: Cursor, schema: str) -> tuple[Spec, ...]:
     return tuple(specs)
 
 
-def _partition_next(cursor: Cursor) -> bool:
+def _partition_next(cursor: TokenCursor) -> bool:
     return cursor.at_words("PARTITION", "BY") or cursor.at_words("REMOVE", "PARTITIONING")
 
 
-def _specification(cursor: Cursor, schema: str) -> Spec:
+def _specification(cursor: TokenCursor, schema: str) -> AlterSpec:
     """The next specification; the caller sets the start."""
     if cursor.accept("ADD"):
         added = _add(cursor, schema)
-        if isinstance(added, Spec):
+        if isinstance(added, AlterSpec):
             return added
         actions = added
     else:
         actions = _actions(cursor, schema)
-    return Spec(cursor.last_end, cursor.last_end, tuple(actions))
+    return AlterSpec(cursor.last_end, cursor.last_end, tuple(actions))
 
 
-def _actions(cursor: Cursor, schema: str) -> list[Action]:
+def _actions(cursor: TokenCursor, schema: str) -> list[AlterAction]:
     if cursor.accept("MODIFY"):
         return _change(cursor, schema, renames=False)
     if cursor.accept("CHANGE"):
@@ -82,17 +82,17 @@ def _actions(cursor: Cursor, schema: str) -> list[Action]:
     return options
 
 
-def _options(cursor: Cursor) -> Iterator[Action]:
+def _options(cursor: TokenCursor) -> Iterator[AlterAction]:
     """Table options up to a comma, one action each."""
     while True:
         word = cursor.token.word
-        options = table_option(cursor, Options())
+        options = table_option(cursor, TableOptions())
         if options is None:
             return
         yield SetOptions(options, word)
 
 
-def _add(cursor: Cursor, schema: str) -> list[Action] | Spec:
+def _add(cursor: TokenCursor, schema: str) -> list[AlterAction] | AlterSpec:
     if cursor.accept("PARTITION"):
         cursor.rest()
         return [NoStructure("add table partition")]
@@ -110,10 +110,10 @@ def _add(cursor: Cursor, schema: str) -> list[Action] | Spec:
     return _added(cursor, column, _position(cursor), if_not_exists)
 
 
-def _add_list(cursor: Cursor, schema: str, if_not_exists: bool) -> Spec:
+def _add_list(cursor: TokenCursor, schema: str, if_not_exists: bool) -> AlterSpec:
     """``( element, … )`` after ADD; the caller sets the start."""
     cursor.expect_op("(")
-    actions: list[Action] = []
+    actions: list[AlterAction] = []
     elements: list[tuple[str, int, int]] = []
     column_head = "ADD COLUMN IF NOT EXISTS" if if_not_exists else "ADD COLUMN"
     while True:
@@ -125,11 +125,13 @@ def _add_list(cursor: Cursor, schema: str, if_not_exists: bool) -> Spec:
             actions.append(AddIndex(element) if isinstance(element, IndexDef) else element)
         elements.append((column_head if element is None else "ADD", start, cursor.last_end))
         if cursor.accept_op(")"):
-            return Spec(start, cursor.last_end, tuple(actions), tuple(elements))
+            return AlterSpec(start, cursor.last_end, tuple(actions), tuple(elements))
         cursor.expect_op(",")
 
 
-def _added(cursor: Cursor, column: ColumnDef, position: Position | None, if_not_exists: bool) -> list[Action]:
+def _added(
+    cursor: TokenCursor, column: ColumnDef, position: ColumnPlacement | None, if_not_exists: bool
+) -> list[AlterAction]:
     # MariaDB adds the keys even of a column that IF NOT EXISTS leaves out.
     return [
         AddColumn(column, position, if_not_exists),
@@ -137,15 +139,15 @@ def _added(cursor: Cursor, column: ColumnDef, position: Position | None, if_not_
     ]
 
 
-def _position(cursor: Cursor) -> Position | None:
+def _position(cursor: TokenCursor) -> ColumnPlacement | None:
     if cursor.accept("FIRST"):
-        return Position()
+        return ColumnPlacement()
     if cursor.accept("AFTER"):
-        return Position(cursor.name())
+        return ColumnPlacement(cursor.name())
     return None
 
 
-def _change(cursor: Cursor, schema: str, *, renames: bool) -> list[Action]:
+def _change(cursor: TokenCursor, schema: str, *, renames: bool) -> list[AlterAction]:
     cursor.optional("COLUMN")
     if_exists = cursor.if_exists()
     old_name = cursor.column()
@@ -154,7 +156,7 @@ def _change(cursor: Cursor, schema: str, *, renames: bool) -> list[Action]:
     return [action, *(AddIndex(index) for index in inline_indexes(column, cursor.dialect))]
 
 
-def _drop(cursor: Cursor) -> Action | None:
+def _drop(cursor: TokenCursor) -> AlterAction | None:
     if not cursor.accept("DROP"):
         return None
     if cursor.accept("PRIMARY", "KEY") or cursor.accept("CONSTRAINT", "PRIMARY", "KEY"):
@@ -186,7 +188,7 @@ def _drop(cursor: Cursor) -> Action | None:
     return action
 
 
-def _rename(cursor: Cursor) -> Action | None:
+def _rename(cursor: TokenCursor) -> AlterAction | None:
     if not cursor.accept("RENAME"):
         return None
     if cursor.accept("COLUMN"):
@@ -203,7 +205,7 @@ def _rename(cursor: Cursor) -> Action | None:
     return RenameTable(cursor.table("target"))
 
 
-def _alter(cursor: Cursor) -> Action | None:
+def _alter(cursor: TokenCursor) -> AlterAction | None:
     if not cursor.accept("ALTER"):
         return None
     if cursor.accept_any("INDEX", "KEY"):
@@ -220,7 +222,7 @@ def _alter(cursor: Cursor) -> Action | None:
     return _alter_column(cursor)
 
 
-def _alter_column(cursor: Cursor) -> Action:
+def _alter_column(cursor: TokenCursor) -> AlterAction:
     cursor.optional("COLUMN")
     if_exists = cursor.if_exists()
     name = cursor.name()
@@ -235,7 +237,7 @@ def _alter_column(cursor: Cursor) -> Action:
     return AlterColumn(name, invisible=word == "INVISIBLE", if_exists=if_exists)
 
 
-def _convert(cursor: Cursor) -> Action | None:
+def _convert(cursor: TokenCursor) -> AlterAction | None:
     if not cursor.accept("CONVERT"):
         return None
     if cursor.at_any("PARTITION", "TABLE"):
@@ -250,7 +252,7 @@ def _convert(cursor: Cursor) -> Action | None:
     return ConvertCharset("" if charset.upper() == "DEFAULT" else charset, collation, -1 if named else end)
 
 
-def _partition(cursor: Cursor) -> Action | None:
+def _partition(cursor: TokenCursor) -> AlterAction | None:
     if cursor.accept("REMOVE", "PARTITIONING"):
         return NoStructure("remove table partitioning")
     if cursor.at_words("PARTITION", "BY"):
@@ -271,7 +273,7 @@ def _partition(cursor: Cursor) -> Action | None:
     return None
 
 
-def _no_structure(cursor: Cursor) -> Action | None:
+def _no_structure(cursor: TokenCursor) -> AlterAction | None:
     if cursor.accept("FORCE"):
         return NoStructure("force")
     if cursor.accept_any("ENABLE", "DISABLE"):
@@ -290,7 +292,7 @@ def _no_structure(cursor: Cursor) -> Action | None:
     return None
 
 
-def _order(cursor: Cursor) -> None:
+def _order(cursor: TokenCursor) -> None:
     """``ORDER BY a [ASC|DESC], b``: a comma goes on with columns as long as no other specification starts."""
     while True:
         cursor.column()
@@ -300,7 +302,7 @@ def _order(cursor: Cursor) -> None:
         cursor.advance()
 
 
-def _is_order(cursor: Cursor) -> bool:
+def _is_order(cursor: TokenCursor) -> bool:
     """Whether a column stands behind the comma, and nothing else."""
     at = 2
     while cursor.ahead(at).text == ".":

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pkg.ddl.failure import unsupported
 from pkg.ddl.rewrite import edited
-from pkg.ddl.statement import AddColumn, ChangeColumn, ConvertCharset, Options, SetOptions, Statement, TypeSpec
+from pkg.ddl.statement import AddColumn, ChangeColumn, ConvertCharset, DDLStatement, SetOptions, TableOptions, TypeSpec
 
 #: Words that name no charset, and the charset that has one collation only.
 _UNNAMED = ("", "default")
@@ -16,10 +16,10 @@ _SINGLE = "binary"
 #: What a blank keeps from the collation's name.
 _JOINING = re.compile(r"[\w$'\"`]")
 
-_Clause = TypeSpec | Options | ConvertCharset
+_Clause = TypeSpec | TableOptions | ConvertCharset
 
 
-def with_collations(statement: Statement, default: Callable[[str], str], schema_collation: str = "") -> str:
+def with_collations(statement: DDLStatement, default: Callable[[str], str], schema_collation: str = "") -> str:
     """The statement's text with ``COLLATE …`` behind every charset that it names without a collation.
 
     ``default`` gives the default collation of a charset, and raises ``ValueError`` for one that it does not know;
@@ -43,19 +43,19 @@ def _insertion(sql: str, at: int, collation: str) -> str:
     return f" COLLATE {collation}" + (" " if _JOINING.match(sql, at) else "")
 
 
-def _names_neither(statement: Statement) -> bool:
+def _names_neither(statement: DDLStatement) -> bool:
     options = statement.options
     return statement.kind == "create database" and options.charset.lower() in _UNNAMED and not options.collation
 
 
-def _open_clauses(statement: Statement) -> Iterator[_Clause]:
+def _open_clauses(statement: DDLStatement) -> Iterator[_Clause]:
     """The clauses that name a charset alone."""
     for clause in _clauses(statement):
         if clause.bare_charset >= 0 and clause.charset.lower() not in (*_UNNAMED, _SINGLE):
             yield clause
 
 
-def _clauses(statement: Statement) -> Iterator[_Clause]:
+def _clauses(statement: DDLStatement) -> Iterator[_Clause]:
     body, actions = statement.body, statement.actions
     yield statement.options
     columns = [action.column for action in actions if isinstance(action, AddColumn | ChangeColumn)]
@@ -69,10 +69,10 @@ def _clauses(statement: Statement) -> Iterator[_Clause]:
     yield _together(set_options, takes_back=statement.dialect.flavor == "mysql")
 
 
-def _together(options: Iterable[Options], *, takes_back: bool) -> Options:
+def _together(options: Iterable[TableOptions], *, takes_back: bool) -> TableOptions:
     """The charset that all options of an ALTER TABLE give. ``takes_back``: it takes back a collation before it, as with
     MySQL."""
-    found, collated = Options(), False
+    found, collated = TableOptions(), False
     for option in options:
         if option.charset:
             collated = collated and not takes_back

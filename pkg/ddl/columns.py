@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pkg.ddl.cursor import Cursor
-from pkg.ddl.statement import ColumnDef, Ref, TypeSpec
+from pkg.ddl.cursor import TokenCursor
+from pkg.ddl.statement import ColumnDef, TableRef, TypeSpec
 from pkg.ddl.tokens import Dialect, SessionDefaults, word_set
 
 _SIMPLE_TYPES = word_set(
@@ -45,13 +45,13 @@ _ORACLE_TYPES = {"BLOB": "LONGBLOB", "DATE": "DATETIME", "NUMBER": "DOUBLE"}
 _REFERENTIAL_ACTIONS = (("CASCADE",), ("RESTRICT",), ("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION"))
 
 
-def column_definition(cursor: Cursor, schema: str) -> ColumnDef:
+def column_definition(cursor: TokenCursor, schema: str) -> ColumnDef:
     """``name type [attribute …]``; ``schema`` is the table's, where a reference without one points to."""
     name = cursor.column()
     return column_after_name(cursor, name, schema)
 
 
-def column_after_name(cursor: Cursor, name: str, schema: str) -> ColumnDef:
+def column_after_name(cursor: TokenCursor, name: str, schema: str) -> ColumnDef:
     type_ = data_type(cursor)
     column = ColumnDef(name, type_)
     while (changed := _attribute(cursor, column, schema)) is not None:
@@ -67,7 +67,7 @@ def _in_session(column: ColumnDef, session: SessionDefaults) -> ColumnDef:
     return replace(column, type=replace(column.type, collation=collation)) if collation else column
 
 
-def data_type(cursor: Cursor) -> TypeSpec:
+def data_type(cursor: TokenCursor) -> TypeSpec:
     name = _type_name(cursor)
     spec = TypeSpec(name, _arguments(cursor))
     while (changed := _modifier(cursor, spec)) is not None:
@@ -86,7 +86,7 @@ def _name_in_mode(spec: TypeSpec, dialect: Dialect) -> str:
     return spec.name
 
 
-def _type_name(cursor: Cursor) -> str:
+def _type_name(cursor: TokenCursor) -> str:
     for phrase, name in _PHRASES:
         if cursor.accept(*phrase):
             return name
@@ -96,7 +96,7 @@ def _type_name(cursor: Cursor) -> str:
     return name
 
 
-def _arguments(cursor: Cursor) -> tuple[str, ...]:
+def _arguments(cursor: TokenCursor) -> tuple[str, ...]:
     arguments: list[str] = []
     if not cursor.accept_op("("):
         return ()
@@ -108,7 +108,7 @@ def _arguments(cursor: Cursor) -> tuple[str, ...]:
     return tuple(arguments)
 
 
-def _argument(cursor: Cursor) -> str:
+def _argument(cursor: TokenCursor) -> str:
     token = cursor.token
     if token.kind == "string":
         return cursor.string()
@@ -136,7 +136,7 @@ def _bytes_of(literal: str) -> bytes:
     return int(digits or "0", 2).to_bytes((len(digits) + 7) // 8, "big")
 
 
-def accept_charset(cursor: Cursor) -> str:
+def accept_charset(cursor: TokenCursor) -> str:
     """Reads CHARACTER SET x, CHARSET x, ASCII or UNICODE; '' when none of them comes next."""
     if cursor.accept("CHARACTER", "SET") or cursor.accept("CHAR", "SET") or cursor.accept("CHARSET"):
         cursor.accept_op("=")
@@ -145,7 +145,7 @@ def accept_charset(cursor: Cursor) -> str:
     return {"ASCII": "latin1", "UNICODE": "ucs2"}.get(word, "")
 
 
-def _modifier(cursor: Cursor, spec: TypeSpec) -> TypeSpec | None:
+def _modifier(cursor: TokenCursor, spec: TypeSpec) -> TypeSpec | None:
     charset = accept_charset(cursor)
     if charset:
         return replace(spec, charset=charset, bare_charset=-1 if spec.collation else cursor.last_end)
@@ -168,7 +168,7 @@ def _modifier(cursor: Cursor, spec: TypeSpec) -> TypeSpec | None:
     return None
 
 
-def _attribute(cursor: Cursor, column: ColumnDef, schema: str) -> ColumnDef | None:
+def _attribute(cursor: TokenCursor, column: ColumnDef, schema: str) -> ColumnDef | None:
     """Reads one attribute; None when none comes next."""
     for read in (_nullability, _key, _value, _generation, _visibility, _constraint, _storage):
         changed = read(cursor, column)
@@ -179,7 +179,7 @@ def _attribute(cursor: Cursor, column: ColumnDef, schema: str) -> ColumnDef | No
     return None
 
 
-def _nullability(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
+def _nullability(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
     if cursor.accept("NOT", "NULL"):
         return replace(column, nullable=False)
     if cursor.accept("NULL"):
@@ -187,7 +187,7 @@ def _nullability(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
     return None
 
 
-def _key(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
+def _key(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
     if cursor.accept("UNIQUE"):
         cursor.accept_any("KEY", "INDEX")
         return replace(column, unique=True)
@@ -196,7 +196,7 @@ def _key(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
     return None
 
 
-def _value(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
+def _value(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
     if cursor.accept("SERIAL", "DEFAULT", "VALUE"):
         return replace(column, nullable=False, auto_increment=True, unique=True)
     if cursor.accept("DEFAULT"):
@@ -209,7 +209,7 @@ def _value(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
     return None
 
 
-def _generation(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
+def _generation(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
     always = cursor.accept("GENERATED", "ALWAYS")
     if always and cursor.at_words("AS", "ROW"):
         raise cursor.error("system-versioned tables are not supported")
@@ -222,12 +222,12 @@ def _generation(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
     return replace(column, generated="STORED" if kind in ("STORED", "PERSISTENT") else "VIRTUAL")
 
 
-def _visibility(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
+def _visibility(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
     word = cursor.accept_any("VISIBLE", "INVISIBLE")
     return replace(column, invisible=word == "INVISIBLE") if word else None
 
 
-def _constraint(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
+def _constraint(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
     if cursor.accept("CONSTRAINT"):
         if not cursor.at_any("CHECK", "REFERENCES"):
             cursor.name()
@@ -241,7 +241,7 @@ def _constraint(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
     return None
 
 
-def _storage(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
+def _storage(cursor: TokenCursor, column: ColumnDef) -> ColumnDef | None:
     if cursor.accept("COMMENT"):
         cursor.string()
         return column
@@ -259,7 +259,7 @@ def _storage(cursor: Cursor, column: ColumnDef) -> ColumnDef | None:
     return column if accept_engine_option(cursor) else None
 
 
-def accept_engine_option(cursor: Cursor) -> bool:
+def accept_engine_option(cursor: TokenCursor) -> bool:
     """Reads ``name = value``, an attribute that engines of MariaDB define; False when none comes next."""
     if cursor.token.kind not in ("word", "name") or cursor.ahead(1).text != "=":
         return False
@@ -270,7 +270,7 @@ def accept_engine_option(cursor: Cursor) -> bool:
     return True
 
 
-def default_value(cursor: Cursor) -> str:
+def default_value(cursor: TokenCursor) -> str:
     """Reads the value of DEFAULT or ON UPDATE: a literal, a call, or an expression in parentheses; its text."""
     start = cursor.token.start
     _default_tokens(cursor)
@@ -279,7 +279,7 @@ def default_value(cursor: Cursor) -> str:
     return cursor.sql[start : cursor.last_end]
 
 
-def _default_tokens(cursor: Cursor) -> None:
+def _default_tokens(cursor: TokenCursor) -> None:
     if cursor.at_op("("):
         cursor.expression()
         return
@@ -299,7 +299,7 @@ def _default_tokens(cursor: Cursor) -> None:
         cursor.advance()
 
 
-def references(cursor: Cursor, schema: str) -> Ref:
+def references(cursor: TokenCursor, schema: str) -> TableRef:
     """What follows REFERENCES; a table without a schema is in ``schema``."""
     ref = cursor.table("reference", schema)
     if cursor.at_op("("):

@@ -8,20 +8,20 @@ from itertools import takewhile
 from typing import Literal
 
 from pkg.ddl.failure import parse_error
-from pkg.ddl.statement import Ref
+from pkg.ddl.statement import TableRef
 from pkg.ddl.tokens import Dialect, Token, name_value, string_value, tokenize
 from pkg.errors import DMError
 from pkg.mysql.names import quote
 
 
-class Cursor:
+class TokenCursor:
     """Reads tokens left to right; every ``expect…`` raises a 36067 error that names the place."""
 
     def __init__(self, sql: str, dialect: Dialect, default_schema: str) -> None:
         self.sql = sql
         self.dialect = dialect
         self.default_schema = default_schema
-        self.refs: list[Ref] = []
+        self.refs: list[TableRef] = []
         #: Spans that are not for the target.
         self.cuts: list[tuple[int, int]] = []
         self._tokens = tokenize(sql, dialect)
@@ -203,7 +203,7 @@ class Cursor:
 
     def table(
         self, role: Literal["subject", "target", "reference"] = "subject", default_schema: str | None = None
-    ) -> Ref:
+    ) -> TableRef:
         """Reads ``[schema.]table`` and remembers where it stands."""
         start = self.token.start
         first = self.name()
@@ -212,9 +212,9 @@ class Cursor:
             schema = self.default_schema if default_schema is None else default_schema
         if not schema:
             raise parse_error(self.sql, start, f"the table {table!r} has no schema, and no schema was selected")
-        return self.add(Ref(schema, table, start, self.last_end, role))
+        return self.add(TableRef(schema, table, start, self.last_end, role))
 
-    def add(self, ref: Ref) -> Ref:
+    def add(self, ref: TableRef) -> TableRef:
         """Remembers a name as the server knows it."""
         if self.dialect.folds_names:
             ref = replace(ref, schema=ref.schema.lower(), table=ref.table.lower())

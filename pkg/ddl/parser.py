@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from pkg import errors
 from pkg.ddl.alter import specifications
-from pkg.ddl.cursor import Cursor
+from pkg.ddl.cursor import TokenCursor
 from pkg.ddl.failure import dml_found, shorten
 from pkg.ddl.skipped import StatementClass, classify_at, skip_settings
-from pkg.ddl.statement import AddIndex, DropIndex, IndexDef, Options, Ref, Spec, Statement
+from pkg.ddl.statement import AddIndex, AlterSpec, DDLStatement, DropIndex, IndexDef, TableOptions, TableRef
 from pkg.ddl.table import charset_option, index_options, index_type, key_parts, table_body
 from pkg.ddl.tokens import NO_DEFAULTS, Dialect, SessionDefaults
 from pkg.errors import Code
@@ -17,7 +17,7 @@ from pkg.errors import Code
 
 def classify(sql: str, *, sql_mode: str = "", flavor: str = "") -> StatementClass:
     """*transaction* (BEGIN, COMMIT), *skip*, *dml* or *ddl*; raises 36067 for text with an open quote or comment."""
-    cursor = Cursor(sql, Dialect.of(sql_mode, flavor), "")
+    cursor = TokenCursor(sql, Dialect.of(sql_mode, flavor), "")
     skip_settings(cursor)
     return classify_at(cursor)
 
@@ -31,7 +31,7 @@ def parse(
     version: tuple[int, int, int] | None = None,
     folds_names: bool = False,
     session: SessionDefaults = NO_DEFAULTS,
-) -> Statement:
+) -> DDLStatement:
     """One statement.
 
     ``sql_mode`` and ``default_schema`` are those of the session that ran it; ``flavor`` (mysql, mariadb or '') and
@@ -46,19 +46,19 @@ def parse(
     return parse_dialect(sql, dialect, default_schema)
 
 
-def parse_dialect(sql: str, dialect: Dialect, default_schema: str) -> Statement:
+def parse_dialect(sql: str, dialect: Dialect, default_schema: str) -> DDLStatement:
     """As :func:`parse`, the session's circumstances as one value."""
-    return read_statement(Cursor(sql, dialect, default_schema))
+    return read_statement(TokenCursor(sql, dialect, default_schema))
 
 
-def read_statement(cursor: Cursor) -> Statement:
+def read_statement(cursor: TokenCursor) -> DDLStatement:
     """As :func:`parse`, from the beginning of a text; the cursor then knows what each token was read as."""
     cuts = skip_settings(cursor)
     statement_class = classify_at(cursor)
     if statement_class == "dml":
         raise dml_found(cursor.sql)
     if statement_class != "ddl":
-        return Statement(cursor.sql, "skip", default_schema=cursor.default_schema, dialect=cursor.dialect)
+        return DDLStatement(cursor.sql, "skip", default_schema=cursor.default_schema, dialect=cursor.dialect)
     statement = _statement(cursor)
     cursor.finish()
     return replace(
@@ -70,7 +70,7 @@ def read_statement(cursor: Cursor) -> Statement:
     )
 
 
-def _statement(cursor: Cursor) -> Statement:
+def _statement(cursor: TokenCursor) -> DDLStatement:
     if cursor.accept("CREATE"):
         return _create(cursor)
     if cursor.accept("ALTER"):
@@ -83,7 +83,7 @@ def _statement(cursor: Cursor) -> Statement:
         cursor.accept("TABLE")
         cursor.table()
         cursor.wait_option()
-        return Statement(cursor.sql, "truncate table")
+        return DDLStatement(cursor.sql, "truncate table")
     if cursor.at_any("ROLLBACK"):
         raise errors.new(
             Code.SyncerUnsupportedStmt,
@@ -109,18 +109,18 @@ class _Guard:
     offset: int
 
 
-def _guard(cursor: Cursor, *words: str) -> _Guard:
+def _guard(cursor: TokenCursor, *words: str) -> _Guard:
     offset = cursor.token.start
     present = cursor.accept(*words)
     return _Guard(present, -1 if present else offset)
 
 
-def _create(cursor: Cursor) -> Statement:
+def _create(cursor: TokenCursor) -> DDLStatement:
     or_replace = cursor.accept("OR", "REPLACE")
     if cursor.accept_any("DATABASE", "SCHEMA"):
         guard = _guard(cursor, "IF", "NOT", "EXISTS")
         _schema(cursor)
-        return Statement(
+        return DDLStatement(
             cursor.sql,
             "create database",
             guard=-1 if or_replace else guard.offset,
@@ -133,14 +133,14 @@ def _create(cursor: Cursor) -> Statement:
     return _create_index(cursor, or_replace)
 
 
-def _create_table(cursor: Cursor, or_replace: bool) -> Statement:
+def _create_table(cursor: TokenCursor, or_replace: bool) -> DDLStatement:
     guard = _guard(cursor, "IF", "NOT", "EXISTS")
     table = cursor.table()
     body = table_body(cursor, table.schema)
     # MySQL 8 writes CREATE TABLE … SELECT as CREATE TABLE … START TRANSACTION, then rows, in one transaction.
     start = cursor.token.start
     cuts = ((start, cursor.last_end),) if cursor.accept("START", "TRANSACTION") else ()
-    return Statement(
+    return DDLStatement(
         cursor.sql,
         "create table",
         guard=-1 if or_replace else guard.offset,
@@ -151,7 +151,7 @@ def _create_table(cursor: Cursor, or_replace: bool) -> Statement:
     )
 
 
-def _create_index(cursor: Cursor, or_replace: bool) -> Statement:
+def _create_index(cursor: TokenCursor, or_replace: bool) -> DDLStatement:
     cursor.accept_any("ONLINE", "OFFLINE")
     word = cursor.accept_any("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
     start = cursor.token.start
@@ -168,11 +168,11 @@ def _create_index(cursor: Cursor, or_replace: bool) -> Statement:
     kinds = {"UNIQUE": "unique", "FULLTEXT": "fulltext", "SPATIAL": "spatial"}
     kind = kinds.get(word, "index")
     index = IndexDef(kind, name, parts, None, if_not_exists, or_replace, hashed)  # type: ignore[arg-type]
-    spec = Spec(start, cursor.last_end, (AddIndex(index),))
-    return Statement(cursor.sql, "create index", specs=(spec,), if_not_exists=if_not_exists, or_replace=or_replace)
+    spec = AlterSpec(start, cursor.last_end, (AddIndex(index),))
+    return DDLStatement(cursor.sql, "create index", specs=(spec,), if_not_exists=if_not_exists, or_replace=or_replace)
 
 
-def _index_modifiers(cursor: Cursor) -> bool:
+def _index_modifiers(cursor: TokenCursor) -> bool:
     """Reads what may follow CREATE INDEX and DROP INDEX, in any order; whether it says HASH."""
     hashed = index_options(cursor)
     while cursor.accept_any("ALGORITHM", "LOCK"):
@@ -182,13 +182,13 @@ def _index_modifiers(cursor: Cursor) -> bool:
     return hashed
 
 
-def _schema(cursor: Cursor) -> Ref:
+def _schema(cursor: TokenCursor) -> TableRef:
     start = cursor.token.start
-    return cursor.add(Ref(cursor.name(), "", start, cursor.last_end))
+    return cursor.add(TableRef(cursor.name(), "", start, cursor.last_end))
 
 
-def _schema_options(cursor: Cursor) -> Options:
-    options = Options()
+def _schema_options(cursor: TokenCursor) -> TableOptions:
+    options = TableOptions()
     while True:
         cursor.accept("DEFAULT")
         changed = charset_option(cursor, options)
@@ -204,7 +204,7 @@ def _schema_options(cursor: Cursor) -> Options:
             return options
 
 
-def _alter(cursor: Cursor) -> Statement:
+def _alter(cursor: TokenCursor) -> DDLStatement:
     if cursor.accept_any("DATABASE", "SCHEMA"):
         return _alter_database(cursor)
     cursor.accept_any("ONLINE", "OFFLINE")
@@ -214,25 +214,25 @@ def _alter(cursor: Cursor) -> Statement:
     table = cursor.table()
     cursor.wait_option()
     specs = specifications(cursor, table.schema)
-    return Statement(cursor.sql, "alter table", specs=specs, if_exists=if_exists)
+    return DDLStatement(cursor.sql, "alter table", specs=specs, if_exists=if_exists)
 
 
-def _alter_database(cursor: Cursor) -> Statement:
+def _alter_database(cursor: TokenCursor) -> DDLStatement:
     option_first = cursor.at_any("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION", "COMMENT", "READ")
     if option_first:
         if not cursor.default_schema:
             raise cursor.error("no schema is named, and none was selected")
-        cursor.add(Ref(cursor.default_schema, "", cursor.token.start, cursor.token.start))
+        cursor.add(TableRef(cursor.default_schema, "", cursor.token.start, cursor.token.start))
     else:
         _schema(cursor)
-    return Statement(cursor.sql, "alter database", options=_schema_options(cursor))
+    return DDLStatement(cursor.sql, "alter database", options=_schema_options(cursor))
 
 
-def _drop(cursor: Cursor) -> Statement:
+def _drop(cursor: TokenCursor) -> DDLStatement:
     if cursor.accept_any("DATABASE", "SCHEMA"):
         guard = _guard(cursor, "IF", "EXISTS")
         _schema(cursor)
-        return Statement(cursor.sql, "drop database", guard=guard.offset, if_exists=guard.present)
+        return DDLStatement(cursor.sql, "drop database", guard=guard.offset, if_exists=guard.present)
     if cursor.accept_any("TABLE", "TABLES"):
         return _drop_tables(cursor)
     cursor.accept_any("ONLINE", "OFFLINE")
@@ -245,11 +245,11 @@ def _drop(cursor: Cursor) -> Statement:
     cursor.table()
     cursor.wait_option()
     _index_modifiers(cursor)
-    spec = Spec(start, cursor.last_end, (DropIndex(name, guard.present),))
-    return Statement(cursor.sql, "drop index", guard=guard.offset, specs=(spec,), if_exists=guard.present)
+    spec = AlterSpec(start, cursor.last_end, (DropIndex(name, guard.present),))
+    return DDLStatement(cursor.sql, "drop index", guard=guard.offset, specs=(spec,), if_exists=guard.present)
 
 
-def _drop_tables(cursor: Cursor) -> Statement:
+def _drop_tables(cursor: TokenCursor) -> DDLStatement:
     guard = _guard(cursor, "IF", "EXISTS")
     items: list[tuple[int, int]] = []
     while True:
@@ -259,10 +259,10 @@ def _drop_tables(cursor: Cursor) -> Statement:
             break
     cursor.wait_option()
     cursor.accept_any("RESTRICT", "CASCADE")
-    return Statement(cursor.sql, "drop table", guard=guard.offset, items=tuple(items), if_exists=guard.present)
+    return DDLStatement(cursor.sql, "drop table", guard=guard.offset, items=tuple(items), if_exists=guard.present)
 
 
-def _rename_tables(cursor: Cursor) -> Statement:
+def _rename_tables(cursor: TokenCursor) -> DDLStatement:
     if not cursor.accept_any("TABLE", "TABLES"):
         raise cursor.error("an unknown statement")
     if_exists = cursor.if_exists() or cursor.dialect.session.if_exists
@@ -275,4 +275,4 @@ def _rename_tables(cursor: Cursor) -> Statement:
         items.append((source.start, target.end))
         if not cursor.accept_op(","):
             break
-    return Statement(cursor.sql, "rename table", items=tuple(items), if_exists=if_exists)
+    return DDLStatement(cursor.sql, "rename table", items=tuple(items), if_exists=if_exists)

@@ -7,32 +7,32 @@ from types import MappingProxyType
 
 from pkg.ddl.parser import parse_dialect
 from pkg.ddl.statement import (
-    Action,
     AddColumn,
     AddIndex,
+    AlterAction,
     AlterColumn,
     ChangeColumn,
+    DDLStatement,
     DropColumn,
     DropConstraint,
     DropForeignKey,
     DropIndex,
-    Kind,
     NoStructure,
     RenameColumn,
     RenameIndex,
-    Statement,
+    StatementKind,
 )
 from pkg.ddl.tokens import tokenize
 from pkg.mysql.names import qualified, quote
 
-Route = Callable[[str, str], tuple[str, str]]
+TableRewrite = Callable[[str, str], tuple[str, str]]
 
 #: Servers that know DROP INDEX IF EXISTS.
 _GUARDED_DROP_INDEX = ("mariadb", "tidb")
 
 _ALTER_ERRORS = frozenset({1054, 1060, 1061, 1068, 1091, 1176, 1507, 1517})
 #: MySQL's error numbers that can say that a single-step statement had its effect before, by kind of statement.
-IGNORABLE_ERRORS: Mapping[Kind, frozenset[int]] = MappingProxyType(
+IGNORABLE_ERRORS: Mapping[StatementKind, frozenset[int]] = MappingProxyType(
     {
         "create database": frozenset({1007}),
         "drop database": frozenset({1008}),
@@ -64,7 +64,7 @@ _PARTITION_ERRORS: Mapping[str, frozenset[int]] = MappingProxyType(
 )
 
 
-def ignorable_errors(statement: Statement) -> frozenset[int]:
+def ignorable_errors(statement: DDLStatement) -> frozenset[int]:
     """The error numbers after which ``statement`` counts as executed.
 
     None for an ALTER TABLE of several parts: that one part had its effect before says nothing of the others. Execute
@@ -79,7 +79,7 @@ def ignorable_errors(statement: Statement) -> frozenset[int]:
     return next((_had_effect(action) for action in actions), frozenset())
 
 
-def _had_effect(action: Action) -> frozenset[int]:
+def _had_effect(action: AlterAction) -> frozenset[int]:
     if isinstance(action, ChangeColumn):
         # The unknown column may be another one: that before its place, or one of its expression.
         others = action.column.generated or (action.position is not None and action.position.after)
@@ -91,7 +91,7 @@ def _had_effect(action: Action) -> frozenset[int]:
     return next((numbers for kind, numbers in _PART_ERRORS.items() if isinstance(action, kind)), frozenset())
 
 
-def split(statement: Statement) -> list[Statement]:
+def split(statement: DDLStatement) -> list[DDLStatement]:
     """One statement for each table of DROP TABLE and each pair of RENAME TABLE, in order; others as they are.
 
     An ALTER TABLE stays whole, as all of its parts are about one table and the server does them in one pass.
@@ -103,7 +103,7 @@ def split(statement: Statement) -> list[Statement]:
     return [_again(statement, f"{head}{sql[start:end]}{tail}") for start, end in statement.items]
 
 
-def split_alter(statement: Statement) -> list[Statement]:
+def split_alter(statement: DDLStatement) -> list[DDLStatement]:
     """An ALTER TABLE as one statement for each of its parts, each with the original's ALGORITHM and LOCK."""
     sql = _without_comments(statement)
     steps = _steps(statement)
@@ -114,7 +114,7 @@ def split_alter(statement: Statement) -> list[Statement]:
     return [_again(statement, f"{head}{step}{modifiers}{tail}") for step in steps]
 
 
-def _steps(statement: Statement) -> list[str]:
+def _steps(statement: DDLStatement) -> list[str]:
     """The text of every part that could be an ALTER TABLE of its own."""
     sql = _without_comments(statement)
     steps: list[str] = []
@@ -126,7 +126,7 @@ def _steps(statement: Statement) -> list[str]:
     return steps
 
 
-def _without_comments(statement: Statement) -> str:
+def _without_comments(statement: DDLStatement) -> str:
     """The text with blanks for executable comments' signs, which may stand around several parts; places stay."""
     sql = statement.sql
     if "/*!" not in sql and "/*M!" not in sql:
@@ -137,12 +137,12 @@ def _without_comments(statement: Statement) -> str:
     return "".join(out)
 
 
-def _again(statement: Statement, sql: str) -> Statement:
+def _again(statement: DDLStatement, sql: str) -> DDLStatement:
     return parse_dialect(sql, statement.dialect, statement.default_schema)
 
 
 def rewrite(
-    statement: Statement, route: Route, *, target_flavor: str = "", inherited: tuple[str, str] | None = None
+    statement: DDLStatement, route: TableRewrite, *, target_flavor: str = "", inherited: tuple[str, str] | None = None
 ) -> str:
     """The statement's text for the target.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pkg.ddl.cursor import Cursor
+from pkg.ddl.cursor import TokenCursor
 from pkg.ddl.tokens import word_set
 
 StatementClass = Literal["transaction", "skip", "dml", "ddl"]
@@ -21,7 +21,7 @@ _OBJECTS = word_set(
 _BEFORE_OBJECT = word_set("""OR REPLACE AGGREGATE TEMPORARY UNDO JSON RELATIONAL DUALITY""")
 
 
-def classify_at(cursor: Cursor) -> StatementClass:
+def classify_at(cursor: TokenCursor) -> StatementClass:
     """The class of the statement at the cursor, which stays where it is.
 
     *transaction*: BEGIN and COMMIT; *skip*: nothing to do on the target; *dml*: rows changed by a statement; *ddl*:
@@ -42,7 +42,7 @@ def classify_at(cursor: Cursor) -> StatementClass:
     return "ddl"
 
 
-def skip_settings(cursor: Cursor) -> tuple[tuple[int, int], ...]:
+def skip_settings(cursor: TokenCursor) -> tuple[tuple[int, int], ...]:
     """Reads MariaDB's ``SET STATEMENT variable = value, … FOR``: settings of the upstream's session; their span."""
     start = cursor.token.start
     if not cursor.accept("SET", "STATEMENT"):
@@ -57,23 +57,23 @@ def skip_settings(cursor: Cursor) -> tuple[tuple[int, int], ...]:
     return ((start, cursor.last_end),)
 
 
-def _skipped_set(cursor: Cursor) -> bool:
+def _skipped_set(cursor: TokenCursor) -> bool:
     return any(cursor.at_words("SET", *words) for words in (("PASSWORD",), ("ROLE",), ("DEFAULT", "ROLE")))
 
 
-def _temporary_table(cursor: Cursor) -> bool:
+def _temporary_table(cursor: TokenCursor) -> bool:
     """A temporary table lives and dies with its upstream session, and its rows are not in the binlog."""
     at = 3 if cursor.ahead(1).word == "OR" else 1
     return cursor.ahead(at).word == "TEMPORARY" and cursor.ahead(at + 1).word in ("TABLE", "TABLES")
 
 
-def _respells_schema(cursor: Cursor) -> bool:
+def _respells_schema(cursor: TokenCursor) -> bool:
     """``ALTER DATABASE `#mysql50#…` UPGRADE DATA DIRECTORY NAME``: how the upstream writes its directory's name."""
     names_schema = cursor.at_words("ALTER", "DATABASE") or cursor.at_words("ALTER", "SCHEMA")
     return names_schema and [cursor.ahead(at).word for at in (3, 4)] == ["UPGRADE", "DATA"]
 
 
-def _object_kind(cursor: Cursor) -> str:
+def _object_kind(cursor: TokenCursor) -> str:
     """The word that names what CREATE, ALTER or DROP is about."""
     at = 1
     while True:
@@ -88,7 +88,7 @@ def _object_kind(cursor: Cursor) -> str:
             return "SRS" if word == "SPATIAL" and cursor.ahead(at + 1).word == "REFERENCE" else word
 
 
-def _after_account(cursor: Cursor, at: int) -> int:
+def _after_account(cursor: TokenCursor, at: int) -> int:
     """Past ``user@host``, ``CURRENT_USER`` or ``CURRENT_USER()``."""
     at += 1
     if cursor.ahead(at).text == "(":

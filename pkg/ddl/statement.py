@@ -7,7 +7,7 @@ from typing import Literal
 
 from pkg.ddl.tokens import DEFAULT_DIALECT, Dialect
 
-Kind = Literal[
+StatementKind = Literal[
     "create database",
     "alter database",
     "drop database",
@@ -23,7 +23,7 @@ Kind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Ref:
+class TableRef:
     """A schema or table that the statement names.
 
     ``table`` is '' for a schema. ``start``/``end`` are the offsets of the whole name, with its schema if it has one;
@@ -71,7 +71,7 @@ class ColumnDef:
     primary: bool = False
     unique: bool = False
     invisible: bool = False
-    reference: Ref | None = None
+    reference: TableRef | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +92,14 @@ class IndexDef:
     kind: Literal["primary", "unique", "index", "fulltext", "spatial", "foreign", "check"]
     name: str
     parts: tuple[KeyPart, ...] = ()
-    reference: Ref | None = None
+    reference: TableRef | None = None
     if_not_exists: bool = False
     or_replace: bool = False
     hashed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class TableOptions:
     """The options that change a structure; '' where none was given. ``bare_charset`` is as in :class:`TypeSpec`."""
 
     charset: str = ""
@@ -109,7 +109,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class ColumnPlacement:
     """Where a column goes: ``after`` a column, or first when ``after`` is ''."""
 
     after: str = ""
@@ -118,7 +118,7 @@ class Position:
 @dataclass(frozen=True, slots=True)
 class AddColumn:
     column: ColumnDef
-    position: Position | None = None
+    position: ColumnPlacement | None = None
     if_not_exists: bool = False
 
 
@@ -128,7 +128,7 @@ class ChangeColumn:
 
     old_name: str
     column: ColumnDef
-    position: Position | None = None
+    position: ColumnPlacement | None = None
     if_exists: bool = False
 
 
@@ -202,7 +202,7 @@ class ConvertCharset:
 class SetOptions:
     """One table option; ``word`` is its first word, for those that change nothing in ``options``."""
 
-    options: Options
+    options: TableOptions
     word: str = field(default="", compare=False)
 
 
@@ -216,7 +216,7 @@ class AddPeriod:
 
 @dataclass(frozen=True, slots=True)
 class RenameTable:
-    target: Ref
+    target: TableRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class NoStructure:
     modifier: bool = False
 
 
-Action = (
+AlterAction = (
     AddColumn
     | ChangeColumn
     | RenameColumn
@@ -250,7 +250,7 @@ Action = (
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class AlterSpec:
     """One comma-separated part of ALTER TABLE with its place. Table options without commas are one part.
 
     ``ADD (a, b)`` gives several actions, and its ``elements``: for each, what goes before it when it stands alone,
@@ -259,7 +259,7 @@ class Spec:
 
     start: int
     end: int
-    actions: tuple[Action, ...]
+    actions: tuple[AlterAction, ...]
     elements: tuple[tuple[str, int, int], ...] = ()
 
     @property
@@ -276,14 +276,14 @@ class TableBody:
 
     columns: tuple[ColumnDef, ...] = ()
     indexes: tuple[IndexDef, ...] = ()
-    options: Options = Options()
-    like: Ref | None = None
+    options: TableOptions = TableOptions()
+    like: TableRef | None = None
     options_at: int = -1
     periods: tuple[AddPeriod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class DDLStatement:
     """A parsed statement.
 
     ``refs`` are in the order of the text (RENAME TABLE: subject, target, subject, target …). ``guard`` is the offset
@@ -292,14 +292,14 @@ class Statement:
     """
 
     sql: str
-    kind: Kind
-    refs: tuple[Ref, ...] = ()
+    kind: StatementKind
+    refs: tuple[TableRef, ...] = ()
     guard: int = -1
     items: tuple[tuple[int, int], ...] = ()
     cuts: tuple[tuple[int, int], ...] = ()
     body: TableBody | None = None
-    specs: tuple[Spec, ...] = ()
-    options: Options = Options()
+    specs: tuple[AlterSpec, ...] = ()
+    options: TableOptions = TableOptions()
     if_exists: bool = False
     if_not_exists: bool = False
     or_replace: bool = False
@@ -321,6 +321,6 @@ class Statement:
         return None if target is None else ((refs[0].schema, refs[0].table), (target.schema, target.table))
 
     @property
-    def actions(self) -> tuple[Action, ...]:
+    def actions(self) -> tuple[AlterAction, ...]:
         """All actions of an ALTER TABLE, CREATE INDEX or DROP INDEX, in order."""
         return tuple(action for spec in self.specs for action in spec.actions)

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Literal
 
 from pkg.ddl.columns import accept_charset, column_definition, references
-from pkg.ddl.cursor import Cursor
+from pkg.ddl.cursor import TokenCursor
 from pkg.ddl.failure import unsupported
-from pkg.ddl.statement import AddPeriod, ColumnDef, IndexDef, KeyPart, Options, TableBody
+from pkg.ddl.statement import AddPeriod, ColumnDef, IndexDef, KeyPart, TableBody, TableOptions
 from pkg.ddl.tokens import Dialect, word_set
 
 # Options that may stand without "=" before their value; any other is read only with it (engines define their own).
@@ -21,7 +21,7 @@ _VALUE_OPTIONS = word_set(
 )
 
 
-def table_body(cursor: Cursor, schema: str) -> TableBody:
+def table_body(cursor: TokenCursor, schema: str) -> TableBody:
     """All that follows the new table's name in CREATE TABLE."""
     if cursor.accept("LIKE"):
         return TableBody(like=cursor.table("reference"))
@@ -50,7 +50,9 @@ _AS_SELECT = (
 )
 
 
-def _elements(cursor: Cursor, schema: str) -> tuple[tuple[ColumnDef, ...], tuple[IndexDef, ...], tuple[AddPeriod, ...]]:
+def _elements(
+    cursor: TokenCursor, schema: str
+) -> tuple[tuple[ColumnDef, ...], tuple[IndexDef, ...], tuple[AddPeriod, ...]]:
     """``element, element … )``. A column's own PRIMARY KEY or UNIQUE becomes an index at its place."""
     columns: list[ColumnDef] = []
     indexes: list[IndexDef] = []
@@ -83,7 +85,7 @@ def inline_indexes(column: ColumnDef, dialect: Dialect) -> list[IndexDef]:
     return indexes
 
 
-def table_element(cursor: Cursor, schema: str) -> IndexDef | AddPeriod | None:
+def table_element(cursor: TokenCursor, schema: str) -> IndexDef | AddPeriod | None:
     """A key, constraint or period; None when a column definition comes next."""
     symbol = ""
     if cursor.accept("CONSTRAINT"):
@@ -115,7 +117,7 @@ def table_element(cursor: Cursor, schema: str) -> IndexDef | AddPeriod | None:
     return None
 
 
-def _special_key(cursor: Cursor) -> Literal["", "fulltext", "spatial", "index"]:
+def _special_key(cursor: TokenCursor) -> Literal["", "fulltext", "spatial", "index"]:
     if cursor.accept("FULLTEXT"):
         return "fulltext"
     if cursor.accept("SPATIAL"):
@@ -127,7 +129,7 @@ def _special_key(cursor: Cursor) -> Literal["", "fulltext", "spatial", "index"]:
     return ""
 
 
-def _period(cursor: Cursor) -> AddPeriod:
+def _period(cursor: TokenCursor) -> AddPeriod:
     if cursor.at_any("SYSTEM_TIME"):
         raise cursor.error("system-versioned tables are not supported")
     cursor.name()
@@ -139,7 +141,9 @@ def _period(cursor: Cursor) -> AddPeriod:
     return AddPeriod(start, end)
 
 
-def _key(cursor: Cursor, kind: Literal["primary", "unique", "index", "fulltext", "spatial"], name: str) -> IndexDef:
+def _key(
+    cursor: TokenCursor, kind: Literal["primary", "unique", "index", "fulltext", "spatial"], name: str
+) -> IndexDef:
     if_not_exists = cursor.if_not_exists()
     hashed = index_type(cursor)
     if not cursor.at_op("("):
@@ -152,12 +156,12 @@ def _key(cursor: Cursor, kind: Literal["primary", "unique", "index", "fulltext",
     return IndexDef(kind, name, parts, if_not_exists=if_not_exists, hashed=hashed)
 
 
-def index_type(cursor: Cursor) -> bool:
+def index_type(cursor: TokenCursor) -> bool:
     """Reads ``USING BTREE`` and the like, if it is there; whether it says HASH."""
     return bool(cursor.accept_any("USING", "TYPE")) and cursor.setting().upper() == "HASH"
 
 
-def _foreign_key(cursor: Cursor, symbol: str, schema: str) -> IndexDef:
+def _foreign_key(cursor: TokenCursor, symbol: str, schema: str) -> IndexDef:
     if_not_exists = cursor.if_not_exists()
     name = "" if cursor.at_op("(") else cursor.name()
     parts = key_parts(cursor)
@@ -165,7 +169,7 @@ def _foreign_key(cursor: Cursor, symbol: str, schema: str) -> IndexDef:
     return IndexDef("foreign", symbol or name, parts, references(cursor, schema), if_not_exists)
 
 
-def key_parts(cursor: Cursor) -> tuple[KeyPart, ...]:
+def key_parts(cursor: TokenCursor) -> tuple[KeyPart, ...]:
     """``(column [(length)] [ASC | DESC], …)``; a part may be an expression in parentheses."""
     cursor.expect_op("(")
     parts: list[KeyPart] = []
@@ -181,7 +185,7 @@ def key_parts(cursor: Cursor) -> tuple[KeyPart, ...]:
         cursor.expect_op(",")
 
 
-def _key_part(cursor: Cursor) -> KeyPart:
+def _key_part(cursor: TokenCursor) -> KeyPart:
     part = KeyPart(cursor.name())
     if cursor.accept("WITHOUT", "OVERLAPS"):
         # Such a key allows a value twice in different periods: it identifies no row.
@@ -192,7 +196,7 @@ def _key_part(cursor: Cursor) -> KeyPart:
     return part
 
 
-def index_options(cursor: Cursor) -> bool:
+def index_options(cursor: TokenCursor) -> bool:
     """Reads what may follow a key's columns, none of which changes what the key identifies; whether it says HASH."""
     hashed = False
     while True:
@@ -217,9 +221,9 @@ def index_options(cursor: Cursor) -> bool:
             return hashed
 
 
-def table_options(cursor: Cursor) -> Options:
+def table_options(cursor: TokenCursor) -> TableOptions:
     """All table options that come next; commas between them are optional."""
-    options = Options()
+    options = TableOptions()
     while True:
         comma = cursor.at_op(",")
         if comma:
@@ -232,7 +236,7 @@ def table_options(cursor: Cursor) -> Options:
         options = changed
 
 
-def table_option(cursor: Cursor, options: Options) -> Options | None:
+def table_option(cursor: TokenCursor, options: TableOptions) -> TableOptions | None:
     """Reads one table option into ``options``; None when none comes next."""
     if cursor.accept("DEFAULT"):
         changed = charset_option(cursor, options)
@@ -253,7 +257,7 @@ def table_option(cursor: Cursor, options: Options) -> Options | None:
     return options if _other_option(cursor) else None
 
 
-def charset_option(cursor: Cursor, options: Options) -> Options | None:
+def charset_option(cursor: TokenCursor, options: TableOptions) -> TableOptions | None:
     """CHARACTER SET or COLLATE, which schemas have as well; None when neither comes next."""
     charset = accept_charset(cursor)
     if charset:
@@ -268,7 +272,7 @@ def charset_option(cursor: Cursor, options: Options) -> Options | None:
     return None
 
 
-def _other_option(cursor: Cursor) -> bool:
+def _other_option(cursor: TokenCursor) -> bool:
     if cursor.accept("DATA", "DIRECTORY") or cursor.accept("INDEX", "DIRECTORY"):
         pass
     elif cursor.token.kind in ("word", "name") and (cursor.ahead(1).text == "=" or cursor.token.word in _VALUE_OPTIONS):
@@ -285,7 +289,7 @@ def _other_option(cursor: Cursor) -> bool:
     return True
 
 
-def _union(cursor: Cursor) -> None:
+def _union(cursor: TokenCursor) -> None:
     cursor.accept_op("=")
     cursor.expect_op("(")
     while not cursor.accept_op(")"):
@@ -294,7 +298,7 @@ def _union(cursor: Cursor) -> None:
             cursor.expect_op(",")
 
 
-def partitioning(cursor: Cursor) -> None:
+def partitioning(cursor: TokenCursor) -> None:
     """``PARTITION BY …``: no column, no key; read up to the end or to a SELECT."""
     while not cursor.at_end and not cursor.at_op(";"):
         if cursor.at_any("SELECT", "IGNORE", "REPLACE") or (cursor.at_any("AS") and cursor.ahead(1).word == "SELECT"):

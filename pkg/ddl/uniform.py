@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pkg.ddl.cursor import Cursor
+from pkg.ddl.cursor import TokenCursor
 from pkg.ddl.parser import read_statement
 from pkg.ddl.rewrite import edited
 from pkg.ddl.tokens import Dialect, Token, word_set
@@ -35,24 +35,24 @@ def uniform(sql: str, dialect: Dialect) -> str:
     try:
         return _spelt(_read(_without_lists(sql, dialect), dialect))
     except DMError:
-        return _spelt(Cursor(sql, dialect, _ANY_SCHEMA))
+        return _spelt(TokenCursor(sql, dialect, _ANY_SCHEMA))
 
 
-def _read(sql: str, dialect: Dialect) -> Cursor:
-    cursor = Cursor(sql, dialect, _ANY_SCHEMA)
+def _read(sql: str, dialect: Dialect) -> TokenCursor:
+    cursor = TokenCursor(sql, dialect, _ANY_SCHEMA)
     statement = read_statement(cursor)
     # Settings of the session hold variables and values, which are read as anything.
-    return Cursor(sql, dialect, _ANY_SCHEMA) if statement.cuts else cursor
+    return TokenCursor(sql, dialect, _ANY_SCHEMA) if statement.cuts else cursor
 
 
 def _without_lists(sql: str, dialect: Dialect) -> str:
     """The text with ``ADD COLUMN a …, ADD COLUMN b …`` for ``ADD (a …, b …)``."""
-    specs = read_statement(Cursor(sql, dialect, _ANY_SCHEMA)).specs
+    specs = read_statement(TokenCursor(sql, dialect, _ANY_SCHEMA)).specs
     lists = [(one, [f"{head} {sql[start:end]}" for head, start, end in one.elements]) for one in specs if one.elements]
     return edited(sql, [(one.start, one.end, ", ".join(parts)) for one, parts in lists])
 
 
-def _spelt(cursor: Cursor) -> str:
+def _spelt(cursor: TokenCursor) -> str:
     out: list[str] = []
     before, before_spelt = Token("end", "", 0, 0), False
     for token, spelling, left_out in cursor.spelt():

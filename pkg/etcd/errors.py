@@ -28,7 +28,7 @@ _TRANSIENT_CODES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class EtcdFailure:
     """``never_sent``: etcd did not see the request. ``transient``: another member or a moment later may do.
     ``stale_token``: log in again. Otherwise etcd refused the request and will refuse it again.
     """
@@ -53,18 +53,18 @@ class WatchCanceledError(Exception):
     """etcd ended a watch by itself. An expired token looks like this too: servers answer "permission denied"."""
 
 
-def failure_of(exc: BaseException) -> Failure:
+def failure_of(exc: BaseException) -> EtcdFailure:
     """Judges an exception of :data:`CALL_ERRORS`. etcd3 raises its own while handling gRPC's, which has the facts."""
     rpc_error = exc if isinstance(exc, grpc.RpcError) else exc.__context__
     if not isinstance(rpc_error, grpc.RpcError) or not hasattr(rpc_error, "code"):
         cut = isinstance(exc, etcd3.exceptions.ConnectionFailedError)
-        return Failure(str(exc) or type(exc).__name__, None, transient=cut)
+        return EtcdFailure(str(exc) or type(exc).__name__, None, transient=cut)
     code: grpc.StatusCode = rpc_error.code()
     detail = str(rpc_error.details() or code.name)
     lowered = detail.lower()
     # NOSPACE also comes as RESOURCE_EXHAUSTED, but no retry makes room.
     transient = code in _TRANSIENT_CODES and "database space exceeded" not in lowered
-    return Failure(
+    return EtcdFailure(
         detail,
         code,
         transient=transient,
@@ -74,7 +74,7 @@ def failure_of(exc: BaseException) -> Failure:
     )
 
 
-def call_error(kind: ErrorKind, action: str, failure: Failure, *, outcome_unknown: bool = False) -> DMError:
+def call_error(kind: ErrorKind, action: str, failure: EtcdFailure, *, outcome_unknown: bool = False) -> DMError:
     """The error that leaves this package. ``kind`` is one of the ha class (425xx)."""
     message = f"etcd failed to {action}"
     if outcome_unknown:

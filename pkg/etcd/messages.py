@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pkg.etcd.stubs import rpc
-from pkg.etcd.types import KV, Compare, Delete, Event, Get, Member, Op, OpResult, Put, TxnResult
+from pkg.etcd.types import KV, Compare, Delete, Get, Member, Op, OpResult, Put, TxnResult, WatchEvent
 
 _RESULTS = {
     "=": rpc.Compare.EQUAL,
@@ -40,10 +40,10 @@ def kv_of(message: Any) -> KV:
     )
 
 
-def event_of(message: Any) -> Event:
+def event_of(message: Any) -> WatchEvent:
     kv = message.kv
     deleted = message.type == _DELETE_EVENT
-    return Event(
+    return WatchEvent(
         type="delete" if deleted else "put",
         key=kv.key.decode(),
         value=kv.value.decode(),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pkg.errors import DMError
 from pkg.etcd.client import EtcdClient
 from pkg.etcd.errors import CompactedError
-from pkg.etcd.types import KV, Event
+from pkg.etcd.types import KV, WatchEvent
 
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
@@ -27,7 +27,7 @@ class PrefixMirror:
         self,
         client: EtcdClient,
         prefix: str,
-        on_change: Callable[[Sequence[Event]], None],
+        on_change: Callable[[Sequence[WatchEvent]], None],
         *,
         on_error: Callable[[BaseException], None],
     ) -> None:
@@ -85,9 +85,9 @@ class PrefixMirror:
         listed = {kv.key: kv for kv in kvs}
         with self._lock:
             known = self._state
-            gone = [Event("delete", key, "", revision) for key in known if key not in listed]
+            gone = [WatchEvent("delete", key, "", revision) for key in known if key not in listed]
             changed = [
-                Event("put", kv.key, kv.value, kv.mod_revision, kv.create_revision, kv.lease)
+                WatchEvent("put", kv.key, kv.value, kv.mod_revision, kv.create_revision, kv.lease)
                 for kv in kvs
                 if _changed(known.get(kv.key), kv)
             ]
@@ -97,7 +97,7 @@ class PrefixMirror:
         self._synced.set()
         return revision
 
-    def _apply(self, events: Sequence[Event]) -> None:
+    def _apply(self, events: Sequence[WatchEvent]) -> None:
         with self._lock:
             for event in events:
                 if event.type == "delete":
@@ -110,7 +110,7 @@ class PrefixMirror:
                     )
         self._report(events)
 
-    def _report(self, events: Sequence[Event]) -> None:
+    def _report(self, events: Sequence[WatchEvent]) -> None:
         if events and not self._stop.is_set():
             self._on_change(events)
 

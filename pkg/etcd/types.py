@@ -22,7 +22,7 @@ class KV:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class WatchEvent:
     """A change of one key. A deletion has an empty ``value``."""
 
     type: Literal["put", "delete"]
@@ -37,7 +37,7 @@ class Event:
 class WatchBatch:
     """Events up to and including ``revision``, in etcd's order; none when etcd only reports its progress."""
 
-    events: tuple[Event, ...]
+    events: tuple[WatchEvent, ...]
     revision: int
 
 

@@ -14,7 +14,7 @@ from pkg.pb import dmworker_pb2
 
 #: ``skip`` leaves the statement out, ``replace`` executes others instead, ``inject`` executes others before it.
 #: ``damaged`` is what can't be read: no record says so of itself.
-Kind = Literal["skip", "replace", "inject", "damaged"]
+OperatorKind = Literal["skip", "replace", "inject", "damaged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class BinlogOperator(Record):
     The only text of a damaged one's ``statements`` says what is wrong.
     """
 
-    kind: Kind
+    kind: OperatorKind
     task: str
     source: str
     position: str
@@ -74,14 +74,14 @@ class BinlogOperator(Record):
 
 
 #: A task's orders for one source, as they stand now.
-Orders = Callable[[], Sequence[BinlogOperator]]
+OperatorSource = Callable[[], Sequence[BinlogOperator]]
 
 
-def _kind(number: Any) -> Kind:
+def _kind(number: Any) -> OperatorKind:
     name = dmworker_pb2.ErrorOp.Name(number).lower()
-    if name not in get_args(Kind):
+    if name not in get_args(OperatorKind):
         raise ValueError(f"{name} is not kept")
-    return cast(Kind, name)
+    return cast(OperatorKind, name)
 
 
 def position_name(position: Position) -> str:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from pkg.ha.records import Record
 
-Statements = tuple[str, ...]
+DDLTexts = tuple[str, ...]
 
 
 class _ShardRecord(Record):
@@ -44,7 +44,7 @@ class ShardInfo(_ShardRecord):
     source: str
     schema: str
     table: str
-    ddls: Statements
+    ddls: DDLTexts
     since: str = ""
     FIELDS: ClassVar[dict[str, str]] = {
         "task": "task", "source": "source", "schema": "schema", "table": "table", "ddls": "ddls", "since": "since",
@@ -60,7 +60,7 @@ class ShardOperation(_ShardRecord):
     id: str
     task: str
     source: str
-    ddls: Statements
+    ddls: DDLTexts
     execute: bool
     done: bool = False
     FIELDS: ClassVar[dict[str, str]] = {
@@ -81,8 +81,8 @@ class ShardUnlock(_ShardRecord):
     id: str
     task: str
     owner: str
-    sequences: tuple[Statements, ...]
-    waiting: Mapping[str, Statements] = field(hash=False)
+    sequences: tuple[DDLTexts, ...]
+    waiting: Mapping[str, DDLTexts] = field(hash=False)
     FIELDS: ClassVar[dict[str, str]] = {
         "id": "id", "task": "task", "owner": "owner", "sequences": "sequences", "waiting": "waiting",
     }  # fmt: skip
@@ -142,7 +142,7 @@ class ShardTables(_ShardRecord):
         }
 
 
-def _texts(value: Any, name: str) -> Statements:
+def _texts(value: Any, name: str) -> DDLTexts:
     if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
         raise TypeError(f"{name} is not a list of texts")
     return tuple(value)

@@ -39,7 +39,7 @@ class LockId:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored(Generic[R]):
+class StoredRecord(Generic[R]):
     """A record with its revisions in etcd."""
 
     record: R
@@ -48,26 +48,26 @@ class Stored(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LockStep:
     """One transaction: ``ops`` if every condition holds."""
 
     compare: tuple[Compare, ...]
     ops: tuple[Op, ...]
 
 
-def report(info: ShardInfo) -> Step:
+def report(info: ShardInfo) -> LockStep:
     """A source waits with its DDLs; refused while it has an operation there, which comes first."""
     lock = LockId(info.task, info.schema, info.table)
-    return Step((missing(lock.operation_key(info.source)),), (Put(lock.info_key(info.source), info.to_json()),))
+    return LockStep((missing(lock.operation_key(info.source)),), (Put(lock.info_key(info.source), info.to_json()),))
 
 
-def withdraw(lock: LockId, source: str) -> Step:
+def withdraw(lock: LockId, source: str) -> LockStep:
     """A source waits no more (its DDLs were skipped or replaced by hand); refused once it was told what to do."""
-    return Step((missing(lock.operation_key(source)),), (Delete(lock.info_key(source)),))
+    return LockStep((missing(lock.operation_key(source)),), (Delete(lock.info_key(source)),))
 
 
-def confirm(lock: LockId, operation: Stored[ShardOperation]) -> Step:
+def confirm(lock: LockId, operation: StoredRecord[ShardOperation]) -> LockStep:
     """A source did what it was told. Refused if that was taken back meanwhile."""
     key = lock.operation_key(operation.record.source)
     done = replace(operation.record, done=True)
-    return Step((mod_revision_is(key, operation.mod_revision),), (Put(key, done.to_json()),))
+    return LockStep((mod_revision_is(key, operation.mod_revision),), (Put(key, done.to_json()),))

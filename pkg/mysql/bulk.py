@@ -41,7 +41,7 @@ def takes_bulk(variables: Mapping[str, str]) -> bool:
     )
 
 
-class Prepared:
+class PreparedStatement:
     """A prepared statement of a :class:`driver.BulkConnection` with one parameter for each of ``columns`` values."""
 
     def __init__(self, conn: Connection[Any], text: bytes, columns: int) -> None:

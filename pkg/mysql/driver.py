@@ -95,7 +95,7 @@ class Packet(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServerAnswer:
     """``matched`` rows (with FOUND_ROWS), the number of ``warnings``, and the server's text behind its length."""
 
     matched: int
@@ -103,12 +103,12 @@ class Answer:
     info: str
 
 
-def answer_of(packet: Packet) -> Answer:
+def answer_of(packet: Packet) -> ServerAnswer:
     """What an OK packet says. Raises pymysql.Error for one that begins a result set."""
     if not packet.is_ok_packet():
         raise pymysql.err.InternalError(CR.CR_COMMANDS_OUT_OF_SYNC, "a statement that returns rows was sent ahead")
     ok: Any = OKPacketWrapper(packet)  # type: ignore[arg-type]
-    return Answer(ok.affected_rows, ok.warning_count, ok.message.decode("utf-8", "replace"))
+    return ServerAnswer(ok.affected_rows, ok.warning_count, ok.message.decode("utf-8", "replace"))
 
 
 def command(conn: Connection[Any], code: int, data: bytes | str) -> None:

@@ -54,7 +54,7 @@ _CONTRACTED = (
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Folding:
+class CollationWeights:
     """The weights of a collation's characters.
 
     ``packed`` unfolds to a tuple of byte strings, see :func:`weights`. ``far`` is the weight of every code point
@@ -66,10 +66,11 @@ class Folding:
     far: bytes = b""
 
     def __repr__(self) -> str:
+        """Part of the fingerprints that the meta tables keep, so this text stays as it is."""
         return f"Folding({self.collation!r}, {zlib.crc32(self.packed):08x}, {self.far.hex()!r})"
 
     @classmethod
-    def of(cls, collation: str, table: Sequence[bytes], far: bytes = b"") -> Folding:
+    def of(cls, collation: str, table: Sequence[bytes], far: bytes = b"") -> CollationWeights:
         """Packs the weights of code points 0, 1, …: lengths first, then all first bytes, all second bytes, …"""
         lengths = bytes(map(len, table))
         columns = [bytes(w[i] for w in table if len(w) > i) for i in range(max(lengths, default=0))]
@@ -77,7 +78,7 @@ class Folding:
 
 
 @lru_cache(maxsize=64)
-def weights(folding: Folding) -> tuple[bytes, ...]:
+def weights(folding: CollationWeights) -> tuple[bytes, ...]:
     """The weights by code point; those of :data:`TAGS` follow at :data:`NEAR`. Kept by the process."""
     count = int.from_bytes(folding.packed[-4:], "little")
     data = zlib.decompress(folding.packed[:-4])
@@ -95,7 +96,7 @@ def weights(folding: Folding) -> tuple[bytes, ...]:
     return tuple(table)
 
 
-def fetch_folding(conn: Connection[Any], charset: str, collation: str) -> Folding | None:
+def fetch_collation_weights(conn: Connection[Any], charset: str, collation: str) -> CollationWeights | None:
     """The weights that this server gives; None for a collation whose characters don't weigh by themselves, or when
     the server can't tell. Takes 0.3 s per plane. Raises ``pymysql.Error`` only when the connection is lost."""
     try:
@@ -105,11 +106,11 @@ def fetch_folding(conn: Connection[Any], charset: str, collation: str) -> Foldin
         table = _plane(conn, charset, asked, 0)
         far = {_weight(conn, charset, asked, (point,)) for point in _FAR}
         if len(far) == 1 and {_weight(conn, charset, asked, (point,)) for point in (0x1F600, 0x20000)} == far:
-            return Folding.of(collation, table, far.pop())
+            return CollationWeights.of(collation, table, far.pop())
         for plane in range(1, NEAR // _PLANE):
             table += _plane(conn, charset, asked, plane)
         table += _plane(conn, charset, asked, TAGS.start // _PLANE, len(TAGS))
-        return Folding.of(collation, table)
+        return CollationWeights.of(collation, table)
     except (pymysql.ProgrammingError, pymysql.NotSupportedError, pymysql.DataError):
         return None
     except (pymysql.OperationalError, pymysql.InternalError) as exc:

@@ -19,7 +19,7 @@ from pymysql.constants import COMMAND
 
 from pkg.mysql import driver
 from pkg.mysql.connection import is_lost, is_retryable
-from pkg.mysql.driver import Answer, answer_of
+from pkg.mysql.driver import ServerAnswer, answer_of
 from pkg.mysql.wire import Command, send_command
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class _Sent(Generic[T]):
 
 def send_ahead(
     conn: Connection[Any], statements: Iterable[T], text: Callable[[T], bytes | Command], *, ahead: int = AHEAD
-) -> Generator[tuple[T, Answer], None, None]:
+) -> Generator[tuple[T, ServerAnswer], None, None]:
     """Runs statements that return no rows; yields each with its answer, in order. ``ahead`` 1 waits for each answer.
 
     Raises :class:`Refused` with the first statement that fails. The connection can be used afterwards unless the
@@ -80,7 +80,7 @@ def send_ahead(
             _drain(conn, waiting)
 
 
-def _next(conn: Connection[Any], waiting: deque[_Sent[T]]) -> tuple[T, Answer]:
+def _next(conn: Connection[Any], waiting: deque[_Sent[T]]) -> tuple[T, ServerAnswer]:
     sent = waiting.popleft()
     try:
         return sent.statement, receive(conn, sent.sequence)
@@ -108,7 +108,7 @@ def send(conn: Connection[Any], data: bytes | Command) -> int:
     return send_command(conn, Command(COMMAND.COM_QUERY, (data,)))
 
 
-def receive(conn: Connection[Any], sequence: int) -> Answer:
+def receive(conn: Connection[Any], sequence: int) -> ServerAnswer:
     """The answer to the oldest statement that has none yet. Raises the driver's exceptions."""
     driver.number_next(conn, sequence)
     return answer_of(driver.read_packet(conn))

@@ -11,7 +11,7 @@ from pathlib import Path
 _LOCK = ".lock"
 
 
-class WorkFolder:
+class ProcessFolder:
     """Makes ``<base>/<prefix><random>`` and keeps a file in it locked, which tells the living from the dead.
 
     ``base`` is the system's temporary folder unless given. Only this user may enter the folder.

@@ -17,7 +17,7 @@ from pkg.rules.selector import CACHE_SIZE, REGEX_MARK, DuplicatePatternError, Se
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AllowListDecision:
     """Whether a name takes part, and what decided: the ``key`` of the list and the position of its entry.
 
     ``item`` is -1 when no entry matched. ``key`` is empty when nothing decided, *system* for a system schema,
@@ -80,7 +80,7 @@ class BlockAllowListFilter:
                 for key, entries in tables.items()
             },
         }
-        self._cache: dict[tuple[str, str], Verdict] = {}
+        self._cache: dict[tuple[str, str], AllowListDecision] = {}
 
     @classmethod
     def of(cls, cfg: TableChoiceSettings) -> BlockAllowListFilter:
@@ -91,7 +91,7 @@ class BlockAllowListFilter:
         """Whether the table (or, without one, the schema) takes part in the task."""
         return self.verdict(schema, table).allowed
 
-    def verdict(self, schema: str, table: str = "") -> Verdict:
+    def verdict(self, schema: str, table: str = "") -> AllowListDecision:
         """As :meth:`allows`, with what decided."""
         key = (schema, table)
         verdict = self._cache.get(key)
@@ -105,29 +105,29 @@ class BlockAllowListFilter:
         """The positions of all entries of the list ``key`` (do-dbs, …) that match, whether they decide or not."""
         return self._lists[key].matching(schema, table)
 
-    def _decide(self, schema: str, table: str) -> Verdict:
+    def _decide(self, schema: str, table: str) -> AllowListDecision:
         if schema.lower() in SYSTEM_SCHEMAS:
-            return Verdict(False, "system")
+            return AllowListDecision(False, "system")
         if schema == self._meta_schema:
-            return Verdict(False, "meta-schema")
+            return AllowListDecision(False, "meta-schema")
         verdict = self._decide_schema(schema)
         if not table or not verdict.allowed:
             return verdict
         kind = self._online.kind(table)
         if kind is not TableKind.REAL:
-            return Verdict(False, kind.value)
+            return AllowListDecision(False, kind.value)
         for key, allowed in (("do-tables", True), ("ignore-tables", False)):
             found = self._lists[key].matching(schema, table)
             if found:
-                return Verdict(allowed, key, found[0])
-        return verdict if self._lists["do-tables"].empty else Verdict(False, "do-tables")
+                return AllowListDecision(allowed, key, found[0])
+        return verdict if self._lists["do-tables"].empty else AllowListDecision(False, "do-tables")
 
-    def _decide_schema(self, schema: str) -> Verdict:
+    def _decide_schema(self, schema: str) -> AllowListDecision:
         key = "ignore-dbs" if self._lists["do-dbs"].empty else "do-dbs"
         found = self._lists[key].matching(schema, "")
         if key == "do-dbs":
-            return Verdict(True, key, found[0]) if found else Verdict(False, key)
-        return Verdict(False, key, found[0]) if found else Verdict(True)
+            return AllowListDecision(True, key, found[0]) if found else AllowListDecision(False, key)
+        return AllowListDecision(False, key, found[0]) if found else AllowListDecision(True)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": {}}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import ForeignKey
 
-Table = tuple[str, str]
+TableId = tuple[str, str]
 #: The item of ``ignore-checking-items`` by which an operator answers for it.
 IGNORE = "foreign_keys"
 _WAY_PAST = (
@@ -22,7 +22,7 @@ _WAY_PAST = (
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ForeignKeyProblem:
     """What can't come out equal, and what an operator does about it."""
 
     what: str
@@ -30,23 +30,23 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ForeignKeySetting:
     """What a task says. ``checks``: foreign_key_checks of its session, None when it says nothing. ``merges``: shards
     are merged. ``mapped``: upstream tables with column mapping. ``acts``: the target's server enforces foreign keys."""
 
     checks: bool | None = None
     merges: bool = False
-    mapped: Collection[Table] = ()
+    mapped: Collection[TableId] = ()
     acts: bool = True
 
 
 def find_problems(
     upstream: Iterable[ForeignKey],
     target: Iterable[ForeignKey],
-    migrated: Mapping[Table, Table],
-    present: Collection[Table],
-    setting: Setting,
-) -> list[Problem]:
+    migrated: Mapping[TableId, TableId],
+    present: Collection[TableId],
+    setting: ForeignKeySetting,
+) -> list[ForeignKeyProblem]:
     """What keeps the target from doing what the upstream's keys do.
 
     ``migrated``: upstream table → its target table. ``present``: the target tables that are there; what the task itself
@@ -65,15 +65,17 @@ def find_problems(
         if not why and child in there and _routed(key, routes) not in known:
             why = _lacks(routes[_folded(key.child)])
         if why:
-            found.append(Problem(f"{_name(key)} changes rows by itself, which is not in the binlog; {why[0]}", why[1]))
+            found.append(
+                ForeignKeyProblem(f"{_name(key)} changes rows by itself, which is not in the binlog; {why[0]}", why[1])
+            )
     if setting.checks is not False and setting.acts:
         found += _needless(target, wanted, {_folded(name) for name in routes.values()})
         if setting.checks is None:
             found += _strangers(target, {_folded(name) for name in routes.values()})
-    return [Problem(problem.what, f"{problem.workaround} {_WAY_PAST}") for problem in dict.fromkeys(found)]
+    return [ForeignKeyProblem(problem.what, f"{problem.workaround} {_WAY_PAST}") for problem in dict.fromkeys(found)]
 
 
-def _obstacle(key: ForeignKey, routes: Mapping[Table, Table], setting: Setting) -> tuple[str, str] | None:
+def _obstacle(key: ForeignKey, routes: Mapping[TableId, TableId], setting: ForeignKeySetting) -> tuple[str, str] | None:
     """Why a key of the upstream can't act at the target whatever that has, and what to do."""
     if _folded(key.parent) not in routes:
         return (
@@ -103,25 +105,25 @@ def _obstacle(key: ForeignKey, routes: Mapping[Table, Table], setting: Setting) 
     return None
 
 
-def _lacks(child: Table) -> tuple[str, str]:
+def _lacks(child: TableId) -> tuple[str, str]:
     name = qualified(*child)
     return f"the target table {name} has no such key", f"Give {name} the same foreign key, with the same actions."
 
 
 def _needless(
-    target: Iterable[ForeignKey], wanted: Collection[object], migrated: Collection[Table]
-) -> Iterator[Problem]:
+    target: Iterable[ForeignKey], wanted: Collection[object], migrated: Collection[TableId]
+) -> Iterator[ForeignKeyProblem]:
     """Keys of the target that would act where the upstream's do not."""
     for key in target:
         if key.acts and _folded(key.parent) in migrated and _identity(key) not in wanted:
-            yield Problem(
+            yield ForeignKeyProblem(
                 f"the target's {_name(key)} changes rows by itself, and no migrated key of the upstream does the same",
                 "Drop it at the target; or, if no foreign key of the upstream acts, set foreign_key_checks: 0 in "
                 "target-database.session.",
             )
 
 
-def _strangers(target: list[ForeignKey], migrated: Collection[Table]) -> Iterator[Problem]:
+def _strangers(target: list[ForeignKey], migrated: Collection[TableId]) -> Iterator[ForeignKeyProblem]:
     """Keys to tables that the task does not migrate, checked because a key beside them acts."""
     checked = {table for key in target if key.acts for table in (_folded(key.child), _folded(key.parent))}
     checked &= set(migrated)
@@ -136,7 +138,7 @@ def _strangers(target: list[ForeignKey], migrated: Collection[Table]) -> Iterato
     for key in target:
         ends = {_folded(key.child), _folded(key.parent)}
         if not key.acts and ends & checked and not ends <= set(migrated):
-            yield Problem(
+            yield ForeignKeyProblem(
                 f"the target's {_name(key)} connects tables on which foreign keys act with a table that the task does "
                 "not migrate, so the target may refuse rows",
                 "Migrate that table too, or drop the key at the target.",
@@ -150,11 +152,11 @@ def _name(key: ForeignKey) -> str:
     )
 
 
-def _folded(table: Table) -> Table:
+def _folded(table: TableId) -> TableId:
     return table[0].lower(), table[1].lower()
 
 
-def _routed(key: ForeignKey, routes: Mapping[Table, Table]) -> object:
+def _routed(key: ForeignKey, routes: Mapping[TableId, TableId]) -> object:
     child, parent = routes[_folded(key.child)], routes.get(_folded(key.parent))
     return None if parent is None else (_folded(child), _folded(parent), *_details(key))
 

@@ -22,33 +22,37 @@ _EXACT = {"float": 1 << 24, "double": 1 << 53}
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class TargetProblem:
     """Why rows of an upstream table can't go into its target, and the way out."""
 
     what: str
     workaround: str
 
 
-def extract_problems(upstream: TableInfo, target: TableInfo | None, columns: Iterable[str]) -> list[Problem]:
+def extract_problems(upstream: TableInfo, target: TableInfo | None, columns: Iterable[str]) -> list[TargetProblem]:
     """Of a route that fills ``columns``. ``target`` None: it would be made from the upstream's CREATE TABLE."""
     problems = []
     for name in columns:
         if upstream.column(name) is not None:
             what = f"the upstream table has a column {quote(name)} itself, which the route is to fill"
-            problems.append(Problem(what, "Give the extract another target-column."))
+            problems.append(TargetProblem(what, "Give the extract another target-column."))
         elif target is None:
             what = f"the target table does not exist; made from the upstream's, it would lack the column {quote(name)}"
-            problems.append(Problem(what, "Create the target table with this column, then resume or start the task."))
+            problems.append(
+                TargetProblem(what, "Create the target table with this column, then resume or start the task.")
+            )
         elif (column := target.column(name)) is None:
             what = f"the target table {_name(target)} lacks the column {quote(name)}, which the route is to fill"
-            problems.append(Problem(what, f"ALTER TABLE {_name(target)} ADD COLUMN {quote(name)} VARCHAR(64) NOT NULL"))
+            problems.append(
+                TargetProblem(what, f"ALTER TABLE {_name(target)} ADD COLUMN {quote(name)} VARCHAR(64) NOT NULL")
+            )
         elif column.generated:
             what = f"the column {quote(name)} of the target table {_name(target)} is generated: it takes no value"
-            problems.append(Problem(what, "Give the extract another target-column."))
+            problems.append(TargetProblem(what, "Give the extract another target-column."))
     return problems
 
 
-def mapping_problems(upstream: TableInfo, target: TableInfo | None, mapping: TableMapping) -> list[Problem]:
+def mapping_problems(upstream: TableInfo, target: TableInfo | None, mapping: TableMapping) -> list[TargetProblem]:
     """Of a mapping whose numbers the target's columns can't hold. ``target`` None: as for :func:`extract_problems`."""
     problems = []
     for transform in mapping.transforms:
@@ -61,14 +65,16 @@ def mapping_problems(upstream: TableInfo, target: TableInfo | None, mapping: Tab
     return problems
 
 
-def _too_small(upstream: TableInfo, target: TableInfo | None, column: Column, transform: PartitionId) -> Problem:
+def _too_small(upstream: TableInfo, target: TableInfo | None, column: Column, transform: PartitionId) -> TargetProblem:
     number = f"the `partition id` of {_name(upstream)}.{quote(column.name)}, a number up to {transform.largest}"
     null = "NULL" if column.nullable else "NOT NULL"
     if target is None:
         what = f"{number}, does not fit into {column.column_type}, which the target's column would get"
-        return Problem(what, f"Create the target table by hand beforehand, with {quote(column.name)} BIGINT {null}.")
+        return TargetProblem(
+            what, f"Create the target table by hand beforehand, with {quote(column.name)} BIGINT {null}."
+        )
     what = f"{number}, does not fit into the target's column, which is {column.column_type}"
-    return Problem(what, f"ALTER TABLE {_name(target)} MODIFY COLUMN {quote(column.name)} BIGINT {null}")
+    return TargetProblem(what, f"ALTER TABLE {_name(target)} MODIFY COLUMN {quote(column.name)} BIGINT {null}")
 
 
 def holds(column: Column, number: int) -> bool:

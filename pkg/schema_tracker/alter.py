@@ -6,22 +6,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pkg.ddl.statement import (
-    Action,
     AddColumn,
     AddIndex,
     AddPeriod,
+    AlterAction,
     AlterColumn,
     ChangeColumn,
+    ColumnPlacement,
     ConvertCharset,
     DropColumn,
     DropConstraint,
     DropIndex,
     NoStructure,
-    Options,
-    Position,
     RenameColumn,
     RenameIndex,
     SetOptions,
+    TableOptions,
 )
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo, in_order
 from pkg.schema_tracker.indexes import add_index, find_index, normalised, without_nulls
@@ -30,13 +30,13 @@ from pkg.schema_tracker.structure import referenced_tables, table_charset
 from pkg.schema_tracker.types import convert_column, resolve_column
 
 
-def changes_structure(actions: Iterable[Action]) -> bool:
+def changes_structure(actions: Iterable[AlterAction]) -> bool:
     return any(not isinstance(action, NoStructure) for action in actions)
 
 
 def altered(
     table: TableInfo,
-    actions: Sequence[Action],
+    actions: Sequence[AlterAction],
     schema_charset: Charset,
     selected_charset: Charset,
     server: ServerDefaults,
@@ -73,13 +73,13 @@ def altered(
     )
 
 
-def _naming(action: Action, default: Charset) -> Action:
+def _naming(action: AlterAction, default: Charset) -> AlterAction:
     if not isinstance(action, ConvertCharset) or action.charset:
         return action
     return ConvertCharset(default.name, action.collation or default.collation)
 
 
-def _passed_over(actions: Iterable[Action], server: ServerDefaults) -> bool:
+def _passed_over(actions: Iterable[AlterAction], server: ServerDefaults) -> bool:
     """Whether the server leaves a CONVERT TO that changes no column alone, with the table's default charset."""
     if server.mariadb or server.version >= (5, 7, 0):
         return False
@@ -90,9 +90,9 @@ def _passed_over(actions: Iterable[Action], server: ServerDefaults) -> bool:
     )
 
 
-def _effective(table: TableInfo, actions: Sequence[Action]) -> list[Action]:
+def _effective(table: TableInfo, actions: Sequence[AlterAction]) -> list[AlterAction]:
     """The actions without those that have nothing to do, each column added once."""
-    result: list[Action] = []
+    result: list[AlterAction] = []
     for action in actions:
         if _void(table, action):
             continue
@@ -108,7 +108,7 @@ def _effective(table: TableInfo, actions: Sequence[Action]) -> list[Action]:
     return result
 
 
-def _added_before(table: TableInfo, action: AddColumn | ChangeColumn, earlier: list[Action]) -> AddColumn | None:
+def _added_before(table: TableInfo, action: AddColumn | ChangeColumn, earlier: list[AlterAction]) -> AddColumn | None:
     """The part before ``action`` that adds the column which ``action`` adds or changes."""
     name = action.column.name.lower()
     # MariaDB looks for the new name when the table has no column of the old one.
@@ -117,7 +117,7 @@ def _added_before(table: TableInfo, action: AddColumn | ChangeColumn, earlier: l
     return next((a for a in earlier if isinstance(a, AddColumn) and a.column.name.lower() == name), None)
 
 
-def _void(table: TableInfo, action: Action) -> bool:
+def _void(table: TableInfo, action: AlterAction) -> bool:
     """Whether IF EXISTS or IF NOT EXISTS keeps the action from doing anything, or what it drops is gone already."""
     if isinstance(action, AddColumn):
         return action.if_not_exists and table.column(action.column.name) is not None
@@ -138,33 +138,33 @@ def _void(table: TableInfo, action: Action) -> bool:
 
 
 def _charsets(
-    table: TableInfo, actions: Sequence[Action], schema_charset: Charset, server: ServerDefaults
+    table: TableInfo, actions: Sequence[AlterAction], schema_charset: Charset, server: ServerDefaults
 ) -> tuple[Charset, Charset | None]:
     """The table's default charset afterwards, and the one that CONVERT TO turns its columns into.
 
     MySQL lets the last word decide about the default; for MariaDB an option outweighs CONVERT TO wherever it stands.
     """
     converted: Charset | None = None
-    options = Options()
+    options = TableOptions()
     for action in actions:
         if isinstance(action, ConvertCharset):
-            given = Options(action.charset or "default", action.collation)
+            given = TableOptions(action.charset or "default", action.collation)
             converted = table_charset(given, schema_charset, server)
             options = options if server.mariadb else given
         elif isinstance(action, SetOptions):
             options = _merged(options, action.options, server)
     current = server.resolve(table.charset, table.collation, schema_charset)
-    if options == Options():
+    if options == TableOptions():
         return converted or current, converted
     inherited = schema_charset if options.charset.lower() == "default" else current
     return table_charset(options, inherited, server), converted
 
 
-def _merged(before: Options, option: Options, server: ServerDefaults) -> Options:
+def _merged(before: TableOptions, option: TableOptions, server: ServerDefaults) -> TableOptions:
     """``CHARACTER SET x COLLATE y`` are two options; for MySQL the charset takes back a collation before it."""
     if option.charset and not server.mariadb:
-        return Options(option.charset, option.collation)
-    return Options(option.charset or before.charset, option.collation or before.collation)
+        return TableOptions(option.charset, option.collation)
+    return TableOptions(option.charset or before.charset, option.collation or before.collation)
 
 
 @dataclass(slots=True)
@@ -172,11 +172,11 @@ class _Placed:
     """A column that is new or changed, still to be put at its place."""
 
     column: Column
-    position: Position | None
+    position: ColumnPlacement | None
 
 
 def _columns(
-    table: TableInfo, actions: Sequence[Action], charset: Charset, server: ServerDefaults
+    table: TableInfo, actions: Sequence[AlterAction], charset: Charset, server: ServerDefaults
 ) -> tuple[list[Column], dict[str, str]]:
     """The columns afterwards, and how the old ones are called now ('' for dropped ones), by old name in lower case."""
     changes = {a.old_name.lower(): a for a in actions if isinstance(a, ChangeColumn | RenameColumn)}
@@ -211,7 +211,7 @@ def _columns(
 
 
 def _in_statement_order(
-    changed: list[_Placed], actions: Sequence[Action], charset: Charset, server: ServerDefaults
+    changed: list[_Placed], actions: Sequence[AlterAction], charset: Charset, server: ServerDefaults
 ) -> list[_Placed]:
     """Moved and added columns in the order of the statement."""
     moved = {item.column.name.lower(): item for item in changed}
@@ -224,7 +224,7 @@ def _in_statement_order(
     return result
 
 
-def _redefaulted(columns: Sequence[Column], names: dict[str, str], actions: Sequence[Action]) -> list[Column]:
+def _redefaulted(columns: Sequence[Column], names: dict[str, str], actions: Sequence[AlterAction]) -> list[Column]:
     """The columns after the ALTER COLUMN parts, which may speak of a column that the same statement adds."""
     by_name = {column.name.lower(): column for column in columns}
     for action in actions:
@@ -269,7 +269,7 @@ def _unambiguous(columns: Sequence[Column]) -> None:
 
 
 def _indexes(
-    table: TableInfo, actions: Sequence[Action], columns: Sequence[Column], names: dict[str, str]
+    table: TableInfo, actions: Sequence[AlterAction], columns: Sequence[Column], names: dict[str, str]
 ) -> list[Index]:
     indexes = _kept_indexes(table, actions)
     indexes = [index for index in (_followed(index, columns, names) for index in indexes) if index.parts]
@@ -279,7 +279,7 @@ def _indexes(
     return indexes
 
 
-def _kept_indexes(table: TableInfo, actions: Sequence[Action]) -> list[Index]:
+def _kept_indexes(table: TableInfo, actions: Sequence[AlterAction]) -> list[Index]:
     """The old indexes after the DROP INDEX and RENAME INDEX parts."""
     indexes = list(table.indexes)
     for action in actions:

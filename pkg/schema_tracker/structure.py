@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pkg import errors
-from pkg.ddl import Statement, parse
+from pkg.ddl import DDLStatement, parse
 from pkg.ddl.failure import shorten
-from pkg.ddl.statement import IndexDef, Options, TableBody
+from pkg.ddl.statement import IndexDef, TableBody, TableOptions
 from pkg.errors import Code
 from pkg.errors.workarounds import RENEW_STRUCTURE
 from pkg.mysql.schema import Index, TableInfo, in_order
@@ -36,7 +36,7 @@ def parse_create_table(
     return table_of(statement, statement.body, inherited or server.default, server)
 
 
-def table_of(statement: Statement, body: TableBody, inherited: Charset, server: ServerDefaults) -> TableInfo:
+def table_of(statement: DDLStatement, body: TableBody, inherited: Charset, server: ServerDefaults) -> TableInfo:
     """The structure that a parsed CREATE TABLE makes. Raises 44003 when it contradicts itself."""
     ref = statement.refs[0]
     try:
@@ -73,7 +73,7 @@ def referenced_tables(indexes: tuple[IndexDef, ...]) -> tuple[tuple[str, str], .
     return tuple(sorted({(ref.schema, ref.table) for ref in refs}))
 
 
-def table_charset(options: Options, inherited: Charset, server: ServerDefaults) -> Charset:
+def table_charset(options: TableOptions, inherited: Charset, server: ServerDefaults) -> Charset:
     """The default charset of a table or schema with these options, ``inherited`` where they say DEFAULT."""
     charset = options.charset
     if charset.lower() == "default" and server.mariadb:

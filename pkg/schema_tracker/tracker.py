@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pkg import errors
-from pkg.ddl import Statement
+from pkg.ddl import DDLStatement
 from pkg.ddl.failure import shorten
-from pkg.ddl.statement import Ref, RenameTable
+from pkg.ddl.statement import RenameTable, TableRef
 from pkg.errors import Code
 from pkg.errors.workarounds import PASS_STATEMENT, RENEW_STRUCTURE
 from pkg.mysql.schema import TableInfo
@@ -16,7 +16,7 @@ from pkg.schema_tracker.alter import altered, changes_structure
 from pkg.schema_tracker.server import Charset, ServerDefaults
 from pkg.schema_tracker.structure import copy_of, table_charset, table_of
 
-Key = tuple[str, str]
+TableKey = tuple[str, str]
 
 
 class SchemaTracker:
@@ -30,7 +30,7 @@ class SchemaTracker:
     def __init__(self, server: ServerDefaults, *, case_sensitive: bool = True) -> None:
         self.server = server
         self._case_sensitive = case_sensitive
-        self._tables: dict[Key, TableInfo] = {}
+        self._tables: dict[TableKey, TableInfo] = {}
         self._schemas: dict[str, Charset] = {}
 
     # -- structures -------------------------------------------------------------------------------------------------
@@ -58,12 +58,12 @@ class SchemaTracker:
         self._schemas.pop(folded, None)
         self._tables = {key: table for key, table in self._tables.items() if key[0] != folded}
 
-    def snapshot(self, names: Iterable[Key] | None = None) -> dict[Key, str]:
+    def snapshot(self, names: Iterable[TableKey] | None = None) -> dict[TableKey, str]:
         """(schema, table) → JSON of the structure, for all tables or for those of ``names`` that are known."""
         known = self.tables() if names is None else [t for t in (self.table(*name) for name in names) if t]
         return {(table.schema, table.name): table.to_json() for table in known}
 
-    def restore(self, snapshot: Mapping[Key, str]) -> None:
+    def restore(self, snapshot: Mapping[TableKey, str]) -> None:
         """Takes the tables of a snapshot over; others stay. Raises 44001 for text that no snapshot made."""
         for (schema, name), text in snapshot.items():
             try:
@@ -78,9 +78,9 @@ class SchemaTracker:
 
     # -- statements -------------------------------------------------------------------------------------------------
 
-    def apply(self, statement: Statement) -> None:
+    def apply(self, statement: DDLStatement) -> None:
         """Does what the statement did upstream."""
-        handlers: Mapping[str, Callable[[Statement], None]] = {
+        handlers: Mapping[str, Callable[[DDLStatement], None]] = {
             "drop database": lambda s: self.drop_schema(s.refs[0].schema),
             "create table": self._create_table,
             "alter table": self._alter_table,
@@ -94,16 +94,16 @@ class SchemaTracker:
         elif statement.kind in handlers:
             handlers[statement.kind](statement)
 
-    def preview(self, statement: Statement, name: Key) -> TableInfo | None:
+    def preview(self, statement: DDLStatement, name: TableKey) -> TableInfo | None:
         """The table ``name`` as :meth:`apply` would leave it, which it does not do. Raises as :meth:`apply`."""
         return self._previews([statement], name)[-1]
 
-    def stages(self, table: TableInfo, statements: Sequence[Statement]) -> list[TableInfo | None]:
+    def stages(self, table: TableInfo, statements: Sequence[DDLStatement]) -> list[TableInfo | None]:
         """``table`` as it is after each of the statements; nothing changes here. Raises as :meth:`apply`."""
         return self._previews(statements, (table.schema, table.name), table)
 
     def _previews(
-        self, statements: Sequence[Statement], name: Key, table: TableInfo | None = None
+        self, statements: Sequence[DDLStatement], name: TableKey, table: TableInfo | None = None
     ) -> list[TableInfo | None]:
         found: list[TableInfo | None] = []
         tables, schemas = dict(self._tables), dict(self._schemas)
@@ -117,7 +117,7 @@ class SchemaTracker:
         finally:
             self._tables, self._schemas = tables, schemas
 
-    def _set_schema_options(self, statement: Statement) -> None:
+    def _set_schema_options(self, statement: DDLStatement) -> None:
         name = statement.refs[0].schema
         known = self._schemas.get(self._fold(name))
         if statement.if_not_exists and known is not None:
@@ -132,7 +132,7 @@ class SchemaTracker:
             raise _cannot_apply(statement, str(exc)) from exc
         self._schemas[self._fold(name)] = charset
 
-    def _create_table(self, statement: Statement) -> None:
+    def _create_table(self, statement: DDLStatement) -> None:
         ref = statement.refs[0]
         if self.table(ref.schema, ref.table) is not None and not statement.or_replace:
             if statement.if_not_exists:
@@ -146,7 +146,7 @@ class SchemaTracker:
         else:
             self.set_table(table_of(statement, body, self._charset(ref.schema), self.server))
 
-    def _alter_table(self, statement: Statement) -> None:
+    def _alter_table(self, statement: DDLStatement) -> None:
         actions = statement.actions
         if not changes_structure(actions):
             return
@@ -163,11 +163,11 @@ class SchemaTracker:
             if isinstance(action, RenameTable):
                 self._rename(ref, action.target, statement)
 
-    def _drop_tables(self, statement: Statement) -> None:
+    def _drop_tables(self, statement: DDLStatement) -> None:
         for ref in statement.refs:
             self.drop_table(ref.schema, ref.table)
 
-    def _rename_tables(self, statement: Statement) -> None:
+    def _rename_tables(self, statement: DDLStatement) -> None:
         before = dict(self._tables)
         try:
             for source, target in zip(statement.refs[::2], statement.refs[1::2], strict=True):
@@ -177,7 +177,7 @@ class SchemaTracker:
             self._tables = before
             raise
 
-    def _rename(self, source: Ref, target: Ref, statement: Statement) -> None:
+    def _rename(self, source: TableRef, target: TableRef, statement: DDLStatement) -> None:
         table = self._known(source, statement)
         self.drop_table(source.schema, source.table)
         self.set_table(table.renamed(target.schema, target.table))
@@ -188,7 +188,7 @@ class SchemaTracker:
 
     # -- helpers ----------------------------------------------------------------------------------------------------
 
-    def _known(self, ref: Ref, statement: Statement) -> TableInfo:
+    def _known(self, ref: TableRef, statement: DDLStatement) -> TableInfo:
         table = self.table(ref.schema, ref.table)
         if table is None:
             raise errors.new(
@@ -201,24 +201,24 @@ class SchemaTracker:
     def _charset(self, schema: str) -> Charset:
         return self._schemas.get(self._fold(schema), self.server.default)
 
-    def _selected_charset(self, statement: Statement) -> Charset:
+    def _selected_charset(self, statement: DDLStatement) -> Charset:
         """That of the schema which was selected when the statement ran."""
         if statement.default_schema:
             return self._charset(statement.default_schema)
         return self.server.default_in(statement.dialect.session)
 
-    def _key(self, schema: str, name: str) -> Key:
+    def _key(self, schema: str, name: str) -> TableKey:
         return self._fold(schema), self._fold(name)
 
     def _fold(self, name: str) -> str:
         return name if self._case_sensitive else name.lower()
 
 
-def _repointed(table: TableInfo, parents: Iterable[Key]) -> TableInfo:
+def _repointed(table: TableInfo, parents: Iterable[TableKey]) -> TableInfo:
     return replace(table, foreign_keys=tuple(sorted(set(parents))))
 
 
-def _cannot_apply(statement: Statement, why: str) -> errors.DMError:
+def _cannot_apply(statement: DDLStatement, why: str) -> errors.DMError:
     tables = ", ".join(f"`{schema}`.`{table}`" for schema, table in statement.tables)
     return errors.new(
         Code.SchemaTrackerCannotExecDDL,

@@ -22,7 +22,7 @@ from pkg.errors import Code, ErrorKind
 from pkg.settings.connections import SecurityConfig
 from pkg.settings.units import parse_duration
 
-Kind = Literal["str", "int", "float", "bool", "duration", "list", "map", "bytes"]
+OptionKind = Literal["str", "int", "float", "bool", "duration", "list", "map", "bytes"]
 _NOUN = {
     "str": "a string",
     "int": "a whole number",
@@ -44,7 +44,7 @@ class Option:
     """One setting. ``name`` is flag and TOML key alike; a dot in it names a TOML table."""
 
     name: str
-    kind: Kind = "str"
+    kind: OptionKind = "str"
     help: str = ""
     flag: bool = True
     file: bool = True
@@ -57,7 +57,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Codes:
+class OptionErrors:
     """The errors for what can be wrong with a program's settings."""
 
     flags: ErrorKind
@@ -87,7 +87,7 @@ COMMON_OPTIONS = (
 )
 
 
-def read_settings(argv: Sequence[str], options: Sequence[Option], codes: Codes) -> dict[str, Any]:
+def read_settings(argv: Sequence[str], options: Sequence[Option], codes: OptionErrors) -> dict[str, Any]:
     """The settings by field name, flags over file. Raises the errors of ``codes``, or 20018 for an unreadable file."""
     from_flags = parse_flags(argv, options, codes)
     path = from_flags.get("config", "")
@@ -95,7 +95,7 @@ def read_settings(argv: Sequence[str], options: Sequence[Option], codes: Codes) 
     return {**from_file, **from_flags}
 
 
-def check_logging(level: str, log_format: str, codes: Codes) -> None:
+def check_logging(level: str, log_format: str, codes: OptionErrors) -> None:
     """Refuses a level or format that the log does not have."""
     for key, value, allowed in (("log-level", level.lower(), LOG_LEVELS), ("log-format", log_format, LOG_FORMATS)):
         if value not in allowed:
@@ -114,7 +114,7 @@ def usage(program: str, options: Sequence[Option]) -> str:
     return "\n".join(lines)
 
 
-def parse_flags(argv: Sequence[str], options: Sequence[Option], codes: Codes) -> dict[str, Any]:
+def parse_flags(argv: Sequence[str], options: Sequence[Option], codes: OptionErrors) -> dict[str, Any]:
     """Go's flag syntax: ``-x v``, ``--x=v``, ``-bool``; one dash or two mean the same; ``--`` ends the flags."""
     by_flag = {name: o for o in options if o.flag for name in (o.name, o.short) if name}
     values: dict[str, Any] = {}
@@ -143,7 +143,7 @@ def parse_flags(argv: Sequence[str], options: Sequence[Option], codes: Codes) ->
     return values
 
 
-def _flag_value(option: Option, text: str, codes: Codes) -> Any:
+def _flag_value(option: Option, text: str, codes: OptionErrors) -> Any:
     try:
         return _from_text(option.kind, text)
     except ValueError as exc:
@@ -152,7 +152,7 @@ def _flag_value(option: Option, text: str, codes: Codes) -> Any:
         ) from None
 
 
-def _from_text(kind: Kind, text: str) -> Any:
+def _from_text(kind: OptionKind, text: str) -> Any:
     if kind == "bool":
         if text.lower() not in _TRUE | _FALSE:
             raise ValueError("neither true nor false")
@@ -166,7 +166,7 @@ def _from_text(kind: Kind, text: str) -> Any:
     return readers[kind](text) if kind in readers else text
 
 
-def read_toml(path: str, options: Sequence[Option], codes: Codes) -> dict[str, Any]:
+def read_toml(path: str, options: Sequence[Option], codes: OptionErrors) -> dict[str, Any]:
     """The file's settings; a key that no option has, or a value of the wrong type, is an error with its line."""
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -180,7 +180,7 @@ def read_toml(path: str, options: Sequence[Option], codes: Codes) -> dict[str, A
     return parse_toml(text, path, options, codes)
 
 
-def parse_toml(text: str, path: str, options: Sequence[Option], codes: Codes) -> dict[str, Any]:
+def parse_toml(text: str, path: str, options: Sequence[Option], codes: OptionErrors) -> dict[str, Any]:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
@@ -246,7 +246,7 @@ def _line_of(text: str, key: str) -> int:
     return 1
 
 
-def _from_toml(kind: Kind, value: Any) -> Any:
+def _from_toml(kind: OptionKind, value: Any) -> Any:
     if kind == "list":
         if isinstance(value, str):
             return _from_text("list", value)

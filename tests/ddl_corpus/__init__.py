@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from pkg.ddl import Statement
+from pkg.ddl import DDLStatement
 from pkg.mysql.schema import TableInfo
 from pkg.rules.binlog_filter.classify import event_types, spec_types
 
@@ -78,7 +78,7 @@ def statements(flavor: Flavor) -> Iterator[Line]:
     return (line for case in cases() for line in case.for_server(flavor) if line.counts)
 
 
-def named_types(statement: Statement, before: TableInfo | None = None, after: TableInfo | None = None) -> list[str]:
+def named_types(statement: DDLStatement, before: TableInfo | None = None, after: TableInfo | None = None) -> list[str]:
     """How the corpus writes the event types of a statement's parts: each by its last name, the plain ones left out."""
     if statement.kind == "alter table":
         parts = [spec_types(statement, spec, before, after) for spec in statement.specs]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from dm_master.shardddl.lock_registry import BASE
-from pkg.etcd import EtcdClient, Event, PrefixMirror
+from pkg.etcd import EtcdClient, PrefixMirror, WatchEvent
 from pkg.etcd.discovery import fetch_endpoints
 from pkg.ha import keys
 from pkg.ha.shard_ddl import ShardOperation
@@ -23,7 +23,7 @@ VICTIMS = ("owner", "other", "master")
 LONGEST = 180.0
 
 
-def moment_of(event: Event) -> str:
+def moment_of(event: WatchEvent) -> str:
     """Which step of the flow a change in etcd is."""
     if event.key.startswith(keys.SHARD_DDL_INFO.prefix()):
         return "reported" if event.type == "put" else ""
@@ -47,7 +47,7 @@ class Killer:
         self._mirror = PrefixMirror(client, BASE, self._see, on_error=self._failed).start()
         assert self._mirror.wait_synced(60)
 
-    def _see(self, events: Sequence[Event]) -> None:
+    def _see(self, events: Sequence[WatchEvent]) -> None:
         if not self.done.is_set() and any(moment_of(event) == self._moment for event in events):
             self._victim.kill()
             self.done.set()

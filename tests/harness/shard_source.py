@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
 from pkg.etcd import EtcdClient
 from pkg.ha import keys
-from pkg.ha.shard_ddl import ShardInfo, Statements
+from pkg.ha.shard_ddl import DDLTexts, ShardInfo
 from pkg.ha.shard_ddl_steps import LockId
 
 
@@ -21,7 +21,7 @@ def put_subtasks(client: EtcdClient, task: str, *sources: str) -> None:
 class FakeTarget:
     """What was executed in one merged table, in order, by whom."""
 
-    executed: list[tuple[str, Statements]] = field(default_factory=list)
+    executed: list[tuple[str, DDLTexts]] = field(default_factory=list)
 
 
 @dataclass
@@ -36,13 +36,13 @@ class FakeShards:
     source: str
     target: FakeTarget
     obeyed: int = 0
-    skipped: list[Statements] = field(default_factory=list)
+    skipped: list[DDLTexts] = field(default_factory=list)
 
     @property
     def reports(self) -> ShardReports:
         return ShardReports(self.client, self.lock.task, self.source)
 
-    def report(self, ddls: Statements, since: str = "2026-01-01T00:00:00Z") -> bool:
+    def report(self, ddls: DDLTexts, since: str = "2026-01-01T00:00:00Z") -> bool:
         lock = self.lock
         return self.reports.report(ShardInfo(lock.task, self.source, lock.schema, lock.table, ddls, since))
 

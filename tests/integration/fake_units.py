@@ -23,7 +23,7 @@ from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
-from pkg.ha.binlog_operator import Orders
+from pkg.ha.binlog_operator import OperatorSource
 from pkg.pb import dmworker_pb2 as pb
 
 NAMES = {pb.Dump: "dump", pb.Load: "load", pb.Sync: "sync"}
@@ -95,7 +95,7 @@ def make_fake(
     config: SubTaskConfig,
     engine: SparkEngine,
     relay: RelayReader | None,
-    orders: Orders,
+    orders: OperatorSource,
     reports: ShardReports | None,
 ) -> FakeUnit:
     return FakeUnit(unit_type, config, Path(os.environ["FAKE_UNITS"]))

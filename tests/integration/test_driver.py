@@ -50,7 +50,7 @@ def test_a_command_is_answered_by_packets_in_order(conn: Connection[Any]) -> Non
 def test_a_command_waits_for_nothing_that_an_earlier_statement_left(conn: Connection[Any]) -> None:
     assert _one(conn, "SELECT 1") == 1
     driver.command(conn, COMMAND.COM_PING, b"")
-    assert driver.answer_of(driver.read_packet(conn)) == driver.Answer(0, 0, "")
+    assert driver.answer_of(driver.read_packet(conn)) == driver.ServerAnswer(0, 0, "")
 
 
 def test_bytes_sent_ahead_are_answered_under_the_numbers_that_were_set(

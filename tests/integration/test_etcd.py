@@ -16,12 +16,12 @@ from pkg.etcd import (
     CompactedError,
     Delete,
     EtcdClient,
-    Event,
     Get,
     LeaseKeeper,
     PrefixMirror,
     Put,
     WatchBatch,
+    WatchEvent,
     create_revision_is,
     exists,
     missing,
@@ -44,7 +44,7 @@ class Watcher:
     """Reads a watch in a thread; ``events`` is what came so far."""
 
     def __init__(self, client: EtcdClient, prefix: str, revision: int) -> None:
-        self.events: list[Event] = []
+        self.events: list[WatchEvent] = []
         self.error: BaseException | None = None
         self.stop = threading.Event()
         self._batches = client.watch_prefix(prefix, revision, self.stop)
@@ -249,7 +249,7 @@ class Mirrored:
         self.errors: list[BaseException] = []
         self.mirror = PrefixMirror(client, prefix, self._changed, on_error=self.errors.append).start()
 
-    def _changed(self, events: Sequence[Event]) -> None:
+    def _changed(self, events: Sequence[WatchEvent]) -> None:
         for event in events:
             self.changes.put((event.type, event.key, event.value))
 
@@ -302,7 +302,7 @@ def test_a_failing_callback_is_not_silent(client: EtcdClient) -> None:
     client.put("/m/1", "a")
     errors: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
 
-    def fail(_events: Sequence[Event]) -> None:
+    def fail(_events: Sequence[WatchEvent]) -> None:
         raise LookupError("broken")
 
     PrefixMirror(client, "/m/", fail, on_error=errors.put).start()

@@ -18,7 +18,7 @@ from pymysql.connections import Connection
 from pkg.errors import DMError
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import Column
-from pkg.rules.expression_filter import Filter, compile_filter
+from pkg.rules.expression_filter import CompiledFilter, compile_filter
 from pkg.rules.expression_filter.collations import changed_case, decode, encode, weights
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import up
@@ -87,7 +87,7 @@ class Table:
         self.run("SET NAMES utf8mb4 COLLATE utf8mb4_general_ci")
         return [[literal(name, value) for name, value in zip(("id", *COLUMNS), row, strict=True)] for row in rows]
 
-    def filter(self, expression: str) -> Filter | None:
+    def filter(self, expression: str) -> CompiledFilter | None:
         """None for an expression that is refused."""
         try:
             return compile_filter(expression, self.columns, zone=ZONE, flavor=self.flavor)
@@ -118,7 +118,7 @@ class Table:
                 decisions.append(None)
         return decisions
 
-    def decided(self, compiled: Filter) -> list[bool | None]:
+    def decided(self, compiled: CompiledFilter) -> list[bool | None]:
         """Our decisions; None where there is none."""
         decisions: list[bool | None] = []
         for row in self.rows:

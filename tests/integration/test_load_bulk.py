@@ -24,7 +24,7 @@ from dm_worker.loader.load_unit import SESSION
 from dm_worker.loader.sql_file import read_statements
 from dm_worker.meta.load_progress import begin_load, progress_table
 from pkg.config.model import SubTaskConfig
-from pkg.mysql.bulk import Prepared
+from pkg.mysql.bulk import PreparedStatement
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query
 from tests.compiled import required
@@ -68,13 +68,13 @@ def conn(target: MariaDBServer) -> Iterator[Connection[Any]]:
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The statements that were executed in bulk."""
     found: list[bytes] = []
-    execute = Prepared.execute
+    execute = PreparedStatement.execute
 
-    def spy(self: Prepared, types: list[bytes], rows: bytes) -> None:
+    def spy(self: PreparedStatement, types: list[bytes], rows: bytes) -> None:
         found.append(self.text)
         execute(self, types, rows)
 
-    monkeypatch.setattr(Prepared, "execute", spy)
+    monkeypatch.setattr(PreparedStatement, "execute", spy)
     return found
 
 

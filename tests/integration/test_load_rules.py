@@ -23,7 +23,7 @@ from dm_worker.loader.load_unit import SESSION
 from dm_worker.meta.load_progress import begin_load, progress_table
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
-from pkg.mysql.bulk import Prepared
+from pkg.mysql.bulk import PreparedStatement
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import fetch_table_info
 from pkg.rules.model import ColumnMappingRule, ExtractRule, RouteRule
@@ -135,13 +135,13 @@ def test_merged_rows_are_those_that_sql_computes(
     target.execute("CREATE DATABASE `all`")
     executed: list[bytes] = []
     required("sqlscan")
-    execute = Prepared.execute
+    execute = PreparedStatement.execute
 
-    def spy(self: Prepared, types: list[bytes], rows: bytes) -> None:
+    def spy(self: PreparedStatement, types: list[bytes], rows: bytes) -> None:
         executed.append(self.text)
         execute(self, types, rows)
 
-    monkeypatch.setattr(Prepared, "execute", spy)
+    monkeypatch.setattr(PreparedStatement, "execute", spy)
     for way, least, native in (("bulk", 0, True), ("insert", 1 << 40, True), ("python", 1 << 40, False)):
         target.execute("DROP TABLE IF EXISTS `all`.merged", MERGED)
         monkeypatch.setattr(bulk_rows, "LEAST_BYTES", least)

@@ -46,7 +46,7 @@ from pkg.errors.workarounds import (
     renew_structure,
     skip_settled,
 )  # fmt: skip
-from pkg.ha.binlog_operator import Orders, position_name
+from pkg.ha.binlog_operator import OperatorSource, position_name
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
@@ -74,7 +74,7 @@ class DDLBarrier:
         store: MetaStore,
         executor: DDLExecutor,
         system_zone: Callable[[int], str],
-        orders: Orders = tuple,
+        orders: OperatorSource = tuple,
         sharding: Sharding | None = None,
     ) -> None:
         self._cfg = cfg
@@ -255,7 +255,7 @@ class DDLBarrier:
         same = source is not None and len(alone) == 1 and self._rules.of_table(source) == NO_RULES
         return source if same else None
 
-    def _step(self, part: ddl.Statement, source: TableInfo | None = None) -> Step:
+    def _step(self, part: ddl.DDLStatement, source: TableInfo | None = None) -> Step:
         targets = tuple(dict.fromkeys(self._route(*name) for name in part.tables))
         text = ddl.rewrite(part, self._route, target_flavor=self._executor.target_flavor)
         return Step(part, text, targets, self._route, source)
@@ -283,7 +283,7 @@ def _given_for(part: Part, pieces: Pieces) -> list[Piece]:
     return [piece for piece in found if piece.part is part] if part.number >= STRIDE else found
 
 
-def _changes_only(statement: ddl.Statement) -> bool:
+def _changes_only(statement: ddl.DDLStatement) -> bool:
     """Whether all tables of a group have to run it; False for one that renames too: an operator may pass over it."""
     return not mixes_in_renaming(statement) and changes_group(statement)
 

@@ -61,7 +61,7 @@ class Sides:
     copy: TableInfo | None = None
 
 
-def refused(statement: ddl.Statement, doubt: Doubt) -> DMError:
+def refused(statement: ddl.DDLStatement, doubt: Doubt) -> DMError:
     return errors.new(
         Code.SyncerUnsupportedStmt,
         f"{doubt.what}: {statement.sql[:500]}",
@@ -69,12 +69,12 @@ def refused(statement: ddl.Statement, doubt: Doubt) -> DMError:
     )
 
 
-def adds_ids(statement: ddl.Statement) -> bool:
+def adds_ids(statement: ddl.DDLStatement) -> bool:
     """Whether rows that are there get numbers of their own."""
     return any(_numbers(column) for _, column in _columns(statement))
 
 
-def doubts(statement: ddl.Statement, query: Query, sides: Sides) -> Iterator[Doubt]:
+def doubts(statement: ddl.DDLStatement, query: Query, sides: Sides) -> Iterator[Doubt]:
     """All that there are; the caller looks for the rows."""
     yield from _session(statement, query, sides)
     for changed, column in _columns(statement):
@@ -89,7 +89,7 @@ def doubts(statement: ddl.Statement, query: Query, sides: Sides) -> Iterator[Dou
             )
 
 
-def _session(statement: ddl.Statement, query: Query, sides: Sides) -> Iterator[Doubt]:
+def _session(statement: ddl.DDLStatement, query: Query, sides: Sides) -> Iterator[Doubt]:
     bits, flavor = query.sql_mode or 0, sides.upstream.flavor
     if query.unknown_variable is not None:
         yield Doubt(
@@ -124,7 +124,7 @@ def _session(statement: ddl.Statement, query: Query, sides: Sides) -> Iterator[D
         yield from _fractions(statement, truncates_fractions(bits, flavor))
 
 
-def _fractions(statement: ddl.Statement, truncates: bool) -> Iterator[Doubt]:
+def _fractions(statement: ddl.DDLStatement, truncates: bool) -> Iterator[Doubt]:
     what = "truncates" if truncates else "rounds"
     for changed, column in _columns(statement, new=True):
         if column.type.name not in _TEMPORAL:
@@ -164,7 +164,7 @@ def _ordering(index: Index, table: TableInfo) -> list[tuple[str, int, str, str]]
     return [(part.column.lower(), part.length, c.type_name, c.collation) for part, c in columns if c is not None]
 
 
-def _columns(statement: ddl.Statement, *, new: bool = False) -> Iterator[tuple[str, ColumnDef]]:
+def _columns(statement: ddl.DDLStatement, *, new: bool = False) -> Iterator[tuple[str, ColumnDef]]:
     """Columns with the name of the one that they change, '' for those that rows get; ``new``: and a new table's."""
     if new and statement.body is not None:
         yield from (("", column) for column in statement.body.columns)
@@ -177,7 +177,7 @@ def _numbers(column: ColumnDef) -> bool:
     return column.auto_increment or column.type.name == "SERIAL"
 
 
-def _varies(default: str, statement: ddl.Statement) -> bool:
+def _varies(default: str, statement: ddl.DDLStatement) -> bool:
     tokens = tokenize(default, statement.dialect)
     for at, token in enumerate(tokens):
         called = tokens[min(at + 1, len(tokens) - 1)].text == "("
@@ -186,5 +186,5 @@ def _varies(default: str, statement: ddl.Statement) -> bool:
     return False
 
 
-def _tokens(statement: ddl.Statement) -> list[Token]:
+def _tokens(statement: ddl.DDLStatement) -> list[Token]:
     return tokenize(statement.sql, statement.dialect)

@@ -46,13 +46,13 @@ class Step:
     that led from the one to the other. ``source``: the upstream's table as it was, where the target's has the same
     rows and their order matters."""
 
-    parsed: ddl.Statement
+    parsed: ddl.DDLStatement
     text: str
     targets: tuple[tuple[str, str], ...]
-    route: ddl.Route
+    route: ddl.TableRewrite
     source: TableInfo | None = None
 
-    def parts(self) -> list[ddl.Statement]:
+    def parts(self) -> list[ddl.DDLStatement]:
         """Of an ALTER TABLE, each as a statement of its own."""
         return ddl.split_alter(self.parsed)
 
@@ -201,7 +201,9 @@ class DDLExecutor:
                     raise self._refused(record, step, exc, intent) from exc
                 log.info("a part of a DDL had its effect before", statement=part.sql, error=exc.error.raw_cause)
 
-    def _execute(self, record: DDLRecord, step: Step, part: ddl.Statement, context: Context, intent: Progress) -> None:
+    def _execute(
+        self, record: DDLRecord, step: Step, part: ddl.DDLStatement, context: Context, intent: Progress
+    ) -> None:
         """Executes what the record is about unless it was: the step's statement, or a part of it. Raises DMError and
         StatementFailed.
 
@@ -230,19 +232,19 @@ class DDLExecutor:
 
         retrying(attempt, should_stop=self._should_stop, on_retry=note)
 
-    def _run(self, text: str, part: ddl.Statement, context: Context) -> None:
+    def _run(self, text: str, part: ddl.DDLStatement, context: Context) -> None:
         if self._collations is not None:
             text = self._collations.written_out(text, part.dialect, context.query)
         self._session.execute(text, part.kind, context.query, context.timestamp, self.upstream)
 
-    def _is_due(self, record: DDLRecord, part: ddl.Statement, step: Step, context: Context, now: Shown) -> bool:
+    def _is_due(self, record: DDLRecord, part: ddl.DDLStatement, step: Step, context: Context, now: Shown) -> bool:
         """Whether a statement that was begun has to run. Raises 36061 when nothing tells."""
         verdict = self._verdict(record, part, step, context, now)
         if verdict is Verdict.UNKNOWN:
             raise self._unknown(record, step, now)
         return verdict is not Verdict.RAN
 
-    def _verdict(self, record: DDLRecord, part: ddl.Statement, step: Step, context: Context, now: Shown) -> Verdict:
+    def _verdict(self, record: DDLRecord, part: ddl.DDLStatement, step: Step, context: Context, now: Shown) -> Verdict:
         before = record.before
         if before is None:
             # Of an earlier version's record only the fingerprint is known.
@@ -274,7 +276,7 @@ class DDLExecutor:
             f"pass over it. {PASS_STATEMENT}",
         )
 
-    def _ensure_alike(self, part: ddl.Statement, step: Step, query: Query) -> None:
+    def _ensure_alike(self, part: ddl.DDLStatement, step: Step, query: Query) -> None:
         """Raises 36068 for a statement that may do something else at the target than it did upstream."""
         copy = self._session.table(*step.targets[0]) if adds_ids(part) else None
         for doubt in doubts(part, query, Sides(self.upstream, self._session.target(), step.source, copy)):

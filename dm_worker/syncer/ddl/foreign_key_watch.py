@@ -18,7 +18,7 @@ from pkg.errors import Code, DMError
 from pkg.mysql.introspect import enforces_foreign_keys, fetch_foreign_keys, list_all_tables, logs_actions, server_info
 from pkg.mysql.shown_keys import shown_foreign_keys
 from pkg.process.log import get_logger
-from pkg.rules.foreign_keys import IGNORE, Problem, Setting, find_problems
+from pkg.rules.foreign_keys import IGNORE, ForeignKeyProblem, ForeignKeySetting, find_problems
 
 log = get_logger("syncer.keys")
 
@@ -26,7 +26,7 @@ log = get_logger("syncer.keys")
 ABOUT_KEYS = re.compile(rb"references|foreign|constraint|rename|change|drop|database|schema", re.IGNORECASE)
 
 #: Asks both servers.
-Look = Callable[[], Sequence[Problem]]
+Look = Callable[[], Sequence[ForeignKeyProblem]]
 #: Where the upstream's binlog ends; None when it writes none.
 End = Callable[[], Location | None]
 
@@ -37,7 +37,7 @@ class ForeignKeyWatch:
     def __init__(self, look: Look, end: End) -> None:
         self._look = look
         self._end = end
-        self._seen: list[Problem] = []
+        self._seen: list[ForeignKeyProblem] = []
         self._until: Location | None = None
 
     def look(self, applied: Location) -> None:
@@ -54,7 +54,7 @@ class ForeignKeyWatch:
             raise _refusal(certain)
         self._note(now, applied)
 
-    def _note(self, found: list[Problem], applied: Location) -> None:
+    def _note(self, found: list[ForeignKeyProblem], applied: Location) -> None:
         self._seen, self._until = found, None
         if not found:
             return
@@ -84,7 +84,7 @@ class ServersKeys:
         """Where the upstream's binlog ends."""
         return self._upstream.end_of_binlog(self._cfg.flavor)
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[ForeignKeyProblem]:
         """What keeps the target from doing what the upstream's keys do; none where an operator answers for it."""
         cfg = self._cfg
         self.logged_upstream = self._upstream.ask(logs_actions)
@@ -97,7 +97,7 @@ class ServersKeys:
         if not any(key.acts for key in (*upstream, *target)):
             return []
         server = self._target.ask(server_info)
-        setting = Setting(
+        setting = ForeignKeySetting(
             checks=cfg.to.foreign_key_checks,
             merges=bool(cfg.shard_mode),
             mapped=[name for name in migrated if self._rules.maps_columns(*name)],
@@ -107,7 +107,7 @@ class ServersKeys:
         return find_problems(upstream, target, migrated, present, setting)
 
 
-def _refusal(found: Sequence[Problem]) -> DMError:
+def _refusal(found: Sequence[ForeignKeyProblem]) -> DMError:
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     return errors.new(
         Code.ConfigUnsupportedForeignKeyChecksOption,

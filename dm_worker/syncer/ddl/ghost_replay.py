@@ -18,7 +18,7 @@ from pkg.schema_tracker import ServerDefaults
 _INT_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint)\(\d+\)")
 
 
-def on_real_table(remembered: GhostDDL, replay: Replay, renaming: Dialect, server: ServerDefaults) -> ddl.Statement:
+def on_real_table(remembered: GhostDDL, replay: Replay, renaming: Dialect, server: ServerDefaults) -> ddl.DDLStatement:
     """The statement with the real table's name for the ghost's; ``renaming`` is the dialect of the event now.
 
     Raises DMError for a text that DM remembered and that is not understood.

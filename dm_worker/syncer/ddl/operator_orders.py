@@ -82,7 +82,7 @@ def parse_place(text: str) -> Position:
         ) from exc
 
 
-def checked(texts: Sequence[str]) -> list[ddl.Statement]:
+def checked(texts: Sequence[str]) -> list[ddl.DDLStatement]:
     """Statements that take the place of one in the binlog.
 
     Raises 11118 for text that is not understood, 36023 for what is no DDL, and 36024 where a schema is left out.
@@ -92,7 +92,7 @@ def checked(texts: Sequence[str]) -> list[ddl.Statement]:
     return [_checked(number, text, len(texts)) for number, text in enumerate(texts, 1)]
 
 
-def _checked(number: int, text: str, count: int) -> ddl.Statement:
+def _checked(number: int, text: str, count: int) -> ddl.DDLStatement:
     which = f"statement {number} of {count}"
     advice = "Correct it. Only DDL may be given, with the schema of every table; names are those of the upstream."
     try:

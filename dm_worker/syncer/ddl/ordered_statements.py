@@ -13,7 +13,7 @@ from dm_worker.syncer.ddl.parts import Part, StatementParts
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from pkg.binlog.events import Query
 from pkg.errors import DMError
-from pkg.ha.binlog_operator import Orders
+from pkg.ha.binlog_operator import OperatorSource
 from pkg.process.log import get_logger
 
 log = get_logger("syncer.ddl")
@@ -56,7 +56,7 @@ def typed(query: Query) -> Query:
 class OperatedStatements:
     """Decides what becomes of each statement of one run."""
 
-    def __init__(self, parts: StatementParts, store: MetaStore, orders: Orders) -> None:
+    def __init__(self, parts: StatementParts, store: MetaStore, orders: OperatorSource) -> None:
         self._parts = parts
         self._store = store
         self._orders = orders

@@ -8,9 +8,9 @@ from enum import Enum
 from dm_worker.syncer.checkpoint.ddl_table import Shown
 from pkg import ddl
 from pkg.ddl.statement import (
-    Action,
     AddColumn,
     AddIndex,
+    AlterAction,
     ChangeColumn,
     DropColumn,
     DropIndex,
@@ -37,7 +37,7 @@ class Verdict(Enum):
 LeadsTo = Callable[[tuple[str, ...]], bool | None]
 
 
-def judge(statement: ddl.Statement, before: Shown, now: Shown, leads_to: LeadsTo) -> Verdict:
+def judge(statement: ddl.DDLStatement, before: Shown, now: Shown, leads_to: LeadsTo) -> Verdict:
     """What became of a statement about tables that were ``before`` and are ``now``.
 
     ``leads_to`` is asked only where that matters. Nothing of ours has changed the tables since: a statement is a
@@ -54,7 +54,7 @@ def judge(statement: ddl.Statement, before: Shown, now: Shown, leads_to: LeadsTo
     return Verdict.TRY if _is_told_by_the_target(statement) else Verdict.UNKNOWN
 
 
-def _of_unchanged(statement: ddl.Statement, before: Shown, now: Shown, leads_to: LeadsTo) -> Verdict:
+def _of_unchanged(statement: ddl.DDLStatement, before: Shown, now: Shown, leads_to: LeadsTo) -> Verdict:
     """What shows no change did not run, or leaves the same behind when it runs once more: TRUNCATE, FORCE, a column as
     it was. Not so where rows or columns change places."""
     if exchanges(statement):
@@ -64,7 +64,7 @@ def _of_unchanged(statement: ddl.Statement, before: Shown, now: Shown, leads_to:
     return Verdict.DID_NOT_RUN
 
 
-def exchanges(statement: ddl.Statement) -> bool:
+def exchanges(statement: ddl.DDLStatement) -> bool:
     """Whether it swaps a table's rows with those of a partition."""
     return any(isinstance(action, NoStructure) and action.what == _EXCHANGE for action in statement.actions)
 
@@ -80,17 +80,17 @@ def _by_ids(before: Shown, now: Shown) -> Verdict:
     return Verdict.RAN if swapped else Verdict.UNKNOWN
 
 
-def _renames_columns_among_others(statement: ddl.Statement) -> bool:
+def _renames_columns_among_others(statement: ddl.DDLStatement) -> bool:
     return len(ddl.split_alter(statement)) > 1 and any(map(_renames_column, statement.actions))
 
 
-def _renames_column(action: Action) -> bool:
+def _renames_column(action: AlterAction) -> bool:
     if isinstance(action, ChangeColumn):
         return action.old_name.lower() != action.column.name.lower()
     return isinstance(action, RenameColumn)
 
 
-def _is_told_by_the_target(statement: ddl.Statement) -> bool:
+def _is_told_by_the_target(statement: ddl.DDLStatement) -> bool:
     """Whether the server refuses it, or does nothing, when it had its effect before: as it does when shards that merge
     run the same statement once each."""
     if statement.kind in ("create index", "drop index"):

@@ -37,7 +37,7 @@ class Part:
     """
 
     number: int
-    parsed: ddl.Statement
+    parsed: ddl.DDLStatement
     session: Session | None = None
     around: tuple[TableInfo, TableInfo] | None = None
 
@@ -80,7 +80,7 @@ class StatementParts:
             self._online.check_rules(parsed)
         return [part for part in _numbered(ddl.split(parsed)) if self._is_migrated(part.parsed)]
 
-    def _parsed(self, query: Query) -> ddl.Statement:
+    def _parsed(self, query: Query) -> ddl.DDLStatement:
         return ddl.parse(
             query.sql,
             sql_mode=sql_mode_text(query.sql_mode),
@@ -125,7 +125,7 @@ class StatementParts:
         resolved = [one for part, step in zip(parts, found, strict=True) for one in self._on_real_tables(part, step)]
         return [kept for part in resolved for kept in self._let_through(part)]
 
-    def _on_real_tables(self, part: Part, step: ddl.Statement | Replay | None) -> list[Part]:
+    def _on_real_tables(self, part: Part, step: ddl.DDLStatement | Replay | None) -> list[Part]:
         if step is None:
             log.info("a statement about a table of an online DDL tool is not for the target", statement=part.parsed.sql)
             return []
@@ -158,7 +158,7 @@ class StatementParts:
         kept = [step for step in steps if self._is_let_through(step.parsed, event_types(step.parsed, before, after))]
         yield from [part] if len(kept) == len(steps) else kept
 
-    def _is_let_through(self, statement: ddl.Statement, types: Sequence[str]) -> bool:
+    def _is_let_through(self, statement: ddl.DDLStatement, types: Sequence[str]) -> bool:
         decision, schema, table = self._rules.decide(statement.tables, types, statement.sql)
         if decision.action == "error":
             raise decision.refusal(schema, table, statement.sql)
@@ -185,7 +185,7 @@ class StatementParts:
             return False
         return not any(self._rules.allows(schema.lower() if self._folds_names else schema) for schema in schemas)
 
-    def _is_migrated(self, part: ddl.Statement) -> bool:
+    def _is_migrated(self, part: ddl.DDLStatement) -> bool:
         real = [name for name in part.tables if self._rules.online.kind(name[1]) is TableKind.REAL]
         if not real:
             return any(self._rules.follows(*name) for name in part.tables)
@@ -204,7 +204,7 @@ def _known_text(exc: DMError, query: Query) -> str:
     return query.sql if exc.kind is _NOT_UNDERSTOOD else query.outline if exc.kind is _NO_TEXT else ""
 
 
-def _numbered(statements: Sequence[ddl.Statement], number: int = 0) -> Iterator[Part]:
+def _numbered(statements: Sequence[ddl.DDLStatement], number: int = 0) -> Iterator[Part]:
     for statement in statements:
         yield Part(number, statement)
         number += len(ddl.split_alter(statement))

@@ -36,7 +36,7 @@ class Trial:
 
     def leads_to(
         self,
-        statement: ddl.Statement,
+        statement: ddl.DDLStatement,
         targets: Sequence[_Name],
         before: Sequence[str],
         after: Sequence[str],
@@ -83,7 +83,7 @@ class Trial:
         """What SHOW CREATE shows of a table in ``schema``, with its names changed and all qualified."""
         return ddl.rewrite(self._parsed(schema, text), _route(names))
 
-    def _parsed(self, schema: str, text: str) -> ddl.Statement:
+    def _parsed(self, schema: str, text: str) -> ddl.DDLStatement:
         return ddl.parse(text, default_schema=schema, flavor=self._flavor)
 
     def _plain(self, text: str, name: _Name, names: Mapping[_Name, _Name]) -> str:
@@ -95,13 +95,13 @@ def _folded(name: _Name) -> _Name:
     return name[0].lower(), name[1].lower()
 
 
-def _route(names: Mapping[_Name, _Name]) -> ddl.Route:
+def _route(names: Mapping[_Name, _Name]) -> ddl.TableRewrite:
     """A server that folds names' case shows its own spelling."""
     folded = {_folded(old): new for old, new in names.items()}
     return lambda schema, table: folded.get(_folded((schema, table)), (schema, table))
 
 
-def _on(trials: Mapping[_Name, _Name], text: str, original: ddl.Statement) -> str:
+def _on(trials: Mapping[_Name, _Name], text: str, original: ddl.DDLStatement) -> str:
     """The text of a statement that works on the trial tables, with the constraints' names that belong to them.
 
     Raises 36067 for one that would work on others.

@@ -12,7 +12,7 @@ from typing import Final
 
 from pkg.binlog.charsets import collation_charset
 from pkg.binlog.events import Query
-from pkg.ddl import Kind, SessionDefaults
+from pkg.ddl import SessionDefaults, StatementKind
 
 #: Bits of flags2.
 NO_CHECKS: Final = 1 << 15  # MariaDB: check_constraint_checks is off
@@ -58,7 +58,7 @@ _SIMULTANEOUS_ASSIGNMENT: Final = 1 << 33
 _TELL_EXPLICIT_TIMESTAMP: Final = {5: 17, 6: 9, 7: 5, 8: 4, 9: 2}
 #: Names of the collations that default_collation_for_utf8mb4 may be.
 _UTF8MB4_COLLATIONS: Final = {45: "utf8mb4_general_ci", 255: "utf8mb4_0900_ai_ci"}
-_OF_A_SCHEMA: Final[frozenset[Kind]] = frozenset({"create database", "alter database"})
+_OF_A_SCHEMA: Final[frozenset[StatementKind]] = frozenset({"create database", "alter database"})
 #: Variables that not every target has.
 OPTIONAL: Final = (
     "auto_increment_increment",
@@ -157,7 +157,7 @@ def defaults_of(query: Query, collations: Mapping[int, str] = MappingProxyType({
 
 
 def settings(
-    kind: Kind, event: Query, timestamp: int, *, upstream: Upstream, target: Target, foreign_keys: bool
+    kind: StatementKind, event: Query, timestamp: int, *, upstream: Upstream, target: Target, foreign_keys: bool
 ) -> Iterator[str]:
     """The statements that give the target's session what the event's had, whatever statement it ran before.
 
@@ -181,7 +181,7 @@ def settings(
         yield from _collations(kind, event.charsets, target)
 
 
-def _collations(kind: Kind, charsets: tuple[int, int, int], target: Target) -> Iterator[str]:
+def _collations(kind: StatementKind, charsets: tuple[int, int, int], target: Target) -> Iterator[str]:
     """Of literals in expressions, and of new schemas. Or else the charset: only statements about schemas need that the
     target knows it."""
     _, connection, server = charsets

@@ -28,7 +28,7 @@ from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg import errors
 from pkg.config.target_session import writing_session
 from pkg.errors import Code, DMError
-from pkg.mysql.bulk import Prepared
+from pkg.mysql.bulk import PreparedStatement
 from pkg.mysql.connection import classify, is_lost, is_retryable
 from pkg.mysql.introspect import query
 from pkg.mysql.names import qualified
@@ -201,7 +201,7 @@ class _BucketWriter:
         self,
         content: Content,
         loadable: frozenset[tuple[int, int]],
-        bulk: Mapping[tuple[int, int], Prepared],
+        bulk: Mapping[tuple[int, int], PreparedStatement],
         mergeable: frozenset[int],
     ) -> Iterator[SQL | Load | KeylessRows]:
         most = self._most
@@ -261,9 +261,9 @@ class _BucketWriter:
 
     def _bulk_statements(
         self, content: Content, loadable: frozenset[tuple[int, int]]
-    ) -> dict[tuple[int, int], Prepared]:
+    ) -> dict[tuple[int, int], PreparedStatement]:
         """The statements of the plans and kinds whose rows go by bulk executions."""
-        found: dict[tuple[int, int], Prepared] = {}
+        found: dict[tuple[int, int], PreparedStatement] = {}
         for (number, kind), count in _counts(content).items():
             plan = self._plans[number]
             if kind == DELETE_KEYS or count < bulk_execution.LEAST_ROWS or (number, kind) in loadable:

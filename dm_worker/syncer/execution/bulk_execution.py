@@ -11,7 +11,7 @@ from dataclasses import replace
 from dm_worker.syncer.execution.merge import Group
 from dm_worker.syncer.execution.row_statements import SQL
 from dm_worker.syncer.rows.table_plan import TablePlan
-from pkg.mysql.bulk import Prepared
+from pkg.mysql.bulk import PreparedStatement
 from pkg.mysql.bulk_types import types_of
 from pkg.native import load
 
@@ -20,7 +20,7 @@ _NATIVE = load("sqlscan")
 LEAST_ROWS = 100
 
 
-def in_bulk(plan: TablePlan, sql: SQL, group: Group, statement: Prepared, most: int) -> SQL:
+def in_bulk(plan: TablePlan, sql: SQL, group: Group, statement: PreparedStatement, most: int) -> SQL:
     """The statement of a group with its bulk execution, when that has at most ``most`` bytes; otherwise as it is."""
     found = _NATIVE.bulk_rows(group.body, 0, len(plan.bulk)) if _NATIVE is not None else None
     if found is None:

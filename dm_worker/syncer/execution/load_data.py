@@ -17,7 +17,7 @@ from pymysql.connections import Connection
 
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql import driver
-from pkg.mysql.driver import Answer, answer_of
+from pkg.mysql.driver import ServerAnswer, answer_of
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.pipeline import send
 
@@ -40,7 +40,7 @@ def statement(plan: TablePlan, *, replace: bool) -> bytes:
     return head + _SHAPE + f"({columns})".encode()
 
 
-def load(conn: Connection[Any], text: bytes, bodies: Iterable[bytes]) -> Answer:
+def load(conn: Connection[Any], text: bytes, bodies: Iterable[bytes]) -> ServerAnswer:
     """Runs a LOAD statement whose rows are ``bodies``, SQL tuples joined by commas. Raises the driver's exceptions.
 
     The connection must have been opened with ``local_data``. It never opens a file: it sends these rows, and only
@@ -59,7 +59,7 @@ def load(conn: Connection[Any], text: bytes, bodies: Iterable[bytes]) -> Answer:
     return answer_of(driver.read_packet(conn))
 
 
-def exact(answer: Answer, count: int) -> bool:
+def exact(answer: ServerAnswer, count: int) -> bool:
     """Whether the answer proves that ``count`` rows came in, none of them altered or left out."""
     found = _COUNTS.search(answer.info)
     if found is None or answer.warnings:

@@ -13,7 +13,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from pkg.config.target_session import writing_session
-from pkg.mysql.bulk import Prepared, takes_bulk
+from pkg.mysql.bulk import PreparedStatement, takes_bulk
 from pkg.mysql.connection import classify, connect
 from pkg.mysql.introspect import query
 from pkg.settings.connections import DBConfig
@@ -72,9 +72,9 @@ class Writer:
     loads_side_by_side: bool
     bulk: bool = False
     reused: bool = False
-    _prepared: dict[bytes, Prepared] = field(default_factory=dict)
+    _prepared: dict[bytes, PreparedStatement] = field(default_factory=dict)
 
-    def prepare(self, text: bytes, columns: int) -> Prepared:
+    def prepare(self, text: bytes, columns: int) -> PreparedStatement:
         """A statement of bulk executions, kept with the connection. Nothing may be on its way.
 
         Raises the driver's exceptions.
@@ -83,7 +83,7 @@ class Writer:
         if found is None:
             while len(self._prepared) >= MOST_PREPARED:
                 self._prepared.pop(next(iter(self._prepared))).close()
-            found = Prepared(self.conn, text, columns)
+            found = PreparedStatement(self.conn, text, columns)
         self._prepared[text] = found
         return found
 

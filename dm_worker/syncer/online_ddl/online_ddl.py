@@ -59,13 +59,13 @@ class OnlineDDL:
         self._ghosts = dict(ghosts or {})
         self._changed: dict[Name, GhostRecord | None] = {}
 
-    def resolve(self, statements: Sequence[ddl.Statement]) -> list[ddl.Statement | Replay | None]:
+    def resolve(self, statements: Sequence[ddl.DDLStatement]) -> list[ddl.DDLStatement | Replay | None]:
         """What the target gets for each statement of one event: it, what is replayed instead, or nothing.
 
         Raises 36041, 36043, 36044, 36045 and 36046 for what can't be followed; changes nothing.
         """
         ahead = _Records(self._ghosts)
-        found: list[ddl.Statement | Replay | None] = []
+        found: list[ddl.DDLStatement | Replay | None] = []
         for statement in statements:
             step = self._step(ahead, statement, None)
             if step.refused is not None:
@@ -74,7 +74,7 @@ class OnlineDDL:
             found.append(statement if step.runs else step.replay)
         return found
 
-    def follow(self, statement: ddl.Statement, session: Session) -> None:
+    def follow(self, statement: ddl.DDLStatement, session: Session) -> None:
         """Takes note of what happened upstream, whatever the target did of it."""
         records = _Records(self._ghosts)
         step = self._step(records, statement, session)
@@ -84,7 +84,7 @@ class OnlineDDL:
             self._changed[name] = record
         self._ghosts = records.now
 
-    def is_real(self, statement: ddl.Statement) -> bool:
+    def is_real(self, statement: ddl.DDLStatement) -> bool:
         """Whether all tables that it works on are real ones."""
         return all(self.tables.kind(table) is _REAL for _, table in statement.tables)
 
@@ -93,7 +93,7 @@ class OnlineDDL:
         changed, self._changed = self._changed, {}
         return changed
 
-    def check_rules(self, statement: ddl.Statement) -> None:
+    def check_rules(self, statement: ddl.DDLStatement) -> None:
         """Raises 20049 for a swap of two tables of which the rules match just one: the rules are wrong."""
         names = [(ref.schema, ref.table) for ref in statement.refs]
         if statement.kind != "rename table" or len(names) != 4 or names[0] != names[3]:
@@ -112,7 +112,7 @@ class OnlineDDL:
 
     # -- one statement ------------------------------------------------------------------------------------------
 
-    def _step(self, records: _Records, statement: ddl.Statement, session: Session | None) -> _Step:
+    def _step(self, records: _Records, statement: ddl.DDLStatement, session: Session | None) -> _Step:
         if statement.kind == "drop database":
             return replace(_KEEP, change=records.of_schema(statement.refs[0].schema))
         pair = statement.renamed
@@ -132,7 +132,7 @@ class OnlineDDL:
             return self._on_ghost(records, statement, session, names[0])
         return _Step(change=records.abandoned(names[0]))
 
-    def _on_ghost(self, records: _Records, statement: ddl.Statement, session: Session | None, name: Name) -> _Step:
+    def _on_ghost(self, records: _Records, statement: ddl.DDLStatement, session: Session | None, name: Name) -> _Step:
         known = records.now.get(name)
         if statement.kind == "create table":
             if known is not None and statement.if_not_exists:
@@ -149,7 +149,7 @@ class OnlineDDL:
         text = ddl.rewrite(statement, lambda schema, table: (schema, table))
         return _Step(change=((name, known.with_ddl(GhostDDL(text, session))),))
 
-    def _renaming(self, records: _Records, statement: ddl.Statement, old: Name, new: Name) -> _Step:
+    def _renaming(self, records: _Records, statement: ddl.DDLStatement, old: Name, new: Name) -> _Step:
         if statement.kind == "alter table" and len(ddl.split_alter(statement)) > 1:
             return _refused(
                 Code.SyncerUnitGhostRenameTableNotValid,
@@ -174,7 +174,7 @@ class OnlineDDL:
             return _Step(change=(*records.abandoned(new), *records.without(old)))
         return self._from_trash(records, statement, old, new)
 
-    def _swap(self, records: _Records, statement: ddl.Statement, ghost: Name, real: Name) -> _Step:
+    def _swap(self, records: _Records, statement: ddl.DDLStatement, ghost: Name, real: Name) -> _Step:
         """The ghost table takes the place of the real one."""
         known = records.now.get(ghost)
         gone = (*records.without(ghost), *records.without(real))
@@ -190,7 +190,7 @@ class OnlineDDL:
             return replace(step, change=gone)
         return _Step(replay=Replay(ghost, real, records.holder(real), known.ddls), change=gone)
 
-    def _from_trash(self, records: _Records, statement: ddl.Statement, old: Name, new: Name) -> _Step:
+    def _from_trash(self, records: _Records, statement: ddl.DDLStatement, old: Name, new: Name) -> _Step:
         if self.tables.kind(new[1]) is _TRASH:
             follows = ((name, GhostRecord(*new, moved=True)) for name in records.that_became(old))
             return _Step(change=(*records.abandoned(new), *follows))
@@ -204,7 +204,7 @@ class OnlineDDL:
             f"Copy the table to the target by hand and {_SKIP_IT}.",
         )
 
-    def _real(self, records: _Records, statement: ddl.Statement, names: Sequence[Name]) -> _Step:
+    def _real(self, records: _Records, statement: ddl.DDLStatement, names: Sequence[Name]) -> _Step:
         if statement.kind == "drop table":
             return self._dropped(records, statement, names[0])
         renamed = statement.renamed
@@ -223,7 +223,7 @@ class OnlineDDL:
         # An operator who passes over it says that the target has the new table.
         return replace(step, change=records.without(made))
 
-    def _dropped(self, records: _Records, statement: ddl.Statement, name: Name) -> _Step:
+    def _dropped(self, records: _Records, statement: ddl.DDLStatement, name: Name) -> _Step:
         ghost = records.ghost_of(name, self.tables)
         if ghost is None:
             return replace(_KEEP, change=records.without(name))
@@ -280,7 +280,7 @@ class _Records:
         return next((name for name in ghosts if real[1] in tables.real_names(name[1])), None)
 
 
-def _sets_counter(statement: ddl.Statement) -> bool:
+def _sets_counter(statement: ddl.DDLStatement) -> bool:
     """Whether it does nothing but set AUTO_INCREMENT, as gh-ost does: each shard has another value, none structure."""
     parts = [spec for spec in statement.specs if not spec.modifier]
     return statement.kind == "alter table" and all(
@@ -288,7 +288,7 @@ def _sets_counter(statement: ddl.Statement) -> bool:
     )
 
 
-def _refused(kind: ErrorKind, statement: ddl.Statement, why: str, workaround: str = "") -> _Step:
+def _refused(kind: ErrorKind, statement: ddl.DDLStatement, why: str, workaround: str = "") -> _Step:
     otherwise = (
         f"Do on the target by hand what the real table needs, and {_SKIP_IT}. If the table is not one of an online DDL "
         "tool, narrow shadow-table-rules and trash-table-rules, or set online-ddl: false."

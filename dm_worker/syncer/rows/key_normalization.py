@@ -33,7 +33,7 @@ from functools import lru_cache
 
 from pkg.binlog.charsets import UTF8
 from pkg.binlog.literals import MembersByName
-from pkg.mysql.folding import NEAR, TAGS, Folding, weights
+from pkg.mysql.folding import NEAR, TAGS, CollationWeights, weights
 from pkg.mysql.schema import Column
 
 EXACT, BLOCK, ANY, DECIMAL, FLOAT, FRACTION, BINARY, MEMBERS, TEXT = (
@@ -69,7 +69,7 @@ class Canon:
     members: tuple[str, ...] = ()
     charset: str = ""
     characters: str = ""
-    folding: Folding | None = None
+    folding: CollationWeights | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Charsets:
     """What the target tells about texts. ``foldings`` by collation, None for one that can't be folded;
     ``characters`` by single-byte charset."""
 
-    foldings: Callable[[str, str], Folding | None]
+    foldings: Callable[[str, str], CollationWeights | None]
     characters: Callable[[str], str | None]
 
 

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 
-from pkg.mysql.folding import Folding
+from pkg.mysql.folding import CollationWeights
 
 #: (host, port, version, collation).
 Key = tuple[str, int, str, str]
@@ -21,9 +21,9 @@ class KnownFoldings:
     def __init__(self, limit: int = 64) -> None:
         self._limit = limit
         self._lock = Lock()
-        self._found: OrderedDict[Key, Folding] = OrderedDict()
+        self._found: OrderedDict[Key, CollationWeights] = OrderedDict()
 
-    def get(self, key: Key, ask: Callable[[], Folding | None]) -> Folding | None:
+    def get(self, key: Key, ask: Callable[[], CollationWeights | None]) -> CollationWeights | None:
         """What is known, or else what ``ask`` gives; passes on what it raises.
 
         None, for a collation that has no weights or a server that could not tell just now, is not kept.

@@ -17,7 +17,7 @@ from pkg.binlog.rows import Image
 from pkg.errors import DMError
 from pkg.mysql.schema import Column
 from pkg.rules.binlog_filter import RowDecisions
-from pkg.rules.expression_filter import Filter, compile_filter
+from pkg.rules.expression_filter import CompiledFilter, compile_filter
 
 _ALL_KINDS = RowDecisions()
 _WORDS = ("insert", "update", "delete")
@@ -84,7 +84,7 @@ TAKES_ALL = RowFilter()
 def _compiled(rules: RowFilter, columns: tuple[Column, ...]) -> Keep:
     zone = zone_of(rules.zone)
 
-    def one(text: str) -> Filter:
+    def one(text: str) -> CompiledFilter:
         return compile_filter(text, columns, zone=zone, flavor=rules.flavor)
 
     inserts, deletes = ([one(text) for text in texts] for texts in (rules.insert, rules.delete))
@@ -101,7 +101,7 @@ def _compiled(rules: RowFilter, columns: tuple[Column, ...]) -> Keep:
     return lambda images, second: [image for image in images if not is_out(image, second)]
 
 
-def _matches(expression: Filter | None, row: list[bytes] | None, second: int) -> bool:
+def _matches(expression: CompiledFilter | None, row: list[bytes] | None, second: int) -> bool:
     if expression is None:
         return True
     assert row is not None

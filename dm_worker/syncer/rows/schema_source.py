@@ -158,7 +158,7 @@ class SchemaSource:
                 return logged.renamed(*name)
         raise _nothing_fits(name)
 
-    def around(self, statement: ddl.Statement) -> tuple[TableInfo | None, TableInfo | None]:
+    def around(self, statement: ddl.DDLStatement) -> tuple[TableInfo | None, TableInfo | None]:
         """The structure of the table that a statement changes, before and after it; None where that is not known.
 
         Raises 44006 for a statement that does not fit the structure.
@@ -169,7 +169,7 @@ class SchemaSource:
         return before, None if before is None else self.tracker.preview(statement, name)
 
     def stages(
-        self, table: tuple[str, str], holder: tuple[str, str], statements: Sequence[ddl.Statement]
+        self, table: tuple[str, str], holder: tuple[str, str], statements: Sequence[ddl.DDLStatement]
     ) -> list[TableInfo | None]:
         """The structure of ``table`` before all of these statements about it, and behind each; None where not known.
 
@@ -183,20 +183,20 @@ class SchemaSource:
         first = known.renamed(*table)
         return [first, *self.tracker.stages(first, statements)]
 
-    def has_made(self, statement: ddl.Statement) -> bool:
+    def has_made(self, statement: ddl.DDLStatement) -> bool:
         """Whether a CREATE TABLE that comes again, since its transaction was broken off behind it, was followed."""
         if statement.kind != "create table" or statement.or_replace:
             return False
         return self.tracker.table(*statement.tables[0]) is not None
 
-    def is_void(self, statement: ddl.Statement) -> bool:
+    def is_void(self, statement: ddl.DDLStatement) -> bool:
         """Whether a CREATE TABLE IF NOT EXISTS, which is still to be followed, found its table there."""
         if statement.kind != "create table" or not statement.if_not_exists:
             return False
         self._learn(statement)
         return self.has_made(statement)
 
-    def apply(self, statement: ddl.Statement) -> None:
+    def apply(self, statement: ddl.DDLStatement) -> None:
         """Brings the structures forward. A table that is not known yet is asked for at its next rows."""
         self._learn(statement)
         before = {name: self.tracker.table(*name) for name in statement.tables if name[1]}
@@ -215,7 +215,7 @@ class SchemaSource:
             if not name[1] or self.tracker.table(*name) is None:
                 self._note(name, None)
 
-    def _learn(self, statement: ddl.Statement) -> None:
+    def _learn(self, statement: ddl.DDLStatement) -> None:
         """What the dump and the upstream tell of the tables and schemas that a statement names."""
         for ref in statement.refs:
             if self._trust_dump and ref.table and self.tracker.table(ref.schema, ref.table) is None:
@@ -224,7 +224,7 @@ class SchemaSource:
                     self._set(dumped)
         self._learn_schema(statement)
 
-    def _learn_schema(self, statement: ddl.Statement) -> None:
+    def _learn_schema(self, statement: ddl.DDLStatement) -> None:
         """A new table inherits the charset of its schema, which may be older than our reading."""
         if statement.kind.endswith("database"):
             self._schemas.update(ref.schema for ref in statement.refs)
@@ -236,7 +236,7 @@ class SchemaSource:
                 if charset is not None:
                     self.tracker.set_schema(schema, *charset)
 
-    def _gone(self, statement: ddl.Statement) -> list[tuple[str, str]]:
+    def _gone(self, statement: ddl.DDLStatement) -> list[tuple[str, str]]:
         """The names that a statement is about to take away from what had them, be it known or not: the dump may tell of
         it where this process does not see it. Table '' stands for all that the dump has of a schema."""
         if statement.kind == "drop table" or statement.renamed is not None:

@@ -11,7 +11,7 @@ from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
 from pkg.rules import expression_filter
-from pkg.rules.binlog_filter import DELETE, INSERT, UPDATE, BinlogEventFilter, Decision
+from pkg.rules.binlog_filter import DELETE, INSERT, UPDATE, BinlogEventFilter, FilterDecision
 from pkg.rules.block_allow_list import BlockAllowListFilter
 from pkg.rules.column_mapping import ColumnMapper
 from pkg.rules.model import ExpressionFilter
@@ -63,7 +63,9 @@ class Rules:
         """Whether there is any binlog event filter."""
         return bool(self._cfg.filters)
 
-    def decide(self, names: Sequence[tuple[str, str]], types: Sequence[str], sql: str) -> tuple[Decision, str, str]:
+    def decide(
+        self, names: Sequence[tuple[str, str]], types: Sequence[str], sql: str
+    ) -> tuple[FilterDecision, str, str]:
         """What the binlog event filters say of a statement about ``names``, and the name that decided.
 
         The first table that is not to be changed decides; a statement that is not understood has no names.

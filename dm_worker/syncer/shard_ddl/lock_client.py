@@ -13,9 +13,9 @@ from dm_worker.syncer.shard_ddl.lock_protocol import Arrived, Decided, News, Rev
 from dm_worker.syncer.shard_ddl.source_groups import Acknowledge
 from pkg import errors
 from pkg.errors import DMError
-from pkg.etcd import Event
+from pkg.etcd import WatchEvent
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables
-from pkg.ha.shard_ddl_steps import LockId, Stored
+from pkg.ha.shard_ddl_steps import LockId, StoredRecord
 from pkg.process.log import get_logger
 
 log = get_logger("syncer.shard")
@@ -38,10 +38,10 @@ class Level2(Protocol):
     def report(self, info: ShardInfo) -> bool: ...
     def reported(self, lock: LockId) -> ShardInfo | None: ...
     def withdraw(self, lock: LockId) -> bool: ...
-    def operation(self, lock: LockId) -> Stored[ShardOperation] | None: ...
-    def confirm(self, lock: LockId, operation: Stored[ShardOperation]) -> bool: ...
+    def operation(self, lock: LockId) -> StoredRecord[ShardOperation] | None: ...
+    def confirm(self, lock: LockId, operation: StoredRecord[ShardOperation]) -> bool: ...
     def follow(
-        self, on_change: Callable[[Sequence[Event]], None], on_error: Callable[[BaseException], None]
+        self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> Sequence[Mirror]: ...
 
 
@@ -160,7 +160,7 @@ class ShardLink:
             elif move is Say.WITHDRAW:
                 self._level2.withdraw(lock)
 
-    def _compare(self, wish: Wish, operation: Stored[ShardOperation] | None) -> None:
+    def _compare(self, wish: Wish, operation: StoredRecord[ShardOperation] | None) -> None:
         """Tells when the decision that was told is there no more, or is another one now."""
         with self._changed:
             told = self._decided.get(wish.target)

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from dm_worker.syncer.shard_ddl.group import Statements, Table
 from dm_worker.syncer.shard_ddl.source_groups import Acknowledge, Report
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation
-from pkg.ha.shard_ddl_steps import Stored
+from pkg.ha.shard_ddl_steps import StoredRecord
 
 Wish = Report | Acknowledge
 
@@ -51,7 +51,7 @@ News = Decided | Revoked | Arrived
 
 
 def next_move(
-    wish: Wish, operation: Stored[ShardOperation] | None, reported: ShardInfo | None
+    wish: Wish, operation: StoredRecord[ShardOperation] | None, reported: ShardInfo | None
 ) -> Say | Decided | Arrived:
     """What follows for one lock. An operation that is done stays until all sources are: nothing is reported before."""
     if isinstance(wish, Acknowledge):

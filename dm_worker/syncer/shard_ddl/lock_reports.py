@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pkg.etcd import EtcdClient, Event, PrefixMirror, exists
+from pkg.etcd import EtcdClient, PrefixMirror, WatchEvent, exists
 from pkg.ha import keys
 from pkg.ha import shard_ddl_steps as steps
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables
-from pkg.ha.shard_ddl_steps import LockId, Step, Stored
+from pkg.ha.shard_ddl_steps import LockId, LockStep, StoredRecord
 from pkg.process.log import get_logger
 
 log = get_logger("syncer.shard")
@@ -53,15 +53,15 @@ class ShardReports:
         """Waits no more; False if there is an operation already."""
         return self._commit(steps.withdraw(lock, self._source))
 
-    def operation(self, lock: LockId) -> Stored[ShardOperation] | None:
+    def operation(self, lock: LockId) -> StoredRecord[ShardOperation] | None:
         """What to do now; None if nothing. Its create revision tells one order from the next."""
         found = self._client.get(lock.operation_key(self._source))
         if found is None:
             return None
-        return Stored(ShardOperation.from_json(found.value), found.create_revision, found.mod_revision)
+        return StoredRecord(ShardOperation.from_json(found.value), found.create_revision, found.mod_revision)
 
     def follow(
-        self, on_change: Callable[[Sequence[Event]], None], on_error: Callable[[BaseException], None]
+        self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> tuple[PrefixMirror, PrefixMirror]:
         """Started mirrors of this source's operations and reports: what to do now, and reports that were removed."""
         families = (keys.SHARD_DDL_OPERATION, keys.SHARD_DDL_INFO)
@@ -71,9 +71,9 @@ class ShardReports:
         )
         return first.start(), second.start()
 
-    def confirm(self, lock: LockId, operation: Stored[ShardOperation]) -> bool:
+    def confirm(self, lock: LockId, operation: StoredRecord[ShardOperation]) -> bool:
         """The operation is done; False if it changed or was taken back."""
         return self._commit(steps.confirm(lock, operation))
 
-    def _commit(self, step: Step) -> bool:
+    def _commit(self, step: LockStep) -> bool:
         return self._client.txn(step.compare, step.ops).succeeded

@@ -134,7 +134,7 @@ class Sharding:
     def met(
         self,
         statement: BinlogStatement,
-        part: ddl.Statement,
+        part: ddl.DDLStatement,
         texts: Statements,
         session: str,
         *,
@@ -271,7 +271,7 @@ class Sharding:
     # -- details ------------------------------------------------------------------------------------------------
 
     def _tell(
-        self, statement: BinlogStatement, part: ddl.Statement, texts: Statements, session: str, *, passed_over: bool
+        self, statement: BinlogStatement, part: ddl.DDLStatement, texts: Statements, session: str, *, passed_over: bool
     ) -> list[Instruction]:
         groups, key = self._groups, statement.name
         if part.kind == "drop database":

@@ -15,7 +15,7 @@ _OF_SCHEMAS = frozenset({"create database", "alter database"})
 _CHANGES = frozenset({"alter table", "create index", "drop index"})
 
 
-def runs_at_once(statement: ddl.Statement, route: Route) -> bool:
+def runs_at_once(statement: ddl.DDLStatement, route: Route) -> bool:
     """Whether the target gets the statement when it is met.
 
     CREATE DATABASE and ALTER DATABASE change no column of any table, so that no row depends on them. CREATE TABLE does
@@ -31,24 +31,24 @@ def runs_at_once(statement: ddl.Statement, route: Route) -> bool:
     return like is None or route(like.schema, like.table) != route(*statement.tables[0])
 
 
-def changes_group(statement: ddl.Statement) -> bool:
+def changes_group(statement: ddl.DDLStatement) -> bool:
     """Whether all tables of a group have to run it. Raises 36068 for one that also renames the table."""
     if mixes_in_renaming(statement):
         raise _mixed(statement)
     return statement.kind in _CHANGES and not any(_renames(statement))
 
 
-def mixes_in_renaming(statement: ddl.Statement) -> bool:
+def mixes_in_renaming(statement: ddl.DDLStatement) -> bool:
     """Whether the statement changes its table and renames it too."""
     renames = _renames(statement)
     return any(renames) and not all(renames)
 
 
-def renames_table(statement: ddl.Statement) -> bool:
+def renames_table(statement: ddl.DDLStatement) -> bool:
     return statement.kind == "rename table" or (statement.kind == "alter table" and not changes_group(statement))
 
 
-def comes_to_nothing(given: ddl.Statement, followed: Iterable[ddl.Statement], route: Route) -> bool:
+def comes_to_nothing(given: ddl.DDLStatement, followed: Iterable[ddl.DDLStatement], route: Route) -> bool:
     """Whether what an operator gave is for neither the target nor the groups, and is not what the upstream did.
 
     ``followed``: what it did, or is taken to have done. Raises 36068 as :func:`changes_group`.
@@ -58,12 +58,12 @@ def comes_to_nothing(given: ddl.Statement, followed: Iterable[ddl.Statement], ro
     return not any(one.kind == given.kind and one.tables == given.tables for one in followed)
 
 
-def goes_on(statement: ddl.Statement) -> bool:
+def goes_on(statement: ddl.DDLStatement) -> bool:
     """Whether the table is a shard before the statement and behind it, be it under another name."""
     return changes_group(statement) or renames_table(statement)
 
 
-def _renames(statement: ddl.Statement) -> list[bool]:
+def _renames(statement: ddl.DDLStatement) -> list[bool]:
     return [isinstance(action, RenameTable) for action in statement.actions if not _is_modifier(action)]
 
 
@@ -71,7 +71,7 @@ def _is_modifier(action: object) -> bool:
     return isinstance(action, NoStructure) and action.modifier
 
 
-def _mixed(statement: ddl.Statement) -> DMError:
+def _mixed(statement: ddl.DDLStatement) -> DMError:
     return errors.new(
         Code.SyncerUnsupportedStmt,
         f"a merged table is changed and renamed by one statement: {statement.sql[:500]}",

@@ -60,9 +60,9 @@ from pkg.binlog.upstream import open_upstream
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.errors import Code, DMError
 from pkg.errors.workarounds import RENEW_STRUCTURE, TELL_STRUCTURE, renew_structure, tell_structure
-from pkg.ha.binlog_operator import Orders
+from pkg.ha.binlog_operator import OperatorSource
 from pkg.mysql import engines
-from pkg.mysql.folding import Folding, fetch_characters, fetch_folding
+from pkg.mysql.folding import CollationWeights, fetch_characters, fetch_collation_weights
 from pkg.mysql.introspect import fetch_foreign_keys, list_all_tables, server_info
 from pkg.mysql.names import qualified
 from pkg.mysql.retry import retrying
@@ -90,7 +90,7 @@ class SyncRun:
         group: str,
         should_stop: Callable[[], bool],
         relay: RelayReader | None = None,
-        orders: Orders = tuple,
+        orders: OperatorSource = tuple,
         level2: Level2 | None = None,
         begin: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -114,7 +114,7 @@ class SyncRun:
         self._servers_keys = ServersKeys(cfg, self._rules, should_stop)
         self._keys = ForeignKeyWatch(self._servers_keys.problems, self._servers_keys.end)
         self._engines: frozenset[str] | None = None
-        self._foldings: dict[str, Folding | None] = {}
+        self._foldings: dict[str, CollationWeights | None] = {}
         self._charsets: dict[str, str | None] = {}
         self._policy = BatchPolicy(Budget.of(engine.memory))
         self._queue = InstructionQueue(self._policy.budget.queue)
@@ -528,11 +528,11 @@ class SyncRun:
             unsafe_engines=self._unsafe_engines,
         )
 
-    def _folding(self, charset: str, collation: str) -> Folding | None:
+    def _folding(self, charset: str, collation: str) -> CollationWeights | None:
         """Asked once per run, and kept by the process: a server's collations don't change under it."""
 
-        def ask() -> Folding | None:
-            found = self._target.ask(lambda conn: fetch_folding(conn, charset, collation))
+        def ask() -> CollationWeights | None:
+            found = self._target.ask(lambda conn: fetch_collation_weights(conn, charset, collation))
             log.info("asked the target for a collation", collation=collation, known=bool(found))
             return found
 

@@ -19,7 +19,7 @@ from pkg import errors
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
-from pkg.ha.binlog_operator import Orders
+from pkg.ha.binlog_operator import OperatorSource
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 
@@ -45,7 +45,7 @@ class SyncUnit:
         cfg: SubTaskConfig,
         engine: SparkEngine,
         relay: RelayReader | None = None,
-        orders: Orders = tuple,
+        orders: OperatorSource = tuple,
         level2: Level2 | None = None,
     ) -> None:
         self._cfg = cfg

@@ -57,7 +57,7 @@ class HttpResponse:
         return cls(status, json.dumps(value, ensure_ascii=False).encode(), JSON_TYPE)
 
 
-Handler = Callable[[HttpRequest], HttpResponse]
+HttpHandler = Callable[[HttpRequest], HttpResponse]
 
 
 class HttpRoutes:
@@ -71,7 +71,7 @@ class HttpRoutes:
     def __init__(
         self, *, status: Callable[[], str], metrics: Metrics, ready: Callable[[], bool], hosts: Collection[str] = ()
     ) -> None:
-        self._routes: list[tuple[str, tuple[str, ...], Handler]] = []
+        self._routes: list[tuple[str, tuple[str, ...], HttpHandler]] = []
         self._hosts = frozenset(map(host_name, hosts))
         self._public: set[tuple[str, ...]] = set()
         self.publish("/status", lambda _: HttpResponse.text(status()))
@@ -80,14 +80,14 @@ class HttpRoutes:
         self.publish("/readyz", lambda _: _readiness(ready()))
         self.publish("/health", lambda _: _health(ready()))
 
-    def add(self, method: str, pattern: str, handler: Handler) -> None:
+    def add(self, method: str, pattern: str, handler: HttpHandler) -> None:
         """Serves ``pattern``, a path whose ``{name}`` segments match anything and arrive in ``params``.
 
         GET must not change anything.
         """
         self._routes.append((method, _segments(pattern), handler))
 
-    def publish(self, pattern: str, handler: Handler) -> None:
+    def publish(self, pattern: str, handler: HttpHandler) -> None:
         """GET of ``pattern`` under whatever name this port is called: for what changes nothing and tells no secret."""
         self.add("GET", pattern, handler)
         self._public.add(_segments(pattern))
@@ -116,7 +116,7 @@ class HttpRoutes:
         return HttpResponse.json({"error": wrong}, 415) if wrong else None
 
 
-def _guarded(handler: Handler, request: HttpRequest, params: Mapping[str, str]) -> HttpResponse:
+def _guarded(handler: HttpHandler, request: HttpRequest, params: Mapping[str, str]) -> HttpResponse:
     matched = HttpRequest(request.method, request.path, params, request.query, request.headers, request.body)
     try:
         return handler(matched)

@@ -21,7 +21,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from pkg.process.log import get_logger
-from pkg.process.work_folder import WorkFolder
+from pkg.process.work_folder import ProcessFolder
 from pkg.rpc.server.http import READ_SIZE, REQUEST_TIMEOUT, HttpRoutes, converse
 from pkg.settings.connections import SecurityConfig
 from pkg.tls.server import name_allowed, server_context
@@ -71,7 +71,7 @@ class PortServer:
         self._allowed_names = tls.cert_allowed_cn if tls else ()
         self._tls = server_context(tls) if tls and (tls.ssl_cert or tls.ssl_cert_bytes) else None
         self._workers = workers
-        self._folder: WorkFolder | None = None
+        self._folder: ProcessFolder | None = None
         self._socket = ""
         self._health = health.HealthServicer()
         self._grpc: grpc.Server | None = None
@@ -120,7 +120,7 @@ class PortServer:
 
     def _start_grpc(self) -> None:
         # Only this user may enter the folder: the unix socket must not be a way around TLS.
-        self._folder = WorkFolder("dm-port-", _socket_base())
+        self._folder = ProcessFolder("dm-port-", _socket_base())
         self._socket = str(self._folder.path / "grpc.sock")
         threads = ThreadPoolExecutor(self._workers, thread_name_prefix="rpc")
         server = grpc.server(threads, interceptors=[_NoPages()], options=_GRPC_OPTIONS)

@@ -10,12 +10,14 @@ each decided about.
 from __future__ import annotations
 
 from pkg.ddl.statement import (
-    Action,
     AddColumn,
     AddIndex,
+    AlterAction,
     AlterColumn,
+    AlterSpec,
     ChangeColumn,
     ConvertCharset,
+    DDLStatement,
     DropColumn,
     DropConstraint,
     DropForeignKey,
@@ -25,13 +27,11 @@ from pkg.ddl.statement import (
     RenameIndex,
     RenameTable,
     SetOptions,
-    Spec,
-    Statement,
 )
 from pkg.mysql.schema import TableInfo
 from pkg.rules.binlog_filter.column_change import change_class
 
-Types = tuple[str, ...]
+EventTypes = tuple[str, ...]
 #: The class of an ALTER TABLE that has none of its own.
 _PLAIN = "alter table"
 _TABLE_CHARSET = "modify table charset and collate"
@@ -43,7 +43,7 @@ _PLAIN_WORK = frozenset(
     {"add table partition", "alter table partitioning", "remove table partitioning", "alter index visibility"}
 )
 _PLAIN_OPTIONS = {"COMMENT": "modify table comment", "AUTO_INCREMENT": "rebase auto id"}
-_SIMPLE: dict[type, Types] = {
+_SIMPLE: dict[type, EventTypes] = {
     AddColumn: (_PLAIN, "add column"),
     DropColumn: ("drop column",),
     RenameColumn: ("rename column",),
@@ -55,7 +55,7 @@ _SIMPLE: dict[type, Types] = {
 }
 
 
-def event_types(statement: Statement, before: TableInfo | None = None, after: TableInfo | None = None) -> Types:
+def event_types(statement: DDLStatement, before: TableInfo | None = None, after: TableInfo | None = None) -> EventTypes:
     """The statement's event types, () for one that has no class (it needs nothing on the target).
 
     ``before`` and ``after`` are the table's structure around it. Without them a change of a column's type is a
@@ -73,8 +73,8 @@ def event_types(statement: Statement, before: TableInfo | None = None, after: Ta
 
 
 def spec_types(
-    statement: Statement, spec: Spec, before: TableInfo | None = None, after: TableInfo | None = None
-) -> Types:
+    statement: DDLStatement, spec: AlterSpec, before: TableInfo | None = None, after: TableInfo | None = None
+) -> EventTypes:
     """The types of one part of ALTER TABLE."""
     if any(isinstance(action, AddColumn) for action in spec.actions):
         # Keys that are written beside or behind the columns belong to them.
@@ -82,13 +82,13 @@ def spec_types(
     return _deciding([_action(action, before, after) for action in spec.actions])
 
 
-def _deciding(found: list[Types]) -> Types:
+def _deciding(found: list[EventTypes]) -> EventTypes:
     """The first that has a class of its own; without any, a plain one with what all of them are named besides."""
     own = next((types for types in found if types[0] != _PLAIN), None)
     return own or (_PLAIN, *dict.fromkeys(name for types in found for name in types[1:]))
 
 
-def _action(action: Action, before: TableInfo | None, after: TableInfo | None) -> Types:
+def _action(action: AlterAction, before: TableInfo | None, after: TableInfo | None) -> EventTypes:
     if isinstance(action, ChangeColumn):
         return (change_class(action, before, after),)
     if isinstance(action, AddIndex):
@@ -104,25 +104,25 @@ def _action(action: Action, before: TableInfo | None, after: TableInfo | None) -
     return next((types for kind, types in _SIMPLE.items() if isinstance(action, kind)), (_PLAIN,))
 
 
-def _add_index(action: AddIndex) -> Types:
-    names: dict[str, Types] = {"primary": ("add primary key",), "foreign": ("add foreign key",)}
+def _add_index(action: AddIndex) -> EventTypes:
+    names: dict[str, EventTypes] = {"primary": ("add primary key",), "foreign": ("add foreign key",)}
     return ("modify constraint", *names.get(action.index.kind, ()))
 
 
-def _drop_index(name: str, before: TableInfo | None) -> Types:
+def _drop_index(name: str, before: TableInfo | None) -> EventTypes:
     if name.upper() == "PRIMARY":
         return ("drop primary key",)
     unique = before is not None and any(key.name.lower() == name.lower() for key in before.unique_keys)
     return ("drop index", "drop unique key") if unique else ("drop index",)
 
 
-def _no_structure(action: NoStructure) -> Types:
+def _no_structure(action: NoStructure) -> EventTypes:
     if action.what in _PARTITION_CLASSES:
         return (action.what,)
     return (_PLAIN, action.what) if action.what in _PLAIN_WORK else (_PLAIN,)
 
 
-def _option(action: SetOptions) -> Types:
+def _option(action: SetOptions) -> EventTypes:
     if action.options.charset:
         return ("modify charset", _TABLE_CHARSET)
     if action.options.collation:

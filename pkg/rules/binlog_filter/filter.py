@@ -15,19 +15,23 @@ from pkg.rules.name_regex import compile_name_regex
 from pkg.rules.selector import CACHE_SIZE, Selector, check_wildcard
 from pkg.settings.options import nearest
 
-Action = Literal["do", "ignore", "error"]
-_ACTIONS: dict[str, Action] = {"do": "do", "ignore": "ignore", "error": "error"}
+FilterAction = Literal["do", "ignore", "error"]
+_ACTIONS: dict[str, FilterAction] = {"do": "do", "ignore": "ignore", "error": "error"}
 _SHOWN = 200
 _CHECK_RULES = "Please check the `filters` config in task and source configuration files."
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class FilterDecision:
     """What becomes of an event. ``rule`` and ``why`` (the part of it that decided) are empty when no rule did."""
 
-    action: Action
+    action: FilterAction
     rule: BinlogFilterRule | None = None
     why: str = ""
+
+    def __repr__(self) -> str:
+        """Part of the fingerprints that the meta tables keep, so this text stays as it is."""
+        return f"Decision(action={self.action!r}, rule={self.rule!r}, why={self.why!r})"
 
     def refusal(self, schema: str, table: str, what: str, position: str = "") -> errors.DMError:
         """The 36015 error of an *error* decision; ``what`` is the statement or the kind of row change."""
@@ -41,16 +45,16 @@ class Decision:
         )
 
 
-DO: Final = Decision("do")
+DO: Final = FilterDecision("do")
 
 
 @dataclass(frozen=True, slots=True)
 class RowDecisions:
     """The decisions about the row changes of one table."""
 
-    insert: Decision = DO
-    update: Decision = DO
-    delete: Decision = DO
+    insert: FilterDecision = DO
+    update: FilterDecision = DO
+    delete: FilterDecision = DO
 
     @property
     def ignored(self) -> frozenset[str]:
@@ -66,7 +70,7 @@ class RowDecisions:
     def takes_all(self) -> bool:
         return self.insert.action == self.update.action == self.delete.action == "do"
 
-    def _with(self, action: Action) -> frozenset[str]:
+    def _with(self, action: FilterAction) -> frozenset[str]:
         kinds = ((INSERT, self.insert), (UPDATE, self.update), (DELETE, self.delete))
         return frozenset(kind for kind, decision in kinds if decision.action == action)
 
@@ -74,7 +78,7 @@ class RowDecisions:
 @dataclass(frozen=True, slots=True)
 class _Compiled:
     rule: BinlogFilterRule
-    action: Action
+    action: FilterAction
     events: tuple[str, ...]
     patterns: tuple[re.Pattern[str], ...]
 
@@ -102,7 +106,7 @@ class BinlogEventFilter:
         """The rules that are asked for the table, in their order."""
         return tuple(compiled.rule for compiled in self._matching(schema, table))
 
-    def decide(self, schema: str, table: str, types: Sequence[str], sql: str = "") -> Decision:
+    def decide(self, schema: str, table: str, types: Sequence[str], sql: str = "") -> FilterDecision:
         """The decision about one event.
 
         ``types`` are the event's (:func:`event_types`), none when it has no class; ``sql`` is the statement, '' for
@@ -138,29 +142,37 @@ class BinlogEventFilter:
         return {**self.__dict__, "_rows": {}}
 
 
-def _by_event(compiled: _Compiled, types: Sequence[str]) -> Decision | None:
+def _by_event(compiled: _Compiled, types: Sequence[str]) -> FilterDecision | None:
     if not types:
         return None
     if listed(types, compiled.events):
-        return None if compiled.action == "do" else Decision(compiled.action, compiled.rule, f"event {types[0]!r}")
+        return (
+            None if compiled.action == "do" else FilterDecision(compiled.action, compiled.rule, f"event {types[0]!r}")
+        )
     if compiled.action == "do":
-        return Decision("ignore", compiled.rule, f"events, which lack {types[0]!r}")
+        return FilterDecision("ignore", compiled.rule, f"events, which lack {types[0]!r}")
     return None
 
 
-def _by_statement(compiled: _Compiled, sql: str) -> Decision | None:
+def _by_statement(compiled: _Compiled, sql: str) -> FilterDecision | None:
     if not sql or not compiled.patterns:
         return None
     for pattern, text in zip(compiled.patterns, compiled.rule.sql_pattern, strict=True):
         if pattern.search(sql):
             return (
-                None if compiled.action == "do" else Decision(compiled.action, compiled.rule, f"sql-pattern {text!r}")
+                None
+                if compiled.action == "do"
+                else FilterDecision(compiled.action, compiled.rule, f"sql-pattern {text!r}")
             )
-    return Decision("ignore", compiled.rule, "sql-pattern, which does not match") if compiled.action == "do" else None
+    return (
+        FilterDecision("ignore", compiled.rule, "sql-pattern, which does not match")
+        if compiled.action == "do"
+        else None
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FilterProblem:
     """What is wrong with a rule: the key at fault, the item of its list (-1 for the whole), text and remedy."""
 
     key: str
@@ -177,42 +189,42 @@ def _compile(rule: BinlogFilterRule) -> _Compiled:
     return _Compiled(rule, _ACTIONS[rule.action.lower()], tuple(map(normal_name, rule.events)), patterns)
 
 
-def rule_problem(rule: BinlogFilterRule) -> Problem | None:
+def rule_problem(rule: BinlogFilterRule) -> FilterProblem | None:
     """The first thing that is wrong with the rule itself; ``None`` for a valid one."""
     action = _ACTIONS.get(rule.action.lower())
     if action is None:
-        return Problem("action", f"action {rule.action!r} is not valid", "Set action to Do, Ignore or Error.")
+        return FilterProblem("action", f"action {rule.action!r} is not valid", "Set action to Do, Ignore or Error.")
     if not rule.schema_pattern:
-        return Problem("schema-pattern", "schema-pattern is missing", 'Use "*" for all schemas.')
+        return FilterProblem("schema-pattern", "schema-pattern is missing", 'Use "*" for all schemas.')
     for key, pattern in (("schema-pattern", rule.schema_pattern), ("table-pattern", rule.table_pattern)):
         try:
             check_wildcard(pattern)
         except ValueError as exc:
-            return Problem(key, str(exc))
+            return FilterProblem(key, str(exc))
     problem = _event_problem(rule.events) or _pattern_problem(rule.sql_pattern)
     if problem is not None or rule.events:
         return problem
     if action == "do":
-        return Problem("events", "action Do without events would let nothing through", 'Add events: ["all"].')
+        return FilterProblem("events", "action Do without events would let nothing through", 'Add events: ["all"].')
     if not rule.sql_pattern:
-        return Problem(
+        return FilterProblem(
             "events", "neither events nor sql-pattern is given, so the rule does nothing", "Add one of them."
         )
     return None
 
 
-def _event_problem(events: Sequence[str]) -> Problem | None:
+def _event_problem(events: Sequence[str]) -> FilterProblem | None:
     earlier: list[str] = []
     for i, entry in enumerate(events):
         try:
             name = normal_name(entry)
         except ValueError as exc:
             near = nearest(entry.lower(), sorted({*EVENT_TYPES, *GROUPS}))
-            return Problem("events", str(exc), f"Did you mean {near!r}?" if near else _CHECK_RULES, i)
+            return FilterProblem("events", str(exc), f"Did you mean {near!r}?" if near else _CHECK_RULES, i)
         members, verdict = covers(name)
         decided = [other for other in earlier if covers(other)[0] >= members]
         if decided and covers(decided[0])[1] is not verdict:
-            return Problem(
+            return FilterProblem(
                 "events",
                 f"event {entry!r} contradicts {decided[0]!r} before it, which decides first",
                 "Put the narrower one first, or remove one of them.",
@@ -222,16 +234,16 @@ def _event_problem(events: Sequence[str]) -> Problem | None:
     return None
 
 
-def _pattern_problem(patterns: Sequence[str]) -> Problem | None:
+def _pattern_problem(patterns: Sequence[str]) -> FilterProblem | None:
     for i, text in enumerate(patterns):
         if not text:
-            return Problem("sql-pattern", "an empty sql-pattern matches every statement", "Remove it.", i)
+            return FilterProblem("sql-pattern", "an empty sql-pattern matches every statement", "Remove it.", i)
         if text in patterns[:i]:
-            return Problem("sql-pattern", f"sql-pattern {text!r} stands here twice", "Remove one of them.", i)
+            return FilterProblem("sql-pattern", f"sql-pattern {text!r} stands here twice", "Remove one of them.", i)
         try:
             compile_name_regex(text, case_sensitive=False)
         except ValueError as exc:
-            return Problem("sql-pattern", str(exc), "Correct the regular expression (RE2 syntax).", i)
+            return FilterProblem("sql-pattern", str(exc), "Correct the regular expression (RE2 syntax).", i)
     return None
 
 

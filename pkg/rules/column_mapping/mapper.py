@@ -14,7 +14,7 @@ from typing import Literal
 from pkg import errors
 from pkg.errors import Code, ErrorKind
 from pkg.mysql.schema import Column
-from pkg.rules.column_mapping.transforms import Affix, PartitionId, Place, Transform, Value
+from pkg.rules.column_mapping.transforms import Affix, MappedValue, PartitionId, Place, Transform
 from pkg.rules.model import ColumnMappingRule
 from pkg.rules.selector import Matches, Selector, check_wildcard
 from pkg.settings.options import nearest
@@ -26,8 +26,8 @@ EXPRESSIONS = (PARTITION_ID, ADD_PREFIX, ADD_SUFFIX)
 #: Widths of the parts, from the high bits on; an absent part takes none.
 INSTANCE_BITS, SCHEMA_BITS, TABLE_BITS = 4, 7, 8
 
-Unit = Literal["check", "load", "sync"]
-_ERRORS: dict[Unit, tuple[ErrorKind, ErrorKind]] = {
+MappingUnit = Literal["check", "load", "sync"]
+_ERRORS: dict[MappingUnit, tuple[ErrorKind, ErrorKind]] = {
     "check": (Code.TaskCheckGenColumnMapping, Code.TaskCheckGenColumnMapping),
     "load": (Code.LoadUnitGenColumnMapping, Code.LoadUnitDoColumnMapping),
     "sync": (Code.SyncerUnitGenColumnMapping, Code.SyncerUnitDoColumnMapping),
@@ -49,7 +49,7 @@ class TableMapping:
     table: str
     transforms: tuple[Transform, ...]
 
-    def values(self, row: Sequence[Value]) -> list[Value]:
+    def values(self, row: Sequence[MappedValue]) -> list[MappedValue]:
         """The row with its mapped columns. Raises 34004 or 36033 for a value that can't be mapped."""
         result = list(row)
         for transform in self.transforms:
@@ -71,9 +71,9 @@ class ColumnMapper:
     Raises 20046 for a rule that is not valid. Picklable.
     """
 
-    def __init__(self, rules: Iterable[ColumnMappingRule], case_sensitive: bool, unit: Unit = "check") -> None:
+    def __init__(self, rules: Iterable[ColumnMappingRule], case_sensitive: bool, unit: MappingUnit = "check") -> None:
         self._case_sensitive = case_sensitive
-        self._unit: Unit = unit
+        self._unit: MappingUnit = unit
         groups: dict[tuple[str, str], list[ColumnMappingRule]] = {}
         for rule in rules:
             check_rule(rule)
@@ -122,12 +122,14 @@ class ColumnMapper:
 class _Compiler:
     """One rule for one table."""
 
-    def __init__(self, rule: ColumnMappingRule, schema: str, table: str, case_sensitive: bool, unit: Unit) -> None:
+    def __init__(
+        self, rule: ColumnMappingRule, schema: str, table: str, case_sensitive: bool, unit: MappingUnit
+    ) -> None:
         self._rule = rule
         self._schema = schema
         self._table = table
         self._case_sensitive = case_sensitive
-        self._unit: Unit = unit
+        self._unit: MappingUnit = unit
 
     def compile(self, columns: Sequence[Column]) -> Transform:
         rule = self._rule

@@ -13,7 +13,7 @@ from pkg.binlog.charsets import encode_text
 from pkg.errors import ErrorKind
 
 #: Values as the row decoder and drivers have them.
-Value = int | str | bytes | None
+MappedValue = int | str | bytes | None
 
 VALUE_BITS = 44
 #: ``partition id`` takes values from 0 to below it.
@@ -33,7 +33,7 @@ class Place:
     column: str
     error: ErrorKind
 
-    def failure(self, value: Value, why: str) -> errors.DMError:
+    def failure(self, value: MappedValue, why: str) -> errors.DMError:
         """The error for one value."""
         shown = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
         text = repr(shown)
@@ -62,7 +62,7 @@ class PartitionId:
         """The largest result; the target's column has to hold it."""
         return self.base | VALUE_LIMIT - 1
 
-    def value(self, value: Value) -> Value:
+    def value(self, value: MappedValue) -> MappedValue:
         """Raises the place's error for text that is no number, and for numbers out of range."""
         if value is None:
             return None
@@ -87,12 +87,12 @@ class PartitionId:
             return _hex_literal(head, b"%d" % self._number(self._parse(raw.decode("ascii", "replace"), raw), literal))
         return b"%d" % self._number(self._parse(literal.decode("ascii", "replace"), literal), literal)
 
-    def _parse(self, text: str, value: Value) -> int:
+    def _parse(self, text: str, value: MappedValue) -> int:
         if not _NUMBER.fullmatch(text):
             raise self.place.failure(value, "which is no whole number, as `partition id` needs")
         return int(text)
 
-    def _number(self, number: int, value: Value) -> int:
+    def _number(self, number: int, value: MappedValue) -> int:
         if not 0 <= number < VALUE_LIMIT:
             raise self.place.failure(
                 value, f"which `partition id` can't hold: it takes values from 0 to {VALUE_LIMIT - 1} (44 bits)"
@@ -111,7 +111,7 @@ class Affix:
     charset: str
     place: Place
 
-    def value(self, value: Value) -> Value:
+    def value(self, value: MappedValue) -> MappedValue:
         """Raises the place's error for a number, and 11054 when the text has no form in the column's charset."""
         if value is None:
             return None

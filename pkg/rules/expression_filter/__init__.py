@@ -1,7 +1,8 @@
 """Expression filters: SQL expressions over a row, decided the way the upstream would decide them.
 
 An expression is parsed when the task is read (:func:`parse`) and compiled for each structure that its table has in turn
-(:meth:`Expression.compile`). What can't be decided exactly as the servers do is refused with its place, never guessed.
+(:meth:`FilterExpression.compile`). What cannot be decided exactly as the servers do is refused with its position in the
+text; it is never guessed.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from pkg.mysql.schema import Column
 from pkg.rules.expression_filter.compiler import Compiler
 from pkg.rules.expression_filter.parser import parse_tree, reads_time
 from pkg.rules.expression_filter.syntax import EvaluationError, ExpressionError, Node, columns_of
-from pkg.rules.expression_filter.types import Evaluate, Settings
+from pkg.rules.expression_filter.types import Evaluate, EvaluationSettings
 
-__all__ = ["Expression", "Filter", "compile_filter", "parse"]
+__all__ = ["CompiledFilter", "FilterExpression", "compile_filter", "parse"]
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class CompiledFilter:
     """An expression over rows of one structure. Not to be pickled: compile it where it is used."""
 
     text: str
@@ -48,36 +49,36 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Expression:
+class FilterExpression:
     """A parsed expression. ``columns`` are the columns that it reads, as written."""
 
     text: str
     tree: Node
     columns: tuple[str, ...]
 
-    def compile(self, table: Sequence[Column], *, zone: tzinfo = UTC, flavor: str = "mysql") -> Filter:
+    def compile(self, table: Sequence[Column], *, zone: tzinfo = UTC, flavor: str = "mysql") -> CompiledFilter:
         """The filter for rows of ``table``. ``zone`` is what TIMESTAMP values are seen in; ``flavor`` the upstream's.
 
         Raises 20041 for columns that the table lacks, and for types and collations that are not supported.
         """
         try:
-            condition = Compiler(table, Settings(zone, flavor)).condition(self.tree)
+            condition = Compiler(table, EvaluationSettings(zone, flavor)).condition(self.tree)
         except ExpressionError as exc:
             raise _grammar(self.text, exc) from exc
-        return Filter(self.text, condition, reads_time(self.tree))
+        return CompiledFilter(self.text, condition, reads_time(self.tree))
 
 
-def parse(text: str) -> Expression:
+def parse(text: str) -> FilterExpression:
     """Parses an expression. Raises 20041 with the column (characters, from 1) for what is none or is not supported."""
     try:
         tree = parse_tree(text)
     except ExpressionError as exc:
         raise _grammar(text, exc) from exc
-    return Expression(text, tree, columns_of(tree))
+    return FilterExpression(text, tree, columns_of(tree))
 
 
-def compile_filter(text: str, table: Sequence[Column], *, zone: tzinfo = UTC, flavor: str = "mysql") -> Filter:
-    """Parses and compiles at once. Raises as :func:`parse` and :meth:`Expression.compile`."""
+def compile_filter(text: str, table: Sequence[Column], *, zone: tzinfo = UTC, flavor: str = "mysql") -> CompiledFilter:
+    """Parses and compiles at once. Raises as :func:`parse` and :meth:`FilterExpression.compile`."""
     return parse(text).compile(table, zone=zone, flavor=flavor)
 
 

@@ -17,7 +17,7 @@ from pkg.rules.expression_filter.case_maps import (
     UPPER,
 )
 from pkg.rules.expression_filter.syntax import EvaluationError, ExpressionError
-from pkg.rules.expression_filter.types import EXPLICIT, IMPLICIT, LITERAL, Type, Typed, made
+from pkg.rules.expression_filter.types import EXPLICIT, IMPLICIT, LITERAL, TypedExpression, ValueType, made
 from pkg.rules.expression_filter.uca_900 import LETTERS, WEIGHTS
 
 #: MySQL 8's default.
@@ -111,7 +111,7 @@ def check_pieces(collation: str, at: int) -> None:
         raise ExpressionError(at, f"a search in text of collation {collation} can't be reproduced exactly. {_HOW}")
 
 
-def aggregate(args: Sequence[Typed], at: int, *, compare: bool) -> tuple[Type, list[Typed]]:
+def aggregate(args: Sequence[TypedExpression], at: int, *, compare: bool) -> tuple[ValueType, list[TypedExpression]]:
     """The common string type of ``args`` (text, binary or null), and them as values of it.
 
     With ``compare``, it must also be a collation that is exact. Raises :class:`ExpressionError` otherwise, and for
@@ -120,8 +120,8 @@ def aggregate(args: Sequence[Typed], at: int, *, compare: bool) -> tuple[Type, l
     real = [arg for arg in args if arg.kind != "null"]
     if any(arg.kind == "binary" for arg in real):
         _check_binary(real)
-        return Type("binary"), [_as_bytes(arg) for arg in args]
-    best = Type("text")
+        return ValueType("binary"), [_as_bytes(arg) for arg in args]
+    best = ValueType("text")
     for arg in real:
         best = _stronger(best, arg, at)
     for arg in real:
@@ -135,7 +135,7 @@ def aggregate(args: Sequence[Typed], at: int, *, compare: bool) -> tuple[Type, l
     return best, list(args)
 
 
-def _check_binary(args: Sequence[Typed]) -> None:
+def _check_binary(args: Sequence[TypedExpression]) -> None:
     """Binary strings win over text, but not their literals, and not over COLLATE."""
     if all(arg.kind == "binary" for arg in args):
         return
@@ -146,7 +146,7 @@ def _check_binary(args: Sequence[Typed]) -> None:
             raise arg.refuse("COLLATE next to a binary string is not supported")
 
 
-def _stronger(best: Type, arg: Typed, at: int) -> Type:
+def _stronger(best: ValueType, arg: TypedExpression, at: int) -> ValueType:
     one, other = best, arg.type
     if other.derivation != one.derivation:
         return other if other.derivation < one.derivation else one
@@ -158,7 +158,7 @@ def _stronger(best: Type, arg: Typed, at: int) -> Type:
     raise ExpressionError(at, f"collations {one.collation} and {other.collation} don't go together. Add COLLATE")
 
 
-def _check_fits(arg: Typed, charset: str) -> None:
+def _check_fits(arg: TypedExpression, charset: str) -> None:
     value = arg.get(())
     if value is None or charset == "utf8mb4":
         return
@@ -171,21 +171,21 @@ def _check_fits(arg: Typed, charset: str) -> None:
         raise arg.refuse(f"this text can't be written in {charset}")
 
 
-def _as_bytes(arg: Typed) -> Typed:
+def _as_bytes(arg: TypedExpression) -> TypedExpression:
     if arg.kind != "text":
         return arg
     charset = arg.type.charset
     if arg.type.derivation == LITERAL and arg.constant and not (arg.get(()) or "").isascii():
         raise arg.refuse("text next to binary strings may hold ASCII characters only; write the bytes as x'…'")
-    return made(Type("binary"), lambda text: encode(text, charset), arg, at=arg.at)
+    return made(ValueType("binary"), lambda text: encode(text, charset), arg, at=arg.at)
 
 
-def as_bytes(arg: Typed) -> Typed:
+def as_bytes(arg: TypedExpression) -> TypedExpression:
     """The bytes of text in its charset."""
     return _as_bytes(arg)
 
 
-def collated(arg: Typed, collation: str, at: int) -> Typed:
+def collated(arg: TypedExpression, collation: str, at: int) -> TypedExpression:
     """``arg COLLATE collation``."""
     check_known(collation, at)
     if arg.kind != "text" or not same_charset(arg.type.charset, collation.partition("_")[0]):

@@ -10,7 +10,7 @@ from typing import Any
 from pkg.mysql.schema import Column
 from pkg.rules.expression_filter import collations, times
 from pkg.rules.expression_filter.syntax import EvaluationError, ExpressionError
-from pkg.rules.expression_filter.types import IMPLICIT, Settings, Type, Typed
+from pkg.rules.expression_filter.types import IMPLICIT, EvaluationSettings, TypedExpression, ValueType
 
 _INT_DIGITS = {"tinyint": 3, "smallint": 5, "mediumint": 8, "int": 10, "bigint": 20, "year": 4}
 _TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
@@ -21,7 +21,7 @@ _DECIMAL = re.compile(r"\((\d+),(\d+)\)")
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 
 
-def column(definition: Column, index: int, at: int, settings: Settings) -> Typed:
+def column(definition: Column, index: int, at: int, settings: EvaluationSettings) -> TypedExpression:
     """The value of column ``index``. Raises :class:`ExpressionError` for types that expressions can't read."""
     type_, read = _reader(definition, at, settings)
 
@@ -34,46 +34,48 @@ def column(definition: Column, index: int, at: int, settings: Settings) -> Typed
         except (ValueError, ArithmeticError) as exc:
             raise EvaluationError(f"column `{definition.name}` ({definition.column_type}): {exc}") from exc
 
-    return Typed(type_, get, at, column=True)
+    return TypedExpression(type_, get, at, column=True)
 
 
-def is_null(definition: Column, index: int, at: int) -> Typed:
+def is_null(definition: Column, index: int, at: int) -> TypedExpression:
     """A column of any type, of which is asked whether it is NULL."""
-    return Typed(Type("int"), lambda row: None if row[index] == b"NULL" else 1, at, column=True)
+    return TypedExpression(ValueType("int"), lambda row: None if row[index] == b"NULL" else 1, at, column=True)
 
 
-def _reader(definition: Column, at: int, settings: Settings) -> tuple[Type, Callable[[bytes], Any]]:
+def _reader(definition: Column, at: int, settings: EvaluationSettings) -> tuple[ValueType, Callable[[bytes], Any]]:
     name = definition.type_name
     match = _DECIMAL.search(definition.column_type)
     sizes = (int(match[1]), int(match[2])) if match else (0, 0)
     if name in _INT_DIGITS:
         year = name == "year"
-        return Type("int", unsigned=definition.unsigned or year, digits=_INT_DIGITS[name], year=year), int
+        return ValueType("int", unsigned=definition.unsigned or year, digits=_INT_DIGITS[name], year=year), int
     if name in ("decimal", "numeric"):
-        return Type("decimal", digits=sizes[0] - sizes[1], scale=sizes[1]), lambda literal: Decimal(literal.decode())
+        return ValueType("decimal", digits=sizes[0] - sizes[1], scale=sizes[1]), lambda literal: Decimal(
+            literal.decode()
+        )
     if name in ("float", "double"):
-        return Type("real"), float
+        return ValueType("real"), float
     if name == "bit":
-        return Type("bit"), int
+        return ValueType("bit"), int
     if name in _BINARY or definition.charset == "binary":
-        return Type("binary"), string_bytes
+        return ValueType("binary"), string_bytes
     if name in _TEXT or name in ("enum", "set"):
         return _textual(definition, at)
     return _temporal(definition, at, settings)
 
 
-def _textual(definition: Column, at: int) -> tuple[Type, Callable[[bytes], Any]]:
+def _textual(definition: Column, at: int) -> tuple[ValueType, Callable[[bytes], Any]]:
     charset = definition.charset or definition.collation.partition("_")[0]
     if definition.type_name in ("enum", "set"):
         elements = definition.elements
-        kind = Type("enum" if definition.type_name == "enum" else "set", collation=definition.collation,
+        kind = ValueType("enum" if definition.type_name == "enum" else "set", collation=definition.collation,
                     derivation=IMPLICIT, elements=elements)  # fmt: skip
         return kind, (_enum_reader if kind.kind == "enum" else _set_reader)(elements)
     if charset not in _CHARSETS:
         raise ExpressionError(
             at, f"column `{definition.name}` is text in {charset}, which expressions can't read exactly"
         )
-    type_ = Type("text", collation=definition.collation or f"{charset}_unknown", derivation=IMPLICIT)
+    type_ = ValueType("text", collation=definition.collation or f"{charset}_unknown", derivation=IMPLICIT)
     return type_, lambda literal: collations.decode(string_bytes(literal), charset)
 
 
@@ -93,15 +95,15 @@ def _set_reader(elements: tuple[str, ...]) -> Callable[[bytes], int]:
     return read
 
 
-def _temporal(definition: Column, at: int, settings: Settings) -> tuple[Type, Callable[[bytes], Any]]:
+def _temporal(definition: Column, at: int, settings: EvaluationSettings) -> tuple[ValueType, Callable[[bytes], Any]]:
     name = definition.type_name
     match = _FRACTION.search(definition.column_type)
     scale = int(match[1]) if match else 0
-    readers: dict[str, tuple[Type, Callable[[str], Any]]] = {
-        "date": (Type("date"), times.read_date),
-        "datetime": (Type("datetime", scale=scale), times.read_datetime),
-        "timestamp": (Type("datetime", scale=scale), times.local_reader(settings.zone)),
-        "time": (Type("time", scale=scale), times.read_duration),
+    readers: dict[str, tuple[ValueType, Callable[[str], Any]]] = {
+        "date": (ValueType("date"), times.read_date),
+        "datetime": (ValueType("datetime", scale=scale), times.read_datetime),
+        "timestamp": (ValueType("datetime", scale=scale), times.local_reader(settings.zone)),
+        "time": (ValueType("time", scale=scale), times.read_duration),
     }
     if name not in readers:
         raise ExpressionError(at, f"column `{definition.name}` is {name}, which expressions can only ask for IS NULL")

@@ -10,9 +10,9 @@ from pkg.mysql.schema import Column
 from pkg.rules.expression_filter import collations, columns, logic, numbers, texts, times
 from pkg.rules.expression_filter.parser import MOMENTS
 from pkg.rules.expression_filter.syntax import ExpressionError, Node
-from pkg.rules.expression_filter.types import LITERAL, Evaluate, Settings, Type, Typed, truth
+from pkg.rules.expression_filter.types import LITERAL, Evaluate, EvaluationSettings, TypedExpression, ValueType, truth
 
-_Build = Callable[..., Typed]
+_Build = Callable[..., TypedExpression]
 _BUILD: dict[str, _Build] = {
     **dict.fromkeys(("AND", "OR", "XOR"), logic.both),
     "NOT": logic.negation,
@@ -63,7 +63,7 @@ _MOMENTS = frozenset(MOMENTS.values())
 class Compiler:
     """Compiles trees over one table's columns."""
 
-    def __init__(self, table: Sequence[Column], settings: Settings) -> None:
+    def __init__(self, table: Sequence[Column], settings: EvaluationSettings) -> None:
         self._columns = {column.name.lower(): (i, column) for i, column in enumerate(table)}
         self._settings = settings
 
@@ -71,7 +71,7 @@ class Compiler:
         """The tree as a condition: True, False or None. Raises :class:`ExpressionError`."""
         return truth(self.typed(tree))
 
-    def typed(self, node: Node) -> Typed:
+    def typed(self, node: Node) -> TypedExpression:
         if node.op == "LITERAL":
             return _literal(node)
         if node.op == "COLUMN":
@@ -90,7 +90,7 @@ class Compiler:
             return _BUILD[node.op](node, *args)
         return self._special(node, args)
 
-    def _special(self, node: Node, args: list[Typed]) -> Typed:
+    def _special(self, node: Node, args: list[TypedExpression]) -> TypedExpression:
         if node.op == "/":
             return numbers.divide(node, args[0], args[1], self._settings.flavor == "mariadb")
         if node.op == "COLLATE":
@@ -115,26 +115,26 @@ class Compiler:
         return found
 
 
-def _literal(node: Node) -> Typed:
+def _literal(node: Node) -> TypedExpression:
     value = node.value
     if node.text in ("DATE", "DATETIME", "TIME"):
-        literal = Typed(Type("text"), lambda _: value, node.at, constant=True)
+        literal = TypedExpression(ValueType("text"), lambda _: value, node.at, constant=True)
         typed = times.constant(literal, node.text.lower())
         if typed.kind != node.text.lower():
             raise ExpressionError(node.at, f"{value!r} is no {node.text}")
         return typed
-    return Typed(_literal_type(node), lambda _: value, node.at, constant=True, bits=node.text == "BITS")
+    return TypedExpression(_literal_type(node), lambda _: value, node.at, constant=True, bits=node.text == "BITS")
 
 
-def _literal_type(node: Node) -> Type:
+def _literal_type(node: Node) -> ValueType:
     value = node.value
     if value is None:
-        return Type("null")
+        return ValueType("null")
     if isinstance(value, int):
-        return Type("int", unsigned=value >> 63 > 0, digits=len(str(value)))
+        return ValueType("int", unsigned=value >> 63 > 0, digits=len(str(value)))
     if isinstance(value, Decimal):
         scale = -int(value.as_tuple().exponent)
-        return Type("decimal", digits=max(1, len(value.as_tuple().digits) - scale), scale=scale)
+        return ValueType("decimal", digits=max(1, len(value.as_tuple().digits) - scale), scale=scale)
     if isinstance(value, float):
-        return Type("real")
-    return Type("binary") if isinstance(value, bytes) else replace(Type("text"), derivation=LITERAL)
+        return ValueType("real")
+    return ValueType("binary") if isinstance(value, bytes) else replace(ValueType("text"), derivation=LITERAL)

@@ -15,8 +15,8 @@ from pkg.rules.expression_filter.types import (
     STRINGS,
     TEMPORAL,
     Evaluate,
-    Type,
-    Typed,
+    TypedExpression,
+    ValueType,
     as_exact,
     as_real,
     as_text,
@@ -37,11 +37,11 @@ _OPS: dict[str, Callable[[Any, Any], bool]] = {
 _LAST_EXACT_REAL = 1 << 53
 
 
-def _boolean(get: Evaluate, at: int, args: Sequence[Typed]) -> Typed:
-    return Typed(BOOL, get, at, constant=all(arg.constant for arg in args))
+def _boolean(get: Evaluate, at: int, args: Sequence[TypedExpression]) -> TypedExpression:
+    return TypedExpression(BOOL, get, at, constant=all(arg.constant for arg in args))
 
 
-def both(node: Node, one: Typed, other: Typed) -> Typed:
+def both(node: Node, one: TypedExpression, other: TypedExpression) -> TypedExpression:
     """AND, which does not evaluate the second operand when the first decides; OR and XOR likewise."""
     a, b = truth(one), truth(other)
     if node.op == "XOR":
@@ -63,11 +63,11 @@ def both(node: Node, one: Typed, other: Typed) -> Typed:
     return _boolean(combine, node.at, (one, other))
 
 
-def negation(node: Node, arg: Typed) -> Typed:
+def negation(node: Node, arg: TypedExpression) -> TypedExpression:
     return _boolean(lift(operator.not_, replace(arg, get=truth(arg))), node.at, (arg,))
 
 
-def test(node: Node, arg: Typed) -> Typed:
+def test(node: Node, arg: TypedExpression) -> TypedExpression:
     """IS NULL, IS TRUE, IS FALSE: never unknown."""
     if node.op == "IS NULL":
         get = arg.get
@@ -77,7 +77,7 @@ def test(node: Node, arg: Typed) -> Typed:
     return _boolean(lambda row: condition(row) is wanted, node.at, (arg,))
 
 
-def comparable(args: Sequence[Typed], at: int) -> list[Typed]:
+def comparable(args: Sequence[TypedExpression], at: int) -> list[TypedExpression]:
     """``args`` as values that Python compares like the servers compare these types."""
     real = [arg for arg in args if arg.kind != "null"]
     kinds = {arg.kind for arg in real}
@@ -93,7 +93,7 @@ def comparable(args: Sequence[Typed], at: int) -> list[Typed]:
     return [as_exact(arg) for arg in args]
 
 
-def _integer_constant(arg: Typed, others: Sequence[Typed]) -> Typed:
+def _integer_constant(arg: TypedExpression, others: Sequence[TypedExpression]) -> TypedExpression:
     """Servers turn a text literal next to an integer column into an integer, as the column would store it."""
     columns = [other for other in others if other.column and other.kind == "int"]
     if arg.bits or not columns:
@@ -108,23 +108,23 @@ def _integer_constant(arg: Typed, others: Sequence[Typed]) -> Typed:
         raise arg.refuse(
             f"write the number without quotes: {text!r} next to an integer means different things to servers"
         )
-    return Typed(Type("int", digits=19), lambda _: int(text), arg.at, constant=True)
+    return TypedExpression(ValueType("int", digits=19), lambda _: int(text), arg.at, constant=True)
 
 
-def _check_year(arg: Typed) -> None:
+def _check_year(arg: TypedExpression) -> None:
     value = arg.get(())
     if arg.bits or (value is not None and not (value == 0 or (str(value).isdecimal() and len(str(value)) == 4))):
         raise arg.refuse(f"{value!r} next to a YEAR column; write the year with four digits")
 
 
-def _temporals(args: Sequence[Typed], at: int) -> list[Typed]:
+def _temporals(args: Sequence[TypedExpression], at: int) -> list[TypedExpression]:
     for arg in args:
         if arg.kind not in (*TEMPORAL, "text", "null"):
             raise ExpressionError(at, f"a date or time next to {arg.kind} is not supported; quote the date")
     return times.common(list(args), at)
 
 
-def _strings(args: Sequence[Typed], at: int) -> list[Typed]:
+def _strings(args: Sequence[TypedExpression], at: int) -> list[TypedExpression]:
     type_, texts = collations.aggregate([as_text(arg) for arg in args], at, compare=True)
     if type_.kind == "binary":
         return texts
@@ -150,13 +150,13 @@ def _order(compare: Callable[[Any, Any], bool], kind: str) -> Callable[[Any, Any
     return padded
 
 
-def _ordering(compare: Callable[[Any, Any], bool], args: Sequence[Typed]) -> Callable[[Any, Any], bool]:
+def _ordering(compare: Callable[[Any, Any], bool], args: Sequence[TypedExpression]) -> Callable[[Any, Any], bool]:
     texts = [arg for arg in args if arg.kind == "text"]
     pads = texts and collations.pads(texts[0].type.collation)
     return _order(compare, "text" if pads else "")
 
 
-def comparison(node: Node, one: Typed, other: Typed) -> Typed:
+def comparison(node: Node, one: TypedExpression, other: TypedExpression) -> TypedExpression:
     """``= <> < <= > >=`` and ``<=>``, which is never unknown."""
     one, other = comparable((one, other), node.at)
     if node.op == "<=>":
@@ -169,13 +169,13 @@ def _null_safe(one: Any, other: Any) -> bool:
     return one is None and other is None if one is None or other is None else bool(one == other)
 
 
-def _no_quotients(*args: Typed) -> None:
+def _no_quotients(*args: TypedExpression) -> None:
     for arg in args:
         if arg.type.divided:
             raise arg.refuse("a quotient in BETWEEN or IN is not supported; use comparisons")
 
 
-def between(node: Node, arg: Typed, low: Typed, high: Typed) -> Typed:
+def between(node: Node, arg: TypedExpression, low: TypedExpression, high: TypedExpression) -> TypedExpression:
     """BETWEEN: all three meet as one type."""
     _no_quotients(arg, low, high)
     typed = arg, low, high = tuple(comparable((arg, low, high), node.at))
@@ -192,7 +192,7 @@ def between(node: Node, arg: Typed, low: Typed, high: Typed) -> Typed:
     return _boolean(get, node.at, typed)
 
 
-def contained(node: Node, arg: Typed, *items: Typed) -> Typed:
+def contained(node: Node, arg: TypedExpression, *items: TypedExpression) -> TypedExpression:
     """IN: equal to one of the items, each compared by its own type, but texts by one collation."""
     _no_quotients(arg, *items)
     if arg.kind in STRINGS and {item.kind for item in items} - {"null"} <= set(STRINGS):
@@ -217,7 +217,7 @@ def contained(node: Node, arg: Typed, *items: Typed) -> Typed:
     return _boolean(get, node.at, (arg, *items))
 
 
-def common(args: Sequence[Typed], at: int) -> tuple[Type, list[Typed]]:
+def common(args: Sequence[TypedExpression], at: int) -> tuple[ValueType, list[TypedExpression]]:
     """The type that CASE, IF, IFNULL, COALESCE, GREATEST and LEAST give of ``args``, and them as values of it."""
     kinds = {arg.kind for arg in args} - {"null"}
     if any(arg.type.divided for arg in args):
@@ -227,7 +227,7 @@ def common(args: Sequence[Typed], at: int) -> tuple[Type, list[Typed]]:
     if any(arg.bits for arg in args):
         raise ExpressionError(at, "a hex or bit literal as a result is not supported; write a number, or text")
     if not kinds:
-        return Type("null"), list(args)
+        return ValueType("null"), list(args)
     if kinds <= set(STRINGS):
         return collations.aggregate([as_text(arg) for arg in args], at, compare=False)
     if kinds <= {"int", "decimal", "real"}:
@@ -237,11 +237,11 @@ def common(args: Sequence[Typed], at: int) -> tuple[Type, list[Typed]]:
         return numbers.common_number(list(args), at)
     if len(kinds) == 1 and "bit" not in kinds:
         scale = max(arg.type.scale for arg in args)
-        return Type(kinds.pop(), scale=scale), list(args)
+        return ValueType(kinds.pop(), scale=scale), list(args)
     raise ExpressionError(at, f"{', '.join(sorted(kinds))} as one result are not supported; use CAST")
 
 
-def choice(node: Node, *args: Typed) -> Typed:
+def choice(node: Node, *args: TypedExpression) -> TypedExpression:
     """CASE (and IF): pairs of condition and value, then the value otherwise."""
     values = [*args[1::2], args[-1]]
     type_, typed = common(values, node.at)
@@ -255,10 +255,10 @@ def choice(node: Node, *args: Typed) -> Typed:
                 return value(row)
         return otherwise(row)
 
-    return Typed(type_, get, node.at, constant=all(arg.constant for arg in args))
+    return TypedExpression(type_, get, node.at, constant=all(arg.constant for arg in args))
 
 
-def coalesce(node: Node, *args: Typed) -> Typed:
+def coalesce(node: Node, *args: TypedExpression) -> TypedExpression:
     """COALESCE and IFNULL."""
     type_, typed = common(args, node.at)
     gets = [value.get for value in typed]
@@ -266,19 +266,21 @@ def coalesce(node: Node, *args: Typed) -> Typed:
     def get(row: Sequence[bytes]) -> Any:
         return next((value for each in gets if (value := each(row)) is not None), None)
 
-    return Typed(type_, get, node.at, constant=all(arg.constant for arg in args))
+    return TypedExpression(type_, get, node.at, constant=all(arg.constant for arg in args))
 
 
-def null_if(node: Node, one: Typed, other: Typed) -> Typed:
+def null_if(node: Node, one: TypedExpression, other: TypedExpression) -> TypedExpression:
     """NULLIF."""
     if one.kind in ("enum", "set", "bit") or one.bits or one.type.divided:
         raise one.refuse("NULLIF of ENUM, SET, BIT, literals of bits and quotients is not supported; use CASE")
     equal = comparison(Node("=", node.at), one, other).get
     get = one.get
-    return Typed(one.type, lambda row: None if equal(row) else get(row), node.at, one.constant and other.constant)
+    return TypedExpression(
+        one.type, lambda row: None if equal(row) else get(row), node.at, one.constant and other.constant
+    )
 
 
-def extreme(node: Node, *args: Typed) -> Typed:
+def extreme(node: Node, *args: TypedExpression) -> TypedExpression:
     """GREATEST and LEAST of numbers, or of dates; NULL when one is NULL."""
     if any(arg.kind in ("text", "binary", "enum", "set", "bit") for arg in args):
         raise ExpressionError(node.at, f"{node.op} is supported for numbers and for dates")

@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Any
 
 from pkg.rules.expression_filter.syntax import EvaluationError, ExpressionError, Node
-from pkg.rules.expression_filter.types import CONTEXT, INT, Type, Typed, as_exact, lift, made, numeric
+from pkg.rules.expression_filter.types import CONTEXT, INT, TypedExpression, ValueType, as_exact, lift, made, numeric
 
 _MIN, _MAX, _UMAX = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
 #: Digits after the point that a division adds (div_precision_increment), and digits of a word of decimals.
@@ -32,13 +32,13 @@ def _check_real(value: float) -> float:
     return value
 
 
-def _decimal(digits: int, scale: int, at: int) -> Type:
+def _decimal(digits: int, scale: int, at: int) -> ValueType:
     if digits + scale > _MOST_DIGITS or scale > _MOST_SCALE:
         raise ExpressionError(
             at,
             f"the result may have {digits} digits before and {scale} after the point, which is more than decimals have",
         )
-    return Type("decimal", digits=digits, scale=scale)
+    return ValueType("decimal", digits=digits, scale=scale)
 
 
 _INT_OPS: dict[str, Callable[[int, int], int]] = {
@@ -58,12 +58,12 @@ _REAL_OPS: dict[str, Callable[[float, float], float]] = {
 }
 
 
-def arithmetic(node: Node, one: Typed, other: Typed) -> Typed:
+def arithmetic(node: Node, one: TypedExpression, other: TypedExpression) -> TypedExpression:
     """``+``, ``-`` and ``*``."""
     one, other = numeric(one), numeric(other)
     if "real" in (one.kind, other.kind):
         real = _REAL_OPS[node.op]
-        return made(Type("real"), lambda a, b: _check_real(real(float(a), float(b))), one, other, at=node.at)
+        return made(ValueType("real"), lambda a, b: _check_real(real(float(a), float(b))), one, other, at=node.at)
     if "decimal" in (one.kind, other.kind):
         a, b = one.type, other.type
         if node.op == "*":
@@ -73,7 +73,7 @@ def arithmetic(node: Node, one: Typed, other: Typed) -> Typed:
         return made(result, _DECIMAL_OPS[node.op], one, other, at=node.at)
     unsigned = one.type.unsigned or other.type.unsigned
     compute = _INT_OPS[node.op]
-    result = Type("int", unsigned=unsigned, digits=20)
+    result = ValueType("int", unsigned=unsigned, digits=20)
     return made(result, lambda a, b: check_int(compute(a, b), unsigned), one, other, at=node.at)
 
 
@@ -94,12 +94,12 @@ def _quotient(one: int | Decimal, other: int | Decimal) -> Decimal | None:
     return CONTEXT.scaleb(Decimal(-result if (one < 0) != (other < 0) else result), -places)
 
 
-def divide(node: Node, one: Typed, other: Typed, rounded: bool) -> Typed:
+def divide(node: Node, one: TypedExpression, other: TypedExpression, rounded: bool) -> TypedExpression:
     """``/``: NULL for a division by zero. ``rounded``: comparisons see only the digits that are shown (MariaDB)."""
     one, other = numeric(one), numeric(other)
     if "real" in (one.kind, other.kind):
         return made(
-            Type("real"),
+            ValueType("real"),
             lambda a, b: _check_real(_real_quotient(float(a), float(b))) if b else None,
             one,
             other,
@@ -112,7 +112,7 @@ def divide(node: Node, one: Typed, other: Typed, rounded: bool) -> Typed:
     shown = a.scale + _INCREMENT
     if a.digits + b.scale + shown > _MOST_DIGITS or shown > _MOST_SCALE:
         raise ExpressionError(node.at, "the quotient may have more digits than decimals have")
-    result = Type("decimal", digits=a.digits + b.scale, scale=shown, divided=True)
+    result = ValueType("decimal", digits=a.digits + b.scale, scale=shown, divided=True)
     if not rounded:
         return made(result, _quotient, one, other, at=node.at)
     step = Decimal((0, (1,), -shown))
@@ -131,11 +131,11 @@ def _real_quotient(one: float, other: float) -> float:
         return math.inf
 
 
-def int_divide(node: Node, one: Typed, other: Typed) -> Typed:
+def int_divide(node: Node, one: TypedExpression, other: TypedExpression) -> TypedExpression:
     """``DIV``."""
     one, other = _exact_args(node, numeric(one), numeric(other))
     unsigned = one.type.unsigned or other.type.unsigned
-    type_ = Type("int", unsigned=unsigned, digits=20)
+    type_ = ValueType("int", unsigned=unsigned, digits=20)
 
     def compute(a: int | Decimal, b: int | Decimal) -> int | None:
         if not b:
@@ -153,11 +153,13 @@ def _integers(a: int | Decimal, b: int | Decimal) -> tuple[int, int]:
     return int(CONTEXT.scaleb(Decimal(a), scale)), int(CONTEXT.scaleb(Decimal(b), scale))
 
 
-def modulo(node: Node, one: Typed, other: Typed) -> Typed:
+def modulo(node: Node, one: TypedExpression, other: TypedExpression) -> TypedExpression:
     """``%``: the sign is the first operand's; NULL for a division by zero."""
     one, other = numeric(one), numeric(other)
     if "real" in (one.kind, other.kind):
-        return made(Type("real"), lambda a, b: math.fmod(float(a), float(b)) if b else None, one, other, at=node.at)
+        return made(
+            ValueType("real"), lambda a, b: math.fmod(float(a), float(b)) if b else None, one, other, at=node.at
+        )
     scale = max(one.type.scale, other.type.scale)
     digits = max(one.type.digits, other.type.digits)
 
@@ -171,24 +173,24 @@ def modulo(node: Node, one: Typed, other: Typed) -> Typed:
 
     if "decimal" in (one.kind, other.kind):
         return made(_decimal(digits, scale, node.at), compute, one, other, at=node.at)
-    return made(Type("int", unsigned=one.type.unsigned, digits=20), compute, one, other, at=node.at)
+    return made(ValueType("int", unsigned=one.type.unsigned, digits=20), compute, one, other, at=node.at)
 
 
-def _exact_args(node: Node, *args: Typed) -> tuple[Typed, ...]:
+def _exact_args(node: Node, *args: TypedExpression) -> tuple[TypedExpression, ...]:
     done = tuple(as_exact(arg) for arg in args)
     if any(arg.type.divided for arg in done):
         raise ExpressionError(node.at, f"{node.op} over a division differs between servers")
     return done
 
 
-def negate(node: Node, arg: Typed) -> Typed:
+def negate(node: Node, arg: TypedExpression) -> TypedExpression:
     """Unary minus."""
     arg = numeric(arg)
     if arg.kind != "int":
         return made(arg.type, lambda value: -value if value else value, arg, at=node.at)
     if arg.constant and (value := arg.get(())) is not None and value > _MAX + 1:
-        return made(Type("decimal", digits=20), lambda number: Decimal(-number), arg, at=node.at)
-    return made(Type("int", digits=arg.type.digits), lambda number: check_int(-number, False), arg, at=node.at)
+        return made(ValueType("decimal", digits=20), lambda number: Decimal(-number), arg, at=node.at)
+    return made(ValueType("int", digits=arg.type.digits), lambda number: check_int(-number, False), arg, at=node.at)
 
 
 def _out(count: int) -> bool:
@@ -207,31 +209,31 @@ _BIT_OPS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def bits(node: Node, *args: Typed) -> Typed:
+def bits(node: Node, *args: TypedExpression) -> TypedExpression:
     """``&``, ``|``, ``^``, ``<<``, ``>>`` and ``~``, over 64 bits."""
     whole = list(_exact_args(node, *args))
     for arg in whole:
         if arg.kind == "decimal":
             raise arg.refuse("bits of a number with a point are not supported; use CAST AS SIGNED")
-    type_ = Type("int", unsigned=True, digits=20)
+    type_ = ValueType("int", unsigned=True, digits=20)
     if node.op == "~":
         return made(type_, lambda a: ~a & _UMAX, *whole, at=node.at)
     compute = _BIT_OPS[node.op]
     return made(type_, lambda a, b: compute(a & _UMAX, b & _UMAX), *whole, at=node.at)
 
 
-def absolute(node: Node, arg: Typed) -> Typed:
+def absolute(node: Node, arg: TypedExpression) -> TypedExpression:
     arg = numeric(arg)
     if arg.kind != "int":
         return made(arg.type, abs, arg, at=node.at)
     return made(arg.type, lambda value: check_int(abs(value), arg.type.unsigned), arg, at=node.at)
 
 
-def sign(node: Node, arg: Typed) -> Typed:
+def sign(node: Node, arg: TypedExpression) -> TypedExpression:
     return made(INT, lambda value: (value > 0) - (value < 0), numeric(arg), at=node.at)
 
 
-def round_to_whole(node: Node, arg: Typed) -> Typed:
+def round_to_whole(node: Node, arg: TypedExpression) -> TypedExpression:
     """FLOOR and CEIL."""
     arg = numeric(arg)
     up = node.op == "CEIL"
@@ -246,7 +248,7 @@ def round_to_whole(node: Node, arg: Typed) -> Typed:
     )
 
 
-def round_number(node: Node, arg: Typed, places: Typed | None) -> Typed:
+def round_number(node: Node, arg: TypedExpression, places: TypedExpression | None) -> TypedExpression:
     """ROUND, half away from zero."""
     (arg,) = _exact_args(node, arg)
     if places is not None and not (places.constant and places.kind == "int"):
@@ -262,13 +264,13 @@ def round_number(node: Node, arg: Typed, places: Typed | None) -> Typed:
     return made(result, lambda value: value.quantize(step, ROUND_HALF_UP, CONTEXT), arg, at=node.at)
 
 
-def cast_number(node: Node, arg: Typed) -> Typed:
+def cast_number(node: Node, arg: TypedExpression) -> TypedExpression:
     """CAST to SIGNED, UNSIGNED or DECIMAL."""
     (arg,) = _exact_args(node, arg)
     if node.text == "DECIMAL":
         return _cast_decimal(node, arg)
     unsigned = node.text == "UNSIGNED"
-    type_ = Type("int", unsigned=unsigned, digits=20)
+    type_ = ValueType("int", unsigned=unsigned, digits=20)
     if arg.kind == "int":
         wrap = (lambda v: v & _UMAX) if unsigned else (lambda v: (v + _MAX + 1 & _UMAX) - _MAX - 1)
         return made(type_, wrap, arg, at=node.at)
@@ -279,7 +281,7 @@ def cast_number(node: Node, arg: Typed) -> Typed:
     )
 
 
-def _cast_decimal(node: Node, arg: Typed) -> Typed:
+def _cast_decimal(node: Node, arg: TypedExpression) -> TypedExpression:
     digits, scale = (*node.numbers, *(10, 0)[len(node.numbers) :])
     if not (0 < digits <= _MOST_DIGITS and scale <= min(_MOST_SCALE, digits)):
         raise ExpressionError(node.at, f"DECIMAL({digits},{scale}) does not exist")
@@ -290,20 +292,20 @@ def _cast_decimal(node: Node, arg: Typed) -> Typed:
         rounded = Decimal(value).quantize(step, ROUND_HALF_UP, CONTEXT)
         return max(-most, min(most, rounded))
 
-    return made(Type("decimal", digits=digits - scale, scale=scale), cast, arg, at=node.at)
+    return made(ValueType("decimal", digits=digits - scale, scale=scale), cast, arg, at=node.at)
 
 
-def common_number(args: list[Typed], at: int) -> tuple[Type, list[Typed]]:
+def common_number(args: list[TypedExpression], at: int) -> tuple[ValueType, list[TypedExpression]]:
     """What IF, COALESCE and their kin make of numbers of several types."""
     real = [arg.type for arg in args if arg.kind != "null"]
     if any(type_.kind == "real" for type_ in real):
-        return Type("real"), [arg if arg.kind == "null" else _float(arg) for arg in args]
+        return ValueType("real"), [arg if arg.kind == "null" else _float(arg) for arg in args]
     scale = max(type_.scale for type_ in real)
     digits = max(type_.digits for type_ in real)
     if any(type_.kind == "decimal" for type_ in real):
         return _decimal(digits, scale, at), args
-    return Type("int", unsigned=any(type_.unsigned for type_ in real), digits=digits), args
+    return ValueType("int", unsigned=any(type_.unsigned for type_ in real), digits=digits), args
 
 
-def _float(arg: Typed) -> Typed:
-    return Typed(Type("real"), lift(float, arg), arg.at, arg.constant)
+def _float(arg: TypedExpression) -> TypedExpression:
+    return TypedExpression(ValueType("real"), lift(float, arg), arg.at, arg.constant)

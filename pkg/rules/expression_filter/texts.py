@@ -10,45 +10,54 @@ from typing import Any
 
 from pkg.rules.expression_filter import collations
 from pkg.rules.expression_filter.syntax import ExpressionError, Node
-from pkg.rules.expression_filter.types import IMPLICIT, INT, SESSION_COLLATION, Type, Typed, as_exact, as_text, made
+from pkg.rules.expression_filter.types import (
+    IMPLICIT,
+    INT,
+    SESSION_COLLATION,
+    TypedExpression,
+    ValueType,
+    as_exact,
+    as_text,
+    made,
+)
 from pkg.rules.expression_filter.wildcards import wildcards
 
 _PLAIN_REGEXP = re.compile(r"(?:[^\\\[\](){}]|\[\^?[^\\\[\]&|~-]+(?:-[^\\\[\]&|~-]+)*\]|[()]|\{\d+(?:,\d*)?\})*")
 
 
-def strings(node: Node, args: Sequence[Typed], *, compare: bool) -> tuple[Type, list[Typed]]:
+def strings(node: Node, args: Sequence[TypedExpression], *, compare: bool) -> tuple[ValueType, list[TypedExpression]]:
     """``args`` as strings of their common type."""
     return collations.aggregate([as_text(arg) for arg in args], node.at, compare=compare)
 
 
-def _one(node: Node, arg: Typed) -> tuple[Type, Typed]:
+def _one(node: Node, arg: TypedExpression) -> tuple[ValueType, TypedExpression]:
     type_, (text,) = strings(node, [arg], compare=False)
     return type_, text
 
 
-def _bytes(node: Node, arg: Typed) -> Typed:
+def _bytes(node: Node, arg: TypedExpression) -> TypedExpression:
     return collations.as_bytes(_one(node, arg)[1])
 
 
-def length(node: Node, arg: Typed) -> Typed:
+def length(node: Node, arg: TypedExpression) -> TypedExpression:
     """LENGTH: in bytes of the column's charset."""
     return made(INT, len, _bytes(node, arg), at=node.at)
 
 
-def char_length(node: Node, arg: Typed) -> Typed:
+def char_length(node: Node, arg: TypedExpression) -> TypedExpression:
     return made(INT, len, _one(node, arg)[1], at=node.at)
 
 
-def crc32(node: Node, arg: Typed) -> Typed:
-    return made(Type("int", unsigned=True, digits=10), zlib.crc32, _bytes(node, arg), at=node.at)
+def crc32(node: Node, arg: TypedExpression) -> TypedExpression:
+    return made(ValueType("int", unsigned=True, digits=10), zlib.crc32, _bytes(node, arg), at=node.at)
 
 
-def md5(node: Node, arg: Typed) -> Typed:
+def md5(node: Node, arg: TypedExpression) -> TypedExpression:
     digest: Callable[[bytes], str] = lambda raw: hashlib.md5(raw, usedforsecurity=False).hexdigest()  # noqa: E731
-    return made(Type("text"), digest, _bytes(node, arg), at=node.at)
+    return made(ValueType("text"), digest, _bytes(node, arg), at=node.at)
 
 
-def change_case(node: Node, arg: Typed) -> Typed:
+def change_case(node: Node, arg: TypedExpression) -> TypedExpression:
     """LOWER and UPPER; binary strings stay as they are."""
     type_, text = _one(node, arg)
     if type_.kind == "binary":
@@ -58,13 +67,13 @@ def change_case(node: Node, arg: Typed) -> Typed:
     return made(type_, lambda value: collations.changed_case(value, charset, upper), text, at=node.at)
 
 
-def concat(node: Node, *args: Typed) -> Typed:
+def concat(node: Node, *args: TypedExpression) -> TypedExpression:
     type_, texts = strings(node, args, compare=False)
     empty: Any = b"" if type_.kind == "binary" else ""
     return made(type_, lambda *values: empty.join(values), *texts, at=node.at)
 
 
-def concat_ws(node: Node, *args: Typed) -> Typed:
+def concat_ws(node: Node, *args: TypedExpression) -> TypedExpression:
     """CONCAT_WS: arguments that are NULL are left out."""
     type_, texts = strings(node, args, compare=False)
     first, *rest = [text.get for text in texts]
@@ -73,17 +82,19 @@ def concat_ws(node: Node, *args: Typed) -> Typed:
         separator = first(row)
         return None if separator is None else separator.join(v for get in rest if (v := get(row)) is not None)
 
-    return Typed(type_, join, node.at, constant=all(text.constant for text in texts))
+    return TypedExpression(type_, join, node.at, constant=all(text.constant for text in texts))
 
 
-def _whole(arg: Typed) -> Typed:
+def _whole(arg: TypedExpression) -> TypedExpression:
     arg = as_exact(arg)
     if arg.kind == "decimal":
         raise arg.refuse("a whole number is needed here")
     return arg
 
 
-def substring(node: Node, arg: Typed, start: Typed, count: Typed | None) -> Typed:
+def substring(
+    node: Node, arg: TypedExpression, start: TypedExpression, count: TypedExpression | None
+) -> TypedExpression:
     """SUBSTRING: the first character is 1, and −1 the last."""
 
     def cut(text: Any, begin: int, many: int | None = None) -> Any:
@@ -97,7 +108,7 @@ def substring(node: Node, arg: Typed, start: Typed, count: Typed | None) -> Type
     return made(type_, cut, text, *numbers, at=node.at)
 
 
-def ends(node: Node, arg: Typed, count: Typed) -> Typed:
+def ends(node: Node, arg: TypedExpression, count: TypedExpression) -> TypedExpression:
     """LEFT and RIGHT."""
     type_, text = _one(node, arg)
     if node.op == "LEFT":
@@ -105,7 +116,7 @@ def ends(node: Node, arg: Typed, count: Typed) -> Typed:
     return made(type_, lambda value, many: value[max(0, len(value) - max(0, many)) :], text, _whole(count), at=node.at)
 
 
-def trim(node: Node, arg: Typed, what: Typed | None) -> Typed:
+def trim(node: Node, arg: TypedExpression, what: TypedExpression | None) -> TypedExpression:
     """TRIM, LTRIM, RTRIM: takes whole copies of ``what`` (a blank) away, compared byte by byte."""
     type_, texts = strings(node, [arg] if what is None else [arg, what], compare=False)
     blank: Any = b" " if type_.kind == "binary" else " "
@@ -121,7 +132,7 @@ def trim(node: Node, arg: Typed, what: Typed | None) -> Typed:
     return made(type_, cut, *texts, at=node.at)
 
 
-def replace(node: Node, *args: Typed) -> Typed:
+def replace(node: Node, *args: TypedExpression) -> TypedExpression:
     """REPLACE, which tells upper from lower case."""
     for arg in args[1:]:
         if not arg.constant or arg.get(()) is None:
@@ -130,12 +141,12 @@ def replace(node: Node, *args: Typed) -> Typed:
     return made(type_, lambda text, old, new: text.replace(old, new) if old else text, *texts, at=node.at)
 
 
-def reverse(node: Node, arg: Typed) -> Typed:
+def reverse(node: Node, arg: TypedExpression) -> TypedExpression:
     type_, text = _one(node, arg)
     return made(type_, lambda value: value[::-1], text, at=node.at)
 
 
-def position(node: Node, arg: Typed, part: Typed, start: Typed | None) -> Typed:
+def position(node: Node, arg: TypedExpression, part: TypedExpression, start: TypedExpression | None) -> TypedExpression:
     """INSTR and LOCATE, in the order of INSTR's arguments; 0 when it is not there."""
     type_, texts = strings(node, [arg, part], compare=True)
     collations.check_pieces(type_.collation, node.at)
@@ -150,7 +161,7 @@ def position(node: Node, arg: Typed, part: Typed, start: Typed | None) -> Typed:
     return made(INT, find, *texts, *([] if start is None else [_whole(start)]), at=node.at)
 
 
-def find_in_set(node: Node, part: Typed, arg: Typed) -> Typed:
+def find_in_set(node: Node, part: TypedExpression, arg: TypedExpression) -> TypedExpression:
     """FIND_IN_SET: the number of the first element that is equal, blanks counting.
 
     None is found in a list of fewer bytes than are looked for, though letters may be equal: 'Ä' in 'a', not in 'a,b'.
@@ -172,7 +183,7 @@ def _place(wanted: Any, elements: list[Any]) -> int:
     return elements.index(wanted) + 1 if wanted in elements else 0
 
 
-def like(node: Node, arg: Typed, pattern: Typed, escape: Typed | None) -> Typed:
+def like(node: Node, arg: TypedExpression, pattern: TypedExpression, escape: TypedExpression | None) -> TypedExpression:
     """LIKE: character by character, trailing blanks count."""
     if arg.kind in ("real", "bit") or pattern.kind in ("real", "bit"):
         raise arg.refuse("LIKE over a floating point number or bits is not supported")
@@ -196,7 +207,7 @@ def like(node: Node, arg: Typed, pattern: Typed, escape: Typed | None) -> Typed:
     return made(INT, match, *texts, at=node.at)
 
 
-def regexp(node: Node, arg: Typed, pattern: Typed, flavor: str) -> Typed:
+def regexp(node: Node, arg: TypedExpression, pattern: TypedExpression, flavor: str) -> TypedExpression:
     """REGEXP, for patterns that mean the same to all engines.
 
     '.' and '$' know the line ends that PCRE (mariadb) or ICU (mysql 8) know.
@@ -208,12 +219,12 @@ def regexp(node: Node, arg: Typed, pattern: Typed, flavor: str) -> Typed:
         raise arg.refuse("REGEXP over binary strings is not supported")
     text = pattern.get(())
     if text is None:
-        return Typed(Type("null"), lambda _: None, node.at, constant=True)
+        return TypedExpression(ValueType("null"), lambda _: None, node.at, constant=True)
     compiled = _regexp(text, pattern, not type_.collation.endswith("_bin"), flavor)
     return made(INT, lambda value: compiled.search(value) is not None, texts[0], at=node.at)
 
 
-def _regexp(text: str, pattern: Typed, ignore_case: bool, flavor: str) -> re.Pattern[str]:
+def _regexp(text: str, pattern: TypedExpression, ignore_case: bool, flavor: str) -> re.Pattern[str]:
     if not text or not text.isascii() or "(?" in text or "+?" in text or not _PLAIN_REGEXP.fullmatch(text):
         raise pattern.refuse(
             "this REGEXP pattern is not supported: use ASCII literals, . ^ $ | ( ) [ ] * + ? {n,m}, without backslashes"
@@ -231,7 +242,7 @@ def _regexp(text: str, pattern: Typed, ignore_case: bool, flavor: str) -> re.Pat
         raise pattern.refuse(f"this REGEXP pattern is not valid: {exc}") from exc
 
 
-def cast(node: Node, arg: Typed) -> Typed:
+def cast(node: Node, arg: TypedExpression) -> TypedExpression:
     """CAST to CHAR and BINARY."""
     if len(node.numbers) > 1:
         raise ExpressionError(node.at, f"{node.text} takes one length")
@@ -243,5 +254,5 @@ def cast(node: Node, arg: Typed) -> Typed:
     if text.kind == "binary":
         raise arg.refuse("text of binary strings is not supported")
     most = node.numbers[0] if node.numbers else None
-    type_ = Type("text", collation=SESSION_COLLATION, derivation=IMPLICIT)
+    type_ = ValueType("text", collation=SESSION_COLLATION, derivation=IMPLICIT)
     return made(type_, lambda value: value[:most], text, at=node.at)

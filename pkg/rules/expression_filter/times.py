@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from pkg.rules.expression_filter.syntax import EvaluationError, ExpressionError, Node
-from pkg.rules.expression_filter.types import INT, Kind, Type, Typed, as_exact, made, temporal_text
+from pkg.rules.expression_filter.types import INT, TypedExpression, ValueKind, ValueType, as_exact, made, temporal_text
 
-Moment = tuple[int, ...]
+DateTimeParts = tuple[int, ...]
 _MOMENT = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)(?:[ T](\d\d?):(\d\d?):(\d\d?)(?:\.(\d{0,6}))?)?", re.ASCII)
 _TIME = re.compile(r"(-?)(\d{1,3}):(\d\d):(\d\d)(?:\.(\d{0,6}))?", re.ASCII)
 _MOST_HOURS = 838
@@ -20,7 +20,7 @@ _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _MAX_TIMESTAMP = (1 << 31) - 1
 
 
-def read_moment(text: str) -> tuple[Moment, int] | None:
+def read_moment(text: str) -> tuple[DateTimeParts, int] | None:
     """A date, or a date and time, and its number of fraction digits; None for other text. It may be no real date."""
     match = _MOMENT.fullmatch(text)
     if match is None:
@@ -43,22 +43,22 @@ def read_time(text: str) -> tuple[int, int] | None:
     return (-micros if match[1] else micros), len(fraction)
 
 
-def local_reader(zone: tzinfo) -> Callable[[str], Moment]:
+def local_reader(zone: tzinfo) -> Callable[[str], DateTimeParts]:
     """From a TIMESTAMP in UTC to the session's time."""
 
-    def read(text: str) -> Moment:
+    def read(text: str) -> DateTimeParts:
         moment = _moment(text)
         return to_zone(moment, zone) if moment[0] else moment
 
     return read
 
 
-def to_zone(moment: Moment, zone: tzinfo) -> Moment:
+def to_zone(moment: DateTimeParts, zone: tzinfo) -> DateTimeParts:
     local = datetime(*moment, tzinfo=UTC).astimezone(zone)  # type: ignore[misc,arg-type]
     return (*local.timetuple()[:6], local.microsecond)
 
 
-def _moment(text: str) -> Moment:
+def _moment(text: str) -> DateTimeParts:
     found = read_moment(text)
     if found is None:
         raise EvaluationError(f"{text!r} is no date")
@@ -76,7 +76,7 @@ def read_duration(text: str) -> int:
     return found[0]
 
 
-def _real_date(moment: Moment) -> bool:
+def _real_date(moment: DateTimeParts) -> bool:
     try:
         date(*moment[:3])
     except ValueError:
@@ -84,7 +84,7 @@ def _real_date(moment: Moment) -> bool:
     return len(moment) == 3 or (moment[3] < 24 and moment[4] < 60 and moment[5] < 60)
 
 
-def constant(arg: Typed, kind: str) -> Typed:
+def constant(arg: TypedExpression, kind: str) -> TypedExpression:
     """A text literal as a date, datetime or time. Raises :class:`ExpressionError` for text that is not plainly one."""
     text = arg.get(())
     if text is None:
@@ -92,17 +92,17 @@ def constant(arg: Typed, kind: str) -> Typed:
     if kind == "time":
         time = read_time(text)
         if time is not None:
-            return Typed(Type("time", scale=time[1]), lambda _: time[0], arg.at, constant=True)
+            return TypedExpression(ValueType("time", scale=time[1]), lambda _: time[0], arg.at, constant=True)
         raise arg.refuse(f"{text!r} is no time like '12:30:00'")
     found = read_moment(text)
     if found is None or not _real_date(found[0]):
         raise arg.refuse(f"{text!r} is no date like '2024-05-31' or '2024-05-31 12:30:00'")
     moment, scale = found
-    type_ = Type("date") if len(moment) == 3 else Type("datetime", scale=scale)
-    return Typed(type_, lambda _: moment, arg.at, constant=True)
+    type_ = ValueType("date") if len(moment) == 3 else ValueType("datetime", scale=scale)
+    return TypedExpression(type_, lambda _: moment, arg.at, constant=True)
 
 
-def common(args: list[Typed], at: int) -> list[Typed]:
+def common(args: list[TypedExpression], at: int) -> list[TypedExpression]:
     """Dates, times and literals for a comparison with each other: all of the same form."""
     kinds = {arg.kind for arg in args} - {"null", "text"}
     if "time" in kinds and len(kinds) > 1:
@@ -114,7 +114,7 @@ def common(args: list[Typed], at: int) -> list[Typed]:
     return [as_datetime(arg) if arg.kind == "date" else arg for arg in typed]
 
 
-def _operand(arg: Typed, kind: str) -> Typed:
+def _operand(arg: TypedExpression, kind: str) -> TypedExpression:
     if arg.kind != "text":
         return arg
     if not arg.constant:
@@ -122,11 +122,11 @@ def _operand(arg: Typed, kind: str) -> Typed:
     return constant(arg, kind)
 
 
-def as_datetime(arg: Typed) -> Typed:
-    return made(Type("datetime"), lambda day: (*day, *_CLOCK), arg, at=arg.at) if arg.kind == "date" else arg
+def as_datetime(arg: TypedExpression) -> TypedExpression:
+    return made(ValueType("datetime"), lambda day: (*day, *_CLOCK), arg, at=arg.at) if arg.kind == "date" else arg
 
 
-def temporal(arg: Typed, *kinds: str) -> Typed:
+def temporal(arg: TypedExpression, *kinds: str) -> TypedExpression:
     """An argument that must be a date or datetime (or a literal of one), or of other ``kinds``."""
     if arg.kind == "text" and arg.constant:
         return constant(arg, "datetime" if "date" in kinds else "time")
@@ -139,7 +139,7 @@ _PARTS = {"YEAR": 0, "MONTH": 1, "DAY": 2}
 _CLOCK_PARTS = {"HOUR": 3, "MINUTE": 4, "SECOND": 5}
 
 
-def part(node: Node, arg: Typed) -> Typed:
+def part(node: Node, arg: TypedExpression) -> TypedExpression:
     """YEAR, MONTH, DAY, HOUR, MINUTE, SECOND."""
     if node.op in _PARTS:
         place = _PARTS[node.op]
@@ -152,12 +152,12 @@ def part(node: Node, arg: Typed) -> Typed:
     return made(INT, lambda micros: abs(micros) // 10**6 // divisor % modulus, arg, at=node.at)
 
 
-def to_date(node: Node, arg: Typed) -> Typed:
+def to_date(node: Node, arg: TypedExpression) -> TypedExpression:
     """DATE(…) and CAST AS DATE."""
-    return made(Type("date"), lambda moment: moment[:3], temporal(arg, "date", "datetime"), at=node.at)
+    return made(ValueType("date"), lambda moment: moment[:3], temporal(arg, "date", "datetime"), at=node.at)
 
 
-def cast(node: Node, arg: Typed) -> Typed:
+def cast(node: Node, arg: TypedExpression) -> TypedExpression:
     """CAST AS DATE, DATETIME and TIME."""
     if node.text == "DATE":
         return to_date(node, arg)
@@ -168,13 +168,13 @@ def cast(node: Node, arg: Typed) -> Typed:
         raise ExpressionError(node.at, f"a cast that drops fractions of seconds is not supported; use {node.text}(6)")
     if arg.kind == "date":
         return as_datetime(arg)
-    return made(Type(arg.kind, scale=scale), lambda value: value, arg, at=node.at)
+    return made(ValueType(arg.kind, scale=scale), lambda value: value, arg, at=node.at)
 
 
-def date_difference(node: Node, one: Typed, other: Typed) -> Typed:
+def date_difference(node: Node, one: TypedExpression, other: TypedExpression) -> TypedExpression:
     """DATEDIFF; NULL for what is no real date."""
 
-    def days(a: Moment, b: Moment) -> int | None:
+    def days(a: DateTimeParts, b: DateTimeParts) -> int | None:
         if not (_real_date(a) and _real_date(b)):
             return None
         return date(*a[:3]).toordinal() - date(*b[:3]).toordinal()
@@ -183,7 +183,7 @@ def date_difference(node: Node, one: Typed, other: Typed) -> Typed:
     return made(INT, days, *args, at=node.at)
 
 
-def add(node: Node, arg: Typed, amount: Typed) -> Typed:
+def add(node: Node, arg: TypedExpression, amount: TypedExpression) -> TypedExpression:
     """DATE_ADD and DATE_SUB; NULL for what is no real date, and beyond the years 1 to 9999."""
     arg = temporal(arg, "date", "datetime")
     amount = as_exact(amount)
@@ -195,12 +195,14 @@ def add(node: Node, arg: Typed, amount: Typed) -> Typed:
         arg = as_datetime(arg)
     sign = -1 if node.op == "DATE_SUB" else 1
     type_ = (
-        Type("date") if arg.kind == "date" else Type("datetime", scale=6 if unit == "MICROSECOND" else arg.type.scale)
+        ValueType("date")
+        if arg.kind == "date"
+        else ValueType("datetime", scale=6 if unit == "MICROSECOND" else arg.type.scale)
     )
     return made(type_, lambda moment, count: _moved(moment, unit, sign * count), arg, amount, at=node.at)
 
 
-def _moved(moment: Moment, unit: str, count: int) -> Moment | None:
+def _moved(moment: DateTimeParts, unit: str, count: int) -> DateTimeParts | None:
     if not _real_date(moment):
         return None
     if unit in _MONTHS:
@@ -225,40 +227,40 @@ def _last_day(year: int, month: int) -> int:
     return 31 if following == date.max else (following - timedelta(days=1)).day
 
 
-def from_unixtime(node: Node, arg: Typed, zone: tzinfo) -> Typed:
+def from_unixtime(node: Node, arg: TypedExpression, zone: tzinfo) -> TypedExpression:
     """A moment of the session's zone. Servers differ in what they make of seconds beyond 2038."""
     arg = as_exact(arg)
     if arg.kind == "decimal":
         raise arg.refuse("FROM_UNIXTIME needs a whole number")
 
-    def convert(seconds: int) -> Moment | None:
+    def convert(seconds: int) -> DateTimeParts | None:
         if seconds < 0:
             return None
         if seconds > _MAX_TIMESTAMP:
             raise EvaluationError(f"FROM_UNIXTIME({seconds}) depends on the server's version")
         return to_zone((*(datetime.fromtimestamp(seconds, UTC).timetuple()[:6]), 0), zone)
 
-    return made(Type("datetime"), convert, arg, at=node.at)
+    return made(ValueType("datetime"), convert, arg, at=node.at)
 
 
-def now(node: Node, zone: tzinfo) -> Typed:
+def now(node: Node, zone: tzinfo) -> TypedExpression:
     """NOW and its like: of the row change's own moment, whenever it is applied. It is the last value of a row."""
-    kinds: dict[str, Kind] = {"CURDATE": "date", "UTC_DATE": "date", "CURTIME": "time", "UTC_TIME": "time"}
+    kinds: dict[str, ValueKind] = {"CURDATE": "date", "UTC_DATE": "date", "CURTIME": "time", "UTC_TIME": "time"}
     kind = kinds.get(node.op, "datetime")
     where = UTC if node.op.startswith("UTC") else zone
 
-    def moment(row: Sequence[bytes]) -> Moment | int:
+    def moment(row: Sequence[bytes]) -> DateTimeParts | int:
         local = datetime.fromtimestamp(int(row[-1]), where)
         if kind == "time":
             return (local.hour * 3600 + local.minute * 60 + local.second) * 10**6
         return local.timetuple()[:3] if kind == "date" else (*local.timetuple()[:6], 0)
 
     if node.op == "UNIX_TIMESTAMP":
-        return Typed(Type("int", unsigned=True, digits=10), lambda row: int(row[-1]), node.at)
-    return Typed(Type(kind), moment, node.at)
+        return TypedExpression(ValueType("int", unsigned=True, digits=10), lambda row: int(row[-1]), node.at)
+    return TypedExpression(ValueType(kind), moment, node.at)
 
 
-_FORMATS: dict[str, Callable[[Moment], str]] = {
+_FORMATS: dict[str, Callable[[DateTimeParts], str]] = {
     "Y": lambda m: f"{m[0]:04d}",
     "y": lambda m: f"{m[0] % 100:02d}",
     "m": lambda m: f"{m[1]:02d}",
@@ -275,18 +277,18 @@ _FORMATS: dict[str, Callable[[Moment], str]] = {
 }
 
 
-def date_format(node: Node, arg: Typed, form: Typed) -> Typed:
+def date_format(node: Node, arg: TypedExpression, form: TypedExpression) -> TypedExpression:
     """DATE_FORMAT with the numeric specifiers."""
     if form.kind != "text" or not form.constant:
         raise form.refuse("DATE_FORMAT needs its format as a literal")
-    pieces: list[str | Callable[[Moment], str]] = []
+    pieces: list[str | Callable[[DateTimeParts], str]] = []
     for specifier, plain in re.findall(r"%(.?)|([^%]+)", form.get(()), re.DOTALL):
         if not plain and specifier not in _FORMATS:
             raise form.refuse(f"%{specifier} is not supported in DATE_FORMAT; known are %{' %'.join(_FORMATS)}")
         pieces.append(plain or _FORMATS[specifier])
     arg = as_datetime(temporal(arg, "date", "datetime"))
 
-    def render(moment: Moment) -> str:
+    def render(moment: DateTimeParts) -> str:
         return "".join(piece if isinstance(piece, str) else piece(moment) for piece in pieces)
 
-    return made(Type("text"), render, arg, at=node.at)
+    return made(ValueType("text"), render, arg, at=node.at)

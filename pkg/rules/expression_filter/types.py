@@ -16,7 +16,9 @@ from typing import Any, Literal
 
 from pkg.rules.expression_filter.syntax import ExpressionError
 
-Kind = Literal["null", "int", "decimal", "real", "text", "binary", "date", "datetime", "time", "enum", "set", "bit"]
+ValueKind = Literal[
+    "null", "int", "decimal", "real", "text", "binary", "date", "datetime", "time", "enum", "set", "bit"
+]
 #: From a row's literals to the value.
 Evaluate = Callable[[Sequence[bytes]], Any]
 
@@ -33,13 +35,13 @@ _NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
 
 
 @dataclass(frozen=True, slots=True)
-class Type:
+class ValueType:
     """``digits`` are those before the point at most, ``scale`` those after it (of seconds, for times).
 
     ``divided``: an exact quotient, of which servers compute more digits than they show.
     """
 
-    kind: Kind
+    kind: ValueKind
     unsigned: bool = False
     digits: int = 0
     scale: int = 0
@@ -55,10 +57,10 @@ class Type:
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class TypedExpression:
     """An expression that can be evaluated. ``constant``: it reads no column. ``at``: its offset in the text."""
 
-    type: Type
+    type: ValueType
     get: Evaluate
     at: int
     constant: bool = False
@@ -67,7 +69,7 @@ class Typed:
     bits: bool = False
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ValueKind:
         return self.type.kind
 
     def refuse(self, why: str) -> ExpressionError:
@@ -75,7 +77,7 @@ class Typed:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class EvaluationSettings:
     """What else results depend on. ``zone`` is the session's; ``flavor`` the upstream's, mysql or mariadb."""
 
     zone: tzinfo
@@ -83,11 +85,11 @@ class Settings:
     digits: Context = field(default=CONTEXT, repr=False)
 
 
-INT = Type("int", digits=19)
-BOOL = Type("int", digits=1)
+INT = ValueType("int", digits=19)
+BOOL = ValueType("int", digits=1)
 
 
-def lift(function: Callable[..., Any], *args: Typed) -> Evaluate:
+def lift(function: Callable[..., Any], *args: TypedExpression) -> Evaluate:
     """A function of values that are not NULL; the result is NULL when one is."""
     gets = [arg.get for arg in args]
     if len(gets) == 1:
@@ -111,9 +113,9 @@ def lift(function: Callable[..., Any], *args: Typed) -> Evaluate:
     return several
 
 
-def made(type_: Type, function: Callable[..., Any], *args: Typed, at: int) -> Typed:
+def made(type_: ValueType, function: Callable[..., Any], *args: TypedExpression, at: int) -> TypedExpression:
     """The result of ``function`` over ``args``, NULL when one is."""
-    return Typed(type_, lift(function, *args), at, constant=all(arg.constant for arg in args))
+    return TypedExpression(type_, lift(function, *args), at, constant=all(arg.constant for arg in args))
 
 
 def text_number(text: str) -> float:
@@ -122,42 +124,42 @@ def text_number(text: str) -> float:
     return max(-_LARGEST, min(_LARGEST, float(match[1]))) if match else 0.0
 
 
-def _not_divided(arg: Typed) -> None:
+def _not_divided(arg: TypedExpression) -> None:
     if arg.type.divided:
         raise arg.refuse("a quotient can only be compared with exact numbers: beyond that servers differ in its digits")
 
 
-def as_real(arg: Typed) -> Typed:
+def as_real(arg: TypedExpression) -> TypedExpression:
     """As a double."""
     _not_divided(arg)
     if arg.kind == "text":
-        return made(Type("real"), text_number, arg, at=arg.at)
+        return made(ValueType("real"), text_number, arg, at=arg.at)
     if arg.kind == "binary" and arg.bits:
         return as_real(as_exact(arg))
     if arg.kind == "binary":
         if arg.constant:
             raise arg.refuse("x'…' as a number means different things to servers; write 0x…")
-        return made(Type("real"), lambda raw: text_number(raw.decode("latin-1")), arg, at=arg.at)
+        return made(ValueType("real"), lambda raw: text_number(raw.decode("latin-1")), arg, at=arg.at)
     if arg.kind in TEMPORAL:
         raise arg.refuse("a date or time as a number is not supported; compare it with a quoted date or time")
-    return arg if arg.kind == "real" else made(Type("real"), float, arg, at=arg.at)
+    return arg if arg.kind == "real" else made(ValueType("real"), float, arg, at=arg.at)
 
 
-def as_exact(arg: Typed) -> Typed:
+def as_exact(arg: TypedExpression) -> TypedExpression:
     """As an integer or a decimal; ``arg`` is one, or an ENUM, SET, BIT or hex literal, which have a number."""
     if arg.kind in EXACT or arg.kind == "null":
         return arg
     if arg.kind in ("enum", "set", "bit"):
-        return Typed(Type("int", unsigned=True, digits=20), arg.get, arg.at, arg.constant)
+        return TypedExpression(ValueType("int", unsigned=True, digits=20), arg.get, arg.at, arg.constant)
     if arg.bits:
         value = arg.get(())
         if len(value) > 8:
             raise arg.refuse("a hex literal of more than 8 bytes is no number")
-        return made(Type("int", unsigned=True, digits=20), lambda raw: int.from_bytes(raw, "big"), arg, at=arg.at)
+        return made(ValueType("int", unsigned=True, digits=20), lambda raw: int.from_bytes(raw, "big"), arg, at=arg.at)
     raise arg.refuse("a whole or decimal number is needed here; use CAST")
 
 
-def numeric(arg: Typed) -> Typed:
+def numeric(arg: TypedExpression) -> TypedExpression:
     """As the number that arithmetic uses: exact where it is, otherwise a double."""
     if arg.kind in ("enum", "set") or arg.bits:
         raise arg.refuse(
@@ -167,13 +169,13 @@ def numeric(arg: Typed) -> Typed:
     return as_exact(arg) if arg.kind in (*EXACT, "bit", "null") else as_real(arg)
 
 
-def as_text(arg: Typed) -> Typed:
+def as_text(arg: TypedExpression) -> TypedExpression:
     """As text, or as a binary string if it is one."""
     kind = arg.kind
     _not_divided(arg)
     if kind in ("text", "binary", "null"):
         return arg
-    text = Type("text", collation=arg.type.collation, derivation=arg.type.derivation)
+    text = ValueType("text", collation=arg.type.collation, derivation=arg.type.derivation)
     if kind == "enum":
         names = ("", *arg.type.elements)
         return made(text, lambda number: names[number], arg, at=arg.at)
@@ -206,7 +208,7 @@ def temporal_text(value: tuple[int, ...] | int, scale: int) -> str:
     return f"{text}.{f'{micros:06d}'[:scale]}" if scale else text
 
 
-def truth(arg: Typed) -> Evaluate:
+def truth(arg: TypedExpression) -> Evaluate:
     """True, False or None (unknown): the value as a condition."""
     if arg.kind == "null":
         return arg.get

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 from functools import cache
 
-from pkg.mysql.folding import NEAR, TAGS, Folding, weights
+from pkg.mysql.folding import NEAR, TAGS, CollationWeights, weights
 
 _PACKED = (
     "c%1Cr2|yLa9|v%JJV*u44oMy$8k%Q?W}1RvDpsa;*<Y<B6Du{9%1|ps#1j=Q@zyLmjLI_adjW3^^VSqEL@RFv51z_@W{<b~?t=#d?DwO>dwa~xZ)"
@@ -314,7 +314,7 @@ def _units(point: int) -> tuple[int, ...]:
 
 @cache
 def _table() -> tuple[bytes, ...]:
-    return weights(Folding("utf8mb4_0900_ai_ci", base64.b85decode(_PACKED)))
+    return weights(CollationWeights("utf8mb4_0900_ai_ci", base64.b85decode(_PACKED)))
 
 
 class _Letters(dict[int, int]):

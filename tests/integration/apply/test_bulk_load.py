@@ -14,7 +14,7 @@ from dm_worker.syncer.execution.row_statements import Form
 from dm_worker.syncer.execution.target_connections import Pool, loads
 from dm_worker.syncer.planning.batch import BucketResult
 from pkg.errors import DMError
-from pkg.mysql.driver import Answer
+from pkg.mysql.driver import ServerAnswer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.apply.support import (
     COLUMNS,
@@ -41,9 +41,9 @@ def _server_without_bulk_executions(monkeypatch: pytest.MonkeyPatch) -> None:
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each load of the test proved to be exact."""
     seen: list[bool] = []
-    exact: Callable[[Answer, int], bool] = load_data.exact
+    exact: Callable[[ServerAnswer, int], bool] = load_data.exact
 
-    def spy(answer: Answer, count: int) -> bool:
+    def spy(answer: ServerAnswer, count: int) -> bool:
         seen.append(exact(answer, count))
         return seen[-1]
 

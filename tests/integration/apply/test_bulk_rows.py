@@ -11,7 +11,7 @@ from dm_worker.syncer.execution.merge import Group
 from dm_worker.syncer.execution.row_statements import SQL, Form
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.errors import DMError
-from pkg.mysql.bulk import Prepared
+from pkg.mysql.bulk import PreparedStatement
 from tests.harness.mysql import MariaDBServer, MySQLServer
 from tests.integration.apply.support import (
     COLUMNS,
@@ -35,7 +35,7 @@ def bulks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
     in_bulk = bulk_execution.in_bulk
 
-    def spy(plan: TablePlan, sql: SQL, group: Group, statement: Prepared, most: int) -> SQL:
+    def spy(plan: TablePlan, sql: SQL, group: Group, statement: PreparedStatement, most: int) -> SQL:
         made = in_bulk(plan, sql, group, statement, most)
         if made.bulk is not None:
             seen.append(group.count)

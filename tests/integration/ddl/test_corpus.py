@@ -13,7 +13,7 @@ from pymysql.connections import Connection
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.variables import Upstream, defaults_of, sql_mode_text
 from pkg.binlog.events import Query
-from pkg.ddl import Statement, parse, parse_dialect, rewrite, split, uniform, with_collations
+from pkg.ddl import DDLStatement, parse, parse_dialect, rewrite, split, uniform, with_collations
 from pkg.ddl.statement import RenameTable
 from pkg.errors import Code, DMError
 from pkg.mysql.introspect import fetch_table_info, query
@@ -86,7 +86,7 @@ def upstream_of(run: Run) -> Upstream:
     return Upstream(run.flavor, run.defaults.version, run.defaults.explicit_timestamp)
 
 
-def understood(query: Query, flavor: Flavor) -> Statement:
+def understood(query: Query, flavor: Flavor) -> DDLStatement:
     """As the syncer parses it."""
     mode = sql_mode_text(query.sql_mode)
     return parse(query.sql, sql_mode=mode, default_schema=query.schema, flavor=flavor, session=defaults_of(query))
@@ -113,7 +113,7 @@ class Follower:
         self.carry_over(statement, logged)
         return types
 
-    def carry_over(self, statement: Statement, logged: Logged) -> None:
+    def carry_over(self, statement: DDLStatement, logged: Logged) -> None:
         """What else is done with every statement."""
 
     def check(self, step: Step) -> None:
@@ -135,14 +135,14 @@ class Replica(Follower):
         # column the name of the table's first, and refuses it (1823).
         self.session = DDLSession(run.server.db_config, foreign_keys=True)
 
-    def carry_over(self, statement: Statement, logged: Logged) -> None:
+    def carry_over(self, statement: DDLStatement, logged: Logged) -> None:
         for part in split(statement):
             text = self.spelt(rewrite(part, route, target_flavor=self.run.flavor), part)
             self.session.execute(text, part.kind, logged.query, logged.timestamp, upstream_of(self.run))
             for schema, table in part.tables:
                 self.check_table(schema, table, text)
 
-    def spelt(self, text: str, part: Statement) -> str:
+    def spelt(self, text: str, part: DDLStatement) -> str:
         return text
 
     def check_table(self, schema: str, table: str, text: str) -> None:
@@ -160,14 +160,14 @@ class Replica(Follower):
 class UniformReplica(Replica):
     """Executes what sharding groups hold of the rewritten statements."""
 
-    def spelt(self, text: str, part: Statement) -> str:
+    def spelt(self, text: str, part: DDLStatement) -> str:
         return uniform(text, part.dialect)
 
 
 class StrictReplica(Replica):
     """Executes the rewritten statements with the collations that they leave out."""
 
-    def spelt(self, text: str, part: Statement) -> str:
+    def spelt(self, text: str, part: DDLStatement) -> str:
         return with_collations(parse_dialect(text, part.dialect, ""), self.run.defaults.default_collation)
 
 

@@ -18,10 +18,10 @@ from dm_worker.syncer.shard_ddl.lock_client import ShardLink
 from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
 from dm_worker.syncer.shard_ddl.source_groups import Report
 from pkg.errors import Code, DMError
-from pkg.etcd import EtcdClient, Event, PrefixMirror
+from pkg.etcd import EtcdClient, PrefixMirror, WatchEvent
 from pkg.ha import keys
-from pkg.ha.shard_ddl import ShardOperation, ShardTables, Statements
-from pkg.ha.shard_ddl_steps import LockId, Stored
+from pkg.ha.shard_ddl import DDLTexts, ShardOperation, ShardTables
+from pkg.ha.shard_ddl_steps import LockId, StoredRecord
 from pkg.pb import dmmaster_pb2 as pb
 from tests.harness.etcd import EtcdServer
 from tests.harness.process import wait_until
@@ -29,8 +29,8 @@ from tests.harness.shard_source import FakeShards, FakeTarget, put_subtasks
 
 TASK = "merge"
 LOCK = LockId(TASK, "db", "t")
-ADD_A: Statements = ("ALTER TABLE `db`.`t` ADD COLUMN `a` INT",)
-ADD_B: Statements = ("ALTER TABLE `db`.`t` ADD COLUMN `b` INT",)
+ADD_A: DDLTexts = ("ALTER TABLE `db`.`t` ADD COLUMN `a` INT",)
+ADD_B: DDLTexts = ("ALTER TABLE `db`.`t` ADD COLUMN `b` INT",)
 
 
 @dataclass
@@ -149,7 +149,7 @@ class Looks(ShardReports):
 
     asked = 0
 
-    def operation(self, lock: LockId) -> Stored[ShardOperation] | None:
+    def operation(self, lock: LockId) -> StoredRecord[ShardOperation] | None:
         self.asked += 1
         return super().operation(lock)
 
@@ -158,7 +158,7 @@ def test_a_stopped_task_does_not_report_again_what_the_master_removes(cluster: C
     """Its unit needs a moment to end; until then they would take turns."""
     cluster.shards("s1", "s2")
     coordinator = cluster.lead()
-    looks, reports = Looks(cluster.client, TASK, "s1"), list[Event]()
+    looks, reports = Looks(cluster.client, TASK, "s1"), list[WatchEvent]()
     mirror = PrefixMirror(cluster.client, LOCK.info_key("s1"), reports.extend, on_error=print).start()
     link = ShardLink(looks, TASK, "s1")
     link.start()

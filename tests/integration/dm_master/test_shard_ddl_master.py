@@ -18,7 +18,7 @@ from pkg.etcd import EtcdClient
 from pkg.etcd.discovery import fetch_endpoints
 from pkg.ha import keys
 from pkg.ha.records import SubTaskStage
-from pkg.ha.shard_ddl import Statements
+from pkg.ha.shard_ddl import DDLTexts
 from pkg.ha.shard_ddl_steps import LockId
 from pkg.pb import dmworker_pb2
 from pkg.settings.connections import DBConfig
@@ -32,8 +32,8 @@ from tests.harness.shard_source import FakeShards, FakeTarget
 TASK = "merge"
 LOCK = LockId(TASK, "shop", "orders")
 NAME = "merge-`shop`.`orders`"
-ADD_A: Statements = ("ALTER TABLE `shop`.`orders` ADD COLUMN `a` INT",)
-ADD_B: Statements = ("ALTER TABLE `shop`.`orders` ADD COLUMN `b` INT",)
+ADD_A: DDLTexts = ("ALTER TABLE `shop`.`orders` ADD COLUMN `a` INT",)
+ADD_B: DDLTexts = ("ALTER TABLE `shop`.`orders` ADD COLUMN `b` INT",)
 
 
 def dmctl(master: DMMaster, *argv: str) -> Any:

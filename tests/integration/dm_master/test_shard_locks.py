@@ -10,16 +10,16 @@ from dm_master.election.campaign import LeaderKey
 from dm_master.shardddl.lock_registry import Locks, Order
 from dm_master.shardddl.lock_store import LockStore
 from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
-from pkg.etcd import EtcdClient, Event, Put
-from pkg.ha.shard_ddl import ShardInfo, ShardTables, Statements
-from pkg.ha.shard_ddl_steps import LockId, Step
+from pkg.etcd import EtcdClient, Put, WatchEvent
+from pkg.ha.shard_ddl import DDLTexts, ShardInfo, ShardTables
+from pkg.ha.shard_ddl_steps import LockId, LockStep
 from tests.harness.etcd import EtcdServer
 from tests.harness.process import wait_until
 from tests.harness.shard_source import put_subtasks
 
 TASK = "merge"
 LOCK = LockId(TASK, "db", "t`1")
-DDLS: Statements = ("ALTER TABLE `db`.`t``1` ADD COLUMN `ä` INT DEFAULT '\\'",)
+DDLS: DDLTexts = ("ALTER TABLE `db`.`t``1` ADD COLUMN `ä` INT DEFAULT '\\'",)
 SOURCES = ("s1", "s2", "s3")
 
 
@@ -49,7 +49,7 @@ class Master:
         self.errors: list[BaseException] = []
         self.mirror = self.store.follow(self.see, self.errors.append)
 
-    def see(self, events: Sequence[Event]) -> None:
+    def see(self, events: Sequence[WatchEvent]) -> None:
         for event in events:
             self.locks.apply(event)
 
@@ -148,5 +148,5 @@ def test_a_mirror_lists_what_was_there_before(client: EtcdClient) -> None:
     assert [str(lock.id) for lock in master.locks.all()] == ["merge-`db`.`t``1`"]
     assert master.store.commit(master.locks.forget(TASK), leader)
     assert master.store.load() == []
-    assert master.store.commit(Step((), ()), leader)
+    assert master.store.commit(LockStep((), ()), leader)
     master.mirror.stop()

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pkg.etcd import Event
+from pkg.etcd import WatchEvent
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables
-from pkg.ha.shard_ddl_steps import LockId, Stored
+from pkg.ha.shard_ddl_steps import LockId, StoredRecord
 
 
 class OneSource:
@@ -23,8 +23,8 @@ class OneSource:
         self.confirmed = 0
         self._revision = 100
         self._infos: dict[LockId, ShardInfo] = {}
-        self._operations: dict[LockId, Stored[ShardOperation]] = {}
-        self._on_change: Callable[[Sequence[Event]], None] = lambda _: None
+        self._operations: dict[LockId, StoredRecord[ShardOperation]] = {}
+        self._on_change: Callable[[Sequence[WatchEvent]], None] = lambda _: None
         self._lock = threading.RLock()
 
     def decide(self) -> None:
@@ -42,7 +42,7 @@ class OneSource:
         self._revision += 1
         self.granted.append(info.ddls)
         operation = ShardOperation(str(lock), info.task, info.source, info.ddls, execute=True)
-        self._operations[lock] = Stored(operation, self._revision, self._revision)
+        self._operations[lock] = StoredRecord(operation, self._revision, self._revision)
 
     # -- what a source does -------------------------------------------------------------------------------------
 
@@ -67,10 +67,10 @@ class OneSource:
     def reported(self, lock: LockId) -> ShardInfo | None:
         return self._infos.get(lock)
 
-    def operation(self, lock: LockId) -> Stored[ShardOperation] | None:
+    def operation(self, lock: LockId) -> StoredRecord[ShardOperation] | None:
         return self._operations.get(lock)
 
-    def confirm(self, lock: LockId, operation: Stored[ShardOperation]) -> bool:
+    def confirm(self, lock: LockId, operation: StoredRecord[ShardOperation]) -> bool:
         with self._lock:
             assert self._operations[lock] == operation
             self._operations[lock] = replace(operation, record=replace(operation.record, done=True))
@@ -80,7 +80,7 @@ class OneSource:
         return True
 
     def follow(
-        self, on_change: Callable[[Sequence[Event]], None], on_error: Callable[[BaseException], None]
+        self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> Sequence[NoMirror]:
         self._on_change = on_change
         return ()

@@ -28,7 +28,7 @@ from dm_worker.syncer.rows.task_rules import Rules
 from pkg.binlog.rows import KERNEL
 from pkg.binlog.table_map import TableMap
 from pkg.mysql.connection import error_number
-from pkg.mysql.folding import Folding, fetch_characters, fetch_folding
+from pkg.mysql.folding import CollationWeights, fetch_characters, fetch_collation_weights
 from pkg.mysql.introspect import fetch_foreign_keys, fetch_table_info
 from pkg.mysql.schema import TableInfo
 from tests.harness.mysql import SQLServer
@@ -36,7 +36,7 @@ from tests.integration.binlog_replay import events_between, here
 
 _AGAIN = (1205, 1213)
 #: What the servers of this test run told of their collations.
-_FOLDINGS: dict[tuple[int, str], Folding | None] = {}
+_FOLDINGS: dict[tuple[int, str], CollationWeights | None] = {}
 
 
 class Pieces(BatchLimits):
@@ -90,9 +90,9 @@ class Replay:
         self._form = Form(safe=safe, checks=bool(foreign_keys))
         conn = target.connect()
 
-        def folding(charset: str, collation: str) -> Folding | None:
+        def folding(charset: str, collation: str) -> CollationWeights | None:
             if (target.port, collation) not in _FOLDINGS:
-                _FOLDINGS[target.port, collation] = fetch_folding(conn, charset, collation)
+                _FOLDINGS[target.port, collation] = fetch_collation_weights(conn, charset, collation)
             return _FOLDINGS[target.port, collation]
 
         self._registry = TableRegistry(

@@ -17,7 +17,7 @@ from dm_worker.syncer.shard_ddl.lock_client import Level2
 from pkg.binlog.position import Location, parse_position
 from pkg.binlog.server_position import master_status
 from pkg.config.model import Meta, SubTaskConfig
-from pkg.ha.binlog_operator import Orders
+from pkg.ha.binlog_operator import OperatorSource
 from tests.harness.mysql import SQLServer
 from tests.harness.process import PATIENCE
 
@@ -55,7 +55,7 @@ class Running:
         self,
         cfg: SubTaskConfig,
         engine: SparkEngine,
-        orders: Orders = tuple,
+        orders: OperatorSource = tuple,
         level2: Level2 | None = None,
         relay: RelayReader | None = None,
     ) -> None:
@@ -106,7 +106,7 @@ class Running:
 def running(
     cfg: SubTaskConfig,
     engine: SparkEngine,
-    orders: Orders = tuple,
+    orders: OperatorSource = tuple,
     level2: Level2 | None = None,
     relay: RelayReader | None = None,
 ) -> Iterator[Running]:

@@ -27,7 +27,7 @@ from pkg.config.model import SourceConfig, SubTaskConfig, SyncerConfig
 from pkg.errors import Code
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.metrics import Metrics
-from pkg.process.work_folder import WorkFolder
+from pkg.process.work_folder import ProcessFolder
 from pkg.settings.connections import DBConfig
 from tests.harness.process import wait_until
 
@@ -43,8 +43,8 @@ def test_a_killed_owners_folder_is_removed_by_the_next_process(tmp_path: Path) -
     )
     subprocess.run([sys.executable, "-c", script], check=False, cwd=Path(__file__).parents[2])
     assert len(list(tmp_path.iterdir())) == 1
-    living = WorkFolder("w-", tmp_path)
-    other = WorkFolder("w-", tmp_path)
+    living = ProcessFolder("w-", tmp_path)
+    other = ProcessFolder("w-", tmp_path)
     assert sorted(tmp_path.iterdir()) == sorted([living.path, other.path]), "the dead one's is gone, the living stay"
     living.remove()
     living.remove()

@@ -12,7 +12,7 @@ from pymysql.connections import Connection
 
 from dm_worker.syncer.rows import key_normalization
 from dm_worker.syncer.rows.key_normalization import ANY, TEXT, Charsets, canon_of
-from pkg.mysql.folding import fetch_characters, fetch_folding
+from pkg.mysql.folding import fetch_characters, fetch_collation_weights
 from pkg.mysql.introspect import query
 from pkg.mysql.schema import Column
 from tests.harness.mysql import SQLServer
@@ -64,7 +64,9 @@ HERE = Column("v", "varchar", "varchar(200)", charset="utf8mb4", collation="utf8
 
 
 def charsets(conn: Connection[Any]) -> Charsets:
-    return Charsets(lambda *names: fetch_folding(conn, *names), lambda charset: fetch_characters(conn, charset))
+    return Charsets(
+        lambda *names: fetch_collation_weights(conn, *names), lambda charset: fetch_characters(conn, charset)
+    )
 
 
 def word(chance: random.Random) -> str:

@@ -27,7 +27,7 @@ from pkg.binlog.position import Position, parse_position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
 from pkg.etcd import EtcdClient
-from pkg.ha.binlog_operator import BinlogOperator, Kind, position_name
+from pkg.ha.binlog_operator import BinlogOperator, OperatorKind, position_name
 from pkg.ha.shard_ddl_steps import LockId
 from pkg.rules.model import BinlogFilterRule, BlockAllowList, RouteRule
 from tests.harness.etcd import EtcdServer
@@ -663,7 +663,7 @@ def test_operators_decide_what_a_merged_table_gets(
     mariadb_upstream.execute("CREATE DATABASE other", "CREATE SEQUENCE other.s")
     orders: list[BinlogOperator] = []
 
-    def under(kind: Kind, ddl: str, *statements: str) -> None:
+    def under(kind: OperatorKind, ddl: str, *statements: str) -> None:
         orders.append(
             BinlogOperator(kind, "t", "source-1", position_name(location(mariadb_upstream).position), statements)
         )

@@ -12,7 +12,7 @@ from dm_worker.syncer.rows.known_collations import KnownFoldings
 from dm_worker.syncer.unit import run as syncer_run
 from pkg.config.model import SyncerConfig
 from pkg.errors import Code
-from pkg.mysql.folding import Folding, fetch_folding
+from pkg.mysql.folding import CollationWeights, fetch_collation_weights
 from pkg.rules.model import RouteRule
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import wait_until
@@ -65,9 +65,9 @@ def test_a_resumed_task_does_not_ask_for_collations_again(
 ) -> None:
     asked: list[str] = []
 
-    def counted(conn: Connection[Any], charset: str, collation: str) -> Folding | None:
+    def counted(conn: Connection[Any], charset: str, collation: str) -> CollationWeights | None:
         asked.append(collation)
-        return fetch_folding(conn, charset, collation)
+        return fetch_collation_weights(conn, charset, collation)
 
     monkeypatch.setattr(syncer_run, "fetch_folding", counted)
     # What earlier tests asked the shared target is known already.

@@ -10,11 +10,11 @@ import pytest
 from dm_master.shardddl import lock_answers
 from dm_master.shardddl.lock_registry import BASE, Locks, Order
 from pkg.errors import DMError
-from pkg.etcd.types import KV, Compare, Delete, Event, Put
+from pkg.etcd.types import KV, Compare, Delete, Put, WatchEvent
 from pkg.ha import shard_ddl_steps as steps
 from pkg.ha.keys import SHARD_DDL_INFO, SHARD_DDL_OPERATION, SHARD_DDL_TABLES
-from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables, Statements
-from pkg.ha.shard_ddl_steps import LockId, Step, Stored
+from pkg.ha.shard_ddl import DDLTexts, ShardInfo, ShardOperation, ShardTables
+from pkg.ha.shard_ddl_steps import LockId, LockStep, StoredRecord
 from pkg.pb import dmmaster_pb2 as pb
 
 TASK = "merge"
@@ -26,9 +26,9 @@ class FakeEtcd:
     def __init__(self) -> None:
         self.kvs: dict[str, KV] = {}
         self.revision = 1
-        self.log: list[Event] = []
+        self.log: list[WatchEvent] = []
 
-    def commit(self, step: Step) -> bool:
+    def commit(self, step: LockStep) -> bool:
         if not all(self._holds(one) for one in step.compare):
             return False
         self.revision += 1
@@ -38,12 +38,12 @@ class FakeEtcd:
                 created = old.create_revision if old else self.revision
                 kv = KV(op.key, op.value, created, self.revision, old.version + 1 if old else 1)
                 self.kvs[op.key] = kv
-                self.log.append(Event("put", op.key, op.value, self.revision, created))
+                self.log.append(WatchEvent("put", op.key, op.value, self.revision, created))
             elif isinstance(op, Delete):
                 gone = [key for key in self.kvs if key == op.key or (op.prefix and key.startswith(op.key))]
                 for key in gone:
                     del self.kvs[key]
-                    self.log.append(Event("delete", key, "", self.revision))
+                    self.log.append(WatchEvent("delete", key, "", self.revision))
         return True
 
     def _holds(self, one: Compare) -> bool:
@@ -60,7 +60,7 @@ class FakeEtcd:
 class Target:
     """One merged table: what was executed, in order, by whom."""
 
-    executed: list[tuple[str, Statements]] = field(default_factory=list)
+    executed: list[tuple[str, DDLTexts]] = field(default_factory=list)
 
 
 @dataclass
@@ -69,22 +69,22 @@ class Shard:
 
     source: str
     lock: LockId
-    ddls: Sequence[Statements]
+    ddls: Sequence[DDLTexts]
     passed: int = 0
     #: The create revision of the operation that was obeyed last.
     obeyed: int = 0
     #: What was skipped, for the checks.
-    skipped: list[Statements] = field(default_factory=list)
+    skipped: list[DDLTexts] = field(default_factory=list)
 
     @property
-    def next(self) -> Statements:
+    def next(self) -> DDLTexts:
         return self.ddls[self.passed] if self.passed < len(self.ddls) else ()
 
 
 class World:
     """Etcd, targets and workers; the master's memory lags behind etcd by the events that it has not read."""
 
-    def __init__(self, ddls: Mapping[str, Mapping[str, Sequence[Statements]]]) -> None:
+    def __init__(self, ddls: Mapping[str, Mapping[str, Sequence[DDLTexts]]]) -> None:
         """``ddls``: target table → source → what its shards run."""
         self.etcd = FakeEtcd()
         self.sources = frozenset(source for by_source in ddls.values() for source in by_source)
@@ -100,9 +100,9 @@ class World:
 
     # --- workers ---
 
-    def operation(self, shard: Shard) -> Stored[ShardOperation] | None:
+    def operation(self, shard: Shard) -> StoredRecord[ShardOperation] | None:
         kv = self.etcd.kvs.get(shard.lock.operation_key(shard.source))
-        return Stored(ShardOperation.from_json(kv.value), kv.create_revision, kv.mod_revision) if kv else None
+        return StoredRecord(ShardOperation.from_json(kv.value), kv.create_revision, kv.mod_revision) if kv else None
 
     def report(self, shard: Shard, since: str = "") -> bool:
         lock = shard.lock
@@ -134,7 +134,7 @@ class World:
 
     def has_tables(self, source: str, tables: Iterable[str]) -> None:
         told = ShardTables(TASK, source, {"db": {table: {"up": ("t",)} for table in tables}})
-        self.etcd.commit(Step((), (Put(SHARD_DDL_TABLES.key(TASK, source), told.to_json()),)))
+        self.etcd.commit(LockStep((), (Put(SHARD_DDL_TABLES.key(TASK, source), told.to_json()),)))
 
     def work(self, shard: Shard) -> bool:
         """One step of a worker that runs; False if it has nothing to do."""
@@ -153,7 +153,7 @@ class World:
             for key in self.etcd.kvs
             if any(family.names(key)[1] == source for family in families if key.startswith(family.prefix()))
         ]
-        assert self.etcd.commit(Step((), tuple(Delete(key) for key in gone)))
+        assert self.etcd.commit(LockStep((), tuple(Delete(key) for key in gone)))
 
     # --- the master ---
 
@@ -194,12 +194,12 @@ class World:
 
 # --- one table, for tests case by case ---
 
-ADD_A: Statements = ("ALTER TABLE `db`.`t` ADD a INT",)
-ADD_B: Statements = ("ALTER TABLE `db`.`t` ADD b INT",)
+ADD_A: DDLTexts = ("ALTER TABLE `db`.`t` ADD a INT",)
+ADD_B: DDLTexts = ("ALTER TABLE `db`.`t` ADD b INT",)
 LOCK = "merge-`db`.`t`"
 
 
-def world_of(**ddls: Sequence[Statements]) -> World:
+def world_of(**ddls: Sequence[DDLTexts]) -> World:
     """One target table ``t``; a source's argument is what its shards run."""
     return World({"t": ddls})
 
@@ -210,7 +210,7 @@ def wait(world: World, *sources: str) -> None:
     world.hear()
 
 
-def executed(world: World) -> list[tuple[str, Statements]]:
+def executed(world: World) -> list[tuple[str, DDLTexts]]:
     return world.targets["t"].executed
 
 

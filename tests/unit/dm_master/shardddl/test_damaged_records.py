@@ -10,7 +10,7 @@ from dm_master.shardddl.lock_registry import Order
 from pkg.errors import Code
 from pkg.etcd.types import Delete, Put
 from pkg.ha.keys import SHARD_DDL_TABLES
-from pkg.ha.shard_ddl_steps import LockId, Step
+from pkg.ha.shard_ddl_steps import LockId, LockStep
 from tests.unit.dm_master.shardddl.support import ADD_A, LOCK, TASK, World, answer, executed, refusal, wait, world_of
 
 ID = LockId(TASK, "db", "t")
@@ -18,7 +18,7 @@ NO_KEY_OF_OURS = "/dm-master/shardddl-pessimism/info/61/62"
 
 
 def put(world: World, key: str, value: str) -> None:
-    assert world.etcd.commit(Step((), (Put(key, value),)))
+    assert world.etcd.commit(LockStep((), (Put(key, value),)))
     world.hear()
 
 
@@ -38,7 +38,7 @@ def test_a_lock_with_a_damaged_record_stands_still_until_it_is_repaired(key: str
     assert "--force-remove" in shown.problem
     for order in (Order(), Order("s1", force_remove=True)):
         assert refusal(world, order).kind is Code.HAInvalidItem
-    world.etcd.commit(Step((), (Delete(key),)))
+    world.etcd.commit(LockStep((), (Delete(key),)))
     world.hear()
     world.settle()
     assert executed(world) == [("s1", ADD_A)]
@@ -75,7 +75,7 @@ def test_damage_that_is_of_no_lock_is_passed_over_and_told(key: str) -> None:
     wait(world, "s1", "s2")
     world.settle()
     assert executed(world) == [("s1", ADD_A)]
-    world.etcd.commit(Step((), (Delete(key),)))
+    world.etcd.commit(LockStep((), (Delete(key),)))
     world.hear()
     assert answer(world).msg == "no DDL lock exists"
 

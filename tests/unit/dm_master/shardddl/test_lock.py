@@ -13,13 +13,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from dm_master.shardddl.lock_registry import Locks, Order
 from pkg.errors import Code, DMError
-from pkg.ha.shard_ddl import Statements
+from pkg.ha.shard_ddl import DDLTexts
 from tests.unit.dm_master.shardddl.support import TASK, Shard, World
 
 SOURCES = ("s1", "s2", "s3")
 TABLES = ("t1", "t2")
 #: The same statement may come back: an index that is added, dropped and added again.
-DDLS: tuple[Statements, ...] = (("ADD a",), ("DROP a",), ("ADD a",), ("ADD b", "ADD c"))
+DDLS: tuple[DDLTexts, ...] = (("ADD a",), ("DROP a",), ("ADD a",), ("ADD b", "ADD c"))
 
 agreed = st.lists(st.sampled_from(DDLS), max_size=3).map(lambda one: dict.fromkeys(SOURCES, one))
 differing = st.fixed_dictionaries({source: st.lists(st.sampled_from(DDLS), max_size=2) for source in SOURCES})

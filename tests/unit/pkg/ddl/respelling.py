@@ -17,13 +17,13 @@ class Respelt:
     """A line of the corpus, its other spelling, and the trackers that follow the one and the other."""
 
     line: Line
-    statement: ddl.Statement
+    statement: ddl.DDLStatement
     text: str
     before: SchemaTracker
     after: SchemaTracker
 
 
-def respelt(flavor: Flavor, server: ServerDefaults, spell: Callable[[ddl.Statement], str]) -> Iterator[Respelt]:
+def respelt(flavor: Flavor, server: ServerDefaults, spell: Callable[[ddl.DDLStatement], str]) -> Iterator[Respelt]:
     """Every statement that is understood. Asserts that the other spelling has the same effect, and stays as it is."""
     for case in cases():
         before, after = SchemaTracker(server), SchemaTracker(server)
@@ -40,7 +40,7 @@ def respelt(flavor: Flavor, server: ServerDefaults, spell: Callable[[ddl.Stateme
             yield Respelt(line, statement, text, before, after)
 
 
-def _outcome(tracker: SchemaTracker, statement: ddl.Statement) -> int:
+def _outcome(tracker: SchemaTracker, statement: ddl.DDLStatement) -> int:
     """The code of the error, 0 for none."""
     try:
         tracker.apply(statement)

@@ -164,7 +164,7 @@ def test_the_corpus_means_the_same_with_its_collations(flavor: Flavor) -> None:
     server = ServerDefaults(flavor, NEWEST[flavor])
     changed = 0
 
-    def spell(statement: ddl.Statement) -> str:
+    def spell(statement: ddl.DDLStatement) -> str:
         return ddl.with_collations(statement, server.default_collation, server.default.collation)
 
     for one in respelt(flavor, server, spell):

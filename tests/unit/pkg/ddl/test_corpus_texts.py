@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pkg.ddl import Statement, parse, rewrite, split, split_alter
+from pkg.ddl import DDLStatement, parse, rewrite, split, split_alter
 from pkg.ddl.statement import ChangeColumn, NoStructure
 from pkg.errors import Code, DMError
 from pkg.mysql.names import qualified, quote
@@ -34,7 +34,7 @@ NEWEST: dict[Flavor, tuple[int, int, int]] = {"mariadb": (11, 8, 0), "mysql": (8
 MODES = {flavor: modes_of(flavor) for flavor in FLAVORS}
 
 
-def parsed(line: Line, flavor: Flavor) -> Statement:
+def parsed(line: Line, flavor: Flavor) -> DDLStatement:
     mode = MODES[flavor][line.place]
     return parse(line.sql, sql_mode=mode, default_schema="d", flavor=flavor, version=NEWEST[flavor])
 
@@ -108,7 +108,7 @@ def test_rewriting_changes_names_and_guards_alone(which: tuple[Flavor, Line], sc
     assert re.fullmatch(pattern + re.escape(line.sql[at:]), again, re.DOTALL), (line.place, again)
 
 
-def subjects(statement: Statement) -> list[tuple[str, str]]:
+def subjects(statement: DDLStatement) -> list[tuple[str, str]]:
     return [(ref.schema, ref.table) for ref in statement.refs if ref.role == "subject"]
 
 

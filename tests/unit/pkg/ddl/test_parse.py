@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from pkg.ddl import classify, parse
-from pkg.ddl.statement import AddColumn, AddIndex, ChangeColumn, Position
+from pkg.ddl.statement import AddColumn, AddIndex, ChangeColumn, ColumnPlacement
 from pkg.errors import Code, DMError
 
 KINDS: list[tuple[str, str, list[tuple[str, str]]]] = [
@@ -231,9 +231,9 @@ def test_alter_specifications() -> None:
     )
     add, change, x, key, *options = statement.actions
     assert isinstance(add, AddColumn)
-    assert (add.position, add.column.default, add.column.nullable) == (Position(), "(1+2)", False)
+    assert (add.position, add.column.default, add.column.nullable) == (ColumnPlacement(), "(1+2)", False)
     assert isinstance(change, ChangeColumn)
-    assert (change.old_name, change.column.name, change.position) == ("b", "first", Position("c"))
+    assert (change.old_name, change.column.name, change.position) == ("b", "first", ColumnPlacement("c"))
     assert isinstance(x, AddColumn)
     assert isinstance(key, AddIndex)
     assert key.index.kind == "unique"

@@ -20,7 +20,7 @@ from dm_worker.syncer.rows.conflict_sets import PAIR, Pairs, Tie, components
 from dm_worker.syncer.rows.kernel_layout import placement_of
 from dm_worker.syncer.rows.key_normalization import Canon
 from dm_worker.syncer.rows.table_plan import TablePlan
-from pkg.mysql.folding import NEAR, TAGS, Folding
+from pkg.mysql.folding import NEAR, TAGS, CollationWeights
 from tests.compiled import required
 from tests.harness import binlog_bytes
 from tests.unit.pkg.native.shapes import KINDS, Shape
@@ -35,12 +35,12 @@ SHAPE = Shape((INT, TEXT, INT, LATIN, TEXT), (False, False, True, False, True), 
 CHARACTERS = bytes(range(256)).decode("latin-1")
 
 
-def folding(points: int, far: bytes = b"") -> Folding:
+def folding(points: int, far: bytes = b"") -> CollationWeights:
     """Letters without their case; a space weighs two bytes; every seventh character weighs nothing."""
     table = [b"" if point % 7 == 6 else zlib.crc32(chr(point).lower().encode("utf-8", "replace")).to_bytes(4, "big")[:3]
              for point in range(points)]  # fmt: skip
     table[0x20] = b"\0\x20"
-    return Folding.of(f"folded_{points}", table, far)
+    return CollationWeights.of(f"folded_{points}", table, far)
 
 
 FOLDINGS = (None, folding(0x3000), folding(0x3000, b"\xff\xfd"), folding(NEAR + len(TAGS)))

@@ -46,7 +46,7 @@ from pkg.binlog.events import Query
 from pkg.binlog.position import Location, Position
 from pkg.binlog.table_map import TableMap
 from pkg.config.model import SubTaskConfig
-from pkg.ddl import Kind
+from pkg.ddl import StatementKind
 from pkg.errors import Code, DMError
 from pkg.ha.binlog_operator import BinlogOperator
 from pkg.mysql.schema import Column, TableInfo
@@ -227,7 +227,7 @@ class Session:
         self.changes = 0
         self._chance = chance
 
-    def execute(self, sql: str, kind: Kind, query: Query, timestamp: int, upstream: Upstream) -> None:
+    def execute(self, sql: str, kind: StatementKind, query: Query, timestamp: int, upstream: Upstream) -> None:
         if self.refused and self.refused in sql:
             raise StatementFailed(1062, errors.new(Code.DBExecuteFailed, "Error 1062: told to refuse"))
         if self.one_part and ", " in sql:
@@ -255,7 +255,7 @@ class Session:
 
     @staticmethod
     def leads_to(
-        statement: ddl.Statement, targets: object, before: Iterable[str], after: Iterable[str], execute: object
+        statement: ddl.DDLStatement, targets: object, before: Iterable[str], after: Iterable[str], execute: object
     ) -> bool:
         """What trying the statement tells."""
         sql = statement.sql.replace("`", "")

@@ -45,9 +45,9 @@ PT_OSC = [
 ]
 
 
-def feed(online: OnlineDDL, *events: str) -> list[ddl.Statement | Replay]:
+def feed(online: OnlineDDL, *events: str) -> list[ddl.DDLStatement | Replay]:
     """What the target gets for these events, one after the other."""
-    found: list[ddl.Statement | Replay] = []
+    found: list[ddl.DDLStatement | Replay] = []
     for event in events:
         parts = ddl.split(ddl.parse(event, default_schema="d"))
         resolved = online.resolve(parts)
@@ -58,8 +58,8 @@ def feed(online: OnlineDDL, *events: str) -> list[ddl.Statement | Replay]:
     return found
 
 
-def texts(found: Sequence[ddl.Statement | Replay]) -> list[str]:
-    return [one.sql if isinstance(one, ddl.Statement) else "; ".join(each.sql for each in one.ddls) for one in found]
+def texts(found: Sequence[ddl.DDLStatement | Replay]) -> list[str]:
+    return [one.sql if isinstance(one, ddl.DDLStatement) else "; ".join(each.sql for each in one.ddls) for one in found]
 
 
 def refused(online: OnlineDDL, *events: str) -> DMError:

@@ -104,7 +104,7 @@ class World(RuleBasedStateMachine):
             else:
                 self.upstream[table] = columns
 
-    def execute(self, target: dict[str, list[str]], one: ddl.Statement | Replay | None) -> None:
+    def execute(self, target: dict[str, list[str]], one: ddl.DDLStatement | Replay | None) -> None:
         if isinstance(one, Replay):
             for each in one.ddls:
                 text = ddl.rewrite(ddl.parse(each.sql), lambda *name: one.real if name == one.ghost else name)
@@ -115,7 +115,7 @@ class World(RuleBasedStateMachine):
             self.execute_one(target, one)
 
     @staticmethod
-    def execute_one(target: dict[str, list[str]], statement: ddl.Statement) -> None:
+    def execute_one(target: dict[str, list[str]], statement: ddl.DDLStatement) -> None:
         names = [ref.table for ref in statement.refs]
         assert all(TABLES.kind(name) is TableKind.REAL for _, name in statement.tables), statement.sql
         if statement.kind == "drop table":

@@ -16,7 +16,7 @@ from dm_worker.syncer.rows import key_normalization
 from dm_worker.syncer.rows.conflict_sets import PAIR, Binder, Pairs, Tie, components, families, hasher
 from dm_worker.syncer.rows.key_normalization import Canon, Charsets, canon_of, maker, split_literals
 from pkg.binlog.literals import MembersByName
-from pkg.mysql.folding import NEAR, Folding, weights
+from pkg.mysql.folding import NEAR, CollationWeights, weights
 from pkg.mysql.schema import Column, ForeignKey
 
 pairs_of = st.lists(st.tuples(st.integers(0, 12), st.integers(100, 112)), max_size=40)
@@ -151,7 +151,7 @@ def text_maker(
     table: list[bytes], *, prefix: int = 0, far: bytes = b"", here: str = "utf8mb4"
 ) -> Callable[[bytes], bytes]:
     there = column("varchar", "varchar(9)", charset="utf8mb4", collation="utf8mb4_x_ci")
-    folding = Folding.of("utf8mb4_x_ci", table, far)
+    folding = CollationWeights.of("utf8mb4_x_ci", table, far)
     assert weights(folding) == tuple(table)
     told = Charsets(lambda *_: folding, lambda _: "".join(chr(0x20 + n % 0x60) for n in range(256)))
     return maker(canon_of(column("varchar", "varchar(9)", charset=here), there, prefix, told))

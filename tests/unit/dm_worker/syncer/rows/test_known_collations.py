@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm_worker.syncer.rows.known_collations import Key, KnownFoldings
-from pkg.mysql.folding import Folding
+from pkg.mysql.folding import CollationWeights
 
 KEYS: list[Key] = [(host, port, version, name) for host in "ab" for port in (1, 2) for version in "56" for name in "xy"]
 
@@ -21,13 +21,13 @@ def test_what_was_asked_last_is_known_and_no_more(steps: list[tuple[Key, bool]],
     for key, answers in steps:
         asked: list[Key] = []
 
-        def ask(key: Key = key, answers: bool = answers, asked: list[Key] = asked) -> Folding | None:
+        def ask(key: Key = key, answers: bool = answers, asked: list[Key] = asked) -> CollationWeights | None:
             asked.append(key)
-            return Folding(repr(key), b"") if answers else None
+            return CollationWeights(repr(key), b"") if answers else None
 
         found = known.get(key, ask)
         assert bool(asked) == (key not in order)
-        assert found == (Folding(repr(key), b"") if answers or not asked else None)
+        assert found == (CollationWeights(repr(key), b"") if answers or not asked else None)
         if found is not None:
             order = [*(other for other in order if other != key), key][-limit:]
 
@@ -35,21 +35,21 @@ def test_what_was_asked_last_is_known_and_no_more(steps: list[tuple[Key, bool]],
 def test_a_lost_connection_is_passed_on_and_forgotten() -> None:
     known = KnownFoldings()
 
-    def lost() -> Folding:
+    def lost() -> CollationWeights:
         raise OSError("gone")
 
     with pytest.raises(OSError, match="gone"):
         known.get(KEYS[0], lost)
-    assert known.get(KEYS[0], lambda: Folding("x", b"")) == Folding("x", b"")
+    assert known.get(KEYS[0], lambda: CollationWeights("x", b"")) == CollationWeights("x", b"")
 
 
 def test_one_slow_server_holds_up_no_other() -> None:
     known = KnownFoldings()
     both = Barrier(2)
 
-    def ask() -> Folding:
+    def ask() -> CollationWeights:
         both.wait(60)
-        return Folding("x", b"")
+        return CollationWeights("x", b"")
 
     threads = [Thread(target=known.get, args=(key, ask)) for key in KEYS[:2]]
     for thread in threads:

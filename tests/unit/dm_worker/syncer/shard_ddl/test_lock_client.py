@@ -15,9 +15,9 @@ from dm_worker.syncer.shard_ddl.lock_protocol import Arrived, Decided, News, Rev
 from dm_worker.syncer.shard_ddl.sharding import Sharding
 from dm_worker.syncer.shard_ddl.source_groups import Acknowledge, Report
 from pkg.binlog.position import Location, Position
-from pkg.etcd import Event
+from pkg.etcd import WatchEvent
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables
-from pkg.ha.shard_ddl_steps import LockId, Stored
+from pkg.ha.shard_ddl_steps import LockId, StoredRecord
 from tests.harness.process import wait_until
 
 TARGET = ("m", "t")
@@ -31,11 +31,11 @@ class Etcd:
     def __init__(self) -> None:
         self.tables: ShardTables | None = None
         self.info: ShardInfo | None = None
-        self.told: Stored[ShardOperation] | None = None
-        self._wake: Callable[[Sequence[Event]], None] = lambda _: None
+        self.told: StoredRecord[ShardOperation] | None = None
+        self._wake: Callable[[Sequence[WatchEvent]], None] = lambda _: None
 
     def tell(self, revision: int, *, execute: bool) -> None:
-        self.told = Stored(ShardOperation("t-`m`.`t`", "t", "s", TEXTS, execute), revision, revision)
+        self.told = StoredRecord(ShardOperation("t-`m`.`t`", "t", "s", TEXTS, execute), revision, revision)
         self._wake(())
 
     def remove(self) -> None:
@@ -59,15 +59,15 @@ class Etcd:
         self.info = None if self.told is None else self.info
         return self.told is None
 
-    def operation(self, lock: LockId) -> Stored[ShardOperation] | None:
+    def operation(self, lock: LockId) -> StoredRecord[ShardOperation] | None:
         return self.told
 
-    def confirm(self, lock: LockId, operation: Stored[ShardOperation]) -> bool:
+    def confirm(self, lock: LockId, operation: StoredRecord[ShardOperation]) -> bool:
         self.told = replace(operation, record=replace(operation.record, done=True))
         return True
 
     def follow(
-        self, on_change: Callable[[Sequence[Event]], None], on_error: Callable[[BaseException], None]
+        self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> Sequence[ShardLink]:
         self._wake = on_change
         return ()

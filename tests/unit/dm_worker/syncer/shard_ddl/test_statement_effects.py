@@ -13,8 +13,8 @@ from dm_worker.syncer.shard_ddl.statement_effects import changes_group, renames_
 from pkg import ddl
 from pkg.binlog.events import Query
 from pkg.errors import DMError
-from pkg.ha.shard_ddl import ShardInfo, ShardOperation, Statements
-from pkg.ha.shard_ddl_steps import Stored
+from pkg.ha.shard_ddl import DDLTexts, ShardInfo, ShardOperation
+from pkg.ha.shard_ddl_steps import StoredRecord
 
 TARGET = ("m", "t")
 TEXTS = ("ALTER TABLE `m`.`t` ADD COLUMN a INT",)
@@ -24,7 +24,7 @@ def route(schema: str, table: str) -> tuple[str, str]:
     return "m", table[:1]
 
 
-def parsed(sql: str) -> ddl.Statement:
+def parsed(sql: str) -> ddl.DDLStatement:
     return ddl.parse(sql, default_schema="d")
 
 
@@ -76,9 +76,9 @@ def test_what_an_earlier_version_wrote_of_a_session_is_read() -> None:
 
 
 def operation(
-    *, execute: bool = True, done: bool = False, revision: int = 5, texts: Statements = TEXTS
-) -> Stored[ShardOperation]:
-    return Stored(ShardOperation("t-`m`.`t`", "t", "s", texts, execute, done), revision, revision + 1)
+    *, execute: bool = True, done: bool = False, revision: int = 5, texts: DDLTexts = TEXTS
+) -> StoredRecord[ShardOperation]:
+    return StoredRecord(ShardOperation("t-`m`.`t`", "t", "s", texts, execute, done), revision, revision + 1)
 
 
 INFO = ShardInfo("t", "s", *TARGET, TEXTS)
@@ -107,6 +107,6 @@ DONE = Acknowledge(TARGET, 0, TEXTS, True, 5)
     ],
 )
 def test_what_a_source_says_next(
-    wish: Wish, found: Stored[ShardOperation] | None, info: ShardInfo | None, move: object
+    wish: Wish, found: StoredRecord[ShardOperation] | None, info: ShardInfo | None, move: object
 ) -> None:
     assert next_move(wish, found, info) == move
