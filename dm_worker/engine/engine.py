@@ -22,7 +22,7 @@ from pkg import errors
 from pkg.errors import Code
 from pkg.native import CHOICE
 from pkg.process.log import get_logger
-from pkg.process.work_folder import ProcessFolder
+from pkg.process.process_folder import ProcessFolder
 
 log = get_logger(__name__)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pkg.ddl.columns import accept_charset, column_after_name, column_definition, default_value
-from pkg.ddl.cursor import TokenCursor
 from pkg.ddl.failure import unsupported
 from pkg.ddl.statement import (
     AddColumn,
@@ -31,6 +30,7 @@ from pkg.ddl.statement import (
     TableOptions,
 )
 from pkg.ddl.table import inline_indexes, table_element, table_option
+from pkg.ddl.token_cursor import TokenCursor
 
 _PARTITION_WORK = ("COALESCE", "REORGANIZE", "TRUNCATE", "ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR")
 

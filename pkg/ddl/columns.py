@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pkg.ddl.cursor import TokenCursor
 from pkg.ddl.statement import ColumnDef, TableRef, TypeSpec
+from pkg.ddl.token_cursor import TokenCursor
 from pkg.ddl.tokens import Dialect, SessionDefaults, word_set
 
 _SIMPLE_TYPES = word_set(

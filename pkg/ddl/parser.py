@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from pkg import errors
 from pkg.ddl.alter import specifications
-from pkg.ddl.cursor import TokenCursor
 from pkg.ddl.failure import dml_found, shorten
 from pkg.ddl.skipped import StatementClass, classify_at, skip_settings
 from pkg.ddl.statement import AddIndex, AlterSpec, DDLStatement, DropIndex, IndexDef, TableOptions, TableRef
 from pkg.ddl.table import charset_option, index_options, index_type, key_parts, table_body
+from pkg.ddl.token_cursor import TokenCursor
 from pkg.ddl.tokens import NO_DEFAULTS, Dialect, SessionDefaults
 from pkg.errors import Code
 

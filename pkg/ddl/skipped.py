@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pkg.ddl.cursor import TokenCursor
+from pkg.ddl.token_cursor import TokenCursor
 from pkg.ddl.tokens import word_set
 
 StatementClass = Literal["transaction", "skip", "dml", "ddl"]

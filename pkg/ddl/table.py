@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Literal
 
 from pkg.ddl.columns import accept_charset, column_definition, references
-from pkg.ddl.cursor import TokenCursor
 from pkg.ddl.failure import unsupported
 from pkg.ddl.statement import AddPeriod, ColumnDef, IndexDef, KeyPart, TableBody, TableOptions
+from pkg.ddl.token_cursor import TokenCursor
 from pkg.ddl.tokens import Dialect, word_set
 
 # Options that may stand without "=" before their value; any other is read only with it (engines define their own).

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pkg.ddl.cursor import TokenCursor
 from pkg.ddl.parser import read_statement
 from pkg.ddl.rewrite import edited
+from pkg.ddl.token_cursor import TokenCursor
 from pkg.ddl.tokens import Dialect, Token, word_set
 from pkg.errors import DMError
 

@@ -9,7 +9,7 @@ from typing import Any
 from dm_worker.syncer.rows.conflict_sets import Tie
 from dm_worker.syncer.rows.key_normalization import ANY, BLOCK, EXACT, TEXT, Canon, maker
 from dm_worker.syncer.rows.table_plan import TablePlan
-from pkg.mysql.folding import weights
+from pkg.mysql.collation_weights import weights
 
 #: Kinds of the kernel's ``Canon``; it calls Python for the others.
 _EXACT, _BLOCK, _ANY, _TEXT, _CALL = range(5)

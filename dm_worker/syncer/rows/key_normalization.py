@@ -33,7 +33,7 @@ from functools import lru_cache
 
 from pkg.binlog.charsets import UTF8
 from pkg.binlog.literals import MembersByName
-from pkg.mysql.folding import NEAR, TAGS, CollationWeights, weights
+from pkg.mysql.collation_weights import NEAR, TAGS, CollationWeights, weights
 from pkg.mysql.schema import Column
 
 EXACT, BLOCK, ANY, DECIMAL, FLOAT, FRACTION, BINARY, MEMBERS, TEXT = (

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 
-from pkg.mysql.folding import CollationWeights
+from pkg.mysql.collation_weights import CollationWeights
 
 #: (host, port, version, collation).
 Key = tuple[str, int, str, str]

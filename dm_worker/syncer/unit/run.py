@@ -62,7 +62,7 @@ from pkg.errors import Code, DMError
 from pkg.errors.workarounds import RENEW_STRUCTURE, TELL_STRUCTURE, renew_structure, tell_structure
 from pkg.ha.binlog_operator import OperatorSource
 from pkg.mysql import engines
-from pkg.mysql.folding import CollationWeights, fetch_characters, fetch_collation_weights
+from pkg.mysql.collation_weights import CollationWeights, fetch_characters, fetch_collation_weights
 from pkg.mysql.introspect import fetch_foreign_keys, list_all_tables, server_info
 from pkg.mysql.names import qualified
 from pkg.mysql.retry import retrying

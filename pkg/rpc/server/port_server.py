@@ -21,7 +21,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from pkg.process.log import get_logger
-from pkg.process.work_folder import ProcessFolder
+from pkg.process.process_folder import ProcessFolder
 from pkg.rpc.server.http import READ_SIZE, REQUEST_TIMEOUT, HttpRoutes, converse
 from pkg.settings.connections import SecurityConfig
 from pkg.tls.server import name_allowed, server_context

@@ -1,6 +1,7 @@
 """Weights of characters in MySQL 8's utf8mb4_0900_ai_ci, the first level of Unicode's collation in version 9.0.
 
-Read from WEIGHT_STRING of a real server (:func:`pkg.mysql.folding.fetch_folding`), and compared with one by tests.
+Read from WEIGHT_STRING of a real server (:func:`pkg.mysql.collation_weights.fetch_collation_weights`),
+and compared with one by tests.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import base64
 from functools import cache
 
-from pkg.mysql.folding import NEAR, TAGS, CollationWeights, weights
+from pkg.mysql.collation_weights import NEAR, TAGS, CollationWeights, weights
 
 _PACKED = (
     "c%1Cr2|yLa9|v%JJV*u44oMy$8k%Q?W}1RvDpsa;*<Y<B6Du{9%1|ps#1j=Q@zyLmjLI_adjW3^^VSqEL@RFv51z_@W{<b~?t=#d?DwO>dwa~xZ)"

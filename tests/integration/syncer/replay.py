@@ -27,8 +27,8 @@ from dm_worker.syncer.rows.table_registry import TableRegistry
 from dm_worker.syncer.rows.task_rules import Rules
 from pkg.binlog.rows import KERNEL
 from pkg.binlog.table_map import TableMap
+from pkg.mysql.collation_weights import CollationWeights, fetch_characters, fetch_collation_weights
 from pkg.mysql.connection import error_number
-from pkg.mysql.folding import CollationWeights, fetch_characters, fetch_collation_weights
 from pkg.mysql.introspect import fetch_foreign_keys, fetch_table_info
 from pkg.mysql.schema import TableInfo
 from tests.harness.mysql import SQLServer

@@ -27,7 +27,7 @@ from pkg.config.model import SourceConfig, SubTaskConfig, SyncerConfig
 from pkg.errors import Code
 from pkg.pb import dmworker_pb2 as pb
 from pkg.process.metrics import Metrics
-from pkg.process.work_folder import ProcessFolder
+from pkg.process.process_folder import ProcessFolder
 from pkg.settings.connections import DBConfig
 from tests.harness.process import wait_until
 
@@ -38,8 +38,8 @@ TASK = SubTaskConfig(name="t1", source_id="s1", task_mode="all", from_=SERVER, t
 
 def test_a_killed_owners_folder_is_removed_by_the_next_process(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from pathlib import Path; from pkg.process.work_folder import WorkFolder\n"
-        f"WorkFolder('w-', Path({str(tmp_path)!r})); os.kill(os.getpid(), 9)"
+        "import os, sys; from pathlib import Path; from pkg.process.process_folder import ProcessFolder\n"
+        f"ProcessFolder('w-', Path({str(tmp_path)!r})); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", script], check=False, cwd=Path(__file__).parents[2])
     assert len(list(tmp_path.iterdir())) == 1

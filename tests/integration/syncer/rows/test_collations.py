@@ -12,7 +12,7 @@ from pymysql.connections import Connection
 
 from dm_worker.syncer.rows import key_normalization
 from dm_worker.syncer.rows.key_normalization import ANY, TEXT, Charsets, canon_of
-from pkg.mysql.folding import fetch_characters, fetch_collation_weights
+from pkg.mysql.collation_weights import fetch_characters, fetch_collation_weights
 from pkg.mysql.introspect import query
 from pkg.mysql.schema import Column
 from tests.harness.mysql import SQLServer

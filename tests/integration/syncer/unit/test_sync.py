@@ -12,7 +12,7 @@ from dm_worker.syncer.rows.known_collations import KnownFoldings
 from dm_worker.syncer.unit import run as syncer_run
 from pkg.config.model import SyncerConfig
 from pkg.errors import Code
-from pkg.mysql.folding import CollationWeights, fetch_collation_weights
+from pkg.mysql.collation_weights import CollationWeights, fetch_collation_weights
 from pkg.rules.model import RouteRule
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import wait_until
@@ -69,7 +69,7 @@ def test_a_resumed_task_does_not_ask_for_collations_again(
         asked.append(collation)
         return fetch_collation_weights(conn, charset, collation)
 
-    monkeypatch.setattr(syncer_run, "fetch_folding", counted)
+    monkeypatch.setattr(syncer_run, "fetch_collation_weights", counted)
     # What earlier tests asked the shared target is known already.
     monkeypatch.setattr(syncer_run, "FOLDINGS", KnownFoldings())
     for server in (mariadb_upstream, target):

@@ -20,7 +20,7 @@ from dm_worker.syncer.rows.conflict_sets import PAIR, Pairs, Tie, components
 from dm_worker.syncer.rows.kernel_layout import placement_of
 from dm_worker.syncer.rows.key_normalization import Canon
 from dm_worker.syncer.rows.table_plan import TablePlan
-from pkg.mysql.folding import NEAR, TAGS, CollationWeights
+from pkg.mysql.collation_weights import NEAR, TAGS, CollationWeights
 from tests.compiled import required
 from tests.harness import binlog_bytes
 from tests.unit.pkg.native.shapes import KINDS, Shape

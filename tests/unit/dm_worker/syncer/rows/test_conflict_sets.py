@@ -16,7 +16,7 @@ from dm_worker.syncer.rows import key_normalization
 from dm_worker.syncer.rows.conflict_sets import PAIR, Binder, Pairs, Tie, components, families, hasher
 from dm_worker.syncer.rows.key_normalization import Canon, Charsets, canon_of, maker, split_literals
 from pkg.binlog.literals import MembersByName
-from pkg.mysql.folding import NEAR, CollationWeights, weights
+from pkg.mysql.collation_weights import NEAR, CollationWeights, weights
 from pkg.mysql.schema import Column, ForeignKey
 
 pairs_of = st.lists(st.tuples(st.integers(0, 12), st.integers(100, 112)), max_size=40)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm_worker.syncer.rows.known_collations import Key, KnownFoldings
-from pkg.mysql.folding import CollationWeights
+from pkg.mysql.collation_weights import CollationWeights
 
 KEYS: list[Key] = [(host, port, version, name) for host in "ab" for port in (1, 2) for version in "56" for name in "xy"]
 
