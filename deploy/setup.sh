@@ -1,8 +1,45 @@
 #!/usr/bin/env bash
-# Installs what a bare Debian or Ubuntu machine lacks, then the project into .venv. Safe to run again: does nothing
-# when all is there. `make demo` and `make test` call it.
+# Installs what a bare Debian or Ubuntu machine lacks, then the project into .venv. It is safe to run again: it does
+# nothing when everything is there. `make demo` and `make test` call it.
+# It prints one line per step with the time that the step took; what the commands print goes to a log file, which is
+# shown when a step fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+log=""
+ticker=""
+stop_ticker() {
+  [ -z "$ticker" ] || { kill "$ticker" 2>/dev/null; wait "$ticker" 2>/dev/null || true; }
+  ticker=""
+}
+trap 'stop_ticker; [ -z "$log" ] || rm -f "$log"' EXIT
+trap 'stop_ticker; echo >&2; echo "setup: interrupted" >&2; exit 130' INT TERM
+
+# step TEXT COMMAND…: runs the command quietly.
+step() {
+  local text="$1" began=$SECONDS status=0
+  shift
+  [ -n "$log" ] || log="$(mktemp "${TMPDIR:-/tmp}/dm-setup-XXXXXX.log")"
+  printf 'setup: %s … ' "$text" >&2
+  if [ -t 2 ]; then
+    (
+      while sleep 1; do printf '\rsetup: %s … %d s ' "$text" $((SECONDS - began)) >&2; done
+    ) &
+    ticker=$!
+  fi
+  "$@" >>"$log" 2>&1 || status=$?
+  stop_ticker
+  if [ "$status" = 0 ]; then
+    if [ -t 2 ]; then printf '\rsetup: %s … ' "$text" >&2; fi
+    echo "done in $((SECONDS - began)) s" >&2
+    return
+  fi
+  echo "failed after $((SECONDS - began)) s" >&2
+  tail -n 25 "$log" | sed 's/^/  /' >&2
+  echo "setup: the whole output is in $log" >&2
+  log=""
+  exit "$status"
+}
 
 need=()
 have() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ]; }
@@ -49,17 +86,19 @@ if [ "${#need[@]}" -gt 0 ]; then
   sudo=""
   [ "$(id -u)" = 0 ] || sudo="sudo"
   have apt-get || { echo "setup: please install: ${need[*]}" >&2; exit 1; }
-  echo "setup: installing ${need[*]}" >&2
-  $sudo apt-get update -qq
-  # Services that packages would start are none of ours: the tests run servers of their own.
-  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${need[@]}" >/dev/null
+  # Nothing that asks for a password may run silently.
+  [ -z "$sudo" ] || $sudo true
+  step "reading the lists of packages" $sudo apt-get update -qq
+  # Debian starts services after their installation; the tests run servers of their own and do not need them.
+  step "installing ${need[*]}" \
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${need[@]}"
 fi
 
 stamp=.venv/.installed
 wanted="$(cat pyproject.toml setup.py pkg/native/*.[ch] | sha256sum | cut -d' ' -f1)"
 if [ ! -e "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
-  echo "setup: installing Python packages into .venv" >&2
-  [ -x .venv/bin/python ] || "$python" -m venv .venv
-  .venv/bin/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+  [ -x .venv/bin/python ] || step "creating .venv with $("$python" --version)" "$python" -m venv .venv
+  step "installing Python packages and compiling the kernel (PySpark alone is 460 MB)" \
+    .venv/bin/python -m pip install -q --disable-pip-version-check -e '.[dev]'
   echo "$wanted" >"$stamp"
 fi

@@ -1,0 +1,27 @@
+"""The comparison at the end: count and checksum of every shard, at its upstream and at the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.harness.mysql import SQLServer
+from tests.harness.workload import COMPARED
+
+#: Each row is one text, in which NULL differs from an empty string; the digests of all rows are combined bit by bit.
+_COLUMNS = ", ".join(f"IFNULL({column.strip()}, 'NULL')" for column in f"{COMPARED}, channel".split(","))
+_DIGEST = "BIT_XOR(CAST(CONV(LEFT(MD5(CONCAT_WS('|', {columns})), 16), 16, 10) AS UNSIGNED))"
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """How many rows there are, and what they come to."""
+
+    rows: int
+    checksum: str
+
+
+def checksum(server: SQLServer, table: str, first: int, last: int) -> Sum:
+    """Of the rows of ``table`` with ids from ``first`` to before ``last``."""
+    query = f"SELECT COUNT(*), {_DIGEST.format(columns=_COLUMNS)} FROM {table} WHERE id >= {first} AND id < {last}"
+    ((rows, digest),) = server.execute("SET time_zone = '+00:00'", query)
+    return Sum(int(rows), f"{int(digest):016x}")
