@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deploy.demo.texts import bar, seconds
-from dm_worker.rate import Rate
+from dm_worker.subtask.rate import Rate
 
 Status = dict[str, Any]
 #: The share of the rows before which their pace is that of the start, and says nothing about the rest.
