@@ -10,7 +10,7 @@ import grpc
 from google.protobuf.message import Message
 
 from dmctl.failure import CommandError, UsageError
-from dmctl.options import Options
+from dmctl.options import GlobalOptions
 from pkg import errors
 from pkg.errors import Code
 from pkg.pb import dmmaster_pb2_grpc
@@ -24,7 +24,7 @@ _WORTH_RECONNECTING = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RE
 class MasterClient:
     """Calls ``pb.Master``; connects when first used."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: GlobalOptions) -> None:
         self._options = options
         self._channel: grpc.Channel | None = None
         self._stub: Any = None

@@ -36,7 +36,7 @@ _FILE_KEYS = ("master-addr", "rpc-timeout", "ssl-ca", "ssl-cert", "ssl-key")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class GlobalOptions:
     """Where the master is and how to talk to it. ``rpc_timeout`` in seconds."""
 
     masters: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Options:
     version: bool = False
 
 
-def parse_options(argv: Sequence[str], env: Mapping[str, str] | None = None) -> tuple[Options, list[str]]:
+def parse_options(argv: Sequence[str], env: Mapping[str, str] | None = None) -> tuple[GlobalOptions, list[str]]:
     """The global options, and the arguments that remain for the command.
 
     A flag beats the config file, which beats ``DM_MASTER_ADDR``. Raises :class:`UsageError` for a flag without its
@@ -64,7 +64,7 @@ def parse_options(argv: Sequence[str], env: Mapping[str, str] | None = None) -> 
     return replace(options, sources=_sources(given.get("source", ())), version="version" in given), rest
 
 
-def with_line(base: Options, argv: Sequence[str]) -> tuple[Options, list[str]]:
+def with_line(base: GlobalOptions, argv: Sequence[str]) -> tuple[GlobalOptions, list[str]]:
     """The options for one interactive line: ``base``, with what the line itself gives put over it."""
     given, rest = _extract(argv)
     settings = {
@@ -122,7 +122,7 @@ def _sources(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
 
 
-def _build(settings: Mapping[str, str]) -> Options:
+def _build(settings: Mapping[str, str]) -> GlobalOptions:
     timeout = settings.get("rpc-timeout", "")
     try:
         seconds = parse_duration(timeout) if timeout else DEFAULT_TIMEOUT
@@ -133,7 +133,7 @@ def _build(settings: Mapping[str, str]) -> Options:
     security = SecurityConfig(
         ssl_ca=settings.get("ssl-ca", ""), ssl_cert=settings.get("ssl-cert", ""), ssl_key=settings.get("ssl-key", "")
     )
-    return Options(tuple(split_addresses(settings.get("master-addr", ""))), seconds, security)
+    return GlobalOptions(tuple(split_addresses(settings.get("master-addr", ""))), seconds, security)
 
 
 def _read_file(path: str) -> dict[str, str]:

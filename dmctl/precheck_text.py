@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dmctl.session import Session
+from dmctl.command_context import CommandContext
 from pkg.rpc import pbjson
 
 #: What a report begins with.
@@ -14,7 +14,7 @@ _DETAIL = "detail: "
 _PLACE = "\x00"
 
 
-def show_with_details(session: Session, answer: Any, field: str) -> None:
+def show_with_details(session: CommandContext, answer: Any, field: str) -> None:
     """Prints ``answer``; a report in ``field`` is not escaped, so the whole is for people rather than parsers."""
     text: str = getattr(answer, field)
     if MARK not in text:

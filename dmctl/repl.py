@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dmctl.failure import UsageError
-from dmctl.options import Options, with_line
+from dmctl.options import GlobalOptions, with_line
 from dmctl.runner import fail, run_command
 from pkg.errors import DMError
 from pkg.process.version import version_text
@@ -19,7 +19,7 @@ PROMPT = "\001\033[31m\002»\001\033[0m\002 "
 HISTORY_LENGTH = 1000
 
 
-def run_lines(options: Options) -> int:
+def run_lines(options: GlobalOptions) -> int:
     """Runs commands until ``exit`` or the end of input. A command that fails is told and does not end the session."""
     lines = _prompted() if sys.stdin.isatty() else iter(sys.stdin)
     for line in lines:
@@ -28,7 +28,7 @@ def run_lines(options: Options) -> int:
     return 0
 
 
-def _run_line(options: Options, line: str) -> bool:
+def _run_line(options: GlobalOptions, line: str) -> bool:
     """Runs one line; False when it asks to leave."""
     try:
         words = shlex.split(line)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import click
 
+from dmctl.command_context import CommandContext
 from dmctl.commands import LazyCommands
 from dmctl.failure import CommandError, UsageError
-from dmctl.options import Options
-from dmctl.session import Session
+from dmctl.options import GlobalOptions
 from pkg.errors import DMError
 
 HELP = """Controls a DM cluster.
@@ -31,9 +31,9 @@ Global flags, before or after the command:
 commands = LazyCommands("dmctl", help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
 
 
-def run_command(options: Options, arguments: Sequence[str]) -> int:
+def run_command(options: GlobalOptions, arguments: Sequence[str]) -> int:
     """Runs one command; what goes wrong is told on standard error."""
-    session = Session(options)
+    session = CommandContext(options)
     try:
         commands.main(args=_plain_flags(arguments), prog_name="dmctl", standalone_mode=False, obj=session)
     except click.ClickException as exc:

@@ -26,7 +26,7 @@ from pkg.mysql.schema import TableInfo
 from pkg.settings.connections import DBConfig
 
 #: No single question to a server may take longer than this, in seconds.
-READ_TIMEOUT = 60.0
+QUERY_TIMEOUT = 60.0
 #: No such database, table or privilege.
 _NOT_THERE = frozenset({1044, 1049, 1142, 1146})
 
@@ -34,7 +34,7 @@ _NOT_THERE = frozenset({1044, 1049, 1142, 1146})
 def open_server(config: DBConfig, scope: Scope) -> Connection[Any]:
     """A connection for checks. Raises 26002 that tells why and what to do."""
     try:
-        return connect(config, scope=scope, read_timeout=READ_TIMEOUT)
+        return connect(config, scope=scope, read_timeout=QUERY_TIMEOUT)
     except DMError as exc:
         raise errors.new(
             Code.TaskCheckFailedOpenDB,
@@ -46,7 +46,7 @@ def open_server(config: DBConfig, scope: Scope) -> Connection[Any]:
         ) from exc
 
 
-class Server:
+class InspectedServer:
     """One server under check. The facts are asked for once, when a check first needs them."""
 
     def __init__(self, config: DBConfig, scope: Scope) -> None:

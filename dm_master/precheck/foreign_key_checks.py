@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dm_master.inspection.inspected_server import Server
+from dm_master.inspection.inspected_server import InspectedServer
 from dm_master.precheck.result import Finding, fail, warn
-from dm_master.rules.inspected_upstream import Upstream
+from dm_master.rules.inspected_upstream import InspectedUpstream
 from pkg.mysql.introspect import enforces_foreign_keys, fetch_foreign_keys, logs_actions
 from pkg.mysql.shown_keys import shown_foreign_keys
 from pkg.rules.foreign_keys import ForeignKeySetting, find_problems
 
 
-def check_foreign_keys(upstream: Upstream, target: Server) -> list[Finding]:
+def check_foreign_keys(upstream: InspectedUpstream, target: InspectedServer) -> list[Finding]:
     """Failures where the task begins now; warnings where the stream may bring what is missed."""
     if logs_actions(upstream.conn):
         return []

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from dm_master.precheck.result import Finding, warn
-from dm_master.precheck.table_checks import Shard
+from dm_master.precheck.table_checks import RoutedTable, TablesByTarget
 from dm_master.rules.mapping_proposal import propose
-from dm_master.rules.source_rules import Table
+from dm_master.rules.source_rules import TableId
 from pkg.mysql.schema import Index, TableInfo
 from pkg.rules.column_mapping.transforms import Affix, PartitionId
 
-Groups = Mapping[Table, Sequence[Shard]]
 #: (target, column, shards) → a mapping to paste, '' when there is none to propose.
-Propose = Callable[[Table, str, Sequence[Shard]], str]
+Propose = Callable[[TableId, str, Sequence[RoutedTable]], str]
 _APART = "Make sure that no two shards use the same number, for example with auto_increment_offset"
 
 
-def proposer(migrated: Mapping[str, Sequence[Table]], case_sensitive: bool) -> Propose:
+def proposer(migrated: Mapping[str, Sequence[TableId]], case_sensitive: bool) -> Propose:
     """``migrated``: the tables of each source that the task migrates."""
 
-    def run(target: Table, column: str, shards: Sequence[Shard]) -> str:
+    def run(target: TableId, column: str, shards: Sequence[RoutedTable]) -> str:
         by_source: dict[str, list[TableInfo]] = {}
         for shard in shards:
             by_source.setdefault(shard.source_id, []).append(shard.info)
@@ -29,7 +28,7 @@ def proposer(migrated: Mapping[str, Sequence[Table]], case_sensitive: bool) -> P
     return run
 
 
-def check_unique_keys(groups: Groups, present: Mapping[Table, TableInfo], proposed: Propose) -> list[Finding]:
+def check_unique_keys(groups: TablesByTarget, present: Mapping[TableId, TableInfo], proposed: Propose) -> list[Finding]:
     """Warns of unique keys that nothing keeps apart in tables that merge; ``present`` are the target's tables.
 
     What two shards have alike in a key's extracted and mapped columns does not keep them apart.
@@ -43,7 +42,7 @@ def check_unique_keys(groups: Groups, present: Mapping[Table, TableInfo], propos
     return findings
 
 
-def _keys(shards: Sequence[Shard], there: TableInfo | None) -> list[Index]:
+def _keys(shards: Sequence[RoutedTable], there: TableInfo | None) -> list[Index]:
     """The unique keys of the target table, or those that it will be made with."""
     infos = [there] if there is not None else [shard.info for shard in shards]
     keys: dict[frozenset[str], Index] = {}
@@ -53,10 +52,10 @@ def _keys(shards: Sequence[Shard], there: TableInfo | None) -> list[Index]:
     return list(keys.values())
 
 
-def _largest_alike(key: Index, shards: Sequence[Shard]) -> Sequence[Shard]:
+def _largest_alike(key: Index, shards: Sequence[RoutedTable]) -> Sequence[RoutedTable]:
     """The most shards that the key's extracted and mapped columns do not tell from each other."""
     columns = {name.lower() for name in key.columns}
-    groups: dict[object, list[Shard]] = {}
+    groups: dict[object, list[RoutedTable]] = {}
     for shard in shards:
         filled = tuple((c.lower(), value) for c, value in shard.filled if c.lower() in columns)
         # Equal bits of partition ids are told as an error, with the rules that gave them.
@@ -66,13 +65,13 @@ def _largest_alike(key: Index, shards: Sequence[Shard]) -> Sequence[Shard]:
     return max(groups.values(), key=len, default=())
 
 
-def _transforms(shard: Shard, columns: set[str]) -> list[PartitionId | Affix]:
+def _transforms(shard: RoutedTable, columns: set[str]) -> list[PartitionId | Affix]:
     transforms = shard.mapping.transforms if shard.mapping is not None else ()
     return [one for one in transforms if shard.info.columns[one.target].name.lower() in columns]
 
 
 def _may_repeat(
-    target: Table, key: Index, alike: Sequence[Shard], shards: Sequence[Shard], proposed: Propose
+    target: TableId, key: Index, alike: Sequence[RoutedTable], shards: Sequence[RoutedTable], proposed: Propose
 ) -> Finding:
     column = _number_of(key, alike)
     counts = column and any(_is_auto_increment(shard.info, column) for shard in alike)
@@ -91,7 +90,7 @@ def _may_repeat(
     )
 
 
-def _number_of(key: Index, shards: Sequence[Shard]) -> str:
+def _number_of(key: Index, shards: Sequence[RoutedTable]) -> str:
     """The key's column that could take a partition id: the counted one, or the only one if it holds numbers."""
     info = shards[0].info
     counted = [name for name in key.columns if _is_auto_increment(info, name)]

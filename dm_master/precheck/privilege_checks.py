@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
-from dm_master.inspection.inspected_server import Server
+from dm_master.inspection.inspected_server import InspectedServer
 from dm_master.precheck.result import Finding, fail, warn
-from dm_master.rules.inspected_upstream import Upstream
-from dm_master.rules.source_rules import Table
+from dm_master.rules.inspected_upstream import InspectedUpstream
+from dm_master.rules.source_rules import TableId
 from pkg.config.model import SubTaskConfig
 
 _TARGET = ("CREATE", "SELECT", "INSERT", "UPDATE", "DELETE", "ALTER", "DROP", "INDEX")
@@ -17,7 +17,7 @@ _DUMP_EXTRA = 2
 _NAMED = 5
 
 
-def check_dump_privilege(upstream: Upstream) -> list[Finding]:
+def check_dump_privilege(upstream: InspectedUpstream) -> list[Finding]:
     grants, user = upstream.grants, upstream.config.user
     findings = []
     unreadable = [table for table in upstream.tables if not grants.allows("SELECT", *table)]
@@ -61,7 +61,7 @@ def consistency_of(extra_args: str) -> str:
     return "auto"
 
 
-def check_replication_privilege(upstream: Upstream) -> list[Finding]:
+def check_replication_privilege(upstream: InspectedUpstream) -> list[Finding]:
     return [
         fail(
             f"lack of {privilege} global (*.*) privilege",
@@ -72,12 +72,12 @@ def check_replication_privilege(upstream: Upstream) -> list[Finding]:
     ]
 
 
-def may_ask_binlog(upstream: Upstream) -> bool:
+def may_ask_binlog(upstream: InspectedUpstream) -> bool:
     """Whether the user may ask which binlog files there are and where they end."""
     return upstream.grants.allows("REPLICATION CLIENT") or upstream.grants.allows("SUPER")
 
 
-def check_target_privilege(target: Server, schemas: Iterable[str]) -> list[Finding]:
+def check_target_privilege(target: InspectedServer, schemas: Iterable[str]) -> list[Finding]:
     names = sorted(set(schemas))
     findings = []
     for privilege in _TARGET:
@@ -92,7 +92,7 @@ def check_target_privilege(target: Server, schemas: Iterable[str]) -> list[Findi
     return findings
 
 
-def check_dump_connections(upstream: Upstream) -> list[Finding]:
+def check_dump_connections(upstream: InspectedUpstream) -> list[Finding]:
     needed = upstream.subtask.mydumper.threads + _DUMP_EXTRA
     limit, used = _connections(upstream)
     if not limit or needed <= limit - used:
@@ -105,7 +105,7 @@ def check_dump_connections(upstream: Upstream) -> list[Finding]:
     ]
 
 
-def check_load_connections(target: Server, subtasks: Sequence[SubTaskConfig]) -> list[Finding]:
+def check_load_connections(target: InspectedServer, subtasks: Sequence[SubTaskConfig]) -> list[Finding]:
     needed = sum(subtask.loader.pool_size + 1 for subtask in subtasks)
     limit, used = _connections(target)
     if not limit or needed <= limit - used:
@@ -115,15 +115,15 @@ def check_load_connections(target: Server, subtasks: Sequence[SubTaskConfig]) ->
     return [fail(text, hint) if needed > limit else warn(text, hint)]
 
 
-def _connections(server: Server) -> tuple[int, int]:
+def _connections(server: InspectedServer) -> tuple[int, int]:
     """The most connections that the server takes (0: no limit), and how many are open without ours."""
     return int(server.variable("max_connections") or 0), max(server.status("Threads_connected") - 1, 0)
 
 
-def _lacking(privilege: str, tables: Sequence[Table], instruction: str) -> Finding:
+def _lacking(privilege: str, tables: Sequence[TableId], instruction: str) -> Finding:
     return fail(f"lack of {privilege} privilege: {_shown(tables)}", instruction)
 
 
-def _shown(tables: Sequence[Table]) -> str:
+def _shown(tables: Sequence[TableId]) -> str:
     names = [f"`{schema}`.{table if table == '*' else f'`{table}`'}" for schema, table in tables[:_NAMED]]
     return ", ".join(names) + (f" and {len(tables) - _NAMED} more" if len(tables) > _NAMED else "")

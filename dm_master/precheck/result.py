@@ -11,7 +11,7 @@ from dm_master.rules.rule_usage import RuleSummary
 from pkg import errors
 from pkg.errors import Code, DMError
 
-State = Literal["success", "warn", "fail"]
+CheckState = Literal["success", "warn", "fail"]
 HEADER = "fail to check synchronization configuration with type"
 PASSED = "pre-check is passed. "
 
@@ -20,7 +20,7 @@ PASSED = "pre-check is passed. "
 class Finding:
     """One problem. ``subject`` is what it is about, ``other`` what that was compared with."""
 
-    severity: State
+    severity: CheckState
     message: str
     instruction: str = ""
     subject: str = ""
@@ -42,7 +42,7 @@ class CheckResult:
     extra: str = ""
 
     @property
-    def state(self) -> State:
+    def state(self) -> CheckState:
         severities = {finding.severity for finding in self.findings}
         return "fail" if "fail" in severities else "warn" if "warn" in severities else "success"
 
@@ -116,7 +116,7 @@ def conclude(
     return PrecheckResult(passed, answer, tuple(warnings), tuple(results))
 
 
-def _bounded(results: Sequence[CheckResult], left: dict[State, int]) -> list[tuple[int, CheckResult]]:
+def _bounded(results: Sequence[CheckResult], left: dict[CheckState, int]) -> list[tuple[int, CheckResult]]:
     shown = []
     for number, result in enumerate(results):
         kept = []

@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dm_master.precheck.result import Finding, fail, from_error, warn
-from dm_master.precheck.table_checks import Shard
-from dm_master.rules.inspected_upstream import Upstream
-from dm_master.rules.rule_usage import REASONS, Use
-from dm_master.rules.source_rules import SourceRules, Table
+from dm_master.precheck.table_checks import TablesByTarget
+from dm_master.rules.inspected_upstream import InspectedUpstream
+from dm_master.rules.rule_usage import REASONS, RuleUse
+from dm_master.rules.source_rules import SourceRules, TableId
 from pkg.config.rule_names import RuleName
 from pkg.errors import DMError
 from pkg.mysql.schema import TableInfo
 from pkg.rules import expression_filter
 from pkg.rules.column_mapping import TableMapping, collisions
 
-Groups = Mapping[Table, Sequence[Shard]]
-_Problem = Callable[..., Finding]
+_FindingMaker = Callable[..., Finding]
 _IGNORE = "add `rules` to ignore-checking-items"
 
 
-def check_routes(upstream: Upstream) -> list[Finding]:
+def check_routes(upstream: InspectedUpstream) -> list[Finding]:
     """Tables that several routes claim (40080), one finding for each set of routes."""
     rules = upstream.rules
-    claimed: dict[tuple[int, ...], list[Table]] = {}
+    claimed: dict[tuple[int, ...], list[TableId]] = {}
     for table in upstream.tables:
         matches = rules.router.matching(*table)
         deciding = matches.table_level or matches.schema_level
@@ -32,7 +31,7 @@ def check_routes(upstream: Upstream) -> list[Finding]:
     return [_ambiguous(rules, tables) for tables in claimed.values()]
 
 
-def _ambiguous(rules: SourceRules, tables: Sequence[Table]) -> Finding:
+def _ambiguous(rules: SourceRules, tables: Sequence[TableId]) -> Finding:
     matches = rules.router.matching(*tables[0])
     names = [rules.name_of(route) for route in matches.table_level or matches.schema_level]
     more = f" and {len(tables) - 1} more tables" if len(tables) > 1 else ""
@@ -48,16 +47,16 @@ def _ambiguous(rules: SourceRules, tables: Sequence[Table]) -> Finding:
     raise AssertionError("a table with several routes has a target")
 
 
-def check_usage(uses: Mapping[RuleName, Use], *, strict: bool) -> list[Finding]:
+def check_usage(uses: Mapping[RuleName, RuleUse], *, strict: bool) -> list[Finding]:
     """Rules that do nothing: what they were meant for may be lost or go elsewhere, so they are told. Pure.
 
     ``strict`` refuses them, but for an entry that leaves out what is not there: it does no harm.
     """
     findings = []
     for rule, use in uses.items():
-        if use is not Use.USED:
+        if use is not RuleUse.USED:
             harmless = rule.block == "block-allow-list" and ": ignore-" in rule.name
-            problem: _Problem = fail if strict and not harmless else warn
+            problem: _FindingMaker = fail if strict and not harmless else warn
             findings.append(
                 problem(
                     f"{rule} has no effect: {REASONS[use]}",
@@ -67,7 +66,7 @@ def check_usage(uses: Mapping[RuleName, Use], *, strict: bool) -> list[Finding]:
     return findings
 
 
-def check_rules(upstream: Upstream, *, certain: bool) -> list[Finding]:
+def check_rules(upstream: InspectedUpstream, *, certain: bool) -> list[Finding]:
     """What rules can't do to the tables as they are; not ``certain`` makes failures warnings."""
     findings: list[Finding] = []
     for info in upstream.structures.values():
@@ -80,11 +79,11 @@ def check_rules(upstream: Upstream, *, certain: bool) -> list[Finding]:
     return findings
 
 
-def _subject(upstream: Upstream, info: TableInfo) -> str:
+def _subject(upstream: InspectedUpstream, info: TableInfo) -> str:
     return f"{upstream.subtask.source_id} `{info.schema}`.`{info.name}`"
 
 
-def _column_mapping(upstream: Upstream, info: TableInfo) -> Iterator[Finding]:
+def _column_mapping(upstream: InspectedUpstream, info: TableInfo) -> Iterator[Finding]:
     rules = upstream.rules
     matching = rules.mapper.rules_for(info.schema, info.name)
     if not matching:
@@ -97,7 +96,7 @@ def _column_mapping(upstream: Upstream, info: TableInfo) -> Iterator[Finding]:
         yield fail(f"{places}: {found.message}", found.instruction, subject=_subject(upstream, info))
 
 
-def _extracts(upstream: Upstream, info: TableInfo) -> Iterator[Finding]:
+def _extracts(upstream: InspectedUpstream, info: TableInfo) -> Iterator[Finding]:
     rules, subject = upstream.rules, _subject(upstream, info)
     route = rules.router.rule_for(info.schema, info.name)
     if route is None:
@@ -110,7 +109,7 @@ def _extracts(upstream: Upstream, info: TableInfo) -> Iterator[Finding]:
         yield fail(f"{name}: {found.message}", found.instruction, subject=subject)
 
 
-def _expressions(upstream: Upstream, info: TableInfo) -> Iterator[Finding]:
+def _expressions(upstream: InspectedUpstream, info: TableInfo) -> Iterator[Finding]:
     for rule in upstream.rules.expressions_for(info.schema, info.name):
         texts = (
             rule.insert_value_expr, rule.update_old_value_expr, rule.update_new_value_expr, rule.delete_value_expr,
@@ -127,7 +126,7 @@ def _expressions(upstream: Upstream, info: TableInfo) -> Iterator[Finding]:
                 )
 
 
-def check_collisions(groups: Groups, rules: Mapping[str, SourceRules]) -> list[Finding]:
+def check_collisions(groups: TablesByTarget, rules: Mapping[str, SourceRules]) -> list[Finding]:
     """Shards of one target whose ``partition id`` gives both the same bits: one would overwrite the other. Pure.
 
     Unless what their routes fill in tells them apart, in a key that has it.
@@ -142,7 +141,7 @@ def check_collisions(groups: Groups, rules: Mapping[str, SourceRules]) -> list[F
     return findings
 
 
-def _collide(target: Table, one: tuple[SourceRules, TableMapping], two: tuple[SourceRules, TableMapping]) -> Finding:
+def _collide(target: TableId, one: tuple[SourceRules, TableMapping], two: tuple[SourceRules, TableMapping]) -> Finding:
     names = dict.fromkeys(str(name) for side in (one, two) for name in _names_of(*side))
     first, second = (f"{rules.subtask.source_id} `{m.schema}`.`{m.table}`" for rules, m in (one, two))
     return fail(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pymysql
 
-from dm_master.inspection.inspected_server import Server
+from dm_master.inspection.inspected_server import InspectedServer
 from dm_master.precheck import (
     foreign_key_checks,
     key_checks,
@@ -21,10 +21,10 @@ from dm_master.precheck import (
     table_checks,
 )
 from dm_master.precheck.result import CheckResult, Finding, PrecheckResult, conclude, from_error
-from dm_master.precheck.table_checks import Shard
-from dm_master.rules.inspected_upstream import Upstream
-from dm_master.rules.rule_usage import Use, known_uses, summary, usage_of
-from dm_master.rules.source_rules import Table
+from dm_master.precheck.table_checks import TablesByTarget
+from dm_master.rules.inspected_upstream import InspectedUpstream
+from dm_master.rules.rule_usage import RuleUse, known_uses, summary, usage_of
+from dm_master.rules.source_rules import TableId
 from dm_master.task_setup.task_split import split_task
 from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig, TaskMode
 from pkg.config.rule_names import InstanceNames, RuleName, subtask_rule_names
@@ -52,7 +52,7 @@ class _Check:
     name: str
     desc: str
     modes: frozenset[TaskMode]
-    run: Callable[[Upstream], list[Finding]]
+    run: Callable[[InspectedUpstream], list[Finding]]
 
 
 _UPSTREAM_CHECKS = (
@@ -177,12 +177,12 @@ def run_prechecks(
     return replace(concluded, rules=rules)
 
 
-def _uses(upstreams: Sequence[Upstream], names: Mapping[str, InstanceNames]) -> dict[RuleName, Use]:
+def _uses(upstreams: Sequence[InspectedUpstream], names: Mapping[str, InstanceNames]) -> dict[RuleName, RuleUse]:
     parts = [usage_of(upstream.rules, upstream.everything) for upstream in upstreams]
     return known_uses(parts, names, [upstream.subtask.source_id for upstream in upstreams])
 
 
-def _check_usage(task: TaskConfig, uses: Mapping[RuleName, Use], certain: bool) -> Iterator[CheckResult]:
+def _check_usage(task: TaskConfig, uses: Mapping[RuleName, RuleUse], certain: bool) -> Iterator[CheckResult]:
     if "rules" not in task.ignore_checking_items:
         yield CheckResult(
             "rule usage check",
@@ -191,9 +191,11 @@ def _check_usage(task: TaskConfig, uses: Mapping[RuleName, Use], certain: bool) 
         )
 
 
-def _present(target: Server | None, upstreams: Sequence[Upstream]) -> tuple[dict[Table, TableInfo], list[CheckResult]]:
+def _present(
+    target: InspectedServer | None, upstreams: Sequence[InspectedUpstream]
+) -> tuple[dict[TableId, TableInfo], list[CheckResult]]:
     """The target tables that exist already."""
-    found: dict[Table, TableInfo] = {}
+    found: dict[TableId, TableInfo] = {}
 
     def look() -> list[Finding]:
         found.update({} if target is None else target.table_infos(_targets(upstreams)))
@@ -203,9 +205,9 @@ def _present(target: Server | None, upstreams: Sequence[Upstream]) -> tuple[dict
     return found, [CheckResult("target tables", "read the target's tables", failed)] if failed else []
 
 
-def _open_target(task: TaskConfig, stack: contextlib.ExitStack) -> tuple[Server | None, list[CheckResult]]:
+def _open_target(task: TaskConfig, stack: contextlib.ExitStack) -> tuple[InspectedServer | None, list[CheckResult]]:
     try:
-        target = Server(task.target, "downstream")
+        target = InspectedServer(task.target, "downstream")
     except DMError as exc:
         return None, [_unreachable("target database", exc)]
     stack.callback(target.close)
@@ -218,10 +220,10 @@ def _unreachable(what: str, error: DMError) -> CheckResult:
 
 def _check_source(
     subtask: SubTaskConfig, names: InstanceNames, target_there: bool
-) -> tuple[Upstream | None, list[CheckResult]]:
+) -> tuple[InspectedUpstream | None, list[CheckResult]]:
     """All checks of one source. Its connection stays open for the checks over several sources."""
     try:
-        upstream = Upstream(subtask, names)
+        upstream = InspectedUpstream(subtask, names)
     except DMError as exc:
         return None, [_unreachable(f"upstream of {subtask.source_id}", exc)]
     ignored = subtask.ignore_checking_items
@@ -269,28 +271,28 @@ def _check_source(
     return upstream, results
 
 
-def _foreign_keys(upstream: Upstream) -> list[Finding]:
-    with contextlib.closing(Server(upstream.subtask.to, "downstream")) as target:
+def _foreign_keys(upstream: InspectedUpstream) -> list[Finding]:
+    with contextlib.closing(InspectedServer(upstream.subtask.to, "downstream")) as target:
         return foreign_key_checks.check_foreign_keys(upstream, target)
 
 
-def _table_schema(upstream: Upstream, target_there: bool) -> list[Finding]:
+def _table_schema(upstream: InspectedUpstream, target_there: bool) -> list[Finding]:
     if not target_there:
         return table_checks.check_table_schema(upstream, None)
     # A connection of its own: the sources are checked at the same time.
-    with contextlib.closing(Server(upstream.subtask.to, "downstream")) as target:
+    with contextlib.closing(InspectedServer(upstream.subtask.to, "downstream")) as target:
         return table_checks.check_table_schema(upstream, target)
 
 
-def _rules(upstream: Upstream, target_there: bool) -> list[Finding]:
+def _rules(upstream: InspectedUpstream, target_there: bool) -> list[Finding]:
     if not target_there:
         return rule_checks.check_rules(upstream, certain=False)
-    with contextlib.closing(Server(upstream.subtask.to, "downstream")) as target:
+    with contextlib.closing(InspectedServer(upstream.subtask.to, "downstream")) as target:
         return rule_checks.check_rules(upstream, certain=upstream.starts_now(target))
 
 
 def _check_target(
-    target: Server, task: TaskConfig, subtasks: Sequence[SubTaskConfig], upstreams: Sequence[Upstream]
+    target: InspectedServer, task: TaskConfig, subtasks: Sequence[SubTaskConfig], upstreams: Sequence[InspectedUpstream]
 ) -> Iterator[CheckResult]:
     ignored = task.ignore_checking_items
     if "target_privilege" not in ignored:
@@ -321,18 +323,18 @@ def _check_target(
         )
 
 
-def _targets(upstreams: Sequence[Upstream]) -> list[Table]:
+def _targets(upstreams: Sequence[InspectedUpstream]) -> list[TableId]:
     return sorted({name for upstream in upstreams for name in upstream.routed.values()})
 
 
 def _check_groups(
-    task: TaskConfig, upstreams: Sequence[Upstream], present: Mapping[Table, TableInfo], copied: bool
+    task: TaskConfig, upstreams: Sequence[InspectedUpstream], present: Mapping[TableId, TableInfo], copied: bool
 ) -> Iterator[CheckResult]:
     """Checks over tables of several sources. Nothing is asked anew: each source's facts are kept."""
     migrated = {upstream.subtask.source_id: upstream.tables for upstream in upstreams}
     proposed = key_checks.proposer(migrated, any(upstream.subtask.case_sensitive for upstream in upstreams))
     rules = {upstream.subtask.source_id: upstream.rules for upstream in upstreams}
-    checks: tuple[tuple[str, str, str, Callable[[Mapping[Table, Sequence[Shard]]], list[Finding]]], ...] = (
+    checks: tuple[tuple[str, str, str, Callable[[TablesByTarget], list[Finding]]], ...] = (
         (
             "schema_of_shard_tables",
             "sharding table consistency check",
@@ -365,7 +367,7 @@ def _check_groups(
             yield CheckResult(name, desc, findings)
 
 
-def _guarded(run: Callable[[], list[Finding]], server: Server | None) -> tuple[Finding, ...]:
+def _guarded(run: Callable[[], list[Finding]], server: InspectedServer | None) -> tuple[Finding, ...]:
     """A check that cannot be carried out has failed, and says why."""
     try:
         return tuple(run())

@@ -10,7 +10,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from dm_master.inspection.inspected_server import READ_TIMEOUT
+from dm_master.inspection.inspected_server import QUERY_TIMEOUT
 from dm_master.precheck.server_checks import gtid_is_off
 from pkg import errors
 from pkg.config.model import SourceConfig
@@ -29,7 +29,7 @@ def check_source(config: SourceConfig) -> SourceConfig:
     Raises 10001 for an unreachable upstream or a wrong password, 11010 for a flavor that is not the server's, 11015
     for a server-id in use, 26007 for GTID asked but off.
     """
-    with contextlib.closing(connect(config.from_, scope="upstream", read_timeout=READ_TIMEOUT)) as conn:
+    with contextlib.closing(connect(config.from_, scope="upstream", read_timeout=QUERY_TIMEOUT)) as conn:
         try:
             info = server_info(conn)
             used = _used_server_ids(conn, info)

@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dm_master.inspection.inspected_server import Server
+from dm_master.inspection.inspected_server import InspectedServer
 from dm_master.precheck.result import Finding, fail, from_error, warn
-from dm_master.rules.inspected_upstream import Upstream
-from dm_master.rules.source_rules import Table
+from dm_master.rules.inspected_upstream import InspectedUpstream
+from dm_master.rules.source_rules import TableId
 from pkg import errors
 from pkg.config.rule_names import RuleName
 from pkg.errors import Code, DMError
@@ -33,7 +33,7 @@ _INT_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint)\(\d+\)")
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
+class RoutedTable:
     """One upstream table that goes into a target table, perhaps with others.
 
     ``filled`` are the target's columns that its route fills, with their values; ``mapping`` is what column mapping does
@@ -63,7 +63,11 @@ class Shard:
         return frozenset(self.info.columns[transform.target].name.lower() for transform in transforms)
 
 
-def shard_of(upstream: Upstream, info: TableInfo) -> Shard:
+#: Target table → the upstream tables that go into it.
+TablesByTarget = Mapping[TableId, Sequence[RoutedTable]]
+
+
+def shard_of(upstream: InspectedUpstream, info: TableInfo) -> RoutedTable:
     """The table with what rules say of it. What they can't say of it is told by the check of the rules."""
     rules, table = upstream.rules, (info.schema, info.name)
     filled: tuple[tuple[str, str], ...] = ()
@@ -75,10 +79,10 @@ def shard_of(upstream: Upstream, info: TableInfo) -> Shard:
     route = rules.router.rule_for(*table)
     via = None if route is None else rules.name_of(route)
     mapped_by = tuple(rules.name_of(rule) for rule in rules.mapper.rules_for(*table))
-    return Shard(upstream.subtask.source_id, info, filled, mapping, via, mapped_by)
+    return RoutedTable(upstream.subtask.source_id, info, filled, mapping, via, mapped_by)
 
 
-def check_table_schema(upstream: Upstream, target: Server | None) -> list[Finding]:
+def check_table_schema(upstream: InspectedUpstream, target: InspectedServer | None) -> list[Finding]:
     """Each table by itself and, where the target has it already, beside its target."""
     subtask = upstream.subtask
     findings = [_not_migrated(subtask.source_id, *other) for other in upstream.others if other[2] in NOT_MIGRATED]
@@ -107,7 +111,7 @@ def _not_migrated(source_id: str, schema: str, name: str, kind: str) -> Finding:
     )
 
 
-def _target_missing(shard: Shard, name: Table) -> Finding:
+def _target_missing(shard: RoutedTable, name: TableId) -> Finding:
     return warn(
         f"target table `{name[0]}`.`{name[1]}` does not exist, and task-mode incremental does not create it",
         "Create it in the target, or use task-mode all.",
@@ -115,7 +119,7 @@ def _target_missing(shard: Shard, name: Table) -> Finding:
     )
 
 
-def check_merge_rules(shard: Shard, there: TableInfo | None, *, certain: bool = True) -> list[Finding]:
+def check_merge_rules(shard: RoutedTable, there: TableInfo | None, *, certain: bool = True) -> list[Finding]:
     """Whether the target's table has what column mapping and extracts need; None: the task would create it. Pure."""
     problem = fail if certain else warn
     findings = [
@@ -131,7 +135,7 @@ def check_merge_rules(shard: Shard, there: TableInfo | None, *, certain: bool = 
     return findings
 
 
-def check_table(shard: Shard) -> list[Finding]:
+def check_table(shard: RoutedTable) -> list[Finding]:
     """What is worth knowing of a table itself. Pure."""
     findings = []
     if shard.info.foreign_keys:
@@ -153,7 +157,7 @@ def check_table(shard: Shard) -> list[Finding]:
     return findings
 
 
-def compare_with_target(shard: Shard, there: TableInfo, *, certain: bool = True) -> list[Finding]:
+def compare_with_target(shard: RoutedTable, there: TableInfo, *, certain: bool = True) -> list[Finding]:
     """Whether rows of the shard fit into the target's table; not ``certain`` makes failures warnings. Pure."""
     findings: list[Finding] = []
     problem = fail if certain else warn
@@ -192,7 +196,7 @@ def _needs_value(column: Column) -> bool:
     return not (column.nullable or column.default is not None or column.generated or column.auto_increment)
 
 
-def _compare_details(shard: Shard, there: TableInfo, other: str) -> list[Finding]:
+def _compare_details(shard: RoutedTable, there: TableInfo, other: str) -> list[Finding]:
     findings = []
     changed = _differing_columns(shard.info, there, without=shard.mapped_columns)
     if changed:
@@ -239,16 +243,16 @@ def _type(column: Column) -> str:
     return f"{text} {charset}".strip()
 
 
-def by_target(upstreams: Sequence[Upstream]) -> dict[Table, list[Shard]]:
+def by_target(upstreams: Sequence[InspectedUpstream]) -> dict[TableId, list[RoutedTable]]:
     """Target table → the upstream tables that go into it."""
-    groups: dict[Table, list[Shard]] = defaultdict(list)
+    groups: dict[TableId, list[RoutedTable]] = defaultdict(list)
     for upstream in upstreams:
         for table, info in upstream.structures.items():
             groups[upstream.routed[table]].append(shard_of(upstream, info))
     return dict(groups)
 
 
-def check_shards(groups: Mapping[Table, Sequence[Shard]]) -> list[Finding]:
+def check_shards(groups: TablesByTarget) -> list[Finding]:
     """Tables that merge must have the same columns. Pure."""
     findings: list[Finding] = []
     for target, shards in groups.items():
@@ -257,7 +261,7 @@ def check_shards(groups: Mapping[Table, Sequence[Shard]]) -> list[Finding]:
     return findings
 
 
-def _compare_shards(target: Table, first: Shard, shard: Shard) -> list[Finding]:
+def _compare_shards(target: TableId, first: RoutedTable, shard: RoutedTable) -> list[Finding]:
     """Rows can merge when names agree and types are of one kind; whatever else differs may do harm."""
     one, two = first.info, shard.info
     only = [column.name for a, b in ((one, two), (two, one)) for column in a.columns if b.column(column.name) is None]
@@ -281,7 +285,7 @@ def _kind(column: Column) -> str:
     return next((kind for kind, names in _KINDS.items() if column.type_name in names), column.type_name)
 
 
-def check_engines(target: Server, tables: Iterable[Table]) -> list[Finding]:
+def check_engines(target: InspectedServer, tables: Iterable[TableId]) -> list[Finding]:
     """Target tables that can't roll back."""
     return [
         fail(engines.told(table, engine), f"{engines.way_out(table)} {engines.way_past()}")
@@ -289,9 +293,9 @@ def check_engines(target: Server, tables: Iterable[Table]) -> list[Finding]:
     ]
 
 
-def check_same_names(targets: Iterable[Table]) -> list[Finding]:
+def check_same_names(targets: Iterable[TableId]) -> list[Finding]:
     """Targets whose names differ by case alone are one table on some servers. Pure."""
-    folded: dict[Table, set[Table]] = defaultdict(set)
+    folded: dict[TableId, set[TableId]] = defaultdict(set)
     for schema, table in targets:
         folded[(schema.lower(), table.lower())].add((schema, table))
     return [
@@ -308,7 +312,7 @@ def check_same_names(targets: Iterable[Table]) -> list[Finding]:
     ]
 
 
-def check_online_ddl(upstream: Upstream) -> list[Finding]:
+def check_online_ddl(upstream: InspectedUpstream) -> list[Finding]:
     """A ghost table means that a change is under way; others of such names are left out, which may not be meant."""
     online = OnlineTables.of(upstream.subtask)
     migrated = set(upstream.tables)

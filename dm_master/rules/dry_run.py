@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import pymysql
 
-from dm_master.rules.inspected_upstream import Upstream
-from dm_master.rules.rule_usage import RuleSummary, Use, known_uses, summary, usage_of
-from dm_master.rules.source_rules import Explanation, Table
+from dm_master.rules.inspected_upstream import InspectedUpstream
+from dm_master.rules.rule_usage import RuleSummary, RuleUse, known_uses, summary, usage_of
+from dm_master.rules.source_rules import Explanation, TableId
 from dm_master.task_setup.task_split import split_task
 from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig
 from pkg.config.rule_names import InstanceNames, RuleName, subtask_rule_names
@@ -29,9 +29,9 @@ class TaskRules:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _ExplainedSource:
     explanations: list[Explanation]
-    uses: Mapping[RuleName, Use]
+    uses: Mapping[RuleName, RuleUse]
 
 
 def show_rules(task: TaskConfig, sources: Mapping[str, SourceConfig], only: Sequence[str]) -> TaskRules:
@@ -50,11 +50,11 @@ def show_rules(task: TaskConfig, sources: Mapping[str, SourceConfig], only: Sequ
     return TaskRules(explanations, summary(targets, left_out, uses))
 
 
-def _explain(subtask: SubTaskConfig, names: InstanceNames) -> _Source:
-    with contextlib.closing(Upstream(subtask, names)) as upstream:
+def _explain(subtask: SubTaskConfig, names: InstanceNames) -> _ExplainedSource:
+    with contextlib.closing(InspectedUpstream(subtask, names)) as upstream:
         try:
             everything = upstream.everything
-            mapped: list[Table] = [table for table in upstream.tables if upstream.rules.mapper.rules_for(*table)]
+            mapped: list[TableId] = [table for table in upstream.tables if upstream.rules.mapper.rules_for(*table)]
             structures = upstream.table_infos(mapped)
         except (pymysql.Error, OSError) as exc:
             raise classify(exc, scope="upstream") from exc
@@ -63,4 +63,4 @@ def _explain(subtask: SubTaskConfig, names: InstanceNames) -> _Source:
         for table in tables:
             info = structures.get((schema, table))
             explanations.append(upstream.rules.explain(schema, table, None if info is None else info.columns))
-    return _Source(explanations, usage_of(upstream.rules, everything))
+    return _ExplainedSource(explanations, usage_of(upstream.rules, everything))

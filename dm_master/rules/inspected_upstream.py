@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 
-from dm_master.inspection.inspected_server import Server
-from dm_master.rules.source_rules import SourceRules, Table
+from dm_master.inspection.inspected_server import InspectedServer
+from dm_master.rules.source_rules import SourceRules, TableId
 from pkg.config.model import SubTaskConfig
 from pkg.config.rule_names import InstanceNames
 from pkg.mysql.introspect import list_all_tables, list_other_objects
 from pkg.mysql.schema import TableInfo
 
 
-class Upstream(Server):
+class InspectedUpstream(InspectedServer):
     """The upstream of one subtask, with the tables that the subtask migrates."""
 
     def __init__(self, subtask: SubTaskConfig, names: InstanceNames) -> None:
@@ -31,7 +31,7 @@ class Upstream(Server):
         return {s: tables for s, tables in self.everything.items() if self.rules.allow_list.allows(s)}
 
     @functools.cached_property
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[TableId]:
         """The migrated tables."""
         return [(s, t) for s, tables in self.schemas.items() for t in tables if self.rules.allow_list.allows(s, t)]
 
@@ -41,16 +41,16 @@ class Upstream(Server):
         return [each for each in list_other_objects(self.conn) if self.rules.allow_list.allows(each[0], each[1])]
 
     @functools.cached_property
-    def routed(self) -> dict[Table, Table]:
+    def routed(self) -> dict[TableId, TableId]:
         """Migrated table → its table in the target. Raises 40080 when two routes claim one table."""
         return {table: self.rules.router.route(*table) for table in self.tables}
 
     @functools.cached_property
-    def structures(self) -> dict[Table, TableInfo]:
+    def structures(self) -> dict[TableId, TableInfo]:
         found = self.table_infos(self.tables)
         return {table: found[table] for table in self.tables if table in found}
 
-    def starts_now(self, target: Server) -> bool:
+    def starts_now(self, target: InspectedServer) -> bool:
         """Whether today's structures are those that the task begins with.
 
         A stream that begins in the past may bring the very DDL that something lacks: then nothing is certain.

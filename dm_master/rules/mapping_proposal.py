@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dm_master.rules.source_rules import Table
+from dm_master.rules.source_rules import TableId
 from pkg.errors import DMError
 from pkg.mysql.schema import TableInfo
 from pkg.rules.column_mapping import ColumnMapper, collisions
@@ -33,10 +33,10 @@ class _Names:
 
 
 def propose(
-    target: Table,
+    target: TableId,
     column: str,
     shards: Mapping[str, Sequence[TableInfo]],
-    migrated: Mapping[str, Sequence[Table]],
+    migrated: Mapping[str, Sequence[TableId]],
     case_sensitive: bool,
 ) -> str:
     """``column-mappings`` as one line of YAML, and which instance takes which; '' when names do not allow it.
@@ -60,7 +60,7 @@ def propose(
 
 
 def _rules(
-    instance: str, column: str, shards: Sequence[Table], migrated: Sequence[Table], case_sensitive: bool
+    instance: str, column: str, shards: Sequence[TableId], migrated: Sequence[TableId], case_sensitive: bool
 ) -> list[ColumnMappingRule]:
     schemas = _names([schema for schema, _ in shards], SCHEMA_BITS)
     tables = _names([table for _, table in shards], TABLE_BITS)
@@ -111,7 +111,7 @@ def literal_pattern(name: str) -> str:
 
 
 def _match_just(
-    patterns: Sequence[Table], shards: Sequence[Table], migrated: Sequence[Table], case_sensitive: bool
+    patterns: Sequence[TableId], shards: Sequence[TableId], migrated: Sequence[TableId], case_sensitive: bool
 ) -> bool:
     rules = [ColumnMappingRule(schema, "c", PARTITION_ID, table, "", ("1", "", "")) for schema, table in patterns]
     mapper = ColumnMapper(rules, case_sensitive)
@@ -119,7 +119,7 @@ def _match_just(
 
 
 def _proven(
-    target: Table,
+    target: TableId,
     by_source: Mapping[str, Sequence[ColumnMappingRule]],
     shards: Mapping[str, Sequence[TableInfo]],
     case_sensitive: bool,
@@ -138,7 +138,7 @@ def _proven(
     return not collisions(mapped)
 
 
-def _text(target: Table, by_source: Mapping[str, Sequence[ColumnMappingRule]]) -> str:
+def _text(target: TableId, by_source: Mapping[str, Sequence[ColumnMappingRule]]) -> str:
     """Flow style with single quotes, which survives inside JSON."""
     blocks, instances = [], []
     numbers = iter(range(1, 1 << 30))

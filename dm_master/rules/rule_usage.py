@@ -6,12 +6,12 @@ import enum
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dm_master.rules.source_rules import SourceRules, Table
+from dm_master.rules.source_rules import SourceRules, TableId
 from pkg.config.rule_names import InstanceNames, RuleName
 from pkg.mysql.names import SYSTEM_SCHEMAS
 
 
-class Use(enum.IntEnum):
+class RuleUse(enum.IntEnum):
     """What is best about a rule, over all tables of all its sources."""
 
     NOTHING = 0
@@ -22,15 +22,15 @@ class Use(enum.IntEnum):
 
 #: Why a rule does nothing.
 REASONS = {
-    Use.NOTHING: "it matches no table",
-    Use.LEFT_OUT: "the block-allow-list leaves out every table that it matches",
-    Use.OUTRANKED: "other rules override it wherever it matches",
+    RuleUse.NOTHING: "it matches no table",
+    RuleUse.LEFT_OUT: "the block-allow-list leaves out every table that it matches",
+    RuleUse.OUTRANKED: "other rules override it wherever it matches",
 }
 
 
-def usage_of(rules: SourceRules, schemas: Mapping[str, Sequence[str]]) -> dict[RuleName, Use]:
+def usage_of(rules: SourceRules, schemas: Mapping[str, Sequence[str]]) -> dict[RuleName, RuleUse]:
     """The use of each rule that the task gives to this source; ``schemas`` are all of its schemas and tables."""
-    found = dict.fromkeys(_all_names(rules), Use.NOTHING)
+    found = dict.fromkeys(_all_names(rules), RuleUse.NOTHING)
     for schema, tables in schemas.items():
         _note(found, _of_schema(rules, schema))
         for table in tables:
@@ -38,26 +38,26 @@ def usage_of(rules: SourceRules, schemas: Mapping[str, Sequence[str]]) -> dict[R
     return found
 
 
-def merge(parts: Iterable[Mapping[RuleName, Use]]) -> dict[RuleName, Use]:
+def merge(parts: Iterable[Mapping[RuleName, RuleUse]]) -> dict[RuleName, RuleUse]:
     """The use of rules that several sources share."""
-    found: dict[RuleName, Use] = {}
+    found: dict[RuleName, RuleUse] = {}
     for part in parts:
         for rule, use in part.items():
-            found[rule] = max(use, found.get(rule, Use.NOTHING))
+            found[rule] = max(use, found.get(rule, RuleUse.NOTHING))
     return found
 
 
 def known_uses(
-    parts: Iterable[Mapping[RuleName, Use]], names: Mapping[str, InstanceNames], checked: Collection[str]
-) -> dict[RuleName, Use]:
+    parts: Iterable[Mapping[RuleName, RuleUse]], names: Mapping[str, InstanceNames], checked: Collection[str]
+) -> dict[RuleName, RuleUse]:
     """The use of the rules that only the ``checked`` sources have: of those that others share it is not known."""
     elsewhere = {name for source, found in names.items() if source not in checked for name in found.all}
     return {rule: use for rule, use in merge(parts).items() if rule not in elsewhere}
 
 
-def describe(uses: Mapping[RuleName, Use]) -> tuple[str, ...]:
+def describe(uses: Mapping[RuleName, RuleUse]) -> tuple[str, ...]:
     """A line for each rule that does nothing."""
-    return tuple(f"{rule} has no effect: {REASONS[use]}" for rule, use in uses.items() if use is not Use.USED)
+    return tuple(f"{rule} has no effect: {REASONS[use]}" for rule, use in uses.items() if use is not RuleUse.USED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class RuleSummary:
     unused: tuple[str, ...]
 
 
-def summary(targets: Sequence[Table], left_out: int, uses: Mapping[RuleName, Use]) -> RuleSummary:
+def summary(targets: Sequence[TableId], left_out: int, uses: Mapping[RuleName, RuleUse]) -> RuleSummary:
     """``targets`` are those of all migrated tables, ``left_out`` is the number of the others."""
     return RuleSummary(len(targets), len(set(targets)), left_out, describe(uses))
 
@@ -88,27 +88,27 @@ def _all_names(rules: SourceRules) -> Iterator[RuleName]:
                 yield name
 
 
-def _note(found: dict[RuleName, Use], uses: Iterable[tuple[RuleName, Use]]) -> None:
+def _note(found: dict[RuleName, RuleUse], uses: Iterable[tuple[RuleName, RuleUse]]) -> None:
     for rule, use in uses:
         if rule in found:
             found[rule] = max(use, found[rule])
 
 
-def _of_schema(rules: SourceRules, schema: str) -> Iterator[tuple[RuleName, Use]]:
+def _of_schema(rules: SourceRules, schema: str) -> Iterator[tuple[RuleName, RuleUse]]:
     entries = rules.names.entries
-    outranked = Use.OUTRANKED if rules.subtask.block_allow_list.do_dbs else Use.USED
-    for key, use in (("do-dbs", Use.USED), ("ignore-dbs", outranked)):
+    outranked = RuleUse.OUTRANKED if rules.subtask.block_allow_list.do_dbs else RuleUse.USED
+    for key, use in (("do-dbs", RuleUse.USED), ("ignore-dbs", outranked)):
         yield from ((entries[key][i], use) for i in rules.allow_list.entries(key, schema))
-    use = Use.USED if rules.allow_list.allows(schema) else Use.LEFT_OUT
+    use = RuleUse.USED if rules.allow_list.allows(schema) else RuleUse.LEFT_OUT
     for route in rules.router.matching(schema).schema_level:
         yield rules.name_of(route), use
     for event in rules.events.rules_for(schema):
         yield rules.name_of(event), use
 
 
-def _of_table(rules: SourceRules, schema: str, table: str) -> Iterator[tuple[RuleName, Use]]:
+def _of_table(rules: SourceRules, schema: str, table: str) -> Iterator[tuple[RuleName, RuleUse]]:
     verdict = rules.allow_list.verdict(schema, table)
-    use = Use.USED if verdict.allowed else Use.LEFT_OUT
+    use = RuleUse.USED if verdict.allowed else RuleUse.LEFT_OUT
     yield from _of_lists(rules, schema, table, verdict.key)
     routes = rules.router.matching(schema, table)
     for route in routes.table_level or routes.schema_level:
@@ -117,18 +117,18 @@ def _of_table(rules: SourceRules, schema: str, table: str) -> Iterator[tuple[Rul
     for level in (groups.table_level, groups.schema_level):
         decides = level is groups.table_level or not groups.table_level
         for mapping in (rule for group in level for rule in group):
-            yield rules.name_of(mapping), use if decides else min(use, Use.OUTRANKED)
+            yield rules.name_of(mapping), use if decides else min(use, RuleUse.OUTRANKED)
     for event in rules.events.rules_for(schema, table):
         yield rules.name_of(event), use
     for expression in rules.expressions_for(schema, table):
         yield rules.name_of(expression), use
 
 
-def _of_lists(rules: SourceRules, schema: str, table: str, decided: str) -> Iterator[tuple[RuleName, Use]]:
+def _of_lists(rules: SourceRules, schema: str, table: str, decided: str) -> Iterator[tuple[RuleName, RuleUse]]:
     """Entries over tables; ``decided`` is the key of the one that did."""
     let_in = rules.allow_list.allows(schema)
     for i in rules.allow_list.entries("do-tables", schema, table):
-        yield rules.names.entries["do-tables"][i], Use.USED if let_in else Use.LEFT_OUT
+        yield rules.names.entries["do-tables"][i], RuleUse.USED if let_in else RuleUse.LEFT_OUT
     for i in rules.allow_list.entries("ignore-tables", schema, table):
-        use = Use.USED if decided == "ignore-tables" else Use.OUTRANKED if let_in else Use.LEFT_OUT
+        use = RuleUse.USED if decided == "ignore-tables" else RuleUse.OUTRANKED if let_in else RuleUse.LEFT_OUT
         yield rules.names.entries["ignore-tables"][i], use

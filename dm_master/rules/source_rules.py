@@ -18,11 +18,11 @@ from pkg.rules.model import BinlogFilterRule, ColumnMappingRule, ExpressionFilte
 from pkg.rules.online_tables import TableKind
 from pkg.rules.table_router import TableRouter
 
-Table = tuple[str, str]
+TableId = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedRule:
     """One rule that has a say about a table: the ``pattern`` by which it matches, and what it does there."""
 
     rule: RuleName
@@ -41,9 +41,9 @@ class Explanation:
     source_id: str
     schema: str
     table: str
-    target: Table | None
+    target: TableId | None
     reason: str = ""
-    applied: tuple[Applied, ...] = ()
+    applied: tuple[AppliedRule, ...] = ()
     problem: str = ""
 
 
@@ -59,7 +59,7 @@ class SourceRules:
         self.mapper = ColumnMapper(subtask.column_mappings, case)
         self.events = BinlogEventFilter(subtask.filters, case)
         self._by_id: dict[int, RuleName] = {}
-        self._expressions: dict[Table, list[ExpressionFilter]] = {}
+        self._expressions: dict[TableId, list[ExpressionFilter]] = {}
         for rule in subtask.expression_filters:
             self._expressions.setdefault(self._fold(rule.schema, rule.table), []).append(rule)
         self._note(subtask.routes, names.routes)
@@ -99,7 +99,7 @@ class SourceRules:
         for rule, name in zip(rules, names, strict=True):
             self._by_id[id(rule)] = name
 
-    def _fold(self, schema: str, table: str) -> Table:
+    def _fold(self, schema: str, table: str) -> TableId:
         return (schema, table) if self.subtask.case_sensitive else (schema.lower(), table.lower())
 
     def _left_out(self, verdict: AllowListDecision) -> str:
@@ -115,7 +115,7 @@ class SourceRules:
         entry = self.names.entries[verdict.key][verdict.item]
         return f"{entry.label} leaves it out ({entry.place})"
 
-    def _allowed_by(self, verdict: AllowListDecision, schema: str, table: str) -> Iterator[Applied]:
+    def _allowed_by(self, verdict: AllowListDecision, schema: str, table: str) -> Iterator[AppliedRule]:
         if verdict.item < 0:
             return
         lists = self.subtask.block_allow_list
@@ -124,33 +124,33 @@ class SourceRules:
         else:
             named = lists.do_tables[verdict.item]
             pattern = f"{named.db_name}.{named.tbl_name}"
-        yield Applied(self.names.entries[verdict.key][verdict.item], pattern, "takes it in")
+        yield AppliedRule(self.names.entries[verdict.key][verdict.item], pattern, "takes it in")
 
-    def _route(self, schema: str, table: str) -> Iterator[Applied]:
+    def _route(self, schema: str, table: str) -> Iterator[AppliedRule]:
         rule = self.router.rule_for(schema, table)
         if rule is None:
             return
         name, pattern = self.name_of(rule), pattern_of(rule)
         target = self.router.route(schema, table)
-        yield Applied(name, pattern, f"goes to `{target[0]}`.`{target[1]}`")
+        yield AppliedRule(name, pattern, f"goes to `{target[0]}`.`{target[1]}`")
         for column, value in self.router.extracted(schema, table, self.subtask.source_id):
-            yield Applied(name, pattern, f"fills `{column}` with {value!r}")
+            yield AppliedRule(name, pattern, f"fills `{column}` with {value!r}")
 
-    def _mappings(self, schema: str, table: str, columns: Sequence[Column] | None) -> Iterator[Applied]:
+    def _mappings(self, schema: str, table: str, columns: Sequence[Column] | None) -> Iterator[AppliedRule]:
         rules = self.mapper.rules_for(schema, table)
         mapping = None if columns is None else self.mapper.compile(schema, table, columns)
         transforms = mapping.transforms if mapping is not None else [None] * len(rules)
         for rule, transform in zip(rules, transforms, strict=True):
-            yield Applied(self.name_of(rule), pattern_of(rule), mapping_effect(rule, transform))
+            yield AppliedRule(self.name_of(rule), pattern_of(rule), mapping_effect(rule, transform))
 
-    def _filters(self, schema: str, table: str) -> Iterator[Applied]:
+    def _filters(self, schema: str, table: str) -> Iterator[AppliedRule]:
         for rule in self.events.rules_for(schema, table):
             parts = [f"events {', '.join(rule.events)}"] if rule.events else []
             parts += [f"sql-pattern {text!r}" for text in rule.sql_pattern]
-            yield Applied(self.name_of(rule), pattern_of(rule), f"{rule.action}: {'; '.join(parts)}")
+            yield AppliedRule(self.name_of(rule), pattern_of(rule), f"{rule.action}: {'; '.join(parts)}")
         for expression in self.expressions_for(schema, table):
             name = self.name_of(expression)
-            yield Applied(name, f"{expression.schema}.{expression.table}", expression_effect(expression))
+            yield AppliedRule(name, f"{expression.schema}.{expression.table}", expression_effect(expression))
 
 
 def pattern_of(rule: RouteRule | BinlogFilterRule | ColumnMappingRule) -> str:

@@ -15,7 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 from dm_master.service.cluster import Cluster
 from dm_master.service.config_service import ConfigService
 from dm_master.service.member_service import MemberService
-from dm_master.service.operator_actions import WaysOutService
+from dm_master.service.operator_actions import OperatorActionsService
 from dm_master.service.relay_service import RelayService
 from dm_master.service.source_service import CheckSource, SourceService
 from dm_master.service.status_service import StatusService
@@ -30,7 +30,7 @@ from pkg.rpc.server import mutual
 
 log = get_logger("service")
 
-Handler = Callable[[Any], Message]
+RpcHandler = Callable[[Any], Message]
 SERVICE = dmmaster_pb2.DESCRIPTOR.services_by_name["Master"]
 #: Answered by the master that was asked, leader or not.
 LOCAL = frozenset({"OperateLeader", "GetMasterCfg"})
@@ -54,13 +54,13 @@ LATER = {
 }
 
 
-def handlers(cluster: Cluster, steps: TaskSteps, check_source: CheckSource) -> dict[str, Handler]:
+def handlers(cluster: Cluster, steps: TaskSteps, check_source: CheckSource) -> dict[str, RpcHandler]:
     """RPC → the function that answers it, for every RPC of the service."""
     task, status, source = TaskService(cluster, steps), StatusService(cluster), SourceService(cluster, check_source)
     member, config, relay = MemberService(cluster), ConfigService(cluster), RelayService(cluster)
     locks = ShardDDLService(cluster.locks, cluster)
-    ways_out = WaysOutService(cluster)
-    table: dict[str, Handler] = {name: partial(_later, name) for name in LATER}
+    operator_actions = OperatorActionsService(cluster)
+    table: dict[str, RpcHandler] = {name: partial(_later, name) for name in LATER}
     return table | {
         "StartTask": task.start_task,
         "OperateTask": task.operate_task,
@@ -75,8 +75,8 @@ def handlers(cluster: Cluster, steps: TaskSteps, check_source: CheckSource) -> d
         "OfflineMember": member.offline_member,
         "OperateLeader": member.operate_leader,
         "ListMember": member.list_member,
-        "HandleError": ways_out.handle_error,
-        "OperateSchema": ways_out.operate_schema,
+        "HandleError": operator_actions.handle_error,
+        "OperateSchema": operator_actions.operate_schema,
         "OperateRelay": relay.operate_relay,
         "OperateWorkerRelayTask": relay.switch_relay,
         "PurgeWorkerRelay": relay.purge_relay,
@@ -120,7 +120,7 @@ class Dispatcher:
     """
 
     cluster: Cluster
-    table: Mapping[str, Handler]
+    table: Mapping[str, RpcHandler]
     leading: Callable[[], bool]
 
     def call(self, method: str, request: Message, *, forwarded: bool = False) -> Message:
@@ -174,13 +174,13 @@ def no_leader(method: str, cause: str) -> DMError:
     )
 
 
-class Call(Protocol):
+class MasterCall(Protocol):
     """Answers a request of ``pb.Master``; see :meth:`Dispatcher.call`."""
 
     def __call__(self, method: str, request: Message, *, forwarded: bool = False) -> Message: ...
 
 
-def register(call: Call, server: grpc.Server) -> None:
+def register(call: MasterCall, server: grpc.Server) -> None:
     """Adds the service to a gRPC server."""
     methods = {
         name: grpc.unary_unary_rpc_method_handler(
@@ -193,6 +193,6 @@ def register(call: Call, server: grpc.Server) -> None:
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE.full_name, methods),))
 
 
-def _serve(call: Call, method: str, request: Message, context: grpc.ServicerContext) -> Message:
+def _serve(call: MasterCall, method: str, request: Message, context: grpc.ServicerContext) -> Message:
     forwarded = any(key == FORWARDED for key, _ in context.invocation_metadata())
     return call(method, request, forwarded=forwarded)

@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
 
-from dm_master.service.dispatcher import Call, request_class
+from dm_master.service.dispatcher import MasterCall, request_class
 from pkg.etcd.discovery import ENDPOINTS_PATH
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.rpc import pbjson
@@ -33,7 +33,7 @@ ROUTES = (
 )
 
 
-def add_routes(routes: HttpRoutes, call: Call, etcd_endpoints: Callable[[], list[str]]) -> None:
+def add_routes(routes: HttpRoutes, call: MasterCall, etcd_endpoints: Callable[[], list[str]]) -> None:
     """Adds everything under ``/apis/`` to the port's routes."""
     for verb, path, method in ROUTES:
         routes.add(verb, f"{BASE}/{path}", partial(_gateway, call, method))
@@ -48,7 +48,7 @@ def _endpoints(etcd_endpoints: Callable[[], list[str]], _: HttpRequest) -> HttpR
     return HttpResponse.json(endpoints)
 
 
-def _gateway(call: Call, method: str, http: HttpRequest) -> HttpResponse:
+def _gateway(call: MasterCall, method: str, http: HttpRequest) -> HttpResponse:
     request: Any = request_class(method)()
     try:
         if http.body:

@@ -8,7 +8,7 @@ from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
 
 
-class WaysOutService:
+class OperatorActionsService:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dm_master.service.cluster import Cluster
 from dm_master.shardddl.lock_answers import add_locks
-from dm_master.shardddl.lock_registry import Locks
+from dm_master.shardddl.lock_registry import LockRegistry
 from dm_master.workers.source_workers import ask_statuses
 from pkg.errors import DMError
 from pkg.pb import dmmaster_pb2 as pb
@@ -35,7 +35,7 @@ class StatusService:
         return pb.QueryStatusListResponse(result=True, sources=answers)
 
     def _add_locks(self, answers: Sequence[worker_pb.QueryStatusResponse]) -> None:
-        def add(locks: Locks) -> None:
+        def add(locks: LockRegistry) -> None:
             for answer in answers:
                 add_locks(locks, answer)
 

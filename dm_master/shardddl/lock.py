@@ -34,7 +34,7 @@ from pkg.etcd.types import Compare, Delete, Op, Put, missing, mod_revision_is
 from pkg.ha.shard_ddl import DDLTexts, ShardInfo, ShardOperation, ShardUnlock
 from pkg.ha.shard_ddl_steps import LockId, LockStep, StoredRecord
 
-Phase = Literal["waiting", "conflict", "executing", "owner left", "skipping", "done", "damaged"]
+LockPhase = Literal["waiting", "conflict", "executing", "owner left", "skipping", "done", "damaged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,69 +101,69 @@ class Lock:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class LockDecision:
     """Where the lock stands, and the transaction that leads on (None: others must act first).
 
     ``waits_for`` are the sources that must act; ``problem`` is for the operator, who must act then.
     """
 
-    phase: Phase
+    phase: LockPhase
     step: LockStep | None = None
     waits_for: tuple[str, ...] = ()
     problem: DMError | None = None
 
 
-def decide(lock: Lock, members: frozenset[str]) -> Decision:
+def decide(lock: Lock, members: frozenset[str]) -> LockDecision:
     """What to do next. ``members`` are the sources that the lock waits for."""
     if lock.damaged:
         # Whoever it is of may have executed the DDLs: nothing is safe to do.
-        return Decision("damaged", problem=_damage(lock))
+        return LockDecision("damaged", problem=_damage(lock))
     if lock.sequences():
         return _resolve(lock, members)
     stale = {lock.id.info_key(name): info.mod_revision for name, info in lock.infos.items() if name not in members}
     if stale:
         compare = tuple(mod_revision_is(key, revision) for key, revision in stale.items())
-        return Decision("waiting", LockStep(compare, tuple(Delete(key) for key in stale)))
+        return LockDecision("waiting", LockStep(compare, tuple(Delete(key) for key in stale)))
     return _gather(lock, members)
 
 
-def _gather(lock: Lock, members: frozenset[str]) -> Decision:
+def _gather(lock: Lock, members: frozenset[str]) -> LockDecision:
     waiting = lock.waiting(members)
     missing_sources = tuple(sorted(members - set(waiting)))
     if len({lock.ddls_of(source) for source in waiting}) > 1:
         other = next(source for source in waiting if lock.ddls_of(source) != lock.ddls_of(waiting[0]))
-        return Decision("conflict", waits_for=missing_sources, problem=_difference(lock, waiting[0], other))
+        return LockDecision("conflict", waits_for=missing_sources, problem=_difference(lock, waiting[0], other))
     if missing_sources or not waiting:
-        return Decision("waiting", waits_for=missing_sources)
+        return LockDecision("waiting", waits_for=missing_sources)
     # Nobody may have withdrawn or changed what all agreed on.
     agreed = [mod_revision_is(lock.id.info_key(source), lock.infos[source].mod_revision) for source in waiting]
-    return Decision("executing", _grant(lock, waiting[:1], execute=True, compare=agreed), (waiting[0],))
+    return LockDecision("executing", _grant(lock, waiting[:1], execute=True, compare=agreed), (waiting[0],))
 
 
-def _resolve(lock: Lock, members: frozenset[str]) -> Decision:
+def _resolve(lock: Lock, members: frozenset[str]) -> LockDecision:
     """Executions one after the other, then the others skip, then the records go."""
     running = lock.executions(done=False)
     if running:
         if running[0] in members:
-            return Decision("executing", waits_for=(running[0],))
-        return Decision("owner left", waits_for=(running[0],), problem=lock_errors.owner_left(lock.id, running[0]))
+            return LockDecision("executing", waits_for=(running[0],))
+        return LockDecision("owner left", waits_for=(running[0],), problem=lock_errors.owner_left(lock.id, running[0]))
     pending = lock.unexecuted()
     if pending:
         return _execute_next(lock, members, pending[0])
     skippers = [source for source in lock.waiting(members) if _may_skip(lock, source)]
     if skippers:
-        return Decision("skipping", _grant(lock, skippers, execute=False, compare=()), tuple(skippers))
+        return LockDecision("skipping", _grant(lock, skippers, execute=False, compare=()), tuple(skippers))
     done = {source for source, operation in lock.operations.items() if operation.record.done}
     unfinished = tuple(sorted(members - done))
     strangers = [source for source in lock.waiting(members) if not _may_skip(lock, source)]
     if strangers:
         told = lock.executions(done=True) or sorted(lock.operations)
         problem = _difference(lock, told[0], strangers[0])
-        return Decision("conflict", waits_for=unfinished, problem=problem)
+        return LockDecision("conflict", waits_for=unfinished, problem=problem)
     # A stopped task keeps what it knows: its sources come back with DDLs that are executed already.
     if unfinished or not members:
-        return Decision("skipping", waits_for=unfinished)
-    return Decision("done", LockStep(tuple(_settled(lock)), _delete_all(lock)))
+        return LockDecision("skipping", waits_for=unfinished)
+    return LockDecision("done", LockStep(tuple(_settled(lock)), _delete_all(lock)))
 
 
 def _damage(lock: Lock) -> DMError:
@@ -175,14 +175,14 @@ def _difference(lock: Lock, first: str, other: str) -> DMError:
     return lock_errors.difference(lock.id, first, lock.ddls_of(first), other, lock.ddls_of(other), executed=executed)
 
 
-def _execute_next(lock: Lock, members: frozenset[str], ddls: DDLTexts) -> Decision:
+def _execute_next(lock: Lock, members: frozenset[str], ddls: DDLTexts) -> LockDecision:
     able = [source for source in lock.waiting(members) if lock.ddls_of(source) == ddls]
     owner = lock.owner(members)
     if not able:
         asked = tuple(sorted(source for source, had in _ordered(lock).items() if had == ddls))
-        return Decision("owner left", waits_for=asked, problem=lock_errors.nobody_waits(lock.id, ddls))
+        return LockDecision("owner left", waits_for=asked, problem=lock_errors.nobody_waits(lock.id, ddls))
     chosen = owner if owner in able else able[0]
-    return Decision("executing", _grant(lock, [chosen], execute=True, compare=_settled(lock)), (chosen,))
+    return LockDecision("executing", _grant(lock, [chosen], execute=True, compare=_settled(lock)), (chosen,))
 
 
 def _may_skip(lock: Lock, source: str) -> bool:
@@ -245,7 +245,7 @@ def take_over(lock: Lock, members: frozenset[str], *, owner: str, every: bool = 
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class UnlockProgress:
     """How far an order is: who has executed, who shall and hasn't, who has yet to skip of those that waited, and the
     members that have not reported."""
 
@@ -255,7 +255,7 @@ class Progress:
     unreported: tuple[str, ...]
 
 
-def progress(lock: Lock, members: frozenset[str]) -> Progress:
+def progress(lock: Lock, members: frozenset[str]) -> UnlockProgress:
     """How far ``lock``'s order is."""
     executing, pending = lock.executions(done=False), lock.unexecuted()
     if not executing and pending:
@@ -263,7 +263,7 @@ def progress(lock: Lock, members: frozenset[str]) -> Progress:
         executing = [lock.owner(members)] if lock.owner(members) in asked else asked
     done = {source for source, operation in lock.operations.items() if operation.record.done}
     skipping = sorted(set(_ordered(lock)) & members - done - set(executing))
-    return Progress(
+    return UnlockProgress(
         executed=tuple(lock.executions(done=True)),
         executing=tuple(executing),
         skipping=tuple(skipping),

@@ -1,4 +1,4 @@
-"""Locks as ``shard-ddl-lock``, ``query-status`` and the metrics show them, and its orders as :class:`Order`. Pure."""
+"""What an operator sees of locks: ``shard-ddl-lock``, ``query-status``, the metrics; and what they ask for. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dm_master.shardddl.lock import Lock, Phase, Progress
-from dm_master.shardddl.lock_registry import Locks, Order
+from dm_master.shardddl.lock import Lock, LockPhase, UnlockProgress
+from dm_master.shardddl.lock_registry import LockRegistry, UnlockOrder
 from pkg.errors import DMError
 from pkg.mysql.names import qualified
 from pkg.pb import dmmaster_pb2 as pb
@@ -35,7 +35,7 @@ class LockView:
     ddls: Sequence[str]
     synced: Sequence[str]
     unsynced: Sequence[str]
-    phase: Phase
+    phase: LockPhase
     since: str
     waits_for: Sequence[str]
     problem: str
@@ -64,7 +64,7 @@ class LockView:
         return f"{line}\n{self.problem}" if self.problem else line
 
 
-def view(locks: Locks, lock: Lock, refused: DMError | None = None) -> LockView:
+def view(locks: LockRegistry, lock: Lock, refused: DMError | None = None) -> LockView:
     """``refused``: why etcd does not take the lock's next step."""
     members, decision = locks.members(lock), locks.decide(lock)
     owner, synced = lock.owner(members), lock.reported()
@@ -108,13 +108,13 @@ def answer(views: Sequence[LockView], damaged: Mapping[str, str]) -> pb.ShowDDLL
     return pb.ShowDDLLocksResponse(result=True, msg="\n".join(lines), locks=[one.message() for one in views])
 
 
-def order_of(request: pb.UnlockDDLLockRequest) -> Order:
+def order_of(request: pb.UnlockDDLLockRequest) -> UnlockOrder:
     """What ``shard-ddl-lock unlock`` asks for; without an action the sources that wait skip."""
     action = "exec" if request.op == pb.ExecLock else "skip"
-    return Order(request.replaceOwner, request.forceRemove, action)
+    return UnlockOrder(request.replaceOwner, request.forceRemove, action)
 
 
-def describe_outcome(lock_id: object, far: Progress | None) -> str:
+def describe_outcome(lock_id: object, far: UnlockProgress | None) -> str:
     """What came of an order that is carried out as far as it can be now; None: the lock is gone."""
     if far is None:
         return f"lock {lock_id} is resolved: no source waits for it now"
@@ -131,7 +131,7 @@ def _names(sources: Sequence[str]) -> str:
 # --- what query-status and the metrics show ---
 
 
-def add_locks(locks: Locks, status: worker_pb.QueryStatusResponse) -> None:
+def add_locks(locks: LockRegistry, status: worker_pb.QueryStatusResponse) -> None:
     """Puts into a worker's answer what only the master knows: the lock that each subtask waits for, its owner, and the
     groups of other sources that this one has not come to."""
     source = status.sourceStatus.source
@@ -159,7 +159,7 @@ def _add_foreign_groups(sync: worker_pb.SyncStatus, foreign: Sequence[Lock]) -> 
             sync.unresolvedGroups.add(target=target, unsynced=[NOT_RECEIVED])
 
 
-def lock_states(locks: Locks) -> Mapping[tuple[str, str], int]:
+def lock_states(locks: LockRegistry) -> Mapping[tuple[str, str], int]:
     """The number of locks by task and state, DM's: ``Un-synced`` ones wait for sources, ``Synced`` ones for executions.
 
     A task that runs without locks has zeros.

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from dm_master.election.campaign import LeaderKey
 from dm_master.shardddl import lock_errors
-from dm_master.shardddl.lock import Decision, Lock, Progress, progress
-from dm_master.shardddl.lock_registry import Locks, Order
+from dm_master.shardddl.lock import Lock, LockDecision, UnlockProgress, progress
+from dm_master.shardddl.lock_registry import LockRegistry, UnlockOrder
 from dm_master.shardddl.lock_store import LockStore
 from pkg.errors import DMError, wrap
 from pkg.etcd import EtcdClient, PrefixMirror, WatchEvent
@@ -22,7 +22,7 @@ log = get_logger("shard-ddl")
 R = TypeVar("R")
 
 #: Task → the sources that run it, no older than what etcd had when it was called. Raises ``DMError``.
-Sources = Callable[[], Mapping[str, frozenset[str]]]
+TaskSources = Callable[[], Mapping[str, frozenset[str]]]
 #: Hears of new trouble: the task, and one of the kinds below.
 OnTrouble = Callable[[str, str], None]
 
@@ -42,7 +42,9 @@ _ORDER_PAUSE = 1.0
 class LockCoordinator:
     """The locks, for as long as this master leads; a term's locks are made of nothing but etcd's records."""
 
-    def __init__(self, client: EtcdClient, sources: Sources, on_trouble: OnTrouble = lambda task, kind: None) -> None:
+    def __init__(
+        self, client: EtcdClient, sources: TaskSources, on_trouble: OnTrouble = lambda task, kind: None
+    ) -> None:
         self._store = LockStore(client)
         self._sources = sources
         self._on_trouble = on_trouble
@@ -80,14 +82,14 @@ class LockTerm:
     leader, or one with outdated knowledge, cannot commit.
     """
 
-    def __init__(self, store: LockStore, leader: LeaderKey, sources: Sources, on_trouble: OnTrouble) -> None:
+    def __init__(self, store: LockStore, leader: LeaderKey, sources: TaskSources, on_trouble: OnTrouble) -> None:
         self._store = store
         self._leader = leader
         self._sources = sources
         self._on_trouble = on_trouble
         # Guards all below up to the blank line; notified when records were read, and at the end.
         self._changed = threading.Condition()
-        self._locks = Locks()
+        self._locks = LockRegistry()
         #: Whether all records are read and the sources are known.
         self._ready = False
         #: The number of events that were read, and the last one's revision.
@@ -118,7 +120,7 @@ class LockTerm:
 
     # --- reading ---
 
-    def read(self, look: Callable[[Locks], R]) -> R:
+    def read(self, look: Callable[[LockRegistry], R]) -> R:
         """What ``look`` sees of the locks as they are known; it must not keep them. Never waits. Raises 38046."""
         with self._changed:
             self._check_ready()
@@ -135,7 +137,7 @@ class LockTerm:
 
     # --- orders ---
 
-    def order(self, lock_id: str, order: Order) -> tuple[LockId, int]:
+    def order(self, lock_id: str, order: UnlockOrder) -> tuple[LockId, int]:
         """Commits an operator's order; the lock, and the order's revision.
 
         Raises 38019, 38020, 38022, 38041 or 42502 for one that makes no sense now, 38046, 46001 or 42501.
@@ -158,7 +160,7 @@ class LockTerm:
         with self._changed:
             self._changed.wait_for(lambda: self._stopping.is_set() or self._events > events, _ORDER_PAUSE)
 
-    def wait_order(self, lock_id: LockId, revision: int, seconds: float) -> Progress | None:
+    def wait_order(self, lock_id: LockId, revision: int, seconds: float) -> UnlockProgress | None:
         """How far the order of ``revision`` is: once all who waited have executed or skipped, or after ``seconds``.
 
         None when the lock is gone, or has another order. Raises 38046 when the leadership ends meanwhile.
@@ -179,7 +181,7 @@ class LockTerm:
 
     def forget(self, task: str) -> None:
         """Removes all records of a task that no source runs. Raises 42501, or 38046 when the leadership is over."""
-        if not self._store.commit(Locks.forget(task), self._leader):
+        if not self._store.commit(LockRegistry.forget(task), self._leader):
             raise lock_errors.not_started()
 
     # --- the loop ---
@@ -210,7 +212,7 @@ class LockTerm:
             raise failure
         if self._mirror is None:
             with self._changed:
-                self._locks, self._ready = Locks(), False
+                self._locks, self._ready = LockRegistry(), False
             self._synced = False
             self._mirror = self._store.follow(self._see, self._mirror_failed)
         while not self._synced and not self._stopping.is_set() and self._mirror_failure is None:
@@ -263,7 +265,7 @@ class LockTerm:
                 return [(lock.id, decision.step) for lock, decision in decided if decision.step is not None]
         return []
 
-    def _tell(self, decided: Iterable[tuple[Lock, Decision]]) -> None:
+    def _tell(self, decided: Iterable[tuple[Lock, LockDecision]]) -> None:
         """Logs where locks stand, when that changed."""
         now = {lock.id: (str(decision.phase), str(decision.problem or "")) for lock, decision in decided}
         for lock_id, (phase, problem) in now.items():

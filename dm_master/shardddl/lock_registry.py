@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from dm_master.shardddl import lock as rules
-from dm_master.shardddl.lock import Decision, Lock
+from dm_master.shardddl.lock import Lock, LockDecision
 from pkg.errors import Code, DMError, new
 from pkg.etcd.types import KV, Delete, WatchEvent
 from pkg.ha import keys
@@ -22,7 +22,7 @@ BASE = "/dm-master/shardddl-pessimism/"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class UnlockOrder:
     """What ``shard-ddl-lock unlock`` asks for. ``action``: what sources do with DDLs that differ from the owner's."""
 
     owner: str = ""
@@ -30,7 +30,7 @@ class Order:
     action: str = "skip"
 
 
-class Locks:
+class LockRegistry:
     """Follows the records; not thread-safe.
 
     It holds nothing that is not in etcd, but for the tasks' sources, which come from the scheduler: set them
@@ -47,7 +47,7 @@ class Locks:
             self.set_sources(task, names)
 
     @classmethod
-    def rebuilt(cls, kvs: Iterable[KV], sources: Mapping[str, Iterable[str]]) -> Locks:
+    def rebuilt(cls, kvs: Iterable[KV], sources: Mapping[str, Iterable[str]]) -> LockRegistry:
         """From all records below :data:`BASE`, in any order."""
         locks = cls(sources)
         for kv in kvs:
@@ -55,7 +55,7 @@ class Locks:
         return locks
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Locks):
+        if not isinstance(other, LockRegistry):
             return NotImplemented
         mine = (self._locks, self._tables, self._sources, self._damaged)
         return mine == (other._locks, other._tables, other._sources, other._damaged)
@@ -149,7 +149,7 @@ class Locks:
         """Records that can't be read and are of no lock: key → what is wrong. They are passed over."""
         return dict(sorted(self._damaged.items()))
 
-    def decide(self, lock: Lock) -> Decision:
+    def decide(self, lock: Lock) -> LockDecision:
         return rules.decide(lock, self.members(lock))
 
     def steps(self) -> list[LockStep]:
@@ -159,7 +159,7 @@ class Locks:
 
     # --- orders ---
 
-    def unlock(self, lock_id: str, order: Order) -> LockStep:
+    def unlock(self, lock_id: str, order: UnlockOrder) -> LockStep:
         """Carries out an operator's order. Raises 38019, 38020, 38022, 42502, or 38041 for an unknown action."""
         lock = self.find(lock_id)
         members = self.members(lock)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dm_master.shardddl import lock_answers, lock_errors
 from dm_master.shardddl.lock_answers import LockView
 from dm_master.shardddl.lock_coordinator import LockCoordinator
-from dm_master.shardddl.lock_registry import Locks
+from dm_master.shardddl.lock_registry import LockRegistry
 from dm_master.workers.source_workers import ClusterView, ask_statuses
 from dm_master.workers.stage_wait import error_text
 from pkg import errors
@@ -31,7 +31,7 @@ class ShardDDLService:
         term = self._locks.term()
         refused = term.refusals()
 
-        def look(locks: Locks) -> tuple[list[LockView], dict[str, str]]:
+        def look(locks: LockRegistry) -> tuple[list[LockView], dict[str, str]]:
             chosen = locks.all(request.task, request.sources)
             return [lock_answers.view(locks, lock, refused.get(lock.id)) for lock in chosen], dict(locks.damaged())
 

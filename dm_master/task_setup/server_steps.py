@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pymysql
 
-from dm_master.inspection.inspected_server import READ_TIMEOUT
+from dm_master.inspection.inspected_server import QUERY_TIMEOUT
 from dm_master.task_setup.task_split import needs_start_position, target_session, with_start_position
 from pkg import errors
 from pkg.binlog.server_position import master_status
@@ -42,7 +42,7 @@ def fill_start_position(subtask: SubTaskConfig) -> SubTaskConfig:
     """
     if not needs_start_position(subtask):
         return subtask
-    with contextlib.closing(connect(subtask.from_, scope="upstream", read_timeout=READ_TIMEOUT)) as conn:
+    with contextlib.closing(connect(subtask.from_, scope="upstream", read_timeout=QUERY_TIMEOUT)) as conn:
         try:
             location = master_status(conn, server_info(conn).flavor)
         except pymysql.Error as exc:

@@ -12,21 +12,21 @@ from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
 
 #: How long to wait for one source, and between two looks, in seconds.
-LONGEST_WAIT = 10.0
+STAGE_TIMEOUT = 10.0
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 1.0
 #: A failure seen earlier than this (seconds) may be that of the past: the worker has not read the request yet.
 #: Once the subtask was seen without one, the next failure is new and needs no patience.
-PATIENCE = 2.0
+STALE_FAILURE_TIMEOUT = 2.0
 
 #: (is it settled, the failure's text if it settled badly)
-Verdict = tuple[bool, str]
+StageCheckResult = tuple[bool, str]
 #: Looks at a source's status; None when no worker serves the source.
-Judge = Callable[[str, pb.QueryStatusResponse | None], Verdict]
+StageCheck = Callable[[str, pb.QueryStatusResponse | None], StageCheckResult]
 
 
 def wait_for_all(
-    cluster: ClusterView, sources: Iterable[str], task: str, judge: Judge, expected: str
+    cluster: ClusterView, sources: Iterable[str], task: str, judge: StageCheck, expected: str
 ) -> list[pb.CommonWorkerResponse]:
     """One answer a source, in the sources' order, once ``judge`` is satisfied or the time is over (38045)."""
     names = sorted(sources)
@@ -36,16 +36,18 @@ def wait_for_all(
         return list(pool.map(lambda source: _wait_for(cluster, source, task, judge, expected), names))
 
 
-def _wait_for(cluster: ClusterView, source: str, task: str, judge: Judge, expected: str) -> pb.CommonWorkerResponse:
+def _wait_for(
+    cluster: ClusterView, source: str, task: str, judge: StageCheck, expected: str
+) -> pb.CommonWorkerResponse:
     began = time.monotonic()
     pause, moved = FIRST_PAUSE, False
     while True:
-        remaining = began + LONGEST_WAIT - time.monotonic()
+        remaining = began + STAGE_TIMEOUT - time.monotonic()
         worker, answer, seen = _ask(cluster, source, task, max(remaining, FIRST_PAUSE))
         settled, problem = judge(source, answer) if answer is not None or not worker else (False, "")
         if settled and not problem:
             return success(source, worker)
-        if settled and (moved or time.monotonic() - began > PATIENCE):
+        if settled and (moved or time.monotonic() - began > STALE_FAILURE_TIMEOUT):
             return failure(source, problem, worker)
         moved = moved or (answer is not None and not settled)
         if remaining < pause:
@@ -88,10 +90,10 @@ def _named(answer: pb.QueryStatusResponse | None, task: str) -> pb.SubTaskStatus
     return next((one for one in subtasks if one.name == task), None)
 
 
-def reaches(task: str, stage: pb.Stage) -> Judge:
+def reaches(task: str, stage: pb.Stage) -> StageCheck:
     """Satisfied when the subtask is in ``stage``, or when it failed on the way."""
 
-    def judge(_: str, answer: pb.QueryStatusResponse | None) -> Verdict:
+    def judge(_: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
         subtask = _named(answer, task)
         if answer is None or not answer.result or subtask is None:
             return False, ""
@@ -104,20 +106,20 @@ def reaches(task: str, stage: pb.Stage) -> Judge:
     return judge
 
 
-def is_gone(task: str) -> Judge:
+def is_gone(task: str) -> StageCheck:
     """Satisfied when the worker doesn't have the subtask any more, or no worker serves the source."""
 
-    def judge(_: str, answer: pb.QueryStatusResponse | None) -> Verdict:
+    def judge(_: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
         subtask = _named(answer, task)
         return subtask is None or (not subtask.stage and subtask.WhichOneof("status") == "msg"), ""
 
     return judge
 
 
-def relay_reaches(stage: pb.Stage) -> Judge:
+def relay_reaches(stage: pb.Stage) -> StageCheck:
     """Satisfied when the source's relay is in ``stage`` (``Stopped``: is gone), or when it failed on the way."""
 
-    def judge(_: str, answer: pb.QueryStatusResponse | None) -> Verdict:
+    def judge(_: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
         if answer is None or not answer.result:
             return False, ""
         if not answer.sourceStatus.HasField("relayStatus"):
@@ -132,7 +134,7 @@ def relay_reaches(stage: pb.Stage) -> Judge:
     return judge
 
 
-def serves(source: str, answer: pb.QueryStatusResponse | None) -> Verdict:
+def serves(source: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
     """Satisfied when the worker has taken the source, or could not."""
     if answer is None or answer.sourceStatus.source != source:
         return False, ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from dmctl import files
+from dmctl.command_context import CommandContext
 from dmctl.commands import pick
-from dmctl.session import Session
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 
@@ -38,7 +38,7 @@ def _separated(text: str) -> list[str]:
         raise click.UsageError(exc.message) from exc
 
 
-def _handle(session: Session, operation: str, task: str, position: str, statements: tuple[str, ...]) -> None:
+def _handle(session: CommandContext, operation: str, task: str, position: str, statements: tuple[str, ...]) -> None:
     # Without quotes the shell or the prompt parts a statement at its blanks.
     sqls = _separated(" ".join(statements))
     if operation in _WITH_STATEMENTS and not sqls:
@@ -70,7 +70,7 @@ def _operation(operation: str, text: str) -> click.Command:
     @click.argument("statements", nargs=-1)
     @_position
     @click.pass_obj
-    def command(session: Session, task: str, statements: tuple[str, ...], position: str) -> None:
+    def command(session: CommandContext, task: str, statements: tuple[str, ...], position: str) -> None:
         _handle(session, operation, task, position, statements)
 
     return command
@@ -92,6 +92,8 @@ for _name, _text in {
 @click.argument("statements", nargs=-1)
 @_position
 @click.pass_obj
-def handle_error(session: Session, task: str, operation: str, statements: tuple[str, ...], position: str) -> None:
+def handle_error(
+    session: CommandContext, task: str, operation: str, statements: tuple[str, ...], position: str
+) -> None:
     """Older spelling of binlog."""
     _handle(session, pick(operation, ["skip", "replace", "revert"], "operation"), task, position, statements)

@@ -8,9 +8,9 @@ import click
 from google.protobuf.message import Message
 
 from dmctl import configdir, files
+from dmctl.command_context import CommandContext
 from dmctl.commands import pick
 from dmctl.failure import CommandError
-from dmctl.session import Session
 from pkg.pb import dmmaster_pb2 as master
 
 _KINDS = {
@@ -27,7 +27,7 @@ def config() -> None:
     """Shows, exports or imports configurations. Passwords are shown as ******."""
 
 
-def _show(session: Session, kind: str, name: str, path: str) -> None:
+def _show(session: CommandContext, kind: str, name: str, path: str) -> None:
     wanted = files.task_name(name) if kind == "task" else name
     answer = session.call("GetCfg", master.GetCfgRequest(type=_KINDS[kind], name=wanted))
     if path and answer.result:
@@ -42,7 +42,7 @@ def _kind(kind: str) -> click.Command:
     @click.argument("name")
     @click.option("-p", "--path", default="", help="Write to this file instead.")
     @click.pass_obj
-    def command(session: Session, name: str, path: str) -> None:
+    def command(session: CommandContext, name: str, path: str) -> None:
         _show(session, kind, name, path)
 
     return command
@@ -55,7 +55,7 @@ for _name in _KINDS:
 @config.command("export")
 @click.option("-p", "--path", default="configs", help="Folder to write to.")
 @click.pass_obj
-def export(session: Session, path: str) -> None:
+def export(session: CommandContext, path: str) -> None:
     """Writes the files of all sources and tasks into a folder."""
     tasks = _answer(session, "ListTaskConfigs").taskConfigs
     sources = _answer(session, "ListSourceConfigs").sourceConfigs
@@ -63,7 +63,7 @@ def export(session: Session, path: str) -> None:
     session.print(f"export configs to directory `{path}` succeed")
 
 
-def _answer(session: Session, method: str) -> Any:
+def _answer(session: CommandContext, method: str) -> Any:
     from google.protobuf import empty_pb2
 
     answer = session.call(method, empty_pb2.Empty())
@@ -75,7 +75,7 @@ def _answer(session: Session, method: str) -> Any:
 @config.command("import")
 @click.option("-p", "--path", default="configs", help="Folder written by config export.")
 @click.pass_obj
-def import_(session: Session, path: str) -> None:
+def import_(session: CommandContext, path: str) -> None:
     """Creates the sources and starts the tasks whose files are in a folder."""
     sources, tasks = configdir.read(path)
     for file, text in sources:
@@ -88,7 +88,7 @@ def import_(session: Session, path: str) -> None:
     session.print(f"import configs from directory `{path}` succeed")
 
 
-def _require(session: Session, method: str, request: Message, failure: str) -> None:
+def _require(session: CommandContext, method: str, request: Message, failure: str) -> None:
     """One step of an import; what exists already was imported before."""
     answer = session.call(method, request)
     messages = [answer.msg, *(one.msg for one in answer.sources if not one.result), getattr(answer, "checkResult", "")]
@@ -103,7 +103,7 @@ def _older(name: str) -> click.Command:
     @click.argument("name")
     @click.option("-f", "--file", "path", default="", help="Write to this file instead.")
     @click.pass_obj
-    def command(session: Session, kind: str, name: str, path: str) -> None:
+    def command(session: CommandContext, kind: str, name: str, path: str) -> None:
         """Older spelling of config."""
         _show(session, pick(kind, list(_KINDS), "kind of configuration"), name, path)
 

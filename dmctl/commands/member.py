@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from dmctl.command_context import CommandContext
 from dmctl.commands import pick
-from dmctl.session import Session
 from pkg.pb import dmmaster_pb2 as master
 
 _LEADER_OPERATIONS = {"evict": master.EvictLeaderOp, "cancel-evict": master.CancelEvictLeaderOp}
@@ -17,7 +17,7 @@ _LEADER_OPERATIONS = {"evict": master.EvictLeaderOp, "cancel-evict": master.Canc
 @click.option("-w", "--worker", "workers", is_flag=True, help="Only workers.")
 @click.option("-n", "--name", "names", multiple=True, help="Only members of this name; may be repeated.")
 @click.pass_obj
-def list_member(session: Session, leader: bool, masters: bool, workers: bool, names: tuple[str, ...]) -> None:
+def list_member(session: CommandContext, leader: bool, masters: bool, workers: bool, names: tuple[str, ...]) -> None:
     """Lists the members of the cluster: all kinds unless flags name some."""
     wanted = [name for text in names for name in text.split(",") if name]
     request = master.ListMemberRequest(leader=leader, master=masters, worker=workers, names=wanted)
@@ -29,7 +29,7 @@ def list_member(session: Session, leader: bool, masters: bool, workers: bool, na
 @click.option("-w", "--worker", "workers", is_flag=True, help="The member is a worker.")
 @click.option("-n", "--name", required=True, help="The member's name.")
 @click.pass_obj
-def offline_member(session: Session, masters: bool, workers: bool, name: str) -> None:
+def offline_member(session: CommandContext, masters: bool, workers: bool, name: str) -> None:
     """Takes a member that is offline out of the cluster."""
     if masters == workers:
         raise click.UsageError("exactly one of --master and --worker is needed")
@@ -40,7 +40,7 @@ def offline_member(session: Session, masters: bool, workers: bool, name: str) ->
 @click.command("operate-leader")
 @click.argument("operation", metavar="evict|cancel-evict")
 @click.pass_obj
-def operate_leader(session: Session, operation: str) -> None:
+def operate_leader(session: CommandContext, operation: str) -> None:
     """Makes the master resign as leader, or lets it campaign again."""
     op = _LEADER_OPERATIONS[pick(operation, list(_LEADER_OPERATIONS), "operation")]
     session.run("OperateLeader", master.OperateLeaderRequest(op=op))

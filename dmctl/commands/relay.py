@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from dmctl.session import Session
+from dmctl.command_context import CommandContext
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 
@@ -15,7 +15,7 @@ def _operate(name: str, op: master.RelayOpV2, text: str) -> click.Command:
     @click.command(name, help=text)
     @click.argument("workers", nargs=-1)
     @click.pass_obj
-    def command(session: Session, workers: tuple[str, ...]) -> None:
+    def command(session: CommandContext, workers: tuple[str, ...]) -> None:
         request = master.OperateRelayRequest(op=op, source=session.one_source(), worker=workers)
         session.run("OperateRelay", request)
 
@@ -25,7 +25,7 @@ def _operate(name: str, op: master.RelayOpV2, text: str) -> click.Command:
 def _switch(name: str, op: worker.RelayOp, text: str) -> click.Command:
     @click.command(name, help=text)
     @click.pass_obj
-    def command(session: Session) -> None:
+    def command(session: CommandContext) -> None:
         if not session.sources:
             raise click.UsageError("at least one source must be given with -s/--source")
         session.run("OperateWorkerRelayTask", master.OperateWorkerRelayRequest(op=op, sources=session.sources))
@@ -43,7 +43,7 @@ resume_relay = _switch("resume-relay", worker.ResumeRelay, "Resumes the relay of
 @click.option("-f", "--filename", required=True, help="Remove the relay files before this one.")
 @click.option("--sub-dir", default="", help="The relay sub-folder that the file is in.")
 @click.pass_obj
-def purge_relay(session: Session, filename: str, sub_dir: str) -> None:
+def purge_relay(session: CommandContext, filename: str, sub_dir: str) -> None:
     """Removes relay files of the source given with -s that are no longer needed."""
     source = session.one_source()
     if not sub_dir:

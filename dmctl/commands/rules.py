@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import click
 
 from dmctl import files
+from dmctl.command_context import CommandContext
 from dmctl.commands import pick
 from dmctl.failure import CommandError
-from dmctl.session import Session
 from pkg.pb import dmmaster_pb2 as master
 
 
@@ -20,7 +20,7 @@ from pkg.pb import dmmaster_pb2 as master
     "--limit", type=click.IntRange(min=0), default=100, help="Most tables to show of each kind in a table; 0 for all."
 )
 @click.pass_obj
-def show_rules(session: Session, task_file: str, output: str, limit: int) -> None:
+def show_rules(session: CommandContext, task_file: str, output: str, limit: int) -> None:
     """Shows what a task's rules would do with each upstream table: its target and why, or why it is left out.
 
     Nothing is started or changed. -s limits it to some sources.

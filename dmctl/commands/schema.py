@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from dmctl import files
+from dmctl.command_context import CommandContext
 from dmctl.commands import pick
-from dmctl.session import Session
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 
@@ -19,7 +19,7 @@ def binlog_schema() -> None:
 
 
 def _request(
-    session: Session, op: worker.SchemaOp, task: str, database: str, table: str
+    session: CommandContext, op: worker.SchemaOp, task: str, database: str, table: str
 ) -> master.OperateSchemaRequest:
     return master.OperateSchemaRequest(
         op=op, task=files.task_name(task), sources=session.some_sources(), database=database, table=table
@@ -31,7 +31,7 @@ def _request(
 @click.argument("database")
 @click.argument("table")
 @click.pass_obj
-def list_(session: Session, task: str, database: str, table: str) -> None:
+def list_(session: CommandContext, task: str, database: str, table: str) -> None:
     """Shows a table's tracked structure."""
     session.run("OperateSchema", _request(session, worker.GetSchema, task, database, table))
 
@@ -47,7 +47,7 @@ def list_(session: Session, task: str, database: str, table: str) -> None:
 @click.option("--from-target", is_flag=True, help="Take the structure from the target.")
 @click.pass_obj
 def update(
-    session: Session,
+    session: CommandContext,
     task: str,
     database: str,
     table: str,
@@ -74,7 +74,7 @@ def update(
 @click.argument("database")
 @click.argument("table")
 @click.pass_obj
-def delete(session: Session, task: str, database: str, table: str) -> None:
+def delete(session: CommandContext, task: str, database: str, table: str) -> None:
     """Forgets a table's tracked structure."""
     session.run("OperateSchema", _request(session, worker.RemoveSchema, task, database, table))
 
@@ -89,7 +89,7 @@ def delete(session: Session, task: str, database: str, table: str) -> None:
 @click.option("--sync", is_flag=True)
 @click.pass_obj
 def operate_schema(
-    session: Session,
+    session: CommandContext,
     operation: str,
     task: str,
     schema_file: str | None,

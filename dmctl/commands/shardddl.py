@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from dmctl import files
+from dmctl.command_context import CommandContext
 from dmctl.commands import DefaultGroup, pick
-from dmctl.session import Session
 from pkg.pb import dmmaster_pb2 as master
 
 _ACTIONS = {"skip": master.SkipLock, "exec": master.ExecLock}
@@ -24,7 +24,7 @@ def _show(name: str) -> click.Command:
     @click.command(name, help="Shows the shard-DDL locks that wait.")
     @click.argument("task", required=False)
     @click.pass_obj
-    def command(session: Session, task: str | None) -> None:
+    def command(session: CommandContext, task: str | None) -> None:
         name = files.task_name(task) if task else ""
         session.run("ShowDDLLocks", master.ShowDDLLocksRequest(task=name, sources=session.sources))
 
@@ -51,7 +51,7 @@ def _unlock(name: str) -> click.Command:
     @_options
     @click.pass_obj
     def command(
-        session: Session, lock_id: str, owner: str, force_remove: bool, action: str, database: str, table: str
+        session: CommandContext, lock_id: str, owner: str, force_remove: bool, action: str, database: str, table: str
     ) -> None:
         if (database or table) and not (database and table and len(session.sources) == 1):
             raise click.UsageError("a lock of optimistic mode needs all of -s (one source), -d and -t")

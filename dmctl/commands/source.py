@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from dmctl import files
+from dmctl.command_context import CommandContext
 from dmctl.commands import pick
-from dmctl.session import Session
 from pkg.pb import dmmaster_pb2 as master
 
 _OPERATIONS = {
@@ -27,7 +27,7 @@ _OPERATIONS = {
 @click.option("-p", "--print-sample-config", is_flag=True, help="Print a sample of a source's file.")
 @click.pass_obj
 def operate_source(
-    session: Session, operation: str | None, arguments: tuple[str, ...], worker: str, print_sample_config: bool
+    session: CommandContext, operation: str | None, arguments: tuple[str, ...], worker: str, print_sample_config: bool
 ) -> None:
     """Creates, stops or shows upstream sources."""
     if print_sample_config:
@@ -75,6 +75,6 @@ def _sample() -> str:
 @click.argument("source")
 @click.argument("worker")
 @click.pass_obj
-def transfer_source(session: Session, source: str, worker: str) -> None:
+def transfer_source(session: CommandContext, source: str, worker: str) -> None:
     """Moves a source to another free worker."""
     session.run("TransferSource", master.TransferSourceRequest(source=source, worker=worker))

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dmctl import files
-from dmctl.session import Session
+from dmctl.command_context import CommandContext
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from pkg.rpc import pbjson
@@ -20,7 +20,7 @@ _UNIFORM = (worker.New, worker.Finished, worker.Stopped)
 @click.argument("task", required=False)
 @click.option("--more", is_flag=True, help="Show everything also when no task is named.")
 @click.pass_obj
-def query_status(session: Session, task: str | None, more: bool) -> None:
+def query_status(session: CommandContext, task: str | None, more: bool) -> None:
     """Shows the status of tasks: a summary of all, or the details of one task or of the sources given with -s."""
     name = files.task_name(task) if task else ""
     answer = session.call("QueryStatus", master.QueryStatusListRequest(name=name, sources=session.sources))

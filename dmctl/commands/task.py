@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from dmctl import files
+from dmctl.command_context import CommandContext
 from dmctl.failure import CommandError
 from dmctl.precheck_text import show_with_details
-from dmctl.session import Session
 from pkg.errors import DMError
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
@@ -22,7 +22,7 @@ from pkg.rpc import pbjson
 @click.option("--remove-meta", is_flag=True, help="Remove the task's earlier progress and start from the beginning.")
 @click.option("--start-time", default="", help="Begin at this time in the binlog, like '2026-01-02 03:04:05'.")
 @click.pass_obj
-def start_task(session: Session, task_file: str, remove_meta: bool, start_time: str) -> None:
+def start_task(session: CommandContext, task_file: str, remove_meta: bool, start_time: str) -> None:
     """Starts a task as defined in its file."""
     request = master.StartTaskRequest(
         task=files.read_task(task_file), sources=session.sources, removeMeta=remove_meta, startTime=start_time
@@ -36,7 +36,7 @@ def start_task(session: Session, task_file: str, remove_meta: bool, start_time: 
 @click.option("-w", "--warn", "warnings", type=click.IntRange(min=0), default=10, help="Most warnings to show.")
 @click.option("--start-time", default="", help="Begin at this time in the binlog, like '2026-01-02 03:04:05'.")
 @click.pass_obj
-def check_task(session: Session, task_file: str, errors: int, warnings: int, start_time: str) -> None:
+def check_task(session: CommandContext, task_file: str, errors: int, warnings: int, start_time: str) -> None:
     """Checks whether a task could run."""
     request = master.CheckTaskRequest(
         task=files.read_task(task_file), errCnt=errors, warnCnt=warnings, startTime=start_time
@@ -51,7 +51,7 @@ def _operation(name: str, op: worker.TaskOp, text: str) -> click.Command:
         "--batch-size", type=click.IntRange(min=1), default=5, help="Without a task: how many at the same time."
     )
     @click.pass_obj
-    def command(session: Session, task: str | None, batch_size: int) -> None:
+    def command(session: CommandContext, task: str | None, batch_size: int) -> None:
         if task is None:
             session.print(pbjson.marshal_indent(_operate_source(session, op, batch_size)))
         else:
@@ -66,7 +66,7 @@ pause_task = _operation("pause-task", worker.Pause, "Pauses a task, or all tasks
 resume_task = _operation("resume-task", worker.Resume, "Resumes a task, or all tasks of the one source given with -s.")
 
 
-def _operate_source(session: Session, op: worker.TaskOp, batch_size: int) -> dict[str, Any]:
+def _operate_source(session: CommandContext, op: worker.TaskOp, batch_size: int) -> dict[str, Any]:
     """``op`` on every subtask of one source; what DM prints for it."""
     if len(session.sources) != 1:
         raise click.UsageError("can give only one source-name when task-name is not specified")
@@ -80,7 +80,7 @@ def _operate_source(session: Session, op: worker.TaskOp, batch_size: int) -> dic
     return {"result": True, "msg": "", "tasks": results}
 
 
-def _operate_one(session: Session, op: worker.TaskOp, task: str, source: str) -> dict[str, Any]:
+def _operate_one(session: CommandContext, op: worker.TaskOp, task: str, source: str) -> dict[str, Any]:
     name = worker.TaskOp.Name(op)
     try:
         answer = session.call("OperateTask", master.OperateTaskRequest(op=op, name=task, sources=[source]))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from dmctl import files
+from dmctl.command_context import CommandContext
 from dmctl.commands import pick
-from dmctl.session import Session
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 
@@ -32,7 +32,7 @@ def _task(task: str | None, all_tasks: bool) -> str:
 @click.option("--mode", default=None, help="full (the default) or fast.")
 @click.option("--start-time", default=None)
 @click.pass_obj
-def start(session: Session, task: str | None, all_tasks: bool, mode: str | None, start_time: str | None) -> None:
+def start(session: CommandContext, task: str | None, all_tasks: bool, mode: str | None, start_time: str | None) -> None:
     """Starts validation of a task."""
     request = master.StartValidationRequest(taskName=_task(task, all_tasks), sources=session.sources)
     if mode is not None:
@@ -46,7 +46,7 @@ def start(session: Session, task: str | None, all_tasks: bool, mode: str | None,
 @click.argument("task", required=False)
 @click.option("--all-task", "all_tasks", is_flag=True)
 @click.pass_obj
-def stop(session: Session, task: str | None, all_tasks: bool) -> None:
+def stop(session: CommandContext, task: str | None, all_tasks: bool) -> None:
     """Stops validation of a task."""
     request = master.StopValidationRequest(taskName=_task(task, all_tasks), sources=session.sources)
     session.run("StopValidation", request)
@@ -56,7 +56,7 @@ def stop(session: Session, task: str | None, all_tasks: bool) -> None:
 @click.argument("task")
 @click.option("--table-stage", default="", help="Only tables that are running or stopped.")
 @click.pass_obj
-def status(session: Session, task: str, table_stage: str) -> None:
+def status(session: CommandContext, task: str, table_stage: str) -> None:
     """Shows how far validation of a task is."""
     stage = _STAGES[pick(table_stage, list(_STAGES), "stage")]
     request = worker.GetValidationStatusRequest(taskName=files.task_name(task), filterStatus=stage)
@@ -67,7 +67,7 @@ def status(session: Session, task: str, table_stage: str) -> None:
 @click.argument("task")
 @click.option("--error", default="unprocessed", help="all, ignored or unprocessed.")
 @click.pass_obj
-def show_error(session: Session, task: str, error: str) -> None:
+def show_error(session: CommandContext, task: str, error: str) -> None:
     """Shows rows that differ."""
     state = _STATES[pick(error, list(_STATES), "state")]
     request = worker.GetValidationErrorRequest(taskName=files.task_name(task), errState=state)
@@ -80,7 +80,7 @@ def _mark(name: str, op: worker.ValidationErrOp, text: str) -> click.Command:
     @click.argument("error_id", type=click.IntRange(min=0), required=False)
     @click.option("--all", "all_errors", is_flag=True, help="All rows of the task.")
     @click.pass_obj
-    def command(session: Session, task: str, error_id: int | None, all_errors: bool) -> None:
+    def command(session: CommandContext, task: str, error_id: int | None, all_errors: bool) -> None:
         if all_errors == (error_id is not None):
             raise click.UsageError("either a row's id or --all is needed")
         request = worker.OperateValidationErrorRequest(
@@ -101,7 +101,7 @@ validation.add_command(_mark("clear-error", worker.ClearErrOp, "Forgets a row th
 @click.option("--cutover-binlog-pos", default="", help='Like "(mysql-bin.000001, 5989)".')
 @click.option("--cutover-binlog-gtid", default="")
 @click.pass_obj
-def update(session: Session, task: str, cutover_binlog_pos: str, cutover_binlog_gtid: str) -> None:
+def update(session: CommandContext, task: str, cutover_binlog_pos: str, cutover_binlog_gtid: str) -> None:
     """Sets where the application switches over to the target."""
     if bool(cutover_binlog_pos) == bool(cutover_binlog_gtid):
         raise click.UsageError("exactly one of --cutover-binlog-pos and --cutover-binlog-gtid is needed")

@@ -12,19 +12,19 @@ from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
 from pkg.process.metrics import Metrics
 from pkg.rpc.server import HttpRoutes, PortServer
 
-Answer = Message | Callable[[Any], Message] | grpc.StatusCode
+CannedAnswer = Message | Callable[[Any], Message] | grpc.StatusCode
 
 
-class FakeMaster:
+class CannedMaster:
     """Serves ``pb.Master``; ``answers`` holds, by method, a message, a function of the request, or an error code."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, CannedAnswer] = {}
         self.requests: list[tuple[str, Any]] = []
         routes = HttpRoutes(status=lambda: "fake\n", metrics=Metrics(), ready=lambda: True)
         self._server = PortServer("127.0.0.1", 0, self._register, routes)
 
-    def start(self) -> FakeMaster:
+    def start(self) -> CannedMaster:
         self._server.start()
         return self
 

@@ -18,7 +18,7 @@ from pkg.rpc.server import HttpResponse, HttpRoutes, PortServer
 from pkg.settings.connections import SecurityConfig
 
 
-class FakeMaster(dmmaster_pb2_grpc.MasterServicer):
+class RegisteringMaster(dmmaster_pb2_grpc.MasterServicer):
     """Listens on a free loopback port; ``registered`` maps names to addresses."""
 
     def __init__(self, etcd_endpoint: str, *, tls: SecurityConfig | None = None) -> None:

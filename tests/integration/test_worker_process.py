@@ -25,7 +25,7 @@ from pkg.settings.connections import DBConfig
 from tests.harness.cluster import environment
 from tests.harness.etcd import EtcdServer
 from tests.harness.process import Process, free_port, wait_until
-from tests.harness.registering_master import FakeMaster
+from tests.harness.registering_master import RegisteringMaster
 
 #: Nobody listens there: an upstream that is away must not matter to the worker itself.
 NOWHERE = DBConfig(host="127.0.0.1", port=1, user="root", password="secret-of-the-upstream")
@@ -106,14 +106,14 @@ class FakeUnitWorker(Process):
 
 
 @pytest.fixture
-def master(etcd: EtcdServer) -> Iterator[FakeMaster]:
-    master = FakeMaster(etcd.endpoint)
+def master(etcd: EtcdServer) -> Iterator[RegisteringMaster]:
+    master = RegisteringMaster(etcd.endpoint)
     yield master
     master.close()
 
 
 @pytest.fixture
-def new_worker(master: FakeMaster) -> Iterator[Callable[..., FakeUnitWorker]]:
+def new_worker(master: RegisteringMaster) -> Iterator[Callable[..., FakeUnitWorker]]:
     made: list[FakeUnitWorker] = []
 
     def make(**options: object) -> FakeUnitWorker:
@@ -127,7 +127,7 @@ def new_worker(master: FakeMaster) -> Iterator[Callable[..., FakeUnitWorker]]:
 
 
 @pytest.fixture
-def worker(master: FakeMaster, new_worker: Callable[..., FakeUnitWorker]) -> FakeUnitWorker:
+def worker(master: RegisteringMaster, new_worker: Callable[..., FakeUnitWorker]) -> FakeUnitWorker:
     """Joined and bound to the source."""
     worker = new_worker()
     worker.start()
@@ -136,7 +136,7 @@ def worker(master: FakeMaster, new_worker: Callable[..., FakeUnitWorker]) -> Fak
     return worker
 
 
-def test_a_worker_without_source_says_so(master: FakeMaster, new_worker: Callable[..., FakeUnitWorker]) -> None:
+def test_a_worker_without_source_says_so(master: RegisteringMaster, new_worker: Callable[..., FakeUnitWorker]) -> None:
     worker = new_worker()
     worker.start()
     wait_until(lambda: master.alive("worker1"), "alive key")
@@ -147,7 +147,7 @@ def test_a_worker_without_source_says_so(master: FakeMaster, new_worker: Callabl
 
 
 def test_status_and_metrics_tell_that_compiled_code_is_missing(
-    master: FakeMaster, new_worker: Callable[..., FakeUnitWorker]
+    master: RegisteringMaster, new_worker: Callable[..., FakeUnitWorker]
 ) -> None:
     worker = new_worker(without="rows")
     worker.start()
@@ -164,7 +164,7 @@ def test_status_and_metrics_tell_that_compiled_code_is_missing(
     assert '["compiled code is missing"]' in worker.tail()
 
 
-def test_units_run_in_order_and_status_tells_each(master: FakeMaster, worker: FakeUnitWorker) -> None:
+def test_units_run_in_order_and_status_tells_each(master: RegisteringMaster, worker: FakeUnitWorker) -> None:
     empty = worker.query()
     assert (empty.sourceStatus.source, empty.sourceStatus.worker) == ("mysql-01", "worker1")
     assert [status.msg for status in empty.subTaskStatus] == ["no sub task started"]
@@ -193,7 +193,7 @@ def test_units_run_in_order_and_status_tells_each(master: FakeMaster, worker: Fa
     assert 'dm_syncer_binlog_file{node="syncer",source_id="mysql-01",task="t1"} 3\n' in metrics
 
 
-def test_pause_resume_stop(master: FakeMaster, worker: FakeUnitWorker) -> None:
+def test_pause_resume_stop(master: RegisteringMaster, worker: FakeUnitWorker) -> None:
     master.start_task(TASK)
     worker.wait_run("dump")
     master.set_stage(TASK, "Paused")
@@ -214,7 +214,9 @@ def test_pause_resume_stop(master: FakeMaster, worker: FakeUnitWorker) -> None:
     worker.wait_stage(pb.Running)
 
 
-def test_pause_and_stop_do_not_wait_for_a_unit_that_initialises(master: FakeMaster, worker: FakeUnitWorker) -> None:
+def test_pause_and_stop_do_not_wait_for_a_unit_that_initialises(
+    master: RegisteringMaster, worker: FakeUnitWorker
+) -> None:
     worker.tell("dump.initialising")
     master.start_task(TASK)
     worker.wait_run("dump")
@@ -232,14 +234,14 @@ def test_pause_and_stop_do_not_wait_for_a_unit_that_initialises(master: FakeMast
     worker.wait_stage(pb.Running)
 
 
-def test_a_changed_config_replaces_the_subtask(master: FakeMaster, worker: FakeUnitWorker) -> None:
+def test_a_changed_config_replaces_the_subtask(master: RegisteringMaster, worker: FakeUnitWorker) -> None:
     master.start_task(replace(TASK, task_mode="incremental"))
     worker.wait_run("sync")
     master.start_task(TASK)
     wait_until(lambda: worker.journal() == ["sync run", "sync canceled", "dump run"], "replaced")
 
 
-def test_a_stubborn_unit_is_stopped_hard_after_its_grace(master: FakeMaster, worker: FakeUnitWorker) -> None:
+def test_a_stubborn_unit_is_stopped_hard_after_its_grace(master: RegisteringMaster, worker: FakeUnitWorker) -> None:
     worker.tell("dump.stubborn")
     master.start_task(TASK)
     worker.wait_run("dump")
@@ -250,7 +252,7 @@ def test_a_stubborn_unit_is_stopped_hard_after_its_grace(master: FakeMaster, wor
     assert time.monotonic() - began >= 9
 
 
-def test_an_error_pauses_and_resume_task_goes_on(master: FakeMaster, worker: FakeUnitWorker) -> None:
+def test_an_error_pauses_and_resume_task_goes_on(master: RegisteringMaster, worker: FakeUnitWorker) -> None:
     worker.tell("dump.fail", "Error 1062 (23000): Duplicate entry '1' for key 'PRIMARY'")
     master.start_task(TASK)
     worker.wait_stage(pb.Paused)
@@ -267,7 +269,7 @@ def test_an_error_pauses_and_resume_task_goes_on(master: FakeMaster, worker: Fak
     worker.wait_stage(pb.Running)
 
 
-def test_a_passing_error_is_resumed_by_itself(master: FakeMaster, worker: FakeUnitWorker) -> None:
+def test_a_passing_error_is_resumed_by_itself(master: RegisteringMaster, worker: FakeUnitWorker) -> None:
     worker.tell("dump.fail", "Error 2013: Lost connection to server during query")
     master.start_task(TASK)
     worker.wait_stage(pb.Paused)
@@ -275,7 +277,7 @@ def test_a_passing_error_is_resumed_by_itself(master: FakeMaster, worker: FakeUn
     worker.wait_stage(pb.Running)
 
 
-def test_an_unreadable_config_is_an_error_in_the_status(master: FakeMaster, worker: FakeUnitWorker) -> None:
+def test_an_unreadable_config_is_an_error_in_the_status(master: RegisteringMaster, worker: FakeUnitWorker) -> None:
     master.start_task(TASK)
     worker.wait_stage(pb.Running)
     other = replace(TASK, name="t2")
@@ -291,7 +293,7 @@ def test_an_unreadable_config_is_an_error_in_the_status(master: FakeMaster, work
     worker.wait_stage(pb.Running, task="t2")
 
 
-def test_kill_9_and_restart_resume_what_was_expected(master: FakeMaster, worker: FakeUnitWorker) -> None:
+def test_kill_9_and_restart_resume_what_was_expected(master: RegisteringMaster, worker: FakeUnitWorker) -> None:
     paused = replace(TASK, name="t2")
     master.start_task(TASK)
     master.start_task(paused, "Paused")
@@ -310,7 +312,7 @@ def test_kill_9_and_restart_resume_what_was_expected(master: FakeMaster, worker:
 
 
 def test_etcd_restart_within_the_lease_disturbs_nothing(
-    master: FakeMaster, worker: FakeUnitWorker, etcd: EtcdServer
+    master: RegisteringMaster, worker: FakeUnitWorker, etcd: EtcdServer
 ) -> None:
     master.start_task(TASK)
     worker.wait_stage(pb.Running)
@@ -324,7 +326,7 @@ def test_etcd_restart_within_the_lease_disturbs_nothing(
 
 
 def test_a_lost_lease_stops_everything_and_the_worker_joins_again(
-    master: FakeMaster, worker: FakeUnitWorker, etcd: EtcdServer
+    master: RegisteringMaster, worker: FakeUnitWorker, etcd: EtcdServer
 ) -> None:
     worker.tell("dump.stubborn")  # a graceful stop would take its time
     master.start_task(TASK)
@@ -342,7 +344,7 @@ def test_a_lost_lease_stops_everything_and_the_worker_joins_again(
 
 
 def test_an_unbound_source_stops_and_another_takes_over(
-    master: FakeMaster, worker: FakeUnitWorker, new_worker: Callable[..., FakeUnitWorker]
+    master: RegisteringMaster, worker: FakeUnitWorker, new_worker: Callable[..., FakeUnitWorker]
 ) -> None:
     other = new_worker(member="worker10")  # its key begins with the other's
     other.start()
@@ -356,7 +358,7 @@ def test_an_unbound_source_stops_and_another_takes_over(
 
 
 def test_a_load_goes_on_only_where_its_files_are(
-    master: FakeMaster, worker: FakeUnitWorker, new_worker: Callable[..., FakeUnitWorker]
+    master: RegisteringMaster, worker: FakeUnitWorker, new_worker: Callable[..., FakeUnitWorker]
 ) -> None:
     worker.tell("dump.finish")
     master.start_task(TASK)
@@ -373,7 +375,7 @@ def test_a_load_goes_on_only_where_its_files_are(
     assert other.journal() == []
 
 
-def test_sigterm_stops_gracefully_and_revokes_the_lease(master: FakeMaster, worker: FakeUnitWorker) -> None:
+def test_sigterm_stops_gracefully_and_revokes_the_lease(master: RegisteringMaster, worker: FakeUnitWorker) -> None:
     master.start_task(TASK)
     worker.wait_run("dump")
     assert worker.stop(seconds=15) == 0
@@ -381,7 +383,7 @@ def test_sigterm_stops_gracefully_and_revokes_the_lease(master: FakeMaster, work
     assert not master.alive("worker1")
 
 
-def test_a_unit_that_cannot_be_stopped_ends_with_the_process(master: FakeMaster, worker: FakeUnitWorker) -> None:
+def test_a_unit_that_cannot_be_stopped_ends_with_the_process(master: RegisteringMaster, worker: FakeUnitWorker) -> None:
     worker.tell("dump.immortal")
     master.start_task(TASK)
     worker.wait_run("dump")
@@ -389,7 +391,7 @@ def test_a_unit_that_cannot_be_stopped_ends_with_the_process(master: FakeMaster,
     assert "code=40083" in worker.tail()
 
 
-def test_a_taken_name_is_refused_at_once(master: FakeMaster, new_worker: Callable[..., FakeUnitWorker]) -> None:
+def test_a_taken_name_is_refused_at_once(master: RegisteringMaster, new_worker: Callable[..., FakeUnitWorker]) -> None:
     master.registered["worker1"] = "10.0.0.1:8262"
     worker = new_worker()
     done = subprocess.run(
@@ -417,7 +419,7 @@ def test_no_master_to_join_is_an_error_that_names_it(new_worker: Callable[..., F
 
 
 def test_rows_are_hidden_from_the_log_but_not_from_the_status(
-    master: FakeMaster, new_worker: Callable[..., FakeUnitWorker]
+    master: RegisteringMaster, new_worker: Callable[..., FakeUnitWorker]
 ) -> None:
     worker = new_worker(settings="redact-info-log = true\n")
     worker.start()
@@ -431,7 +433,7 @@ def test_rows_are_hidden_from_the_log_but_not_from_the_status(
     assert "the-customers-name" not in log
 
 
-def test_secrets_reach_no_log(master: FakeMaster, worker: FakeUnitWorker) -> None:
+def test_secrets_reach_no_log(master: RegisteringMaster, worker: FakeUnitWorker) -> None:
     master.start_task(TASK)
     worker.wait_stage(pb.Running)
     assert "secret-of-the-upstream" not in worker.log.read_text()
@@ -465,7 +467,7 @@ def alive(pids: Sequence[int]) -> list[int]:
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_no_child_outlives_the_worker(
-    master: FakeMaster, new_worker: Callable[..., FakeUnitWorker], how: signal.Signals
+    master: RegisteringMaster, new_worker: Callable[..., FakeUnitWorker], how: signal.Signals
 ) -> None:
     worker = new_worker(spark=True)
     worker.start()

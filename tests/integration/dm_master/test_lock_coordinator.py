@@ -12,7 +12,7 @@ import pytest
 from dm_master.election.campaign import LeaderKey
 from dm_master.shardddl import lock_answers
 from dm_master.shardddl.lock_coordinator import CANNOT_COMMIT, DIFFERENT_DDLS, LockCoordinator
-from dm_master.shardddl.lock_registry import BASE, Order
+from dm_master.shardddl.lock_registry import BASE, UnlockOrder
 from dm_master.shardddl.lock_store import LockStore
 from dm_worker.syncer.shard_ddl.lock_client import ShardLink
 from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
@@ -240,7 +240,7 @@ def test_an_etcd_that_goes_away_and_comes_back_loses_nothing(cluster: Cluster, e
     etcd.kill()
     assert cluster.show().owner == "s1", "what is known is shown without etcd"
     with pytest.raises(DMError) as caught:
-        coordinator.term().order(str(LOCK), Order("s2", force_remove=True))
+        coordinator.term().order(str(LOCK), UnlockOrder("s2", force_remove=True))
     assert caught.value.kind is Code.HAFailTxnOperation
     etcd.start()
     wait_until(one.confirm, "etcd is back")
@@ -299,7 +299,7 @@ def test_a_damaged_record_stops_its_lock_and_no_other(cluster: Cluster) -> None:
     assert one.report(ADD_A)
     assert two.report(ADD_A)
     wait_until(one.work, "told to execute")
-    coordinator.term().order("merge-`db`.`u`", Order(force_remove=True))
+    coordinator.term().order("merge-`db`.`u`", UnlockOrder(force_remove=True))
     cluster.client.delete(BASE + "info/x")
     settle(cluster, one, two)
     assert cluster.target.executed == [("s1", ADD_A)]
@@ -329,7 +329,7 @@ def test_an_order_is_followed_until_all_who_waited_are_done(cluster: Cluster) ->
     wait_until(
         lambda: [lock.reported() for lock in term.read(lambda locks: locks.all())] == [["s1", "s2"]], "both are read"
     )
-    lock, revision = term.order(str(LOCK), Order("s2"))
+    lock, revision = term.order(str(LOCK), UnlockOrder("s2"))
 
     def far() -> tuple[object, ...]:
         known = term.wait_order(lock, revision, 0.1)
@@ -359,14 +359,14 @@ def test_a_wait_ends_with_the_leadership(cluster: Cluster) -> None:
     term = coordinator.term()
     one.report(ADD_A)
     wait_until(lambda: len(term.read(lambda locks: locks.all())) == 1, "the report is read")
-    lock, revision = term.order(str(LOCK), Order())
+    lock, revision = term.order(str(LOCK), UnlockOrder())
     cluster.stop()
     for action in (lambda: term.wait_order(lock, revision, 60), lambda: coordinator.term()):
         with pytest.raises(DMError) as caught:
             action()
         assert caught.value.kind is Code.MasterPessimistNotStarted
     with pytest.raises(DMError):
-        term.order(str(LOCK), Order())
+        term.order(str(LOCK), UnlockOrder())
 
 
 def test_a_former_leader_neither_orders_nor_forgets(cluster: Cluster) -> None:
@@ -376,7 +376,7 @@ def test_a_former_leader_neither_orders_nor_forgets(cluster: Cluster) -> None:
     one.report(ADD_A)
     wait_until(lambda: len(term.read(lambda locks: locks.all())) == 1, "the report is read")
     cluster.lead()
-    for action in (lambda: term.order(str(LOCK), Order()), lambda: term.forget(TASK)):
+    for action in (lambda: term.order(str(LOCK), UnlockOrder()), lambda: term.forget(TASK)):
         with pytest.raises(DMError):
             action()
     assert cluster.records() == [LOCK.info_key("s1")]

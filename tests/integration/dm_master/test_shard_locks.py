@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from dm_master.election.campaign import LeaderKey
-from dm_master.shardddl.lock_registry import Locks, Order
+from dm_master.shardddl.lock_registry import LockRegistry, UnlockOrder
 from dm_master.shardddl.lock_store import LockStore
 from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
 from pkg.etcd import EtcdClient, Put, WatchEvent
@@ -45,7 +45,7 @@ class Master:
     def __init__(self, client: EtcdClient, leader: LeaderKey) -> None:
         self.store = LockStore(client)
         self.leader = leader
-        self.locks = Locks({TASK: SOURCES})
+        self.locks = LockRegistry({TASK: SOURCES})
         self.errors: list[BaseException] = []
         self.mirror = self.store.follow(self.see, self.errors.append)
 
@@ -53,8 +53,8 @@ class Master:
         for event in events:
             self.locks.apply(event)
 
-    def rebuilt(self) -> Locks:
-        return Locks.rebuilt(self.store.load(), {TASK: SOURCES})
+    def rebuilt(self) -> LockRegistry:
+        return LockRegistry.rebuilt(self.store.load(), {TASK: SOURCES})
 
     def works(self) -> None:
         """Until there is nothing to do and nothing unread."""
@@ -108,12 +108,12 @@ def test_a_worker_hears_what_it_shall_do_and_that_its_report_is_gone(client: Etc
     mirrors = one.follow(lambda events: heard.extend((event.type, event.key) for event in events), errors.append)
     assert other.report(info("s2"))
     assert one.report(info("s1"))
-    locks = Locks.rebuilt(store.load(), {TASK: ["s1"]})
-    assert store.commit(locks.unlock(str(LOCK), Order()), leader)
-    [step] = Locks.rebuilt(store.load(), {TASK: ["s1"]}).steps()
+    locks = LockRegistry.rebuilt(store.load(), {TASK: ["s1"]})
+    assert store.commit(locks.unlock(str(LOCK), UnlockOrder()), leader)
+    [step] = LockRegistry.rebuilt(store.load(), {TASK: ["s1"]}).steps()
     assert store.commit(step, leader)
-    locks = Locks.rebuilt(store.load(), {TASK: ["s1"]})
-    assert store.commit(locks.unlock(str(LOCK), Order(force_remove=True)), leader)
+    locks = LockRegistry.rebuilt(store.load(), {TASK: ["s1"]})
+    assert store.commit(locks.unlock(str(LOCK), UnlockOrder(force_remove=True)), leader)
     expected = {(kind, key("s1")) for kind in ("put", "delete") for key in (LOCK.info_key, LOCK.operation_key)}
     wait_until(lambda: set(heard) >= expected, "the worker has heard all")
     assert set(heard) == expected, "heard of another source"
@@ -126,9 +126,9 @@ def test_a_former_leader_changes_nothing(client: EtcdClient) -> None:
     store, former = LockStore(client), lead(client)
     for source in SOURCES:
         assert ShardReports(client, TASK, source).report(info(source))
-    locks = Locks.rebuilt(store.load(), {TASK: SOURCES})
+    locks = LockRegistry.rebuilt(store.load(), {TASK: SOURCES})
     [step] = locks.steps()
-    order = locks.unlock(str(LOCK), Order())
+    order = locks.unlock(str(LOCK), UnlockOrder())
     present = lead(client)
     before = store.load()
     assert not store.commit(step, former)

@@ -18,27 +18,27 @@ import pytest
 from dmctl.cli import main
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
-from tests.harness.canned_master import FakeMaster
+from tests.harness.canned_master import CannedMaster
 
 Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
-def shared_fake() -> Iterator[FakeMaster]:
-    fake = FakeMaster().start()
+def shared_fake() -> Iterator[CannedMaster]:
+    fake = CannedMaster().start()
     yield fake
     fake.stop()
 
 
 @pytest.fixture
-def fake(shared_fake: FakeMaster) -> FakeMaster:
+def fake(shared_fake: CannedMaster) -> CannedMaster:
     shared_fake.answers.clear()
     shared_fake.requests.clear()
     return shared_fake
 
 
 @pytest.fixture
-def dmctl(fake: FakeMaster, capsys: pytest.CaptureFixture[str]) -> Run:
+def dmctl(fake: CannedMaster, capsys: pytest.CaptureFixture[str]) -> Run:
     def run(*argv: str) -> tuple[int, str, str]:
         code = main(["--master-addr", fake.address, *argv])
         captured = capsys.readouterr()
@@ -58,7 +58,7 @@ def _cwr(source: str = "s1") -> worker.CommonWorkerResponse:
     return worker.CommonWorkerResponse(result=True, source=source, worker="w1")
 
 
-def test_start_task_sends_the_file_and_prints_the_answer(dmctl: Run, fake: FakeMaster, task_file: Path) -> None:
+def test_start_task_sends_the_file_and_prints_the_answer(dmctl: Run, fake: CannedMaster, task_file: Path) -> None:
     fake.answers["StartTask"] = master.StartTaskResponse(
         result=True, sources=[_cwr()], checkResult="pre-check is passed. "
     )
@@ -83,7 +83,7 @@ REPORT = (
 )
 
 
-def test_a_precheck_report_is_readable_inside_the_answer(dmctl: Run, fake: FakeMaster, task_file: Path) -> None:
+def test_a_precheck_report_is_readable_inside_the_answer(dmctl: Run, fake: CannedMaster, task_file: Path) -> None:
     fake.answers["CheckTask"] = master.CheckTaskResponse(result=False, msg=REPORT)
     code, out, _ = dmctl("check-task", str(task_file), "-e", "3", "--warn", "4")
     request = fake.last("CheckTask")
@@ -94,7 +94,7 @@ def test_a_precheck_report_is_readable_inside_the_answer(dmctl: Run, fake: FakeM
     assert out.endswith('        }",\n    "rules": null\n}\n')
 
 
-def test_check_task_tells_what_the_rules_come_to(dmctl: Run, fake: FakeMaster, task_file: Path) -> None:
+def test_check_task_tells_what_the_rules_come_to(dmctl: Run, fake: CannedMaster, task_file: Path) -> None:
     rules = master.RulesSummary(tables=12, targets=3, leftOut=4, unused=["task.yaml:1:1: 'r' of routes does nothing"])
     fake.answers["CheckTask"] = master.CheckTaskResponse(result=True, msg="pre-check is passed. ", rules=rules)
     code, out, _ = dmctl("check-task", str(task_file))
@@ -127,7 +127,7 @@ def _rules_answer() -> master.ShowRulesResponse:
     return master.ShowRulesResponse(result=True, summary=summary, tables=tables)
 
 
-def test_show_rules_is_a_text_for_people(dmctl: Run, fake: FakeMaster, task_file: Path) -> None:
+def test_show_rules_is_a_text_for_people(dmctl: Run, fake: CannedMaster, task_file: Path) -> None:
     fake.answers["ShowRules"] = _rules_answer()
     code, out, err = dmctl("show-rules", str(task_file), "-s", "s1,s2")
     assert (fake.last("ShowRules").task, list(fake.last("ShowRules").sources)) == (task_file.read_text(), ["s1", "s2"])
@@ -156,7 +156,7 @@ def test_show_rules_is_a_text_for_people(dmctl: Run, fake: FakeMaster, task_file
     ]
 
 
-def test_show_rules_is_bounded_as_a_text_and_complete_as_json(dmctl: Run, fake: FakeMaster, task_file: Path) -> None:
+def test_show_rules_is_bounded_as_a_text_and_complete_as_json(dmctl: Run, fake: CannedMaster, task_file: Path) -> None:
     fake.answers["ShowRules"] = _rules_answer()
     _, out, _ = dmctl("show-rules", str(task_file), "--limit", "1")
     assert "  … and 2 more (--limit 0 shows all)\n" in out
@@ -169,7 +169,7 @@ def test_show_rules_is_bounded_as_a_text_and_complete_as_json(dmctl: Run, fake: 
     assert answer["tables"][0]["rules"][0]["place"] == "task.yaml:7:3"
 
 
-def test_show_rules_that_fails_says_why(dmctl: Run, fake: FakeMaster, task_file: Path) -> None:
+def test_show_rules_that_fails_says_why(dmctl: Run, fake: CannedMaster, task_file: Path) -> None:
     fake.answers["ShowRules"] = master.ShowRulesResponse(msg="[code=26002] no upstream")
     code, out, err = dmctl("show-rules", str(task_file))
     assert (code, out) == (1, "")
@@ -180,7 +180,9 @@ def test_show_rules_that_fails_says_why(dmctl: Run, fake: FakeMaster, task_file:
 @pytest.mark.parametrize(
     ("command", "op"), [("stop-task", "Delete"), ("pause-task", "Pause"), ("resume-task", "Resume")]
 )
-def test_operations_take_a_name_or_a_file(dmctl: Run, fake: FakeMaster, task_file: Path, command: str, op: str) -> None:
+def test_operations_take_a_name_or_a_file(
+    dmctl: Run, fake: CannedMaster, task_file: Path, command: str, op: str
+) -> None:
     fake.answers["OperateTask"] = lambda request: master.OperateTaskResponse(op=request.op, result=True)
     code, out, _ = dmctl(command, "t1", "-s", "s1")
     assert code == 0
@@ -193,7 +195,7 @@ def test_operations_take_a_name_or_a_file(dmctl: Run, fake: FakeMaster, task_fil
     assert fake.last("OperateTask").name == "absent.yaml"
 
 
-def test_operating_a_source_touches_each_of_its_tasks(dmctl: Run, fake: FakeMaster) -> None:
+def test_operating_a_source_touches_each_of_its_tasks(dmctl: Run, fake: CannedMaster) -> None:
     subtasks = [worker.SubTaskStatus(name=name) for name in ("b", "a")]
     fake.answers["QueryStatus"] = master.QueryStatusListResponse(
         result=True, sources=[worker.QueryStatusResponse(result=True, subTaskStatus=subtasks)]
@@ -258,7 +260,7 @@ def _subtask(stage: worker.Stage, error: bool = False) -> worker.SubTaskStatus:
     ],
 )
 def test_the_summary_says_the_worst(
-    dmctl: Run, fake: FakeMaster, stages: list[tuple[worker.Stage, bool]], expected: str
+    dmctl: Run, fake: CannedMaster, stages: list[tuple[worker.Stage, bool]], expected: str
 ) -> None:
     parts = [(f"s{number}", _subtask(stage, error)) for number, (stage, error) in enumerate(stages)]
     fake.answers["QueryStatus"] = _status(*parts)
@@ -270,7 +272,7 @@ def test_the_summary_says_the_worst(
     }
 
 
-def test_a_relay_that_stands_still_is_an_error_of_the_task(dmctl: Run, fake: FakeMaster) -> None:
+def test_a_relay_that_stands_still_is_an_error_of_the_task(dmctl: Run, fake: CannedMaster) -> None:
     answer = _status(("s1", _subtask(worker.Running)))
     answer.sources[0].sourceStatus.relayStatus.stage = worker.Paused
     fake.answers["QueryStatus"] = answer
@@ -278,13 +280,13 @@ def test_a_relay_that_stands_still_is_an_error_of_the_task(dmctl: Run, fake: Fak
     assert status == "Error - Relay status is Paused. Please run `query-status t` to get more details."
 
 
-def test_no_tasks_print_an_empty_list(dmctl: Run, fake: FakeMaster) -> None:
+def test_no_tasks_print_an_empty_list(dmctl: Run, fake: CannedMaster) -> None:
     fake.answers["QueryStatus"] = _status(("s1", worker.SubTaskStatus(msg="no sub task started")))
     assert dmctl("query-status")[1] == '{\n    "result": true,\n    "msg": "",\n    "tasks": []\n}\n'
 
 
 @pytest.mark.parametrize("argv", [["t"], ["-s", "s1"], ["--more"]])
-def test_details_on_demand(dmctl: Run, fake: FakeMaster, argv: list[str]) -> None:
+def test_details_on_demand(dmctl: Run, fake: CannedMaster, argv: list[str]) -> None:
     fake.answers["QueryStatus"] = _status(("s1", _subtask(worker.Running)))
     out = dmctl("query-status", *argv)[1]
     assert json.loads(out)["sources"][0]["subTaskStatus"][0]["stage"] == "Running"
@@ -295,26 +297,26 @@ def test_details_on_demand(dmctl: Run, fake: FakeMaster, argv: list[str]) -> Non
 @pytest.mark.parametrize(
     ("argv", "key"), [(["--more=true"], "sources"), (["--more=false"], "tasks"), (["--", "--more=true"], "sources")]
 )
-def test_flags_take_gos_booleans(dmctl: Run, fake: FakeMaster, argv: list[str], key: str) -> None:
+def test_flags_take_gos_booleans(dmctl: Run, fake: CannedMaster, argv: list[str], key: str) -> None:
     fake.answers["QueryStatus"] = _status(("s1", _subtask(worker.Running)))
     assert key in json.loads(dmctl("query-status", *argv)[1])
 
 
-def test_a_value_that_looks_like_a_boolean_stays_a_value(dmctl: Run, fake: FakeMaster, task_file: Path) -> None:
+def test_a_value_that_looks_like_a_boolean_stays_a_value(dmctl: Run, fake: CannedMaster, task_file: Path) -> None:
     dmctl("operate-source", "create", str(task_file), "--worker=true")
     assert fake.requests[0][1].workerName == "true"
     dmctl("start-task", str(task_file), "--remove-meta=true")
     assert fake.requests[1][1].removeMeta
 
 
-def test_an_unanswering_source_turns_the_summary_into_details(dmctl: Run, fake: FakeMaster) -> None:
+def test_an_unanswering_source_turns_the_summary_into_details(dmctl: Run, fake: CannedMaster) -> None:
     answer = _status(("s1", _subtask(worker.Running)))
     answer.sources[0].result = False
     fake.answers["QueryStatus"] = answer
     assert "sources" in json.loads(dmctl("query-status")[1])
 
 
-def test_operate_source_sends_contents_or_ids(dmctl: Run, fake: FakeMaster, tmp_path: Path) -> None:
+def test_operate_source_sends_contents_or_ids(dmctl: Run, fake: CannedMaster, tmp_path: Path) -> None:
     source = tmp_path / "s.yaml"
     source.write_text("source-id: mysql-01\nfrom: {host: h, port: 1}\n")
     fake.answers["OperateSource"] = master.OperateSourceResponse(result=True)
@@ -327,7 +329,7 @@ def test_operate_source_sends_contents_or_ids(dmctl: Run, fake: FakeMaster, tmp_
     assert (fake.last("OperateSource").op, list(fake.last("OperateSource").sourceID)) == (master.ShowSource, [])
 
 
-def test_tls_files_travel_inside_and_lines_stay(dmctl: Run, fake: FakeMaster, tmp_path: Path) -> None:
+def test_tls_files_travel_inside_and_lines_stay(dmctl: Run, fake: CannedMaster, tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("CA")
     source = tmp_path / "s.yaml"
     source.write_text(f"source-id: a\nfrom:\n  security:\n    ssl-ca: '{tmp_path}/ca.pem'  # ours\n  host: h\n")
@@ -338,7 +340,7 @@ def test_tls_files_travel_inside_and_lines_stay(dmctl: Run, fake: FakeMaster, tm
     assert sent == f'source-id: a\nfrom:\n  security:\n    ssl-ca-base64: "{encoded}"  # ours\n  host: h\n'
 
 
-def test_list_member_prints_each_kind(dmctl: Run, fake: FakeMaster) -> None:
+def test_list_member_prints_each_kind(dmctl: Run, fake: CannedMaster) -> None:
     leader = master.Members(leader=master.ListLeaderMember(name="m1", addr="h:1"))
     fake.answers["ListMember"] = master.ListMemberResponse(result=True, members=[leader])
     code, out, _ = dmctl("list-member", "-l", "--name", "a", "-n", "b,c")
@@ -349,7 +351,7 @@ def test_list_member_prints_each_kind(dmctl: Run, fake: FakeMaster) -> None:
     assert code == 0
 
 
-def test_encrypt_prints_the_ciphertext_alone(dmctl: Run, fake: FakeMaster) -> None:
+def test_encrypt_prints_the_ciphertext_alone(dmctl: Run, fake: CannedMaster) -> None:
     fake.answers["Encrypt"] = master.EncryptResponse(result=True, ciphertext="c2VjcmV0")
     assert dmctl("encrypt", "p w") == (0, "c2VjcmV0\n", "")
     assert fake.last("Encrypt").plaintext == "p w"
@@ -357,7 +359,7 @@ def test_encrypt_prints_the_ciphertext_alone(dmctl: Run, fake: FakeMaster) -> No
     assert dmctl("encrypt", "pw") == (1, "", "Error: no secret key\n")
 
 
-def test_config_goes_to_a_file_that_only_its_owner_reads(dmctl: Run, fake: FakeMaster, tmp_path: Path) -> None:
+def test_config_goes_to_a_file_that_only_its_owner_reads(dmctl: Run, fake: CannedMaster, tmp_path: Path) -> None:
     fake.answers["GetCfg"] = lambda _: master.GetCfgResponse(result=True, cfg="name: t\n")
     assert json.loads(dmctl("config", "task", "t")[1])["cfg"] == "name: t\n"
     path = tmp_path / "out.yaml"
@@ -369,7 +371,7 @@ def test_config_goes_to_a_file_that_only_its_owner_reads(dmctl: Run, fake: FakeM
     assert json.loads(dmctl("get-config", "task", "t")[1])["result"] is True
 
 
-def test_export_and_import_are_each_others_inverse(dmctl: Run, fake: FakeMaster, tmp_path: Path) -> None:
+def test_export_and_import_are_each_others_inverse(dmctl: Run, fake: CannedMaster, tmp_path: Path) -> None:
     fake.answers["ListTaskConfigs"] = master.ListTaskConfigsResponse(result=True, taskConfigs={"t": "name: t\n"})
     fake.answers["ListSourceConfigs"] = master.ListSourceConfigsResponse(
         result=True, sourceConfigs={"s": "source-id: s\n"}
@@ -387,7 +389,7 @@ def test_export_and_import_are_each_others_inverse(dmctl: Run, fake: FakeMaster,
     assert "precheck failed" in err
 
 
-def test_import_refuses_hidden_passwords(dmctl: Run, fake: FakeMaster, tmp_path: Path) -> None:
+def test_import_refuses_hidden_passwords(dmctl: Run, fake: CannedMaster, tmp_path: Path) -> None:
     (tmp_path / "sources").mkdir()
     (tmp_path / "sources" / "s.yaml").write_text("source-id: s\nfrom: {password: '******'}\n")
     code, _, err = dmctl("config", "import", "-p", str(tmp_path))
@@ -419,7 +421,7 @@ def test_import_refuses_hidden_passwords(dmctl: Run, fake: FakeMaster, tmp_path:
         ["config", "task"],
     ],
 )
-def test_wrong_calls_end_with_one_and_never_reach_the_master(dmctl: Run, fake: FakeMaster, argv: list[str]) -> None:
+def test_wrong_calls_end_with_one_and_never_reach_the_master(dmctl: Run, fake: CannedMaster, argv: list[str]) -> None:
     code, out, err = dmctl(*argv)
     assert (code, out) == (1, "")
     assert err.startswith("Error: ")
@@ -431,7 +433,7 @@ def test_wrong_calls_end_with_one_and_never_reach_the_master(dmctl: Run, fake: F
     [("name: [\n", "task.yaml:2:1: not valid YAML"), ("is-sharding: true\nshard-mode: optimistic\n", "task.yaml:2")],
 )
 def test_a_task_file_with_a_visible_mistake_is_not_sent(
-    dmctl: Run, fake: FakeMaster, tmp_path: Path, content: str, place: str
+    dmctl: Run, fake: CannedMaster, tmp_path: Path, content: str, place: str
 ) -> None:
     path = tmp_path / "task.yaml"
     path.write_text(content)
@@ -469,7 +471,7 @@ def test_a_task_file_with_a_visible_mistake_is_not_sent(
         (["validation", "update", "t", "--cutover-binlog-gtid", "g"], "UpdateValidation"),
     ],
 )
-def test_every_command_reaches_its_rpc(dmctl: Run, fake: FakeMaster, argv: list[str], method: str) -> None:
+def test_every_command_reaches_its_rpc(dmctl: Run, fake: CannedMaster, argv: list[str], method: str) -> None:
     services = master.DESCRIPTOR.services_by_name["Master"].methods_by_name
     kind = services[method].output_type
     module = master if hasattr(master, kind.name) else worker
@@ -480,7 +482,7 @@ def test_every_command_reaches_its_rpc(dmctl: Run, fake: FakeMaster, argv: list[
     assert [name for name, _ in fake.requests] == [method]
 
 
-def test_statements_are_split(dmctl: Run, fake: FakeMaster) -> None:
+def test_statements_are_split(dmctl: Run, fake: CannedMaster) -> None:
     fake.answers["HandleError"] = master.HandleErrorResponse()
     dmctl("binlog", "replace", "t", "alter table a.b comment ';'; drop table a.d; /* ; */", "drop table `;`.e")
     sqls = ["alter table a.b comment ';'", "drop table a.d", "/* ; */ drop table `;`.e"]
@@ -497,7 +499,7 @@ def test_statements_are_split(dmctl: Run, fake: FakeMaster) -> None:
         ("/*!50000 DROP TABLE d.t */; # note", ["/*!50000 DROP TABLE d.t */"]),
     ],
 )
-def test_a_statement_needs_no_quotes(dmctl: Run, fake: FakeMaster, words: str, sqls: list[str]) -> None:
+def test_a_statement_needs_no_quotes(dmctl: Run, fake: CannedMaster, words: str, sqls: list[str]) -> None:
     fake.answers["HandleError"] = master.HandleErrorResponse()
     dmctl("binlog", "replace", "t", *words.split())
     assert list(fake.last("HandleError").sqls) == sqls
@@ -505,7 +507,7 @@ def test_a_statement_needs_no_quotes(dmctl: Run, fake: FakeMaster, words: str, s
     assert list(fake.last("HandleError").sqls) == sqls
 
 
-def test_a_grpc_error_is_told_and_ends_with_one(dmctl: Run, fake: FakeMaster) -> None:
+def test_a_grpc_error_is_told_and_ends_with_one(dmctl: Run, fake: CannedMaster) -> None:
     fake.answers["ListMember"] = grpc.StatusCode.INTERNAL
     code, out, err = dmctl("list-member")
     assert (code, out) == (1, "")
@@ -513,13 +515,13 @@ def test_a_grpc_error_is_told_and_ends_with_one(dmctl: Run, fake: FakeMaster) ->
     assert len(fake.requests) == 1
 
 
-def test_an_unavailable_master_is_tried_once_more(dmctl: Run, fake: FakeMaster) -> None:
+def test_an_unavailable_master_is_tried_once_more(dmctl: Run, fake: CannedMaster) -> None:
     fake.answers["ListMember"] = grpc.StatusCode.UNAVAILABLE
     assert dmctl("list-member")[0] == 1
     assert len(fake.requests) == 2
 
 
-def test_the_next_master_of_the_list_stands_in(fake: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_next_master_of_the_list_stands_in(fake: CannedMaster, capsys: pytest.CaptureFixture[str]) -> None:
     fake.answers["ListMember"] = master.ListMemberResponse(result=True)
     assert main(["--master-addr", f"127.0.0.1:1,http://{fake.address}", "list-member"]) == 0
     assert json.loads(capsys.readouterr().out)["result"] is True
@@ -536,7 +538,7 @@ def test_an_unreachable_master_is_named(capsys: pytest.CaptureFixture[str], monk
 
 
 def test_lines_from_standard_input(
-    fake: FakeMaster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    fake: CannedMaster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake.answers["Encrypt"] = lambda request: master.EncryptResponse(result=True, ciphertext=f"<{request.plaintext}>")
     lines = "encrypt 'a b'\n\nencrypt \"c d\" \nnonsense\nencrypt 'open\nhelp encrypt\nencrypt e\nexit\nencrypt f\n"
@@ -558,7 +560,7 @@ def _children_cpu() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def test_a_process_answers_fast_and_clean(fake: FakeMaster) -> None:
+def test_a_process_answers_fast_and_clean(fake: CannedMaster) -> None:
     fake.answers["ListMember"] = master.ListMemberResponse(result=True)
     argv = ["--master-addr", fake.address, "list-member"]
     times, needed = [], []

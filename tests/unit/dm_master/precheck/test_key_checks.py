@@ -8,7 +8,7 @@ import pytest
 
 from dm_master.precheck.key_checks import check_unique_keys
 from dm_master.precheck.result import Finding
-from dm_master.precheck.table_checks import Shard, compare_with_target
+from dm_master.precheck.table_checks import RoutedTable, compare_with_target
 from pkg.errors import Code
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 from pkg.rules.column_mapping import Affix, PartitionId, Place, TableMapping
@@ -28,15 +28,19 @@ def _info(name: str, *keys: Index, schema: str = "s") -> TableInfo:
     return TableInfo(schema, name, (AUTO, CODE), keys or (_key("PRIMARY", "id"),))
 
 
-def _shards(*keys: Index) -> list[Shard]:
-    return [Shard("s1", _info("t1", *keys)), Shard("s1", _info("t2", *keys)), Shard("s2", _info("t1", *keys))]
+def _shards(*keys: Index) -> list[RoutedTable]:
+    return [
+        RoutedTable("s1", _info("t1", *keys)),
+        RoutedTable("s1", _info("t2", *keys)),
+        RoutedTable("s2", _info("t1", *keys)),
+    ]
 
 
-def _mapped(shard: Shard, base: int, column: int = 0) -> Shard:
+def _mapped(shard: RoutedTable, base: int, column: int = 0) -> RoutedTable:
     return replace(shard, mapping=TableMapping("s", shard.info.name, (PartitionId(column, column, base, PLACE),)))
 
 
-def _check(shards: list[Shard], there: TableInfo | None = None, proposal: str = "") -> list[Finding]:
+def _check(shards: list[RoutedTable], there: TableInfo | None = None, proposal: str = "") -> list[Finding]:
     present = {} if there is None else {T: there}
     return check_unique_keys({T: shards}, present, lambda target, column, found: proposal)
 
@@ -82,7 +86,7 @@ def test_shards_that_a_mapping_leaves_out_are_told() -> None:
 def test_affixes_keep_apart_only_where_they_differ() -> None:
     key = _key("PRIMARY", "code")
 
-    def prefixed(shard: Shard, prefix: str) -> Shard:
+    def prefixed(shard: RoutedTable, prefix: str) -> RoutedTable:
         return replace(shard, mapping=TableMapping("s", "t", (Affix(1, 1, prefix, "", "utf8mb4", PLACE),)))
 
     one, two, _ = _shards(key)

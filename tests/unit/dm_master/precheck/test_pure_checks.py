@@ -12,7 +12,7 @@ from dm_master.precheck.privilege_checks import consistency_of
 from dm_master.precheck.result import HEADER, PASSED, CheckResult, conclude, fail, warn
 from dm_master.precheck.server_checks import TRIED, version_findings
 from dm_master.precheck.table_checks import (
-    Shard,
+    RoutedTable,
     check_merge_rules,
     check_same_names,
     check_shards,
@@ -88,8 +88,8 @@ V = Column("v", "varchar", "varchar(10)", charset="utf8mb4")
 T = ("s", "t")
 
 
-def _shards(*infos: TableInfo) -> dict[tuple[str, str], list[Shard]]:
-    return {T: [Shard("s1", info) for info in infos]}
+def _shards(*infos: TableInfo) -> dict[tuple[str, str], list[RoutedTable]]:
+    return {T: [RoutedTable("s1", info) for info in infos]}
 
 
 def test_equal_shards_merge() -> None:
@@ -135,7 +135,7 @@ def test_targets_that_differ_in_case_alone_are_refused() -> None:
     ],
 )
 def test_a_table_is_compared_with_its_target(there: TableInfo, states: list[str]) -> None:
-    shard = Shard("s1", _info("t", ID, V))
+    shard = RoutedTable("s1", _info("t", ID, V))
     assert [finding.severity for finding in compare_with_target(shard, there)] == states
     uncertain = compare_with_target(shard, there, certain=False)
     assert [finding.severity for finding in uncertain] == ["warn"] * len(states)
@@ -143,13 +143,13 @@ def test_a_table_is_compared_with_its_target(there: TableInfo, states: list[str]
 
 def test_generated_columns_need_no_target() -> None:
     made = Column("g", "int", "int(11)", generated="VIRTUAL")
-    assert compare_with_target(Shard("s1", _info("t", ID, made)), _info("t", ID)) == []
+    assert compare_with_target(RoutedTable("s1", _info("t", ID, made)), _info("t", ID)) == []
 
 
 def test_tables_without_key_or_with_foreign_keys_warn() -> None:
-    assert [f.severity for f in check_table(Shard("s", _info("t", ID, key="")))] == ["warn"]
+    assert [f.severity for f in check_table(RoutedTable("s", _info("t", ID, key="")))] == ["warn"]
     linked = TableInfo("s", "t", (ID,), (Index("PRIMARY", (IndexPart("id"),), True),), foreign_keys=(("s", "p"),))
-    assert [f.severity for f in check_table(Shard("s", linked))] == ["warn"]
+    assert [f.severity for f in check_table(RoutedTable("s", linked))] == ["warn"]
 
 
 # The answer
@@ -217,7 +217,7 @@ ORIGIN = Column("origin", "varchar", "varchar(20)", nullable=False)
     ],
 )
 def test_the_target_has_what_the_merge_rules_need(there: TableInfo | None, texts: list[str]) -> None:
-    shard = Shard("s1", _info("t1", SMALL, V), (("origin", "s1"),), _mapping("s", "t1"))
+    shard = RoutedTable("s1", _info("t1", SMALL, V), (("origin", "s1"),), _mapping("s", "t1"))
     findings = check_merge_rules(shard, there)
     assert [finding.severity for finding in findings] == ["fail"] * len(texts)
     for finding, text in zip(findings, texts, strict=True):
@@ -228,9 +228,9 @@ def test_the_target_has_what_the_merge_rules_need(there: TableInfo | None, texts
 
 def test_columns_that_rules_fill_or_map_are_no_difference() -> None:
     there = TableInfo("s", "t", (ID, V, ORIGIN), (Index("PRIMARY", (IndexPart("id"), IndexPart("origin")), True),))
-    shard = Shard("s1", _info("t1", SMALL, V), (("Origin", "s1"),), _mapping("s", "t1"))
+    shard = RoutedTable("s1", _info("t1", SMALL, V), (("Origin", "s1"),), _mapping("s", "t1"))
     assert compare_with_target(shard, there) == []
-    assert len(compare_with_target(Shard("s1", shard.info), there)) == 3
+    assert len(compare_with_target(RoutedTable("s1", shard.info), there)) == 3
 
 
 def _server(flavor: str, *version: int) -> ServerInfo:

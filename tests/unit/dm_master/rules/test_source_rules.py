@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm_master.rules.rule_usage import Use, known_uses, usage_of
+from dm_master.rules.rule_usage import RuleUse, known_uses, usage_of
 from dm_master.rules.source_rules import Explanation, SourceRules
 from dm_master.task_setup.task_split import split_task
 from pkg.config.model import SourceConfig
@@ -133,30 +133,30 @@ def test_without_rules_a_table_keeps_its_name() -> None:
     assert (explained.target, explained.applied) == (("crm", "people"), ())
 
 
-def _uses(source: str, schemas: dict[str, list[str]]) -> dict[str, Use]:
+def _uses(source: str, schemas: dict[str, list[str]]) -> dict[str, RuleUse]:
     return {rule.name: use for rule, use in usage_of(_rules(source), schemas).items()}
 
 
 def test_what_each_rule_is_good_for() -> None:
     tables = {"shop_1": ["orders_1", "tmp_1", "ORDERS_3"], "crm": ["people"]}
     assert _uses("s1", tables) == {
-        "orders": Use.USED,
-        "schemas": Use.USED,
-        "no-truncate": Use.USED,
-        "ids": Use.USED,
-        "no-tests": Use.USED,
-        "shards: do-dbs[0]": Use.USED,
-        "shards: do-dbs[1]": Use.NOTHING,
-        "shards: do-tables[0]": Use.USED,
-        "shards: do-tables[1]": Use.NOTHING,
-        "shards: do-tables[2]": Use.LEFT_OUT,
-        "shards: ignore-tables[0]": Use.USED,
+        "orders": RuleUse.USED,
+        "schemas": RuleUse.USED,
+        "no-truncate": RuleUse.USED,
+        "ids": RuleUse.USED,
+        "no-tests": RuleUse.USED,
+        "shards: do-dbs[0]": RuleUse.USED,
+        "shards: do-dbs[1]": RuleUse.NOTHING,
+        "shards: do-tables[0]": RuleUse.USED,
+        "shards: do-tables[1]": RuleUse.NOTHING,
+        "shards: do-tables[2]": RuleUse.LEFT_OUT,
+        "shards: ignore-tables[0]": RuleUse.USED,
     }
     nothing = _uses("s1", {"shop_1": ["log"]})
-    assert (nothing["orders"], nothing["ids"], nothing["no-tests"]) == (Use.NOTHING,) * 3
-    assert nothing["schemas"] is Use.USED, "statements about the schema go by it"
+    assert (nothing["orders"], nothing["ids"], nothing["no-tests"]) == (RuleUse.NOTHING,) * 3
+    assert nothing["schemas"] is RuleUse.USED, "statements about the schema go by it"
     left_out = _uses("s1", {"shop_9": ["tmp_1"], "shopping": ["orders_1"]})
-    assert (left_out["orders"], left_out["no-truncate"]) == (Use.NOTHING, Use.USED)
+    assert (left_out["orders"], left_out["no-truncate"]) == (RuleUse.NOTHING, RuleUse.USED)
 
 
 def test_a_rule_that_others_always_outrank_does_nothing() -> None:
@@ -168,8 +168,8 @@ def test_a_rule_that_others_always_outrank_does_nothing() -> None:
     text = (TASK[:start] + broader + TASK[end:]).replace("[ids]", "[ids, finer]")
     uses = usage_of(_rules(text=text), {"shop_1": ["orders_1"]})
     assert {rule.name: use for rule, use in uses.items() if rule.block == "column-mappings"} == {
-        "ids": Use.OUTRANKED,
-        "finer": Use.USED,
+        "ids": RuleUse.OUTRANKED,
+        "finer": RuleUse.USED,
     }
 
 
@@ -178,7 +178,7 @@ def test_a_rule_is_used_when_one_of_its_sources_uses_it() -> None:
     first = usage_of(_rules("s1"), {"other": ["t"]})
     second = usage_of(_rules("s2"), {"shop_1": ["t"]})
     both = {rule.name: use for rule, use in known_uses([first, second], names, ["s1", "s2"]).items()}
-    assert (both["schemas"], both["orders"], both["never"]) == (Use.USED, Use.NOTHING, Use.NOTHING)
+    assert (both["schemas"], both["orders"], both["never"]) == (RuleUse.USED, RuleUse.NOTHING, RuleUse.NOTHING)
     alone = {rule.name for rule in known_uses([first], names, ["s1"])}
     assert "orders" in alone
     assert "schemas" not in alone, "s2, which was not looked at, may use it"

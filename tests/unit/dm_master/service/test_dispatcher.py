@@ -11,7 +11,7 @@ import pytest
 from google.protobuf.message import Message
 
 from dm_master.service.cluster import Cluster
-from dm_master.service.dispatcher import LATER, SERVICE, Dispatcher, Handler, handlers, refusal, request_class
+from dm_master.service.dispatcher import LATER, SERVICE, Dispatcher, RpcHandler, handlers, refusal, request_class
 from dm_master.service.http_api import ROUTES, add_routes
 from dm_master.service.task_service import TaskSteps
 from pkg import errors
@@ -21,7 +21,7 @@ from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
 from pkg.process.metrics import Metrics
 from pkg.rpc.server import HttpRequest, HttpRoutes
-from tests.harness.canned_master import FakeMaster
+from tests.harness.canned_master import CannedMaster
 
 
 def _cluster(leader: LeaderInfo | None = None) -> Cluster:
@@ -31,7 +31,7 @@ def _cluster(leader: LeaderInfo | None = None) -> Cluster:
     return cast(Cluster, SimpleNamespace(config=config, election=election, locks=None))
 
 
-def _dispatcher(handler: Handler, *, leading: bool = True, leader: LeaderInfo | None = None) -> Dispatcher:
+def _dispatcher(handler: RpcHandler, *, leading: bool = True, leader: LeaderInfo | None = None) -> Dispatcher:
     return Dispatcher(_cluster(leader), dict.fromkeys(SERVICE.methods_by_name, handler), lambda: leading)
 
 
@@ -75,12 +75,12 @@ def test_an_unforeseen_error_is_an_answer_too() -> None:
 
 @pytest.fixture
 def other() -> Any:
-    fake = FakeMaster().start()
+    fake = CannedMaster().start()
     yield fake
     fake.stop()
 
 
-def test_a_follower_passes_requests_on_to_the_leader(other: FakeMaster) -> None:
+def test_a_follower_passes_requests_on_to_the_leader(other: CannedMaster) -> None:
     other.answers["ListMember"] = pb.ListMemberResponse(result=True, msg="from the leader")
     dispatcher = _dispatcher(_unused, leading=False, leader=LeaderInfo("other", other.address))
     answer: Any = dispatcher.call("ListMember", pb.ListMemberRequest(names=["x"]))
@@ -88,7 +88,7 @@ def test_a_follower_passes_requests_on_to_the_leader(other: FakeMaster) -> None:
     assert list(other.last("ListMember").names) == ["x"]
 
 
-def test_a_follower_without_mutual_tls_passes_no_secret_key_on(other: FakeMaster) -> None:
+def test_a_follower_without_mutual_tls_passes_no_secret_key_on(other: CannedMaster) -> None:
     """The leader judges by its own port; a caller of this one has shown nothing."""
     other.answers["RegisterWorker"] = pb.RegisterWorkerResponse(result=True, secretKey=b"k" * 32)
     dispatcher = _dispatcher(_unused, leading=False, leader=LeaderInfo("other", other.address))
@@ -96,7 +96,7 @@ def test_a_follower_without_mutual_tls_passes_no_secret_key_on(other: FakeMaster
     assert (answer.result, answer.secretKey) == (True, b"")
 
 
-def test_a_forwarded_request_is_not_forwarded_again(other: FakeMaster) -> None:
+def test_a_forwarded_request_is_not_forwarded_again(other: CannedMaster) -> None:
     dispatcher = _dispatcher(_unused, leading=False, leader=LeaderInfo("other", other.address))
     answer: Any = dispatcher.call("ListMember", pb.ListMemberRequest(), forwarded=True)
     assert "code=38043" in answer.msg

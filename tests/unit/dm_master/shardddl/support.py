@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from dm_master.shardddl import lock_answers
-from dm_master.shardddl.lock_registry import BASE, Locks, Order
+from dm_master.shardddl.lock_registry import BASE, LockRegistry, UnlockOrder
 from pkg.errors import DMError
 from pkg.etcd.types import KV, Compare, Delete, Put, WatchEvent
 from pkg.ha import shard_ddl_steps as steps
@@ -95,7 +95,7 @@ class World:
             for source, sequence in by_source.items()
         }
         self.targets = {table: Target() for table in ddls}
-        self.locks = Locks({TASK: self.members})
+        self.locks = LockRegistry({TASK: self.members})
         self.read = 0
 
     # --- workers ---
@@ -169,14 +169,14 @@ class World:
         return any(done)
 
     def restart_master(self, kvs: Iterable[KV] | None = None) -> None:
-        self.locks = Locks.rebuilt(self.etcd.all() if kvs is None else kvs, {TASK: self.members})
+        self.locks = LockRegistry.rebuilt(self.etcd.all() if kvs is None else kvs, {TASK: self.members})
         self.read = len(self.etcd.log)
 
     def set_members(self, members: Iterable[str]) -> None:
         self.members = frozenset(members)
         self.locks.set_sources(TASK, self.members)
 
-    def unlock(self, lock_id: str, order: Order) -> bool:
+    def unlock(self, lock_id: str, order: UnlockOrder) -> bool:
         return self.etcd.commit(self.locks.unlock(lock_id, order))
 
     # --- all ---
@@ -221,7 +221,7 @@ def answer(world: World, **request: str | Sequence[str]) -> pb.ShowDDLLocksRespo
     return lock_answers.answer([lock_answers.view(world.locks, lock) for lock in chosen], world.locks.damaged())
 
 
-def refusal(world: World, order: Order, lock_id: str = LOCK) -> DMError:
+def refusal(world: World, order: UnlockOrder, lock_id: str = LOCK) -> DMError:
     with pytest.raises(DMError) as caught:
         world.unlock(lock_id, order)
     return caught.value

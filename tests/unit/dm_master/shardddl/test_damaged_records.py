@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dm_master.shardddl.lock_registry import Order
+from dm_master.shardddl.lock_registry import UnlockOrder
 from pkg.errors import Code
 from pkg.etcd.types import Delete, Put
 from pkg.ha.keys import SHARD_DDL_TABLES
@@ -36,7 +36,7 @@ def test_a_lock_with_a_damaged_record_stands_still_until_it_is_repaired(key: str
     assert "[code=42502:" in shown.problem
     assert key in shown.problem
     assert "--force-remove" in shown.problem
-    for order in (Order(), Order("s1", force_remove=True)):
+    for order in (UnlockOrder(), UnlockOrder("s1", force_remove=True)):
         assert refusal(world, order).kind is Code.HAInvalidItem
     world.etcd.commit(LockStep((), (Delete(key),)))
     world.hear()
@@ -57,10 +57,10 @@ def test_force_remove_ends_a_damaged_lock_if_it_is_the_one_that_was_seen() -> No
     wait(world, "s1")
     put(world, ID.operation_key("s2"), "?")
     put(world, ID.unlock_key, "?")
-    outdated = world.locks.unlock(LOCK, Order(force_remove=True))
+    outdated = world.locks.unlock(LOCK, UnlockOrder(force_remove=True))
     put(world, ID.operation_key("s2"), "??")
     assert not world.etcd.commit(outdated)
-    assert world.unlock(LOCK, Order(force_remove=True))
+    assert world.unlock(LOCK, UnlockOrder(force_remove=True))
     assert not world.etcd.all()
     world.settle()
     assert executed(world) == [("s1", ADD_A)]

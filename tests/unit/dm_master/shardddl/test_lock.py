@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from dm_master.shardddl.lock_registry import Locks, Order
+from dm_master.shardddl.lock_registry import LockRegistry, UnlockOrder
 from pkg.errors import Code, DMError
 from pkg.ha.shard_ddl import DDLTexts
 from tests.unit.dm_master.shardddl.support import TASK, Shard, World
@@ -134,7 +134,7 @@ class LockMachine(RuleBasedStateMachine):
         if self.careful and left:
             return
         try:
-            given = self.world.unlock(lock_id, Order(owner, force, action))
+            given = self.world.unlock(lock_id, UnlockOrder(owner, force, action))
         except DMError as exc:
             self.refused(exc)
             return
@@ -160,7 +160,7 @@ class LockMachine(RuleBasedStateMachine):
     def etcd_tells_everything(self) -> None:
         world = self.world
         if world.read == len(world.etcd.log):
-            rebuilt = Locks.rebuilt(reversed(world.etcd.all()), {TASK: world.members})
+            rebuilt = LockRegistry.rebuilt(reversed(world.etcd.all()), {TASK: world.members})
             assert rebuilt == world.locks
             assert rebuilt.steps() == world.locks.steps()
 
@@ -200,11 +200,11 @@ class LockMachine(RuleBasedStateMachine):
         """As the messages say: unlock with one that waits, otherwise remove."""
         for lock in self.world.locks.all():
             waiting = lock.waiting(self.world.locks.members(lock))
-            order = Order(owner=waiting[0]) if waiting else Order(force_remove=True)
+            order = UnlockOrder(owner=waiting[0]) if waiting else UnlockOrder(force_remove=True)
             try:
                 assert self.world.unlock(str(lock.id), order)
             except DMError:
-                assert self.world.unlock(str(lock.id), Order(force_remove=True))
+                assert self.world.unlock(str(lock.id), UnlockOrder(force_remove=True))
 
 
 LockMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

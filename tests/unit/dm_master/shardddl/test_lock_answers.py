@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from dm_master.shardddl import lock_answers
-from dm_master.shardddl.lock import Progress, progress
-from dm_master.shardddl.lock_registry import Order
+from dm_master.shardddl.lock import UnlockProgress, progress
+from dm_master.shardddl.lock_registry import UnlockOrder
 from pkg import errors
 from pkg.errors import Code
 from pkg.pb import dmworker_pb2 as pb
@@ -49,7 +49,7 @@ def test_a_lock_that_etcd_refuses_to_change_says_so() -> None:
     assert "too many operations" in one.message().problem
 
 
-def far(world: World) -> Progress:
+def far(world: World) -> UnlockProgress:
     [lock] = world.locks.all()
     return progress(lock, world.locks.members(lock))
 
@@ -63,17 +63,17 @@ def work(world: World, *steps: Callable[[World], object]) -> None:
 def test_the_progress_of_an_order() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A], s3=[ADD_B], s4=[ADD_A])
     wait(world, "s1", "s2", "s3")
-    work(world, lambda w: w.unlock(LOCK, Order("s2")))
-    assert far(world) == Progress((), ("s2",), ("s1", "s3"), ("s4",))
+    work(world, lambda w: w.unlock(LOCK, UnlockOrder("s2")))
+    assert far(world) == UnlockProgress((), ("s2",), ("s1", "s3"), ("s4",))
     work(world, World.lead)
-    assert far(world) == Progress((), ("s2",), ("s1", "s3"), ("s4",))
+    assert far(world) == UnlockProgress((), ("s2",), ("s1", "s3"), ("s4",))
     owner = world.shards["s2", "t"]
     work(world, lambda w: w.obey(owner), lambda w: w.confirm(owner))
-    assert far(world) == Progress(("s2",), (), ("s1", "s3"), ("s4",))
+    assert far(world) == UnlockProgress(("s2",), (), ("s1", "s3"), ("s4",))
     work(world, World.lead)
     for shard in (world.shards["s1", "t"], world.shards["s3", "t"]):
         work(world, partial(World.obey, shard=shard), partial(World.confirm, shard=shard))
-    assert far(world) == Progress(("s2",), (), (), ("s4",))
+    assert far(world) == UnlockProgress(("s2",), (), (), ("s4",))
     assert lock_answers.describe_outcome(LOCK, far(world)) == (
         f"s2 executed the DDLs of lock {LOCK}, the others that waited skipped them; "
         "s4 did not wait: the same DDLs are skipped there when they come"
@@ -85,7 +85,7 @@ def test_the_progress_of_an_order() -> None:
 def test_an_order_whose_owner_withdrew_names_who_had_the_ddls() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_B])
     wait(world, "s1", "s2")
-    work(world, lambda w: w.unlock(LOCK, Order("s1")), lambda w: w.withdraw(w.shards["s1", "t"]))
+    work(world, lambda w: w.unlock(LOCK, UnlockOrder("s1")), lambda w: w.withdraw(w.shards["s1", "t"]))
     assert far(world).executing == ("s1",)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from dm_master.shardddl.lock_errors import side_by_side
-from dm_master.shardddl.lock_registry import Order
+from dm_master.shardddl.lock_registry import UnlockOrder
 from pkg.ha.shard_ddl import DDLTexts
 from pkg.pb import dmmaster_pb2 as pb
 from tests.unit.dm_master.shardddl.support import ADD_A, ADD_B, LOCK, TASK, World, answer, executed, wait, world_of
@@ -232,7 +232,7 @@ def test_a_task_stopped_between_execution_and_skip_goes_on_where_it_stood(confir
 def test_a_task_that_begins_anew_forgets_its_locks_and_no_others() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1")
-    world.unlock(LOCK, Order())
+    world.unlock(LOCK, UnlockOrder())
     world.hear()
     world.lead()
     world.has_tables("s1", ["t"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm_master.shardddl import lock_answers
-from dm_master.shardddl.lock_registry import Order
+from dm_master.shardddl.lock_registry import UnlockOrder
 from pkg.errors import Code
 from pkg.pb import dmmaster_pb2 as pb
 from tests.unit.dm_master.shardddl.support import ADD_A, ADD_B, LOCK, answer, executed, refusal, wait, world_of
@@ -14,7 +14,7 @@ from tests.unit.dm_master.shardddl.support import ADD_A, ADD_B, LOCK, answer, ex
 def test_unlock_executes_only_the_owners_and_the_others_skip() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_B], s3=[ADD_A])
     wait(world, "s1", "s2", "s3")
-    assert world.unlock(LOCK, Order(owner="s2"))
+    assert world.unlock(LOCK, UnlockOrder(owner="s2"))
     world.settle()
     assert executed(world) == [("s2", ADD_B)]
     assert not world.locks.all()
@@ -23,7 +23,7 @@ def test_unlock_executes_only_the_owners_and_the_others_skip() -> None:
 def test_unlock_with_exec_executes_each_sequence_once_one_after_the_other() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_B], s3=[ADD_A])
     wait(world, "s1", "s2", "s3")
-    assert world.unlock(LOCK, Order(owner="s2", action="exec"))
+    assert world.unlock(LOCK, UnlockOrder(owner="s2", action="exec"))
     world.settle()
     assert executed(world) == [("s2", ADD_B), ("s1", ADD_A)]
 
@@ -31,7 +31,7 @@ def test_unlock_with_exec_executes_each_sequence_once_one_after_the_other() -> N
 def test_an_unlock_survives_the_master_that_took_it() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A], s3=[ADD_A])
     wait(world, "s1", "s3")
-    assert world.unlock(LOCK, Order(owner="s3"))
+    assert world.unlock(LOCK, UnlockOrder(owner="s3"))
     world.restart_master()
     assert world.lead()
     world.restart_master()
@@ -44,7 +44,7 @@ def test_an_unlock_survives_the_master_that_took_it() -> None:
 def test_who_comes_late_with_something_else_is_not_let_pass() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_B])
     wait(world, "s1")
-    assert world.unlock(LOCK, Order())
+    assert world.unlock(LOCK, UnlockOrder())
     world.settle()
     assert executed(world) == [("s1", ADD_A)]
     text = answer(world).msg
@@ -57,7 +57,7 @@ def test_an_owner_that_does_not_wait_is_refused() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1")
     for owner in ("s2", "unknown"):
-        error = refusal(world, Order(owner=owner))
+        error = refusal(world, UnlockOrder(owner=owner))
         assert error.kind is Code.MasterWorkerNotWaitLock
         assert "sources that wait: [s1]" in error.message
 
@@ -67,12 +67,12 @@ def test_a_lock_that_resolves_is_left_alone() -> None:
     wait(world, "s1", "s2")
     world.lead()
     world.hear()
-    assert refusal(world, Order(owner="s2")).kind is Code.MasterLockIsResolving
+    assert refusal(world, UnlockOrder(owner="s2")).kind is Code.MasterLockIsResolving
     world.obey(world.shards["s1", "t"])
     world.confirm(world.shards["s1", "t"])
     world.hear()
-    assert refusal(world, Order()).kind is Code.MasterLockIsResolving
-    assert refusal(world, Order(owner="s2", force_remove=True)).kind is Code.MasterLockIsResolving, (
+    assert refusal(world, UnlockOrder()).kind is Code.MasterLockIsResolving
+    assert refusal(world, UnlockOrder(owner="s2", force_remove=True)).kind is Code.MasterLockIsResolving, (
         "executed: nothing to take over"
     )
 
@@ -82,7 +82,7 @@ def test_an_owner_that_cannot_execute_can_be_replaced_by_force() -> None:
     wait(world, "s1", "s2")
     world.lead()
     world.hear()
-    assert world.unlock(LOCK, Order(owner="s2", force_remove=True))
+    assert world.unlock(LOCK, UnlockOrder(owner="s2", force_remove=True))
     assert not world.obey(world.shards["s1", "t"])
     world.settle()
     assert executed(world) == [("s2", ADD_A)]
@@ -92,7 +92,7 @@ def test_an_owner_that_cannot_execute_can_be_replaced_by_force() -> None:
 def test_force_remove_forgets_and_those_that_wait_report_again() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1")
-    assert world.unlock(LOCK, Order(force_remove=True))
+    assert world.unlock(LOCK, UnlockOrder(force_remove=True))
     assert not world.etcd.all()
     world.settle()
     assert [ddls for _, ddls in executed(world)] == [ADD_A]
@@ -101,7 +101,7 @@ def test_force_remove_forgets_and_those_that_wait_report_again() -> None:
 def test_an_order_on_an_outdated_view_changes_nothing() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_B])
     wait(world, "s1")
-    stale = world.locks.unlock(LOCK, Order(owner="s1"))
+    stale = world.locks.unlock(LOCK, UnlockOrder(owner="s1"))
     assert world.report(world.shards["s1", "t"])
     assert not world.etcd.commit(stale)
 
@@ -110,16 +110,16 @@ def test_an_order_given_while_the_owner_was_told_already_changes_nothing() -> No
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1", "s2")
     assert world.lead()
-    assert not world.unlock(LOCK, Order(owner="s2")), "the master has not read yet what it did"
+    assert not world.unlock(LOCK, UnlockOrder(owner="s2")), "the master has not read yet what it did"
 
 
 def test_what_an_earlier_order_asked_for_is_not_done_after_a_later_one() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_B])
     wait(world, "s1", "s2")
-    assert world.unlock(LOCK, Order(owner="s1"))
+    assert world.unlock(LOCK, UnlockOrder(owner="s1"))
     world.hear()
     [outdated] = world.locks.steps()
-    assert world.unlock(LOCK, Order(owner="s2"))
+    assert world.unlock(LOCK, UnlockOrder(owner="s2"))
     assert not world.etcd.commit(outdated)
     world.settle()
     assert executed(world) == [("s2", ADD_B)]
@@ -128,7 +128,7 @@ def test_what_an_earlier_order_asked_for_is_not_done_after_a_later_one() -> None
 def test_what_the_operator_let_one_source_skip_another_that_comes_late_may_not() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_B], s3=[ADD_B])
     wait(world, "s1", "s2")
-    assert world.unlock(LOCK, Order(owner="s1"))
+    assert world.unlock(LOCK, UnlockOrder(owner="s1"))
     world.settle()
     assert executed(world) == [("s1", ADD_A)]
     assert [len(world.shards[source, "t"].skipped) for source in ("s2", "s3")] == [1, 0]
@@ -136,9 +136,9 @@ def test_what_the_operator_let_one_source_skip_another_that_comes_late_may_not()
 
 
 @pytest.mark.parametrize(
-    ("order", "lock_id", "code"), [(Order(), "other-`db`.`t`", 38019), (Order(action="x"), LOCK, 38041)]
+    ("order", "lock_id", "code"), [(UnlockOrder(), "other-`db`.`t`", 38019), (UnlockOrder(action="x"), LOCK, 38041)]
 )
-def test_orders_that_make_no_sense_are_refused(order: Order, lock_id: str, code: int) -> None:
+def test_orders_that_make_no_sense_are_refused(order: UnlockOrder, lock_id: str, code: int) -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1")
     assert refusal(world, order, lock_id).code == code
@@ -146,8 +146,8 @@ def test_orders_that_make_no_sense_are_refused(order: Order, lock_id: str, code:
 
 def test_an_order_is_read_from_the_request() -> None:
     request = pb.UnlockDDLLockRequest(ID=LOCK, replaceOwner="s1", forceRemove=True, op=pb.ExecLock)
-    assert lock_answers.order_of(request) == Order("s1", True, "exec")
-    assert lock_answers.order_of(pb.UnlockDDLLockRequest(ID=LOCK)) == Order("", False, "skip")
+    assert lock_answers.order_of(request) == UnlockOrder("s1", True, "exec")
+    assert lock_answers.order_of(pb.UnlockDDLLockRequest(ID=LOCK)) == UnlockOrder("", False, "skip")
 
 
 def test_a_stopped_task_leaves_no_lock_that_nobody_has_executed() -> None:
@@ -166,8 +166,8 @@ def test_an_owner_that_leaves_while_it_executes_is_a_persons_decision() -> None:
     world.settle()
     assert executed(world) == [], "somebody else executed what may be executed"
     assert "[code=38024:" in answer(world).msg
-    assert refusal(world, Order()).kind is Code.MasterWorkerNotWaitLock
-    assert world.unlock(LOCK, Order(owner="s2"))
+    assert refusal(world, UnlockOrder()).kind is Code.MasterWorkerNotWaitLock
+    assert world.unlock(LOCK, UnlockOrder(owner="s2"))
     world.settle()
     assert executed(world) == [("s2", ADD_A)]
     assert not world.etcd.all()
@@ -176,7 +176,7 @@ def test_an_owner_that_leaves_while_it_executes_is_a_persons_decision() -> None:
 def test_an_order_that_nobody_can_carry_out_any_more_says_so() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1")
-    world.unlock(LOCK, Order())
+    world.unlock(LOCK, UnlockOrder())
     assert world.withdraw(world.shards["s1", "t"])
     world.hear()
     assert "no source is waiting" in answer(world).msg

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from dm_master.service.cluster import Cluster
-from dm_master.workers.stage_wait import Judge, is_gone, reaches, serves, wait_for_all
+from dm_master.workers.stage_wait import StageCheck, is_gone, reaches, serves, wait_for_all
 from pkg import errors
 from pkg.errors import Code, DMError
 from pkg.ha.records import WorkerInfo
@@ -53,7 +53,9 @@ _ABSENT = pb.SubTaskStatus(name="t", msg="no sub task with name t has started")
         (serves, _answer(result=False), False),
     ],
 )
-def test_what_settles_and_what_does_not(judge: Judge, answer: pb.QueryStatusResponse | None, settled: bool) -> None:
+def test_what_settles_and_what_does_not(
+    judge: StageCheck, answer: pb.QueryStatusResponse | None, settled: bool
+) -> None:
     assert judge("s", answer) == (settled, "")
 
 
@@ -78,15 +80,15 @@ class _Scripted:
         return answer
 
 
-def _wait(script: _Scripted, judge: Judge) -> pb.CommonWorkerResponse:
+def _wait(script: _Scripted, judge: StageCheck) -> pb.CommonWorkerResponse:
     [answer] = wait_for_all(cast(Cluster, script), ["s"], "t", judge, "it runs")
     return answer
 
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dm_master.workers.stage_wait.LONGEST_WAIT", 0.6)
-    monkeypatch.setattr("dm_master.workers.stage_wait.PATIENCE", 0.2)
+    monkeypatch.setattr("dm_master.workers.stage_wait.STAGE_TIMEOUT", 0.6)
+    monkeypatch.setattr("dm_master.workers.stage_wait.STALE_FAILURE_TIMEOUT", 0.2)
     monkeypatch.setattr("dm_master.workers.stage_wait.FIRST_PAUSE", 0.05)
 
 
@@ -103,7 +105,7 @@ def test_an_error_that_stays_is_the_result() -> None:
 
 @pytest.mark.parametrize("before", [_ABSENT, _subtask(pb.New), _subtask(pb.Resuming)])
 def test_a_new_error_is_told_at_once(before: pb.SubTaskStatus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dm_master.workers.stage_wait.PATIENCE", 60.0)
+    monkeypatch.setattr("dm_master.workers.stage_wait.STALE_FAILURE_TIMEOUT", 60.0)
     script = _Scripted(_answer(before), _answer(_subtask(pb.Paused, failed=True)))
     assert _wait(script, reaches("t", pb.Running)).msg.startswith("[code=10001:")
 

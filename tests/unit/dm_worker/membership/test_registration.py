@@ -13,19 +13,19 @@ from dm_worker.membership.registration import Registration, register
 from pkg.errors import Code, DMError
 from tests.harness.certificates import Authority
 from tests.harness.process import free_port
-from tests.harness.registering_master import FakeMaster
+from tests.harness.registering_master import RegisteringMaster
 
 ETCD = "127.0.0.1:2379"
 
 
 @pytest.fixture
-def master() -> Iterator[FakeMaster]:
-    master = FakeMaster(ETCD)
+def master() -> Iterator[RegisteringMaster]:
+    master = RegisteringMaster(ETCD)
     yield master
     master.close()
 
 
-def test_a_dead_master_is_passed_over(master: FakeMaster) -> None:
+def test_a_dead_master_is_passed_over(master: RegisteringMaster) -> None:
     answer = register([f"127.0.0.1:{free_port()}", master.address], "w1", "10.0.0.1:8262", None)
     assert answer.etcd_endpoints == (ETCD,)
     assert master.registered == {"w1": "10.0.0.1:8262"}
@@ -39,7 +39,7 @@ def test_every_masters_reason_is_told() -> None:
     assert all(master in caught.value.raw_cause for master in masters)
 
 
-def test_a_taken_name_is_final(master: FakeMaster) -> None:
+def test_a_taken_name_is_final(master: RegisteringMaster) -> None:
     register([master.address], "w1", "10.0.0.1:8262", None)
     with pytest.raises(DMError) as caught:
         register([master.address], "w1", "10.0.0.2:8262", None)
@@ -47,7 +47,7 @@ def test_a_taken_name_is_final(master: FakeMaster) -> None:
 
 
 def test_an_answer_without_endpoints_is_refused() -> None:
-    master = FakeMaster(ETCD)
+    master = RegisteringMaster(ETCD)
     master.endpoints = []
     try:
         with pytest.raises(DMError, match="40077") as caught:
@@ -57,7 +57,7 @@ def test_an_answer_without_endpoints_is_refused() -> None:
         master.close()
 
 
-def test_a_worker_keeps_its_own_secret_key_and_takes_no_other(master: FakeMaster) -> None:
+def test_a_worker_keeps_its_own_secret_key_and_takes_no_other(master: RegisteringMaster) -> None:
     def joined(told: bytes, own: bytes) -> bytes:
         master.secret_key = told
         return register([master.address], "w1", "10.0.0.1:8262", None, own).secret_key
@@ -69,7 +69,7 @@ def test_a_worker_keeps_its_own_secret_key_and_takes_no_other(master: FakeMaster
     assert (caught.value.code, caught.value.retryable) == (20067, False)
 
 
-def test_a_worker_without_the_clusters_secret_key_says_what_to_configure(master: FakeMaster) -> None:
+def test_a_worker_without_the_clusters_secret_key_says_what_to_configure(master: RegisteringMaster) -> None:
     with pytest.raises(DMError) as refused:
         key_for("w1", b"", key=b"k" * 32, mutual=False)
     master.refusal = str(refused.value)
@@ -86,7 +86,7 @@ def test_the_secret_key_is_not_shown() -> None:
 
 def test_tls_covers_registration_and_endpoints(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
-    master = FakeMaster(ETCD, tls=authority.issue("dm-master"))
+    master = RegisteringMaster(ETCD, tls=authority.issue("dm-master"))
     try:
         security = authority.issue("dm-worker")
         assert register([master.address], "w1", "10.0.0.1:8262", security).etcd_endpoints == (ETCD,)

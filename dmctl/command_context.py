@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.message import Message
 
 from dmctl.failure import UsageError
-from dmctl.options import Options
+from dmctl.options import GlobalOptions
 from pkg.rpc import pbjson
 
 if TYPE_CHECKING:
     from dmctl.client import MasterClient
 
 
-class Session:
+class CommandContext:
     """One run of ``dmctl``, or one interactive line."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: GlobalOptions) -> None:
         self.options = options
 
     @property
