@@ -11,7 +11,7 @@ from dm_worker.subtask.subtask import SubTask
 from dm_worker.subtask.unit import ReplicatingUnit
 from dm_worker.syncer.ddl.operator_orders import checked, in_order, listing, parse_place, refused
 from dm_worker.syncer.rows.task_rules import Rules
-from dm_worker.syncer.shard_ddl.source_groups import Settle
+from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from pkg import errors
 from pkg.binlog.position import Position
 from pkg.errors import Code
@@ -89,7 +89,7 @@ def _meant(subtask: SubTask, unit: ReplicatingUnit, given: Position | None) -> P
 
 def _ensure_possible(op: int, position: Position, unit: ReplicatingUnit) -> None:
     stuck = unit.stuck_at
-    if isinstance(stuck, Settle) and stuck.covers(position):
+    if isinstance(stuck, SettleDDL) and stuck.covers(position):
         if op != pb.Skip:
             raise refused(
                 f"the DDL of merged shards at {position_name(position)} was run by all shards: it can only be left out",

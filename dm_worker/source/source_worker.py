@@ -24,7 +24,7 @@ from dm_worker.source.unit_factory import UnitFactory
 from dm_worker.source.worker_metrics import WorkerMetrics
 from dm_worker.subtask.auto_resume import ResumePolicy
 from dm_worker.subtask.subtask import GRACE, SubTask, process_result
-from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
+from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.config.codec import decode_subtask
@@ -266,7 +266,7 @@ class SourceWorker:
     def _make_subtask(self, text: str) -> SubTask:
         config = decode_subtask(text)
         claim = LoadClaim(self._client, config.name, config.source_id, self._worker)
-        reports = ShardReports(self._client, config.name, config.source_id)
+        reports = EtcdLockService(self._client, config.name, config.source_id)
         return SubTask(
             config,
             lambda unit, cfg: self._make_unit(

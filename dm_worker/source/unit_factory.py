@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.subtask.unit import Unit
-from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
+from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
@@ -17,7 +17,7 @@ from pkg.pb import dmworker_pb2 as pb
 #: Makes the unit of one type for one subtask, which may read the source's relay log, obeys the operators' orders, and
 #: takes part in the locks of its task's shard DDL.
 UnitFactory = Callable[
-    [pb.UnitType, SubTaskConfig, SparkEngine, RelayReader | None, OperatorSource, ShardReports | None], Unit
+    [pb.UnitType, SubTaskConfig, SparkEngine, RelayReader | None, OperatorSource, EtcdLockService | None], Unit
 ]
 
 
@@ -27,7 +27,7 @@ def make_unit(
     engine: SparkEngine,
     relay: RelayReader | None = None,
     orders: OperatorSource = tuple,
-    reports: ShardReports | None = None,
+    reports: EtcdLockService | None = None,
 ) -> Unit:
     """The real units. Raises 40060 for a type that no unit serves."""
     match unit_type:

@@ -14,7 +14,7 @@ from pkg.pb import dmworker_pb2 as pb
 
 if TYPE_CHECKING:
     from dm_worker.syncer.planning.instructions import BinlogStatement
-    from dm_worker.syncer.shard_ddl.source_groups import Settle
+    from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
     from dm_worker.syncer.unit.known_structures import KnownStructures
 
 
@@ -92,7 +92,7 @@ class ReplicatingUnit(Unit, Protocol):
     """The unit of type ``pb.Sync``: what operators' ways out ask of it."""
 
     @property
-    def stuck_at(self) -> BinlogStatement | Settle | None:
+    def stuck_at(self) -> BinlogStatement | SettleDDL | None:
         """The statement at which the last failure was, until the checkpoint is behind it; or the DDL of merged shards
         that could not be settled, until it is."""
         ...

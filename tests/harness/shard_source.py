@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
+from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
 from pkg.etcd import EtcdClient
 from pkg.ha import keys
 from pkg.ha.shard_ddl import DDLTexts, ShardInfo
@@ -39,8 +39,8 @@ class FakeShards:
     skipped: list[DDLTexts] = field(default_factory=list)
 
     @property
-    def reports(self) -> ShardReports:
-        return ShardReports(self.client, self.lock.task, self.source)
+    def reports(self) -> EtcdLockService:
+        return EtcdLockService(self.client, self.lock.task, self.source)
 
     def report(self, ddls: DDLTexts, since: str = "2026-01-01T00:00:00Z") -> bool:
         lock = self.lock

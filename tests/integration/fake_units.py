@@ -19,7 +19,7 @@ from dm_worker.cli import serve
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.subtask.unit import Control, UnitOutcome, UnitStatus
-from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
+from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
@@ -96,7 +96,7 @@ def make_fake(
     engine: SparkEngine,
     relay: RelayReader | None,
     orders: OperatorSource,
-    reports: ShardReports | None,
+    reports: EtcdLockService | None,
 ) -> FakeUnit:
     return FakeUnit(unit_type, config, Path(os.environ["FAKE_UNITS"]))
 

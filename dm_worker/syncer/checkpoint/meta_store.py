@@ -2,8 +2,8 @@
 
 ``<task>_syncer_checkpoint`` has DM's layout. The others carry the exactly-once protocol (see :mod:`protocol`): one
 batch row per source, one marker row per source and bucket, one row per DDL under way, one per XA transaction that waits
-for its XA COMMIT. What is remembered of online changes is stored with the checkpoint (see :mod:`ghost_table`), and with
-merged shards the state of their groups (:mod:`shard_store`).
+for its XA COMMIT. What is remembered of online changes is stored with the checkpoint (see :mod:`records_table`), and
+with merged shards the state of their groups (:mod:`groups_table`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from dm_worker.syncer.checkpoint.open_transactions import end_open_transactions
 from dm_worker.syncer.checkpoint.protocol import IDLE, Applied, Progress
 from dm_worker.syncer.checkpoint.start_location import FULL_MODES
 from dm_worker.syncer.online_ddl.ghost_records import GhostRecord, Name
-from dm_worker.syncer.online_ddl.records_table import GhostTable
+from dm_worker.syncer.online_ddl.records_table import OnlineDDLTable
 from dm_worker.syncer.planning.xa import PreparedLocations
-from dm_worker.syncer.shard_ddl.groups_snapshot import Snapshot
-from dm_worker.syncer.shard_ddl.groups_table import ShardChanges, ShardStore
+from dm_worker.syncer.shard_ddl.groups_snapshot import GroupsSnapshot
+from dm_worker.syncer.shard_ddl.groups_table import GroupsChanges, GroupsTable
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
@@ -86,7 +86,7 @@ class Durable:
     tables: list[TableInfo] = field(default_factory=list)
     #: Names that were dropped or renamed since the full copy; table '' for a whole schema.
     given_up: list[Name] = field(default_factory=list)
-    shards: Snapshot | None = None
+    shards: GroupsSnapshot | None = None
     ghosts: dict[Name, GhostRecord] = field(default_factory=dict)
 
 
@@ -107,8 +107,8 @@ class MetaStore:
         self.markers = self._name("marker")
         self._ddls = DDLTable(self._name("ddl"), cfg.source_id)
         self.prepared = self._name("xa")
-        self._shards = ShardStore(cfg.meta_schema, cfg.name, cfg.source_id)
-        self._ghosts = GhostTable(qualified(cfg.meta_schema, f"{cfg.name}_onlineddl"), cfg.source_id)
+        self._shards = GroupsTable(cfg.meta_schema, cfg.name, cfg.source_id)
+        self._ghosts = OnlineDDLTable(qualified(cfg.meta_schema, f"{cfg.name}_onlineddl"), cfg.source_id)
         #: Changes of the records of online changes that go with the next write.
         self._ghost_changes: dict[Name, GhostRecord | None] = {}
         #: Safe mode holds until there; goes with every write, whoever writes. None out of safe mode.
@@ -221,7 +221,7 @@ class MetaStore:
         changed: Iterable[TableInfo] = (),
         dropped: Iterable[tuple[str, str]] = (),
         ddl: DDLRecord | None = None,
-        shards: ShardChanges | None = None,
+        shards: GroupsChanges | None = None,
         checkpoint: Location | None = None,
         applied: Applied | None = None,
         through: Transaction | None = None,
@@ -284,13 +284,13 @@ class MetaStore:
         """Removes a structure; no run may be under way."""
         self._transaction(lambda conn: query(conn, *self._drop_table(schema, table)))
 
-    def peek(self) -> tuple[Location | None, Snapshot | None]:
+    def peek(self) -> tuple[Location | None, GroupsSnapshot | None]:
         """The checkpoint, None when there is none, and the sharding groups' state, without taking over.
 
         Creates nothing.
         """
 
-        def read(conn: Conn) -> tuple[Location | None, Snapshot | None]:
+        def read(conn: Conn) -> tuple[Location | None, GroupsSnapshot | None]:
             try:
                 return self._read_checkpoint(conn)[0], self._shards.read(conn)
             except pymysql.Error as exc:

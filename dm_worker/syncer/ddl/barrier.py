@@ -13,19 +13,19 @@ from dm_worker.syncer.checkpoint.ddl_table import SETTLING, DDLRecord
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import Progress
 from dm_worker.syncer.ddl.differences import adds_ids
-from dm_worker.syncer.ddl.executor import Context, DDLExecutor, Step, contexts_of, contexts_text
+from dm_worker.syncer.ddl.executor import DDLExecutor, DDLStep, StatementContext, contexts_of, contexts_text
 from dm_worker.syncer.ddl.operator_orders import STRIDE, readable, refused
-from dm_worker.syncer.ddl.ordered_statements import OperatedStatements, Piece, Pieces, typed
+from dm_worker.syncer.ddl.ordered_statements import OrderedPart, OrderedParts, OrderedStatements, typed
 from dm_worker.syncer.ddl.parts import Part, StatementParts
 from dm_worker.syncer.ddl.variables import in_plain_words, sql_mode_text
-from dm_worker.syncer.online_ddl.ghost_records import Session
+from dm_worker.syncer.online_ddl.ghost_records import GhostSession
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.rows.row_shape import NO_RULES
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.rows.task_rules import Rules
 from dm_worker.syncer.shard_ddl.sharding import Sharding
-from dm_worker.syncer.shard_ddl.source_groups import Settle
+from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from dm_worker.syncer.shard_ddl.statement_effects import (
     changes_group,
     comes_to_nothing,
@@ -82,7 +82,7 @@ class DDLBarrier:
         self._route = rules.route
         self._source = source
         self._online = online
-        self._statements = OperatedStatements(StatementParts(rules, source, online, cfg.flavor), store, orders)
+        self._statements = OrderedStatements(StatementParts(rules, source, online, cfg.flavor), store, orders)
         self._store = store
         self._executor = executor
         self._system_zone = system_zone
@@ -108,7 +108,7 @@ class DDLBarrier:
             steps = [(piece, self._step(piece.part.parsed, self._source_of(piece.part))) for piece in pieces.target]
             for piece, step in steps:
                 if self._sharding is None or runs_at_once(step.parsed, self._route):
-                    context = Context(piece.session, statement.event.timestamp)
+                    context = StatementContext(piece.session, statement.event.timestamp)
                     record = self._executor.once(statement.place, piece.part.number, step, context, intent)
                     self._store.write(intent, ddl=record)
             # A transaction that was broken off behind its statement begins anew.
@@ -116,7 +116,7 @@ class DDLBarrier:
             for part in pieces.followed:
                 void = self._source.is_void(part.parsed)
                 if not (statement.inside and self._source.has_made(part.parsed)):
-                    self._follow(part, pieces, Session.of(query))
+                    self._follow(part, pieces, GhostSession.of(query))
                 if sharding is not None and self._online.is_real(part.parsed) and not void:
                     self._tell(sharding, statement, part, _given_for(part, pieces), lenient=pieces.lenient)
             if sharding is not None:
@@ -129,7 +129,7 @@ class DDLBarrier:
             raise self._explained(exc, statement) from exc
         return bool(pieces.target or pieces.followed)
 
-    def settle(self, settle: Settle, intent: Progress) -> DDLRecord | None:
+    def settle(self, settle: SettleDDL, intent: Progress) -> DDLRecord | None:
         """Executes what the groups' tables have all run, unless it was. Returns the record of its last statement, or
         None for one that an operator leaves out.
 
@@ -152,7 +152,7 @@ class DDLBarrier:
         assert record is not None, "a DDL has statements"
         return record
 
-    def _unsettled(self, exc: DMError, settle: Settle) -> DMError:
+    def _unsettled(self, exc: DMError, settle: SettleDDL) -> DMError:
         """The error with the way past a DDL that all shards have run."""
         if exc.retryable:
             return exc
@@ -160,7 +160,7 @@ class DDLBarrier:
         command = skip_settled(self._cfg.name, self._cfg.source_id, position_name(settle.at))
         return exc.with_workaround(f"{own} {command}".strip())
 
-    def _follow(self, part: Part, pieces: Pieces, session: Session) -> None:
+    def _follow(self, part: Part, pieces: OrderedParts, session: GhostSession) -> None:
         self._online.follow(part.parsed, session)
         try:
             self._source.apply(part.parsed)
@@ -170,7 +170,7 @@ class DDLBarrier:
             log.warning("the structures do not follow a statement that is passed over", error=exc.message)
 
     def _tell(
-        self, sharding: Sharding, statement: BinlogStatement, part: Part, given: list[Piece], *, lenient: bool
+        self, sharding: Sharding, statement: BinlogStatement, part: Part, given: list[OrderedPart], *, lenient: bool
     ) -> None:
         """The sharding groups: what the target is to get for a part, which an operator may have decided.
 
@@ -191,10 +191,10 @@ class DDLBarrier:
         for one in [*by_operator, own] if own or not by_operator else by_operator:
             steps = [self._step(piece.part.parsed) for piece in one]
             texts = tuple(ddl.uniform(step.text, step.parsed.dialect) for step in steps)
-            contexts = contexts_text(Context(piece.session, statement.event.timestamp) for piece in one)
+            contexts = contexts_text(StatementContext(piece.session, statement.event.timestamp) for piece in one)
             sharding.met(statement, part.parsed, texts, contexts, passed_over=lenient)
 
-    def _ensure_heeded(self, pieces: Pieces) -> None:
+    def _ensure_heeded(self, pieces: OrderedParts) -> None:
         """Raises 11118 for what an operator gave of which nothing would come, without a word."""
         followed = [part.parsed for part in pieces.followed]
         for part in (piece.part for piece in pieces.target if piece.part.number >= STRIDE):
@@ -205,7 +205,7 @@ class DDLBarrier:
                     "Do by hand on the target what is needed there, and give the order without this statement.",
                 )
 
-    def _additional(self, pieces: Pieces) -> Iterable[Part]:
+    def _additional(self, pieces: OrderedParts) -> Iterable[Part]:
         """One part for each table that an operator or the swap of a ghost table has changed at the target, and that
         the statement itself does not change."""
         real = (part.parsed for part in pieces.followed if self._online.is_real(part.parsed))
@@ -215,7 +215,7 @@ class DDLBarrier:
         }
         return [part for tables, part in found.items() if tables not in known]
 
-    def _swapped_in(self, pieces: Pieces) -> set[tuple[str, str]]:
+    def _swapped_in(self, pieces: OrderedParts) -> set[tuple[str, str]]:
         """Real tables that are a ghost table from here on, and of whose change the target gets nothing: an operator
         or a filter has left it out."""
         given = {piece.part.parsed.tables[0] for piece in pieces.target if changes_group(piece.part.parsed)}
@@ -237,7 +237,7 @@ class DDLBarrier:
         """Another order decides from now on: what was under way either ran, or it never will as it was begun."""
         for record in self._store.read_ddls(statement.place):
             if not record.done and record.fingerprint:
-                context = Context(typed(query) if record.index >= STRIDE else query, statement.event.timestamp)
+                context = StatementContext(typed(query) if record.index >= STRIDE else query, statement.event.timestamp)
                 step = self._settling_step(record.statement, context)
                 self._store.write(intent, ddl=self._executor.wound_up(record, step, context))
 
@@ -255,18 +255,18 @@ class DDLBarrier:
         same = source is not None and len(alone) == 1 and self._rules.of_table(source) == NO_RULES
         return source if same else None
 
-    def _step(self, part: ddl.DDLStatement, source: TableInfo | None = None) -> Step:
+    def _step(self, part: ddl.DDLStatement, source: TableInfo | None = None) -> DDLStep:
         targets = tuple(dict.fromkeys(self._route(*name) for name in part.tables))
         text = ddl.rewrite(part, self._route, target_flavor=self._executor.target_flavor)
-        return Step(part, text, targets, self._route, source)
+        return DDLStep(part, text, targets, self._route, source)
 
-    def _settling_step(self, text: str, context: Context) -> Step:
+    def _settling_step(self, text: str, context: StatementContext) -> DDLStep:
         """A text that was routed when it was recorded, or when the shard ran it."""
         parsed = ddl.parse(text, sql_mode=sql_mode_text(context.query.sql_mode), flavor=self._cfg.flavor)
-        return Step(parsed, text, parsed.tables, lambda schema, table: (schema, table))
+        return DDLStep(parsed, text, parsed.tables, lambda schema, table: (schema, table))
 
 
-def _taken_apart(pieces: Pieces) -> Pieces:
+def _taken_apart(pieces: OrderedParts) -> OrderedParts:
     """The structures follow what an operator gave for a statement that sharding groups can't follow as it is."""
     mixed = any(mixes_in_renaming(part.parsed) for part in pieces.followed)
     if not (pieces.lenient and pieces.target and mixed):
@@ -274,7 +274,7 @@ def _taken_apart(pieces: Pieces) -> Pieces:
     return replace(pieces, followed=tuple(piece.part for piece in pieces.target))
 
 
-def _given_for(part: Part, pieces: Pieces) -> list[Piece]:
+def _given_for(part: Part, pieces: OrderedParts) -> list[OrderedPart]:
     """What the target is to get for a part that is followed."""
     if not _changes_only(part.parsed):
         return []
@@ -288,7 +288,7 @@ def _changes_only(statement: ddl.DDLStatement) -> bool:
     return not mixes_in_renaming(statement) and changes_group(statement)
 
 
-def _on_table_of(part: Part, pieces: Pieces) -> list[Piece]:
+def _on_table_of(part: Part, pieces: OrderedParts) -> list[OrderedPart]:
     """The pieces that change the table that the part does."""
     changes = (piece for piece in pieces.target if changes_group(piece.part.parsed))
     return [piece for piece in changes if piece.part.parsed.tables[:1] == part.parsed.tables[:1]]

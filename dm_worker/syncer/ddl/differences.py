@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from dm_worker.syncer.ddl.variables import (
     EMPTY_STRING_IS_NULL,
-    Target,
-    Upstream,
+    TargetSession,
+    UpstreamSession,
     carries_fractions,
     truncates_fractions,
     unknown_modes,
@@ -55,8 +55,8 @@ class Sides:
     ``source`` is None where the target's rows are not the rows of this one upstream table alone, or it is not known.
     """
 
-    upstream: Upstream
-    target: Target
+    upstream: UpstreamSession
+    target: TargetSession
     source: TableInfo | None = None
     copy: TableInfo | None = None
 

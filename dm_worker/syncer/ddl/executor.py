@@ -2,7 +2,7 @@
 
 DDL can't be part of a transaction, so the intent is recorded first, with the target's tables as they are then, through
 the connection that the statement will run on. After a crash that connection is gone before anything else is done
-(:mod:`ddl_fence`), and what the tables are then tells what became of the statement (:mod:`ddl_proof`).
+(:mod:`ddl_fence`), and what the tables are then tells what became of the statement (:mod:`outcome_proof`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import Progress
 from dm_worker.syncer.ddl.differences import Sides, adds_ids, doubts, refused
 from dm_worker.syncer.ddl.operator_orders import STRIDE
-from dm_worker.syncer.ddl.outcome_proof import Verdict, exchanges, judge
+from dm_worker.syncer.ddl.outcome_proof import StatementOutcome, exchanges, judge
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
 from dm_worker.syncer.ddl.trial import Trial
 from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations
-from dm_worker.syncer.ddl.variables import Upstream
+from dm_worker.syncer.ddl.variables import UpstreamSession
 from dm_worker.syncer.online_ddl.ghost_records import NO_QUERY
 from pkg import ddl, errors
 from pkg.binlog.events import Query
@@ -41,7 +41,7 @@ _SEVERAL_PARTS = "unsupported multi schema change"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DDLStep:
     """One statement for the target: what it came from, its text, the names at the target it is about, and the route
     that led from the one to the other. ``source``: the upstream's table as it was, where the target's has the same
     rows and their order matters."""
@@ -58,14 +58,14 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class StatementContext:
     """What a statement ran in upstream: its session and its time (unix seconds)."""
 
     query: Query
     timestamp: int
 
 
-def contexts_text(contexts: Iterable[Context]) -> str:
+def contexts_text(contexts: Iterable[StatementContext]) -> str:
     """All that matters of them when their statements run later."""
     return json.dumps([_context_data(one.query, one.timestamp) for one in contexts])
 
@@ -88,13 +88,13 @@ _OTHERS = (
 )
 
 
-def contexts_of(text: str) -> list[Context]:
+def contexts_of(text: str) -> list[StatementContext]:
     """What :func:`contexts_text` made a text of."""
     found = []
     for sql_mode, charsets, time_zone, timestamp, *values in json.loads(text):
         others = {name: _tuples(value) for name, value in zip(_OTHERS, values, strict=False)}
         session = {"sql_mode": sql_mode, "charsets": _tuples(charsets), "time_zone": str(time_zone), **others}
-        found.append(Context(replace(NO_QUERY, **session), int(timestamp)))
+        found.append(StatementContext(replace(NO_QUERY, **session), int(timestamp)))
     return found
 
 
@@ -126,7 +126,7 @@ class DDLExecutor:
         session: DDLSession,
         trial: Trial,
         target_flavor: str,
-        upstream: Upstream,
+        upstream: UpstreamSession,
         should_stop: Callable[[], bool],
         collations: UpstreamCollations | None = None,
     ) -> None:
@@ -138,7 +138,9 @@ class DDLExecutor:
         self.upstream = upstream
         self._should_stop = should_stop
 
-    def once(self, place: Position, index: int, step: Step, context: Context, intent: Progress) -> DDLRecord:
+    def once(
+        self, place: Position, index: int, step: DDLStep, context: StatementContext, intent: Progress
+    ) -> DDLRecord:
         """Executes the step unless it was: (``place``, ``index``) is its name. Returns the record to be written then.
 
         ``intent`` is the progress to write with the intent's record. Raises DMError.
@@ -152,12 +154,12 @@ class DDLExecutor:
             self._parts(record, step, context, intent)
         return replace(record, done=True)
 
-    def wound_up(self, record: DDLRecord, step: Step, context: Context) -> DDLRecord:
+    def wound_up(self, record: DDLRecord, step: DDLStep, context: StatementContext) -> DDLRecord:
         """What is known of a statement that was under way and will not be begun again: whether it ran. One of which
         that is not known did not, for the operator has decided what is done in its place."""
         part = step.parsed if record.part is None else step.parts()[record.part]
 
-        def settled() -> Verdict:
+        def settled() -> StatementOutcome:
             return self._verdict(record, part, step, context, self._session.shown(step.targets, ids=exchanges(part)))
 
         verdict = retrying(settled, should_stop=self._should_stop)
@@ -165,12 +167,12 @@ class DDLExecutor:
             "a DDL was under way when its order changed",
             statement=record.statement, outcome=verdict.value, part=record.part,
         )  # fmt: skip
-        ran = verdict is Verdict.RAN
+        ran = verdict is StatementOutcome.RAN
         if record.part is not None:
             return replace(record, part=record.part + ran, fingerprint="")
         return replace(record, done=True) if ran else replace(record, fingerprint="")
 
-    def _whole(self, record: DDLRecord, step: Step, context: Context, intent: Progress) -> bool:
+    def _whole(self, record: DDLRecord, step: DDLStep, context: StatementContext, intent: Progress) -> bool:
         """Executes the statement; False when it has to be executed part by part.
 
         Shards that merge run the same DDL once each: its effect may be there already. And TiDB does not take every
@@ -187,7 +189,7 @@ class DDLExecutor:
             raise self._refused(record, step, exc, intent) from exc
         return True
 
-    def _parts(self, record: DDLRecord, step: Step, context: Context, intent: Progress) -> None:
+    def _parts(self, record: DDLRecord, step: DDLStep, context: StatementContext, intent: Progress) -> None:
         """Executes the parts from that of the record on, each with an intent of its own: once one of them ran, the
         statement's tables are not as they were, whatever became of the next."""
         first = record.part or 0
@@ -202,7 +204,7 @@ class DDLExecutor:
                 log.info("a part of a DDL had its effect before", statement=part.sql, error=exc.error.raw_cause)
 
     def _execute(
-        self, record: DDLRecord, step: Step, part: ddl.DDLStatement, context: Context, intent: Progress
+        self, record: DDLRecord, step: DDLStep, part: ddl.DDLStatement, context: StatementContext, intent: Progress
     ) -> None:
         """Executes what the record is about unless it was: the step's statement, or a part of it. Raises DMError and
         StatementFailed.
@@ -232,23 +234,27 @@ class DDLExecutor:
 
         retrying(attempt, should_stop=self._should_stop, on_retry=note)
 
-    def _run(self, text: str, part: ddl.DDLStatement, context: Context) -> None:
+    def _run(self, text: str, part: ddl.DDLStatement, context: StatementContext) -> None:
         if self._collations is not None:
             text = self._collations.written_out(text, part.dialect, context.query)
         self._session.execute(text, part.kind, context.query, context.timestamp, self.upstream)
 
-    def _is_due(self, record: DDLRecord, part: ddl.DDLStatement, step: Step, context: Context, now: Shown) -> bool:
+    def _is_due(
+        self, record: DDLRecord, part: ddl.DDLStatement, step: DDLStep, context: StatementContext, now: Shown
+    ) -> bool:
         """Whether a statement that was begun has to run. Raises 36061 when nothing tells."""
         verdict = self._verdict(record, part, step, context, now)
-        if verdict is Verdict.UNKNOWN:
+        if verdict is StatementOutcome.UNKNOWN:
             raise self._unknown(record, step, now)
-        return verdict is not Verdict.RAN
+        return verdict is not StatementOutcome.RAN
 
-    def _verdict(self, record: DDLRecord, part: ddl.DDLStatement, step: Step, context: Context, now: Shown) -> Verdict:
+    def _verdict(
+        self, record: DDLRecord, part: ddl.DDLStatement, step: DDLStep, context: StatementContext, now: Shown
+    ) -> StatementOutcome:
         before = record.before
         if before is None:
             # Of an earlier version's record only the fingerprint is known.
-            return Verdict.DID_NOT_RUN if record.fingerprint == now.digest else Verdict.RAN
+            return StatementOutcome.DID_NOT_RUN if record.fingerprint == now.digest else StatementOutcome.RAN
 
         def leads_to(after: Sequence[str]) -> bool | None:
             routed = ddl.parse_dialect(
@@ -260,7 +266,7 @@ class DDLExecutor:
 
         return judge(part, before, now, leads_to)
 
-    def _unknown(self, record: DDLRecord, step: Step, now: Shown) -> DMError:
+    def _unknown(self, record: DDLRecord, step: DDLStep, now: Shown) -> DMError:
         assert record.before is not None
         shown = [
             f"{_shown(step.targets, texts)} {when}"
@@ -276,19 +282,19 @@ class DDLExecutor:
             f"pass over it. {PASS_STATEMENT}",
         )
 
-    def _ensure_alike(self, part: ddl.DDLStatement, step: Step, query: Query) -> None:
+    def _ensure_alike(self, part: ddl.DDLStatement, step: DDLStep, query: Query) -> None:
         """Raises 36068 for a statement that may do something else at the target than it did upstream."""
         copy = self._session.table(*step.targets[0]) if adds_ids(part) else None
         for doubt in doubts(part, query, Sides(self.upstream, self._session.target(), step.source, copy)):
             if not doubt.rows or self._session.has_rows(*step.targets[0], doubt.rows):
                 raise refused(part, doubt)
 
-    def _refused(self, record: DDLRecord, step: Step, failed: StatementFailed, intent: Progress) -> DMError:
+    def _refused(self, record: DDLRecord, step: DDLStep, failed: StatementFailed, intent: Progress) -> DMError:
         """Withdraws the intent: whatever is done to its tables before the next try is not its effect."""
         self._store.write(intent, ddl=replace(record, fingerprint=""))
         return self._failed(step, failed)
 
-    def _failed(self, step: Step, failed: StatementFailed) -> DMError:
+    def _failed(self, step: DDLStep, failed: StatementFailed) -> DMError:
         names = ", ".join(qualified(*name) if name[1] else quote(name[0]) for name in step.targets)
         return errors.new(
             Code.SyncerUnitHandleDDLFailed,

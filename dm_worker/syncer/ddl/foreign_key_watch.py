@@ -28,13 +28,13 @@ ABOUT_KEYS = re.compile(rb"references|foreign|constraint|rename|change|drop|data
 #: Asks both servers.
 Look = Callable[[], Sequence[ForeignKeyProblem]]
 #: Where the upstream's binlog ends; None when it writes none.
-End = Callable[[], Location | None]
+BinlogEnd = Callable[[], Location | None]
 
 
 class ForeignKeyWatch:
     """For one run."""
 
-    def __init__(self, look: Look, end: End) -> None:
+    def __init__(self, look: Look, end: BinlogEnd) -> None:
         self._look = look
         self._end = end
         self._seen: list[ForeignKeyProblem] = []

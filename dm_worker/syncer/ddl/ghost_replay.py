@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dm_worker.syncer.ddl.variables import defaults_of, sql_mode_text
-from dm_worker.syncer.online_ddl.ghost_records import NO_QUERY, GhostDDL, Session
+from dm_worker.syncer.online_ddl.ghost_records import NO_QUERY, GhostDDL, GhostSession
 from dm_worker.syncer.online_ddl.online_ddl import Replay
 from pkg import ddl, errors
 from pkg.ddl import Dialect
@@ -32,7 +32,7 @@ def on_real_table(remembered: GhostDDL, replay: Replay, renaming: Dialect, serve
     return ddl.parse_dialect(text, dialect, replay.ghost[0])
 
 
-def _dialect(session: Session, renaming: Dialect, server: ServerDefaults) -> Dialect:
+def _dialect(session: GhostSession, renaming: Dialect, server: ServerDefaults) -> Dialect:
     defaults = defaults_of(session.onto(NO_QUERY), server.collations)
     return renaming.under(sql_mode_text(session.sql_mode), defaults)
 

@@ -122,7 +122,7 @@ def refused(what: str, workaround: str) -> DMError:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class OrderDecision:
     """The order under which a statement is executed; ``kind`` is '' for none.
 
     It is stored before anything of it runs. ``generation`` counts the changes of mind.
@@ -137,17 +137,17 @@ class Decision:
         """The number of the first part of the order's statements."""
         return self.generation * STRIDE
 
-    def under(self, operator: BinlogOperator | None) -> Decision:
+    def under(self, operator: BinlogOperator | None) -> OrderDecision:
         """What is decided now: the same as before, or the next generation."""
         kind, statements = ("", ()) if operator is None else (operator.kind, operator.statements)
         if (kind, statements) == (self.kind, self.statements):
             return self
-        return Decision(self.generation + 1, kind, statements)
+        return OrderDecision(self.generation + 1, kind, statements)
 
     def to_json(self) -> str:
         return json.dumps({"generation": self.generation, "op": self.kind, "sqls": self.statements})
 
     @classmethod
-    def from_json(cls, text: str) -> Decision:
+    def from_json(cls, text: str) -> OrderDecision:
         data = json.loads(text)
         return cls(data["generation"], data["op"], tuple(data["sqls"]))

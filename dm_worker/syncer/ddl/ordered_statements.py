@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import Progress
-from dm_worker.syncer.ddl.operator_orders import Decision, meeting
+from dm_worker.syncer.ddl.operator_orders import OrderDecision, meeting
 from dm_worker.syncer.ddl.parts import Part, StatementParts
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from pkg.binlog.events import Query
@@ -26,7 +26,7 @@ _READING_MODES = sum(1 << bit for bit in (1, 2, 3, 9, 12, 20, 29))
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class OrderedPart:
     """A part for the target and the session that it runs in."""
 
     part: Part
@@ -34,14 +34,14 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class OrderedParts:
     """``target`` is executed in order, then the structures follow ``followed``.
 
     ``lenient``: an operator passed over the statement, so that what can't be followed does not stop the task; rows
     that have another structure then will.
     """
 
-    target: tuple[Piece, ...]
+    target: tuple[OrderedPart, ...]
     followed: tuple[Part, ...]
     lenient: bool = False
 
@@ -53,7 +53,7 @@ def typed(query: Query) -> Query:
     return replace(query, sql_mode=mode, error_code=0, unknown_variable=None)
 
 
-class OperatedStatements:
+class OrderedStatements:
     """Decides what becomes of each statement of one run."""
 
     def __init__(self, parts: StatementParts, store: MetaStore, orders: OperatorSource) -> None:
@@ -63,23 +63,23 @@ class OperatedStatements:
 
     def pieces(
         self, statement: BinlogStatement, query: Query, intent: Progress, *, settle: Callable[[], None]
-    ) -> Pieces:
+    ) -> OrderedParts:
         """Makes the decision durable with ``intent`` where an operator has a say. Raises DMError.
 
         ``settle`` is called before another decision takes the place of the one under which something may be under way.
         """
         decision = self._decide(statement, intent, settle)
         given = self._parts.given(decision.statements, decision.first_number)
-        added = tuple(Piece(part, typed(query)) for part in given)
+        added = tuple(OrderedPart(part, typed(query)) for part in given)
         if decision.kind in ("skip", "replace"):
-            return Pieces(added, tuple(self._understood(query, instead=given)), lenient=True)
+            return OrderedParts(added, tuple(self._understood(query, instead=given)), lenient=True)
         parts = self._parts.migrated(query)
-        own = tuple(Piece(part, part.in_session(query)) for part in self._parts.for_target(parts))
-        return Pieces((*added, *own), tuple(parts))
+        own = tuple(OrderedPart(part, part.in_session(query)) for part in self._parts.for_target(parts))
+        return OrderedParts((*added, *own), tuple(parts))
 
-    def _decide(self, statement: BinlogStatement, intent: Progress, settle: Callable[[], None]) -> Decision:
+    def _decide(self, statement: BinlogStatement, intent: Progress, settle: Callable[[], None]) -> OrderDecision:
         known = self._store.read_ddl(statement.place, DECISION)
-        before = Decision() if known is None else Decision.from_json(known.statement)
+        before = OrderDecision() if known is None else OrderDecision.from_json(known.statement)
         decision = before.under(meeting(statement, self._orders()))
         if decision != before:
             settle()

@@ -24,7 +24,7 @@ _EXCHANGE = "exchange table partition"
 _HARMLESS = frozenset({"create database", "alter database", "create table", "truncate table"})
 
 
-class Verdict(Enum):
+class StatementOutcome(Enum):
     """What is known of a statement. ``TRY``: the target itself tells, as another run of it does no harm."""
 
     RAN = "ran"
@@ -37,7 +37,7 @@ class Verdict(Enum):
 LeadsTo = Callable[[tuple[str, ...]], bool | None]
 
 
-def judge(statement: ddl.DDLStatement, before: Shown, now: Shown, leads_to: LeadsTo) -> Verdict:
+def judge(statement: ddl.DDLStatement, before: Shown, now: Shown, leads_to: LeadsTo) -> StatementOutcome:
     """What became of a statement about tables that were ``before`` and are ``now``.
 
     ``leads_to`` is asked only where that matters. Nothing of ours has changed the tables since: a statement is a
@@ -46,22 +46,22 @@ def judge(statement: ddl.DDLStatement, before: Shown, now: Shown, leads_to: Lead
     if now.texts == before.texts:
         return _of_unchanged(statement, before, now, leads_to)
     if statement.kind in ("drop table", "drop database"):
-        return Verdict.UNKNOWN if any(now.texts) else Verdict.RAN
+        return StatementOutcome.UNKNOWN if any(now.texts) else StatementOutcome.RAN
     if statement.kind in _HARMLESS and not statement.or_replace:
-        return Verdict.TRY
+        return StatementOutcome.TRY
     if leads_to(now.texts):
-        return Verdict.RAN
-    return Verdict.TRY if _is_told_by_the_target(statement) else Verdict.UNKNOWN
+        return StatementOutcome.RAN
+    return StatementOutcome.TRY if _is_told_by_the_target(statement) else StatementOutcome.UNKNOWN
 
 
-def _of_unchanged(statement: ddl.DDLStatement, before: Shown, now: Shown, leads_to: LeadsTo) -> Verdict:
+def _of_unchanged(statement: ddl.DDLStatement, before: Shown, now: Shown, leads_to: LeadsTo) -> StatementOutcome:
     """What shows no change did not run, or leaves the same behind when it runs once more: TRUNCATE, FORCE, a column as
     it was. Not so where rows or columns change places."""
     if exchanges(statement):
         return _by_ids(before, now)
     if _renames_columns_among_others(statement) and leads_to(before.texts) is not False:
-        return Verdict.UNKNOWN
-    return Verdict.DID_NOT_RUN
+        return StatementOutcome.UNKNOWN
+    return StatementOutcome.DID_NOT_RUN
 
 
 def exchanges(statement: ddl.DDLStatement) -> bool:
@@ -69,15 +69,15 @@ def exchanges(statement: ddl.DDLStatement) -> bool:
     return any(isinstance(action, NoStructure) and action.what == _EXCHANGE for action in statement.actions)
 
 
-def _by_ids(before: Shown, now: Shown) -> Verdict:
+def _by_ids(before: Shown, now: Shown) -> StatementOutcome:
     """Whether the table's file is now a partition's, or still its own."""
     if not all(before.ids) or len(before.ids) != 2 or before.ids[0] == before.ids[1]:
-        return Verdict.UNKNOWN
+        return StatementOutcome.UNKNOWN
     if now.ids == before.ids:
-        return Verdict.DID_NOT_RUN
+        return StatementOutcome.DID_NOT_RUN
     partitions, table = map(set, before.ids)
     swapped = {*now.ids[1]} <= partitions and table <= {*now.ids[0]} if len(now.ids) == 2 and all(now.ids) else False
-    return Verdict.RAN if swapped else Verdict.UNKNOWN
+    return StatementOutcome.RAN if swapped else StatementOutcome.UNKNOWN
 
 
 def _renames_columns_among_others(statement: ddl.DDLStatement) -> bool:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from dm_worker.syncer.ddl.ghost_replay import check_agree, on_real_table
 from dm_worker.syncer.ddl.variables import defaults_of, sql_mode_text
-from dm_worker.syncer.online_ddl.ghost_records import Session
+from dm_worker.syncer.online_ddl.ghost_records import GhostSession
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL, Replay
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.rows.task_rules import Rules
@@ -38,7 +38,7 @@ class Part:
 
     number: int
     parsed: ddl.DDLStatement
-    session: Session | None = None
+    session: GhostSession | None = None
     around: tuple[TableInfo, TableInfo] | None = None
 
     def in_session(self, query: Query) -> Query:

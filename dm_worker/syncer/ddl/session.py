@@ -11,7 +11,7 @@ from pymysql.connections import Connection
 
 from dm_worker.meta.ddl_fence import Fence
 from dm_worker.syncer.checkpoint.ddl_table import Shown
-from dm_worker.syncer.ddl.variables import OPTIONAL, Target, Upstream, settings, sql_mode_text
+from dm_worker.syncer.ddl.variables import OPTIONAL, TargetSession, UpstreamSession, settings, sql_mode_text
 from pkg import errors
 from pkg.binlog.events import Query
 from pkg.ddl import Dialect, StatementKind
@@ -53,7 +53,7 @@ class DDLSession:
         self._ensure_ours: Callable[[Conn], None] = lambda conn: None
         self._aborted = False
         self._running = False
-        self._known: Target | None = None
+        self._known: TargetSession | None = None
 
     def close(self) -> None:
         if self._conn is not None:
@@ -120,7 +120,7 @@ class DDLSession:
         except (pymysql.Error, OSError, DMError) as exc:
             log.warning("could not end the statement that runs at the target", error=str(exc))
 
-    def execute(self, sql: str, kind: StatementKind, event: Query, timestamp: int, upstream: Upstream) -> None:
+    def execute(self, sql: str, kind: StatementKind, event: Query, timestamp: int, upstream: UpstreamSession) -> None:
         """Runs a statement of this kind in the session of its event.
 
         Raises DMError when another try may help (after :meth:`abort` as well: in another run), :class:`StatementFailed`
@@ -190,17 +190,17 @@ class DDLSession:
             self._conn = conn
         return self._conn
 
-    def target(self) -> Target:
+    def target(self) -> TargetSession:
         """What the target's sessions can be told. Raises DMError."""
         return self._on_connection(self._target, "SHOW SESSION VARIABLES …")
 
-    def _target(self, conn: Conn) -> Target:
+    def _target(self, conn: Conn) -> TargetSession:
         if self._known is None:
             names = ", ".join(f"'{name}'" for name in OPTIONAL)
             rows = query(conn, f"SHOW SESSION VARIABLES WHERE Variable_name IN ({names})")
             info = server_info(conn)
             variables = frozenset(str(row[0]) for row in rows)
-            self._known = Target(info.flavor, info.version, variables, fetch_collations(conn))
+            self._known = TargetSession(info.flavor, info.version, variables, fetch_collations(conn))
         return self._known
 
     def has_rows(self, schema: str, table: str, condition: str) -> bool:

@@ -69,7 +69,7 @@ OPTIONAL: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Upstream:
+class UpstreamSession:
     """The server whose statements run. ``explicit_timestamp`` is its explicit_defaults_for_timestamp, for events that
     do not tell their session's."""
 
@@ -79,7 +79,7 @@ class Upstream:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetSession:
     """``flavor`` is mysql, mariadb or tidb. ``variables``: those of :data:`OPTIONAL` that it has; ``collations``: the
     names of those that it has, by id."""
 
@@ -116,7 +116,7 @@ def unknown_modes(bits: int, flavor: str) -> int:
     return bits & ~(sum(1 << bit for bit in _MODES) | _NO_BEARING | own)
 
 
-def target_modes(bits: int, upstream: Upstream, target: Target) -> str:
+def target_modes(bits: int, upstream: UpstreamSession, target: TargetSession) -> str:
     """sql_mode at the target, as far as it can be as it was upstream."""
     found = [name for bit, name in _MODES.items() if bits >> bit & 1]
     if upstream.flavor == target.flavor == "mariadb":
@@ -128,12 +128,12 @@ def target_modes(bits: int, upstream: Upstream, target: Target) -> str:
     return ",".join(found)
 
 
-def carries_fractions(bits: int, upstream: Upstream, target: Target) -> bool:
+def carries_fractions(bits: int, upstream: UpstreamSession, target: TargetSession) -> bool:
     """Whether the target treats fractions of seconds as the session did."""
     return target.chooses_fractions or truncates_fractions(bits, upstream.flavor) == (target.flavor == "mariadb")
 
 
-def in_plain_words(query: Query, upstream: Upstream) -> Query:
+def in_plain_words(query: Query, upstream: UpstreamSession) -> Query:
     """The event with what its flags say of explicit_defaults_for_timestamp, if this server's flags tell it."""
     if query.explicit_defaults_for_timestamp is not None or query.flags is None or upstream.flavor != "mariadb":
         return query
@@ -157,7 +157,13 @@ def defaults_of(query: Query, collations: Mapping[int, str] = MappingProxyType({
 
 
 def settings(
-    kind: StatementKind, event: Query, timestamp: int, *, upstream: Upstream, target: Target, foreign_keys: bool
+    kind: StatementKind,
+    event: Query,
+    timestamp: int,
+    *,
+    upstream: UpstreamSession,
+    target: TargetSession,
+    foreign_keys: bool,
 ) -> Iterator[str]:
     """The statements that give the target's session what the event's had, whatever statement it ran before.
 
@@ -181,7 +187,7 @@ def settings(
         yield from _collations(kind, event.charsets, target)
 
 
-def _collations(kind: StatementKind, charsets: tuple[int, int, int], target: Target) -> Iterator[str]:
+def _collations(kind: StatementKind, charsets: tuple[int, int, int], target: TargetSession) -> Iterator[str]:
     """Of literals in expressions, and of new schemas. Or else the charset: only statements about schemas need that the
     target knows it."""
     _, connection, server = charsets
@@ -196,6 +202,6 @@ def _collations(kind: StatementKind, charsets: tuple[int, int, int], target: Tar
             yield f"SET SESSION character_set_server = {collation_charset(server)}"
 
 
-def _knows_charset(target: Target, collation: int) -> bool:
+def _knows_charset(target: TargetSession, collation: int) -> bool:
     prefix = f"{collation_charset(collation)}_"
     return any(name.startswith(prefix) for name in target.collations.values())

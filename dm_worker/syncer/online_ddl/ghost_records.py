@@ -19,7 +19,7 @@ Name: TypeAlias = "tuple[str, str]"
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class GhostSession:
     """What of a session decides what a statement means."""
 
     sql_mode: int | None = None
@@ -33,7 +33,7 @@ class Session:
     charset_collations: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def of(cls, query: Query) -> Session:
+    def of(cls, query: Query) -> GhostSession:
         explicit, utf8mb4 = query.explicit_defaults_for_timestamp, query.utf8mb4_collation
         others = (query.flags, query.auto_increment, query.lc_time_names, query.charset_collations)
         return cls(query.sql_mode, query.charsets, query.time_zone, explicit, utf8mb4, *others)
@@ -66,7 +66,7 @@ class GhostDDL:
     """
 
     sql: str
-    session: Session | None = None
+    session: GhostSession | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +125,16 @@ class GhostRecord:
 Ghosts: TypeAlias = "Mapping[Name, GhostRecord]"
 
 
-def _session_data(session: Session | None) -> dict[str, Any] | None:
+def _session_data(session: GhostSession | None) -> dict[str, Any] | None:
     return None if session is None else asdict(session)
 
 
-def _session(data: Any) -> Session | None:
+def _session(data: Any) -> GhostSession | None:
     if data is None:
         return None
     mode, charsets = data["sql_mode"], data["charsets"]
     client, connection, server = charsets or (0, 0, 0)
-    return Session(
+    return GhostSession(
         None if mode is None else int(mode),
         (int(client), int(connection), int(server)) if charsets else None,
         str(data["time_zone"]),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dm_worker.syncer.online_ddl.ghost_records import GhostDDL, GhostRecord, Ghosts, Name, Session
+from dm_worker.syncer.online_ddl.ghost_records import GhostDDL, GhostRecord, Ghosts, GhostSession, Name
 from pkg import ddl, errors
 from pkg.ddl.statement import SetOptions
 from pkg.errors import Code, DMError, ErrorKind
@@ -74,7 +74,7 @@ class OnlineDDL:
             found.append(statement if step.runs else step.replay)
         return found
 
-    def follow(self, statement: ddl.DDLStatement, session: Session) -> None:
+    def follow(self, statement: ddl.DDLStatement, session: GhostSession) -> None:
         """Takes note of what happened upstream, whatever the target did of it."""
         records = _Records(self._ghosts)
         step = self._step(records, statement, session)
@@ -112,7 +112,7 @@ class OnlineDDL:
 
     # -- one statement ------------------------------------------------------------------------------------------
 
-    def _step(self, records: _Records, statement: ddl.DDLStatement, session: Session | None) -> _Step:
+    def _step(self, records: _Records, statement: ddl.DDLStatement, session: GhostSession | None) -> _Step:
         if statement.kind == "drop database":
             return replace(_KEEP, change=records.of_schema(statement.refs[0].schema))
         pair = statement.renamed
@@ -132,7 +132,9 @@ class OnlineDDL:
             return self._on_ghost(records, statement, session, names[0])
         return _Step(change=records.abandoned(names[0]))
 
-    def _on_ghost(self, records: _Records, statement: ddl.DDLStatement, session: Session | None, name: Name) -> _Step:
+    def _on_ghost(
+        self, records: _Records, statement: ddl.DDLStatement, session: GhostSession | None, name: Name
+    ) -> _Step:
         known = records.now.get(name)
         if statement.kind == "create table":
             if known is not None and statement.if_not_exists:

@@ -15,7 +15,7 @@ _Statement: TypeAlias = "tuple[str, tuple[Any, ...]]"
 _DDLS = "LONGTEXT CHARACTER SET utf8mb4"
 
 
-class GhostTable:
+class OnlineDDLTable:
     """Reads and writes the rows of one source. ``name`` is quoted."""
 
     def __init__(self, name: str, source_id: str) -> None:

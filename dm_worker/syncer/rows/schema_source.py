@@ -1,8 +1,8 @@
 """Where the structures of upstream tables come from, and which of them must be stored with the checkpoint.
 
-In this order: the tracker (what the checkpoint stored, brought forward by the DDLs since), the dump's schema files,
-the upstream's present structure, the target's. The last two count only when they agree with the TABLE_MAP at hand and
-are proven (:mod:`structure_proof`, :mod:`ahead`): what the upstream has now says nothing of the rows before its last
+In this order: the tracker (what the checkpoint stored, brought forward by the DDLs since), the dump's schema files, the
+upstream's present structure, the target's. The last two count only when they agree with the TABLE_MAP at hand and are
+proven (:mod:`structure_proof`, :mod:`look_ahead`): what the upstream has now says nothing of the rows before its last
 ALTER. After a checkpoint that was set by hand the dump's files don't count: what happened to the tables since was not
 followed.
 """

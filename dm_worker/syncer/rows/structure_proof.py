@@ -3,7 +3,7 @@
 The upstream shows its table as it is now. A statement that is read later may have changed it: moved a column, renamed
 one, or put another one of the same type in its place. Types alone do not tell. What does: names in the TABLE_MAP, and
 the target's own columns. That table is as the statements before these rows left it. (And that no statement about the
-table follows up to now: :mod:`ahead`.)
+table follows up to now: :mod:`look_ahead`.)
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 All of them run the same DDL in the same order, each at its own time. A DDL is numbered by its place in the group's
 sequence. A table that has run DDLs that the target has not yet is *ahead*: its rows are held back. When all have run
 the oldest of these DDLs, the group is *in sync*, and what becomes of that DDL can be settled; then the rows that
-were held back between it and the next one are due (:mod:`shard_groups` has them read again).
+were held back between it and the next one are due (:mod:`source_groups` has them read again).
 
-Memory: one :class:`Step` per table and DDL that it is ahead, one :class:`GroupDDL` per DDL; nothing per row.
+Memory: one :class:`PassedDDL` per table and DDL that it is ahead, one :class:`GroupDDL` per DDL; nothing per row.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pkg.errors import Code, DMError
 from pkg.mysql.names import qualified
 
 #: Schema and table.
-Table = tuple[str, str]
+TableName = tuple[str, str]
 #: A DDL's statements as they would run at the target: routed, split, defaults resolved.
-Statements = tuple[str, ...]
+DDLStatements = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Boundary:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PassedDDL:
     """A table is past a DDL from ``boundary`` on; ``structure`` is what it looks like from there on.
 
     ``changes``: later structures, brought by statements that the target does not get.
@@ -52,7 +52,7 @@ class Step:
         """The last structure up to the next step."""
         return self.changes[-1][1] if self.changes else self.structure
 
-    def segments(self, table: Table, end: Boundary | None) -> Iterator[Segment]:
+    def segments(self, table: TableName, end: Boundary | None) -> Iterator[Segment]:
         """What lies between this step and ``end``, the table's next one: one segment per structure."""
         starts = ((self.boundary, self.structure), *self.changes)
         ends = (*(boundary for boundary, _ in self.changes), end)
@@ -62,15 +62,15 @@ class Step:
 
 
 @dataclass(slots=True)
-class Life:
+class TableLifetime:
     """A table from its creation, or from being renamed to this name, up to ``end``; None while it is there.
 
     ``steps`` are the unsettled DDLs that it is past, in their order. Steps at one boundary have nothing between them: a
     table that is created or renamed in the middle of a sequence is past all of them at once.
     """
 
-    table: Table
-    steps: list[Step] = field(default_factory=list)
+    table: TableName
+    steps: list[PassedDDL] = field(default_factory=list)
     end: Boundary | None = None
 
 
@@ -82,8 +82,8 @@ class GroupDDL:
     tables that were read past this DDL and not past the next one.
     """
 
-    statements: Statements
-    first: Table
+    statements: DDLStatements
+    first: TableName
     boundary: Boundary
     start: Location
     session: str = ""
@@ -91,14 +91,14 @@ class GroupDDL:
 
 
 @dataclass(frozen=True, slots=True)
-class Owed:
-    """A DDL that is settled at the target; that it is must still be told to level 2.
+class PendingAcknowledgement:
+    """A DDL that is settled at the target; that it is must still be told to the lock service.
 
-    ``revision`` is level 2's name of the decision that was obeyed.
+    ``revision`` is the lock service's name of the decision that was obeyed.
     """
 
     number: int
-    statements: Statements
+    statements: DDLStatements
     executed: bool
     revision: int
 
@@ -110,7 +110,7 @@ class Segment:
     ``end`` is None when it reaches to where the main pass stands.
     """
 
-    table: Table
+    table: TableName
     start: Boundary
     end: Boundary | None
     structure: str
@@ -120,18 +120,18 @@ class Segment:
         return self.start.ordinal <= ordinal and (self.end is None or ordinal < self.end.ordinal)
 
 
-class Group:
+class ShardGroup:
     """The tables that are routed to ``target``."""
 
-    def __init__(self, target: Table) -> None:
+    def __init__(self, target: TableName) -> None:
         self.target = target
         #: How many DDLs of the sequence are settled and their rows applied: the number of the active one.
         self.number = 0
         self.ddls: list[GroupDDL] = []
-        self.members: dict[Table, Life] = {}
+        self.members: dict[TableName, TableLifetime] = {}
         #: Lives that have ended and hold back rows.
-        self.gone: list[Life] = []
-        self.owed: Owed | None = None
+        self.gone: list[TableLifetime] = []
+        self.pending_acknowledgement: PendingAcknowledgement | None = None
 
     @property
     def name(self) -> str:
@@ -140,7 +140,7 @@ class Group:
     @property
     def in_sync(self) -> bool:
         """Whether all tables that are there are past the active DDL."""
-        return bool(self.ddls) and all(life.steps for life in self.members.values())
+        return bool(self.ddls) and all(lifetime.steps for lifetime in self.members.values())
 
     @property
     def held(self) -> int:
@@ -149,7 +149,7 @@ class Group:
 
     # -- what the main pass meets -------------------------------------------------------------------------------
 
-    def join(self, table: Table) -> None:
+    def join(self, table: TableName) -> None:
         """A table that is there takes part from the group's start on. Raises 36005 in the middle of a sequence."""
         if self.ddls:
             raise errors.new(
@@ -159,63 +159,69 @@ class Group:
                 workaround="Leave the table out with block-allow-list until the DDL is settled (query-status shows it "
                 "under unresolvedGroups), then migrate the table by a task of its own.",
             )
-        self.members[table] = Life(table)
+        self.members[table] = TableLifetime(table)
 
     def advance(
-        self, table: Table, statements: Statements, boundary: Boundary, start: Location, structure: str, session: str
+        self,
+        table: TableName,
+        statements: DDLStatements,
+        boundary: Boundary,
+        start: Location,
+        structure: str,
+        session: str,
     ) -> None:
         """A member has run the next DDL of its sequence. Raises 36008 when another one ran something else there."""
-        life = self.members[table]
-        index = len(life.steps)
+        lifetime = self.members[table]
+        index = len(lifetime.steps)
         if index == len(self.ddls):
             self.ddls.append(GroupDDL(statements, table, boundary, start, session))
         elif self.ddls[index].statements != statements:
-            raise self._differ(life, statements, boundary)
-        life.steps.append(Step(boundary, structure))
+            raise self._differ(lifetime, statements, boundary)
+        lifetime.steps.append(PassedDDL(boundary, structure))
 
-    def restructure(self, table: Table, boundary: Boundary, structure: str) -> None:
+    def restructure(self, table: TableName, boundary: Boundary, structure: str) -> None:
         """A member that is ahead looks otherwise from here on, by a statement that the target does not get."""
         steps = self.members[table].steps
         steps[-1] = replace(steps[-1], changes=(*steps[-1].changes, (boundary, structure)))
 
-    def create(self, table: Table, boundary: Boundary, structure: str) -> None:
+    def create(self, table: TableName, boundary: Boundary, structure: str) -> None:
         """A new table. It has the newest structure in the group: it is past all DDLs that any of them has run."""
         if table in self.members:
             # It was listed before it came to be, or is replaced.
             self.drop(table, boundary)
-        self.members[table] = Life(table, [Step(boundary, structure) for _ in self.ddls])
+        self.members[table] = TableLifetime(table, [PassedDDL(boundary, structure) for _ in self.ddls])
 
-    def may_be_new(self, table: Table, structure: str, shape: Callable[[str], object]) -> bool:
+    def may_be_new(self, table: TableName, structure: str, shape: Callable[[str], object]) -> bool:
         """Whether CREATE TABLE IF NOT EXISTS made a table of which no rows were met; else it was there, and still is.
 
         One that has run a DDL was there. One that was listed may be older than the statement or not; it is new with
         the newest structure only (``shape`` gives what counts of it): who is waited for in vain is seen, but the DDL
         must not come before the rows of one who is not waited for.
         """
-        life = self.members.get(table)
-        if life is None or not self.ddls:
+        lifetime = self.members.get(table)
+        if lifetime is None or not self.ddls:
             return True
         others = (*self.gone, *self.members.values())
         newest = [one.steps[-1].newest for one in others if len(one.steps) == len(self.ddls)]
-        return not life.steps and shape(structure) in map(shape, newest)
+        return not lifetime.steps and shape(structure) in map(shape, newest)
 
-    def drop(self, table: Table, boundary: Boundary) -> None:
+    def drop(self, table: TableName, boundary: Boundary) -> None:
         """A table has gone: nobody waits for it. Rows of it that are held back will be applied all the same."""
-        life = self.members.pop(table)
-        life.end = boundary
-        if life.steps:
-            self.gone.append(life)
+        lifetime = self.members.pop(table)
+        lifetime.end = boundary
+        if lifetime.steps:
+            self.gone.append(lifetime)
 
-    def rename(self, table: Table, new: Table, boundary: Boundary, structure: str) -> None:
+    def rename(self, table: TableName, new: TableName, boundary: Boundary, structure: str) -> None:
         """A table goes on under another name, which is free: the upstream sees to that."""
         ahead = len(self.members[table].steps)
         self.drop(table, boundary)
         if new in self.members:
             # It was listed before it came to be.
             self.drop(new, boundary)
-        self.members[new] = Life(new, [Step(boundary, structure)] * ahead)
+        self.members[new] = TableLifetime(new, [PassedDDL(boundary, structure)] * ahead)
 
-    def hold(self, table: Table, rows: int) -> None:
+    def hold(self, table: TableName, rows: int) -> None:
         """Counts rows of a member that is ahead: they were read and not applied."""
         ahead = len(self.members[table].steps)
         assert ahead, "rows of a table that is not ahead are applied"
@@ -225,26 +231,26 @@ class Group:
 
     def segments(self) -> Iterator[Segment]:
         """Where the rows are that are due with the active DDL."""
-        for life in (*self.gone, *self.members.values()):
-            if life.steps:
-                end = life.steps[1].boundary if len(life.steps) > 1 else life.end
-                yield from life.steps[0].segments(life.table, end)
+        for lifetime in (*self.gone, *self.members.values()):
+            if lifetime.steps:
+                end = lifetime.steps[1].boundary if len(lifetime.steps) > 1 else lifetime.end
+                yield from lifetime.steps[0].segments(lifetime.table, end)
 
     def pass_on(self) -> None:
         """The active DDL is settled and the rows behind it are applied: the next one is active."""
         self.number += 1
         del self.ddls[0]
-        for life in (*self.gone, *self.members.values()):
-            del life.steps[:1]
-        self.gone = [life for life in self.gone if life.steps]
+        for lifetime in (*self.gone, *self.members.values()):
+            del lifetime.steps[:1]
+        self.gone = [lifetime for lifetime in self.gone if lifetime.steps]
 
     # -- errors -------------------------------------------------------------------------------------------------
 
-    def _differ(self, life: Life, statements: Statements, boundary: Boundary) -> DMError:
-        index = len(life.steps)
+    def _differ(self, lifetime: TableLifetime, statements: DDLStatements, boundary: Boundary) -> DMError:
+        index = len(lifetime.steps)
         known = self.ddls[index]
         other = qualified(*known.first)
-        mine = qualified(*life.table)
+        mine = qualified(*lifetime.table)
         ours = [*(ddl.statements for ddl in self.ddls[:index]), statements]
         theirs = [ddl.statements for ddl in self.ddls]
         return errors.new(
@@ -259,7 +265,9 @@ class Group:
         )
 
 
-def side_by_side(one: tuple[str, Sequence[Statements]], other: tuple[str, Sequence[Statements]], number: int) -> str:
+def side_by_side(
+    one: tuple[str, Sequence[DDLStatements]], other: tuple[str, Sequence[DDLStatements]], number: int
+) -> str:
     """Two sequences in two columns, a line each; lines that differ begin with '*'. ``number`` DDLs came before."""
     left, right = ["; ".join(ddl) for ddl in one[1]], ["; ".join(ddl) for ddl in other[1]]
     width = max(map(len, (one[0], *left)))

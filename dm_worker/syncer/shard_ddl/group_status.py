@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dm_worker.syncer.shard_ddl.group import Group
-from dm_worker.syncer.shard_ddl.source_groups import ShardGroups
+from dm_worker.syncer.shard_ddl.group import ShardGroup
+from dm_worker.syncer.shard_ddl.source_groups import SourceGroups
 from pkg.mysql.names import qualified
 
 
@@ -32,7 +32,7 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class ShardingStatus:
-    """``blocking_ddls`` are reported and wait for level 2, of all groups."""
+    """``blocking_ddls`` are reported and wait for the lock service, of all groups."""
 
     unresolved: tuple[GroupStatus, ...] = ()
     blocking_ddls: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class ShardingStatus:
 NO_SHARDING = ShardingStatus()
 
 
-def status_of(groups: ShardGroups) -> ShardingStatus:
+def status_of(groups: SourceGroups) -> ShardingStatus:
     """The state of all groups that have unsettled DDLs, by their targets' names."""
     busy = sorted((group for group in groups.groups.values() if group.ddls), key=lambda group: group.target)
     target = groups.reread.target if groups.reread is not None else None
@@ -53,15 +53,15 @@ def status_of(groups: ShardGroups) -> ShardingStatus:
     return ShardingStatus(tuple(_status(one, rereading=one.target == target) for one in busy), tuple(blocking))
 
 
-def _status(group: Group, *, rereading: bool) -> GroupStatus:
+def _status(group: ShardGroup, *, rereading: bool) -> GroupStatus:
     active = group.ddls[0]
     tables = sorted(group.members.items())
     return GroupStatus(
         target=group.name,
         ddls=active.statements,
         first_location=str(active.start),
-        synced=tuple(qualified(*name) for name, life in tables if life.steps),
-        unsynced=tuple(qualified(*name) for name, life in tables if not life.steps),
+        synced=tuple(qualified(*name) for name, lifetime in tables if lifetime.steps),
+        unsynced=tuple(qualified(*name) for name, lifetime in tables if not lifetime.steps),
         number=group.number,
         waiting=len(group.ddls) - 1,
         held_rows=group.held,

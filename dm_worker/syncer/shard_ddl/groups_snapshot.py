@@ -1,8 +1,8 @@
 """The durable state of a source's sharding groups, as JSON. Pure.
 
 It belongs to one place in the main pass, as the checkpoint does. A group's text changes with statements and with what
-level 2 decides; ``progress`` (the re-read, the counts) is small and may change with each batch. So a store writes just
-what differs. The texts are ASCII, whatever the charset of the table that holds them.
+the lock service decides; ``progress`` (the re-read, the counts) is small and may change with each batch. So a store
+writes just what differs. The texts are ASCII, whatever the charset of the table that holds them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dm_worker.syncer.shard_ddl.group import Boundary, Group, GroupDDL, Life, Owed, Step, Table
-from dm_worker.syncer.shard_ddl.reread import Pass
-from dm_worker.syncer.shard_ddl.source_groups import Route, ShardGroups
+from dm_worker.syncer.shard_ddl.group import (
+    Boundary,
+    GroupDDL,
+    PassedDDL,
+    PendingAcknowledgement,
+    ShardGroup,
+    TableLifetime,
+    TableName,
+)
+from dm_worker.syncer.shard_ddl.reread import RereadPass
+from dm_worker.syncer.shard_ddl.source_groups import SourceGroups, TargetOf
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.errors import Code
@@ -23,25 +31,25 @@ _FORMAT = "shard-groups/1"
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class GroupsSnapshot:
     """One text per group, by target table, and the rest."""
 
-    groups: dict[Table, str] = field(default_factory=dict)
+    groups: dict[TableName, str] = field(default_factory=dict)
     progress: str = ""
 
 
-def encode(groups: ShardGroups) -> Snapshot:
+def encode(groups: SourceGroups) -> GroupsSnapshot:
     """What must be durable at the place up to which ``groups`` was told everything."""
     texts = {group.target: encode_group(group) for group in groups.groups.values()}
-    return Snapshot({target: text for target, text in texts.items() if text}, encode_progress(groups))
+    return GroupsSnapshot({target: text for target, text in texts.items() if text}, encode_progress(groups))
 
 
-def encode_group(group: Group) -> str:
+def encode_group(group: ShardGroup) -> str:
     """All of a group but its counts; '' for one that need not be stored."""
-    return _dumps(_Texts().group(group)) if group.members or group.ddls or group.owed else ""
+    return _dumps(_Texts().group(group)) if group.members or group.ddls or group.pending_acknowledgement else ""
 
 
-def encode_progress(groups: ShardGroups) -> str:
+def encode_progress(groups: SourceGroups) -> str:
     """What of it a batch changes."""
     reread = groups.reread
     progress = {
@@ -55,9 +63,9 @@ def encode_progress(groups: ShardGroups) -> str:
     return _dumps(progress)
 
 
-def decode(snapshot: Snapshot, route: Route) -> ShardGroups:
+def decode(snapshot: GroupsSnapshot, route: TargetOf) -> SourceGroups:
     """The state again; an empty snapshot gives no groups. Raises 36007 for anything else than :func:`encode` made."""
-    groups = ShardGroups(route)
+    groups = SourceGroups(route)
     if not snapshot.progress:
         return groups
     try:
@@ -93,12 +101,19 @@ class _Texts:
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
-    def group(self, group: Group) -> dict[str, Any]:
-        owed = group.owed
+    def group(self, group: ShardGroup) -> dict[str, Any]:
+        pending_acknowledgement = group.pending_acknowledgement
         data = {
             "format": _FORMAT,
             "number": group.number,
-            "owed": None if owed is None else [owed.number, owed.statements, owed.executed, owed.revision],
+            "owed": None
+            if pending_acknowledgement is None
+            else [
+                pending_acknowledgement.number,
+                pending_acknowledgement.statements,
+                pending_acknowledgement.executed,
+                pending_acknowledgement.revision,
+            ],
             "ddls": [
                 [
                     list(ddl.statements),
@@ -109,60 +124,62 @@ class _Texts:
                 ]
                 for ddl in group.ddls
             ],
-            "members": self._lives(group.members.values()),
-            "gone": self._lives(group.gone),
+            "members": self._lifetimes(group.members.values()),
+            "gone": self._lifetimes(group.gone),
         }
         return {**data, "structures": list(self._numbers)}
 
-    def _lives(self, lives: Iterable[Life]) -> list[Any]:
+    def _lifetimes(self, lifetimes: Iterable[TableLifetime]) -> list[Any]:
         return [
             [
-                list(life.table),
+                list(lifetime.table),
                 [
                     [self._at(step.boundary, step.structure), *(self._at(*change) for change in step.changes)]
-                    for step in life.steps
+                    for step in lifetime.steps
                 ],
-                None if life.end is None else _from_boundary(life.end),
+                None if lifetime.end is None else _from_boundary(lifetime.end),
             ]
-            for life in lives
+            for lifetime in lifetimes
         ]
 
     def _at(self, boundary: Boundary, structure: str) -> list[Any]:
         return [*_from_boundary(boundary), self._numbers.setdefault(structure, len(self._numbers))]
 
 
-def _from_pass(reread: Pass) -> list[Any]:
+def _from_pass(reread: RereadPass) -> list[Any]:
     prepared = [[xid.hex(), _from_location(start)] for xid, start in reread.prepared.items()]
     return [list(reread.target), _from_location(reread.at), _from_location(reread.end), reread.passed, prepared]
 
 
-def _to_pass(data: Any, groups: ShardGroups) -> Pass:
+def _to_pass(data: Any, groups: SourceGroups) -> RereadPass:
     named, at, end, passed, prepared = data
     target = _table(named)
-    reread = Pass(target, _to_location(at), _to_location(end), int(passed), groups.groups[target].segments())
+    reread = RereadPass(target, _to_location(at), _to_location(end), int(passed), groups.groups[target].segments())
     reread.prepared = {bytes.fromhex(xid): _to_location(start) for xid, start in prepared}
     return reread
 
 
-def _to_group(target: Table, data: Any) -> Group:
+def _to_group(target: TableName, data: Any) -> ShardGroup:
     _ensure_format(data)
-    group = Group(target)
+    group = ShardGroup(target)
     group.number = int(data["number"])
     if data["owed"] is not None:
         number, statements, executed, revision = data["owed"]
-        group.owed = Owed(int(number), tuple(statements), bool(executed), int(revision))
+        group.pending_acknowledgement = PendingAcknowledgement(
+            int(number), tuple(statements), bool(executed), int(revision)
+        )
     for statements, first, boundary, start, session in data["ddls"]:
         place = _to_boundary(boundary), _to_location(start)
         group.ddls.append(GroupDDL(tuple(statements), _table(first), *place, str(session)))
     structures = data["structures"]
-    group.members = {life.table: life for life in _to_lives(data["members"], structures)}
-    group.gone = _to_lives(data["gone"], structures)
+    group.members = {lifetime.table: lifetime for lifetime in _to_lifetimes(data["members"], structures)}
+    group.gone = _to_lifetimes(data["gone"], structures)
     return group
 
 
-def _to_lives(data: Any, structures: Sequence[str]) -> list[Life]:
+def _to_lifetimes(data: Any, structures: Sequence[str]) -> list[TableLifetime]:
     return [
-        Life(
+        TableLifetime(
             _table(table),
             [_to_step(step, structures) for step in steps],
             None if end is None else _to_boundary(end),
@@ -171,9 +188,9 @@ def _to_lives(data: Any, structures: Sequence[str]) -> list[Life]:
     ]
 
 
-def _to_step(data: Any, structures: Sequence[str]) -> Step:
+def _to_step(data: Any, structures: Sequence[str]) -> PassedDDL:
     (first, structure), *changes = ((Boundary(int(at), str(key)), structures[number]) for at, key, number in data)
-    return Step(first, structure, tuple(changes))
+    return PassedDDL(first, structure, tuple(changes))
 
 
 def _ensure_format(data: Any) -> None:
@@ -181,7 +198,7 @@ def _ensure_format(data: Any) -> None:
         raise ValueError(f"its format is {data['format']!r}, not {_FORMAT!r}")
 
 
-def _table(data: Any) -> Table:
+def _table(data: Any) -> TableName:
     schema, table = data
     return str(schema), str(table)
 

@@ -15,8 +15,8 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from dm_worker.syncer.shard_ddl.group import Table
-from dm_worker.syncer.shard_ddl.groups_snapshot import Snapshot
+from dm_worker.syncer.shard_ddl.group import TableName
+from dm_worker.syncer.shard_ddl.groups_snapshot import GroupsSnapshot
 from pkg import errors
 from pkg.errors import Code
 from pkg.mysql.connection import error_number
@@ -30,14 +30,14 @@ _Statement = tuple[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class ShardChanges:
+class GroupsChanges:
     """What differs from what is stored: texts of groups, '' for those to be removed, with their numbers."""
 
-    groups: Mapping[Table, tuple[int, str]] = field(default_factory=dict)
+    groups: Mapping[TableName, tuple[int, str]] = field(default_factory=dict)
     progress: str = ""
 
 
-class ShardStore:
+class GroupsTable:
     """The table of one task, and its rows of one source."""
 
     def __init__(self, meta_schema: str, task: str, source: str) -> None:
@@ -57,7 +57,7 @@ class ShardStore:
             " ENGINE=InnoDB DEFAULT CHARSET=utf8 COLLATE=utf8_bin"
         )
 
-    def read(self, conn: Connection[Any]) -> Snapshot | None:
+    def read(self, conn: Connection[Any]) -> GroupsSnapshot | None:
         """What is stored; None for nothing, or no table. Raises 36007 for rows of another program."""
         try:
             rows = query(conn, f"SELECT is_global, data FROM {self.table} WHERE source_id = %s", (self._source,))
@@ -68,9 +68,9 @@ class ShardStore:
         if not rows:
             return None
         progress = next((str(data) for is_global, data in rows if is_global), "")
-        return Snapshot(dict(self._group(str(data)) for is_global, data in rows if not is_global), progress)
+        return GroupsSnapshot(dict(self._group(str(data)) for is_global, data in rows if not is_global), progress)
 
-    def written(self, changes: ShardChanges) -> Iterator[_Statement]:
+    def written(self, changes: GroupsChanges) -> Iterator[_Statement]:
         """The statements that store ``changes``."""
         for target, (number, text) in changes.groups.items():
             if text:
@@ -93,7 +93,7 @@ class ShardStore:
         )
         return sql, (self._source, target, number, int(is_global), data)
 
-    def _group(self, data: str) -> tuple[Table, str]:
+    def _group(self, data: str) -> tuple[TableName, str]:
         try:
             (schema, table), text = json.loads(data)
         except (ValueError, TypeError) as exc:
@@ -108,7 +108,7 @@ class ShardStore:
         return (str(schema), str(table)), str(text)
 
 
-def _id_of(target: Table) -> str:
+def _id_of(target: TableName) -> str:
     """The target's quoted name, or what stands for one that is too long for the column."""
     name = qualified(*target)
     return name if len(name) <= _ID_LENGTH else blake2b(name.encode(), digest_size=32).hexdigest()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from dm_worker.syncer.shard_ddl.group import Table
-from dm_worker.syncer.shard_ddl.groups_snapshot import Snapshot, decode
-from dm_worker.syncer.shard_ddl.source_groups import Route, ShardGroups
+from dm_worker.syncer.shard_ddl.group import TableName
+from dm_worker.syncer.shard_ddl.groups_snapshot import GroupsSnapshot, decode
+from dm_worker.syncer.shard_ddl.source_groups import SourceGroups, TargetOf
 from pkg import errors
 from pkg.errors import Code
 from pkg.mysql.names import qualified
@@ -15,7 +15,7 @@ from pkg.mysql.names import qualified
 Allows = Callable[[str, str], bool]
 
 
-def stored_groups(stored: Snapshot | None, route: Route, *, by_gtid: bool) -> ShardGroups | None:
+def stored_groups(stored: GroupsSnapshot | None, route: TargetOf, *, by_gtid: bool) -> SourceGroups | None:
     """What an earlier run stored; None for nothing. ``by_gtid``: how statements are named from now on.
 
     Raises 36007 when it can't be read; 36058 under other routes, and with other names, while a DDL is not settled.
@@ -31,16 +31,16 @@ def stored_groups(stored: Snapshot | None, route: Route, *, by_gtid: bool) -> Sh
     return groups
 
 
-def new_groups(tables: Iterable[tuple[str, str]], route: Route, *, by_gtid: bool = False) -> ShardGroups:
+def new_groups(tables: Iterable[tuple[str, str]], route: TargetOf, *, by_gtid: bool = False) -> SourceGroups:
     """Groups of ``tables``, none of which has run a DDL. ``by_gtid``: how statements are named."""
-    groups = ShardGroups(route)
+    groups = SourceGroups(route)
     groups.by_gtid = by_gtid
     for table in tables:
         groups.join(table)
     return groups
 
 
-def regroup(groups: ShardGroups, listed: Iterable[Table], allows: Allows) -> set[Table]:
+def regroup(groups: SourceGroups, listed: Iterable[TableName], allows: Allows) -> set[TableName]:
     """Brings stored groups in line with the routes and the allow-list of now. Returns the targets of those it changed.
 
     No group waits for a table that does not take part any more. Where no DDL is under way, the tables are those that
@@ -48,9 +48,9 @@ def regroup(groups: ShardGroups, listed: Iterable[Table], allows: Allows) -> set
     that was there and is routed to a group with a DDL under way now.
     """
     before = {target: set(group.members) for target, group in groups.groups.items()}
-    there: list[Table] = []
+    there: list[TableName] = []
     for group in groups.groups.values():
-        kept = {table: life for table, life in group.members.items() if allows(*table)}
+        kept = {table: lifetime for table, lifetime in group.members.items() if allows(*table)}
         there += [] if group.ddls else kept
         group.members = kept if group.ddls else {}
     for table in there:
@@ -62,7 +62,7 @@ def regroup(groups: ShardGroups, listed: Iterable[Table], allows: Allows) -> set
     return {target for target, group in groups.groups.items() if set(group.members) != before.get(target, set())}
 
 
-def ensure_settled(groups: ShardGroups, why: str) -> None:
+def ensure_settled(groups: SourceGroups, why: str) -> None:
     """Raises 36058 when a DDL is not settled: rows are held back, and only this state knows which."""
     open_ = [group for group in groups.groups.values() if group.ddls]
     if open_:

@@ -1,4 +1,4 @@
-"""The thread that talks to level 2, so that replication never waits for etcd."""
+"""The thread that talks to the lock service, so that replication never waits for etcd."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
-from dm_worker.syncer.shard_ddl.group import Table
-from dm_worker.syncer.shard_ddl.lock_protocol import Arrived, Decided, News, Revoked, Say, Wish, next_move
-from dm_worker.syncer.shard_ddl.source_groups import Acknowledge
+from dm_worker.syncer.shard_ddl.group import TableName
+from dm_worker.syncer.shard_ddl.lock_protocol import (
+    Arrived,
+    Decided,
+    LockMove,
+    LockNews,
+    LockRequest,
+    Revoked,
+    next_move,
+)
+from dm_worker.syncer.shard_ddl.source_groups import AcknowledgeDDL
 from pkg import errors
 from pkg.errors import DMError
 from pkg.etcd import WatchEvent
@@ -25,13 +33,13 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _STOP_PATIENCE = 10.0
 
 
-class Mirror(Protocol):
+class RunningMirror(Protocol):
     """Follows keys until it is stopped."""
 
     def stop(self) -> None: ...
 
 
-class Level2(Protocol):
+class LockService(Protocol):
     """A source's part in the locks of one task; see :class:`dm_worker.syncer.shard_ddl.lock_reports.ShardReports`."""
 
     def publish_tables(self, tables: ShardTables) -> None: ...
@@ -42,29 +50,29 @@ class Level2(Protocol):
     def confirm(self, lock: LockId, operation: StoredRecord[ShardOperation]) -> bool: ...
     def follow(
         self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
-    ) -> Sequence[Mirror]: ...
+    ) -> Sequence[RunningMirror]: ...
 
 
-class ShardLink:
+class LockClient:
     """Fulfils wishes, one per lock, from :meth:`start` to :meth:`stop`; what comes of them is :meth:`heard`."""
 
-    def __init__(self, level2: Level2, task: str, source: str) -> None:
-        self._level2 = level2
+    def __init__(self, lock_service: LockService, task: str, source: str) -> None:
+        self._lock_service = lock_service
         self._task = task
         self._source = source
-        self._wishes: dict[Table, Wish] = {}
-        self._decided: dict[Table, int] = {}
+        self._requests: dict[TableName, LockRequest] = {}
+        self._decided: dict[TableName, int] = {}
         self._tables: ShardTables | None = None
-        self._news: deque[News] = deque()
+        self._news: deque[LockNews] = deque()
         self._failure: BaseException | None = None
         self._changed = threading.Condition()
         self._stir = False
         self._end = False
-        self._mirrors: Sequence[Mirror] = ()
+        self._mirrors: Sequence[RunningMirror] = ()
         self._thread = threading.Thread(target=self._main, name=f"shard-ddl-{task}", daemon=True)
 
     def start(self) -> None:
-        self._mirrors = self._level2.follow(lambda _: self._wake(), self._fail)
+        self._mirrors = self._lock_service.follow(lambda _: self._wake(), self._fail)
         self._thread.start()
 
     def stop(self) -> None:
@@ -76,13 +84,13 @@ class ShardLink:
         if self._thread.ident is not None:
             self._thread.join(_STOP_PATIENCE)
 
-    def wish(self, wish: Wish) -> None:
+    def request(self, request: LockRequest) -> None:
         """From now on this is what the source wants of the lock of ``wish.target``."""
         with self._changed:
-            self._wishes[wish.target] = wish
-            self._decided.pop(wish.target, None)
+            self._requests[request.target] = request
+            self._decided.pop(request.target, None)
             # What came of the former wish may not hold any more.
-            self._news = deque(one for one in self._news if one.target != wish.target)
+            self._news = deque(one for one in self._news if one.target != request.target)
             self._wake()
 
     def publish(self, tables: ShardTables) -> None:
@@ -91,8 +99,8 @@ class ShardLink:
             self._tables = tables
             self._wake()
 
-    def heard(self) -> list[News]:
-        """What is new. Raises DMError when level 2 can't be followed any more."""
+    def take_news(self) -> list[LockNews]:
+        """What is new. Raises DMError when the lock service can't be followed any more."""
         with self._changed:
             if self._failure is not None:
                 raise errors.wrap(self._failure)
@@ -133,56 +141,58 @@ class ShardLink:
 
     def _turn(self) -> None:
         with self._changed:
-            tables, wishes = self._tables, list(self._wishes.values())
+            tables, requests = self._tables, list(self._requests.values())
         if tables is not None:
             # Before anything is reported: who reports is waited for.
-            self._level2.publish_tables(tables)
+            self._lock_service.publish_tables(tables)
             with self._changed:
                 if self._tables is tables:
                     self._tables = None
-        for wish in wishes:
-            self._pursue(wish)
+        for request in requests:
+            self._advance(request)
 
-    def _pursue(self, wish: Wish) -> None:
-        lock = LockId(self._task, *wish.target)
+    def _advance(self, request: LockRequest) -> None:
+        lock = LockId(self._task, *request.target)
         while True:
-            operation = self._level2.operation(lock)
-            self._compare(wish, operation)
-            move = next_move(wish, operation, self._level2.reported(lock))
+            operation = self._lock_service.operation(lock)
+            self._compare(request, operation)
+            move = next_move(request, operation, self._lock_service.reported(lock))
             if isinstance(move, Decided | Arrived):
-                self._tell(wish, move)
+                self._pass_on(request, move)
                 return
-            if move is Say.WAIT or (move is Say.REPORT and self._report(lock, wish)):
+            if move is LockMove.WAIT or (move is LockMove.REPORT and self._report(lock, request)):
                 return
-            if move is Say.CONFIRM:
+            if move is LockMove.CONFIRM:
                 assert operation is not None
-                self._level2.confirm(lock, operation)
-            elif move is Say.WITHDRAW:
-                self._level2.withdraw(lock)
+                self._lock_service.confirm(lock, operation)
+            elif move is LockMove.WITHDRAW:
+                self._lock_service.withdraw(lock)
 
-    def _compare(self, wish: Wish, operation: StoredRecord[ShardOperation] | None) -> None:
+    def _compare(self, request: LockRequest, operation: StoredRecord[ShardOperation] | None) -> None:
         """Tells when the decision that was told is there no more, or is another one now."""
         with self._changed:
-            told = self._decided.get(wish.target)
-            if self._wishes.get(wish.target) is not wish or told is None:
+            told = self._decided.get(request.target)
+            if self._requests.get(request.target) is not request or told is None:
                 return
             if operation is None or operation.create_revision != told:
-                del self._decided[wish.target]
-                self._news.append(Revoked(wish.target))
+                del self._decided[request.target]
+                self._news.append(Revoked(request.target))
 
-    def _report(self, lock: LockId, wish: Wish) -> bool:
+    def _report(self, lock: LockId, request: LockRequest) -> bool:
         since = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         log.info(
-            "waiting with a DDL of merged tables", task=self._task, lock=str(lock), ddls="; ".join(wish.statements)
+            "waiting with a DDL of merged tables", task=self._task, lock=str(lock), ddls="; ".join(request.statements)
         )
-        return self._level2.report(ShardInfo(self._task, self._source, lock.schema, lock.table, wish.statements, since))
+        return self._lock_service.report(
+            ShardInfo(self._task, self._source, lock.schema, lock.table, request.statements, since)
+        )
 
-    def _tell(self, wish: Wish, move: Decided | Arrived) -> None:
+    def _pass_on(self, request: LockRequest, move: Decided | Arrived) -> None:
         with self._changed:
-            if self._wishes.get(wish.target) is not wish:
+            if self._requests.get(request.target) is not request:
                 return
-            if isinstance(wish, Acknowledge):
-                del self._wishes[wish.target]
+            if isinstance(request, AcknowledgeDDL):
+                del self._requests[request.target]
             if isinstance(move, Decided):
                 if self._decided.get(move.target) == move.revision:
                     return

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from dm_worker.syncer.shard_ddl.group import Statements, Table
-from dm_worker.syncer.shard_ddl.source_groups import Acknowledge, Report
+from dm_worker.syncer.shard_ddl.group import DDLStatements, TableName
+from dm_worker.syncer.shard_ddl.source_groups import AcknowledgeDDL, ReportDDL
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation
 from pkg.ha.shard_ddl_steps import StoredRecord
 
-Wish = Report | Acknowledge
+LockRequest = ReportDDL | AcknowledgeDDL
 
 
-class Say(Enum):
+class LockMove(Enum):
     """WAIT: others must act first. REPORT: write what it waits with. CONFIRM: set the operation to done. WITHDRAW: what
     it waits with."""
 
@@ -25,10 +25,10 @@ class Say(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Level 2 has decided on what the source reported."""
+    """The lock service has decided on what the source reported."""
 
-    target: Table
-    statements: Statements
+    target: TableName
+    statements: DDLStatements
     execute: bool
     revision: int
 
@@ -37,33 +37,33 @@ class Decided:
 class Revoked:
     """What was :class:`Decided` is taken back; another decision may follow."""
 
-    target: Table
+    target: TableName
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """Level 2 knows that the last decision is obeyed."""
+    """The lock service knows that the last decision is obeyed."""
 
-    target: Table
+    target: TableName
 
 
-News = Decided | Revoked | Arrived
+LockNews = Decided | Revoked | Arrived
 
 
 def next_move(
-    wish: Wish, operation: StoredRecord[ShardOperation] | None, reported: ShardInfo | None
-) -> Say | Decided | Arrived:
+    request: LockRequest, operation: StoredRecord[ShardOperation] | None, reported: ShardInfo | None
+) -> LockMove | Decided | Arrived:
     """What follows for one lock. An operation that is done stays until all sources are: nothing is reported before."""
-    if isinstance(wish, Acknowledge):
+    if isinstance(request, AcknowledgeDDL):
         if operation is None:
             # What was obeyed is over, or was taken back: then the DDL may have been reported again meanwhile.
-            return Arrived(wish.target) if reported is None else Say.WITHDRAW
+            return Arrived(request.target) if reported is None else LockMove.WITHDRAW
         # The next DDL is not reported yet, so another operation on these statements is about what is done already.
-        meant = operation.create_revision == wish.revision or operation.record.ddls == wish.statements
-        return Say.CONFIRM if meant and not operation.record.done else Arrived(wish.target)
+        meant = operation.create_revision == request.revision or operation.record.ddls == request.statements
+        return LockMove.CONFIRM if meant and not operation.record.done else Arrived(request.target)
     if operation is None:
-        known = reported is not None and reported.ddls == wish.statements
-        return Say.WAIT if known else Say.REPORT
+        known = reported is not None and reported.ddls == request.statements
+        return LockMove.WAIT if known else LockMove.REPORT
     if operation.record.done:
-        return Say.WAIT
-    return Decided(wish.target, operation.record.ddls, operation.record.execute, operation.create_revision)
+        return LockMove.WAIT
+    return Decided(request.target, operation.record.ddls, operation.record.execute, operation.create_revision)

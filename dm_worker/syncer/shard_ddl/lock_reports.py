@@ -14,7 +14,7 @@ from pkg.process.log import get_logger
 log = get_logger("syncer.shard")
 
 
-class ShardReports:
+class EtcdLockService:
     """What one source tells and is told about a task's locks.
 
     Keep to the rules in :mod:`dm_master.shardddl.lock`. Every method raises 42501; after a ``retryable`` one the

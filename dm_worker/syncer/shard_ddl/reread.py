@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dm_worker.syncer.planning.xa import PreparedLocations
-from dm_worker.syncer.shard_ddl.group import Boundary, Segment, Table
+from dm_worker.syncer.shard_ddl.group import Boundary, Segment, TableName
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.errors import Code
 from pkg.mysql.names import qualified
 
 
-class Pass:
+class RereadPass:
     """The re-read of ``target``'s rows behind its active DDL, up to ``end`` at most.
 
     ``at`` is up to where it is applied, ``passed`` the ordinal of the last boundary before that, ``prepared`` the XA
@@ -20,7 +20,9 @@ class Pass:
     meanwhile.
     """
 
-    def __init__(self, target: Table, at: Location, end: Location, passed: int, segments: Iterable[Segment]) -> None:
+    def __init__(
+        self, target: TableName, at: Location, end: Location, passed: int, segments: Iterable[Segment]
+    ) -> None:
         self.target = target
         self.at = at
         self.end = end
@@ -38,7 +40,7 @@ class Pass:
         self._coming = sorted((one for one in met if one.ordinal > passed), key=lambda one: -one.ordinal)
         self._keys = {one.key for one in self._coming}
         #: The tables whose rows are due here, and their structures.
-        self.open: dict[Table, str] = {one.table: one.structure for one in all_of_it if one.has(passed)}
+        self.open: dict[TableName, str] = {one.table: one.structure for one in all_of_it if one.has(passed)}
         self._endless = any(one.end is None for one in all_of_it)
 
     @property

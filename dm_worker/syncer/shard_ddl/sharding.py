@@ -12,14 +12,22 @@ from collections.abc import Callable, Iterable
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
 from dm_worker.syncer.rows.schema_source import SchemaSource
-from dm_worker.syncer.shard_ddl.group import Statements, Table
+from dm_worker.syncer.shard_ddl.group import DDLStatements, TableName
 from dm_worker.syncer.shard_ddl.group_status import ShardingStatus, status_of
 from dm_worker.syncer.shard_ddl.groups_snapshot import encode_group, encode_progress
-from dm_worker.syncer.shard_ddl.groups_table import ShardChanges
-from dm_worker.syncer.shard_ddl.lock_client import ShardLink
+from dm_worker.syncer.shard_ddl.groups_table import GroupsChanges
+from dm_worker.syncer.shard_ddl.lock_client import LockClient
 from dm_worker.syncer.shard_ddl.lock_protocol import Decided, Revoked
-from dm_worker.syncer.shard_ddl.reread import Pass
-from dm_worker.syncer.shard_ddl.source_groups import Acknowledge, GoOn, Instruction, Report, Reread, Settle, ShardGroups
+from dm_worker.syncer.shard_ddl.reread import RereadPass
+from dm_worker.syncer.shard_ddl.source_groups import (
+    AcknowledgeDDL,
+    EndReread,
+    GroupInstruction,
+    ReportDDL,
+    SettleDDL,
+    SourceGroups,
+    StartReread,
+)
 from dm_worker.syncer.shard_ddl.statement_effects import changes_group, renames_table
 from pkg import ddl
 from pkg.binlog.position import Location
@@ -42,33 +50,33 @@ class Sharding:
 
     def __init__(
         self,
-        groups: ShardGroups,
-        link: ShardLink,
+        groups: SourceGroups,
+        link: LockClient,
         source: SchemaSource,
         *,
         takes_rows: TakesRows,
         task: str,
         source_id: str,
-        changed: Iterable[Table],
+        changed: Iterable[TableName],
     ) -> None:
         self._groups = groups
-        self._link = link
+        self._lock_client = link
         self._source = source
         self._takes_rows = takes_rows
         self._task = task
         self._source_id = source_id
         self._lock = threading.RLock()
         #: Groups that differ from what is stored; the progress and the first unsettled DDL's place as they are stored.
-        self._dirty: set[Table] = set(changed)
+        self._dirty: set[TableName] = set(changed)
         self._stored_progress = ""
         self._stored_oldest = groups.oldest_needed
-        #: Level 2 is to be told which tables there are.
+        #: The lock service is to be told which tables there are.
         self._joined = True
         self._begun = False
         #: What follows from changes that are not durable yet.
-        self._coming: list[Instruction] = []
+        self._coming: list[GroupInstruction] = []
         #: What the main loop has to settle next.
-        self.settle: Settle | None = None
+        self.settle: SettleDDL | None = None
         #: What is read has changed: the rest of what was planned is void.
         self.turned = False
 
@@ -119,9 +127,9 @@ class Sharding:
             self._begun = True
             self._publish()
             # The pass that runs is the right one already.
-            self._carry_out(one for one in self._groups.resume() if not isinstance(one, Reread))
+            self._carry_out(one for one in self._groups.resume() if not isinstance(one, StartReread))
 
-    def knows(self, table: Table) -> bool:
+    def knows(self, table: TableName) -> bool:
         """Whether a migrated table is one of its group, as far as statements and rows have told."""
         with self._lock:
             return self._groups.knows(table)
@@ -135,7 +143,7 @@ class Sharding:
         self,
         statement: BinlogStatement,
         part: ddl.DDLStatement,
-        texts: Statements,
+        texts: DDLStatements,
         session: str,
         *,
         passed_over: bool = False,
@@ -145,9 +153,9 @@ class Sharding:
         ``passed_over``: by an operator, so that what can't be followed must not stop the task.
         """
         with self._lock:
-            self._coming += self._tell(statement, part, texts, session, passed_over=passed_over)
+            self._coming += self._pass_on(statement, part, texts, session, passed_over=passed_over)
 
-    def restructured(self, statement: BinlogStatement, table: Table) -> None:
+    def restructured(self, statement: BinlogStatement, table: TableName) -> None:
         """A statement that the target gets nothing of has brought another structure; the tracker has followed it."""
         with self._lock:
             self._touch(table)
@@ -185,15 +193,15 @@ class Sharding:
             # Rows that were planned as held back may be due now.
             self.turned = True
 
-    def hear(self) -> bool:
-        """Takes what level 2 has said; True when that is to be made durable. Raises DMError.
+    def follow_decisions(self) -> bool:
+        """Takes what the lock service has said; True when that is to be made durable. Raises DMError.
 
         To be asked once nothing is to be done again.
         """
         if not self._begun:
             self._begin()
         changed = False
-        for news in self._link.heard():
+        for news in self._lock_client.take_news():
             with self._lock:
                 if isinstance(news, Decided):
                     execute, revision = news.execute, news.revision
@@ -209,21 +217,21 @@ class Sharding:
 
     # -- what is durable ----------------------------------------------------------------------------------------
 
-    def take_changes(self) -> ShardChanges:
+    def take_changes(self) -> GroupsChanges:
         """What must be written with the next checkpoint; once each."""
         with self._lock:
             dirty, self._dirty = self._dirty, set()
             found = {target: self._groups.groups[target] for target in dirty}
             groups = {target: (group.number, encode_group(group)) for target, group in found.items()}
             progress = encode_progress(self._groups)
-            return ShardChanges(groups, progress if progress != self._stored_progress else "")
+            return GroupsChanges(groups, progress if progress != self._stored_progress else "")
 
-    def put_back(self, changes: ShardChanges) -> None:
+    def put_back(self, changes: GroupsChanges) -> None:
         """They could not be stored."""
         with self._lock:
             self._dirty |= changes.groups.keys()
 
-    def stored(self, changes: ShardChanges) -> None:
+    def stored(self, changes: GroupsChanges) -> None:
         """They are durable: what follows from them may be done."""
         with self._lock:
             self._stored_progress = changes.progress or self._stored_progress
@@ -238,7 +246,7 @@ class Sharding:
         return bool(self._coming)
 
     @property
-    def reread(self) -> Pass | None:
+    def reread(self) -> RereadPass | None:
         return self._groups.reread
 
     @property
@@ -258,7 +266,7 @@ class Sharding:
         with self._lock:
             return self._stored_oldest or self._groups.oldest_needed
 
-    def is_settled(self, settle: Settle) -> bool:
+    def is_settled(self, settle: SettleDDL) -> bool:
         """Whether what was to be settled is. May be called by any thread."""
         with self._lock:
             return self._groups.is_settled(settle.target, settle.number)
@@ -270,9 +278,15 @@ class Sharding:
 
     # -- details ------------------------------------------------------------------------------------------------
 
-    def _tell(
-        self, statement: BinlogStatement, part: ddl.DDLStatement, texts: Statements, session: str, *, passed_over: bool
-    ) -> list[Instruction]:
+    def _pass_on(
+        self,
+        statement: BinlogStatement,
+        part: ddl.DDLStatement,
+        texts: DDLStatements,
+        session: str,
+        *,
+        passed_over: bool,
+    ) -> list[GroupInstruction]:
         groups, key = self._groups, statement.name
         if part.kind == "drop database":
             schema = part.tables[0][0]
@@ -301,15 +315,15 @@ class Sharding:
             return []
         return groups.ddl(table, texts, key=key, start=statement.start, structure=structure, session=session)
 
-    def _drop(self, tables: Iterable[Table], key: str) -> list[Instruction]:
+    def _drop(self, tables: Iterable[TableName], key: str) -> list[GroupInstruction]:
         self._joined = True
-        found: list[Instruction] = []
+        found: list[GroupInstruction] = []
         for table in tables:
             self._touch(table)
             found += self._groups.drop(table, key=key)
         return found
 
-    def _rename(self, table: Table, new: Table, key: str, *, passed_over: bool) -> list[Instruction]:
+    def _rename(self, table: TableName, new: TableName, key: str, *, passed_over: bool) -> list[GroupInstruction]:
         self._joined = True
         self._touch(new)
         structure = self._structure_of(new)
@@ -323,33 +337,33 @@ class Sharding:
             )
             return self._groups.leave(table, new, key=key, structure=structure)
 
-    def _structure_of(self, table: Table) -> str:
+    def _structure_of(self, table: TableName) -> str:
         """The table as the tracker knows it, alike for all tables that are; '' when it does not know."""
         info = self._source.tracker.table(*table)
         return "" if info is None else info.renamed("", "").to_json()
 
-    def _touch(self, table: Table) -> None:
+    def _touch(self, table: TableName) -> None:
         self._dirty.add(self._groups.group_of(table).target)
 
-    def _follow(self, target: Table, instructions: list[Instruction]) -> None:
+    def _follow(self, target: TableName, instructions: list[GroupInstruction]) -> None:
         """A change of a group that must be durable before its ``instructions`` are carried out."""
         self._coming += instructions
         if instructions:
             self._dirty.add(target)
 
-    def _revoke(self, target: Table) -> None:
+    def _revoke(self, target: TableName) -> None:
         if self.settle is not None and self.settle.target == target:
             log.info("a decision on merged shards was taken back", task=self._task, target=qualified(*target))
             self.settle = None
         self._carry_out(self._groups.revoke(target))
 
-    def _carry_out(self, instructions: Iterable[Instruction]) -> None:
+    def _carry_out(self, instructions: Iterable[GroupInstruction]) -> None:
         for one in instructions:
-            if not isinstance(one, GoOn):
+            if not isinstance(one, EndReread):
                 log.info("merged shards", step=type(one).__name__, task=self._task, target=qualified(*one.target))
-            if isinstance(one, Report | Acknowledge):
-                self._link.wish(one)
-            elif isinstance(one, Settle):
+            if isinstance(one, ReportDDL | AcknowledgeDDL):
+                self._lock_client.request(one)
+            elif isinstance(one, SettleDDL):
                 self.settle = one
             else:
                 # Reread and GoOn.
@@ -364,7 +378,7 @@ class Sharding:
             for table in group.members:
                 shards = tables.setdefault(schema, {}).setdefault(name, {})
                 shards[table[0]] = (*shards.get(table[0], ()), table[1])
-        self._link.publish(ShardTables(self._task, self._source_id, tables))
+        self._lock_client.publish(ShardTables(self._task, self._source_id, tables))
 
 
 def _columns(structure: str) -> list[tuple[str, str]]:

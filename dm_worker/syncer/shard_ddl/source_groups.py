@@ -1,11 +1,12 @@
-"""Level 1 of the sharding DDL: the sharding groups of one source, as a state machine. Pure.
+"""First level of the sharding DDL: the sharding groups of one source, as a state machine. Pure.
 
 **The main pass** reads the binlog once, in order. Rows of a table that is ahead of its group are passed over and
-counted; all others are applied. Groups do not wait for each other, and no DDL stops the main pass: while level 2 (the
-master, with the other sources) decides on a DDL, the group's rows are held back and everything else goes on.
+counted; all others are applied. Groups do not wait for each other, and no DDL stops the main pass: while the lock
+service (the master, with the other sources) decides on a DDL, the group's rows are held back and everything else goes
+on.
 
-**Settling.** When a group is in sync, its active DDL is reported. Level 2 says whether this source executes it or
-another one has. Then the rows held back between this DDL and each table's next one are due.
+**Settling.** When a group is in sync, its active DDL is reported. The lock service says whether this source executes it
+or another one has. Then the rows held back between this DDL and each table's next one are due.
 
 **The re-read.** One per settled DDL, for one group at a time: from in front of the first table's DDL up to where
 the main pass stands, which waits meanwhile. Only the group's tables are applied, each in its segments: from its DDL
@@ -15,17 +16,18 @@ that it has. When the last segment is closed the rest is not read. What the main
 are no longer ahead is applied there.
 
 **Exactly once.** What is taken (:meth:`ShardGroups.takes`) changes at statements and when a DDL is settled, nowhere
-else. Both are barriers: all before is applied, and the state (:mod:`shard_snapshot`) is written in the same
+else. Both are barriers: all before is applied, and the state (:mod:`groups_snapshot`) is written in the same
 transaction as the checkpoint or intent that names the place, as that of prepared XA transactions is. A batch
 therefore has one choice of rows, and a batch that is done again after a crash has the same. Batches of a re-read are
 numbered on with those of the main pass, so markers tell what is in; their places are those of the re-read, while the
 checkpoint stays at the main pass's place and the state has the re-read's own.
 
 **The rule for who carries this out:** what an event changed must be durable before the instructions that it returned
-are carried out, and an instruction that a crash prevented comes again from :meth:`ShardGroups.resume`. To settle a
-DDL is an intent and a record of its own (:mod:`ddl_barrier`); the record that it is done and the state behind
+are carried out, and an instruction that a crash prevented comes again from :meth:`ShardGroups.resume`. To settle a DDL
+is an intent and a record of its own (:mod:`barrier`); the record that it is done and the state behind
 :meth:`ShardGroups.settled` are one transaction. An acknowledgement is given again until it is known to have arrived,
-and no later DDL of that group is reported before. What level 2 is told of one group keeps its order; nothing else must.
+and no later DDL of that group is reported before. What the lock service is told of one group keeps its order; nothing
+else must.
 
 **Decisions may be taken back** until they are obeyed. So none is kept for later: one that comes while another is
 carried out is asked for again when that is done, and :meth:`ShardGroups.revoke` tells that one was taken back.
@@ -37,41 +39,49 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dm_worker.syncer.planning.xa import PreparedLocations
-from dm_worker.syncer.shard_ddl.group import Boundary, Group, Life, Owed, Statements, Table
-from dm_worker.syncer.shard_ddl.reread import Pass
+from dm_worker.syncer.shard_ddl.group import (
+    Boundary,
+    DDLStatements,
+    PendingAcknowledgement,
+    ShardGroup,
+    TableLifetime,
+    TableName,
+)
+from dm_worker.syncer.shard_ddl.reread import RereadPass
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.errors import Code
 from pkg.mysql.names import qualified
 
 #: The target table of an upstream table.
-Route = Callable[[str, str], Table]
+TargetOf = Callable[[str, str], TableName]
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Tell level 2 that this source has reached the DDL in all its tables; then, and from then on, ask what it decides.
+class ReportDDL:
+    """Tell the lock service that this source has reached the DDL in all its tables; then, and from then on, ask what it
+    decides.
 
     ``number`` counts the group's DDLs on this source.
     """
 
-    target: Table
+    target: TableName
     number: int
-    statements: Statements
+    statements: DDLStatements
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
+class SettleDDL:
     """Execute the DDL once, or know that another source has (``execute`` False); then :meth:`ShardGroups.settled`.
 
     ``key`` names the statement in the binlog that was the first of its kind: the name of the DDL across restarts.
-    ``session`` is what that statement ran in, ``revision`` level 2's name of the decision, ``at`` the place in front of
-    that statement: the DDL's name in commands.
+    ``session`` is what that statement ran in, ``revision`` the lock service's name of the decision, ``at`` the place in
+    front of that statement: the DDL's name in commands.
     """
 
-    target: Table
+    target: TableName
     number: int
-    statements: Statements
+    statements: DDLStatements
     execute: bool
     key: str
     session: str
@@ -84,43 +94,44 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
-class Acknowledge:
-    """Tell level 2 that its decision ``revision`` is obeyed: the DDL is settled here. Telling it twice does no harm.
+class AcknowledgeDDL:
+    """Tell the lock service that its decision ``revision`` is obeyed: the DDL is settled here. Telling it twice does no
+    harm.
 
     ``executed``: by this source.
     """
 
-    target: Table
+    target: TableName
     number: int
-    statements: Statements
+    statements: DDLStatements
     executed: bool
     revision: int
 
 
 @dataclass(frozen=True, slots=True)
-class Reread:
+class StartReread:
     """Leave the main pass where it stands and read from ``start`` up to ``end`` at most."""
 
-    target: Table
+    target: TableName
     start: Location
     end: Location
 
 
 @dataclass(frozen=True, slots=True)
-class GoOn:
+class EndReread:
     """The re-read is over: the main pass goes on where it stood."""
 
 
-Instruction = Report | Settle | Acknowledge | Reread | GoOn
+GroupInstruction = ReportDDL | SettleDDL | AcknowledgeDDL | StartReread | EndReread
 
 
-class ShardGroups:
+class SourceGroups:
     """All groups of one source. ``route`` must be the same as long as DDLs are unsettled."""
 
-    def __init__(self, route: Route) -> None:
+    def __init__(self, route: TargetOf) -> None:
         self._route = route
-        self.groups: dict[Table, Group] = {}
-        self.reread: Pass | None = None
+        self.groups: dict[TableName, ShardGroup] = {}
+        self.reread: RereadPass | None = None
         #: The ordinal of the newest boundary, and its key.
         self.newest = 0
         self.newest_key = ""
@@ -128,14 +139,14 @@ class ShardGroups:
         self.by_gtid: bool | None = None
         #: The main pass stands behind a statement within a transaction: nothing can be settled before its end.
         self.inside = False
-        #: The decision that is being carried out; the targets of those that came meanwhile. Level 2 says all of them
-        #: again after a restart.
-        self._settling: Settle | None = None
-        self._put_off: dict[Table, None] = {}
+        #: The decision that is being carried out; the targets of those that came meanwhile. The lock service says all
+        #: of them again after a restart.
+        self._settling: SettleDDL | None = None
+        self._put_off: dict[TableName, None] = {}
 
     # -- what the shell asks ------------------------------------------------------------------------------------
 
-    def takes(self, table: Table) -> bool:
+    def takes(self, table: TableName) -> bool:
         """Whether rows of a migrated table are to be applied in the pass that runs; else they are held back or not due.
 
         In the main pass it must have joined its group.
@@ -144,11 +155,11 @@ class ShardGroups:
             return table in self.reread.open
         return not self.group_of(table).members[table].steps
 
-    def structure(self, table: Table) -> str | None:
+    def structure(self, table: TableName) -> str | None:
         """In a re-read, the structure of the rows that are taken; None for a table whose rows are not."""
         return None if self.reread is None else self.reread.open.get(table)
 
-    def knows(self, table: Table) -> bool:
+    def knows(self, table: TableName) -> bool:
         """Whether the table has joined its group; else :meth:`join` comes before anything else about it."""
         return table in self.group_of(table).members
 
@@ -158,7 +169,7 @@ class ShardGroups:
         active = [group.ddls[0] for group in self.groups.values() if group.ddls]
         return min(active, key=lambda ddl: ddl.boundary.ordinal).start if active else None
 
-    def is_settled(self, target: Table, number: int) -> bool:
+    def is_settled(self, target: TableName, number: int) -> bool:
         """Whether the group of ``target`` has settled its DDL ``number``; rows behind it may still be held back."""
         group = self.groups.get(target)
         if group is None or group.number != number or not group.ddls:
@@ -168,33 +179,33 @@ class ShardGroups:
     def ensure_routes(self) -> None:
         """Raises 36058 when the routes are not those under which DDLs were met that are still unsettled."""
         for group in self.groups.values():
-            lives = [*group.gone, *group.members.values()] if group.ddls else []
-            for life in lives:
-                now = self._route(*life.table)
+            lifetimes = [*group.gone, *group.members.values()] if group.ddls else []
+            for lifetime in lifetimes:
+                now = self._route(*lifetime.table)
                 if now != group.target:
                     raise errors.new(
                         Code.SyncerUnitUpdateConfigInSharding,
-                        f"{qualified(*life.table)} is now routed to {qualified(*now)}, but the DDL "
+                        f"{qualified(*lifetime.table)} is now routed to {qualified(*now)}, but the DDL "
                         f"{'; '.join(group.ddls[0].statements)[:500]} of {group.name} is not settled",
                         workaround="Put the routes back, wait until query-status shows no unresolvedGroups, then "
                         "change them.",
                     )
 
-    def resume(self) -> list[Instruction]:
+    def resume(self) -> list[GroupInstruction]:
         """What is under way after a restart, once the batch that was under way is done again.
 
         It stands for all instructions that were returned before.
         """
-        out: list[Instruction] = []
+        out: list[GroupInstruction] = []
         for group in self.groups.values():
-            out += self._acknowledge(group) if group.owed else self._report(group)
+            out += self._acknowledge(group) if group.pending_acknowledgement else self._report(group)
         if self.reread is not None:
-            out.append(Reread(self.reread.target, self.reread.at, self.reread.end))
+            out.append(StartReread(self.reread.target, self.reread.at, self.reread.end))
         return out
 
     # -- the main pass ------------------------------------------------------------------------------------------
 
-    def join(self, table: Table) -> None:
+    def join(self, table: TableName) -> None:
         """A table that the upstream has when replication begins, or whose rows are met without its creation.
 
         Raises 36005 in the middle of a sequence. What brought it must store the groups, not the progress alone.
@@ -202,8 +213,15 @@ class ShardGroups:
         self._member(self.group_of(table), table)
 
     def ddl(
-        self, table: Table, statements: Statements, *, key: str, start: Location, structure: str, session: str = ""
-    ) -> list[Instruction]:
+        self,
+        table: TableName,
+        statements: DDLStatements,
+        *,
+        key: str,
+        start: Location,
+        structure: str,
+        session: str = "",
+    ) -> list[GroupInstruction]:
         """A table has run a DDL. ``start`` is in front of the statement, ``structure`` (any text) what the table is
         now, ``session`` (any text) what the statement ran in. ``key`` is the statement's name: its GTID where these are
         used, its position else. Raises 36008 when other tables of the group ran another DDL instead, 36005 for an
@@ -215,20 +233,20 @@ class ShardGroups:
         # Only the first step of a table can bring its group in sync.
         return self._report(group) if len(group.members[table].steps) == 1 else []
 
-    def restructure(self, table: Table, *, key: str, structure: str) -> None:
+    def restructure(self, table: TableName, *, key: str, structure: str) -> None:
         """A statement changed a table and is not for the target: a filter or an operator says so."""
         group = self.group_of(table)
         if table in group.members and group.members[table].steps:
             group.restructure(table, self._boundary(key), structure)
 
-    def create(self, table: Table, *, key: str, structure: str) -> list[Instruction]:
+    def create(self, table: TableName, *, key: str, structure: str) -> list[GroupInstruction]:
         """CREATE TABLE. The shell has the target's table created too, where it does not exist."""
         group = self.group_of(table)
         was_in_sync = group.in_sync
         group.create(table, self._boundary(key), structure)
         return [] if was_in_sync else self._report(group)
 
-    def drop(self, table: Table, *, key: str) -> list[Instruction]:
+    def drop(self, table: TableName, *, key: str) -> list[GroupInstruction]:
         """DROP TABLE: not for the target. An unknown table is fine."""
         group = self.group_of(table)
         if table not in group.members:
@@ -237,7 +255,7 @@ class ShardGroups:
         group.drop(table, self._boundary(key))
         return [] if was_in_sync else self._report(group)
 
-    def rename(self, table: Table, new: Table, *, key: str, structure: str) -> list[Instruction]:
+    def rename(self, table: TableName, new: TableName, *, key: str, structure: str) -> list[GroupInstruction]:
         """RENAME TABLE within a group: not for the target. Raises 36068 for any other, 36005 for an unknown table."""
         group, other = self.group_of(table), self.group_of(new)
         if group is not other:
@@ -253,18 +271,21 @@ class ShardGroups:
         group.rename(table, new, self._boundary(key), structure)
         return [] if was_in_sync else self._report(group)
 
-    def leave(self, table: Table, new: Table, *, key: str, structure: str) -> list[Instruction]:
+    def leave(self, table: TableName, new: TableName, *, key: str, structure: str) -> list[GroupInstruction]:
         """A renaming that can't be followed and that an operator passed over: one table has gone, another is there."""
         return [*self.drop(table, key=key), *self.create(new, key=key, structure=structure)]
 
-    def hold(self, table: Table, rows: int) -> None:
+    def hold(self, table: TableName, rows: int) -> None:
         """``rows`` of a table that is ahead were passed over. To be told with the end of the batch they belong to."""
         self.group_of(table).hold(table, rows)
 
-    # -- level 2 ------------------------------------------------------------------------------------------------
+    # -- the lock service ----------------------------------------------------------------------------------------------
 
-    def resolve(self, target: Table, statements: Statements, *, execute: bool, revision: int) -> list[Instruction]:
-        """Level 2 has decided on a DDL that is not acknowledged. What comes before its report, or twice, has no effect.
+    def resolve(
+        self, target: TableName, statements: DDLStatements, *, execute: bool, revision: int
+    ) -> list[GroupInstruction]:
+        """The lock service has decided on a DDL that is not acknowledged. What comes before its report, or twice, has
+        no effect.
 
         ``revision`` is its name of this decision, unlike that of any other. One DDL is settled at a time, and none
         during a re-read: the main pass must stand where all is applied. Raises 36059 when the group waits for
@@ -287,14 +308,15 @@ class ShardGroups:
         self._settling = settle = _settle(group, execute, revision)
         return [settle]
 
-    def revoke(self, target: Table) -> list[Instruction]:
-        """Level 2 has taken back what it decided on ``target``: a :class:`Settle` that was not begun is void."""
+    def revoke(self, target: TableName) -> list[GroupInstruction]:
+        """The lock service has taken back what it decided on ``target``: a :class:`SettleDDL` that was not begun is
+        void."""
         if self._settling is None or self._settling.target != target:
             return []
         self._settling = None
         return self._ask_again()
 
-    def settled(self, target: Table, main: Location) -> list[Instruction]:
+    def settled(self, target: TableName, main: Location) -> list[GroupInstruction]:
         """The DDL that was to be settled is; the main pass stands at ``main``, where all before it is applied."""
         done = self._settling
         assert done is not None
@@ -302,23 +324,25 @@ class ShardGroups:
         self._settling = None
         group = self.groups[target]
         ddl = group.ddls[0]
-        group.owed = Owed(group.number, ddl.statements, done.execute, done.revision)
+        group.pending_acknowledgement = PendingAcknowledgement(
+            group.number, ddl.statements, done.execute, done.revision
+        )
         out = self._acknowledge(group)
         if not ddl.held:
             group.pass_on()
             return [*out, *self._ask_again()]
-        self.reread = Pass(target, ddl.start, main, ddl.boundary.ordinal - 1, group.segments())
-        return [*out, Reread(target, ddl.start, main)]
+        self.reread = RereadPass(target, ddl.start, main, ddl.boundary.ordinal - 1, group.segments())
+        return [*out, StartReread(target, ddl.start, main)]
 
-    def acknowledged(self, target: Table) -> list[Instruction]:
-        """Level 2 knows that the last settled DDL is settled here."""
+    def acknowledged(self, target: TableName) -> list[GroupInstruction]:
+        """The lock service knows that the last settled DDL is settled here."""
         group = self.groups[target]
-        group.owed = None
+        group.pending_acknowledgement = None
         return self._report(group)
 
     # -- the re-read --------------------------------------------------------------------------------------------
 
-    def met(self, key: str, behind: Location, prepared: PreparedLocations | None = None) -> list[Instruction]:
+    def met(self, key: str, behind: Location, prepared: PreparedLocations | None = None) -> list[GroupInstruction]:
         """The re-read has passed a statement, and all rows before it are applied; ``behind`` is what follows it.
 
         Raises 36064 when the binlog is not the one that the main pass has read.
@@ -327,7 +351,7 @@ class ShardGroups:
         reread.meet(key)
         return self._finish() if reread.is_over else self.reached(behind, prepared)
 
-    def reached(self, location: Location, prepared: PreparedLocations | None = None) -> list[Instruction]:
+    def reached(self, location: Location, prepared: PreparedLocations | None = None) -> list[GroupInstruction]:
         """The re-read has applied all that is due up to ``location``. Raises 36064 as :meth:`met`.
 
         ``prepared``: the XA transactions that wait there, of those that the re-read has met; None for no change.
@@ -341,23 +365,23 @@ class ShardGroups:
         reread.ensure_complete()
         return self._finish()
 
-    def _finish(self) -> list[Instruction]:
+    def _finish(self) -> list[GroupInstruction]:
         group = self.groups[self._rereading().target]
         self.reread = None
         group.pass_on()
-        return [GoOn(), *self._report(group), *self._ask_again()]
+        return [EndReread(), *self._report(group), *self._ask_again()]
 
     # -- bookkeeping --------------------------------------------------------------------------------------------
 
-    def group_of(self, table: Table) -> Group:
+    def group_of(self, table: TableName) -> ShardGroup:
         """The group that the table belongs to, or would."""
         target = self._route(*table)
         if target not in self.groups:
-            self.groups[target] = Group(target)
+            self.groups[target] = ShardGroup(target)
         return self.groups[target]
 
     @staticmethod
-    def _member(group: Group, table: Table) -> Life:
+    def _member(group: ShardGroup, table: TableName) -> TableLifetime:
         if table not in group.members:
             group.join(table)
         return group.members[table]
@@ -368,38 +392,46 @@ class ShardGroups:
             self.newest += 1
         return Boundary(self.newest, key)
 
-    def _rereading(self) -> Pass:
+    def _rereading(self) -> RereadPass:
         assert self.reread is not None
         return self.reread
 
-    def _is_reread(self, group: Group) -> bool:
+    def _is_reread(self, group: ShardGroup) -> bool:
         return self.reread is not None and self.reread.target == group.target
 
-    def _report(self, group: Group) -> list[Instruction]:
+    def _report(self, group: ShardGroup) -> list[GroupInstruction]:
         if not self._may_report(group):
             return []
-        return [Report(group.target, group.number, group.ddls[0].statements)]
+        return [ReportDDL(group.target, group.number, group.ddls[0].statements)]
 
-    def _may_report(self, group: Group) -> bool:
-        """Whether the active DDL is level 2's matter. It knows DDLs by their texts alone, so one must be done with
-        before the next one, which may read the same, is told."""
-        return group.in_sync and group.owed is None and not self._is_reread(group)
+    def _may_report(self, group: ShardGroup) -> bool:
+        """Whether the active DDL is the lock service's matter. It knows DDLs by their texts alone, so one must be done
+        with before the next one, which may read the same, is told."""
+        return group.in_sync and group.pending_acknowledgement is None and not self._is_reread(group)
 
     @staticmethod
-    def _acknowledge(group: Group) -> list[Instruction]:
-        owed = group.owed
-        assert owed is not None
-        return [Acknowledge(group.target, owed.number, owed.statements, owed.executed, owed.revision)]
+    def _acknowledge(group: ShardGroup) -> list[GroupInstruction]:
+        pending_acknowledgement = group.pending_acknowledgement
+        assert pending_acknowledgement is not None
+        return [
+            AcknowledgeDDL(
+                group.target,
+                pending_acknowledgement.number,
+                pending_acknowledgement.statements,
+                pending_acknowledgement.executed,
+                pending_acknowledgement.revision,
+            )
+        ]
 
-    def _ask_again(self) -> list[Instruction]:
+    def _ask_again(self) -> list[GroupInstruction]:
         """For what was decided while another decision was carried out: it may have been taken back since."""
         targets, self._put_off = self._put_off, {}
         return [report for target in targets for report in self._report(self.groups[target])]
 
 
-def _settle(group: Group, execute: bool, revision: int) -> Settle:
+def _settle(group: ShardGroup, execute: bool, revision: int) -> SettleDDL:
     ddl = group.ddls[0]
-    return Settle(
+    return SettleDDL(
         group.target, group.number, ddl.statements, execute, ddl.boundary.key, ddl.session, revision,
         ddl.start.position,
     )  # fmt: skip

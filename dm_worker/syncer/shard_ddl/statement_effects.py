@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dm_worker.syncer.shard_ddl.source_groups import Route
+from dm_worker.syncer.shard_ddl.source_groups import TargetOf
 from pkg import ddl, errors
 from pkg.ddl.statement import NoStructure, RenameTable
 from pkg.errors import Code, DMError
@@ -15,7 +15,7 @@ _OF_SCHEMAS = frozenset({"create database", "alter database"})
 _CHANGES = frozenset({"alter table", "create index", "drop index"})
 
 
-def runs_at_once(statement: ddl.DDLStatement, route: Route) -> bool:
+def runs_at_once(statement: ddl.DDLStatement, route: TargetOf) -> bool:
     """Whether the target gets the statement when it is met.
 
     CREATE DATABASE and ALTER DATABASE change no column of any table, so that no row depends on them. CREATE TABLE does
@@ -48,7 +48,7 @@ def renames_table(statement: ddl.DDLStatement) -> bool:
     return statement.kind == "rename table" or (statement.kind == "alter table" and not changes_group(statement))
 
 
-def comes_to_nothing(given: ddl.DDLStatement, followed: Iterable[ddl.DDLStatement], route: Route) -> bool:
+def comes_to_nothing(given: ddl.DDLStatement, followed: Iterable[ddl.DDLStatement], route: TargetOf) -> bool:
     """Whether what an operator gave is for neither the target nor the groups, and is not what the upstream did.
 
     ``followed``: what it did, or is taken to have done. Raises 36068 as :func:`changes_group`.

@@ -194,7 +194,7 @@ class BatchRunner:
         self._write(self._sequencer.idle(statement.end if sharding.reread is not None else main))
 
     def settle(self, sharding: Sharding, barrier: DDLBarrier) -> None:
-        """What level 2 has decided on; the main pass stands between transactions."""
+        """What the lock service has decided on; the main pass stands between transactions."""
         settle, main = sharding.settle, self._sequencer.applied
         assert settle is not None
         self.flush()

@@ -21,7 +21,7 @@ from dm_worker.syncer.ddl.foreign_key_watch import ABOUT_KEYS, ForeignKeyWatch, 
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.trial import Trial
 from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations
-from dm_worker.syncer.ddl.variables import Upstream
+from dm_worker.syncer.ddl.variables import UpstreamSession
 from dm_worker.syncer.execution.apply import TargetSpec
 from dm_worker.syncer.execution.row_statements import Form, wants_alias
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
@@ -45,10 +45,10 @@ from dm_worker.syncer.rows.table_registry import TableRegistry
 from dm_worker.syncer.rows.task_rules import Rules
 from dm_worker.syncer.shard_ddl.group_status import NO_SHARDING
 from dm_worker.syncer.shard_ddl.initial_groups import ensure_settled, new_groups, regroup, stored_groups
-from dm_worker.syncer.shard_ddl.lock_client import Level2, ShardLink
-from dm_worker.syncer.shard_ddl.reread import Pass
+from dm_worker.syncer.shard_ddl.lock_client import LockClient, LockService
+from dm_worker.syncer.shard_ddl.reread import RereadPass
 from dm_worker.syncer.shard_ddl.sharding import Sharding
-from dm_worker.syncer.shard_ddl.source_groups import Settle, ShardGroups
+from dm_worker.syncer.shard_ddl.source_groups import SettleDDL, SourceGroups
 from dm_worker.syncer.unit.batch_runner import BatchRunner
 from dm_worker.syncer.unit.monitor import Monitor, RunSnapshot
 from pkg import errors
@@ -91,12 +91,12 @@ class SyncRun:
         should_stop: Callable[[], bool],
         relay: RelayReader | None = None,
         orders: OperatorSource = tuple,
-        level2: Level2 | None = None,
+        lock_service: LockService | None = None,
         begin: Callable[[], bool] = lambda: True,
     ) -> None:
         self._cfg = cfg
         self._begin = begin
-        self._level2 = level2
+        self._lock_service = lock_service
         self._relay = relay
         self._orders = orders
         #: Whether the binlog is read from the relay log.
@@ -123,11 +123,11 @@ class SyncRun:
         self._bytes_read = 0
         self._runner: BatchRunner | None = None
         self._sharding: Sharding | None = None
-        self._link: ShardLink | None = None
+        self._link: LockClient | None = None
         #: Upstream commit time of what is being applied, or was when the run ended in an error; 0 for nothing.
         self._applying = 0
         #: The statement that is being handled, or was when the run ended in an error.
-        self.handling: BinlogStatement | Settle | None = None
+        self.handling: BinlogStatement | SettleDDL | None = None
         self.monitor = Monitor(
             Server(cfg.from_, "upstream", should_stop, attempts=1), cfg.flavor, self._look, by_gtid=cfg.enable_gtid
         )
@@ -281,8 +281,8 @@ class SyncRun:
             self._keys.look(runner.applied)
 
     def _is_over(self, runner: BatchRunner, sharding: Sharding) -> bool:
-        """Hears what level 2 says; whether another pass has to follow this one."""
-        if sharding.hear():
+        """Hears what the lock service says; whether another pass has to follow this one."""
+        if sharding.follow_decisions():
             runner.note()
         return sharding.turned or (sharding.settle is not None and self._may_settle(runner, sharding))
 
@@ -322,7 +322,7 @@ class SyncRun:
         flushed, held = self.flushed, None if self._sharding is None else self._sharding.oldest_needed
         return flushed if flushed is None or held is None else min(flushed, held, key=lambda one: one.position)
 
-    def has_settled(self, settle: Settle) -> bool:
+    def has_settled(self, settle: SettleDDL) -> bool:
         """Whether a DDL of merged shards is settled, as far as this run knows."""
         return self._sharding is not None and self._sharding.is_settled(settle)
 
@@ -348,7 +348,7 @@ class SyncRun:
 
     # -- the parts ----------------------------------------------------------------------------------------------
 
-    def _recover(self, durable: Durable, reread: Pass | None) -> Recovery:
+    def _recover(self, durable: Durable, reread: RereadPass | None) -> Recovery:
         fallback: Location | None = None
         if durable.checkpoint is None:
             fallback, self._store.exit_safe = start_location(self._cfg)
@@ -377,7 +377,7 @@ class SyncRun:
         return Location(location.position, known, location.rows_events)
 
     def _merged(
-        self, groups: ShardGroups | None, source: SchemaSource, checkpoint: Location | None, *, ours: bool
+        self, groups: SourceGroups | None, source: SchemaSource, checkpoint: Location | None, *, ours: bool
     ) -> Sharding | None:
         """The sharding groups at work; None when nothing merges. ``ours``: the checkpoint is the one of ``groups``."""
         if not self._cfg.shard_mode:
@@ -390,7 +390,7 @@ class SyncRun:
             # Else those of targets that no table is routed to any more would stay.
             self._store.forget_shards()
             groups = None
-        assert self._level2 is not None, "merged shards need the other sources"
+        assert self._lock_service is not None, "merged shards need the other sources"
         listed = self._tables(checkpoint)
         if groups is None:
             groups = new_groups(listed, self._rules.route, by_gtid=self._cfg.enable_gtid)
@@ -399,7 +399,7 @@ class SyncRun:
             changed = regroup(groups, listed, self._rules.allows)
             if changed:
                 log.info("grouped merged tables anew", targets=", ".join(qualified(*one) for one in sorted(changed)))
-        self._link = ShardLink(self._level2, self._cfg.name, self._cfg.source_id)
+        self._link = LockClient(self._lock_service, self._cfg.name, self._cfg.source_id)
         return Sharding(
             groups,
             self._link,
@@ -555,7 +555,7 @@ class SyncRun:
             session=self._ddl_session,
             trial=Trial(self._cfg, self._ddl_session, flavor),
             target_flavor=flavor,
-            upstream=Upstream(
+            upstream=UpstreamSession(
                 self._cfg.flavor, source.tracker.server.version, source.tracker.server.explicit_timestamp
             ),
             should_stop=self._should_stop,

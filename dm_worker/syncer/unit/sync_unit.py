@@ -11,8 +11,8 @@ from dm_worker.relay.source_selection import RelayReader
 from dm_worker.subtask.unit import Control, UnitOutcome
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.planning.instructions import BinlogStatement
-from dm_worker.syncer.shard_ddl.lock_client import Level2
-from dm_worker.syncer.shard_ddl.source_groups import Settle
+from dm_worker.syncer.shard_ddl.lock_client import LockService
+from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from dm_worker.syncer.unit.known_structures import KnownStructures
 from dm_worker.syncer.unit.run import SyncRun
 from pkg import errors
@@ -35,7 +35,7 @@ CANCEL_AGAIN = 0.5
 class SyncUnit:
     """Replicates one source's binlog into the target until it is stopped.
 
-    ``level2`` is the source's part in the locks of the task's shard DDL, needed with a ``shard-mode``.
+    ``lock_service`` is the source's part in the locks of the task's shard DDL, needed with a ``shard-mode``.
     """
 
     unit_type = pb.Sync
@@ -46,10 +46,10 @@ class SyncUnit:
         engine: SparkEngine,
         relay: RelayReader | None = None,
         orders: OperatorSource = tuple,
-        level2: Level2 | None = None,
+        lock_service: LockService | None = None,
     ) -> None:
         self._cfg = cfg
-        self._level2 = level2
+        self._lock_service = lock_service
         self._relay = relay
         self._orders = orders
         self._engine = engine
@@ -60,7 +60,7 @@ class SyncUnit:
         self._lock = threading.Lock()
         self._run: SyncRun | None = None
         #: The statement at which the last run that failed did so; None where it failed at something else.
-        self._stuck: BinlogStatement | Settle | None = None
+        self._stuck: BinlogStatement | SettleDDL | None = None
         #: Held by what must have the checkpoint for itself.
         self._busy = threading.Lock()
 
@@ -82,7 +82,7 @@ class SyncUnit:
 
     def _replicate(self, control: Control) -> UnitOutcome:
         run = SyncRun(
-            self._cfg, self._engine, self._group, control.is_stopping, self._relay, self._orders, self._level2,
+            self._cfg, self._engine, self._group, control.is_stopping, self._relay, self._orders, self._lock_service,
             control.begin,
         )  # fmt: skip
         with self._lock:
@@ -135,12 +135,12 @@ class SyncUnit:
             self._cancel_later(control, CANCEL_AGAIN)
 
     @property
-    def stuck_at(self) -> BinlogStatement | Settle | None:
+    def stuck_at(self) -> BinlogStatement | SettleDDL | None:
         """The statement at which the last failure was, until the checkpoint is behind it; or the DDL of merged shards
         that could not be settled, until it is."""
         with self._lock:
             stuck, run = self._stuck, self._run
-        if isinstance(stuck, Settle):
+        if isinstance(stuck, SettleDDL):
             return None if run is not None and run.has_settled(stuck) else stuck
         flushed = self.flushed
         passed = stuck is not None and flushed is not None and not flushed.position < stuck.place

@@ -11,7 +11,7 @@ import pytest
 from pymysql.connections import Connection
 
 from dm_worker.syncer.ddl.session import DDLSession
-from dm_worker.syncer.ddl.variables import Upstream, defaults_of, sql_mode_text
+from dm_worker.syncer.ddl.variables import UpstreamSession, defaults_of, sql_mode_text
 from pkg.binlog.events import Query
 from pkg.ddl import DDLStatement, parse, parse_dialect, rewrite, split, uniform, with_collations
 from pkg.ddl.statement import RenameTable
@@ -82,8 +82,8 @@ def mysql_run() -> Iterator[Callable[[str], Run]]:
         yield run_on
 
 
-def upstream_of(run: Run) -> Upstream:
-    return Upstream(run.flavor, run.defaults.version, run.defaults.explicit_timestamp)
+def upstream_of(run: Run) -> UpstreamSession:
+    return UpstreamSession(run.flavor, run.defaults.version, run.defaults.explicit_timestamp)
 
 
 def understood(query: Query, flavor: Flavor) -> DDLStatement:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
-from dm_worker.syncer.ddl.variables import Upstream
+from dm_worker.syncer.ddl.variables import UpstreamSession
 from pkg.binlog.events import Query
 from tests.harness.mysql import SQLServer
 
@@ -21,8 +21,8 @@ def event(*, explicit: bool | None = None, collation: int = 45) -> Query:
     )
 
 
-def upstream(explicit: bool) -> Upstream:
-    return Upstream("mysql", (8, 0, 12), explicit)
+def upstream(explicit: bool) -> UpstreamSession:
+    return UpstreamSession("mysql", (8, 0, 12), explicit)
 
 
 @pytest.fixture(params=["target", "mysql_upstream"])

@@ -10,10 +10,10 @@ import pytest
 
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
 from dm_worker.syncer.checkpoint.protocol import DDL, Progress
-from dm_worker.syncer.ddl.executor import Context, DDLExecutor, Step
+from dm_worker.syncer.ddl.executor import DDLExecutor, DDLStep, StatementContext
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.trial import Trial
-from dm_worker.syncer.ddl.variables import Upstream, defaults_of, in_plain_words, sql_mode_text
+from dm_worker.syncer.ddl.variables import UpstreamSession, defaults_of, in_plain_words, sql_mode_text
 from pkg import ddl
 from pkg.binlog import constants as c
 from pkg.binlog.events import Query, parse_query
@@ -78,7 +78,7 @@ class Pair:
         conn = self.upstream.connect()
         try:
             server = fetch_server_defaults(conn)
-            upstream = Upstream(self.upstream.flavor, server.version, server.explicit_timestamp)
+            upstream = UpstreamSession(self.upstream.flavor, server.version, server.explicit_timestamp)
             query = in_plain_words(query, upstream)
             parsed = ddl.parse(
                 query.sql,
@@ -101,9 +101,9 @@ class Pair:
                 should_stop=lambda: False,
             )
             text = ddl.rewrite(parsed, route, target_flavor=self.target.flavor)
-            step = Step(parsed, text, tuple(route(*name) for name in parsed.tables), route, source)
+            step = DDLStep(parsed, text, tuple(route(*name) for name in parsed.tables), route, source)
             progress = Progress(1, 1, DDL, NOWHERE, NOWHERE)
-            executor.once(Position("b", 4), 0, step, Context(query, timestamp), progress)
+            executor.once(Position("b", 4), 0, step, StatementContext(query, timestamp), progress)
 
     def run(self, variables: str, statement: str, **how: Any) -> None:
         self.carry(*self.logged(variables, statement), **how)

@@ -14,9 +14,9 @@ from dm_master.shardddl import lock_answers
 from dm_master.shardddl.lock_coordinator import CANNOT_COMMIT, DIFFERENT_DDLS, LockCoordinator
 from dm_master.shardddl.lock_registry import BASE, UnlockOrder
 from dm_master.shardddl.lock_store import LockStore
-from dm_worker.syncer.shard_ddl.lock_client import ShardLink
-from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
-from dm_worker.syncer.shard_ddl.source_groups import Report
+from dm_worker.syncer.shard_ddl.lock_client import LockClient
+from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
+from dm_worker.syncer.shard_ddl.source_groups import ReportDDL
 from pkg.errors import Code, DMError
 from pkg.etcd import EtcdClient, PrefixMirror, WatchEvent
 from pkg.ha import keys
@@ -144,7 +144,7 @@ def _seen(coordinator: LockCoordinator) -> int:
     return coordinator.term()._events
 
 
-class Looks(ShardReports):
+class Looks(EtcdLockService):
     """Counts how often a source asks what to do."""
 
     asked = 0
@@ -160,10 +160,10 @@ def test_a_stopped_task_does_not_report_again_what_the_master_removes(cluster: C
     coordinator = cluster.lead()
     looks, reports = Looks(cluster.client, TASK, "s1"), list[WatchEvent]()
     mirror = PrefixMirror(cluster.client, LOCK.info_key("s1"), reports.extend, on_error=print).start()
-    link = ShardLink(looks, TASK, "s1")
+    link = LockClient(looks, TASK, "s1")
     link.start()
     try:
-        link.wish(Report(("db", "t"), 0, ADD_A))
+        link.request(ReportDDL(("db", "t"), 0, ADD_A))
         wait_until(lambda: bool(cluster.records()), "it is reported")
         # As stop-task does: the subtasks are gone first.
         for source in ("s1", "s2"):

@@ -9,7 +9,7 @@ import pytest
 from dm_master.election.campaign import LeaderKey
 from dm_master.shardddl.lock_registry import LockRegistry, UnlockOrder
 from dm_master.shardddl.lock_store import LockStore
-from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
+from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
 from pkg.etcd import EtcdClient, Put, WatchEvent
 from pkg.ha.shard_ddl import DDLTexts, ShardInfo, ShardTables
 from pkg.ha.shard_ddl_steps import LockId, LockStep
@@ -70,7 +70,7 @@ class Master:
 
 def test_a_ddl_goes_through_a_real_etcd(client: EtcdClient) -> None:
     master = Master(client, lead(client))
-    one, two, three = (ShardReports(client, TASK, source) for source in SOURCES)
+    one, two, three = (EtcdLockService(client, TASK, source) for source in SOURCES)
     three.publish_tables(ShardTables(TASK, "s3", {"db": {"other": {"up": ("x",)}}}))
     assert two.report(info("s2"))
     master.works()
@@ -104,7 +104,7 @@ def test_a_ddl_goes_through_a_real_etcd(client: EtcdClient) -> None:
 def test_a_worker_hears_what_it_shall_do_and_that_its_report_is_gone(client: EtcdClient) -> None:
     leader, store, errors = lead(client), LockStore(client), list[BaseException]()
     heard: list[tuple[str, str]] = []
-    one, other = (ShardReports(client, TASK, source) for source in SOURCES[:2])
+    one, other = (EtcdLockService(client, TASK, source) for source in SOURCES[:2])
     mirrors = one.follow(lambda events: heard.extend((event.type, event.key) for event in events), errors.append)
     assert other.report(info("s2"))
     assert one.report(info("s1"))
@@ -125,7 +125,7 @@ def test_a_worker_hears_what_it_shall_do_and_that_its_report_is_gone(client: Etc
 def test_a_former_leader_changes_nothing(client: EtcdClient) -> None:
     store, former = LockStore(client), lead(client)
     for source in SOURCES:
-        assert ShardReports(client, TASK, source).report(info(source))
+        assert EtcdLockService(client, TASK, source).report(info(source))
     locks = LockRegistry.rebuilt(store.load(), {TASK: SOURCES})
     [step] = locks.steps()
     order = locks.unlock(str(LOCK), UnlockOrder())
@@ -140,7 +140,7 @@ def test_a_former_leader_changes_nothing(client: EtcdClient) -> None:
 
 
 def test_a_mirror_lists_what_was_there_before(client: EtcdClient) -> None:
-    assert ShardReports(client, TASK, "s1").report(info("s1"))
+    assert EtcdLockService(client, TASK, "s1").report(info("s1"))
     client.txn([], [Put("/dm-master/shardddl-optimism/info/61/62/63/64", "not ours")])
     leader = lead(client)
     master = Master(client, leader)

@@ -1,4 +1,4 @@
-"""Level 2 for tests with one source: decides what is reported, when the test lets it."""
+"""The lock service for tests with one source: decides what is reported, when the test lets it."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.subtask.unit import UnitOutcome
 from dm_worker.syncer import SyncUnit
-from dm_worker.syncer.shard_ddl.lock_client import Level2
+from dm_worker.syncer.shard_ddl.lock_client import LockService
 from pkg.binlog.position import Location, parse_position
 from pkg.binlog.server_position import master_status
 from pkg.config.model import Meta, SubTaskConfig
@@ -56,11 +56,11 @@ class Running:
         cfg: SubTaskConfig,
         engine: SparkEngine,
         orders: OperatorSource = tuple,
-        level2: Level2 | None = None,
+        lock_service: LockService | None = None,
         relay: RelayReader | None = None,
     ) -> None:
         self.cfg = cfg
-        self.unit = SyncUnit(cfg, engine, relay, orders=orders, level2=level2)
+        self.unit = SyncUnit(cfg, engine, relay, orders=orders, lock_service=lock_service)
         self.outcome: UnitOutcome | None = None
         self._thread = threading.Thread(target=self._main, daemon=True)
         self._thread.start()
@@ -107,10 +107,10 @@ def running(
     cfg: SubTaskConfig,
     engine: SparkEngine,
     orders: OperatorSource = tuple,
-    level2: Level2 | None = None,
+    lock_service: LockService | None = None,
     relay: RelayReader | None = None,
 ) -> Iterator[Running]:
-    run = Running(cfg, engine, orders, level2, relay)
+    run = Running(cfg, engine, orders, lock_service, relay)
     try:
         yield run
     finally:

@@ -22,7 +22,7 @@ from dm_worker.loader.schema_creation import create_schema
 from dm_worker.meta.ddl_fence import Fence
 from dm_worker.subtask.unit import UnitOutcome
 from dm_worker.syncer.ddl.session import DDLSession
-from dm_worker.syncer.ddl.variables import Upstream
+from dm_worker.syncer.ddl.variables import UpstreamSession
 from pkg.binlog.events import Query
 from pkg.config.model import LoaderConfig, SubTaskConfig
 from pkg.errors import DMError
@@ -136,7 +136,9 @@ def test_who_takes_over_waits_for_a_statement_and_ends_an_idle_connection(server
     with closing(DDLSession(server.db_config, True, fence_of(server))) as second, closing(first):
         with read_by_somebody(server):
             event = Query(0, 0, 0, "d", b"")
-            work = threading.Thread(target=first.execute, args=(ALTER, "alter table", event, 1, Upstream("mysql")))
+            work = threading.Thread(
+                target=first.execute, args=(ALTER, "alter table", event, 1, UpstreamSession("mysql"))
+            )
             work.start()
             wait_for(lambda: bool(server.execute(_UNDER_WAY)))
             takeover = threading.Thread(target=second.take_over, args=(nobody,))
@@ -148,10 +150,10 @@ def test_who_takes_over_waits_for_a_statement_and_ends_an_idle_connection(server
         assert not takeover.is_alive()
         assert [row[2] for row in server.execute("SHOW INDEX FROM d.t")] == ["PRIMARY", "v"]
         with pytest.raises(DMError) as lost:
-            first.execute("DROP TABLE d.t", "drop table", event, 1, Upstream("mysql"))
+            first.execute("DROP TABLE d.t", "drop table", event, 1, UpstreamSession("mysql"))
         assert lost.value.retryable
         with pytest.raises(DMError, match="connection was lost"):
-            first.execute("DROP TABLE d.t", "drop table", event, 1, Upstream("mysql"))
+            first.execute("DROP TABLE d.t", "drop table", event, 1, UpstreamSession("mysql"))
         assert server.execute("SHOW TABLES FROM d") == [("t",)]
 
 

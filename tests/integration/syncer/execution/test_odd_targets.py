@@ -10,7 +10,7 @@ import pytest
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
-from dm_worker.syncer.ddl.variables import Upstream
+from dm_worker.syncer.ddl.variables import UpstreamSession
 from pkg.binlog.events import Query
 from pkg.rules.model import RouteRule
 from tests.harness.mysql import MariaDBServer, MySQLServer
@@ -49,9 +49,9 @@ def test_an_upstreams_server_charset_that_the_target_lacks_stops_no_statement_ab
     # gb18030 is MySQL's alone.
     foreign = Query(0, 0, 0, "d", b"", charsets=(45, 45, 248))
     with closing(DDLSession(target.db_config, foreign_keys=False)) as session:
-        session.execute("ALTER TABLE d.t ADD COLUMN v INT", "alter table", foreign, 1, Upstream("mysql"))
+        session.execute("ALTER TABLE d.t ADD COLUMN v INT", "alter table", foreign, 1, UpstreamSession("mysql"))
         with pytest.raises(StatementFailed, match="gb18030") as refused:
-            session.execute("CREATE DATABASE e", "create database", foreign, 1, Upstream("mysql"))
+            session.execute("CREATE DATABASE e", "create database", foreign, 1, UpstreamSession("mysql"))
     assert refused.value.number == 1115
     assert [row[0] for row in target.execute("SHOW COLUMNS FROM d.t")] == ["id", "v"]
     assert ("e",) not in target.execute("SHOW DATABASES")
@@ -60,7 +60,7 @@ def test_an_upstreams_server_charset_that_the_target_lacks_stops_no_statement_ab
 def test_a_schema_without_a_charset_gets_that_of_the_upstreams_server(target: MariaDBServer) -> None:
     koi8r = Query(0, 0, 0, "", b"", charsets=(45, 45, 7))
     with closing(DDLSession(target.db_config, foreign_keys=False)) as session:
-        session.execute("CREATE DATABASE e", "create database", koi8r, 1, Upstream("mysql"))
+        session.execute("CREATE DATABASE e", "create database", koi8r, 1, UpstreamSession("mysql"))
     assert "koi8r" in target.execute("SHOW CREATE DATABASE e")[0][1]
 
 

@@ -168,13 +168,13 @@ def _synced(run: Running, upstream: SQLServer) -> bool:
 
 
 def interrupted(
-    cfg: SubTaskConfig, spark: SparkEngine, upstream: SQLServer, faults: Faults, level2: OneSource | None = None
+    cfg: SubTaskConfig, spark: SparkEngine, upstream: SQLServer, faults: Faults, lock_service: OneSource | None = None
 ) -> int:
     """Runs until it has caught up, with a fault at one of the first writes of each run; how many there were."""
     chance, count = random.Random(5), 0
     while True:
         faults.left, faults.late = chance.randrange(7), chance.random() < 0.5
-        with running(cfg, spark, level2=level2) as run:
+        with running(cfg, spark, lock_service=lock_service) as run:
             wait_for(lambda run=run: run.outcome is not None or _synced(run, upstream), PATIENCE)  # type: ignore[misc]
             if run.outcome is None:
                 return count
@@ -301,7 +301,7 @@ def test_changes_of_merged_shards_are_coordinated_like_any_ddl(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cfg = merging(mariadb_upstream, target, shard_mode="pessimistic")
-    level2 = OneSource()
+    lock_service = OneSource()
 
     def change(table: str, kept: str, *alters: str, atomic: bool) -> None:
         tool = GhOst(mariadb_upstream, "d", table, kept)
@@ -316,7 +316,7 @@ def test_changes_of_merged_shards_are_coordinated_like_any_ddl(
             f"DELETE FROM d.{table} WHERE v = 60",
         )
 
-    with running(cfg, spark, level2=level2) as run:
+    with running(cfg, spark, lock_service=lock_service) as run:
         change("t1", "id, v, note", "ADD COLUMN c INT NOT NULL DEFAULT 5", "ADD INDEX (v)", atomic=False)
         run.wait_synced(mariadb_upstream)
         (group,) = run.unit.status().unresolvedGroups
@@ -328,7 +328,7 @@ def test_changes_of_merged_shards_are_coordinated_like_any_ddl(
     # The next change, with faults. A second execution would make one more index.
     for table, atomic in (("t1", True), ("t2", False)):
         change(table, "id, v, note, c", "CHANGE c c BIGINT NOT NULL DEFAULT 7", "ADD INDEX (v)", atomic=atomic)
-    assert interrupted(cfg, spark, mariadb_upstream, Faults(monkeypatch), level2) >= 6
+    assert interrupted(cfg, spark, mariadb_upstream, Faults(monkeypatch), lock_service) >= 6
     assert_merged(mariadb_upstream, target)
     assert [row[2] for row in target.execute("SHOW INDEX FROM m.t")] == ["PRIMARY", "v", "v_2"]
-    assert [len(statements) for statements in level2.granted] == [2, 2]
+    assert [len(statements) for statements in lock_service.granted] == [2, 2]

@@ -20,8 +20,8 @@ from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.planning.batch_policy import Budget
 from dm_worker.syncer.planning.instructions import BatchLimits
 from dm_worker.syncer.planning.planning_thread import PlanningThread
-from dm_worker.syncer.shard_ddl.lock_reports import ShardReports
-from dm_worker.syncer.shard_ddl.source_groups import Settle
+from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
+from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from dm_worker.syncer.unit.run import SyncRun
 from pkg.binlog.position import Position, parse_position
 from pkg.config.model import SubTaskConfig
@@ -136,9 +136,9 @@ def merged(server: SQLServer, tables: str, columns: str = "*") -> list[tuple[obj
     return rows(server, "(" + " UNION ALL ".join(f"SELECT {columns} FROM {name}" for name in tables.split()) + ") x")
 
 
-def wait_settled(run: Running, level2: OneSource, upstream: SQLServer, count: int = 1) -> None:
+def wait_settled(run: Running, lock_service: OneSource, upstream: SQLServer, count: int = 1) -> None:
     """Until ``count`` DDLs are settled and all rows that the upstream has by now are applied."""
-    wait_until(lambda: level2.confirmed == count, "the DDL is settled")
+    wait_until(lambda: lock_service.confirmed == count, "the DDL is settled")
     wait_until(lambda: not run.unit.status().unresolvedGroups, "nothing is held back")
     run.wait_synced(upstream)
 
@@ -146,8 +146,8 @@ def wait_settled(run: Running, level2: OneSource, upstream: SQLServer, count: in
 def test_two_tables_in_one_upstream(mysql_upstream: MySQLServer, target: MariaDBServer, spark: SparkEngine) -> None:
     """The documented timeline: t1 is ahead from its DDL on, t2 follows, then what was held back is read again."""
     shards(mysql_upstream, target)
-    level2 = OneSource()
-    with running(merging(mysql_upstream, target), spark, level2=level2) as run:
+    lock_service = OneSource()
+    with running(merging(mysql_upstream, target), spark, lock_service=lock_service) as run:
         mysql_upstream.execute(
             "INSERT INTO d.t1 VALUES (1, 1)",
             "INSERT INTO d.t2 VALUES (101, 1)",
@@ -164,17 +164,17 @@ def test_two_tables_in_one_upstream(mysql_upstream: MySQLServer, target: MariaDB
         assert (group.heldRows, group.waitingDDLs, group.rereading) == (3, 0, False)
         assert not run.unit.status().synced
         assert merged(target, "m.t") == [(1, 1), (101, 1), (102, 2)]
-        level2.open.clear()
+        lock_service.open.clear()
         mysql_upstream.execute(
             "ALTER TABLE d.t2 ADD COLUMN a INT", "INSERT INTO d.t2 VALUES (103, 3, 3)", "DELETE FROM d.t1 WHERE id = 2"
         )
-        wait_until(lambda: level2.waiting() == 1, "the DDL is reported")
+        wait_until(lambda: lock_service.waiting() == 1, "the DDL is reported")
         run.wait_synced(mysql_upstream)
         assert run.unit.status().blockingDDLs == ["ALTER TABLE `m`.`t` ADD COLUMN `a` INT"]
         assert merged(target, "m.t") == [(1, 1), (101, 1), (102, 2)]
-        level2.open.set()
-        level2.decide()
-        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
+        lock_service.open.set()
+        lock_service.decide()
+        wait_until(lambda: lock_service.confirmed == 1, "the DDL is settled")
         mysql_upstream.execute("INSERT INTO d.t1 VALUES (4, 4, 4)")
         wait_until(lambda: not run.unit.status().unresolvedGroups, "nothing is held back")
         run.wait_synced(mysql_upstream)
@@ -184,9 +184,9 @@ def test_two_tables_in_one_upstream(mysql_upstream: MySQLServer, target: MariaDB
         run.wait_synced(mysql_upstream)
         assert [list(one.unsynced) for one in run.unit.status().unresolvedGroups] == [["`d`.`t2`"]]
         mysql_upstream.execute("ALTER TABLE d.t2 COMMENT 'x'")
-        wait_until(lambda: level2.confirmed == 2, "the second DDL is settled")
+        wait_until(lambda: lock_service.confirmed == 2, "the second DDL is settled")
     assert merged(target, "m.t") == merged(mysql_upstream, "d.t1 d.t2")
-    assert level2.granted == [("ALTER TABLE `m`.`t` ADD COLUMN `a` INT",), ("ALTER TABLE `m`.`t` COMMENT 'x'",)]
+    assert lock_service.granted == [("ALTER TABLE `m`.`t` ADD COLUMN `a` INT",), ("ALTER TABLE `m`.`t` COMMENT 'x'",)]
 
 
 def test_a_reread_that_ends_at_a_statement_reads_nothing_behind_it(
@@ -203,9 +203,9 @@ def test_a_reread_that_ends_at_a_statement_reads_nothing_behind_it(
         stop(reader)
 
     monkeypatch.setattr(PlanningThread, "stop", stop_late)
-    level2 = OneSource()
-    level2.open.clear()
-    with running(merging(mariadb_upstream, target), spark, level2=level2) as run:
+    lock_service = OneSource()
+    lock_service.open.clear()
+    with running(merging(mariadb_upstream, target), spark, lock_service=lock_service) as run:
         mariadb_upstream.execute(
             "ALTER TABLE d.t1 ADD COLUMN a INT",
             "INSERT INTO d.t1 VALUES (1, 1, 1)",
@@ -215,13 +215,13 @@ def test_a_reread_that_ends_at_a_statement_reads_nothing_behind_it(
             "INSERT INTO d.u1 VALUES (1, 1)",
             "DROP TABLE d.u1",
         )
-        wait_until(lambda: level2.waiting() == 1, "the DDL is reported")
+        wait_until(lambda: lock_service.waiting() == 1, "the DDL is reported")
         run.wait_synced(mariadb_upstream)
-        level2.open.set()
-        level2.decide()
-        wait_until(lambda: level2.confirmed == 2, "both DDLs are settled")
+        lock_service.open.set()
+        lock_service.decide()
+        wait_until(lambda: lock_service.confirmed == 2, "both DDLs are settled")
         mariadb_upstream.execute("ALTER TABLE d.u2 ADD COLUMN a INT")
-        wait_until(lambda: level2.confirmed == 3, "nobody waits for the table that is gone")
+        wait_until(lambda: lock_service.confirmed == 3, "nobody waits for the table that is gone")
         run.wait_synced(mariadb_upstream)
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
 
@@ -231,9 +231,9 @@ def test_a_ddl_that_only_the_target_refuses_is_left_out(
 ) -> None:
     """No shard has two equal values, the merged table has."""
     shards(mariadb_upstream, target)
-    level2, orders = OneSource(), list[BinlogOperator]()
+    lock_service, orders = OneSource(), list[BinlogOperator]()
     cfg = merging(mariadb_upstream, target)
-    with running(cfg, spark, level2=level2) as run:
+    with running(cfg, spark, lock_service=lock_service) as run:
         for shard in (1, 2):
             mariadb_upstream.execute(
                 f"INSERT INTO d.t{shard} VALUES ({shard}, 1)",
@@ -242,13 +242,13 @@ def test_a_ddl_that_only_the_target_refuses_is_left_out(
             )
         (error,) = run.wait_ended().errors
         stuck = run.unit.stuck_at
-    assert isinstance(stuck, Settle)
+    assert isinstance(stuck, SettleDDL)
     at = f"{stuck.at.name}:{stuck.at.pos}"
     assert (error.code, f"binlog skip {cfg.name} -s {cfg.source_id} -b {at}`" in error.workaround) == (36061, True)
     target.execute("ALTER TABLE m.t ADD a INT")
     orders.append(BinlogOperator("skip", cfg.name, cfg.source_id, at))
-    with running(cfg, spark, level2=level2, orders=lambda: orders) as run:
-        wait_settled(run, level2, mariadb_upstream)
+    with running(cfg, spark, lock_service=lock_service, orders=lambda: orders) as run:
+        wait_settled(run, lock_service, mariadb_upstream)
         assert run.unit.stuck_at is None
         wait_until(lambda: (needed := run.unit.needed) is not None and stuck.at < needed.position, "it is stored")
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
@@ -263,20 +263,20 @@ def test_a_shard_that_leaves_its_group_is_not_waited_for_once_an_operator_says_s
 ) -> None:
     shards(mariadb_upstream, target)
     target.execute("CREATE TABLE m.u (id INT PRIMARY KEY, v INT, z INT)")
-    level2, orders = OneSource(), list[BinlogOperator]()
+    lock_service, orders = OneSource(), list[BinlogOperator]()
     cfg = merging(mariadb_upstream, target, block_allow_list=BlockAllowList(do_dbs=("d",)))
     mariadb_upstream.execute("CREATE DATABASE other", "INSERT INTO d.t1 VALUES (1, 1)", statement)
     if "u1" in statement:
         mariadb_upstream.execute("INSERT INTO d.u1 (id, v) VALUES (3, 3)")
     mariadb_upstream.execute("ALTER TABLE d.t2 ADD a INT", "INSERT INTO d.t2 VALUES (2, 2, 2)")
-    with running(cfg, spark, level2=level2) as run:
+    with running(cfg, spark, lock_service=lock_service) as run:
         (error,) = run.wait_ended().errors
         stuck = run.unit.stuck_at
     assert stuck is not None
     assert error.kind is Code.SyncerUnsupportedStmt
     orders.append(BinlogOperator("skip", cfg.name, cfg.source_id, position_name(stuck.at)))
-    with running(cfg, spark, level2=level2, orders=lambda: orders) as run:
-        wait_settled(run, level2, mariadb_upstream)
+    with running(cfg, spark, lock_service=lock_service, orders=lambda: orders) as run:
+        wait_settled(run, lock_service, mariadb_upstream)
     assert merged(target, "m.t") == [(1, 1, None), (2, 2, 2)]
     assert merged(target, "m.u") == ([(3, 3, None)] if "u1" in statement else [])
 
@@ -285,7 +285,7 @@ def test_a_statement_that_changes_and_renames_is_taken_apart_by_an_operator(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     shards(mariadb_upstream, target)
-    level2, orders = OneSource(), list[BinlogOperator]()
+    lock_service, orders = OneSource(), list[BinlogOperator]()
     cfg = merging(mariadb_upstream, target)
     mariadb_upstream.execute(
         "INSERT INTO d.t1 VALUES (1, 1)",
@@ -294,15 +294,15 @@ def test_a_statement_that_changes_and_renames_is_taken_apart_by_an_operator(
         "ALTER TABLE d.t2 ADD a INT",
         "INSERT INTO d.t2 VALUES (3, 3, 3)",
     )
-    with running(cfg, spark, level2=level2) as run:
+    with running(cfg, spark, lock_service=lock_service) as run:
         (error,) = run.wait_ended().errors
         stuck = run.unit.stuck_at
     assert stuck is not None
     assert (error.code, "`binlog replace`" in error.workaround) == (36068, True)
     apart = ("ALTER TABLE d.t1 ADD a INT", "RENAME TABLE d.t1 TO d.t9")
     orders.append(BinlogOperator("replace", cfg.name, cfg.source_id, f"{stuck.at.name}:{stuck.at.pos}", apart))
-    with running(cfg, spark, level2=level2, orders=lambda: orders) as run:
-        wait_settled(run, level2, mariadb_upstream)
+    with running(cfg, spark, lock_service=lock_service, orders=lambda: orders) as run:
+        wait_settled(run, lock_service, mariadb_upstream)
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t9 d.t2")
 
 
@@ -338,12 +338,12 @@ class Faults:
 
 
 def kill_again_and_again(
-    cfg: SubTaskConfig, spark: SparkEngine, level2: OneSource | None, faults: Faults, end: Position
+    cfg: SubTaskConfig, spark: SparkEngine, lock_service: OneSource | None, faults: Faults, end: Position
 ) -> int:
     """Runs that die after a few durable steps, until one has nothing left to do. Returns how many died."""
     for kills in range(400):
         faults.arm()
-        run = SyncRun(cfg, spark, "killed", lambda: is_done(run, level2, end), level2=level2)  # noqa: B023
+        run = SyncRun(cfg, spark, "killed", lambda: is_done(run, lock_service, end), lock_service=lock_service)  # noqa: B023
         try:
             run.work()
             return kills
@@ -354,10 +354,10 @@ def kill_again_and_again(
     raise AssertionError("there is no end to it")
 
 
-def is_done(run: SyncRun, level2: OneSource | None, end: Position) -> bool:
+def is_done(run: SyncRun, lock_service: OneSource | None, end: Position) -> bool:
     status = run.monitor.status()
     there = "." in status.syncerBinlog and end <= parse_position(status.syncerBinlog)
-    return there and not status.unresolvedGroups and not (level2 is not None and level2.waiting())
+    return there and not status.unresolvedGroups and not (lock_service is not None and lock_service.waiting())
 
 
 @pytest.mark.parametrize("gtid", [False, True])
@@ -378,14 +378,14 @@ def test_runs_killed_between_any_two_durable_steps(
         monkeypatch.setattr(Budget, "limits", lambda self, parallel: BatchLimits(250, 3, 100))
     cfg = merging(mariadb_upstream, target, enable_gtid=gtid)
     mariadb_upstream.execute(*SCRIPT)
-    level2 = OneSource()
+    lock_service = OneSource()
     end = location(mariadb_upstream).position
-    kills = kill_again_and_again(cfg, spark, level2, Faults(monkeypatch, seed=5), end)
+    kills = kill_again_and_again(cfg, spark, lock_service, Faults(monkeypatch, seed=5), end)
     assert kills > 5
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t9 d.t2")
     assert merged(target, "m.u") == merged(mariadb_upstream, "d.u1 d.u2")
     assert merged(target, "m.k") == merged(mariadb_upstream, "d.k1 d.k2")
-    executed = {f"m.{name}": [text for (text,) in level2.granted if f"`m`.`{name}`" in text] for name in "tuk"}
+    executed = {f"m.{name}": [text for (text,) in lock_service.granted if f"`m`.`{name}`" in text] for name in "tuk"}
     assert executed == {f"m.{name}": [f"ALTER TABLE `m`.`{name}` {text}" for text in EXECUTED[name]] for name in "tuk"}
     assert [row[2] for row in target.execute("SHOW INDEX FROM m.t")] == ["PRIMARY", "v"]
     assert target.execute("SELECT COUNT(*) FROM dm_meta.t_syncer_sharding_meta WHERE is_global = 0") == [(3,)]
@@ -429,9 +429,12 @@ def test_two_sources_with_writers(
     one = merging(mariadb_upstream, target)
     two = replace(merging(mysql_upstream, target), source_id="source-2")
     with EtcdClient([etcd.endpoint]) as client, coordinated(client, "source-1", "source-2"):
-        reports = [ShardReports(client, "t", cfg.source_id) for cfg in (one, two)]
+        reports = [EtcdLockService(client, "t", cfg.source_id) for cfg in (one, two)]
         put_subtasks(client, "t", one.source_id, two.source_id)
-        with running(one, spark, level2=reports[0]) as first, running(two, spark, level2=reports[1]) as second:
+        with (
+            running(one, spark, lock_service=reports[0]) as first,
+            running(two, spark, lock_service=reports[1]) as second,
+        ):
             writers = [Writer(mariadb_upstream, "d.t1 d.t2", 0), Writer(mysql_upstream, "d.t1", 1_000_000)]
             for change in ("ADD COLUMN a INT DEFAULT 7", "ADD INDEX (v)", "DROP COLUMN a"):
                 before = structure(target)
@@ -459,7 +462,7 @@ def test_structures_that_nobody_told_are_found_when_rows_are_read_again(
 ) -> None:
     """Tables without rows before their DDL, and none of a dump; new ones that are filled by their own statement."""
     shards(mariadb_upstream, target)
-    level2 = OneSource()
+    lock_service = OneSource()
     cfg = merging(mariadb_upstream, target)
     mariadb_upstream.execute(
         "ALTER TABLE d.t1 ADD COLUMN a VARCHAR(9) FIRST",
@@ -470,8 +473,8 @@ def test_structures_that_nobody_told_are_found_when_rows_are_read_again(
         "ALTER TABLE d.t2 ADD COLUMN a VARCHAR(9) FIRST",
         "INSERT INTO d.t2 VALUES ('z', 102, 102)",
     )
-    with running(cfg, spark, level2=level2) as run:
-        wait_settled(run, level2, mariadb_upstream)
+    with running(cfg, spark, lock_service=lock_service) as run:
+        wait_settled(run, lock_service, mariadb_upstream)
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2 d.t3")
 
 
@@ -481,7 +484,7 @@ def test_xa_transactions_around_a_reread(
     """Prepared before the DDL of another shard, within what is read again, and committed behind it."""
     upstream = mariadb_upstream
     shards(upstream, target)
-    level2 = OneSource()
+    lock_service = OneSource()
     cfg = merging(upstream, target)
 
     def prepare(name: str, *statements: str) -> None:
@@ -495,13 +498,13 @@ def test_xa_transactions_around_a_reread(
     upstream.execute(
         "INSERT INTO d.t1 VALUES (4, 4, 4)", "XA COMMIT 'before'", "XA COMMIT 'within'", "XA ROLLBACK 'undone'"
     )
-    level2.open.clear()
+    lock_service.open.clear()
     upstream.execute("ALTER TABLE d.t2 ADD COLUMN a INT", "INSERT INTO d.t2 VALUES (102, 2, 2)")
-    with running(cfg, spark, level2=level2) as run:
-        wait_until(lambda: level2.waiting() == 1, "the DDL is reported")
+    with running(cfg, spark, lock_service=lock_service) as run:
+        wait_until(lambda: lock_service.waiting() == 1, "the DDL is reported")
         run.wait_synced(upstream)
-        level2.open.set()
-        level2.decide()
+        lock_service.open.set()
+        lock_service.decide()
         wait_until(lambda: not run.unit.status().unresolvedGroups, "all is applied")
         upstream.execute("XA COMMIT 'behind'", "INSERT INTO d.t2 VALUES (103, 3, 3)")
         run.wait_synced(upstream)
@@ -514,10 +517,10 @@ def test_ddl_that_a_filter_keeps_from_the_target(
     """It is not waited for, but the rows behind it look otherwise, also those that are held back."""
     shards(mariadb_upstream, target)
     target.execute("ALTER TABLE m.t ADD COLUMN own INT")
-    level2 = OneSource()
+    lock_service = OneSource()
     only = BinlogFilterRule("d", "t*", (), ("(?i)ADD COLUMN own",), "Ignore")
     cfg = merging(mariadb_upstream, target, filters=(only,))
-    with running(cfg, spark, level2=level2) as run:
+    with running(cfg, spark, lock_service=lock_service) as run:
         mariadb_upstream.execute("INSERT INTO d.t1 VALUES (1, 1)", "INSERT INTO d.t2 VALUES (101, 1)")
         run.wait_synced(mariadb_upstream)
         mariadb_upstream.execute(
@@ -530,7 +533,7 @@ def test_ddl_that_a_filter_keeps_from_the_target(
             "ALTER TABLE d.t2 ADD COLUMN own INT FIRST",
             "INSERT INTO d.t2 VALUES (40, 103, 3, 3)",
         )
-        wait_settled(run, level2, mariadb_upstream)
+        wait_settled(run, lock_service, mariadb_upstream)
     columns = "id, v, a, own"
     assert merged(target, "m.t", columns) == merged(mariadb_upstream, "d.t1 d.t2", columns)
 
@@ -539,7 +542,7 @@ def test_an_operator_brings_shards_together_that_ran_different_ddl(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     shards(mariadb_upstream, target)
-    level2 = OneSource()
+    lock_service = OneSource()
     cfg = merging(mariadb_upstream, target)
     mariadb_upstream.execute(
         "INSERT INTO d.t1 VALUES (1, 1)",
@@ -552,7 +555,7 @@ def test_an_operator_brings_shards_together_that_ran_different_ddl(
 
     def stopped(what: str, *instead: str) -> BinlogOperator:
         """The order that gets past the statement at which the task stops."""
-        with running(cfg, spark, level2=level2) as run:
+        with running(cfg, spark, lock_service=lock_service) as run:
             (error,) = run.wait_ended().errors
             assert error.kind is Code.SyncUnitDDLWrongSequence
             assert what in error.message
@@ -560,8 +563,8 @@ def test_an_operator_brings_shards_together_that_ran_different_ddl(
             return BinlogOperator("replace", "t", "source-1", position_name(run.unit.stuck_at.at), instead)
 
     def goes_on(order: BinlogOperator, settled: int) -> None:
-        with running(cfg, spark, lambda: [order], level2) as run:
-            wait_settled(run, level2, mariadb_upstream, settled)
+        with running(cfg, spark, lambda: [order], lock_service) as run:
+            wait_settled(run, lock_service, mariadb_upstream, settled)
         assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
 
     goes_on(stopped("ADD COLUMN `a` INT, ADD INDEX(`v`)", "ALTER TABLE d.t2 add column a int"), 1)
@@ -584,34 +587,34 @@ def test_rules_do_not_change_while_rows_are_held_back(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     shards(mariadb_upstream, target)
-    level2 = OneSource()
+    lock_service = OneSource()
     cfg = merging(mariadb_upstream, target)
     mariadb_upstream.execute("ALTER TABLE d.t1 ADD COLUMN a INT", "INSERT INTO d.t1 VALUES (1, 1, 1)")
     place = location(mariadb_upstream)
-    with running(cfg, spark, level2=level2) as run:
+    with running(cfg, spark, lock_service=lock_service) as run:
         run.wait_synced(mariadb_upstream)
     assert durable_place(cfg).position < place.position
     elsewhere = (RouteRule("d", "m", "t*", "other"),)
     for changed in (replace(cfg, shard_mode=""), replace(cfg, routes=elsewhere)):
-        with running(changed, spark, level2=level2) as run:
+        with running(changed, spark, lock_service=lock_service) as run:
             assert [error.code for error in run.wait_ended().errors] == [36058]
     target.execute("UPDATE dm_meta.t_syncer_checkpoint SET binlog_pos = binlog_pos + 1 WHERE is_global = 1")
-    with running(cfg, spark, level2=level2) as run:
+    with running(cfg, spark, lock_service=lock_service) as run:
         assert [error.code for error in run.wait_ended().errors] == [36058]
     target.execute("UPDATE dm_meta.t_syncer_checkpoint SET binlog_pos = binlog_pos - 1 WHERE is_global = 1")
     mariadb_upstream.execute("ALTER TABLE d.t2 ADD COLUMN a INT")
-    with running(cfg, spark, level2=level2) as run:
-        wait_until(lambda: level2.confirmed == 1, "the DDL is settled")
+    with running(cfg, spark, lock_service=lock_service) as run:
+        wait_until(lambda: lock_service.confirmed == 1, "the DDL is settled")
         wait_until(lambda: run.unit.status().synced, "all is applied")
     assert merged(target, "m.t") == [(1, 1, 1)]
     target.execute("CREATE TABLE m.other LIKE m.t")
-    with running(replace(cfg, routes=elsewhere), spark, level2=level2) as run:
+    with running(replace(cfg, routes=elsewhere), spark, lock_service=lock_service) as run:
         mariadb_upstream.execute("ALTER TABLE d.t1 ADD COLUMN b INT")
         run.wait_synced(mariadb_upstream)
         (group,) = run.unit.status().unresolvedGroups
         assert (group.target, list(group.unsynced)) == ("`m`.`other`", ["`d`.`t2`"])
         mariadb_upstream.execute("ALTER TABLE d.t2 ADD COLUMN b INT")
-        wait_until(lambda: level2.confirmed == 2, "the DDL is settled")
+        wait_until(lambda: lock_service.confirmed == 2, "the DDL is settled")
     assert stored_targets(target) == ["`m`.`other`"]
     mariadb_upstream.execute("INSERT INTO d.t2 VALUES (9, 9, 9, 9)")
     # Behind that.
@@ -621,7 +624,7 @@ def test_rules_do_not_change_while_rows_are_held_back(
         f"{place.position.pos} WHERE is_global = 1",
         "ALTER TABLE m.t ADD COLUMN b INT",
     )
-    with running(cfg, spark, level2=level2) as run:
+    with running(cfg, spark, lock_service=lock_service) as run:
         mariadb_upstream.execute("INSERT INTO d.t1 VALUES (2, 2, 2, 2)")
         run.wait_synced(mariadb_upstream)
     assert merged(target, "m.t") == [(1, 1, 1, None), (2, 2, 2, 2)]
@@ -669,7 +672,7 @@ def test_operators_decide_what_a_merged_table_gets(
         )
         mariadb_upstream.execute(ddl)
 
-    level2 = OneSource()
+    lock_service = OneSource()
     cfg = merging(mariadb_upstream, target, block_allow_list=BlockAllowList(do_dbs=("d",)))
     for i in (1, 2):
         not_understood = f"ALTER TABLE d.t{i} ADD COLUMN a INT DEFAULT NEXTVAL(other.s)"
@@ -678,8 +681,8 @@ def test_operators_decide_what_a_merged_table_gets(
     for i in (1, 2):
         under("skip", f"ALTER TABLE d.t{i} ADD INDEX (v)")
         mariadb_upstream.execute(f"INSERT INTO d.t{i} VALUES ({i}0, 1, 8)")
-    with running(cfg, spark, lambda: orders, level2=level2) as run:
-        wait_settled(run, level2, mariadb_upstream)
+    with running(cfg, spark, lambda: orders, lock_service=lock_service) as run:
+        wait_settled(run, lock_service, mariadb_upstream)
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
-    assert level2.granted == [("ALTER TABLE `m`.`t` ADD COLUMN `a` INT",)]
+    assert lock_service.granted == [("ALTER TABLE `m`.`t` ADD COLUMN `a` INT",)]
     assert structure(target) == (3, ["PRIMARY"])

@@ -12,7 +12,7 @@ from dm_worker.operator_commands.binlog_operators import BinlogOperators
 from dm_worker.operator_commands.handle_error import handle_error
 from dm_worker.subtask.subtask import SubTask
 from dm_worker.syncer.planning.instructions import BinlogStatement
-from dm_worker.syncer.shard_ddl.source_groups import Settle
+from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
@@ -38,7 +38,7 @@ class World:
     """A subtask as :func:`handle_error` sees it, and the orders as etcd keeps them."""
 
     def __init__(
-        self, *, failed: bool = True, stuck: BinlogStatement | Settle | None = STATEMENT, stage: int = pb.Paused
+        self, *, failed: bool = True, stuck: BinlogStatement | SettleDDL | None = STATEMENT, stage: int = pb.Paused
     ) -> None:
         server = DBConfig("h", 1)
         allowed = BlockAllowList(do_dbs=("d",))
@@ -155,7 +155,7 @@ def test_orders_that_can_have_no_effect_are_refused() -> None:
 
 def test_a_ddl_that_all_shards_have_run_is_skipped_though_the_checkpoint_is_behind_it() -> None:
     at = Position(FILE, 50)
-    settle = Settle(("m", "t"), 0, ("ALTER TABLE `m`.`t` ADD UNIQUE (v)",), True, "0-1-7", "", 9, at)
+    settle = SettleDDL(("m", "t"), 0, ("ALTER TABLE `m`.`t` ADD UNIQUE (v)",), True, "0-1-7", "", 9, at)
     world = World(stuck=settle)
     for op in ("replace", "inject"):
         world.refuses(11118, "it can only be left out", op, "", "ALTER TABLE d.t ADD a INT")

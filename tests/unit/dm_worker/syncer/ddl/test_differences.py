@@ -7,34 +7,37 @@ from dataclasses import replace
 import pytest
 
 from dm_worker.syncer.ddl.differences import Sides, doubts
-from dm_worker.syncer.ddl.executor import Context, contexts_of, contexts_text
+from dm_worker.syncer.ddl.executor import StatementContext, contexts_of, contexts_text
 from dm_worker.syncer.ddl.ordered_statements import typed
 from dm_worker.syncer.ddl.variables import (
     EXPLICIT_TIMESTAMP,
-    Target,
-    Upstream,
+    TargetSession,
+    UpstreamSession,
     in_plain_words,
     settings,
     target_modes,
     truncates_fractions,
     unknown_modes,
 )
-from dm_worker.syncer.online_ddl.ghost_records import NO_QUERY, GhostDDL, GhostRecord, Session
+from dm_worker.syncer.online_ddl.ghost_records import NO_QUERY, GhostDDL, GhostRecord, GhostSession
 from pkg import ddl
 from pkg.binlog.events import Query
 from pkg.binlog.status_variables import VARIABLES
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 
-MARIADB, MYSQL = Upstream("mariadb", (10, 11, 6)), Upstream("mysql", (8, 0, 12))
-TO_MARIADB, TO_57 = Target("mariadb", (10, 11, 6)), Target("mysql", (5, 7, 22), frozenset({"lc_time_names"}))
-TO_80, TO_TIDB = Target("mysql", (8, 0, 12)), Target("tidb", (8, 0, 11))
+MARIADB, MYSQL = UpstreamSession("mariadb", (10, 11, 6)), UpstreamSession("mysql", (8, 0, 12))
+TO_MARIADB, TO_57 = (
+    TargetSession("mariadb", (10, 11, 6)),
+    TargetSession("mysql", (5, 7, 22), frozenset({"lc_time_names"})),
+)
+TO_80, TO_TIDB = TargetSession("mysql", (8, 0, 12)), TargetSession("tidb", (8, 0, 11))
 ROUND, TRUNCATE = 1 << 34, 1 << 32
 
 
 def found(
     sql: str,
-    upstream: Upstream = MARIADB,
-    target: Target = TO_MARIADB,
+    upstream: UpstreamSession = MARIADB,
+    target: TargetSession = TO_MARIADB,
     *,
     tables: tuple[TableInfo, TableInfo] | None = None,
     **session: object,
@@ -75,11 +78,11 @@ def test_an_operators_statement_is_not_judged_by_the_event() -> None:
         (MARIADB, 0, TO_TIDB, "ALTER TABLE t CHANGE c d TIMESTAMP", ["TRUE"]),
         (MYSQL, 0, TO_TIDB, "ALTER TABLE t CHANGE c d TIMESTAMP", []),
         (MYSQL, TRUNCATE, TO_57, "ALTER TABLE t CHANGE c d TIMESTAMP", ["TRUE"]),
-        (MYSQL, 0, Target("mariadb", (10, 3, 0)), "ALTER TABLE t CHANGE c d TIMESTAMP", ["TRUE"]),
+        (MYSQL, 0, TargetSession("mariadb", (10, 3, 0)), "ALTER TABLE t CHANGE c d TIMESTAMP", ["TRUE"]),
     ],
 )
 def test_fractions_that_the_target_treats_otherwise(
-    upstream: Upstream, mode: int, target: Target, sql: str, conditions: list[str]
+    upstream: UpstreamSession, mode: int, target: TargetSession, sql: str, conditions: list[str]
 ) -> None:
     assert found(sql, upstream, target, sql_mode=mode) == conditions
 
@@ -150,8 +153,8 @@ def test_flags_tell_what_timestamp_means_where_the_version_writes_it(
     version: tuple[int, int, int], flags: int, told: bool | None
 ) -> None:
     query = replace(NO_QUERY, flags=flags)
-    assert in_plain_words(query, Upstream("mariadb", version)).explicit_defaults_for_timestamp is told
-    assert in_plain_words(query, Upstream("mysql", version)).explicit_defaults_for_timestamp is None
+    assert in_plain_words(query, UpstreamSession("mariadb", version)).explicit_defaults_for_timestamp is told
+    assert in_plain_words(query, UpstreamSession("mysql", version)).explicit_defaults_for_timestamp is None
 
 
 def test_a_target_is_told_only_what_it_knows() -> None:
@@ -160,7 +163,7 @@ def test_a_target_is_told_only_what_it_knows() -> None:
     assert "auto_increment" not in told
     assert "collation" not in told
     assert "SET TIMESTAMP = 7.000000" in told
-    target = Target("mariadb", (10, 11, 6), frozenset({"auto_increment_increment"}), {45: "utf8mb4_general_ci"})
+    target = TargetSession("mariadb", (10, 11, 6), frozenset({"auto_increment_increment"}), {45: "utf8mb4_general_ci"})
     told = "; ".join(settings("alter table", query, 7, upstream=MYSQL, target=target, foreign_keys=True))
     assert "SET SESSION auto_increment_increment = 5, SESSION auto_increment_offset = 3" in told
     # The target lacks the collation, and gets its charset.
@@ -184,10 +187,10 @@ FULL = Query(
 
 
 def test_what_is_kept_of_a_session_for_later_is_all_that_has_a_bearing() -> None:
-    assert contexts_of(contexts_text([Context(FULL, 9)])) == [Context(FULL, 9)]
+    assert contexts_of(contexts_text([StatementContext(FULL, 9)])) == [StatementContext(FULL, 9)]
     fields = {variable.field for variable in VARIABLES.values() if variable.bearing == "statement"}
     assert all(getattr(FULL, name) not in (None, "", 0, ()) for name in fields)
-    kept = Session.of(FULL)
+    kept = GhostSession.of(FULL)
     record = GhostRecord("d", "t", (GhostDDL("ALTER TABLE x.y ADD a INT", kept),))
     assert GhostRecord.from_json(record.to_json(), ("d", "g")) == record
     # The time is that of the renaming.
@@ -197,4 +200,4 @@ def test_what_is_kept_of_a_session_for_later_is_all_that_has_a_bearing() -> None
 def test_what_earlier_versions_kept_is_read() -> None:
     (old, older) = contexts_of('[[7, [1, 2, 3], "+02:00", 9, true, 45], [null, null, "", 9]]')
     assert (old.query.sql_mode, old.query.utf8mb4_collation, old.query.flags) == (7, 45, None)
-    assert older == Context(NO_QUERY, 9)
+    assert older == StatementContext(NO_QUERY, 9)

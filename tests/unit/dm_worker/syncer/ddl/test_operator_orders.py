@@ -19,7 +19,7 @@ from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.ddl.executor import DDLExecutor
 from dm_worker.syncer.ddl.operator_orders import (
     STRIDE,
-    Decision,
+    OrderDecision,
     checked,
     in_order,
     listing,
@@ -29,7 +29,7 @@ from dm_worker.syncer.ddl.operator_orders import (
 )
 from dm_worker.syncer.ddl.ordered_statements import DECISION
 from dm_worker.syncer.ddl.session import StatementFailed
-from dm_worker.syncer.ddl.variables import Target, Upstream
+from dm_worker.syncer.ddl.variables import TargetSession, UpstreamSession
 from dm_worker.syncer.online_ddl.ghost_records import GhostRecord
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.planning.instructions import BinlogStatement
@@ -37,9 +37,9 @@ from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.rows.task_rules import Rules
 from dm_worker.syncer.shard_ddl.initial_groups import new_groups
-from dm_worker.syncer.shard_ddl.lock_client import Level2, ShardLink
+from dm_worker.syncer.shard_ddl.lock_client import LockClient, LockService
 from dm_worker.syncer.shard_ddl.sharding import Sharding
-from dm_worker.syncer.shard_ddl.source_groups import Settle
+from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from pkg import ddl, errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Query
@@ -227,7 +227,7 @@ class Session:
         self.changes = 0
         self._chance = chance
 
-    def execute(self, sql: str, kind: StatementKind, query: Query, timestamp: int, upstream: Upstream) -> None:
+    def execute(self, sql: str, kind: StatementKind, query: Query, timestamp: int, upstream: UpstreamSession) -> None:
         if self.refused and self.refused in sql:
             raise StatementFailed(1062, errors.new(Code.DBExecuteFailed, "Error 1062: told to refuse"))
         if self.one_part and ", " in sql:
@@ -262,8 +262,8 @@ class Session:
         return [f"{text}{sql if text.endswith(' ') else f'; {sql}'}" for text in before] == list(after)
 
     @staticmethod
-    def target() -> Target:
-        return Target("mysql", (8, 0, 12))
+    def target() -> TargetSession:
+        return TargetSession("mysql", (8, 0, 12))
 
     @staticmethod
     def table(schema: str, table: str) -> TableInfo | None:
@@ -300,7 +300,7 @@ class World:
         self.meet(sql)
         rules = Rules(cfg)
         self.groups = new_groups([("d", name) for name in shards], rules.route)
-        self.link = ShardLink(cast(Level2, None), "t", "s")
+        self.link = LockClient(cast(LockService, None), "t", "s")
         self.sharding = Sharding(
             self.groups,
             self.link,
@@ -322,7 +322,7 @@ class World:
                 session=self.session,  # type: ignore[arg-type]
                 trial=self.session,  # type: ignore[arg-type]
                 target_flavor="mysql",
-                upstream=Upstream("mysql"),
+                upstream=UpstreamSession("mysql"),
                 should_stop=lambda: False,
             ),
             system_zone=lambda _: "+00:00",
@@ -542,9 +542,9 @@ def test_an_operators_text_is_read_without_the_sql_mode_of_the_event() -> None:
 
 
 def test_the_same_order_given_again_goes_on_where_it_was() -> None:
-    first = Decision().under(order("replace", 4, "DROP TABLE d.x"))
+    first = OrderDecision().under(order("replace", 4, "DROP TABLE d.x"))
     assert first.under(order("replace", 4, "DROP TABLE d.x")) is first
-    assert Decision.from_json(first.to_json()) == first
+    assert OrderDecision.from_json(first.to_json()) == first
     assert first.under(None).generation == 2
 
 
@@ -596,7 +596,7 @@ def read_again(world: World, first: BinlogStatement) -> None:
     world.sharding.stored(world.sharding.take_changes())
     statements = world.groups.groups["m", "t"].ddls[0].statements
     (settle,) = world.groups.resolve(("m", "t"), statements, execute=True, revision=1)
-    assert isinstance(settle, Settle)
+    assert isinstance(settle, SettleDDL)
     world.groups.settled(("m", "t"), world.statement.end)
     world.sharding.met_again(first)
 

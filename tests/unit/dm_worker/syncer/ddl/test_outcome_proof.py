@@ -5,14 +5,19 @@ from __future__ import annotations
 import pytest
 
 from dm_worker.syncer.checkpoint.ddl_table import Shown
-from dm_worker.syncer.ddl.outcome_proof import Verdict, judge
+from dm_worker.syncer.ddl.outcome_proof import StatementOutcome, judge
 from pkg import ddl
 
-RAN, NOT, TRY, UNKNOWN = Verdict.RAN, Verdict.DID_NOT_RUN, Verdict.TRY, Verdict.UNKNOWN
+RAN, NOT, TRY, UNKNOWN = (
+    StatementOutcome.RAN,
+    StatementOutcome.DID_NOT_RUN,
+    StatementOutcome.TRY,
+    StatementOutcome.UNKNOWN,
+)
 ADD, ADD_INDEX = "ALTER TABLE t ADD n INT", "ALTER TABLE t ADD INDEX (v)"
 
 
-def verdict(sql: str, before: str, now: str, leads_to: str | None) -> Verdict:
+def verdict(sql: str, before: str, now: str, leads_to: str | None) -> StatementOutcome:
     """Of a statement about one table, which makes ``leads_to`` of it; None when nothing tells."""
     parsed = ddl.parse(sql, default_schema="d")
     return judge(
@@ -64,7 +69,7 @@ def verdict(sql: str, before: str, now: str, leads_to: str | None) -> Verdict:
         ("ALTER TABLE t CHANGE v v INT, DROP w", "a", None, NOT),
     ],
 )
-def test_verdict(sql: str, now: str, leads_to: str | None, expected: Verdict) -> None:
+def test_verdict(sql: str, now: str, leads_to: str | None, expected: StatementOutcome) -> None:
     assert verdict(sql, "a", now, leads_to) is expected
 
 
@@ -81,7 +86,7 @@ def test_verdict(sql: str, now: str, leads_to: str | None, expected: Verdict) ->
     ],
 )
 def test_files_tell_whether_a_partition_was_exchanged(
-    before: tuple[tuple[int, ...], ...], now: tuple[tuple[int, ...], ...], expected: Verdict
+    before: tuple[tuple[int, ...], ...], now: tuple[tuple[int, ...], ...], expected: StatementOutcome
 ) -> None:
     parsed = ddl.parse("ALTER TABLE d.t EXCHANGE PARTITION p WITH TABLE d.u")
     shown = ("a", "b")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dm_worker.syncer.ddl.parts import Part, StatementParts
-from dm_worker.syncer.online_ddl.ghost_records import Session
+from dm_worker.syncer.online_ddl.ghost_records import GhostSession
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.rows.task_rules import Rules
@@ -180,7 +180,7 @@ def test_an_online_change_is_decided_as_if_it_had_been_done_to_the_real_table() 
         assert [part.parsed.sql for part in parts.for_target(followed)] == [part.parsed.sql for part in found]
         for part in followed:
             known.apply(part.parsed)
-            online.follow(part.parsed, Session.of(query))
+            online.follow(part.parsed, GhostSession.of(query))
         return found
 
     assert not feed("CREATE TABLE _t_new LIKE t")

@@ -9,11 +9,11 @@ import pytest
 
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, Shown
 from dm_worker.syncer.checkpoint.protocol import DDL, Progress
-from dm_worker.syncer.ddl.executor import Context, DDLExecutor, Step
+from dm_worker.syncer.ddl.executor import DDLExecutor, DDLStep, StatementContext
 from dm_worker.syncer.ddl.session import StatementFailed
 from dm_worker.syncer.ddl.trial import Trial
 from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations
-from dm_worker.syncer.ddl.variables import Target, Upstream, defaults_of
+from dm_worker.syncer.ddl.variables import TargetSession, UpstreamSession, defaults_of
 from pkg import ddl, errors
 from pkg.binlog.events import Query
 from pkg.binlog.position import Location, Position
@@ -81,7 +81,7 @@ class Replica:
         self.executed: list[str] = []
         self._one_part = one_part
 
-    def execute(self, sql: str, kind: StatementKind, query: Query, timestamp: int, upstream: Upstream) -> None:
+    def execute(self, sql: str, kind: StatementKind, query: Query, timestamp: int, upstream: UpstreamSession) -> None:
         if self._one_part and ", " in sql:
             raise StatementFailed(
                 8200, errors.new(Code.DBExecuteFailed, "refused", raw="Error 8200: Unsupported multi schema change")
@@ -95,8 +95,8 @@ class Replica:
         """Nothing is read back."""
 
     @staticmethod
-    def target() -> Target:
-        return Target("mysql", (8, 0, 12))
+    def target() -> TargetSession:
+        return TargetSession("mysql", (8, 0, 12))
 
     @staticmethod
     def table(schema: str, table: str) -> TableInfo | None:
@@ -119,14 +119,16 @@ def executed(sql: str, *, strict: bool, one_part: bool = False) -> tuple[list[st
         session=target,  # type: ignore[arg-type]
         trial=cast(Trial, None),
         target_flavor="tidb",
-        upstream=Upstream("mysql"),
+        upstream=UpstreamSession("mysql"),
         should_stop=lambda: False,
         collations=UpstreamCollations(MYSQL57) if strict else None,
     )
     parsed = ddl.parse(sql, default_schema="d", flavor="mysql")
-    step = Step(parsed, ddl.rewrite(parsed, _route), (_route("d", "t"),), _route)
+    step = DDLStep(parsed, ddl.rewrite(parsed, _route), (_route("d", "t"),), _route)
     nowhere = Location(Position("", 0))
-    record = executor.once(Position("b", 4), 0, step, Context(session(7), 0), Progress(1, 1, DDL, nowhere, nowhere))
+    record = executor.once(
+        Position("b", 4), 0, step, StatementContext(session(7), 0), Progress(1, 1, DDL, nowhere, nowhere)
+    )
     return target.executed, [*store.written, record]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from dm_worker.syncer.ddl.ghost_replay import on_real_table
-from dm_worker.syncer.online_ddl.ghost_records import GhostDDL, GhostRecord, Session
+from dm_worker.syncer.online_ddl.ghost_records import GhostDDL, GhostRecord, GhostSession
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL, Replay
 from pkg import ddl
 from pkg.ddl.statement import AddColumn
@@ -17,7 +17,7 @@ from pkg.rules.online_tables import OnlineTables
 from pkg.schema_tracker import ServerDefaults
 
 TABLES = OnlineTables(SHADOW_TABLE_RULES, TRASH_TABLE_RULES)
-ONE = Session(0, (33, 33, 8), "+02:00", explicit_timestamp=False, utf8mb4_collation=45)
+ONE = GhostSession(0, (33, 33, 8), "+02:00", explicit_timestamp=False, utf8mb4_collation=45)
 GH_OST = [
     "drop /* gh-ost */ table if exists `d`.`_t_gho`",
     "drop /* gh-ost */ table if exists `d`.`_t_ghc`",
@@ -215,7 +215,7 @@ def test_a_swap_of_which_the_rules_match_half_is_refused(shadow: str, trash: str
 
 def test_a_session_that_an_earlier_version_remembered_is_read() -> None:
     text = '{"schema":"d","table":"t","ddls":["x"],"sessions":[{"sql_mode":4,"charsets":null,"time_zone":""}]}'
-    assert GhostRecord.from_json(text, ("d", "_t_gho")).ddls == (GhostDDL("x", Session(4)),)
+    assert GhostRecord.from_json(text, ("d", "_t_gho")).ddls == (GhostDDL("x", GhostSession(4)),)
 
 
 def test_the_remembered_session_decides_what_a_definition_means() -> None:

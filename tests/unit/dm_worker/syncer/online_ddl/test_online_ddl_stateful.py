@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from dm_worker.syncer.online_ddl.ghost_records import GhostRecord, Name, Session
+from dm_worker.syncer.online_ddl.ghost_records import GhostRecord, GhostSession, Name
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL, Replay
 from pkg import ddl
 from pkg.errors import DMError
@@ -92,7 +92,7 @@ class World(RuleBasedStateMachine):
             return  # it never happened
         self.target = target
         for part in parts:
-            self.online.follow(part, Session())
+            self.online.follow(part, GhostSession())
         for name, record in self.online.take_changes().items():
             if record is None:
                 self.stored.pop(name, None)

@@ -1,4 +1,5 @@
-"""A world for the sharding groups: an upstream's binlog, level 2, a target, and a worker that may crash anywhere.
+"""A world for the sharding groups: an upstream's binlog, the lock service, a target, and a worker that may crash
+anywhere.
 
 The target knows nothing of groups. It has a version per merged table, the number of DDLs executed there, and takes a
 row only at the version that the row was written with, as the next one of its table.
@@ -10,9 +11,17 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from dm_worker.syncer.shard_ddl.group import Statements, Table
-from dm_worker.syncer.shard_ddl.groups_snapshot import Snapshot, decode, encode, encode_progress
-from dm_worker.syncer.shard_ddl.source_groups import Acknowledge, GoOn, Instruction, Report, Reread, Settle, ShardGroups
+from dm_worker.syncer.shard_ddl.group import DDLStatements, TableName
+from dm_worker.syncer.shard_ddl.groups_snapshot import GroupsSnapshot, decode, encode, encode_progress
+from dm_worker.syncer.shard_ddl.source_groups import (
+    AcknowledgeDDL,
+    EndReread,
+    GroupInstruction,
+    ReportDDL,
+    SettleDDL,
+    SourceGroups,
+    StartReread,
+)
 from pkg.binlog.position import Location, Position
 
 BUCKETS = 2
@@ -22,12 +31,12 @@ def at(offset: int) -> Location:
     return Location(Position("bin.000001", offset))
 
 
-def route(schema: str, table: str) -> Table:
+def route(schema: str, table: str) -> TableName:
     """``A.t1`` and ``A.t2`` merge into ``merged.A``."""
     return "merged", schema
 
 
-def statements_of(number: int) -> Statements:
+def statements_of(number: int) -> DDLStatements:
     """A group's DDLs: some follow each other with the same text."""
     return (f"ALTER TABLE t /* {number // 2} */",)
 
@@ -41,11 +50,11 @@ class Event:
     """``entity`` and ``sequence`` name a row whatever its table is called then."""
 
     kind: str
-    table: Table
+    table: TableName
     version: int = 0
     entity: int = 0
     sequence: int = 0
-    new: Table = ("", "")
+    new: TableName = ("", "")
     shape: int = 0
 
 
@@ -62,43 +71,43 @@ class Upstream:
 
     def __init__(self) -> None:
         self.binlog: list[Event] = []
-        self.tables: dict[Table, Shard] = {}
-        self.head: Counter[Table] = Counter()
+        self.tables: dict[TableName, Shard] = {}
+        self.head: Counter[TableName] = Counter()
         self._entities = 0
 
-    def exist(self, table: Table) -> None:
+    def exist(self, table: TableName) -> None:
         """A table comes to be without a trace in the binlog, or with one."""
         self._entities += 1
         self.tables[table] = Shard(self._entities, self.head[route(*table)])
 
-    def create(self, table: Table) -> None:
+    def create(self, table: TableName) -> None:
         self.exist(table)
         self.binlog.append(Event("create", table, self.tables[table].version))
 
-    def write(self, table: Table, count: int) -> None:
+    def write(self, table: TableName, count: int) -> None:
         shard = self.tables[table]
         for _ in range(count):
             self.binlog.append(Event("row", table, shard.version, shard.entity, shard.rows, shape=shard.shape))
             shard.rows += 1
 
-    def alter(self, table: Table) -> None:
+    def alter(self, table: TableName) -> None:
         shard = self.tables[table]
         shard.version += 1
         target = route(*table)
         self.head[target] = max(self.head[target], shard.version)
         self.binlog.append(Event("ddl", table, shard.version, shape=shard.shape))
 
-    def alter_only_here(self, table: Table) -> None:
+    def alter_only_here(self, table: TableName) -> None:
         """By a statement that a filter keeps from the target."""
         shard = self.tables[table]
         shard.shape += 1
         self.binlog.append(Event("shape", table, shard.version, shape=shard.shape))
 
-    def drop(self, table: Table) -> None:
+    def drop(self, table: TableName) -> None:
         del self.tables[table]
         self.binlog.append(Event("drop", table))
 
-    def rename(self, table: Table, new: Table) -> None:
+    def rename(self, table: TableName, new: TableName) -> None:
         shard = self.tables[new] = self.tables.pop(table)
         self.binlog.append(Event("rename", table, shard.version, new=new, shape=shard.shape))
 
@@ -107,7 +116,7 @@ class Target:
     """A serial applier that takes each row once, in order, at its own version."""
 
     def __init__(self) -> None:
-        self.version: Counter[Table] = Counter()
+        self.version: Counter[TableName] = Counter()
         self.rows: Counter[int] = Counter()
 
     def apply(self, row: Event) -> None:
@@ -118,27 +127,27 @@ class Target:
 
 @dataclass(slots=True)
 class Operation:
-    statements: Statements
+    statements: DDLStatements
     execute: bool
     revision: int
     #: The worker has begun to obey.
     begun: bool = False
 
 
-class Level2:
+class LockService:
     """The lock of each merged table, which knows DDLs by their text alone, as DM's records do."""
 
     def __init__(self) -> None:
-        self.infos: dict[Table, Statements] = {}
-        self.operations: dict[Table, Operation] = {}
+        self.infos: dict[TableName, DDLStatements] = {}
+        self.operations: dict[TableName, Operation] = {}
         self.revision = 0
         #: Where another source has executed what this one was told and has not obeyed.
-        self.executed: set[Table] = set()
+        self.executed: set[TableName] = set()
 
-    def report(self, target: Table, statements: Statements) -> None:
+    def report(self, target: TableName, statements: DDLStatements) -> None:
         self.infos[target] = statements
 
-    def acknowledge(self, target: Table, statements: Statements, revision: int) -> None:
+    def acknowledge(self, target: TableName, statements: DDLStatements, revision: int) -> None:
         operation = self.operations.get(target)
         if operation is not None and operation.statements == statements:
             assert operation.revision == revision, "the decision on one DDL is taken for that on another one"
@@ -155,7 +164,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class DDLIntent:
-    target: Table
+    target: TableName
     number: int
     fingerprint: int
 
@@ -166,7 +175,7 @@ class Durable:
 
     main: int = 0
     number: int = 0
-    snapshot: Snapshot | None = None
+    snapshot: GroupsSnapshot | None = None
     intent: Intent | None = None
     ddl: DDLIntent | None = None
 
@@ -175,33 +184,35 @@ class Durable:
 class World:
     upstream: Upstream = field(default_factory=Upstream)
     target: Target = field(default_factory=Target)
-    level2: Level2 = field(default_factory=Level2)
+    lock_service: LockService = field(default_factory=LockService)
     durable: Durable = field(default_factory=Durable)
     markers: list[int] = field(default_factory=lambda: [0] * BUCKETS)
     #: What a worker finds when it lists the upstream's tables at its first start.
-    listed: list[Table] = field(default_factory=list)
+    listed: list[TableName] = field(default_factory=list)
 
-    def decide(self, target: Table, *, execute: bool) -> None:
-        """Level 2 makes up its mind; a DDL that is to be skipped here was executed by another source."""
-        if target in self.level2.infos and target not in self.level2.operations:
-            self.level2.revision += 1
-            if target in self.level2.executed:
-                self.level2.executed.remove(target)
+    def decide(self, target: TableName, *, execute: bool) -> None:
+        """The lock service makes up its mind; a DDL that is to be skipped here was executed by another source."""
+        if target in self.lock_service.infos and target not in self.lock_service.operations:
+            self.lock_service.revision += 1
+            if target in self.lock_service.executed:
+                self.lock_service.executed.remove(target)
                 execute = False
             elif not execute:
                 self.target.version[target] += 1
-            self.level2.operations[target] = Operation(self.level2.infos[target], execute, self.level2.revision)
+            self.lock_service.operations[target] = Operation(
+                self.lock_service.infos[target], execute, self.lock_service.revision
+            )
 
-    def revoke(self, target: Table, *, elsewhere: bool) -> None:
+    def revoke(self, target: TableName, *, elsewhere: bool) -> None:
         """An operator takes back a decision that nobody has begun to obey; ``elsewhere``: another source executes."""
-        operation = self.level2.operations.get(target)
+        operation = self.lock_service.operations.get(target)
         if operation is None or operation.begun:
             return
-        del self.level2.operations[target], self.level2.infos[target]
+        del self.lock_service.operations[target], self.lock_service.infos[target]
         if operation.execute and elsewhere:
             self.target.version[target] += 1
         if elsewhere or not operation.execute:
-            self.level2.executed.add(target)
+            self.lock_service.executed.add(target)
 
     def missing(self) -> list[Event]:
         """The rows up to the checkpoint that are not applied."""
@@ -211,9 +222,9 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """Level 2 has answered; the worker has not made it durable yet."""
+    """The lock service has answered; the worker has not made it durable yet."""
 
-    target: Table
+    target: TableName
 
 
 class Worker:
@@ -223,15 +234,15 @@ class Worker:
         self.world = world
         durable = world.durable
         if durable.snapshot is None:
-            self.groups = ShardGroups(route)
+            self.groups = SourceGroups(route)
             for table in world.listed:
                 self.groups.join(table)
             self._save()
         else:
             self.groups = decode(durable.snapshot, route)
-        self.todo: list[Instruction | Acknowledged] = []
-        self._heard: dict[Table, Operation] = {}
-        self._reported: dict[Table, Statements] = {}
+        self.todo: list[GroupInstruction | Acknowledged] = []
+        self._heard: dict[TableName, Operation] = {}
+        self._reported: dict[TableName, DDLStatements] = {}
         self.main = durable.main
         #: How many rows events a batch may have; which of several instructions is carried out first; whether they
         #: wait while the main pass goes on.
@@ -245,7 +256,7 @@ class Worker:
     @property
     def is_idle(self) -> bool:
         """Whether all that the upstream wrote is applied, as far as it can be, and nothing is to be done."""
-        done = self.main == len(self.world.upstream.binlog) and not self.todo and not self.world.level2.operations
+        done = self.main == len(self.world.upstream.binlog) and not self.todo and not self.world.lock_service.operations
         return done and self._resting and self.groups.reread is None and self.world.durable.intent is None
 
     def _run(self) -> Iterator[None]:
@@ -304,7 +315,7 @@ class Worker:
                     if row.entity % BUCKETS == bucket:
                         self.world.target.apply(row)
             yield
-        out: list[Instruction] = []
+        out: list[GroupInstruction] = []
         if self.groups.reread is not None:
             out = self.groups.reached(at(intent.end))
         else:
@@ -330,7 +341,7 @@ class Worker:
         yield
         self._then(out)
 
-    def _main_statement(self, place: int, key: str, event: Event) -> list[Instruction]:
+    def _main_statement(self, place: int, key: str, event: Event) -> list[GroupInstruction]:
         structure = structure_of(event.version, event.shape)
         if event.kind == "shape":
             self.groups.restructure(event.table, key=key, structure=structure)
@@ -344,18 +355,18 @@ class Worker:
             return self.groups.drop(event.table, key=key)
         return self.groups.rename(event.table, event.new, key=key, structure=structure)
 
-    # -- level 2 ------------------------------------------------------------------------------------------------
+    # -- the lock service ----------------------------------------------------------------------------------------------
 
     def _hear(self) -> None:
-        """What level 2 decides is heard once, and again after a report. What it takes back is reported again."""
-        for target in [one for one, op in self._heard.items() if self.world.level2.operations.get(one) is not op]:
-            heard = self._heard.pop(target)
-            if not heard.begun:
-                self.todo = [one for one in self.todo if not (isinstance(one, Settle) and one.target == target)]
+        """A decision of the lock service arrives once, and again after a report; a revoked one is reported again."""
+        for target in [one for one, op in self._heard.items() if self.world.lock_service.operations.get(one) is not op]:
+            news = self._heard.pop(target)
+            if not news.begun:
+                self.todo = [one for one in self.todo if not (isinstance(one, SettleDDL) and one.target == target)]
                 self._then(self.groups.revoke(target))
-        for target in self._reported.keys() - self.world.level2.infos.keys():
-            self.world.level2.report(target, self._reported[target])
-        for target, operation in self.world.level2.operations.items():
+        for target in self._reported.keys() - self.world.lock_service.infos.keys():
+            self.world.lock_service.report(target, self._reported[target])
+        for target, operation in self.world.lock_service.operations.items():
             if self._heard.get(target) is not operation:
                 self._heard[target] = operation
                 statements, execute, revision = operation.statements, operation.execute, operation.revision
@@ -363,42 +374,42 @@ class Worker:
 
     # -- instructions -------------------------------------------------------------------------------------------
 
-    def _next(self) -> Instruction | Acknowledged:
-        """What is told level 2 of one group keeps its order, nothing else must."""
+    def _next(self) -> GroupInstruction | Acknowledged:
+        """What is told the lock service of one group keeps its order, nothing else must."""
         chosen = self.todo[self.order % len(self.todo)]
-        if isinstance(chosen, Report | Acknowledge):
-            told = (one for one in self.todo if isinstance(one, Report | Acknowledge))
+        if isinstance(chosen, ReportDDL | AcknowledgeDDL):
+            told = (one for one in self.todo if isinstance(one, ReportDDL | AcknowledgeDDL))
             chosen = next(one for one in told if one.target == chosen.target)
         self.todo.remove(chosen)
         return chosen
 
-    def _carry_out(self, instruction: Instruction | Acknowledged) -> Iterator[None]:
-        level2 = self.world.level2
-        if isinstance(instruction, Report):
-            level2.report(instruction.target, instruction.statements)
+    def _carry_out(self, instruction: GroupInstruction | Acknowledged) -> Iterator[None]:
+        lock_service = self.world.lock_service
+        if isinstance(instruction, ReportDDL):
+            lock_service.report(instruction.target, instruction.statements)
             self._reported[instruction.target] = instruction.statements
             self._heard.pop(instruction.target, None)
-        elif isinstance(instruction, Acknowledge):
+        elif isinstance(instruction, AcknowledgeDDL):
             self._reported.pop(instruction.target, None)
-            level2.acknowledge(instruction.target, instruction.statements, instruction.revision)
+            lock_service.acknowledge(instruction.target, instruction.statements, instruction.revision)
             self.todo.append(Acknowledged(instruction.target))
         elif isinstance(instruction, Acknowledged):
             out = self.groups.acknowledged(instruction.target)
             self._save()
             yield
             self._then(out)
-        elif isinstance(instruction, Settle):
+        elif isinstance(instruction, SettleDDL):
             yield from self._settle(instruction)
-        elif isinstance(instruction, Reread):
+        elif isinstance(instruction, StartReread):
             reread = self.groups.reread
             assert reread is not None
             assert (reread.at, reread.end) == (instruction.start, instruction.end)
         else:
-            assert isinstance(instruction, GoOn)
+            assert isinstance(instruction, EndReread)
 
-    def _settle(self, settle: Settle) -> Iterator[None]:
+    def _settle(self, settle: SettleDDL) -> Iterator[None]:
         world, target = self.world, settle.target
-        operation = world.level2.operations.get(target)
+        operation = world.lock_service.operations.get(target)
         assert operation is not None, "that decision was taken back"
         assert operation.revision == settle.revision, "that decision is another one now"
         operation.begun = True
@@ -416,14 +427,14 @@ class Worker:
         yield
         self._then(out)
 
-    def _then(self, instructions: list[Instruction]) -> None:
+    def _then(self, instructions: list[GroupInstruction]) -> None:
         self.todo.extend(instructions)
 
     def _save_progress(self) -> None:
         """After a batch that led to nothing, the groups themselves are as they were."""
         snapshot = self.world.durable.snapshot
         assert snapshot is not None
-        snapshot = Snapshot(snapshot.groups, encode_progress(self.groups))
+        snapshot = GroupsSnapshot(snapshot.groups, encode_progress(self.groups))
         self.world.durable = replace(self.world.durable, main=self.main, snapshot=snapshot, intent=None)
 
     def _save(self) -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.shard_ddl.initial_groups import new_groups
-from dm_worker.syncer.shard_ddl.lock_client import ShardLink
-from dm_worker.syncer.shard_ddl.lock_protocol import Arrived, Decided, News, Revoked
+from dm_worker.syncer.shard_ddl.lock_client import LockClient
+from dm_worker.syncer.shard_ddl.lock_protocol import Arrived, Decided, LockNews, Revoked
 from dm_worker.syncer.shard_ddl.sharding import Sharding
-from dm_worker.syncer.shard_ddl.source_groups import Acknowledge, Report
+from dm_worker.syncer.shard_ddl.source_groups import AcknowledgeDDL, ReportDDL
 from pkg.binlog.position import Location, Position
 from pkg.etcd import WatchEvent
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables
@@ -22,7 +22,7 @@ from tests.harness.process import wait_until
 
 TARGET = ("m", "t")
 TEXTS = ("ALTER TABLE `m`.`t` ADD COLUMN a INT",)
-REPORT = Report(TARGET, 0, TEXTS)
+REPORT = ReportDDL(TARGET, 0, TEXTS)
 
 
 class Etcd:
@@ -68,7 +68,7 @@ class Etcd:
 
     def follow(
         self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
-    ) -> Sequence[ShardLink]:
+    ) -> Sequence[LockClient]:
         self._wake = on_change
         return ()
 
@@ -79,26 +79,26 @@ def etcd() -> Etcd:
 
 
 @pytest.fixture
-def link(etcd: Etcd) -> Iterator[ShardLink]:
-    link = ShardLink(etcd, "t", "s")
+def link(etcd: Etcd) -> Iterator[LockClient]:
+    link = LockClient(etcd, "t", "s")
     link.start()
     yield link
     link.stop()
 
 
-def hears(link: ShardLink, *expected: News) -> None:
-    found: list[News] = []
+def hears(link: LockClient, *expected: LockNews) -> None:
+    found: list[LockNews] = []
 
-    def heard() -> bool:
-        found.extend(link.heard())
+    def take_news() -> bool:
+        found.extend(link.take_news())
         return len(found) >= len(expected)
 
-    wait_until(heard, f"{expected} is heard", step=0.01)
+    wait_until(take_news, f"{expected} is heard", step=0.01)
     assert found == list(expected)
 
 
-def test_a_decision_that_is_taken_back_is_told_and_the_ddl_reported_again(etcd: Etcd, link: ShardLink) -> None:
-    link.wish(REPORT)
+def test_a_decision_that_is_taken_back_is_told_and_the_ddl_reported_again(etcd: Etcd, link: LockClient) -> None:
+    link.request(REPORT)
     wait_until(lambda: etcd.info is not None, "it is reported", step=0.01)
     etcd.tell(8, execute=True)
     hears(link, Decided(TARGET, TEXTS, True, 8))
@@ -114,16 +114,16 @@ def test_a_decision_that_is_taken_back_is_told_and_the_ddl_reported_again(etcd: 
 
 @pytest.mark.parametrize("decided_again", [False, True])
 def test_nobody_waits_for_a_source_that_obeyed_what_was_taken_back(
-    etcd: Etcd, link: ShardLink, decided_again: bool
+    etcd: Etcd, link: LockClient, decided_again: bool
 ) -> None:
-    link.wish(REPORT)
+    link.request(REPORT)
     etcd.tell(8, execute=True)
     hears(link, Decided(TARGET, TEXTS, True, 8))
     etcd.remove()
     wait_until(lambda: etcd.info is not None, "it is reported again", step=0.01)
     if decided_again:
         etcd.tell(9, execute=False)
-    link.wish(Acknowledge(TARGET, 0, TEXTS, True, 8))
+    link.request(AcknowledgeDDL(TARGET, 0, TEXTS, True, 8))
     hears(link, Arrived(TARGET))
     if decided_again:
         assert etcd.told is not None
@@ -132,7 +132,7 @@ def test_nobody_waits_for_a_source_that_obeyed_what_was_taken_back(
         assert etcd.info is None, "it waits no more"
 
 
-def test_what_waits_for_the_end_of_a_transaction_is_dropped_when_it_is_taken_back(etcd: Etcd, link: ShardLink) -> None:
+def test_what_waits_for_the_end_of_a_transaction_is_dropped_when_it_is_taken_back(etcd: Etcd, link: LockClient) -> None:
     groups = new_groups([("d", "t1")], lambda schema, table: TARGET)
     groups.ddl(("d", "t1"), TEXTS, key="its name", start=Location(Position("bin.000001", 4)), structure="")
     sharding = Sharding(
@@ -140,7 +140,7 @@ def test_what_waits_for_the_end_of_a_transaction_is_dropped_when_it_is_taken_bac
     )
 
     def settles(revision: int) -> bool:
-        sharding.hear()
+        sharding.follow_decisions()
         return (0 if sharding.settle is None else sharding.settle.revision) == revision
 
     etcd.tell(8, execute=True)

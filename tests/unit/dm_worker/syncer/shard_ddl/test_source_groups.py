@@ -6,47 +6,55 @@ from dataclasses import replace
 
 import pytest
 
-from dm_worker.syncer.shard_ddl.group import Statements, Table, side_by_side
+from dm_worker.syncer.shard_ddl.group import DDLStatements, TableName, side_by_side
 from dm_worker.syncer.shard_ddl.group_status import GroupStatus, status_of
-from dm_worker.syncer.shard_ddl.groups_snapshot import Snapshot, decode, encode
+from dm_worker.syncer.shard_ddl.groups_snapshot import GroupsSnapshot, decode, encode
 from dm_worker.syncer.shard_ddl.initial_groups import new_groups, regroup, stored_groups
-from dm_worker.syncer.shard_ddl.source_groups import Acknowledge, GoOn, Instruction, Report, Reread, Settle, ShardGroups
+from dm_worker.syncer.shard_ddl.source_groups import (
+    AcknowledgeDDL,
+    EndReread,
+    GroupInstruction,
+    ReportDDL,
+    SettleDDL,
+    SourceGroups,
+    StartReread,
+)
 from pkg.errors import Code, DMError
 from tests.unit.dm_worker.syncer.shard_ddl.shard_world import at, route
 
 A1, A2, A3 = ("A", "t1"), ("A", "t2"), ("A", "t3")
 B1, B2 = ("B", "t1"), ("B", "t2")
 A, B = ("merged", "A"), ("merged", "B")
-ADD_A: Statements = ("ALTER TABLE `merged`.`A` ADD COLUMN a INT",)
-ADD_B: Statements = ("ALTER TABLE `merged`.`A` ADD COLUMN b INT",)
+ADD_A: DDLStatements = ("ALTER TABLE `merged`.`A` ADD COLUMN a INT",)
+ADD_B: DDLStatements = ("ALTER TABLE `merged`.`A` ADD COLUMN b INT",)
 
 
 def key(place: int) -> str:
     return f"(bin.000001, {place})"
 
 
-def settle(target: Table, execute: bool, first: int) -> Settle:
-    return Settle(target, 0, ADD_A, execute, key(first), "its session", 7, at(first - 1).position)
+def settle(target: TableName, execute: bool, first: int) -> SettleDDL:
+    return SettleDDL(target, 0, ADD_A, execute, key(first), "its session", 7, at(first - 1).position)
 
 
 class Script:
     """Groups that are told events at places of a binlog."""
 
-    def __init__(self, *tables: Table) -> None:
-        self.groups = ShardGroups(route)
+    def __init__(self, *tables: TableName) -> None:
+        self.groups = SourceGroups(route)
         for table in tables:
             self.groups.join(table)
 
-    def ddl(self, place: int, table: Table, statements: Statements = ADD_A) -> list[Instruction]:
+    def ddl(self, place: int, table: TableName, statements: DDLStatements = ADD_A) -> list[GroupInstruction]:
         structure = f"{table} behind {place}"
         return self.groups.ddl(
             table, statements, key=key(place), start=at(place - 1), structure=structure, session="its session"
         )
 
-    def settle(self, target: Table, main: int, statements: Statements = ADD_A) -> list[Instruction]:
-        """Level 2 lets this source execute the DDL; returns what follows."""
+    def settle(self, target: TableName, main: int, statements: DDLStatements = ADD_A) -> list[GroupInstruction]:
+        """The lock service lets this source execute the DDL; returns what follows."""
         (settle,) = self.groups.resolve(target, statements, execute=True, revision=7)
-        assert isinstance(settle, Settle)
+        assert isinstance(settle, SettleDDL)
         return self.groups.settled(target, at(main))
 
     def restart(self) -> None:
@@ -54,18 +62,19 @@ class Script:
 
 
 def test_the_timeline_of_two_tables_in_one_upstream() -> None:
-    """As DM documents it: t1 is ahead from 10 to 20, where t2 follows; level 2 decides when the main pass is at 25."""
+    """As DM documents it: t1 is ahead from 10 to 20, where t2 follows; the lock service decides when the main pass is
+    at 25."""
     script = Script(A1, A2)
     groups = script.groups
     assert script.ddl(10, A1) == []
     assert not groups.takes(A1)
     assert groups.takes(A2)
     groups.hold(A1, 3)
-    assert script.ddl(20, A2) == [Report(A, 0, ADD_A)]
+    assert script.ddl(20, A2) == [ReportDDL(A, 0, ADD_A)]
     assert not groups.takes(A2)
     assert groups.resolve(A, ADD_A, execute=True, revision=7) == [settle(A, True, 10)]
     assert not groups.is_settled(A, 0)
-    assert groups.settled(A, at(25)) == [Acknowledge(A, 0, ADD_A, True, 7), Reread(A, at(9), at(25))]
+    assert groups.settled(A, at(25)) == [AcknowledgeDDL(A, 0, ADD_A, True, 7), StartReread(A, at(9), at(25))]
     assert not groups.takes(A1)
     assert groups.met(key(10), at(10)) == []
     assert groups.takes(A1)
@@ -75,7 +84,7 @@ def test_the_timeline_of_two_tables_in_one_upstream() -> None:
     assert groups.takes(A2)
     assert groups.reached(at(22)) == []
     assert groups.is_settled(A, 0), "though its rows are still read again"
-    assert groups.reached(at(25)) == [GoOn()]
+    assert groups.reached(at(25)) == [EndReread()]
     assert groups.is_settled(A, 0)
     assert groups.takes(A1)
     assert groups.structure(A1) is None
@@ -87,12 +96,14 @@ def test_a_group_that_waits_delays_no_other() -> None:
     script.ddl(10, A1)
     script.groups.hold(A1, 1)
     script.ddl(20, B1)
-    assert script.ddl(30, B2) == [Report(B, 0, ADD_A)]
-    assert script.settle(B, 30) == [Acknowledge(B, 0, ADD_A, True, 7)], "nothing was held back: nothing is read again"
+    assert script.ddl(30, B2) == [ReportDDL(B, 0, ADD_A)]
+    assert script.settle(B, 30) == [AcknowledgeDDL(B, 0, ADD_A, True, 7)], (
+        "nothing was held back: nothing is read again"
+    )
     assert script.groups.takes(B1)
     assert not script.groups.takes(A1)
     assert script.groups.takes(A2)
-    assert script.ddl(40, A2) == [Report(A, 0, ADD_A)]
+    assert script.ddl(40, A2) == [ReportDDL(A, 0, ADD_A)]
 
 
 def test_a_decision_during_another_groups_reread_is_asked_for_again_at_its_end() -> None:
@@ -104,7 +115,7 @@ def test_a_decision_during_another_groups_reread_is_asked_for_again_at_its_end()
     script.settle(A, 30)
     assert script.groups.resolve(B, ADD_A, execute=False, revision=7) == []
     script.groups.met(key(10), at(10))
-    assert script.groups.reached(at(30)) == [GoOn(), Report(B, 0, ADD_A)]
+    assert script.groups.reached(at(30)) == [EndReread(), ReportDDL(B, 0, ADD_A)]
     assert script.groups.resolve(B, ADD_A, execute=False, revision=7) == [settle(B, False, 20)]
 
 
@@ -116,7 +127,7 @@ def test_decisions_on_two_groups_at_once_are_carried_out_one_by_one() -> None:
     assert script.groups.resolve(B, ADD_A, execute=True, revision=7) == []
     assert script.groups.resolve(A, ADD_A, execute=False, revision=8) == [], "too late: it is under way"
     ended = script.groups.settled(A, at(30))
-    assert ended == [Acknowledge(A, 0, ADD_A, True, 7), Report(B, 0, ADD_A)]
+    assert ended == [AcknowledgeDDL(A, 0, ADD_A, True, 7), ReportDDL(B, 0, ADD_A)]
 
 
 def test_a_decision_that_was_taken_back_is_not_carried_out() -> None:
@@ -126,9 +137,9 @@ def test_a_decision_that_was_taken_back_is_not_carried_out() -> None:
     assert script.groups.resolve(A, ADD_A, execute=True, revision=6) == [replace(settle(A, True, 10), revision=6)]
     assert script.groups.resolve(B, ADD_A, execute=True, revision=5) == []
     assert script.groups.revoke(B) == [], "that one is asked for again anyway"
-    assert script.groups.revoke(A) == [Report(B, 0, ADD_A)]
+    assert script.groups.revoke(A) == [ReportDDL(B, 0, ADD_A)]
     assert script.groups.resolve(A, ADD_A, execute=False, revision=7) == [settle(A, False, 10)]
-    assert script.groups.settled(A, at(30)) == [Acknowledge(A, 0, ADD_A, False, 7)]
+    assert script.groups.settled(A, at(30)) == [AcknowledgeDDL(A, 0, ADD_A, False, 7)]
     assert script.groups.revoke(A) == [], "too late"
 
 
@@ -149,7 +160,7 @@ def test_a_reread_ends_where_nothing_more_is_due() -> None:
     assert script.groups.met(key(20), at(20)) == []
     assert not script.groups.takes(A1)
     assert script.groups.met(key(30), at(30)) == []
-    assert script.groups.met(key(40), at(40)) == [GoOn(), Report(A, 1, ADD_B)]
+    assert script.groups.met(key(40), at(40)) == [EndReread(), ReportDDL(A, 1, ADD_B)]
     assert status_of(script.groups).held_rows == 7
 
 
@@ -171,19 +182,19 @@ def test_rows_of_a_dropped_table_are_not_mixed_with_those_of_its_successor() -> 
         out = script.groups.met(key(place), at(place))
         seen.append((script.groups.takes(A1), script.groups.takes(A2)))
     assert seen[:3] == [(True, False), (False, False), (False, True)]
-    assert out == [GoOn()]
-    assert script.groups.acknowledged(A) == [Report(A, 1, ADD_B)]
+    assert out == [EndReread()]
+    assert script.groups.acknowledged(A) == [ReportDDL(A, 1, ADD_B)]
 
 
-def test_the_same_ddl_text_twice_is_told_level_2_one_after_the_other() -> None:
+def test_the_same_ddl_text_twice_is_reported_one_after_the_other() -> None:
     script = Script(A1)
     script.ddl(10, A1)
     script.ddl(20, A1)
-    assert script.settle(A, 30) == [Acknowledge(A, 0, ADD_A, True, 7)]
+    assert script.settle(A, 30) == [AcknowledgeDDL(A, 0, ADD_A, True, 7)]
     assert script.groups.resolve(A, ADD_A, execute=True, revision=7) == [], "that is still the first one"
     script.restart()
-    assert script.groups.resume() == [Acknowledge(A, 0, ADD_A, True, 7)]
-    assert script.groups.acknowledged(A) == [Report(A, 1, ADD_A)]
+    assert script.groups.resume() == [AcknowledgeDDL(A, 0, ADD_A, True, 7)]
+    assert script.groups.acknowledged(A) == [ReportDDL(A, 1, ADD_A)]
 
 
 def test_different_ddls_are_an_error_that_shows_both_sequences() -> None:
@@ -229,14 +240,14 @@ def test_a_table_nobody_knew_of_joins_only_between_ddls() -> None:
 def test_a_table_listed_before_its_creation_does_not_block_its_group_for_good() -> None:
     script = Script(A1, A2)
     script.ddl(10, A1)
-    assert script.groups.create(A2, key=key(20), structure="new") == [Report(A, 0, ADD_A)]
+    assert script.groups.create(A2, key=key(20), structure="new") == [ReportDDL(A, 0, ADD_A)]
 
 
 def test_a_table_is_new_by_if_not_exists_only_where_nothing_tells_that_it_was_there() -> None:
     script = Script(A1, A2, A3)
     group = script.groups.group_of(A1)
 
-    def is_new(table: Table, structure: str) -> bool:
+    def is_new(table: TableName, structure: str) -> bool:
         return group.may_be_new(table, structure, str)
 
     assert is_new(A2, "old"), "no DDL: nothing depends on it"
@@ -258,13 +269,13 @@ def test_a_table_is_new_by_if_not_exists_only_where_nothing_tells_that_it_was_th
 def test_a_table_listed_by_its_later_name_does_not_block_its_group_for_good() -> None:
     script = Script(A1, A2)
     script.ddl(10, A1)
-    assert script.groups.rename(A1, A2, key=key(20), structure="renamed") == [Report(A, 0, ADD_A)]
+    assert script.groups.rename(A1, A2, key=key(20), structure="renamed") == [ReportDDL(A, 0, ADD_A)]
 
 
 def test_a_shard_that_is_dropped_is_not_waited_for() -> None:
     script = Script(A1, A2)
     script.ddl(10, A1)
-    assert script.groups.drop(A2, key=key(20)) == [Report(A, 0, ADD_A)]
+    assert script.groups.drop(A2, key=key(20)) == [ReportDDL(A, 0, ADD_A)]
     assert script.groups.drop(A3, key=key(30)) == []
 
 
@@ -286,7 +297,7 @@ def test_tables_that_swap_names_in_one_statement_keep_their_rows_apart() -> None
     assert script.groups.takes(A1)
     assert not script.groups.takes(A2)
     script.groups.hold(A2, 1)
-    assert script.ddl(30, A1) == [Report(A, 0, ADD_A)]
+    assert script.ddl(30, A1) == [ReportDDL(A, 0, ADD_A)]
     script.settle(A, 40)
     script.groups.met(key(10), at(10))
     assert (script.groups.takes(A1), script.groups.takes(A2)) == (True, False)
@@ -335,7 +346,7 @@ def everything(schema: str, table: str) -> bool:
 def test_where_nothing_is_under_way_a_start_groups_tables_anew() -> None:
     """By the routes of now: those that were there, though they may have gone since, and those that are listed."""
 
-    def moved(schema: str, table: str) -> Table:
+    def moved(schema: str, table: str) -> TableName:
         return "merged", {"A": "B", "B": "C"}[schema]
 
     groups = decode(encode(Script(A1, A2, B1).groups), moved)
@@ -357,7 +368,7 @@ def test_in_the_middle_of_a_sequence_a_start_only_drops_what_takes_no_part() -> 
     assert regroup(groups, [A1, A2, A3, ("A", "t4")], everything) == set()
     assert groups.resume() == []
     assert regroup(groups, [A1, A2], lambda schema, table: (schema, table) != A3) == {A}
-    assert groups.resume() == [Report(A, 0, ADD_A)]
+    assert groups.resume() == [ReportDDL(A, 0, ADD_A)]
 
 
 def test_a_table_that_is_routed_into_a_sequence_is_noticed_at_the_start() -> None:
@@ -405,7 +416,7 @@ def test_query_status_shows_who_is_waited_for() -> None:
     script.groups.hold(A1, 2)
     script.ddl(30, B1)
     status = status_of(script.groups)
-    assert status.blocking_ddls == ADD_A, "that of B, which waits for level 2"
+    assert status.blocking_ddls == ADD_A, "that of B, which waits for the lock service"
     assert status.unresolved[0] == GroupStatus(
         "`merged`.`A`", ADD_A, str(at(9)), ("`A`.`t1`",), ("`A`.`t2`",), 0, 1, 6, rereading=False
     )
@@ -444,13 +455,13 @@ def test_a_state_that_can_not_be_read_is_an_error(damage: str) -> None:
     script.ddl(10, A1)
     state = encode(script.groups)
     with pytest.raises(DMError) as caught:
-        decode(Snapshot({A: damage}, state.progress), route)
+        decode(GroupsSnapshot({A: damage}, state.progress), route)
     assert caught.value.kind is Code.SyncUnitInvalidShardMeta
     if damage:
         with pytest.raises(DMError) as caught:
-            decode(Snapshot(state.groups, damage), route)
+            decode(GroupsSnapshot(state.groups, damage), route)
         assert caught.value.kind is Code.SyncUnitInvalidShardMeta
 
 
 def test_no_state_is_a_state() -> None:
-    assert decode(Snapshot(), route).groups == {}
+    assert decode(GroupsSnapshot(), route).groups == {}

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from dm_worker.syncer.shard_ddl.group import Table
+from dm_worker.syncer.shard_ddl.group import TableName
 from dm_worker.syncer.shard_ddl.group_status import status_of
 from tests.unit.dm_worker.syncer.shard_ddl.shard_world import Worker, World, route
 
@@ -18,7 +18,7 @@ INITIAL = [("A", "t1"), ("A", "t2"), ("B", "t1"), ("B", "t2"), ("C", "t1")]
 
 
 class Sharding(RuleBasedStateMachine):
-    """Three groups in one binlog, level 2 that decides late, in any order, and takes back; crashes anywhere."""
+    """Three groups in one binlog, a lock service that decides late, in any order, and takes back; crashes anywhere."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,18 +36,18 @@ class Sharding(RuleBasedStateMachine):
     # -- the upstream -------------------------------------------------------------------------------------------
 
     @rule(table=TABLES, count=st.integers(1, 4))
-    def write(self, table: Table, count: int) -> None:
+    def write(self, table: TableName, count: int) -> None:
         if table in self.world.upstream.tables:
             self.world.upstream.write(table, count)
 
     @rule(table=TABLES, rows=st.integers(0, 2))
-    def alter(self, table: Table, rows: int) -> None:
+    def alter(self, table: TableName, rows: int) -> None:
         if table in self.world.upstream.tables:
             self.world.upstream.alter(table)
             self.world.upstream.write(table, rows)
 
     @rule(table=TABLES, rows=st.integers(0, 2))
-    def alter_only_here(self, table: Table, rows: int) -> None:
+    def alter_only_here(self, table: TableName, rows: int) -> None:
         if table in self.world.upstream.tables:
             self.world.upstream.alter_only_here(table)
             self.world.upstream.write(table, rows)
@@ -57,18 +57,18 @@ class Sharding(RuleBasedStateMachine):
         self._catch_up(schema)
 
     @rule(table=TABLES, rows=st.integers(0, 2))
-    def create(self, table: Table, rows: int) -> None:
+    def create(self, table: TableName, rows: int) -> None:
         if table not in self.world.upstream.tables:
             self.world.upstream.create(table)
             self.world.upstream.write(table, rows)
 
     @rule(table=TABLES)
-    def drop(self, table: Table) -> None:
+    def drop(self, table: TableName) -> None:
         if table in self.world.upstream.tables:
             self.world.upstream.drop(table)
 
     @rule(table=TABLES, new=st.sampled_from(NAMES))
-    def rename(self, table: Table, new: str) -> None:
+    def rename(self, table: TableName, new: str) -> None:
         tables = self.world.upstream.tables
         if table in tables and (table[0], new) not in tables:
             self.world.upstream.rename(table, (table[0], new))
@@ -127,7 +127,7 @@ class Sharding(RuleBasedStateMachine):
             assert status_of(worker.groups).held_rows == len(self.world.missing())
 
     def teardown(self) -> None:
-        """In the end all tables run all DDLs, level 2 decides all, and the target has everything."""
+        """In the end all tables run all DDLs, the lock service decides all, and the target has everything."""
         upstream, target, worker = self.world.upstream, self.world.target, self.worker
         if worker is None:
             return
@@ -139,7 +139,7 @@ class Sharding(RuleBasedStateMachine):
         worker.lazy = False
         for _ in range(10_000):
             next(worker.steps)
-            if worker.is_idle and not self.world.level2.infos:
+            if worker.is_idle and not self.world.lock_service.infos:
                 break
             for schema in SCHEMAS:
                 self.world.decide(route(schema, ""), execute=schema == "A")

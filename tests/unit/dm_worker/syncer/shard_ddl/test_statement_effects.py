@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from dm_worker.syncer.ddl.executor import Context, contexts_of, contexts_text
-from dm_worker.syncer.shard_ddl.lock_protocol import Arrived, Decided, Say, Wish, next_move
-from dm_worker.syncer.shard_ddl.source_groups import Acknowledge, Report
+from dm_worker.syncer.ddl.executor import StatementContext, contexts_of, contexts_text
+from dm_worker.syncer.shard_ddl.lock_protocol import Arrived, Decided, LockMove, LockRequest, next_move
+from dm_worker.syncer.shard_ddl.source_groups import AcknowledgeDDL, ReportDDL
 from dm_worker.syncer.shard_ddl.statement_effects import changes_group, renames_table, runs_at_once
 from pkg import ddl
 from pkg.binlog.events import Query
@@ -63,7 +63,7 @@ def test_a_statement_keeps_what_it_ran_in() -> None:
     query = Query(1, 0, 0, "d", b"ALTER", sql_mode=7, charsets=(8, 8, 33), time_zone="+02:00")
     query = replace(query, explicit_defaults_for_timestamp=False, utf8mb4_collation=45)
     plain = Query(1, 0, 0, "d", b"")
-    first, second = contexts_of(contexts_text([Context(query, 17), Context(plain, 0)]))
+    first, second = contexts_of(contexts_text([StatementContext(query, 17), StatementContext(plain, 0)]))
     assert (first.timestamp, first.query.sql_mode, first.query.time_zone) == (17, 7, "+02:00")
     assert first.query.charsets == (8, 8, 33)
     assert (first.query.explicit_defaults_for_timestamp, first.query.utf8mb4_collation) == (False, 45)
@@ -82,31 +82,31 @@ def operation(
 
 
 INFO = ShardInfo("t", "s", *TARGET, TEXTS)
-REPORT = Report(TARGET, 0, TEXTS)
-DONE = Acknowledge(TARGET, 0, TEXTS, True, 5)
+REPORT = ReportDDL(TARGET, 0, TEXTS)
+DONE = AcknowledgeDDL(TARGET, 0, TEXTS, True, 5)
 
 
 @pytest.mark.parametrize(
-    ("wish", "found", "info", "move"),
+    ("asked", "found", "info", "move"),
     [
-        (REPORT, None, None, Say.REPORT),
-        (REPORT, None, ShardInfo("t", "s", *TARGET, ("other",)), Say.REPORT),
-        (REPORT, None, INFO, Say.WAIT),
+        (REPORT, None, None, LockMove.REPORT),
+        (REPORT, None, ShardInfo("t", "s", *TARGET, ("other",)), LockMove.REPORT),
+        (REPORT, None, INFO, LockMove.WAIT),
         (REPORT, operation(), INFO, Decided(TARGET, TEXTS, True, 5)),
         (REPORT, operation(execute=False, revision=9), INFO, Decided(TARGET, TEXTS, False, 9)),
         # What was done before: the others have still to follow.
-        (REPORT, operation(done=True), INFO, Say.WAIT),
-        (DONE, operation(), INFO, Say.CONFIRM),
+        (REPORT, operation(done=True), INFO, LockMove.WAIT),
+        (DONE, operation(), INFO, LockMove.CONFIRM),
         (DONE, operation(done=True), INFO, Arrived(TARGET)),
         (DONE, None, None, Arrived(TARGET)),
         # Somebody took the order back meanwhile, and may have given another one on what is done already.
-        (DONE, None, INFO, Say.WITHDRAW),
-        (DONE, operation(revision=6), INFO, Say.CONFIRM),
+        (DONE, None, INFO, LockMove.WITHDRAW),
+        (DONE, operation(revision=6), INFO, LockMove.CONFIRM),
         (DONE, operation(revision=6, done=True), INFO, Arrived(TARGET)),
         (DONE, operation(revision=6, texts=("other",)), INFO, Arrived(TARGET)),
     ],
 )
 def test_what_a_source_says_next(
-    wish: Wish, found: StoredRecord[ShardOperation] | None, info: ShardInfo | None, move: object
+    asked: LockRequest, found: StoredRecord[ShardOperation] | None, info: ShardInfo | None, move: object
 ) -> None:
-    assert next_move(wish, found, info) == move
+    assert next_move(asked, found, info) == move
