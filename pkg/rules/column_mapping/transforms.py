@@ -33,6 +33,10 @@ class Place:
     column: str
     error: ErrorKind
 
+    def __repr__(self) -> str:
+        """Part of the fingerprints that the meta tables keep, so this text stays as it is."""
+        return f"Place(schema={self.schema!r}, table={self.table!r}, column={self.column!r}, error={self.error.name!r})"
+
     def failure(self, value: MappedValue, why: str) -> errors.DMError:
         """The error for one value."""
         shown = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
