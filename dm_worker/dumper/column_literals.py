@@ -16,10 +16,10 @@ from pkg.binlog.charsets import UTF8
 from pkg.mysql.names import quote
 from pkg.mysql.schema import Column
 
-Value = bytes | None
+FieldValue = bytes | None
 
 
-class Kind(Enum):
+class LiteralKind(Enum):
     """How a column's text becomes a literal; the letters are what the compiled code knows them by."""
 
     VERBATIM = "v"
@@ -59,28 +59,28 @@ ODD, TOO_LONG = b"\xff", b"\xfe"
 TOO_LONG_ERROR = "a text with codes that Unicode lacks is longer than the upstream's max_allowed_packet"
 
 
-def kind_of(column: Column) -> Kind:
+def kind_of(column: Column) -> LiteralKind:
     name = column.type_name
     if name in _VERBATIM:
-        return Kind.VERBATIM
+        return LiteralKind.VERBATIM
     if name in ("float", "double"):
-        return Kind.FLOATING
+        return LiteralKind.FLOATING
     if name in _QUOTED:
-        return Kind.QUOTED
+        return LiteralKind.QUOTED
     if name in _HEX or name in _GEOMETRY or column.charset == "binary":
-        return Kind.HEX
-    return Kind.FOREIGN if column.charset and column.charset not in _EXACT else Kind.TEXT
+        return LiteralKind.HEX
+    return LiteralKind.FOREIGN if column.charset and column.charset not in _EXACT else LiteralKind.TEXT
 
 
 def introducer_of(column: Column) -> bytes:
     """How a literal of the column's bytes begins, when it is FOREIGN; otherwise nothing."""
-    return f"_{column.charset} x'".encode() if kind_of(column) is Kind.FOREIGN else b""
+    return f"_{column.charset} x'".encode() if kind_of(column) is LiteralKind.FOREIGN else b""
 
 
 def select_expression(column: Column) -> str:
     """What is selected for the column. A FOREIGN one's values are texts if these come back, else bytes behind ODD."""
     name = quote(column.name)
-    if kind_of(column) is Kind.FOREIGN:
+    if kind_of(column) is LiteralKind.FOREIGN:
         stored, text = f"CAST({name} AS BINARY)", f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"
         # ASCII has the same bytes in both, without a second conversion.
         back = f"CAST(CONVERT(CONVERT({name} USING utf8mb4) USING {column.charset}) AS BINARY)"
@@ -96,12 +96,14 @@ class RowRenderer:
     No literal contains a newline either way. ``introducers``, one for each kind, are those of FOREIGN columns.
     """
 
-    def __init__(self, kinds: Sequence[Kind], introducers: Sequence[bytes] = (), *, backslash: bool = True) -> None:
+    def __init__(
+        self, kinds: Sequence[LiteralKind], introducers: Sequence[bytes] = (), *, backslash: bool = True
+    ) -> None:
         self._kinds = tuple(kinds)
         self._introducers = tuple(introducers) or (b"",) * len(self._kinds)
         self._backslash = backslash
 
-    def render(self, values: list[Value], rows: int) -> bytes:
+    def render(self, values: list[FieldValue], rows: int) -> bytes:
         """``(…),\\n(…)`` for ``rows`` rows lying one after the other in ``values``."""
         width = len(self._kinds)
         slots: list[bytes] = []
@@ -114,18 +116,20 @@ class RowRenderer:
         template = b"(" + b",".join(slots) + b")"
         return b",\n".join([template] * rows) % tuple(values)
 
-    def _column(self, kind: Kind, column: list[Value], introducer: bytes) -> tuple[Sequence[Value], bool]:
+    def _column(
+        self, kind: LiteralKind, column: list[FieldValue], introducer: bytes
+    ) -> tuple[Sequence[FieldValue], bool]:
         """The column's literals, and whether the quotes around them are still to be added."""
         with_null = None in column
-        if kind is Kind.VERBATIM:
+        if kind is LiteralKind.VERBATIM:
             return ([b"NULL" if v is None else v for v in column] if with_null else column), False
-        if kind is Kind.FLOATING:
+        if kind is LiteralKind.FLOATING:
             return [b"NULL" if v is None else v if b"e" in v else v + b"e0" for v in column], False
-        if kind is Kind.HEX:
+        if kind is LiteralKind.HEX:
             return [b"NULL" if v is None else b"x'" + v.hex().encode() + b"'" for v in column], False
-        if kind is Kind.FOREIGN:
+        if kind is LiteralKind.FOREIGN:
             return [b"NULL" if v is None else self._foreign(v, introducer) for v in column], False
-        if kind is Kind.TEXT:
+        if kind is LiteralKind.TEXT:
             # One search over all values: text that needs escaping is rare, and looking at each value is what costs.
             present = [v for v in column if v is not None] if with_null else column
             if _SPECIAL.search(b"".join(present)):  # type: ignore[arg-type]

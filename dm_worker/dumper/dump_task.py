@@ -24,7 +24,7 @@ from dm_worker.dumper.file_names import table_file
 from dm_worker.dumper.insert_statements import statements
 from dm_worker.dumper.options import DumpOptions
 from dm_worker.dumper.row_stream import stream
-from dm_worker.dumper.snapshot import Meeting, Snapshot, join_snapshot, lead_snapshot
+from dm_worker.dumper.snapshot import DumpSnapshot, SnapshotRendezvous, join_snapshot, lead_snapshot
 from pkg import errors
 from pkg.errors import Code, DMError
 from pkg.mysql import driver
@@ -56,7 +56,7 @@ class DumpSpec:
 
     upstream: DBConfig
     options: DumpOptions
-    meeting: Meeting
+    rendezvous: SnapshotRendezvous
     chunks: tuple[Chunk, ...]
     folder: str
     collations_of: ServerDefaults | None = None
@@ -70,7 +70,7 @@ class TaskReport:
     rows: int = 0
     size: int = 0
     sizes: dict[str, int] = field(default_factory=dict)
-    snapshot: Snapshot | None = None
+    snapshot: DumpSnapshot | None = None
     error: DMError | None = None
     stopped: bool = False
 
@@ -169,14 +169,14 @@ class DumpTask:
     def _open_snapshot(self, conn: Connection[Any]) -> None:
         spec, index = self._spec, self._report.index
         if index:
-            join_snapshot(conn, spec.meeting, index, self._should_stop)
+            join_snapshot(conn, spec.rendezvous, index, self._should_stop)
             return
         self._report.snapshot = lead_snapshot(
-            conn, lambda: open_session(spec.upstream), spec.meeting, self._should_stop
+            conn, lambda: open_session(spec.upstream), spec.rendezvous, self._should_stop
         )
         tables = tuple((stat.schema, stat.table) for stat in list_dump_tables(conn, spec.options))
-        if tables != spec.meeting.tables:
-            changed = sorted(set(tables) ^ set(spec.meeting.tables))
+        if tables != spec.rendezvous.tables:
+            changed = sorted(set(tables) ^ set(spec.rendezvous.tables))
             raise errors.new(
                 Code.DumpUnitRuntime,
                 f"tables came or went while the dump began: {', '.join('.'.join(name) for name in changed[:5])}",

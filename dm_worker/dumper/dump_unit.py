@@ -15,10 +15,10 @@ from dm_worker.dumper.chunk_writer import schema_text
 from dm_worker.dumper.chunks import Chunk, TableStat, list_dump_tables, list_skipped, plan_chunks
 from dm_worker.dumper.dump_task import DumpSpec, TaskReport, open_session, run_dump_task
 from dm_worker.dumper.file_names import database_file
-from dm_worker.dumper.folder import Manifest, WorkFolder, fingerprint, read_manifest
+from dm_worker.dumper.folder import DumpWorkFolder, Manifest, fingerprint, read_manifest
 from dm_worker.dumper.metadata import DumpMetadata, dump_dir, now_text
 from dm_worker.dumper.options import DumpOptions, parse_options
-from dm_worker.dumper.snapshot import Meeting
+from dm_worker.dumper.snapshot import SnapshotRendezvous
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.engine.shared_folder import check_writable
 from dm_worker.meta.load_progress import stored_state
@@ -51,7 +51,7 @@ _LOADING = ("all", "full")
 class _Attempt:
     """One try: its plan and what is known of its progress. Written by the run's threads, read by ``status``."""
 
-    work: WorkFolder
+    work: DumpWorkFolder
     stats: list[TableStat] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
     collations_of: ServerDefaults | None = None
@@ -177,7 +177,7 @@ class DumpUnit:
         options = replace(options, threads=max(1, min(options.threads, self._engine.slots)))
         upstream = replace(self._cfg.from_, security=options.security)
         token = secrets.token_hex(8)
-        attempt = _Attempt(WorkFolder(self._dir, token))
+        attempt = _Attempt(DumpWorkFolder(self._dir, token))
         started = now_text()
         if self._control.is_stopping():
             return
@@ -197,10 +197,10 @@ class DumpUnit:
             return
         tables = tuple((stat.schema, stat.table) for stat in attempt.stats)
         count = min(options.threads, max(1, len(attempt.chunks)))
-        needs_place = self._cfg.task_mode != "full"
-        meeting = Meeting(token, count, options.consistency, flavor, tables, needs_place)
+        needs_position = self._cfg.task_mode != "full"
+        rendezvous = SnapshotRendezvous(token, count, options.consistency, flavor, tables, needs_position)
         folder = str(attempt.work.path.absolute())
-        spec = DumpSpec(upstream, options, meeting, tuple(attempt.chunks), folder, attempt.collations_of)
+        spec = DumpSpec(upstream, options, rendezvous, tuple(attempt.chunks), folder, attempt.collations_of)
         reports = self._run_job(attempt, spec)
         if reports is None:
             return
@@ -262,7 +262,7 @@ class DumpUnit:
         """Runs the barrier stage; None when it was stopped. Raises the tasks' first error."""
         if not spec.chunks:
             log.warning("nothing to dump: the upstream has no table that the filter lets through", task=self._cfg.name)
-        tasks = spec.meeting.count
+        tasks = spec.rendezvous.count
         work = functools.partial(run_dump_task, spec)
         with Periodic(_WATCH_SECONDS, functools.partial(self._watch, attempt)):
             try:

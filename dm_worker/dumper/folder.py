@@ -54,7 +54,7 @@ def read_manifest(folder: Path) -> Manifest | None:
         return None
 
 
-class WorkFolder:
+class DumpWorkFolder:
     """``<dump folder>/.work-<token>``: where one attempt writes. Late writers of a dead attempt find it gone."""
 
     def __init__(self, folder: Path, token: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from dm_worker.dumper.column_literals import Kind, RowRenderer, Value
+from dm_worker.dumper.column_literals import FieldValue, LiteralKind, RowRenderer
 from dm_worker.dumper.row_splitter import RowSplitter
 from pkg.native import load
 
@@ -19,7 +19,7 @@ _FRACTION = 4
 
 #: Text, and whether a statement starts with it. A statement comes in several pieces when it is above its bound; then
 #: already the first piece is.
-Piece = tuple[bool, bytes]
+StatementPiece = tuple[bool, bytes]
 
 
 class Statements(Protocol):
@@ -35,14 +35,14 @@ class Statements(Protocol):
     @property
     def error(self) -> bytes | None: ...
 
-    def feed(self, data: bytes | memoryview, /) -> list[Piece]: ...
+    def feed(self, data: bytes | memoryview, /) -> list[StatementPiece]: ...
 
-    def finish(self) -> list[Piece]:
+    def finish(self) -> list[StatementPiece]:
         """The last statement. Raises ``ValueError`` when the rows have not come to their end."""
 
 
 def statements(
-    kinds: Sequence[Kind], introducers: Sequence[bytes], head: bytes, statement_size: int, *, backslash: bool
+    kinds: Sequence[LiteralKind], introducers: Sequence[bytes], head: bytes, statement_size: int, *, backslash: bool
 ) -> Statements:
     """Statements for columns of these kinds; for ``introducers`` and ``backslash`` see :class:`RowRenderer`."""
     if _NATIVE is None:
@@ -57,7 +57,7 @@ class PythonStatements:
 
     def __init__(
         self,
-        kinds: Sequence[Kind],
+        kinds: Sequence[LiteralKind],
         introducers: Sequence[bytes],
         head: bytes,
         statement_size: int,
@@ -71,7 +71,7 @@ class PythonStatements:
         self._limit = statement_size
         self._texts: list[bytes] = []
         self._size = len(head)
-        self._pieces: list[Piece] = []
+        self._pieces: list[StatementPiece] = []
 
     @property
     def rows(self) -> int:
@@ -85,21 +85,21 @@ class PythonStatements:
     def error(self) -> bytes | None:
         return self._splitter.error
 
-    def feed(self, data: bytes | memoryview) -> list[Piece]:
+    def feed(self, data: bytes | memoryview) -> list[StatementPiece]:
         values, rows = self._splitter.feed(data)
         step = max(1, rows * self._limit // (_FRACTION * max(len(data), 1)))
         for start in range(0, rows, step):
-            part: list[Value] = list(values[start * self._width : (start + step) * self._width])
+            part: list[FieldValue] = list(values[start * self._width : (start + step) * self._width])
             self._add(self._renderer.render(part, len(part) // self._width))
         return self._taken()
 
-    def finish(self) -> list[Piece]:
+    def finish(self) -> list[StatementPiece]:
         if not self.done or self.error is not None:
             raise ValueError("the rows have not come to their end")
         self._end_statement()
         return self._taken()
 
-    def _taken(self) -> list[Piece]:
+    def _taken(self) -> list[StatementPiece]:
         pieces, self._pieces = self._pieces, []
         return pieces
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-from dm_worker.dumper.column_literals import Value
+from dm_worker.dumper.column_literals import FieldValue
 
 _FULL_PACKET = 0xFFFFFF
 _NULL = 0xFB
@@ -33,7 +33,7 @@ class RowSplitter:
         self._have = 0
         self._need = 4  # how many bytes there must be before anything can go on
 
-    def feed(self, data: bytes | memoryview) -> tuple[Sequence[Value], int]:
+    def feed(self, data: bytes | memoryview) -> tuple[Sequence[FieldValue], int]:
         """The values of the rows that are whole now, one after the other, and the number of rows.
 
         Raises ``ValueError`` for bytes that no server sends.
@@ -43,7 +43,7 @@ class RowSplitter:
         if self._have < self._need and not self.done:
             return [], 0
         buffer = b"".join(self._parts)
-        values: list[Value] = []
+        values: list[FieldValue] = []
         pos = self._short_rows(buffer, 0, values)
         while not self.done and (end := self._end(buffer, pos)) <= len(buffer):
             self._packet(buffer, pos, end, values)
@@ -56,7 +56,7 @@ class RowSplitter:
         self.rows += rows
         return values, rows
 
-    def _short_rows(self, buffer: bytes, pos: int, values: list[Value]) -> int:
+    def _short_rows(self, buffer: bytes, pos: int, values: list[FieldValue]) -> int:
         """Splits whole rows of one packet; returns where the first packet begins that is none."""
         end, append = len(buffer), values.append
         expected = len(values)
@@ -107,7 +107,7 @@ class RowSplitter:
             size = _size(buffer, pos)
         return pos + 4 + size
 
-    def _packet(self, buffer: bytes, pos: int, end: int, values: list[Value]) -> None:
+    def _packet(self, buffer: bytes, pos: int, end: int, values: list[FieldValue]) -> None:
         if buffer[pos + 4] >= 0xFE and _size(buffer, pos) < _FULL_PACKET:
             self.done = True
             if buffer[pos + 4] == 0xFF:
@@ -120,7 +120,7 @@ class RowSplitter:
             pos += 4 + size
         self._row(b"".join(parts), values)
 
-    def _row(self, row: bytes, values: list[Value]) -> None:
+    def _row(self, row: bytes, values: list[FieldValue]) -> None:
         p, before = 0, len(values)
         while p < len(row):
             if row[p] == _NULL:

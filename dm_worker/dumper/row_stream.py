@@ -14,7 +14,7 @@ import pymysql
 from pymysql.connections import Connection
 from pymysql.constants import COMMAND, CR
 
-from dm_worker.dumper.column_literals import Value
+from dm_worker.dumper.column_literals import FieldValue
 from dm_worker.dumper.row_splitter import RowSplitter
 from pkg.mysql import driver
 
@@ -65,7 +65,7 @@ def stream(conn: Connection[Any], sql: str, begin: Callable[[int], Consumer[R]])
         data = view[: _read(conn, rfile.readinto1, view)]
 
 
-def read_values(conn: Connection[Any], sql: str) -> list[Value]:
+def read_values(conn: Connection[Any], sql: str) -> list[FieldValue]:
     """All values of a small result set, row after row, as the server's text."""
     return [value for (values, _), _ in stream(conn, sql, RowSplitter) for value in values]
 

@@ -49,7 +49,7 @@ _SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class SnapshotRendezvous:
     """Who meets: ``token`` is unique to this attempt, ``count`` the number of tasks.
 
     ``needs_place``: something is to go on from the snapshot's place in the binlog.
@@ -60,14 +60,14 @@ class Meeting:
     consistency: str
     flavor: str
     tables: tuple[tuple[str, str], ...]
-    needs_place: bool = True
+    needs_position: bool = True
 
     def name(self, word: str) -> str:
         return f"dm.{self.token}.{word}"
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class DumpSnapshot:
     """Where the snapshot stands. ``waited`` and ``held`` are seconds: to get the lock, and with it.
 
     ``exit_location`` is set when no lock was taken: the rows lie somewhere between the two.
@@ -80,77 +80,79 @@ class Snapshot:
     held: float
 
 
-def join_snapshot(conn: Connection[Any], meeting: Meeting, index: int, should_stop: Callable[[], bool]) -> None:
+def join_snapshot(
+    conn: Connection[Any], rendezvous: SnapshotRendezvous, index: int, should_stop: Callable[[], bool]
+) -> None:
     """Opens a member's snapshot at the moment the leader sets. Raises DMError 32001 when the leader is gone."""
-    _take(conn, meeting.name(f"ready-{index}"))
+    _take(conn, rendezvous.name(f"ready-{index}"))
     deadline = time.monotonic() + _GATHER_TIMEOUT
     seen = False
     while True:
-        locked, lead = _held(conn, [meeting.name("locked"), meeting.name("lead")])
+        locked, lead = _held(conn, [rendezvous.name("locked"), rendezvous.name("lead")])
         if locked:
             break
         seen = seen or lead
         _check(seen and not lead, deadline, should_stop, "the task that takes the lock is gone")
         time.sleep(_POLL)
     _execute(conn, _SNAPSHOT)
-    _take(conn, meeting.name(f"open-{index}"))
+    _take(conn, rendezvous.name(f"open-{index}"))
 
 
 def lead_snapshot(
     conn: Connection[Any],
     open_lock_session: Callable[[], Connection[Any]],
-    meeting: Meeting,
+    rendezvous: SnapshotRendezvous,
     should_stop: Callable[[], bool],
-) -> Snapshot:
+) -> DumpSnapshot:
     """Makes the snapshot of all tasks; ``conn`` becomes the leader's part of it.
 
     Raises DMError 32004 when the lock is refused or not to be had, 32001 when a member is gone.
     """
-    _take(conn, meeting.name("lead"))
-    members = range(1, meeting.count)
-    _wait_all(conn, meeting, [f"ready-{i}" for i in members], _GATHER_TIMEOUT, should_stop)
+    _take(conn, rendezvous.name("lead"))
+    members = range(1, rendezvous.count)
+    _wait_all(conn, rendezvous, [f"ready-{i}" for i in members], _GATHER_TIMEOUT, should_stop)
     lock_session = open_lock_session()
     try:
         begun = time.monotonic()
-        consistency = _lock(lock_session, meeting)
+        consistency = _lock(lock_session, rendezvous)
         locked = time.monotonic()
-        location = _place(lock_session, meeting)
-        _take(lock_session, meeting.name("locked"))
+        location = _place(lock_session, rendezvous)
+        _take(lock_session, rendezvous.name("locked"))
         _execute(conn, _SNAPSHOT)
-        _wait_all(conn, meeting, [f"open-{i}" for i in members], _OPEN_TIMEOUT, should_stop)
-        exit_location = _place(lock_session, meeting) if consistency == "none" else None
+        _wait_all(conn, rendezvous, [f"open-{i}" for i in members], _OPEN_TIMEOUT, should_stop)
+        exit_location = _place(lock_session, rendezvous) if consistency == "none" else None
         _execute(lock_session, "UNLOCK TABLES")
         held = time.monotonic() - locked if consistency != "none" else 0.0
     except pymysql.Error as exc:
         raise classify(exc, scope="upstream", statement="SHOW MASTER STATUS") from exc
     finally:
         lock_session.close()  # on any way out: a lock must not outlive its purpose
-    return Snapshot(location, exit_location, consistency, locked - begun, held)
+    return DumpSnapshot(location, exit_location, consistency, locked - begun, held)
 
 
-def _place(conn: Connection[Any], meeting: Meeting) -> Location | None:
+def _place(conn: Connection[Any], rendezvous: SnapshotRendezvous) -> Location | None:
     """Where the binlog ends; None where it may not be asked for and nobody needs it."""
     try:
-        return master_status(conn, meeting.flavor)
+        return master_status(conn, rendezvous.flavor)
     except pymysql.Error as exc:
-        if meeting.needs_place or error_number(exc) != _PRIVILEGE_NEEDED:
+        if rendezvous.needs_position or error_number(exc) != _PRIVILEGE_NEEDED:
             raise
     log.info("the copy has no place in the binlog: its user lacks REPLICATION CLIENT, and nothing is to follow it")
     return None
 
 
-def _lock(conn: Connection[Any], meeting: Meeting) -> str:
+def _lock(conn: Connection[Any], rendezvous: SnapshotRendezvous) -> str:
     """Takes the lock that ``consistency`` asks for; which one it became."""
     _execute(conn, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT}, innodb_lock_wait_timeout = {_LOCK_WAIT}")
-    wanted = ["flush", "lock"] if meeting.consistency == "auto" else [meeting.consistency]
+    wanted = ["flush", "lock"] if rendezvous.consistency == "auto" else [rendezvous.consistency]
     statements = {
         "flush": "FLUSH TABLES WITH READ LOCK",
-        "lock": "LOCK TABLES " + ", ".join(f"{qualified(*table)} READ" for table in meeting.tables),
+        "lock": "LOCK TABLES " + ", ".join(f"{qualified(*table)} READ" for table in rendezvous.tables),
         "none": "",
     }
     for choice in wanted:
         statement = statements[choice]
-        if choice == "none" or (choice == "lock" and not meeting.tables):
+        if choice == "none" or (choice == "lock" and not rendezvous.tables):
             return choice
         if choice == "lock":
             # Up to MySQL 5.6 only InnoDB's own table lock, which autocommit would do without, waits for transactions
@@ -194,9 +196,13 @@ def _no_lock(exc: pymysql.Error, statement: str) -> DMError:
 
 
 def _wait_all(
-    conn: Connection[Any], meeting: Meeting, words: list[str], timeout: float, should_stop: Callable[[], bool]
+    conn: Connection[Any],
+    rendezvous: SnapshotRendezvous,
+    words: list[str],
+    timeout: float,
+    should_stop: Callable[[], bool],
 ) -> None:
-    names = [meeting.name(word) for word in words]
+    names = [rendezvous.name(word) for word in words]
     deadline = time.monotonic() + timeout
     while names and not all(_held(conn, names)):
         _check(False, deadline, should_stop, "not all tasks came to the snapshot in time")

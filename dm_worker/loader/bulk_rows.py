@@ -13,7 +13,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.loader.insert_head import BEFORE_ROWS, column_names
-from dm_worker.loader.sql_file import Statement
+from dm_worker.loader.sql_file import FileStatement
 from pkg.mysql.bulk import PreparedStatement, takes_bulk
 from pkg.mysql.bulk_types import types_of
 from pkg.mysql.connection import is_lost, is_retryable
@@ -29,7 +29,7 @@ _VARIABLES = ("version", "wsrep_on", "log_bin", "binlog_format")
 
 
 @dataclass(slots=True)
-class Targets:
+class TargetTables:
     """What the files of one task know of their tables. ``refused``: a bulk execution failed there."""
 
     infos: dict[tuple[str, str], TableInfo | None] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class BulkFailed(Exception):
 class BulkRows:
     """The bulk executions of one file over one connection."""
 
-    def __init__(self, conn: Connection[Any], targets: Targets, target: tuple[str, str]) -> None:
+    def __init__(self, conn: Connection[Any], targets: TargetTables, target: tuple[str, str]) -> None:
         """To be made before the file's own SETs change what the server answers. Raises ``pymysql.Error``."""
         self._conn, self._targets, self._target = conn, targets, target
         self._info = targets.info(conn, target) if _NATIVE is not None else None
@@ -69,7 +69,7 @@ class BulkRows:
         """A SET of the file was executed: it may change what literals mean."""
         self._session = None
 
-    def write(self, head: bytes, statement: Statement, tail: bytes) -> bool:
+    def write(self, head: bytes, statement: FileStatement, tail: bytes) -> bool:
         """Writes the statement's rows; ``head`` and ``tail`` go around them. False when an INSERT has to.
 
         Raises :class:`BulkFailed`, and ``pymysql.Error`` for what may pass by itself.
@@ -85,7 +85,7 @@ class BulkRows:
             self._targets.refused.add(self._target)
             raise BulkFailed from exc
 
-    def _write(self, info: TableInfo, head: bytes, statement: Statement, tail: bytes) -> bool:
+    def _write(self, info: TableInfo, head: bytes, statement: FileStatement, tail: bytes) -> bool:
         literal, raw = self._session or self._look_at_session()
         match = BEFORE_ROWS.match(statement.text, statement.head)
         if not literal or match is None or _NATIVE is None:

@@ -15,9 +15,9 @@ from typing import Any, BinaryIO
 import pymysql
 from pymysql.connections import Connection
 
-from dm_worker.loader.bulk_rows import BulkFailed, BulkRows, Targets
+from dm_worker.loader.bulk_rows import BulkFailed, BulkRows, TargetTables
 from dm_worker.loader.row_rewriter import RowRewriter, RowRules
-from dm_worker.loader.sql_file import Statement, read_statements
+from dm_worker.loader.sql_file import FileStatement, read_statements
 from dm_worker.meta.load_progress import fence_off, fenced
 from pkg import errors
 from pkg.errors import Code, DMError
@@ -87,7 +87,7 @@ class _Fenced(Exception):
 
 def run_load_task(spec: LoadSpec, files: Iterator[list[FileSpec]]) -> Iterator[FileReport]:
     """The body of a task: its files one after the other, up to the first that fails."""
-    targets = Targets()
+    targets = TargetTables()
     for file in next(files, []):
         report = _load(spec, file, targets)
         yield report
@@ -95,7 +95,7 @@ def run_load_task(spec: LoadSpec, files: Iterator[list[FileSpec]]) -> Iterator[F
             return
 
 
-def _load(spec: LoadSpec, file: FileSpec, targets: Targets) -> FileReport:
+def _load(spec: LoadSpec, file: FileSpec, targets: TargetTables) -> FileReport:
     loader = FileLoader(spec, file, targets)
     try:
         loader.run()
@@ -114,7 +114,7 @@ def _load(spec: LoadSpec, file: FileSpec, targets: Targets) -> FileReport:
 class FileLoader:
     """Loads one file from its stored offset to its end, over as many connections as it takes."""
 
-    def __init__(self, spec: LoadSpec, file: FileSpec, targets: Targets) -> None:
+    def __init__(self, spec: LoadSpec, file: FileSpec, targets: TargetTables) -> None:
         self._spec = spec
         self._file = file
         self._targets = targets
@@ -212,7 +212,7 @@ class FileLoader:
             self._begin(conn, offset)
         self._commit(conn, self._file.size, finished=True)
 
-    def _insert(self, conn: Connection[Any], head: bytes, statement: Statement, tail: bytes) -> None:
+    def _insert(self, conn: Connection[Any], head: bytes, statement: FileStatement, tail: bytes) -> None:
         try:
             send(conn, head, statement.text[statement.head :], tail)
         except pymysql.Error as exc:
@@ -259,7 +259,7 @@ class FileLoader:
     def _key(self) -> tuple[str, str, int]:
         return self._spec.source_id, self._file.name, self._spec.epoch
 
-    def _rewritten(self, conn: Connection[Any], statement: Statement) -> tuple[bytes, bytes]:
+    def _rewritten(self, conn: Connection[Any], statement: FileStatement) -> tuple[bytes, bytes]:
         """What goes before and behind the rows: the target's name and the meaning of ``on-duplicate-logical``."""
         if statement.table.lower() != self._file.table.lower():
             raise errors.new(

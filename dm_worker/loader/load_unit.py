@@ -24,8 +24,8 @@ from dm_worker.engine.shared_folder import check_readable
 from dm_worker.loader.load_plan import DumpListing, check_complete, file_specs, list_dump, share_out
 from dm_worker.loader.load_rules import LoadRules
 from dm_worker.loader.load_task import ATTEMPTS, FileReport, FileSpec, LoadSpec, load_fenced_error, run_load_task
-from dm_worker.loader.schema_creation import Creation, create_schema, schema_creations, target_schemas
-from dm_worker.meta.ddl_fence import Fence
+from dm_worker.loader.schema_creation import SchemaCreation, create_schema, schema_creations, target_schemas
+from dm_worker.meta.ddl_fence import DDLFence
 from dm_worker.meta.load_progress import (
     begin_load,
     end_load,
@@ -226,7 +226,7 @@ class LoadUnit:
         return self._router.route(schema, table)
 
     def _prepare(
-        self, listing: DumpListing, files: list[FileSpec], metadata: DumpMetadata, creations: list[Creation]
+        self, listing: DumpListing, files: list[FileSpec], metadata: DumpMetadata, creations: list[SchemaCreation]
     ) -> tuple[list[FileSpec], Mapping[str, int]] | None:
         """Takes the load over and creates the structure; the files with their rules, and the bytes left of them.
 
@@ -241,7 +241,7 @@ class LoadUnit:
                 return None
             self._epoch = begin_load(conn, self._cfg, listing.dump_id, sizes, metadata.location, metadata.exit_location)
             ensure_ours = functools.partial(ensure_current, self._cfg, self._epoch)
-            Fence(self._cfg, self._control.is_stopping).take(conn, ensure_ours)
+            DDLFence(self._cfg, self._control.is_stopping).take(conn, ensure_ours)
             # Who takes over from here on ends this connection, which is never opened again.
             ensure_ours(conn)
             for schema in target_schemas(listing, self._route):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from dm_worker.loader.dump_literals import UTF8, plain_literal
 from dm_worker.loader.insert_head import BEFORE_ROWS, column_list, column_names
-from dm_worker.loader.sql_file import Statement
+from dm_worker.loader.sql_file import FileStatement
 from dm_worker.loader.tuples import ChangeError, NoTupleError, add_bases, change_rows, tuples
 from pkg import errors
 from pkg.errors import Code, DMError, ErrorKind
@@ -59,7 +59,7 @@ class RowRewriter:
         self._charset = charset
         self._heads: dict[tuple[bytes, int], _Head] = {}
 
-    def rewrite(self, statement: Statement) -> Statement:
+    def rewrite(self, statement: FileStatement) -> FileStatement:
         """The statement with the rules applied; its text begins behind the table's name.
 
         Raises 34004 for a value that can't be mapped and 34011 for a column that the file does not have, 34003 for text

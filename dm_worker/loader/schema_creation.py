@@ -29,7 +29,7 @@ log = get_logger("loader.schema")
 
 
 @dataclass(frozen=True, slots=True)
-class Creation:
+class SchemaCreation:
     """What the schema file ``file`` makes at the target: a table, or a schema when ``table`` is empty."""
 
     file: str
@@ -38,7 +38,7 @@ class Creation:
     statement: str
 
 
-def schema_creations(folder: Path, listing: DumpListing, route: Route, flavor: str) -> list[Creation]:
+def schema_creations(folder: Path, listing: DumpListing, route: Route, flavor: str) -> list[SchemaCreation]:
     """In the order to execute: databases, then tables, each target once, routed.
 
     Raises DMError 34005 for a file that cannot be read or has no statement, and the parser's errors.
@@ -46,7 +46,7 @@ def schema_creations(folder: Path, listing: DumpListing, route: Route, flavor: s
     databases = unique_targets(listing.databases, lambda file: route(file.schema, ""))
     tables = unique_targets(listing.tables, lambda file: route(file.schema, file.table))
     return [
-        Creation(file.name, *route(file.schema, file.table), _statement(folder, file, route, flavor))
+        SchemaCreation(file.name, *route(file.schema, file.table), _statement(folder, file, route, flavor))
         for file in (*databases, *tables)
     ]
 
@@ -72,7 +72,7 @@ def create_statement(folder: Path, file: DumpFile) -> str:
     return text
 
 
-def create_schema(conn: Connection[Any], creations: list[Creation], should_stop: Callable[[], bool]) -> None:
+def create_schema(conn: Connection[Any], creations: list[SchemaCreation], should_stop: Callable[[], bool]) -> None:
     """Creates what is not there; what is there already stays as it is. Raises DMError."""
     for creation in creations:
         if should_stop():
@@ -84,7 +84,7 @@ def create_schema(conn: Connection[Any], creations: list[Creation], should_stop:
                 _refused(conn, creation, exc)
 
 
-def _refused(conn: Connection[Any], creation: Creation, exc: pymysql.Error) -> None:
+def _refused(conn: Connection[Any], creation: SchemaCreation, exc: pymysql.Error) -> None:
     """Raises DMError, unless it is there: made by hand, of a form that this target takes.
 
     A target that does not know a collation (MariaDB those of MySQL 8) says so before it looks whether the table exists.

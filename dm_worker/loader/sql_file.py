@@ -57,7 +57,7 @@ _statement_end = _python_statement_end if _NATIVE is None else _NATIVE.statement
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class FileStatement:
     """``text`` without its semicolon; ``end`` is the offset behind it, ``head`` the length of INSERT INTO <table>.
 
     The text is a view of the reader's memory: it holds until the next statement is asked for.
@@ -70,7 +70,7 @@ class Statement:
     table: str = ""
 
 
-def read_statements(file: BinaryIO, offset: int, name: str) -> Iterator[Statement]:
+def read_statements(file: BinaryIO, offset: int, name: str) -> Iterator[FileStatement]:
     """The statements from ``offset`` (0 or an earlier ``end``) on, holding at most 1.5 times one of them in memory.
 
     Raises DMError 34006 for a statement that is none of a data file's, or that the file breaks off.
@@ -106,7 +106,7 @@ def _blank(text: bytes | bytearray, start: int, stop: int) -> int:
     return match.end() if match else start
 
 
-def _classify(buffer: bytearray, start: int, stop: int, offset: int, name: str) -> Statement:
+def _classify(buffer: bytearray, start: int, stop: int, offset: int, name: str) -> FileStatement:
     """The statement that lies in the buffer, which begins at ``offset`` of the file, from ``start`` to ``stop``."""
     start, end = _blank(buffer, start, stop), offset + stop + 1
     text = memoryview(buffer)[start:stop]
@@ -114,11 +114,11 @@ def _classify(buffer: bytearray, start: int, stop: int, offset: int, name: str) 
     if match is not None:
         quoted, plain = match[4], match[5]
         table = quoted.replace(b"``", b"`") if quoted is not None else plain
-        return Statement("rows", text, end, match.end() - start, table.decode())
+        return FileStatement("rows", text, end, match.end() - start, table.decode())
     if _SESSION.match(buffer, start, stop):
-        return Statement("session", text, end)
+        return FileStatement("session", text, end)
     if start == stop or _HINT.match(buffer, start, stop):
-        return Statement("skip", text, end)
+        return FileStatement("skip", text, end)
     raise _broken(name, end, f"{bytes(text[:60]).decode(errors='replace')!r} is neither INSERT, REPLACE nor SET")
 
 

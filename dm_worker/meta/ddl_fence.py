@@ -26,21 +26,21 @@ from pkg.process.log import get_logger
 log = get_logger("ddl")
 
 #: A statement of an earlier run is waited for so long (seconds): it may rebuild a large table.
-PATIENCE = 24 * 3600.0
+TAKEOVER_TIMEOUT = 24 * 3600.0
 #: The log tells so often (seconds) what is waited for.
 _TOLD_EVERY = 10.0
 
 
-class Fence:
-    """The lock of one subtask. ``patience`` is in seconds."""
+class DDLFence:
+    """The lock of one subtask. ``timeout`` is in seconds."""
 
     def __init__(
-        self, cfg: SubTaskConfig, should_stop: Callable[[], bool] = lambda: False, patience: float = PATIENCE
+        self, cfg: SubTaskConfig, should_stop: Callable[[], bool] = lambda: False, timeout: float = TAKEOVER_TIMEOUT
     ) -> None:
         identity = "\0".join((cfg.meta_schema, cfg.name, cfg.source_id))
         self.name = f"dm_ddl_{blake2b(identity.encode(), digest_size=16).hexdigest()}"
         self._should_stop = should_stop
-        self._patience = patience
+        self._timeout = timeout
 
     def take(self, conn: Connection[Any], ensure_ours: Callable[[Connection[Any]], None]) -> None:
         """Gives the right to ``conn``. Whoever had it is disconnected, once its statement has ended.
@@ -66,7 +66,7 @@ class Fence:
                 _kill(conn, holder)
                 killed.add(holder)
             now = time.monotonic()
-            if now - begun > self._patience:
+            if now - begun > self._timeout:
                 raise self._stays(holder, statement)
             if now - told >= _TOLD_EVERY:
                 told = now
@@ -95,7 +95,7 @@ class Fence:
         return errors.new(
             Code.DBExecuteFailed,
             f"connection {holder} of the target, of an earlier run of this subtask, may still execute DDL after "
-            f"{self._patience:.0f} s: {statement[:500] or 'nothing is shown of it'}",
+            f"{self._timeout:.0f} s: {statement[:500] or 'nothing is shown of it'}",
             scope="downstream",
             workaround=f"See SHOW PROCESSLIST on the target: let the statement end, or KILL {holder}; then resume the "
             "task.",

@@ -25,7 +25,7 @@ from pkg.process.log import get_logger
 log = get_logger(__name__)
 
 #: Seconds that a change in etcd gets to come back here.
-_PATIENCE = 5.0
+_MIRROR_TIMEOUT = 5.0
 _POLL = 0.01
 
 
@@ -107,7 +107,7 @@ class BinlogOperators:
             self._client.txn([], [Delete(one.key) for one in passed])
 
     def _heard(self, is_here: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _MIRROR_TIMEOUT
         while not is_here():
             if time.monotonic() > deadline:
                 raise errors.new(

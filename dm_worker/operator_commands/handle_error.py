@@ -20,7 +20,7 @@ from pkg.mysql.names import qualified
 from pkg.pb import dmworker_pb2 as pb
 
 #: Seconds that a try under way gets to end.
-_PATIENCE = 3.0
+_RETRY_TIMEOUT = 3.0
 _POLL = 0.05
 _KINDS: dict[int, OperatorKind] = {pb.Skip: "skip", pb.Replace: "replace", pb.Inject: "inject"}
 
@@ -47,7 +47,7 @@ def handle_error(subtask: SubTask, operators: BinlogOperators, request: pb.Handl
 
 def _go_on(subtask: SubTask, unit: ReplicatingUnit) -> str:
     """Lets a subtask go on that an error stopped; one that is just trying again may not have seen the order."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _RETRY_TIMEOUT
     while not subtask.retry():
         if subtask.state.stage == pb.Paused:
             return "the task is paused: use resume-task to go on"

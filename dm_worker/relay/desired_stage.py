@@ -10,7 +10,7 @@ from pkg.ha import keys
 from pkg.ha.records import RelayStage
 
 
-class RelayWish:
+class DesiredRelayStage:
     """Follows the relay's stage and the workers that ``start-relay`` named; ``on_change`` is called from any thread.
 
     ``on_broken``: as :class:`PrefixMirror`'s ``on_error``.
@@ -51,13 +51,13 @@ class RelayWish:
         To be called once it is :meth:`synced`. Raises 42502 for a key that is none of ours.
         """
         with self._lock:
-            wish = self._wish()
-            if wish == self._last:
+            desired = self._desired()
+            if desired == self._last:
                 return None
-            self._last = wish
-            return wish[0]
+            self._last = desired
+            return desired[0]
 
-    def _wish(self) -> tuple[str, int]:
+    def _desired(self) -> tuple[str, int]:
         """The stage and the revision that asked for it."""
         stored = self._stages.snapshot().get(keys.RELAY_STAGE.key(self._source))
         named = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dm_worker.relay.layout import RelayDir, SubDir
-from dm_worker.relay.readable_end import End
+from dm_worker.relay.readable_end import RelayLogEnd
 from pkg.binlog import constants as c
 from pkg.binlog.events import parse_previous_gtids
 from pkg.binlog.gtid import GTIDSet, parse_gtid_set
@@ -20,7 +20,7 @@ _GTID_LISTS = (c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT)
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class ReadStart:
     """A place to read from. ``before``: what was executed before ``file`` begins, when that was asked for."""
 
     subdir: SubDir
@@ -29,7 +29,7 @@ class Start:
     before: GTIDSet | None = None
 
 
-def find_position(relay: RelayDir, end: End, location: Location) -> Start | None:
+def find_position(relay: RelayDir, end: RelayLogEnd, location: Location) -> ReadStart | None:
     """The place of ``location.position``: in the sub-folder that its name tells, or in the newest with such a file.
 
     None when the relay log, as far as ``end``, does not hold it, or not yet.
@@ -40,11 +40,11 @@ def find_position(relay: RelayDir, end: End, location: Location) -> Start | None
             offset = max(location.position.pos, len(c.MAGIC))
             newest = (subdir.name, name) == (end.subdir, end.file)
             size = end.size if newest else _size(subdir.path / name)
-            return Start(subdir, name, offset) if offset <= size else None
+            return ReadStart(subdir, name, offset) if offset <= size else None
     return None
 
 
-def find_gtids(relay: RelayDir, end: End, executed: GTIDSet) -> Start | None:
+def find_gtids(relay: RelayDir, end: RelayLogEnd, executed: GTIDSet) -> ReadStart | None:
     """The newest file up to ``end`` that holds all that follows ``executed``; None when there is none."""
     found = _readable(relay, end)
     for index in reversed(range(len(found))):
@@ -59,11 +59,11 @@ def find_gtids(relay: RelayDir, end: End, executed: GTIDSet) -> Start | None:
                 if had is None or not _contains(executed, had):
                     continue
                 before.update(had)  # type: ignore[arg-type]
-            return Start(subdir, file, len(c.MAGIC), before)
+            return ReadStart(subdir, file, len(c.MAGIC), before)
     return None
 
 
-def _readable(relay: RelayDir, end: End) -> list[tuple[SubDir, list[str]]]:
+def _readable(relay: RelayDir, end: RelayLogEnd) -> list[tuple[SubDir, list[str]]]:
     """The sub-folders in order with their files, without what lies behind ``end``."""
     found = []
     for subdir in relay.subdirs():

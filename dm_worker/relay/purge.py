@@ -18,7 +18,7 @@ _HOUR = 3600.0
 _GB = 1 << 30
 
 
-class Place(NamedTuple):
+class NeededFile(NamedTuple):
     """A file of the relay log that somebody still reads, or will."""
 
     subdir: str
@@ -34,7 +34,7 @@ class RelayFile(NamedTuple):
     modified: float
 
 
-def removable(files: Sequence[RelayFile], needed: Sequence[Place]) -> list[RelayFile]:
+def removable(files: Sequence[RelayFile], needed: Sequence[NeededFile]) -> list[RelayFile]:
     """Of ``files`` in order, those before everything that is needed; none when nothing is known to be.
 
     A place in a sub-folder that is not there keeps everything: its order is not known.
@@ -42,9 +42,9 @@ def removable(files: Sequence[RelayFile], needed: Sequence[Place]) -> list[Relay
     if not needed:
         return []
     order = {name: number for number, name in enumerate(dict.fromkeys(file.subdir for file in files))}
-    if any(place.subdir not in order for place in needed):
+    if any(file.subdir not in order for file in needed):
         return []
-    first = min((order[place.subdir], file_number(place.file)) for place in needed)
+    first = min((order[file.subdir], file_number(file.file)) for file in needed)
     return [file for file in files if (order[file.subdir], file_number(file.file)) < first]
 
 
@@ -92,7 +92,7 @@ class Purger:
     def __init__(
         self,
         folder: RelayDir,
-        needed: Callable[[], Sequence[Place]],
+        needed: Callable[[], Sequence[NeededFile]],
         *,
         space: Callable[[], int],
         now: Callable[[], float],

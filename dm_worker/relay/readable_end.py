@@ -6,7 +6,7 @@ import threading
 from typing import NamedTuple
 
 
-class End(NamedTuple):
+class RelayLogEnd(NamedTuple):
     """The readable end of the relay log: ``size`` bytes of ``file`` in ``subdir``."""
 
     subdir: str
@@ -14,7 +14,7 @@ class End(NamedTuple):
     size: int
 
 
-class Tail:
+class ReadableEnd:
     """The readable end of one source's relay log. Thread-safe; one writer, any number of readers.
 
     It only ever moves over whole transactions, and what lies before it never changes: a cut after a lost connection or
@@ -23,15 +23,15 @@ class Tail:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._end: End | None = None
+        self._end: RelayLogEnd | None = None
 
     def moved(self, subdir: str, file: str, size: int) -> None:
         """The writer's: ``file`` can be read up to ``size``, and every file before it to its end."""
         with self._changed:
-            self._end = End(subdir, file, size)
+            self._end = RelayLogEnd(subdir, file, size)
             self._changed.notify_all()
 
-    def end(self) -> End | None:
+    def end(self) -> RelayLogEnd | None:
         """The end now; None until the writer has looked at what is there."""
         with self._changed:
             return self._end

@@ -10,7 +10,7 @@ from zlib import crc32
 from dm_worker.relay.atomic_files import sync_folder
 from dm_worker.relay.layout import RelayMeta, SubDir
 from dm_worker.relay.scan import CRC_RESIDUE, scan
-from dm_worker.relay.stream_follower import Action, Course
+from dm_worker.relay.stream_follower import FileAction, StreamFollower
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.gtid import GTIDSet, parse_gtid_set
@@ -24,7 +24,7 @@ log = get_logger(__name__)
 _PIECE = 4 << 20
 
 
-def recover(subdir: SubDir, *, flavor: str, base: str = "") -> Course:
+def recover(subdir: SubDir, *, flavor: str, base: str = "") -> StreamFollower:
     """Cuts the last file of ``subdir`` behind its last whole, undamaged transaction, and returns where that is.
 
     A file with nothing whole behind FORMAT_DESCRIPTION is removed, and the one before it becomes the last. ``base`` is
@@ -34,7 +34,7 @@ def recover(subdir: SubDir, *, flavor: str, base: str = "") -> Course:
     Raises 30025 when a file can't be read or cut, 11093 or 11095 for a base or a file with another server's GTIDs.
     """
     try:
-        course = _last_file(subdir, flavor)
+        follower = _last_file(subdir, flavor)
     except OSError as exc:
         raise errors.new(
             Code.RelayWriterFileOperate,
@@ -42,50 +42,50 @@ def recover(subdir: SubDir, *, flavor: str, base: str = "") -> Course:
             raw=exc,
             workaround="Check the folder's file system and its permissions; then resume-relay.",
         ) from exc
-    _join(course.gtids, base, flavor)
+    _join(follower.gtids, base, flavor)
     meta = _readable_meta(subdir)
-    if meta is not None and _is_covered(meta, course):
-        _join(course.gtids, meta.binlog_gtid, flavor)
-    return course
+    if meta is not None and _is_covered(meta, follower):
+        _join(follower.gtids, meta.binlog_gtid, flavor)
+    return follower
 
 
-def _last_file(subdir: SubDir, flavor: str) -> Course:
+def _last_file(subdir: SubDir, flavor: str) -> StreamFollower:
     for name in reversed(subdir.files()):
         path = subdir.path / name
-        course, why = examine(path, flavor)
+        follower, why = examine(path, flavor)
         size = path.stat().st_size
-        if course.begun:
-            if size > course.boundary:
-                log.warning("cutting the relay log", file=str(path), size=size, to=course.boundary, reason=why)
-                _cut(path, course.boundary)
-            return course
+        if follower.begun:
+            if size > follower.boundary:
+                log.warning("cutting the relay log", file=str(path), size=size, to=follower.boundary, reason=why)
+                _cut(path, follower.boundary)
+            return follower
         log.warning("removing a relay log file that holds nothing whole", file=str(path), size=size, reason=why)
         path.unlink()
         sync_folder(subdir.path)
-    return Course(flavor=flavor)
+    return StreamFollower(flavor=flavor)
 
 
-def examine(path: Path, flavor: str) -> tuple[Course, str]:
+def examine(path: Path, flavor: str) -> tuple[StreamFollower, str]:
     """Follows a file to its last whole transaction, and says why it goes no further: '' at its end.
 
     The course's boundary is 0 when there is nothing whole in it. Raises ``OSError``.
     """
-    course = Course(flavor=flavor)
-    course.reading(path.name)
+    follower = StreamFollower(flavor=flavor)
+    follower.reading(path.name)
     try:
-        for _ in _followed(path, course):
+        for _ in _followed(path, follower):
             pass
     except errors.DMError as exc:
         why = exc.message
         if exc.kind is Code.BinlogExpectFormatDescEv:
-            course = Course(flavor=flavor)
+            follower = StreamFollower(flavor=flavor)
     else:
-        why = "" if course.boundary == course.size else "its last transaction is not whole"
-    course.connected(0)
-    return course, why
+        why = "" if follower.boundary == follower.size else "its last transaction is not whole"
+    follower.connected(0)
+    return follower, why
 
 
-def _followed(path: Path, course: Course) -> Iterator[None]:
+def _followed(path: Path, follower: StreamFollower) -> Iterator[None]:
     """Takes event after event; raises DMError in front of what is torn or damaged."""
     framer = RawFramer(checksummed=False, file=path.name)
     with path.open("rb") as file:
@@ -94,22 +94,24 @@ def _followed(path: Path, course: Course) -> Iterator[None]:
             raise errors.new(Code.BinlogFileNotValid, "it does not begin as a binlog file")
         raw, pos = b"", 0
         while True:
-            if course.flowing:
-                found = scan(raw, pos, False, course.checksummed, course.size, *course.open)
-                course.scanned(found, found.pos - pos)
+            if follower.flowing:
+                found = scan(raw, pos, False, follower.checksummed, follower.size, *follower.open)
+                follower.scanned(found, found.pos - pos)
                 pos = found.pos
             needed = _event_size(raw, pos)
             have = len(raw) - pos
             if have < needed:
                 if needed - have > left:
                     if have or left:
-                        raise errors.new(Code.BinlogParseSingleEv, f"it ends inside the event at offset {course.size}")
+                        raise errors.new(
+                            Code.BinlogParseSingleEv, f"it ends inside the event at offset {follower.size}"
+                        )
                     return
                 piece = file.read(max(min(_PIECE, left), needed - have))
                 left -= len(piece)
                 raw, pos = raw[pos:] + piece, 0
                 continue
-            _one(framer.finish(raw[pos : pos + needed]).data, course)
+            _one(framer.finish(raw[pos : pos + needed]).data, follower)
             pos += needed
             yield
 
@@ -121,15 +123,15 @@ def _event_size(raw: bytes, pos: int) -> int:
     return max(int.from_bytes(raw[pos + 9 : pos + 13], "little"), c.HEADER_SIZE)
 
 
-def _one(whole: bytes, course: Course) -> None:
+def _one(whole: bytes, follower: StreamFollower) -> None:
     """An event that the scan left. What a file can't hold, or not there, is damage."""
-    at = max(course.size, len(c.MAGIC))
+    at = max(follower.size, len(c.MAGIC))
     if int.from_bytes(whole[13:17], "little") not in (0, (at + len(whole)) & 0xFFFFFFFF):
         raise errors.new(Code.BinlogParseSingleEv, f"the event at offset {at} says that it ends elsewhere")
-    if whole[4] != c.FORMAT_DESCRIPTION_EVENT and not course.checksummed and crc32(whole) == CRC_RESIDUE:
+    if whole[4] != c.FORMAT_DESCRIPTION_EVENT and not follower.checksummed and crc32(whole) == CRC_RESIDUE:
         # Without checksums nothing else tells that it was damaged where it denies them.
         raise errors.new(Code.BinlogExpectFormatDescEv, "events have checksums, and FORMAT_DESCRIPTION denies it")
-    if course.event(whole).action is Action.SKIP:
+    if follower.event(whole).action is FileAction.SKIP:
         raise errors.new(Code.BinlogParseSingleEv, f"the event at offset {at} is none that a file holds")
 
 
@@ -147,12 +149,12 @@ def _readable_meta(subdir: SubDir) -> RelayMeta | None:
         return None
 
 
-def _is_covered(meta: RelayMeta, course: Course) -> bool:
+def _is_covered(meta: RelayMeta, follower: StreamFollower) -> bool:
     """Whether everything that ``relay.meta`` counts is in the files."""
-    if not meta.binlog_name or not course.file:
+    if not meta.binlog_name or not follower.file:
         return not meta.binlog_name
-    here, there = file_number(course.file), file_number(meta.binlog_name)
-    return (there, meta.binlog_pos) <= (here, course.boundary)
+    here, there = file_number(follower.file), file_number(meta.binlog_name)
+    return (there, meta.binlog_pos) <= (here, follower.boundary)
 
 
 def _join(gtids: GTIDSet, text: str, flavor: str) -> None:

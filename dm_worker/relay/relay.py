@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 
 from dm_worker.relay.layout import RelayDir
-from dm_worker.relay.purge import Place, Purger
-from dm_worker.relay.readable_end import Tail
-from dm_worker.relay.relay_client import Puller
+from dm_worker.relay.purge import NeededFile, Purger
+from dm_worker.relay.readable_end import ReadableEnd
+from dm_worker.relay.relay_client import RelayClient
 from dm_worker.relay.relay_writer import BlockCounts, is_disk_full
-from dm_worker.relay.upstream_end import UpstreamPosition
+from dm_worker.relay.upstream_end import UpstreamEnd
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SourceConfig
@@ -55,18 +55,18 @@ class Relay:
         self,
         source: SourceConfig,
         relay_dir: Path,
-        tail: Tail,
+        readable_end: ReadableEnd,
         *,
         server_id: int,
         start_at: Callable[[], Location | None] = lambda: None,
-        needed: Callable[[], Sequence[Place]] = tuple,
+        needed: Callable[[], Sequence[NeededFile]] = tuple,
     ) -> None:
         self.counts = RelayCounts()
         self._source = source
         self._folder = RelayDir(relay_dir)
-        self._tail = tail
-        self._upstream = UpstreamPosition(source)
-        self._puller = Puller(source, self._folder, tail, server_id, start_at, self.counts.blocks)
+        self._readable_end = readable_end
+        self._upstream = UpstreamEnd(source)
+        self._client = RelayClient(source, self._folder, readable_end, server_id, start_at, self.counts.blocks)
         self._needed = needed
         self._purger = Purger(self._folder, self._all_needed, space=self._space, now=time.time)
         self._purging = threading.Lock()
@@ -86,8 +86,8 @@ class Relay:
     @property
     def executed(self) -> str:
         """The GTID set at the relay log's end; '' while that is not known."""
-        shown = self._puller.shown
-        return shown.gtids if shown is not None else ""
+        progress = self._client.progress
+        return progress.gtids if progress is not None else ""
 
     def start(self) -> None:
         """Begins to pull. Nothing happens while it runs already."""
@@ -97,7 +97,7 @@ class Relay:
             # Ends what an earlier start left when it failed; each start has an event of its own.
             self._halt.set()
             self._halt = threading.Event()
-            self._puller.begin()
+            self._client.begin()
             self._set(pb.Running)
             self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
             self._thread.start()
@@ -120,7 +120,7 @@ class Relay:
         with self._lock:
             thread, self._thread = self._thread, None
             self._halt.set()
-        self._puller.end()
+        self._client.end()
         if thread is not None:
             thread.join()
         with self._lock:
@@ -139,18 +139,18 @@ class Relay:
         try:
             while not self._halt.is_set():
                 try:
-                    self._puller.pull()
+                    self._client.pull()
                 except DMError as exc:
-                    failures = 1 if self._puller.received else failures + 1
+                    failures = 1 if self._client.received else failures + 1
                     if not self._survives(exc, failures):
                         return
-            self._puller.close()
+            self._client.close()
         except DMError as exc:
             self._failed(exc)
         except Exception as exc:  # noqa: BLE001 - whatever it is, it must be seen in query-status
             self._failed(errors.new(Code.RelayWriterStatusNotValid, f"the relay failed: {exc!r}", raw=exc))
         finally:
-            self._puller.drop()
+            self._client.drop()
 
     def _survives(self, exc: DMError, failures: int) -> bool:
         """Waits for what may help by itself; False when only an operator can help."""
@@ -186,9 +186,9 @@ class Relay:
     # -- status and purge ---------------------------------------------------------------------------------------------
 
     def status(self) -> pb.RelayStatus:
-        """A snapshot for ``query-status``; waits for the upstream no longer than :data:`PATIENCE`. Never raises."""
+        """A snapshot for ``query-status``; waits for the upstream for :data:`ANSWER_TIMEOUT` at most. Never raises."""
         master, current = self._upstream.get()
-        shown = self._puller.shown
+        progress = self._client.progress
         with self._lock:
             status = pb.RelayStatus(stage=self._stage)
             if self._errors:
@@ -197,12 +197,12 @@ class Relay:
                 )
         if master is not None:
             status.masterBinlog, status.masterBinlogGtid = str(master.position), master.gtid_set
-        if shown is not None:
-            position = Position(shown.end.file, shown.end.size)
+        if progress is not None:
+            position = Position(progress.end.file, progress.end.size)
             status.relaySubDir, status.relayBinlog, status.relayBinlogGtid = (
-                shown.end.subdir,
+                progress.end.subdir,
                 str(position),
-                shown.gtids,
+                progress.gtids,
             )
             # An older answer proves nothing.
             status.relayCatchUpMaster = current and master is not None and master.position == position
@@ -243,16 +243,16 @@ class Relay:
                 except DMError as exc:
                     log.warning("the relay log was not purged", source=self._source.source_id, error=str(exc))
 
-    def _all_needed(self) -> Sequence[Place]:
+    def _all_needed(self) -> Sequence[NeededFile]:
         """What others need, and the file that is written to."""
-        end = self._tail.end()
+        end = self._readable_end.end()
         if end is None:
             raise errors.new(
                 Code.RelayNoActiveRelayLog,
                 "no relay log is being written",
                 workaround="start-relay, and wait until query-status shows its position.",
             )
-        return [*self._needed(), Place(end.subdir, end.file)]
+        return [*self._needed(), NeededFile(end.subdir, end.file)]
 
     def _space(self) -> int:
         return shutil.disk_usage(self._existing()).free

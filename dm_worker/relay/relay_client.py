@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dm_worker.relay.layout import RelayDir, RelayMeta, SubDir
-from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.recovery import recover
-from dm_worker.relay.relay_writer import BlockCounts, RelayWriter, Shown
-from dm_worker.relay.upstream_server import Server, ask, check_history, file_of
+from dm_worker.relay.relay_writer import BlockCounts, RelayProgress, RelayWriter
+from dm_worker.relay.upstream_server import UpstreamServer, check_history, file_of, identify_server
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.binlog.raw import open_raw
@@ -29,7 +29,7 @@ _HIGHEST_START = (1 << 32) - 1
 
 
 @dataclass(slots=True)
-class Puller:
+class RelayClient:
     """Pulls one source's binlog into its relay folder, connection after connection.
 
     ``start_at`` says where to begin when the folder is empty; None: where the source's configuration says, or at the
@@ -38,23 +38,23 @@ class Puller:
 
     source: SourceConfig
     folder: RelayDir
-    tail: Tail
+    readable_end: ReadableEnd
     server_id: int
     start_at: Callable[[], Location | None]
     counts: BlockCounts
     writer: RelayWriter | None = None
     _stream: UpstreamStream | None = None
-    _shown: Shown | None = None
+    _progress: RelayProgress | None = None
     _ended: threading.Event = field(default_factory=threading.Event)
     #: Whether the last connection came as far as events.
     received: bool = False
 
     @property
-    def shown(self) -> Shown | None:
+    def progress(self) -> RelayProgress | None:
         """How far the relay log goes; None before the first look at it."""
-        if self.writer is not None and self.writer.shown is not None:
-            self._shown = self.writer.shown
-        return self._shown
+        if self.writer is not None and self.writer.progress is not None:
+            self._progress = self.writer.progress
+        return self._progress
 
     def begin(self) -> None:
         """Before the first connection after :meth:`end`."""
@@ -71,7 +71,7 @@ class Puller:
         """Works until :meth:`end`. Raises DMError; after a retryable one it may be called again."""
         self.received = False
         self.recover()
-        server = ask(self.source)
+        server = identify_server(self.source)
         writer = self._writer_for(server)
         location, use_gtid = self._location(writer, server)
         writer.connected(server.server_id)
@@ -119,19 +119,19 @@ class Puller:
             self.writer = None
 
     def _take(self, subdir: SubDir, base: str) -> RelayWriter:
-        course = recover(subdir, flavor=self.source.flavor, base=base)
-        self.writer = RelayWriter(subdir, course, self.tail, self.counts)
+        follower = recover(subdir, flavor=self.source.flavor, base=base)
+        self.writer = RelayWriter(subdir, follower, self.readable_end, self.counts)
         self.writer.connected(0)
         return self.writer
 
-    def _writer_for(self, server: Server) -> RelayWriter:
+    def _writer_for(self, server: UpstreamServer) -> RelayWriter:
         """The writer of this server's sub-folder; of a new one when another server answered last time."""
         writer = self.writer
         if writer is None:
             return self._take(self._add(server.uuid, self._first(server)), "")
         if writer.subdir.uuid == server.uuid:
             return writer
-        gtids = str(writer.course.gtids)
+        gtids = str(writer.follower.gtids)
         if not self.source.enable_gtid:
             raise errors.new(
                 Code.RelaySwitchMasterNeedGTID,
@@ -159,7 +159,7 @@ class Puller:
                 workaround="Check relay-dir of the worker, its permissions and its disk; then resume-relay.",
             ) from exc
 
-    def _first(self, server: Server) -> RelayMeta:
+    def _first(self, server: UpstreamServer) -> RelayMeta:
         """Where an empty relay folder begins: always at the head of a file, so that its files are whole."""
         source, start = self.source, self.start_at()
         if start is not None and not (source.enable_gtid and start.gtid_set):
@@ -169,18 +169,18 @@ class Puller:
             return RelayMeta(file_of(source, self.server_id, gtids), 4, "")
         return RelayMeta(source.relay_binlog_name or server.end.position.name, 4, "")
 
-    def _location(self, writer: RelayWriter, server: Server) -> tuple[Location, bool]:
+    def _location(self, writer: RelayWriter, server: UpstreamServer) -> tuple[Location, bool]:
         """Where to go on, and whether by GTID: only a new server is asked that way.
 
         The position is exact, and so leaves no hole; a server whose history is another one is found out before.
         """
-        course, source = writer.course, self.source
-        gtids = str(course.gtids)
-        if course.file:
+        follower, source = writer.follower, self.source
+        gtids = str(follower.gtids)
+        if follower.file:
             if source.enable_gtid:
                 check_history(server, gtids, source.flavor, source)
-            pos = course.boundary if course.boundary <= _HIGHEST_START else 4
-            return Location(Position(course.file, pos), gtids), False
+            pos = follower.boundary if follower.boundary <= _HIGHEST_START else 4
+            return Location(Position(follower.file, pos), gtids), False
         meta = writer.subdir.meta()
         if meta is not None and meta.binlog_name:
             return Location(Position(meta.binlog_name, 4)), False
@@ -196,5 +196,5 @@ class Puller:
                 counts.read.add(time.perf_counter() - began - (counts.worked - worked))
             for event in events:
                 writer.event(event.data)
-            writer.show()
-            self.received = self.received or writer.course.flowing
+            writer.publish()
+            self.received = self.received or writer.follower.flowing

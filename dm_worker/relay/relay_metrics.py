@@ -26,12 +26,12 @@ class RelayCollector(Collector):
         status = relay.status() if relay is not None else None
         if relay is None or status is None:
             return
-        yield from _places(status)
+        yield from _positions(status)
         yield from _counts(relay)
         yield _space(relay)
 
 
-def _places(status: pb.RelayStatus) -> Iterator[Metric]:
+def _positions(status: pb.RelayStatus) -> Iterator[Metric]:
     offset = GaugeMetricFamily("dm_relay_binlog_pos", "Offset in the binlog file.", labels=("node",))
     file = GaugeMetricFamily("dm_relay_binlog_file", "Number of the binlog file.", labels=("node",))
     for node, text in (("master", status.masterBinlog), ("relay", status.relayBinlog)):

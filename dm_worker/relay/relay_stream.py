@@ -11,8 +11,8 @@ from typing import IO
 
 from dm_worker.relay.executed import Unexecuted
 from dm_worker.relay.layout import RelayDir, SubDir
-from dm_worker.relay.positions import Start, find_gtids, find_position
-from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.positions import ReadStart, find_gtids, find_position
+from dm_worker.relay.readable_end import ReadableEnd
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import HEADER, Event
@@ -28,7 +28,13 @@ _LOOK = 0.5
 
 
 def open_relay(
-    relay: RelayDir, tail: Tail, location: Location, *, flavor: str, use_gtid: bool, goes_on: Callable[[], bool]
+    relay: RelayDir,
+    readable_end: ReadableEnd,
+    location: Location,
+    *,
+    flavor: str,
+    use_gtid: bool,
+    goes_on: Callable[[], bool],
 ) -> BinlogStream | None:
     """Reads from ``location`` on: from its GTID set with ``use_gtid``, else from its position.
 
@@ -36,7 +42,7 @@ def open_relay(
     more. Raises 11071 for damaged files, 11093/11095 for a bad GTID set.
     """
     pick: Unexecuted | None = None
-    end = tail.end()
+    end = readable_end.end()
     if end is None:
         return None
     if use_gtid:
@@ -49,7 +55,7 @@ def open_relay(
     if start is None:
         return None
     try:
-        stream = RelayStream(relay, tail, start, pick, goes_on)
+        stream = RelayStream(relay, readable_end, start, pick, goes_on)
     except FileNotFoundError:
         # Purged just now.
         return None
@@ -60,10 +66,15 @@ class RelayStream:
     """Reads file after file from ``start`` on; made by :func:`open_relay`."""
 
     def __init__(
-        self, relay: RelayDir, tail: Tail, start: Start, pick: Unexecuted | None, goes_on: Callable[[], bool]
+        self,
+        relay: RelayDir,
+        readable_end: ReadableEnd,
+        start: ReadStart,
+        pick: Unexecuted | None,
+        goes_on: Callable[[], bool],
     ) -> None:
         self._relay = relay
-        self._tail = tail
+        self._readable_end = readable_end
         self._pick = pick
         self._goes_on = goes_on
         self._open = True
@@ -135,7 +146,7 @@ class RelayStream:
     def _await(self, deadline: float) -> None:
         """Waits for more than was read."""
         timeout = max(deadline - time.monotonic(), 0.0)
-        size = self._tail.wait(self._subdir.name, self._name, self._read, timeout)
+        size = self._readable_end.wait(self._subdir.name, self._name, self._read, timeout)
         if size < 0:
             self._complete = True
         else:

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from dm_worker.relay.atomic_files import sync_folder
 from dm_worker.relay.layout import RelayMeta, SubDir
-from dm_worker.relay.readable_end import End, Tail
+from dm_worker.relay.readable_end import ReadableEnd, RelayLogEnd
 from dm_worker.relay.scan import scan
-from dm_worker.relay.stream_follower import Action, Course, Verdict, dummies, dummy
+from dm_worker.relay.stream_follower import EventDecision, FileAction, StreamFollower, dummies, dummy
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.errors import Code
@@ -25,7 +25,7 @@ from pkg.process.metrics import Distribution
 
 #: Seconds between two writes of ``relay.meta``, as DM.
 META_INTERVAL = 30.0
-SHOW_INTERVAL = 0.2
+PUBLISH_INTERVAL = 0.2
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -59,10 +59,10 @@ class BlockCounts:
         return self.transform.total + self.write.total
 
 
-class Shown(NamedTuple):
+class RelayProgress(NamedTuple):
     """Where the relay log was whole, and the GTID set executed there."""
 
-    end: End
+    end: RelayLogEnd
     gtids: str
 
 
@@ -75,17 +75,19 @@ def is_disk_full(exc: BaseException) -> bool:
 class RelayWriter:
     """One sub-folder's files. ``course`` must be at the end of its last file, as :func:`recover` leaves them."""
 
-    def __init__(self, subdir: SubDir, course: Course, tail: Tail, counts: BlockCounts) -> None:
+    def __init__(
+        self, subdir: SubDir, follower: StreamFollower, readable_end: ReadableEnd, counts: BlockCounts
+    ) -> None:
         self.subdir = subdir
-        self.course = course
-        self._tail = tail
+        self.follower = follower
+        self._readable_end = readable_end
         self._counts = counts
         self._descriptor = -1
         self._server_id = 0
-        self._end: End | None = None
+        self._end: RelayLogEnd | None = None
         #: For status answers; as old as :data:`SHOW_INTERVAL` while much comes in.
-        self.shown: Shown | None = None
-        self._shown_at = 0.0
+        self.progress: RelayProgress | None = None
+        self._published_at = 0.0
         self._saved = 0.0
         #: Something failed between deciding and writing: only :func:`recover` knows now what the file holds.
         self.torn = False
@@ -96,34 +98,34 @@ class RelayWriter:
         Raises 30025.
         """
         self._server_id = server_id
-        self.course.connected(server_id)
+        self.follower.connected(server_id)
         self._cut()
-        self.show()
+        self.publish()
 
-    def show(self) -> None:
+    def publish(self) -> None:
         """Lets readers have what is whole, and brings ``relay.meta`` up to date when it is time. Raises 30025."""
-        course = self.course
-        if not course.begun:
+        follower = self.follower
+        if not follower.begun:
             return
-        end = End(self.subdir.name, course.file, course.boundary)
+        end = RelayLogEnd(self.subdir.name, follower.file, follower.boundary)
         if end != self._end:
             self._end = end
-            self._tail.moved(*end)
+            self._readable_end.moved(*end)
         now = time.monotonic()
-        if now - self._shown_at > SHOW_INTERVAL:
-            self._shown_at = now
-            if self.shown is None or self.shown.end != end:
-                self.shown = Shown(end, str(course.gtids))
+        if now - self._published_at > PUBLISH_INTERVAL:
+            self._published_at = now
+            if self.progress is None or self.progress.end != end:
+                self.progress = RelayProgress(end, str(follower.gtids))
         if now - self._saved > META_INTERVAL:
             self.save_meta()
 
     def save_meta(self) -> None:
         """``relay.meta`` as of the last whole transaction, which is durable first. Raises 30006."""
-        course = self.course
+        follower = self.follower
         try:
             if self._descriptor >= 0:
                 os.fsync(self._descriptor)
-            self.subdir.save_meta(RelayMeta(course.file, course.boundary, str(course.gtids)))
+            self.subdir.save_meta(RelayMeta(follower.file, follower.boundary, str(follower.gtids)))
         except OSError as exc:
             raise errors.new(
                 Code.RelayFlushLocalMeta,
@@ -135,40 +137,40 @@ class RelayWriter:
 
     def take(self, raw: bytes, pos: int, packets: bool, checksummed: bool, /) -> int:
         """Keeps :class:`pkg.binlog.stream.Scan`: writes the ordinary events of a block at once."""
-        course = self.course
-        if not course.flowing:
+        follower = self.follower
+        if not follower.flowing:
             return pos
         began = time.perf_counter()
-        found = scan(raw, pos, packets, course.checksummed, course.size, *course.open)
+        found = scan(raw, pos, packets, follower.checksummed, follower.size, *follower.open)
         self._counts.transform.add(time.perf_counter() - began)
         if found.data:
             self._write(found.data)
-            course.scanned(found, len(found.data))
+            follower.scanned(found, len(found.data))
         return found.pos
 
     def event(self, whole: bytes) -> None:
         """Writes or skips one event, as the course decides. Raises what that raises, and 30025."""
         self.torn = True
-        at = self.course.size
+        at = self.follower.size
         began = time.perf_counter()
-        verdict = self.course.event(whole)
+        decision = self.follower.event(whole)
         self._counts.transform.add(time.perf_counter() - began)
-        if verdict.action is Action.OPEN:
-            self._open(verdict)
-        elif verdict.action is Action.WRITE:
-            if verdict.hole:
-                self._fill(at, verdict.hole)
-            self._write(verdict.data)
-        elif verdict.duplicate:
-            self._compare(verdict)
+        if decision.action is FileAction.OPEN:
+            self._open(decision)
+        elif decision.action is FileAction.WRITE:
+            if decision.hole:
+                self._fill(at, decision.hole)
+            self._write(decision.data)
+        elif decision.duplicate:
+            self._compare(decision)
         self.torn = False
 
     def close(self) -> None:
         """Cuts the open transaction off, saves ``relay.meta`` and closes the file. Raises 30025 or 30006."""
         try:
-            self.course.connected(0)
+            self.follower.connected(0)
             self._cut()
-            if self.course.file:
+            if self.follower.file:
                 self.save_meta()
         finally:
             self.abandon()
@@ -180,22 +182,22 @@ class RelayWriter:
             self._descriptor = -1
 
     def _path(self) -> Path:
-        return self.subdir.path / self.course.file
+        return self.subdir.path / self.follower.file
 
     def _cut(self) -> None:
-        course = self.course
-        if not course.file:
+        follower = self.follower
+        if not follower.file:
             return
         try:
             if self._descriptor < 0:
                 self._descriptor = os.open(self._path(), os.O_RDWR | os.O_CLOEXEC)
-            if os.fstat(self._descriptor).st_size != course.boundary:
-                os.ftruncate(self._descriptor, course.boundary)
-            os.lseek(self._descriptor, course.boundary, os.SEEK_SET)
+            if os.fstat(self._descriptor).st_size != follower.boundary:
+                os.ftruncate(self._descriptor, follower.boundary)
+            os.lseek(self._descriptor, follower.boundary, os.SEEK_SET)
         except OSError as exc:
             raise self._failed(exc) from exc
 
-    def _open(self, verdict: Verdict) -> None:
+    def _open(self, decision: EventDecision) -> None:
         """Ends the current file and begins the next one."""
         try:
             if self._descriptor >= 0:
@@ -206,11 +208,11 @@ class RelayWriter:
             sync_folder(self.subdir.path)
         except OSError as exc:
             raise self._failed(exc) from exc
-        self._write(c.MAGIC + verdict.data)
+        self._write(c.MAGIC + decision.data)
         self.save_meta()
 
     def _fill(self, at: int, hole: int) -> None:
-        checksummed = self.course.checksummed
+        checksummed = self.follower.checksummed
         for size in dummies(hole, checksummed):
             at += size
             self._write(dummy(at, size, checksummed, self._server_id))
@@ -227,16 +229,16 @@ class RelayWriter:
         self._counts.size.add(len(data))
         self._counts.write.add(time.perf_counter() - started)
 
-    def _compare(self, verdict: Verdict) -> None:
+    def _compare(self, decision: EventDecision) -> None:
         """What the server sends again must be what is here."""
         try:
-            here = os.pread(self._descriptor, len(verdict.data), verdict.place)
+            here = os.pread(self._descriptor, len(decision.data), decision.offset)
         except OSError as exc:
             raise self._failed(exc) from exc
-        if here != verdict.data:
+        if here != decision.data:
             raise errors.new(
                 Code.RelayCheckIsDuplicateEvent,
-                f"{self._path()} has another event at offset {verdict.place} than the upstream sends",
+                f"{self._path()} has another event at offset {decision.offset} than the upstream sends",
                 workaround="Remove the source's relay folder: the relay then starts anew at the subtasks' positions.",
             )
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 from zlib import crc32
 
-from dm_worker.relay.transactions import OUTSIDE, Gtid, Run, add_run, follow
+from dm_worker.relay.transactions import OUTSIDE, GtidRun, SourceAndNumber, add_run, follow
 from pkg import errors, native
 from pkg.binlog import constants as c
 
@@ -46,12 +46,12 @@ class Scanned(NamedTuple):
     data: bytes
     state: int
     boundary: int
-    gtid: Gtid | None
-    runs: list[Run]
+    gtid: SourceAndNumber | None
+    runs: list[GtidRun]
 
 
 def python_scan(
-    raw: bytes, pos: int, packets: bool, checksummed: bool, offset: int, state: int, gtid: Gtid | None
+    raw: bytes, pos: int, packets: bool, checksummed: bool, offset: int, state: int, gtid: SourceAndNumber | None
 ) -> Scanned:
     """Takes whole events from ``pos`` on, the first of which belongs at ``offset`` of its file.
 
@@ -61,7 +61,7 @@ def python_scan(
     lead = _LEAD if packets else 0
     least = c.HEADER_SIZE + (c.CHECKSUM_SIZE if checksummed else 0)
     pieces: list[bytes] = []
-    runs: list[Run] = []
+    runs: list[GtidRun] = []
     boundary = -1
     while len(raw) - pos >= lead + c.HEADER_SIZE and len(runs) < MAX_RUNS:
         at = pos + lead
@@ -93,7 +93,7 @@ def python_scan(
     return Scanned(pos, b"".join(pieces), state, boundary, gtid, runs)
 
 
-Scanner = Callable[[bytes, int, bool, bool, int, int, Gtid | None], Scanned]
+Scanner = Callable[[bytes, int, bool, bool, int, int, SourceAndNumber | None], Scanned]
 
 
 def _chosen() -> Scanner:

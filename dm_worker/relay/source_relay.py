@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dm_worker.relay.layout import OWNER, RelayDir
-from dm_worker.relay.purge import Place
-from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.purge import NeededFile
+from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.relay import Relay, RelayCounts
 from dm_worker.relay.source_selection import RelayReader
 from pkg import errors
@@ -38,10 +38,10 @@ class SourceRelay:
         folder: Path,
         *,
         start_at: Callable[[], Location | None],
-        needed: Callable[[RelayDir, Tail], Sequence[Place]],
+        needed: Callable[[RelayDir, ReadableEnd], Sequence[NeededFile]],
     ) -> None:
         self.folder = RelayDir(folder)
-        self.tail = Tail()
+        self.readable_end = ReadableEnd()
         self._source = source
         self._start_at = start_at
         self._needed = needed
@@ -85,10 +85,10 @@ class SourceRelay:
                 self._relay = Relay(
                     self._source,
                     self.folder.path,
-                    self.tail,
+                    self.readable_end,
                     server_id=self._source.server_id,
                     start_at=self._start_at,
-                    needed=lambda: self._needed(self.folder, self.tail),
+                    needed=lambda: self._needed(self.folder, self.readable_end),
                 )
             return self._relay
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from dm_worker.relay.layout import RelayDir
-from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.relay_stream import open_relay
 from pkg import errors
 from pkg.binlog.events import Event
@@ -20,11 +20,11 @@ from pkg.process.log import get_logger
 log = get_logger(__name__)
 
 #: Seconds that a subtask waits for a relay that just began, or is a little behind, before it reads the upstream.
-PATIENCE = 5.0
+CATCH_UP_TIMEOUT = 5.0
 #: A subtask that reads the upstream looks after so many seconds whether the relay has caught up.
-LOOK = 5.0
+LOOK_INTERVAL = 5.0
 #: After the relay log failed a reader, or did not hold what it needs, the reader does not come back for so long (s).
-DISTRUST = 300.0
+DISTRUST_PERIOD = 300.0
 _POLL = 0.1
 #: What only the relay's files may be to blame for: the upstream is asked instead.
 _DAMAGE = frozenset(
@@ -32,11 +32,11 @@ _DAMAGE = frozenset(
 )
 
 
-class Pulled(Protocol):
+class ReadableRelay(Protocol):
     """The relay, as its readers see it."""
 
     folder: RelayDir
-    tail: Tail
+    readable_end: ReadableEnd
 
     def goes_on(self) -> bool:
         """Whether readers at its end shall wait for more: it runs, or an operator paused it."""
@@ -51,7 +51,7 @@ class Pulled(Protocol):
 class RelayReader:
     """One subtask's way to the binlog. ``flavor`` is the upstream's."""
 
-    def __init__(self, relay: Pulled, flavor: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, relay: ReadableRelay, flavor: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._relay = relay
         self._flavor = flavor
         self._clock = clock
@@ -59,7 +59,7 @@ class RelayReader:
 
     def open(self, location: Location, *, use_gtid: bool) -> BinlogStream | None:
         """The relay log from ``location`` on; None when the upstream is to be read. Raises 11093 or 11095."""
-        deadline = self._clock() + PATIENCE
+        deadline = self._clock() + CATCH_UP_TIMEOUT
         while self._trusted() and self._relay.goes_on():
             if not self._behind(location, use_gtid):
                 return self._open(location, use_gtid)
@@ -76,7 +76,12 @@ class RelayReader:
         relay = self._relay
         try:
             stream = open_relay(
-                relay.folder, relay.tail, location, flavor=self._flavor, use_gtid=use_gtid, goes_on=relay.goes_on
+                relay.folder,
+                relay.readable_end,
+                location,
+                flavor=self._flavor,
+                use_gtid=use_gtid,
+                goes_on=relay.goes_on,
             )
         except DMError as exc:
             if exc.kind not in _DAMAGE:
@@ -85,13 +90,13 @@ class RelayReader:
             return None
         if stream is None:
             log.info("the relay log does not hold what follows: the upstream is read", location=str(location))
-            self._distrusted_until = self._clock() + DISTRUST
+            self._distrusted_until = self._clock() + DISTRUST_PERIOD
             return None
         return _Guarded(stream, self.distrust)
 
     def _behind(self, location: Location, use_gtid: bool) -> bool:
         """Whether the relay log does not reach ``location`` yet."""
-        end = self._relay.tail.end()
+        end = self._relay.readable_end.end()
         if end is None:
             return True
         if not use_gtid:
@@ -102,7 +107,7 @@ class RelayReader:
     def distrust(self, exc: DMError) -> None:
         """The relay log is damaged where this reader is."""
         log.error("the relay log can't be read: the upstream is read instead", error=str(exc))
-        self._distrusted_until = self._clock() + DISTRUST
+        self._distrusted_until = self._clock() + DISTRUST_PERIOD
 
     def _trusted(self) -> bool:
         return self._clock() >= self._distrusted_until
@@ -165,7 +170,7 @@ class _Watched(_Wrapped):
     def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
         """See :meth:`BinlogStream.read`."""
         now = self._clock()
-        if now - self._looked >= LOOK:
+        if now - self._looked >= LOOK_INTERVAL:
             self._looked = now
             if self._is_better():
                 raise errors.new(

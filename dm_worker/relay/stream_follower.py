@@ -11,7 +11,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from dm_worker.relay.scan import CRC_RESIDUE, Scanned
-from dm_worker.relay.transactions import OUTSIDE, Gtid, add_run, add_to, follow
+from dm_worker.relay.transactions import OUTSIDE, SourceAndNumber, add_run, add_to, follow
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.cursor import whereabouts
@@ -38,31 +38,31 @@ _ANEW = (
 )
 
 
-class Action(enum.Enum):
+class FileAction(enum.Enum):
     SKIP = "skip"
     WRITE = "write"
     OPEN = "open"
 
 
-class Verdict(NamedTuple):
+class EventDecision(NamedTuple):
     """What to do with an event.
 
     ``WRITE``: append ``data``, after ``hole`` bytes of dummy events. ``OPEN``: begin ``file``, with ``data`` behind
-    the magic number. ``duplicate``: skipped because the file has it, at ``place``, and it must be the same there.
+    the magic number. ``duplicate``: skipped because the file has it, at ``offset``, and it must be the same there.
     """
 
-    action: Action
+    action: FileAction
     data: bytes = b""
     hole: int = 0
     file: str = ""
     duplicate: bool = False
-    place: int = 0
+    offset: int = 0
 
 
-SKIP = Verdict(Action.SKIP)
+SKIP = EventDecision(FileAction.SKIP)
 
 
-class Course:
+class StreamFollower:
     """Follows one upstream's stream into the files of one sub-folder.
 
     ``file`` and ``size``: what is written. ``boundary`` and ``gtids``: the last offset where no transaction was open,
@@ -78,7 +78,7 @@ class Course:
         self.checksummed = False
         self._description = b""
         self._state = OUTSIDE
-        self._gtid: Gtid | None = None
+        self._gtid: SourceAndNumber | None = None
         self._server_id = 0
         self._flowing = False
         self._next_file = ""
@@ -99,7 +99,7 @@ class Course:
         self._state, self._gtid = OUTSIDE, None
 
     @property
-    def open(self) -> tuple[int, Gtid | None]:
+    def open(self) -> tuple[int, SourceAndNumber | None]:
         """The open transaction, for the scan."""
         return self._state, self._gtid
 
@@ -122,7 +122,7 @@ class Course:
             self.boundary = found.boundary
         add_to(self.gtids, found.runs)
 
-    def event(self, whole: bytes) -> Verdict:
+    def event(self, whole: bytes) -> EventDecision:
         """Decides on one event, with its checksum if it has one, which is verified.
 
         Raises 11071 for damage, 11070 and 11093 for tagged GTIDs, 30029 when the upstream's file is not the one that
@@ -159,7 +159,7 @@ class Course:
         self._next_file, self._at = target.file, target.position
         self._flowing = False
 
-    def _described(self, event: Event) -> Verdict:
+    def _described(self, event: Event) -> EventDecision:
         """A file begins, or a stream inside one."""
         description = parse_format_description(event, self.file)
         if not self._next_file:
@@ -178,7 +178,7 @@ class Course:
         self.file, self.checksummed, self._description = self._next_file, description.checksummed, data
         self.size = self.boundary = len(c.MAGIC) + event.size
         self._state, self._gtid = OUTSIDE, None
-        return Verdict(Action.OPEN, data, file=self.file)
+        return EventDecision(FileAction.OPEN, data, file=self.file)
 
     def _same_file(self, event: Event) -> None:
         """What no server changes when it sends it again: when the file was made, and by which version."""
@@ -186,7 +186,7 @@ class Course:
         if (ours[:4], ours[19:71]) != (theirs[:4], theirs[19:71]):
             raise self._error(Code.RelayCheckIsDuplicateEvent, event, "the upstream has another file of this name")
 
-    def _placed(self, event: Event) -> Verdict:
+    def _placed(self, event: Event) -> EventDecision:
         expected = self._at + event.size
         if not event.log_pos:
             # MariaDB 11.4 and later leave it open in what goes through a transaction's cache.
@@ -197,7 +197,7 @@ class Course:
         start = end - event.size
         self._at = end
         if end <= self.size:
-            return Verdict(Action.SKIP, event.data, duplicate=True, place=start)
+            return EventDecision(FileAction.SKIP, event.data, duplicate=True, offset=start)
         hole = start - self.size
         if hole < 0:
             raise self._error(
@@ -206,7 +206,7 @@ class Course:
         if hole and hole < smallest_dummy(self.checksummed):
             raise self._error(Code.BinlogDummyEvSizeTooSmall, event, f"no event fits into the {hole} bytes before it")
         self._written(event, end)
-        return Verdict(Action.WRITE, event.data, hole=hole)
+        return EventDecision(FileAction.WRITE, event.data, hole=hole)
 
     def _written(self, event: Event, end: int) -> None:
         self.size = end

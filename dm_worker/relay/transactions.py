@@ -17,18 +17,18 @@ from pkg.binlog.gtid_event import GTID_EVENTS, gtid_of, is_standalone
 OUTSIDE, BEGUN, INSIDE = 0, 1, 2
 
 #: The source of a GTID (MySQL: UUID; MariaDB: domain and server, 4 bytes each, little-endian), and its number.
-Gtid = tuple[bytes, int]
+SourceAndNumber = tuple[bytes, int]
 #: Source, first and last number. Of a MariaDB domain only the newest GTID is kept.
-Run = tuple[bytes, int, int]
+GtidRun = tuple[bytes, int, int]
 #: Everything about the end of what was read: state and the open transaction's GTID (None: it has none).
-Open = tuple[int, Gtid | None]
+OpenTransaction = tuple[int, SourceAndNumber | None]
 
 _ENDS = frozenset({c.XID_EVENT, c.XA_PREPARE_EVENT, c.TRANSACTION_PAYLOAD_EVENT})
 #: Statements that end an XA transaction which was prepared before.
 _XA_ENDS = (b"XA COMMIT", b"XA ROLLBACK")
 
 
-def follow(now: Open, event: bytes, file: str = "") -> Open:
+def follow(now: OpenTransaction, event: bytes, file: str = "") -> OpenTransaction:
     """What is open after ``event`` (whole, without checksum). When nothing is, the GTID is that of what just ended.
 
     Raises 11071 for a torn GTID event and 11070 for a tagged one.
@@ -60,7 +60,7 @@ def statement(event: bytes) -> bytes:
     return event[start:]
 
 
-def add_run(runs: list[Run], gtid: Gtid) -> None:
+def add_run(runs: list[GtidRun], gtid: SourceAndNumber) -> None:
     """Adds a transaction that ended to ``runs``."""
     source, number = gtid
     for at, (known, first, last) in enumerate(runs):
@@ -73,7 +73,7 @@ def add_run(runs: list[Run], gtid: Gtid) -> None:
     runs.append((source, number, number))
 
 
-def add_to(gtids: GTIDSet, runs: Iterable[Run]) -> None:
+def add_to(gtids: GTIDSet, runs: Iterable[GtidRun]) -> None:
     """Adds ``runs`` to an executed set."""
     for source, first, last in runs:
         if len(source) == 8:

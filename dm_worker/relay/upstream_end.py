@@ -14,7 +14,7 @@ from pkg.process.log import get_logger
 log = get_logger(__name__)
 
 #: Seconds that a status waits for an answer before it takes the last one.
-PATIENCE = 0.5
+ANSWER_TIMEOUT = 0.5
 _READ_TIMEOUT = 5.0
 
 
@@ -27,7 +27,7 @@ def query_upstream(source: SourceConfig) -> Location | None:
         conn.close()
 
 
-class UpstreamPosition:
+class UpstreamEnd:
     """Asks the upstream when asked. Calls at the same time share a query; there is never more than one under way."""
 
     def __init__(
@@ -50,7 +50,7 @@ class UpstreamPosition:
             if self._begun == self._ended:
                 self._begun += 1
                 threading.Thread(target=self._refresh, name="upstream-position", daemon=True).start()
-            current = self._changed.wait_for(lambda: self._ended >= number, PATIENCE)
+            current = self._changed.wait_for(lambda: self._ended >= number, ANSWER_TIMEOUT)
             return self._location, current
 
     def _refresh(self) -> None:

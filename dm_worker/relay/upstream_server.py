@@ -20,11 +20,11 @@ from pkg.mysql.connection import classify, connect
 from pkg.mysql.introspect import variable
 
 #: Seconds to wait for the first event of a stream.
-_PATIENCE = 30.0
+_FIRST_EVENT_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class UpstreamServer:
     """``uuid`` names its sub-folders; ``end`` is where its binlog ended when it was asked."""
 
     uuid: str
@@ -32,7 +32,7 @@ class Server:
     end: Location
 
 
-def ask(source: SourceConfig) -> Server:
+def identify_server(source: SourceConfig) -> UpstreamServer:
     """Raises DMError: 10001 when the upstream can't be reached, 11125 when it writes no binlog."""
     conn = connect(source.from_, scope="upstream", read_timeout=30.0)
     try:
@@ -49,7 +49,7 @@ def ask(source: SourceConfig) -> Server:
             f"the upstream {source.from_.host}:{source.from_.port} writes no binlog",
             workaround="Start it with log_bin, binlog_format=ROW and binlog_row_image=FULL.",
         )
-    return Server(uuid, number, end)
+    return UpstreamServer(uuid, number, end)
 
 
 def _uuid(conn: Connection[Any], flavor: str, server_id: int) -> str:
@@ -58,7 +58,7 @@ def _uuid(conn: Connection[Any], flavor: str, server_id: int) -> str:
     return variable(conn, "server_uuid") or str(server_id)
 
 
-def check_history(server: Server, gtid_set: str, flavor: str, source: SourceConfig) -> None:
+def check_history(server: UpstreamServer, gtid_set: str, flavor: str, source: SourceConfig) -> None:
     """The server must have executed what the relay has: otherwise it was reset, or is another one. Raises 30029."""
     ours, theirs = parse_gtid_set(gtid_set, flavor), parse_gtid_set(server.end.gtid_set, flavor)
     if isinstance(ours, MySQLGTIDSet):
@@ -81,13 +81,13 @@ def file_of(source: SourceConfig, server_id: int, gtid_set: str) -> str:
     location = Location(Position("", 4), gtid_set)
     stream = open_raw(source.from_, location, flavor=source.flavor, server_id=server_id, use_gtid=True)
     try:
-        for event in stream.read(1, _PATIENCE):
+        for event in stream.read(1, _FIRST_EVENT_TIMEOUT):
             return rotate_target(event).file
     finally:
         stream.close()
     raise errors.new(
         Code.RelayTCPReaderGetEvent,
-        f"the upstream sent nothing for {_PATIENCE:.0f} s",
+        f"the upstream sent nothing for {_FIRST_EVENT_TIMEOUT:.0f} s",
         workaround="The relay connects again by itself; if it keeps failing, check the upstream and the network.",
         retryable=True,
     )

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.source.source_worker import KILL_PATIENCE, LAST_PATIENCE, SourceWorker, read_source
+from dm_worker.source.source_worker import KILL_TIMEOUT, SHUTDOWN_KILL_TIMEOUT, SourceWorker, read_source
 from dm_worker.source.unit_factory import UnitFactory
 from dm_worker.source.worker_metrics import WorkerMetrics
 from pkg import errors
@@ -85,7 +85,7 @@ class Binder:
                 worker.kill()
         self._mirror.stop()
         self._thread.join()
-        self._close(graceful=graceful, patience=LAST_PATIENCE if graceful else KILL_PATIENCE)
+        self._close(graceful=graceful, kill_timeout=SHUTDOWN_KILL_TIMEOUT if graceful else KILL_TIMEOUT)
 
     def _on_events(self, _: Sequence[WatchEvent]) -> None:
         self._dirty.set()
@@ -141,11 +141,11 @@ class Binder:
         log.info("source bound", source=source_id)
         self._engine.warm_up()
 
-    def _close(self, *, graceful: bool, patience: float = KILL_PATIENCE) -> None:
+    def _close(self, *, graceful: bool, kill_timeout: float = KILL_TIMEOUT) -> None:
         with self._lock:
             current, self._current = self._current, None
             self._closing = current
-        if current is not None and not current.close(graceful=graceful, patience=patience):
+        if current is not None and not current.close(graceful=graceful, kill_timeout=kill_timeout):
             self._on_stuck()
         with self._lock:
             self._closing = None

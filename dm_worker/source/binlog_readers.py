@@ -14,7 +14,7 @@ from pkg.errors import DMError
 from pkg.pb import dmworker_pb2 as pb
 
 #: The position in a location's text.
-_PLACE = re.compile(r"\([^()]+, \d+\)")
+_POSITION = re.compile(r"\([^()]+, \d+\)")
 
 
 def binlog_readers(relay: SourceRelay, subtasks: Iterable[SubTask]) -> list[BinlogReader]:
@@ -27,22 +27,22 @@ def binlog_readers(relay: SourceRelay, subtasks: Iterable[SubTask]) -> list[Binl
         sync = subtask.status().sync if subtask.state.unit == pb.Sync else None
         if sync is None or (sync.binlogType == "local" and relay.goes_on()):
             continue
-        place = needed_from(sync) if sync.syncerBinlog else _stored_position(subtask)
-        if place is not None:
-            found.append(BinlogReader(f"task {subtask.name}", place, float(sync.secondsBehindMaster)))
+        position = needed_from(sync) if sync.syncerBinlog else _stored_position(subtask)
+        if position is not None:
+            found.append(BinlogReader(f"task {subtask.name}", position, float(sync.secondsBehindMaster)))
     return found
 
 
 def needed_from(sync: pb.SyncStatus) -> Position:
     """Where the oldest rows are that are not applied: rows of merged shards may be held back behind the checkpoint."""
-    held = (_PLACE.search(group.firstLocation) for group in sync.unresolvedGroups)
+    held = (_POSITION.search(group.firstLocation) for group in sync.unresolvedGroups)
     return min(parse_position(text) for text in (sync.syncerBinlog, *(found[0] for found in held if found)))
 
 
 def _stored_position(subtask: SubTask) -> Position | None:
     """Of one that did not run since the worker began; None when it can't be told."""
     try:
-        place = relay_needs.durable_place(subtask.config).position
+        position = relay_needs.durable_location(subtask.config).position
     except DMError:
         return None
-    return place if place.name else None
+    return position if position.name else None

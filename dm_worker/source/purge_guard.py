@@ -14,12 +14,12 @@ from enum import IntEnum
 from pkg.binlog.position import Position, file_number
 
 #: A reader that stands still is warned of when less than this part of the retention is left.
-WORRY = 0.5
+WARNING_SHARE = 0.5
 #: Purges by others than the retention are extrapolated over the last hour, and so far into the future (seconds).
 WINDOW, HORIZON = 3600.0, 86400.0
 
 
-class Level(IntEnum):
+class RiskLevel(IntEnum):
     """How bad it is."""
 
     OK = 0
@@ -28,16 +28,16 @@ class Level(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PurgeRisk:
     """``seconds_left`` until a file that is needed goes, if nothing changes; None when none is seen to go."""
 
-    level: Level
+    level: RiskLevel
     seconds_left: float | None = None
     text: str = ""
 
 
-FINE = Verdict(Level.OK)
-_WAY_OUT = "Keep binlogs longer there (expire_logs_days, binlog_expire_logs_seconds), or let the relay fetch them."
+NO_RISK = PurgeRisk(RiskLevel.OK)
+_WORKAROUND = "Keep binlogs longer there (expire_logs_days, binlog_expire_logs_seconds), or let the relay fetch them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,48 +55,52 @@ class PurgeGuard:
         self._closed: dict[str, float] = {}
         self._sizes: dict[str, int] = {}
         self._samples: deque[_Sample] = deque()
-        self._place: Position | None = None
+        self._position: Position | None = None
 
     def look(
-        self, now: float, files: Mapping[str, int], retention: float | None, place: Position, lag: float = 0.0
-    ) -> Verdict:
+        self, now: float, files: Mapping[str, int], retention: float | None, position: Position, lag: float = 0.0
+    ) -> PurgeRisk:
         """What the upstream's ``files`` (sizes in bytes, oldest first) mean for a reader at ``place``.
 
         ``retention``: seconds that a file stays after it was closed, None for ever. ``lag``: seconds since what is at
         ``place`` was written, 0 when that is not known. ``now`` in seconds of any clock that never goes back.
         """
         if not files:
-            return FINE
-        self._note(now, files, place, lag)
-        if place.name not in files:
-            if file_number(place.name) > file_number(next(iter(files))):
-                return FINE
-            return Verdict(Level.LOST, 0.0, f"{place.name} is needed and gone from the upstream. Migrate it again.")
-        return max((self._by_age(now, files, retention, place), self._by_purges(now, files, place)), key=_severity)
+            return NO_RISK
+        self._note(now, files, position, lag)
+        if position.name not in files:
+            if file_number(position.name) > file_number(next(iter(files))):
+                return NO_RISK
+            return PurgeRisk(
+                RiskLevel.LOST, 0.0, f"{position.name} is needed and gone from the upstream. Migrate it again."
+            )
+        return max(
+            (self._by_age(now, files, retention, position), self._by_purges(now, files, position)), key=_severity
+        )
 
     # -- what is known ------------------------------------------------------------------------------------------
 
-    def _note(self, now: float, files: Mapping[str, int], place: Position, lag: float) -> None:
+    def _note(self, now: float, files: Mapping[str, int], position: Position, lag: float) -> None:
         names = list(files)
         purged = sum(size for name, size in self._sizes.items() if name not in files)
-        read = self._bytes_read(files, place)
+        read = self._bytes_read(files, position)
         for name in names[:-1]:
             # One that was closed before it was looked at is as old as what is read from it, or older than nothing.
-            first = not self._sizes and name == place.name
+            first = not self._sizes and name == position.name
             self._closed.setdefault(name, now - lag if first else now)
         self._closed = {name: at for name, at in self._closed.items() if name in files}
         last = self._samples[-1] if self._samples else _Sample(now, names[0], 0, 0)
         self._samples.append(_Sample(now, names[0], last.read + read, last.purged + purged))
         while now - self._samples[0].at > WINDOW and len(self._samples) > 2:
             self._samples.popleft()
-        self._sizes, self._place = dict(files), place
+        self._sizes, self._position = dict(files), position
 
-    def _bytes_read(self, files: Mapping[str, int], place: Position) -> int:
+    def _bytes_read(self, files: Mapping[str, int], position: Position) -> int:
         """Since the last look, as far as the files tell."""
-        before = self._place
-        if before is None or before.name not in files or place.name not in files:
+        before = self._position
+        if before is None or before.name not in files or position.name not in files:
             return 0
-        return max(0, _offset(files, place) - _offset(files, before))
+        return max(0, _offset(files, position) - _offset(files, before))
 
     def _rates(self) -> tuple[float, float]:
         """Bytes per second that were read and that were purged."""
@@ -108,49 +112,49 @@ class PurgeGuard:
 
     # -- what it means ------------------------------------------------------------------------------------------
 
-    def _by_age(self, now: float, files: Mapping[str, int], retention: float | None, place: Position) -> Verdict:
+    def _by_age(self, now: float, files: Mapping[str, int], retention: float | None, position: Position) -> PurgeRisk:
         if not retention:
-            return FINE
+            return NO_RISK
         speed, _ = self._rates()
         names = list(files)
-        unread = -place.pos
-        for name in names[names.index(place.name) : -1]:
+        unread = -position.pos
+        for name in names[names.index(position.name) : -1]:
             left = self._closed[name] + retention - now
             unread += files[name]
             if speed > 0 and unread / speed >= left:
                 return _warning(name, left, f"at {speed:.0f} bytes/s it is read too late")
-            if speed <= 0 and left < WORRY * retention:
+            if speed <= 0 and left < WARNING_SHARE * retention:
                 return _warning(name, left, "nothing is read from it")
-        return FINE
+        return NO_RISK
 
-    def _by_purges(self, now: float, files: Mapping[str, int], place: Position) -> Verdict:
+    def _by_purges(self, now: float, files: Mapping[str, int], position: Position) -> PurgeRisk:
         speed, purging = self._rates()
-        if purging <= speed or list(files)[-1] == place.name:
-            return FINE
-        left = _offset(files, Position(place.name, 0)) / (purging - speed)
+        if purging <= speed or list(files)[-1] == position.name:
+            return NO_RISK
+        left = _offset(files, Position(position.name, 0)) / (purging - speed)
         if left > HORIZON:
-            return FINE
+            return NO_RISK
         why = f"{purging:.0f} bytes/s of binlog are purged and {speed:.0f} bytes/s are read"
-        return _warning(place.name, left, why)
+        return _warning(position.name, left, why)
 
 
-def _offset(files: Mapping[str, int], place: Position) -> int:
+def _offset(files: Mapping[str, int], position: Position) -> int:
     """Bytes from the oldest file's start."""
     total = 0
     for name, size in files.items():
-        if name == place.name:
-            return total + place.pos
+        if name == position.name:
+            return total + position.pos
         total += size
     return total
 
 
-def _severity(verdict: Verdict) -> tuple[int, float]:
-    return verdict.level, -(verdict.seconds_left or 0.0)
+def _severity(risk: PurgeRisk) -> tuple[int, float]:
+    return risk.level, -(risk.seconds_left or 0.0)
 
 
-def _warning(name: str, left: float, why: str) -> Verdict:
-    text = f"the upstream will purge {name}, which is still needed, in about {_duration(left)}: {why}. {_WAY_OUT}"
-    return Verdict(Level.WARNING, max(left, 0.0), text)
+def _warning(name: str, left: float, why: str) -> PurgeRisk:
+    text = f"the upstream will purge {name}, which is still needed, in about {_duration(left)}: {why}. {_WORKAROUND}"
+    return PurgeRisk(RiskLevel.WARNING, max(left, 0.0), text)
 
 
 def _duration(seconds: float) -> str:

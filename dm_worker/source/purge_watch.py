@@ -13,7 +13,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from pymysql.connections import Connection
 
-from dm_worker.source.purge_guard import FINE, PurgeGuard, Verdict
+from dm_worker.source.purge_guard import NO_RISK, PurgeGuard, PurgeRisk
 from pkg.binlog.position import Position
 from pkg.config.model import SourceConfig
 from pkg.errors import DMError
@@ -35,7 +35,7 @@ class BinlogReader:
     """Who reads the upstream's binlog, from where on, and how many seconds behind (0 when not known)."""
 
     name: str
-    place: Position
+    position: Position
     lag: float = 0.0
 
 
@@ -67,18 +67,18 @@ class PurgeWatch:
         self._source = source
         self._readers = readers
         self._guards: dict[str, PurgeGuard] = {}
-        self._verdicts: dict[str, Verdict] = {}
+        self._risks: dict[str, PurgeRisk] = {}
         self._end = threading.Event()
         self._thread = ServiceThread("purge-watch", self._main, self._end)
 
     @property
-    def verdicts(self) -> dict[str, Verdict]:
+    def risks(self) -> dict[str, PurgeRisk]:
         """The last verdict on each reader."""
-        return dict(self._verdicts)
+        return dict(self._risks)
 
     def warnings(self) -> list[str]:
         """For operators: what is about to go, or gone."""
-        return [f"{name}: {verdict.text}" for name, verdict in sorted(self.verdicts.items()) if verdict.level]
+        return [f"{name}: {risk.text}" for name, risk in sorted(self.risks.items()) if risk.level]
 
     def start(self) -> None:
         self._thread.start()
@@ -101,14 +101,14 @@ class PurgeWatch:
         files, stay = ask_upstream(self._source) if readers else ({}, None)
         self._guards = {reader.name: self._guards.get(reader.name) or PurgeGuard() for reader in readers}
         now = time.monotonic()
-        verdicts = {
-            reader.name: self._guards[reader.name].look(now, files, stay, reader.place, reader.lag)
+        risks = {
+            reader.name: self._guards[reader.name].look(now, files, stay, reader.position, reader.lag)
             for reader in readers
         }
-        for name, verdict in verdicts.items():
-            if verdict.level > self._verdicts.get(name, FINE).level:
-                log.warning("purge guard", source=self._source.source_id, reader=name, warning=verdict.text)
-        self._verdicts = verdicts
+        for name, risk in risks.items():
+            if risk.level > self._risks.get(name, NO_RISK).level:
+                log.warning("purge guard", source=self._source.source_id, reader=name, warning=risk.text)
+        self._risks = risks
 
 
 class PurgeCollector(Collector):
@@ -126,8 +126,8 @@ class PurgeCollector(Collector):
         left = GaugeMetricFamily(
             "dm_worker_upstream_purge_seconds_left", "Until a needed binlog file is purged.", labels=labels
         )
-        for reader, verdict in (watch.verdicts if watch is not None else {}).items():
-            level.add_metric([reader, source], verdict.level)
-            if verdict.seconds_left is not None:
-                left.add_metric([reader, source], verdict.seconds_left)
+        for reader, risk in (watch.risks if watch is not None else {}).items():
+            level.add_metric([reader, source], risk.level)
+            if risk.seconds_left is not None:
+                left.add_metric([reader, source], risk.seconds_left)
         yield from (level, left)

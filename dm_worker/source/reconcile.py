@@ -13,7 +13,7 @@ from pkg.pb import dmworker_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExpectedSubTask:
     """A subtask as etcd has it: its config's text, the expected stage and the revision of that stage's key."""
 
     config: str
@@ -22,7 +22,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Actual:
+class LocalSubTask:
     """A subtask of this process: what it was made from, the last stage asked for, and where it is.
 
     ``doomed``: told to stop in order to be removed.
@@ -35,52 +35,52 @@ class Actual:
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
+class CreateSubTask:
     task: str
-    wanted: Wanted
+    wanted: ExpectedSubTask
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ChangeStage:
     """Pass the newly expected stage on to the subtask."""
 
     task: str
-    wanted: Wanted
+    wanted: ExpectedSubTask
 
 
 @dataclass(frozen=True, slots=True)
-class Remove:
+class RemoveSubTask:
     """Stop the subtask for good; once it is Stopped it can be forgotten."""
 
     task: str
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
+class ForgetSubTask:
     task: str
 
 
-Action = Create | Ask | Remove | Forget
+ReconcileAction = CreateSubTask | ChangeStage | RemoveSubTask | ForgetSubTask
 
 
-def reconcile(wanted: Mapping[str, Wanted], actual: Mapping[str, Actual]) -> list[Action]:
+def reconcile(wanted: Mapping[str, ExpectedSubTask], actual: Mapping[str, LocalSubTask]) -> list[ReconcileAction]:
     """The next actions, by task; those that have to wait for a subtask's end come in a later call."""
-    actions: list[Action] = []
+    actions: list[ReconcileAction] = []
     for task in sorted({*wanted, *actual}):
         actions += _task(task, wanted.get(task), actual.get(task))
     return actions
 
 
-def _task(task: str, want: Wanted | None, have: Actual | None) -> list[Action]:
+def _task(task: str, want: ExpectedSubTask | None, have: LocalSubTask | None) -> list[ReconcileAction]:
     if have is None:
-        return [Create(task, want)] if want is not None else []
+        return [CreateSubTask(task, want)] if want is not None else []
     if have.doomed or want is None or want.config != have.config:
         if have.stage == pb.Stopped:
-            return [Forget(task), *_task(task, want, None)]
-        return [] if have.doomed else [Remove(task)]
+            return [ForgetSubTask(task), *_task(task, want, None)]
+        return [] if have.doomed else [RemoveSubTask(task)]
     if want.revision == have.revision:
         return []
     if have.stage == pb.Stopped and want.stage != pb.Stopped:
         # Stopped is final for a subtask object: going on needs a new one.
-        return [Forget(task), Create(task, want)]
-    return [Ask(task, want)]
+        return [ForgetSubTask(task), CreateSubTask(task, want)]
+    return [ChangeStage(task, want)]

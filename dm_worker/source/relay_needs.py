@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from dm_worker.relay.layout import RelayDir
 from dm_worker.relay.positions import find_gtids, find_position
-from dm_worker.relay.purge import Place
-from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.purge import NeededFile
+from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.start_location import start_location
 from dm_worker.syncer.shard_ddl.groups_snapshot import decode
@@ -24,15 +24,15 @@ log = get_logger(__name__)
 #: Task modes that come to read the binlog.
 _SYNCING = frozenset({"all", "incremental", "load&sync"})
 #: Seconds that an unreachable target is waited for.
-_PATIENCE = 15.0
+_TARGET_TIMEOUT = 15.0
 
 
-def durable_place(cfg: SubTaskConfig) -> Location:
+def durable_location(cfg: SubTaskConfig) -> Location:
     """Where a subtask would read on: its checkpoint, or where it begins. Raises DMError when nothing tells.
 
     With rows of merged shards held back, that is where they are.
     """
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TARGET_TIMEOUT
     store = MetaStore(cfg, should_stop=lambda: time.monotonic() > deadline)
     try:
         checkpoint, shards = store.peek()
@@ -42,34 +42,34 @@ def durable_place(cfg: SubTaskConfig) -> Location:
         store.close()
 
 
-def smallest_place(subtasks: Iterable[SubTaskConfig]) -> Location | None:
+def earliest_location(subtasks: Iterable[SubTaskConfig]) -> Location | None:
     """Where the relay log has to begin for all ``subtasks``; those that can't tell read the upstream if need be."""
     found: list[Location] = []
     for cfg in subtasks:
         if cfg.task_mode not in _SYNCING:
             continue
         try:
-            place = durable_place(cfg)
+            location = durable_location(cfg)
         except DMError as exc:
             log.info("a subtask has no place in the binlog yet", task=cfg.name, reason=str(exc))
             continue
-        if place.position.name:
-            found.append(place)
-    return min(found, key=lambda place: place.position.sort_key(), default=None)
+        if location.position.name:
+            found.append(location)
+    return min(found, key=lambda location: location.position.sort_key(), default=None)
 
 
-def needed_places(relay: RelayDir, tail: Tail, subtasks: Iterable[SubTaskConfig]) -> list[Place]:
+def needed_files(relay: RelayDir, readable_end: ReadableEnd, subtasks: Iterable[SubTaskConfig]) -> list[NeededFile]:
     """The files where ``subtasks`` would read on. One whose place is not in the relay log needs none of it.
 
     Raises 30037 when a subtask's place can't be found out.
     """
-    end = tail.end()
-    found: list[Place] = []
+    end = readable_end.end()
+    found: list[NeededFile] = []
     for cfg in subtasks:
         if cfg.task_mode not in _SYNCING or end is None:
             continue
         try:
-            place = durable_place(cfg)
+            location = durable_location(cfg)
         except DMError as exc:
             raise errors.new(
                 Code.RelayPurgeIsForbidden,
@@ -77,10 +77,10 @@ def needed_places(relay: RelayDir, tail: Tail, subtasks: Iterable[SubTaskConfig]
                 raw=exc,
                 workaround="Wait until the task's full copy is done, or the target can be reached.",
             ) from exc
-        if cfg.enable_gtid and place.gtid_set:
-            start = find_gtids(relay, end, parse_gtid_set(place.gtid_set, cfg.flavor))
+        if cfg.enable_gtid and location.gtid_set:
+            start = find_gtids(relay, end, parse_gtid_set(location.gtid_set, cfg.flavor))
         else:
-            start = find_position(relay, end, place)
+            start = find_position(relay, end, location)
         if start is not None:
-            found.append(Place(start.subdir.name, start.file))
+            found.append(NeededFile(start.subdir.name, start.file))
     return found

@@ -9,17 +9,25 @@ from dataclasses import dataclass, replace
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.operator_commands.binlog_operators import BinlogOperators
-from dm_worker.relay.desired_stage import RelayWish
+from dm_worker.relay.desired_stage import DesiredRelayStage
 from dm_worker.relay.layout import RelayDir
-from dm_worker.relay.purge import Place
-from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.purge import NeededFile
+from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.source_relay import SourceRelay, relay_folder
-from dm_worker.relay.upstream_end import UpstreamPosition
+from dm_worker.relay.upstream_end import UpstreamEnd
 from dm_worker.source import relay_needs
 from dm_worker.source.binlog_readers import binlog_readers
 from dm_worker.source.load_claim import LoadClaim
 from dm_worker.source.purge_watch import BinlogReader, PurgeWatch
-from dm_worker.source.reconcile import Actual, Ask, Create, Forget, Remove, Wanted, reconcile
+from dm_worker.source.reconcile import (
+    ChangeStage,
+    CreateSubTask,
+    ExpectedSubTask,
+    ForgetSubTask,
+    LocalSubTask,
+    RemoveSubTask,
+    reconcile,
+)
 from dm_worker.source.unit_factory import UnitFactory
 from dm_worker.source.worker_metrics import WorkerMetrics
 from dm_worker.subtask.auto_resume import ResumePolicy
@@ -41,20 +49,20 @@ log = get_logger(__name__)
 
 #: Seconds a killed unit gets to end before the worker as a whole has to. One that waits for a cold Spark on a
 #: crowded machine does no harm meanwhile, and one that writes is fenced by its epoch.
-KILL_PATIENCE = 60.0
+KILL_TIMEOUT = 60.0
 #: The same when the worker is ending anyway, which has to be done within 30 s with everything else.
-LAST_PATIENCE = 8.0
+SHUTDOWN_KILL_TIMEOUT = 8.0
 #: Seconds between looks at whether etcd has told everything.
 _SYNC_POLL = 0.1
 #: Seconds that the relay waits for etcd to tell which subtasks there are.
-_ETCD_PATIENCE = 30.0
+_ETCD_TIMEOUT = 30.0
 
 
 @dataclass(slots=True)
 class _Slot:
     """A subtask of this process with what it was made from, or the error that kept it from being made."""
 
-    wanted: Wanted
+    wanted: ExpectedSubTask
     subtask: SubTask | None
     error: DMError | None = None
     doomed: bool = False
@@ -66,11 +74,11 @@ class _Slot:
         state = self.subtask.state
         return state.stage != pb.Finished and state.unit in (pb.Dump, pb.Load)
 
-    def actual(self) -> Actual:
+    def actual(self) -> LocalSubTask:
         if self.subtask is None:
             # Nothing runs: it may be made anew as soon as its config or its stage changes.
-            return Actual(self.wanted.config, self.wanted.revision, pb.Stopped)
-        return Actual(self.wanted.config, self.wanted.revision, self.subtask.state.stage, self.doomed)
+            return LocalSubTask(self.wanted.config, self.wanted.revision, pb.Stopped)
+        return LocalSubTask(self.wanted.config, self.wanted.revision, self.subtask.state.stage, self.doomed)
 
 
 class SourceWorker:
@@ -99,7 +107,7 @@ class SourceWorker:
         self._engine = engine
         self._make_unit = make_unit
         self._metrics = metrics
-        self._position = UpstreamPosition(source)
+        self._upstream_end = UpstreamEnd(source)
         self._lock = threading.Lock()
         self._slots: dict[str, _Slot] = {}
         #: Stopped subtasks whose threads are still busy with something that leads to nothing.
@@ -114,18 +122,18 @@ class SourceWorker:
         self.relay = SourceRelay(
             source,
             relay_folder(relay_dir, source.relay_dir, worker),
-            start_at=lambda: relay_needs.smallest_place(self._subtask_configs()),
+            start_at=lambda: relay_needs.earliest_location(self._subtask_configs()),
             needed=self._needed_of_relay,
         )
         self.purge_watch = PurgeWatch(source, self._binlog_readers)
         self.operators = BinlogOperators(client, source.source_id, on_broken)
-        self._relay_wish = RelayWish(client, source.source_id, worker, self._dirty.set, on_broken)
+        self._desired_relay_stage = DesiredRelayStage(client, source.source_id, worker, self._dirty.set, on_broken)
         self._thread = ServiceThread(f"source-{source.source_id}", self._main, self._stop)
 
     def start(self) -> None:
         self._configs.start()
         self._stages.start()
-        self._relay_wish.start()
+        self._desired_relay_stage.start()
         self.operators.start()
         self.purge_watch.start()
         self._thread.start()
@@ -137,7 +145,7 @@ class SourceWorker:
         self._dirty.set()
         self._each_subtask(SubTask.kill)
 
-    def close(self, *, graceful: bool, patience: float = KILL_PATIENCE) -> bool:
+    def close(self, *, graceful: bool, kill_timeout: float = KILL_TIMEOUT) -> bool:
         """Stops all subtasks, at their safe points or at once; False when one does not end even though killed.
 
         ``patience`` is how many seconds a killed one gets.
@@ -149,13 +157,13 @@ class SourceWorker:
         self._dirty.set()
         self._configs.stop()
         self._stages.stop()
-        self._relay_wish.stop()
+        self._desired_relay_stage.stop()
         self.operators.stop()
         self.purge_watch.stop()
         self._thread.join()
         # The thread's last turn may have created one more.
         self._each_subtask(SubTask.kill if self._killed else _stop_gracefully)
-        ended = self._join(patience + (GRACE if graceful else 0.0))
+        ended = self._join(kill_timeout + (GRACE if graceful else 0.0))
         self.relay.close()
         with self._lock:
             for task in self._slots:
@@ -181,7 +189,7 @@ class SourceWorker:
         # After the checkpoints: when they have reached an end that is asked for now, everything is applied.
         syncs = [status.sync for status in statuses if status.WhichOneof("status") == "sync"]
         if syncs:
-            location, current = self._position.get()
+            location, current = self._upstream_end.get()
             for sync in syncs:
                 _set_position(sync, location, current=current, by_gtid=self.source.enable_gtid)
         return statuses
@@ -201,7 +209,7 @@ class SourceWorker:
 
     def _is_synced(self) -> bool:
         mirrors = (self._configs, self._stages, self.operators)
-        return all(mirror.wait_synced(0) for mirror in mirrors) and self._relay_wish.synced()
+        return all(mirror.wait_synced(0) for mirror in mirrors) and self._desired_relay_stage.synced()
 
     def _tick(self, now: float) -> None:
         self._each_subtask(lambda subtask: subtask.tick(now))
@@ -210,7 +218,7 @@ class SourceWorker:
     def _follow(self) -> None:
         try:
             # Before the subtasks, which look for the relay when they begin.
-            stage = self._relay_wish.changed()
+            stage = self._desired_relay_stage.changed()
             if stage is not None:
                 self.relay.follow(stage)
             self._reconcile()
@@ -225,26 +233,26 @@ class SourceWorker:
             actual = {task: slot.actual() for task, slot in self._slots.items()}
         for action in reconcile(wanted, actual):
             match action:
-                case Create(task, want):
+                case CreateSubTask(task, want):
                     self._create(task, want)
-                case Ask(task, want):
+                case ChangeStage(task, want):
                     self._ask(task, want)
-                case Remove(task):
+                case RemoveSubTask(task):
                     self._remove(task)
-                case Forget(task):
+                case ForgetSubTask(task):
                     self._forget(task)
 
-    def _wanted(self) -> dict[str, Wanted]:
+    def _wanted(self) -> dict[str, ExpectedSubTask]:
         """Tasks that have both a config and an expected stage; both are written in one transaction."""
         configs = _by_task(keys.SUBTASK, self._configs.snapshot())
         stages = _by_task(keys.SUBTASK_STAGE, self._stages.snapshot())
         wanted = {}
         for task in configs.keys() & stages.keys():
             stage = stage_number(SubTaskStage.from_json(stages[task].value).expect)
-            wanted[task] = Wanted(configs[task].value, stage, stages[task].mod_revision)
+            wanted[task] = ExpectedSubTask(configs[task].value, stage, stages[task].mod_revision)
         return wanted
 
-    def _create(self, task: str, wanted: Wanted) -> None:
+    def _create(self, task: str, wanted: ExpectedSubTask) -> None:
         leaving = self._leaving.get(task)
         if leaving is not None and not leaving.ended:
             # Two of one name would get in each other's way; its end brings us here again.
@@ -293,10 +301,10 @@ class SourceWorker:
 
     def _subtask_configs(self) -> list[SubTaskConfig]:
         """Of all subtasks that this source shall have. Raises 20035 or 20010."""
-        self._configs.wait_synced(_ETCD_PATIENCE)
+        self._configs.wait_synced(_ETCD_TIMEOUT)
         return [decode_subtask(stored.value) for stored in self._configs.snapshot().values()]
 
-    def _needed_of_relay(self, folder: RelayDir, tail: Tail) -> list[Place]:
+    def _needed_of_relay(self, folder: RelayDir, readable_end: ReadableEnd) -> list[NeededFile]:
         """The files that subtasks still need. Raises 30037 while one of them can't tell, as during its full copy."""
         with self._lock:
             slots = dict(self._slots)
@@ -307,14 +315,14 @@ class SourceWorker:
                 f"the full copy of task {', '.join(copying)} is not done, or did not begin",
                 workaround="Wait until query-status shows the task in unit Sync.",
             )
-        return relay_needs.needed_places(folder, tail, self._subtask_configs())
+        return relay_needs.needed_files(folder, readable_end, self._subtask_configs())
 
     def _binlog_readers(self) -> list[BinlogReader]:
         with self._lock:
             subtasks = [slot.subtask for slot in self._slots.values() if slot.subtask is not None]
         return binlog_readers(self.relay, subtasks)
 
-    def _ask(self, task: str, wanted: Wanted) -> None:
+    def _ask(self, task: str, wanted: ExpectedSubTask) -> None:
         with self._lock:
             slot = self._slots[task]
             slot.wanted = replace(wanted, config=slot.wanted.config)

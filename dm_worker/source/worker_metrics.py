@@ -101,10 +101,10 @@ class _SyncCollector(Collector):
             sync = status.sync
             lag.add_metric([source, status.name, self._worker], sync.secondsBehindMaster)
             for node, text in (("master", sync.masterBinlog), ("syncer", sync.syncerBinlog)):
-                place = _place(text)
-                if place is not None:
-                    file.add_metric([node, source, status.name], place[0])
-                    offset.add_metric([node, source, status.name], place[1])
+                position = _position(text)
+                if position is not None:
+                    file.add_metric([node, source, status.name], position[0])
+                    offset.add_metric([node, source, status.name], position[1])
             groups = sync.unresolvedGroups
             waiting.add_metric([source, status.name], bool(sync.blockingDDLs))
             held.add_metric([source, status.name], sum(group.heldRows for group in groups))
@@ -116,7 +116,7 @@ class _SyncCollector(Collector):
         yield from (lag, offset, file, waiting, unsynced, held)
 
 
-def _place(text: str) -> tuple[int, int] | None:
+def _position(text: str) -> tuple[int, int] | None:
     """File number and offset of ``(mysql-bin.000001, 4)``; None while the position is not known."""
     try:
         return parse_position(text).sort_key()

@@ -40,7 +40,7 @@ class Activity(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SubTaskResult:
     """Why the subtask does not run: asked to pause (``canceled``), or the errors that stopped it, or finished."""
 
     canceled: bool = False
@@ -48,7 +48,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class SubTaskState:
     """Everything known about one subtask. ``index`` points into ``units``."""
 
     units: tuple[pb.UnitType, ...]
@@ -62,7 +62,7 @@ class State:
     stop_sent: bool = False
     #: Whether the running unit may change something. One that was told to stop before does not begin any more.
     begun: bool = False
-    result: Result | None = None
+    result: SubTaskResult | None = None
 
     @property
     def unit(self) -> pb.UnitType:
@@ -174,11 +174,11 @@ class Close:
     """The subtask has ended for good; its thread may go, once it has done with what it is busy with."""
 
 
-Instruction = Probe | StartUnit | StopUnit | Close
-Step = tuple[State, tuple[Instruction, ...]]
+SubTaskInstruction = Probe | StartUnit | StopUnit | Close
+Transition = tuple[SubTaskState, tuple[SubTaskInstruction, ...]]
 
 
-def initial(task_mode: str) -> State:
+def initial(task_mode: str) -> SubTaskState:
     """A new subtask. Raises 20020 for an unknown task mode."""
     units = CHAINS.get(task_mode)
     if units is None:
@@ -187,10 +187,10 @@ def initial(task_mode: str) -> State:
             f"task-mode {task_mode!r} is not one of {', '.join(CHAINS)}",
             workaround="Correct `task-mode` in the task's file and start the task again.",
         )
-    return State(units)
+    return SubTaskState(units)
 
 
-def step(state: State, event: Event) -> Step:
+def step(state: SubTaskState, event: Event) -> Transition:
     """The machine: what the subtask becomes by ``event`` and what the shell has to do for it."""
     if state.stage == pb.Stopped:
         return state, ()
@@ -212,7 +212,7 @@ def step(state: State, event: Event) -> Step:
             return _settle(_ended(state, event))
 
 
-def _expect(state: State, stage: int) -> Step:
+def _expect(state: SubTaskState, stage: int) -> Transition:
     if stage not in EXPECTABLE or state.expected == pb.Stopped:
         return state, ()
     state = replace(state, expected=stage)
@@ -221,18 +221,18 @@ def _expect(state: State, stage: int) -> Step:
     return _settle(state)
 
 
-def _may_auto_resume(state: State) -> bool:
+def _may_auto_resume(state: SubTaskState) -> bool:
     return state.failed and state.expected == pb.Running
 
 
-def _resuming(state: State) -> State:
+def _resuming(state: SubTaskState) -> SubTaskState:
     """Leaves Paused (or Pausing) towards Running; other stages already are on their way, or are final."""
     if state.stage in (pb.Paused, pb.Pausing):
         return replace(state, stage=pb.Resuming, result=None)
     return state
 
 
-def _kill(state: State) -> Step:
+def _kill(state: SubTaskState) -> Transition:
     state = replace(state, expected=pb.Stopped)
     if state.activity is Activity.RUNNING and state.begun:
         # Sent even after a graceful stop: the grace period is over.
@@ -240,7 +240,7 @@ def _kill(state: State) -> Step:
     return _settle(state)
 
 
-def _ended(state: State, event: Event) -> State:
+def _ended(state: SubTaskState, event: Event) -> SubTaskState:
     """What the end of a probe or of a unit's run says about the chain; leaves the next move to _settle."""
     asked_to_stop = state.stop_sent
     match event:
@@ -248,31 +248,33 @@ def _ended(state: State, event: Event) -> State:
             return _at(replace(state, probed=True), first)
         case ProbeFailed(errs) if state.activity is Activity.PROBING:
             if state.expected == pb.Running:
-                return _paused(state, Result(errors=errs))
+                return _paused(state, SubTaskResult(errors=errs))
             # Nobody wants it to run now; the next start asks again.
-            return _paused(state, Result(canceled=True))
+            return _paused(state, SubTaskResult(canceled=True))
         case UnitFinished() if state.activity is Activity.RUNNING:
             return _at(state, state.index + 1)
         case UnitFailed(errs) if state.activity is Activity.RUNNING:
             if asked_to_stop and not state.begun:
                 # Nobody waits for it, and the next start runs into the same, if it lasts.
-                return _paused(state, Result(canceled=True))
-            return _paused(state, Result(canceled=asked_to_stop, errors=errs))
+                return _paused(state, SubTaskResult(canceled=True))
+            return _paused(state, SubTaskResult(canceled=asked_to_stop, errors=errs))
         case UnitCanceled() if state.activity is Activity.RUNNING:
-            return _paused(state, Result(canceled=True) if asked_to_stop else Result(errors=(_unasked(state),)))
+            return _paused(
+                state, SubTaskResult(canceled=True) if asked_to_stop else SubTaskResult(errors=(_unasked(state),))
+            )
         case _:
             return state
 
 
-def _at(state: State, index: int) -> State:
+def _at(state: SubTaskState, index: int) -> SubTaskState:
     """Positions an idle subtask before unit ``index``; past the last one it is finished."""
     state = replace(state, index=index, activity=Activity.IDLE, stop_sent=False, begun=False)
     if index >= len(state.units):
-        return replace(state, index=len(state.units) - 1, stage=pb.Finished, result=Result())
+        return replace(state, index=len(state.units) - 1, stage=pb.Finished, result=SubTaskResult())
     return state
 
 
-def _paused(state: State, result: Result) -> State:
+def _paused(state: SubTaskState, result: SubTaskResult) -> SubTaskState:
     """Ends an activity. A resume that came while the unit was stopping stays in force."""
     stage = pb.Resuming if state.stage == pb.Resuming and state.stop_sent else pb.Paused
     return replace(
@@ -285,7 +287,7 @@ def _paused(state: State, result: Result) -> State:
     )
 
 
-def _unasked(state: State) -> DMError:
+def _unasked(state: SubTaskState) -> DMError:
     return errors.new(
         Code.WorkerNotRunningStage,
         f"unit {pb.UnitType.Name(state.unit)} ended although nobody asked it to and its work is not done",
@@ -293,7 +295,7 @@ def _unasked(state: State) -> DMError:
     )
 
 
-def _settle(state: State) -> Step:
+def _settle(state: SubTaskState) -> Transition:
     """Compares what is wanted with what is the case and takes the next move."""
     if state.activity is Activity.IDLE:
         return _settle_idle(state)
@@ -307,18 +309,18 @@ def _settle(state: State) -> Step:
     return replace(state, stage=stage, stop_sent=True), (StopUnit(state.index, graceful=True),)
 
 
-def _left_alone(state: State) -> Step:
+def _left_alone(state: SubTaskState) -> Transition:
     """Paused or Stopped, whatever the subtask's thread is busy with: it changes nothing, and will not."""
-    told: tuple[Instruction, ...] = ()
+    told: tuple[SubTaskInstruction, ...] = ()
     if state.activity is Activity.RUNNING and not state.stop_sent:
         told = (StopUnit(state.index, graceful=False),)
         state = replace(state, stop_sent=True)
     if state.expected == pb.Stopped:
         return replace(state, stage=pb.Stopped), (*told, Close())
-    return replace(state, stage=pb.Paused, result=Result(canceled=True)), told
+    return replace(state, stage=pb.Paused, result=SubTaskResult(canceled=True)), told
 
 
-def _settle_idle(state: State) -> Step:
+def _settle_idle(state: SubTaskState) -> Transition:
     if state.expected == pb.Stopped:
         return replace(state, stage=pb.Stopped), (Close(),)
     if state.stage == pb.Finished or state.expected == pb.New:
@@ -329,7 +331,7 @@ def _settle_idle(state: State) -> Step:
     if state.expected == pb.Paused:
         if state.stage == pb.Paused:
             return state, ()
-        return replace(state, stage=pb.Paused, result=Result(canceled=True)), ()
+        return replace(state, stage=pb.Paused, result=SubTaskResult(canceled=True)), ()
     if state.stage == pb.Paused:
         # By errors: an operator or the checker has to ask.
         return state, ()

@@ -70,7 +70,7 @@ class SubTask:
         self._state = stages.initial(config.task_mode)
         self._units: list[Unit] = []
         self._run: _Run | None = None
-        self._work: queue.SimpleQueue[stages.Instruction] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[stages.SubTaskInstruction] = queue.SimpleQueue()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._main, name=f"subtask-{config.name}", daemon=True)
         self._thread.start()
@@ -80,7 +80,7 @@ class SubTask:
         return self.config.name
 
     @property
-    def state(self) -> stages.State:
+    def state(self) -> stages.SubTaskState:
         with self._lock:
             return self._state
 
@@ -162,7 +162,7 @@ class SubTask:
             )
             self._on_change(self)
 
-    def _execute(self, instruction: stages.Instruction) -> None:
+    def _execute(self, instruction: stages.SubTaskInstruction) -> None:
         """Starts the instruction; called under the lock, so it must not block."""
         if isinstance(instruction, stages.StopUnit):
             run = self._run
@@ -183,7 +183,7 @@ class SubTask:
                 trace = "".join(traceback.format_exception(exc))
                 log.error("a listener of a subtask failed; the subtask goes on", task=self.name, trace=trace)
 
-    def _turn(self, instruction: stages.Instruction) -> None:
+    def _turn(self, instruction: stages.SubTaskInstruction) -> None:
         match instruction:
             case stages.Probe():
                 self._send(self._probe())
@@ -265,7 +265,7 @@ class SubTask:
                 return
 
 
-def _result(result: stages.Result | None) -> pb.ProcessResult | None:
+def _result(result: stages.SubTaskResult | None) -> pb.ProcessResult | None:
     return None if result is None else process_result(result.canceled, result.errors)
 
 

@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.relay import Relay
 from pkg.binlog.position import Position
 from pkg.config.model import SourceConfig
@@ -106,16 +106,16 @@ def _pull(port: int, folder: Path, end: Position) -> dict[str, float]:
     """In a process of its own: from the relay's start to its last byte on its way to the disk."""
     upstream = DBConfig(host="127.0.0.1", port=port, user="root")
     source = SourceConfig("bench", upstream, flavor="mariadb", relay_binlog_name=_FIRST)
-    tail = Tail()
-    relay = Relay(source, folder, tail, server_id=4_100_000_000)
+    readable_end = ReadableEnd()
+    relay = Relay(source, folder, readable_end, server_id=4_100_000_000)
     cpu, begin = time.process_time(), time.monotonic()
     relay.start()
-    at = tail.end()
+    at = readable_end.end()
     while at is None or Position(at.file, at.size) < end:
         if time.monotonic() > begin + 600:
             raise HarnessError(f"the relay did not arrive: {relay.status()}")
         time.sleep(0.005)
-        at = tail.end()
+        at = readable_end.end()
     wall = time.monotonic() - begin
     relay.stop()
     return {"wall": wall, "cpu": time.process_time() - cpu}

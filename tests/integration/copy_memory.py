@@ -12,8 +12,8 @@ from dm_worker.dumper.chunks import list_dump_tables, plan_chunks
 from dm_worker.dumper.dump_task import DumpSpec, DumpTask, open_session
 from dm_worker.dumper.file_names import parse
 from dm_worker.dumper.options import parse_options
-from dm_worker.dumper.snapshot import Meeting
-from dm_worker.loader.bulk_rows import Targets
+from dm_worker.dumper.snapshot import SnapshotRendezvous
+from dm_worker.loader.bulk_rows import TargetTables
 from dm_worker.loader.load_task import FileLoader, FileSpec, LoadSpec
 from dm_worker.meta.load_progress import begin_load, progress_table
 from pkg.config.model import SubTaskConfig
@@ -29,7 +29,7 @@ def main() -> None:
     options = parse_options(cfg)
     stats = list_dump_tables(conn, options)
     tables = tuple((stat.schema, stat.table) for stat in stats)
-    meeting = Meeting("memory", 1, "flush", "mariadb", tables)
+    meeting = SnapshotRendezvous("memory", 1, "flush", "mariadb", tables)
     spec = DumpSpec(server, options, meeting, tuple(plan_chunks(conn, stats, options)), str(folder))
     before = _peak()
     report = DumpTask(spec, 0).run()
@@ -42,7 +42,7 @@ def main() -> None:
         server, {"foreign_key_checks": "0"}, progress_table(cfg), "source", epoch, "", str(folder), 8 << 20, 9
     )
     for name, size in files.items():
-        FileLoader(load, FileSpec(name, size, "big", "b", "copy", "b"), Targets()).run()
+        FileLoader(load, FileSpec(name, size, "big", "b", "copy", "b"), TargetTables()).run()
     print(dumped - before, _peak() - before)
 
 

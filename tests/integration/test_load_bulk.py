@@ -18,7 +18,7 @@ from pymysql.connections import Connection
 from dm_worker.dumper.metadata import dump_dir
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import bulk_rows
-from dm_worker.loader.bulk_rows import BulkRows, Targets
+from dm_worker.loader.bulk_rows import BulkRows, TargetTables
 from dm_worker.loader.load_task import FileReport, FileSpec, LoadSpec, run_load_task
 from dm_worker.loader.load_unit import SESSION
 from dm_worker.loader.sql_file import read_statements
@@ -98,7 +98,7 @@ def _rows(conn: Connection[Any], kind: str, names: str) -> BulkRows:
     """A new table d.t, and its bulk executions."""
     conn.query("SET NAMES utf8mb4")
     conn.query(f"CREATE OR REPLACE TABLE d.t (v {kind}) CHARACTER SET utf8mb4")
-    rows = BulkRows(conn, Targets(), ("d", "t"))
+    rows = BulkRows(conn, TargetTables(), ("d", "t"))
     conn.query(f"SET NAMES {names}")
     return rows
 

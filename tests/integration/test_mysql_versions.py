@@ -15,7 +15,7 @@ from pkg.settings.connections import DBConfig
 from tests.harness.mysql import MYSQL_8_COLLATION, MYSQL_VERSIONS, MariaDBServer, MySQLServer
 from tests.harness.process import up
 from tests.integration.full_copy import config, contents, dump, load
-from tests.integration.relay.pulling import Pulled, binlog_end, same_files
+from tests.integration.relay.pulling import RunningRelay, binlog_end, same_files
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask
 
@@ -112,14 +112,14 @@ def test_the_relay_s_files_are_the_server_s(pair: Pair, tmp_path: Path) -> None:
     upstream.execute("FLUSH BINARY LOGS")
     first = binlog_end(upstream).name
     scramble(upstream, 31)
-    with Pulled(upstream, tmp_path, from_=_account(upstream), enable_gtid=True) as pulled:
-        pulled.caught_up()
+    with RunningRelay(upstream, tmp_path, from_=_account(upstream), enable_gtid=True) as relay_log:
+        relay_log.caught_up()
         upstream.execute("FLUSH BINARY LOGS")
         scramble(upstream, 32)
         upstream.restart()
         scramble(upstream, 33)
-        pulled.caught_up()
-        assert len(same_files(upstream, pulled.subdir(), first=first)) == 3
+        relay_log.caught_up()
+        assert len(same_files(upstream, relay_log.subdir(), first=first)) == 3
 
 
 _DOCUMENTS = [

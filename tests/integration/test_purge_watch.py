@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm_worker.source.purge_guard import Level
+from dm_worker.source.purge_guard import RiskLevel
 from dm_worker.source.purge_watch import BinlogReader, PurgeWatch, ask_upstream
 from pkg.config.model import SourceConfig
 from tests.harness.mysql import SQLServer
@@ -44,15 +44,15 @@ def test_it_tells_files_and_retention_as_the_server_has_them(upstream: SQLServer
 
 
 def test_a_purged_file_that_is_needed_is_told_once_it_is_gone(upstream: SQLServer) -> None:
-    place = here(upstream).position
+    position = here(upstream).position
     watch = PurgeWatch(
-        SourceConfig("s1", upstream.db_config, flavor=upstream.flavor), lambda: [BinlogReader("task t", place)]
+        SourceConfig("s1", upstream.db_config, flavor=upstream.flavor), lambda: [BinlogReader("task t", position)]
     )
     watch.look()
     assert watch.warnings() == []
     upstream.execute("FLUSH BINARY LOGS")
     upstream.purge_binlogs()
     watch.look()
-    assert watch.verdicts["task t"].level == Level.LOST
+    assert watch.risks["task t"].level == RiskLevel.LOST
     (warning,) = watch.warnings()
-    assert warning.startswith(f"task t: {place.name} is needed and gone")
+    assert warning.startswith(f"task t: {position.name} is needed and gone")

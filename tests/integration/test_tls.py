@@ -20,7 +20,7 @@ from tests.harness.certificates import Authority
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import up, wait_until
 from tests.integration import full_copy
-from tests.integration.relay.pulling import Pulled, same_files
+from tests.integration.relay.pulling import RunningRelay, same_files
 from tests.integration.syncer.support import assert_equal, location, running, subtask
 
 _TLS_ONLY = "--require-secure-transport=ON"
@@ -187,8 +187,8 @@ def test_a_migration_over_tls(secured: Secured, spark: SparkEngine, tmp_path: Pa
 def test_the_relay_over_tls(secured: Secured, tmp_path: Path) -> None:
     upstream = secured.upstream
     upstream.execute("CREATE DATABASE s", "CREATE TABLE s.t (id INT PRIMARY KEY, b LONGBLOB)")
-    with Pulled(upstream, tmp_path / "relay", from_=secured.verified(upstream)) as pulled:
+    with RunningRelay(upstream, tmp_path / "relay", from_=secured.verified(upstream)) as relay_log:
         for i in range(3):
             upstream.execute(f"INSERT INTO s.t VALUES ({i}, REPEAT('y', 20000000))", "FLUSH BINARY LOGS")
-        pulled.caught_up()
-        assert len(same_files(upstream, pulled.subdir())) == 4
+        relay_log.caught_up()
+        assert len(same_files(upstream, relay_log.subdir())) == 4

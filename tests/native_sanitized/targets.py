@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dm_worker.dumper.column_literals import Kind
+from dm_worker.dumper.column_literals import LiteralKind
 from dm_worker.loader import sql_file
 from dm_worker.relay.scan import Scanned, python_scan
 from dm_worker.syncer.execution import merge, partition, row_statements
@@ -184,7 +184,9 @@ def damaged_dump(buffer: bytes) -> None:
     cuts = [random_.randrange(len(data) + 1) for _ in range(3)]
     dump._assert_same(random_.choices(dump._HARMLESS, k=width), data, cuts)
     with contextlib.suppress(ValueError):
-        dump._run(dump._native(random_.choices(list(Kind), k=width), dump._HEAD, 90, backslash=False), data, cuts)
+        dump._run(
+            dump._native(random_.choices(list(LiteralKind), k=width), dump._HEAD, 90, backslash=False), data, cuts
+        )
 
 
 def damaged_sql(buffer: bytes) -> None:

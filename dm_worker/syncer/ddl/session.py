@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import pymysql
 from pymysql.connections import Connection
 
-from dm_worker.meta.ddl_fence import Fence
+from dm_worker.meta.ddl_fence import DDLFence
 from dm_worker.syncer.checkpoint.ddl_table import Shown
 from dm_worker.syncer.ddl.variables import OPTIONAL, TargetSession, UpstreamSession, settings, sql_mode_text
 from pkg import errors
@@ -45,7 +45,7 @@ class DDLSession:
     that its intent was written through.
     """
 
-    def __init__(self, cfg: DBConfig, foreign_keys: bool, fence: Fence | None = None) -> None:
+    def __init__(self, cfg: DBConfig, foreign_keys: bool, fence: DDLFence | None = None) -> None:
         self._cfg = cfg
         self._foreign_keys = foreign_keys
         self._fence = fence

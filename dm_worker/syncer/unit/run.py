@@ -10,7 +10,7 @@ from functools import partial
 from hashlib import blake2b
 
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.meta.ddl_fence import Fence
+from dm_worker.meta.ddl_fence import DDLFence
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.syncer.checkpoint.meta_store import Durable, MetaStore
 from dm_worker.syncer.checkpoint.protocol import Progress, Recovery, Sequencer, recover
@@ -109,7 +109,7 @@ class SyncRun:
         self._store = MetaStore(cfg, should_stop=should_stop)
         #: What the task's session says; None: rows of tables that foreign keys act on are written with checks.
         self._checks = cfg.to.foreign_key_checks
-        self._ddl_session = DDLSession(cfg.to, bool(self._checks), Fence(cfg, should_stop))
+        self._ddl_session = DDLSession(cfg.to, bool(self._checks), DDLFence(cfg, should_stop))
         self._rules = Rules(cfg)
         self._servers_keys = ServersKeys(cfg, self._rules, should_stop)
         self._keys = ForeignKeyWatch(self._servers_keys.problems, self._servers_keys.end)

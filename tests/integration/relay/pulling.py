@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dm_worker.relay.layout import RelayDir, SubDir
-from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.relay import Relay
 from pkg.binlog.position import Position
 from pkg.config.model import SourceConfig
@@ -24,21 +24,21 @@ def source_of(server: SQLServer, **options: Any) -> SourceConfig:
     return SourceConfig(source_id="relayed", flavor=server.flavor, **options)
 
 
-class Pulled:
+class RunningRelay:
     """A relay of ``server`` into ``folder``, and what tests ask of it."""
 
     _server_id = 88000
 
     def __init__(self, server: SQLServer, folder: Path, **options: Any) -> None:
-        Pulled._server_id += 1
+        RunningRelay._server_id += 1
         self.server = server
         self.folder = RelayDir(folder)
-        self.tail = Tail()
+        self.readable_end = ReadableEnd()
         arguments = {key: options.pop(key) for key in ("start_at", "needed") if key in options}
         source = source_of(server, **options)
-        self.relay = Relay(source, folder, self.tail, server_id=Pulled._server_id, **arguments)
+        self.relay = Relay(source, folder, self.readable_end, server_id=RunningRelay._server_id, **arguments)
 
-    def __enter__(self) -> Pulled:
+    def __enter__(self) -> RunningRelay:
         self.relay.start()
         return self
 

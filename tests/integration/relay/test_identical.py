@@ -9,7 +9,7 @@ import pytest
 from pkg.binlog.gtid import parse_gtid_set
 from tests.harness.mysql import SQLServer
 from tests.integration.binlog_replay import here
-from tests.integration.relay.pulling import Pulled, binlog_end, same_files
+from tests.integration.relay.pulling import RunningRelay, binlog_end, same_files
 
 
 @pytest.fixture(params=["mariadb", "mariadb_11_8", "mysql"])
@@ -46,16 +46,16 @@ def test_files_through_rotations_and_both_checksums(upstream: SQLServer, tmp_pat
     first = binlog_end(upstream).name
     try:
         work(upstream)
-        with Pulled(upstream, tmp_path) as pulled:
-            pulled.caught_up()
+        with RunningRelay(upstream, tmp_path) as relay_log:
+            relay_log.caught_up()
             upstream.execute("SET GLOBAL max_binlog_size=4096")
             work(upstream)
             upstream.execute("FLUSH LOGS")
             # While the relay reads: the dump that is under way has the other kind of checksum now.
             upstream.execute(f"SET GLOBAL binlog_checksum={'NONE' if checksum == 'CRC32' else 'CRC32'}")
             work(upstream, 5)
-            status = pulled.caught_up()
-            assert len(same_files(upstream, pulled.subdir(), first=first)) > 4
+            status = relay_log.caught_up()
+            assert len(same_files(upstream, relay_log.subdir(), first=first)) > 4
             executed = parse_gtid_set(here(upstream).gtid_set, upstream.flavor)
             assert parse_gtid_set(status.relayBinlogGtid, upstream.flavor) == executed
     finally:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dm_worker.relay.layout import RelayDir, RelayMeta
-from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.relay_stream import open_relay
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported
@@ -18,7 +18,7 @@ from pkg.binlog.position import Location, Position
 from pkg.binlog.stream import BinlogStream
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.integration.binlog_replay import here, open_at
-from tests.integration.relay.pulling import Pulled
+from tests.integration.relay.pulling import RunningRelay
 
 #: What makes up transactions.
 _KINDS = frozenset({c.GTID_EVENT, c.MARIADB_GTID_EVENT, c.QUERY_EVENT, c.TABLE_MAP_EVENT, c.XID_EVENT, *c.ROWS_EVENTS})
@@ -36,7 +36,7 @@ class Copy:
 
     server: SQLServer
     relay: RelayDir
-    tail: Tail = field(default_factory=Tail)
+    readable_end: ReadableEnd = field(default_factory=ReadableEnd)
 
     def __post_init__(self) -> None:
         self.subdir = self.relay.add("7e427cc0-091c-11e9-9e45-72b7c59d52d7", RelayMeta("", 4, ""))
@@ -46,12 +46,12 @@ class Copy:
         end = here(self.server).position
         for name, *_ in self.server.execute("SHOW BINARY LOGS"):
             _append_new(self.server.data / name, self.subdir.path / name)
-        self.tail.moved(self.subdir.name, end.name, end.pos)
+        self.readable_end.moved(self.subdir.name, end.name, end.pos)
         return end
 
     def open(self, location: Location, *, use_gtid: bool) -> BinlogStream:
         stream = open_relay(
-            self.relay, self.tail, location, flavor=self.server.flavor, use_gtid=use_gtid, goes_on=lambda: True
+            self.relay, self.readable_end, location, flavor=self.server.flavor, use_gtid=use_gtid, goes_on=lambda: True
         )
         assert stream is not None
         return stream
@@ -171,11 +171,11 @@ def test_readers_go_on_with_another_server(
     mariadb_upstream.execute("CREATE DATABASE s", "CREATE TABLE s.t (a INT PRIMARY KEY)", "FLUSH LOGS")
     places = [here(mariadb_upstream)]
     folder = tmp_path / "relay"
-    with Pulled(mariadb_upstream, folder, start_at=lambda: places[0], enable_gtid=True) as pulled:
+    with RunningRelay(mariadb_upstream, folder, start_at=lambda: places[0], enable_gtid=True) as relay_log:
         for number in range(3):
             mariadb_upstream.execute(f"INSERT INTO s.t VALUES ({number})")
             places.append(here(mariadb_upstream))
-        pulled.caught_up()
+        relay_log.caught_up()
     assert successor.execute(f"SELECT MASTER_GTID_WAIT('{places[-1].gtid_set}', 60)") == [(0,)]
     successor.execute("STOP SLAVE")
     for number in range(3, 6):
@@ -184,12 +184,12 @@ def test_readers_go_on_with_another_server(
     # Longer than the others, so that no other file ends at the same offset.
     successor.execute("INSERT INTO s.t VALUES (6), (7)")
     end = here(successor)
-    with Pulled(successor, folder, enable_gtid=True) as pulled:
-        pulled.caught_up()
-        assert len(pulled.folder.subdirs()) == 2
+    with RunningRelay(successor, folder, enable_gtid=True) as relay_log:
+        relay_log.caught_up()
+        assert len(relay_log.folder.subdirs()) == 2
         for place in places:
             stream = open_relay(
-                pulled.folder, pulled.tail, place, flavor="mariadb", use_gtid=True, goes_on=lambda: True
+                relay_log.folder, relay_log.readable_end, place, flavor="mariadb", use_gtid=True, goes_on=lambda: True
             )
             assert stream is not None
             expected = _gtids(_transactions(open_at(successor, place, use_gtid=True), end.position))

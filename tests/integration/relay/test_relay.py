@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dm_worker.relay.layout import META
-from dm_worker.relay.purge import Place
+from dm_worker.relay.purge import NeededFile
 from pkg.binlog import constants as c
 from pkg.binlog.gtid import MariaDBGTIDSet
 from pkg.binlog.position import Location, Position
@@ -18,7 +18,7 @@ from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
 from tests.harness.mysql import MariaDBServer, MySQLServer
 from tests.integration.binlog_replay import here
-from tests.integration.relay.pulling import Pulled, binlog_end, same_files
+from tests.integration.relay.pulling import RunningRelay, binlog_end, same_files
 
 TABLE = ("CREATE DATABASE IF NOT EXISTS r", "CREATE TABLE IF NOT EXISTS r.t (a INT AUTO_INCREMENT PRIMARY KEY, b TEXT)")
 ROW = "INSERT INTO r.t (b) VALUES (REPEAT('x', 500))"
@@ -34,30 +34,30 @@ def test_pauses_restarts_and_lost_connections_leave_whole_files(
     mariadb_upstream: MariaDBServer, tmp_path: Path
 ) -> None:
     start = at_a_new_file(mariadb_upstream)
-    with Pulled(mariadb_upstream, tmp_path, start_at=start) as pulled:
-        pulled.caught_up()
+    with RunningRelay(mariadb_upstream, tmp_path, start_at=start) as relay_log:
+        relay_log.caught_up()
         mariadb_upstream.execute(ROW)
         assert mariadb_upstream.end_connections(lambda row: str(row[4]).startswith("Binlog Dump"))
         mariadb_upstream.execute(ROW)
-        pulled.caught_up()
-        pulled.relay.pause()
-        assert pulled.relay.status().stage == pb.Paused
+        relay_log.caught_up()
+        relay_log.relay.pause()
+        assert relay_log.relay.status().stage == pb.Paused
         mariadb_upstream.execute(ROW, "FLUSH LOGS", ROW)
-        pulled.relay.resume()
-        pulled.caught_up()
-    assert pulled.relay.status().stage == pb.Stopped
+        relay_log.relay.resume()
+        relay_log.caught_up()
+    assert relay_log.relay.status().stage == pb.Stopped
     # Another process, with a torn tail and without relay.meta.
-    subdir = pulled.subdir()
+    subdir = relay_log.subdir()
     with (subdir.path / subdir.files()[-1]).open("r+b") as file:
         file.seek(-10, 2)
         file.truncate()
     (subdir.path / META).unlink()
     mariadb_upstream.execute(ROW)
-    with Pulled(mariadb_upstream, tmp_path) as pulled:
-        pulled.caught_up()
+    with RunningRelay(mariadb_upstream, tmp_path) as relay_log:
+        relay_log.caught_up()
         assert len(same_files(mariadb_upstream, subdir)) == 2
     # Its own end: MariaDB may have written a BINLOG_CHECKPOINT since.
-    status = pulled.relay.status()
+    status = relay_log.relay.status()
     assert status.relaySubDir == subdir.name
     meta = subdir.meta()
     assert meta is not None
@@ -72,14 +72,14 @@ def test_an_upstreams_restart_goes_on_in_its_next_file(
 ) -> None:
     server = request.getfixturevalue(f"{flavor}_upstream")
     start = at_a_new_file(server)
-    with Pulled(server, tmp_path, start_at=start, enable_gtid=True) as pulled:
-        pulled.caught_up()
+    with RunningRelay(server, tmp_path, start_at=start, enable_gtid=True) as relay_log:
+        relay_log.caught_up()
         server.execute(ROW)
         server.stop()
         server.start()
         server.execute(ROW)
-        pulled.caught_up()
-        assert len(same_files(server, pulled.subdir())) >= 2
+        relay_log.caught_up()
+        assert len(same_files(server, relay_log.subdir())) >= 2
 
 
 def test_with_gtids_another_server_goes_on_in_the_next_sub_folder(
@@ -87,14 +87,14 @@ def test_with_gtids_another_server_goes_on_in_the_next_sub_folder(
 ) -> None:
     start = at_a_new_file(mariadb_upstream)
     mariadb_upstream.execute(ROW, ROW)
-    with Pulled(mariadb_upstream, tmp_path, start_at=start, enable_gtid=True) as pulled:
-        before = pulled.caught_up()
+    with RunningRelay(mariadb_upstream, tmp_path, start_at=start, enable_gtid=True) as relay_log:
+        before = relay_log.caught_up()
     waited = successor.execute(f"SELECT MASTER_GTID_WAIT('{here(mariadb_upstream).gtid_set}', 60)")
     assert waited == [(0,)]
     successor.execute("STOP SLAVE", ROW, "FLUSH LOGS", ROW)
-    with Pulled(successor, tmp_path, enable_gtid=True) as pulled:
-        after = pulled.caught_up()
-    old, new = pulled.folder.subdirs()
+    with RunningRelay(successor, tmp_path, enable_gtid=True) as relay_log:
+        after = relay_log.caught_up()
+    old, new = relay_log.folder.subdirs()
     assert (before.relaySubDir, after.relaySubDir) == (old.name, new.name)
     assert (old.suffix, new.suffix) == (1, 2)
     assert new.uuid == f"0-{successor.server_id}"
@@ -113,8 +113,8 @@ def test_with_gtids_another_server_goes_on_in_the_next_sub_folder(
     fetched = (new.path / second).read_bytes()
     assert fetched[30:] == (successor.data / second).read_bytes()[30 : len(fetched)]
     # A restart finds the same place and the same set again.
-    with Pulled(successor, tmp_path, enable_gtid=True) as pulled:
-        assert pulled.caught_up().relayBinlogGtid == after.relayBinlogGtid
+    with RunningRelay(successor, tmp_path, enable_gtid=True) as relay_log:
+        assert relay_log.caught_up().relayBinlogGtid == after.relayBinlogGtid
 
 
 def _kinds(path: Path) -> list[int]:
@@ -130,15 +130,15 @@ def _kinds(path: Path) -> list[int]:
 def test_without_gtids_another_server_is_an_error_with_a_way_out(
     mariadb_upstream: MariaDBServer, successor: MariaDBServer, tmp_path: Path
 ) -> None:
-    with Pulled(mariadb_upstream, tmp_path, start_at=at_a_new_file(mariadb_upstream)) as pulled:
-        pulled.caught_up()
-    with Pulled(successor, tmp_path) as pulled:
-        status = pulled.wait(lambda status: status.stage == pb.Paused)
+    with RunningRelay(mariadb_upstream, tmp_path, start_at=at_a_new_file(mariadb_upstream)) as relay_log:
+        relay_log.caught_up()
+    with RunningRelay(successor, tmp_path) as relay_log:
+        status = relay_log.wait(lambda status: status.stage == pb.Paused)
         (error,) = status.result.errors
         assert error.ErrCode == 30034
         assert "enable-gtid" in error.Workaround
-        assert len(pulled.folder.subdirs()) == 1
-        assert pulled.relay.counts.exits == {True: 0, False: 1}
+        assert len(relay_log.folder.subdirs()) == 1
+        assert relay_log.relay.counts.exits == {True: 0, False: 1}
 
 
 def test_a_server_that_lacks_what_the_relay_has_is_refused(
@@ -146,11 +146,13 @@ def test_a_server_that_lacks_what_the_relay_has_is_refused(
 ) -> None:
     assert successor.execute(f"SELECT MASTER_GTID_WAIT('{here(mariadb_upstream).gtid_set}', 60)") == [(0,)]
     successor.execute("STOP SLAVE")
-    with Pulled(mariadb_upstream, tmp_path, start_at=at_a_new_file(mariadb_upstream), enable_gtid=True) as pulled:
+    with RunningRelay(
+        mariadb_upstream, tmp_path, start_at=at_a_new_file(mariadb_upstream), enable_gtid=True
+    ) as relay_log:
         mariadb_upstream.execute(ROW)
-        pulled.caught_up()
-    with Pulled(successor, tmp_path, enable_gtid=True) as pulled:
-        status = pulled.wait(lambda status: status.stage == pb.Paused)
+        relay_log.caught_up()
+    with RunningRelay(successor, tmp_path, enable_gtid=True) as relay_log:
+        status = relay_log.wait(lambda status: status.stage == pb.Paused)
         assert "lacks transactions" in status.result.errors[0].Message
 
 
@@ -162,9 +164,9 @@ def test_an_empty_folder_begins_at_the_file_of_a_gtid_set(
     server.execute("FLUSH LOGS", *TABLE, ROW)
     first, gtids = binlog_end(server).name, here(server).gtid_set
     server.execute(ROW, "FLUSH LOGS", ROW)
-    with Pulled(server, tmp_path, enable_gtid=True, relay_binlog_gtid=gtids) as pulled:
-        pulled.caught_up()
-        same_files(server, pulled.subdir(), first=first)
+    with RunningRelay(server, tmp_path, enable_gtid=True, relay_binlog_gtid=gtids) as relay_log:
+        relay_log.caught_up()
+        same_files(server, relay_log.subdir(), first=first)
 
 
 @pytest.fixture
@@ -182,46 +184,48 @@ def test_a_full_disk_pauses_with_a_reason_and_goes_on_when_freed(mysql_upstream:
     start = at_a_new_file(mysql_upstream)
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(1 << 20))
-    with Pulled(mysql_upstream, small_disk / "relay", start_at=start) as pulled:
-        pulled.caught_up()
+    with RunningRelay(mysql_upstream, small_disk / "relay", start_at=start) as relay_log:
+        relay_log.caught_up()
         mysql_upstream.execute(*["INSERT INTO r.t (b) VALUES (REPEAT('x', 60000))"] * 22)
-        status = pulled.wait(lambda status: status.stage == pb.Paused)
+        status = relay_log.wait(lambda status: status.stage == pb.Paused)
         (error,) = status.result.errors
         assert error.ErrCode == 30025
         assert "No space left" in error.Message
         ballast.unlink()
-        pulled.wait(lambda status: status.relayCatchUpMaster and status.stage == pb.Running)
-        same_files(mysql_upstream, pulled.subdir())
+        relay_log.wait(lambda status: status.relayCatchUpMaster and status.stage == pb.Running)
+        same_files(mysql_upstream, relay_log.subdir())
 
 
 def test_purge_stops_before_what_is_needed(mariadb_upstream: MariaDBServer, tmp_path: Path) -> None:
-    needed: list[Place] = []
-    with Pulled(mariadb_upstream, tmp_path, start_at=at_a_new_file(mariadb_upstream), needed=lambda: needed) as pulled:
+    needed: list[NeededFile] = []
+    with RunningRelay(
+        mariadb_upstream, tmp_path, start_at=at_a_new_file(mariadb_upstream), needed=lambda: needed
+    ) as relay_log:
         mariadb_upstream.execute(ROW, "FLUSH LOGS", ROW, "FLUSH LOGS", ROW)
-        subdir = pulled.caught_up().relaySubDir
-        first, second, third = pulled.subdir().files()
-        needed.append(Place(subdir, second))
+        subdir = relay_log.caught_up().relaySubDir
+        first, second, third = relay_log.subdir().files()
+        needed.append(NeededFile(subdir, second))
         with pytest.raises(DMError, match="still needed"):
-            pulled.relay.purge(filename=third)
-        assert pulled.relay.purge(filename=second) == 1
+            relay_log.relay.purge(filename=third)
+        assert relay_log.relay.purge(filename=second) == 1
         needed.clear()
         # The file that is written to stays, whoever asks.
-        assert pulled.relay.purge(inactive=True) == 1
-        assert pulled.subdir().files() == [third]
+        assert relay_log.relay.purge(inactive=True) == 1
+        assert relay_log.subdir().files() == [third]
         with pytest.raises(DMError) as caught:
-            pulled.relay.purge(filename=first, inactive=True)
+            relay_log.relay.purge(filename=first, inactive=True)
         assert caught.value.kind is Code.RelayPurgeRequestNotValid
         mariadb_upstream.execute(ROW)
-        pulled.caught_up()
-        same_files(mariadb_upstream, pulled.subdir())
+        relay_log.caught_up()
+        same_files(mariadb_upstream, relay_log.subdir())
 
 
 def test_a_full_disk_is_purged_regularly(mariadb_upstream: MariaDBServer, tmp_path: Path) -> None:
     # More than any disk has free: everything that is not needed goes at once.
     rules = PurgeConfig(interval=1, remain_space=1 << 20)
-    with Pulled(mariadb_upstream, tmp_path, start_at=at_a_new_file(mariadb_upstream), purge=rules) as pulled:
+    with RunningRelay(mariadb_upstream, tmp_path, start_at=at_a_new_file(mariadb_upstream), purge=rules) as relay_log:
         mariadb_upstream.execute(ROW, "FLUSH LOGS", ROW, "FLUSH LOGS", ROW)
         last = binlog_end(mariadb_upstream).name
-        pulled.caught_up()
-        pulled.wait(lambda _: pulled.subdir().files() == [last])
-        same_files(mariadb_upstream, pulled.subdir())
+        relay_log.caught_up()
+        relay_log.wait(lambda _: relay_log.subdir().files() == [last])
+        same_files(mariadb_upstream, relay_log.subdir())

@@ -16,7 +16,7 @@ from pyspark import SparkContext
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay import upstream_end
-from dm_worker.relay.upstream_end import UpstreamPosition
+from dm_worker.relay.upstream_end import UpstreamEnd
 from dm_worker.service import fixed_changes
 from dm_worker.source import unit_factory
 from dm_worker.source.binlog_readers import needed_from
@@ -55,7 +55,7 @@ def test_a_killed_owners_folder_is_removed_by_the_next_process(tmp_path: Path) -
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A status waits for the upstream's answer, however long a thread takes to start."""
-    monkeypatch.setattr(upstream_end, "PATIENCE", 60.0)
+    monkeypatch.setattr(upstream_end, "ANSWER_TIMEOUT", 60.0)
 
 
 @pytest.mark.usefixtures("patient")
@@ -67,7 +67,7 @@ def test_the_upstreams_position_is_that_of_now() -> None:
         asked.append(1)
         return Location(Position("bin.000001", len(asked)))
 
-    position = UpstreamPosition(SOURCE, query=query)
+    position = UpstreamEnd(SOURCE, query=query)
     assert position.get() == (Location(Position("bin.000001", 1)), True)
     assert position.get() == (Location(Position("bin.000001", 2)), True)
 
@@ -84,7 +84,7 @@ def test_calls_at_the_same_time_share_a_question_asked_after_them() -> None:
             assert release.wait(60)
         return Location(Position("bin.000001", len(asked)))
 
-    position = UpstreamPosition(SOURCE, query=query)
+    position = UpstreamEnd(SOURCE, query=query)
     with ThreadPoolExecutor(5) as pool:
         first = pool.submit(position.get)
         assert begun.wait(60)
@@ -105,7 +105,7 @@ def test_a_hanging_upstream_does_not_hold_up_a_status() -> None:
         asked.append(1)
         release.wait(30)
 
-    position = UpstreamPosition(SOURCE, query=query)
+    position = UpstreamEnd(SOURCE, query=query)
     began = time.monotonic()
     assert position.get() == (None, False)
     assert position.get() == (None, False)
@@ -119,7 +119,7 @@ def test_an_upstream_that_refuses_has_no_position() -> None:
     def query(source: SourceConfig) -> Location:
         raise errors.new(Code.DBDriverError, "connect: connection refused")
 
-    assert UpstreamPosition(SOURCE, query=query).get() == (None, True)
+    assert UpstreamEnd(SOURCE, query=query).get() == (None, True)
 
 
 def test_series_of_a_removed_subtask_end() -> None:

@@ -19,7 +19,7 @@ from dm_worker.dumper import DumpUnit
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from dm_worker.loader.schema_creation import create_schema
-from dm_worker.meta.ddl_fence import Fence
+from dm_worker.meta.ddl_fence import DDLFence
 from dm_worker.subtask.unit import UnitOutcome
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.variables import UpstreamSession
@@ -64,8 +64,8 @@ def read_by_somebody(server: SQLServer) -> Iterator[None]:
         yield
 
 
-def fence_of(server: SQLServer, patience: float = PATIENCE) -> Fence:
-    return Fence(SubTaskConfig("t", "s", "all", server.db_config, server.db_config), patience=patience)
+def fence_of(server: SQLServer, timeout: float = PATIENCE) -> DDLFence:
+    return DDLFence(SubTaskConfig("t", "s", "all", server.db_config, server.db_config), timeout=timeout)
 
 
 def nobody(conn: Connection[Any]) -> None:

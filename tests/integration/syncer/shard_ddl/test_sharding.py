@@ -15,7 +15,7 @@ import pytest
 from dm_master.election.campaign import LeaderKey
 from dm_master.shardddl.lock_coordinator import LockCoordinator
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.source.relay_needs import durable_place
+from dm_worker.source.relay_needs import durable_location
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.planning.batch_policy import Budget
 from dm_worker.syncer.planning.instructions import BatchLimits
@@ -593,7 +593,7 @@ def test_rules_do_not_change_while_rows_are_held_back(
     place = location(mariadb_upstream)
     with running(cfg, spark, lock_service=lock_service) as run:
         run.wait_synced(mariadb_upstream)
-    assert durable_place(cfg).position < place.position
+    assert durable_location(cfg).position < place.position
     elsewhere = (RouteRule("d", "m", "t*", "other"),)
     for changed in (replace(cfg, shard_mode=""), replace(cfg, routes=elsewhere)):
         with running(changed, spark, lock_service=lock_service) as run:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dm_worker.dumper import folder_owner
-from dm_worker.dumper.folder import WorkFolder
+from dm_worker.dumper.folder import DumpWorkFolder
 from pkg.errors import Code, DMError
 
 
@@ -92,7 +92,7 @@ def test_emptying_a_folder_keeps_the_claim(folder: Path) -> None:
     folder_owner.claim(folder, "source-1", _never)
     (folder / "old").mkdir()
     (folder / "old.sql").touch()
-    work = WorkFolder(folder, "token")
+    work = DumpWorkFolder(folder, "token")
     work.create()
     assert sorted(path.name for path in folder.iterdir()) == [folder_owner.OWNER_FILE, work.path.name]
 
@@ -101,7 +101,7 @@ def test_a_late_writer_of_a_dead_attempt_does_not_keep_the_next_one_from_startin
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder_owner.claim(folder, "source-1", _never)
-    dead, work = WorkFolder(folder, "dead"), WorkFolder(folder, "next")
+    dead, work = DumpWorkFolder(folder, "dead"), DumpWorkFolder(folder, "next")
     dead.create()
     rmdir = os.rmdir
 

@@ -17,8 +17,8 @@ from pymysql.connections import Connection
 
 from dm_worker.dumper import file_names, row_stream
 from dm_worker.dumper.chunk_writer import ChunkWriter
-from dm_worker.dumper.column_literals import ODD, TOO_LONG, Kind, RowRenderer, Value
-from dm_worker.dumper.insert_statements import Piece, PythonStatements, Statements
+from dm_worker.dumper.column_literals import ODD, TOO_LONG, FieldValue, LiteralKind, RowRenderer
+from dm_worker.dumper.insert_statements import PythonStatements, StatementPiece, Statements
 from dm_worker.loader import sql_file
 from tests.compiled import required
 
@@ -28,15 +28,15 @@ _END = b"\xfe\0\0\2\0"
 _HEAD = b"INSERT INTO `t` VALUES\n"
 
 
-def _introducers(kinds: Sequence[Kind]) -> tuple[bytes, ...]:
-    return tuple(b"_gbk x'" if kind is Kind.FOREIGN else b"" for kind in kinds)
+def _introducers(kinds: Sequence[LiteralKind]) -> tuple[bytes, ...]:
+    return tuple(b"_gbk x'" if kind is LiteralKind.FOREIGN else b"" for kind in kinds)
 
 
-def _python(kinds: Sequence[Kind], head: bytes, statement_size: int, *, backslash: bool) -> Statements:
+def _python(kinds: Sequence[LiteralKind], head: bytes, statement_size: int, *, backslash: bool) -> Statements:
     return PythonStatements(kinds, _introducers(kinds), head, statement_size, backslash=backslash)
 
 
-def _native(kinds: Sequence[Kind], head: bytes, statement_size: int, *, backslash: bool) -> Statements:
+def _native(kinds: Sequence[LiteralKind], head: bytes, statement_size: int, *, backslash: bool) -> Statements:
     letters = "".join(k.value for k in kinds).encode()
     made: Statements = required("dump").Statements(letters, _introducers(kinds), head, statement_size, backslash)
     return made
@@ -54,7 +54,7 @@ def _packets(payload: bytes) -> bytes:
     return out + len(payload).to_bytes(3, "little") + b"\1" + payload
 
 
-def _encoded(value: Value) -> bytes:
+def _encoded(value: FieldValue) -> bytes:
     if value is None:
         return b"\xfb"
     size = len(value)
@@ -65,18 +65,18 @@ def _encoded(value: Value) -> bytes:
     return (b"\xfd" + size.to_bytes(3, "little") if size < 1 << 24 else b"\xfe" + size.to_bytes(8, "little")) + value
 
 
-def _stream(rows: Sequence[Sequence[Value]]) -> bytes:
+def _stream(rows: Sequence[Sequence[FieldValue]]) -> bytes:
     return b"".join(_packets(b"".join(map(_encoded, row))) for row in rows) + _packets(_END)
 
 
-def _run(consumer: Statements, data: bytes, cuts: Sequence[int]) -> list[Piece]:
+def _run(consumer: Statements, data: bytes, cuts: Sequence[int]) -> list[StatementPiece]:
     """Feeds ``data`` cut at ``cuts``; all pieces."""
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     pieces = [piece for a, b in pairwise(edges) for piece in consumer.feed(memoryview(data)[a:b])]
     return pieces + (consumer.finish() if consumer.done and consumer.error is None else [])
 
 
-def _text(pieces: Sequence[Piece]) -> bytes:
+def _text(pieces: Sequence[StatementPiece]) -> bytes:
     return b"".join(text for _, text in pieces)
 
 
@@ -95,12 +95,14 @@ _FOREIGN = st.one_of(
     _BYTES.filter(lambda value: value is None or value[:1] not in (ODD, TOO_LONG)),
     _BYTES.map(lambda value: ODD + (value or b"")),
 )
-_VALUES = {kind: _BYTES if kind in (Kind.TEXT, Kind.HEX) else _DIGITS for kind in Kind} | {Kind.FOREIGN: _FOREIGN}
+_VALUES = {kind: _BYTES if kind in (LiteralKind.TEXT, LiteralKind.HEX) else _DIGITS for kind in LiteralKind} | {
+    LiteralKind.FOREIGN: _FOREIGN
+}
 
 
 @st.composite
-def _tables(draw: st.DrawFn) -> tuple[list[Kind], list[tuple[Value, ...]]]:
-    kinds = draw(st.lists(st.sampled_from(list(Kind)), min_size=1, max_size=5))
+def _tables(draw: st.DrawFn) -> tuple[list[LiteralKind], list[tuple[FieldValue, ...]]]:
+    kinds = draw(st.lists(st.sampled_from(list(LiteralKind)), min_size=1, max_size=5))
     return kinds, draw(st.lists(st.tuples(*(_VALUES[kind] for kind in kinds)), max_size=12))
 
 
@@ -109,7 +111,7 @@ _CUTS = st.lists(st.integers(0, 1 << 30), max_size=30)
 
 @given(_tables(), _CUTS, st.integers(30, 1200), st.booleans())
 def test_compiled_and_python_code_give_identical_statements(
-    table: tuple[list[Kind], list[tuple[Value, ...]]], cuts: list[int], limit: int, backslash: bool
+    table: tuple[list[LiteralKind], list[tuple[FieldValue, ...]]], cuts: list[int], limit: int, backslash: bool
 ) -> None:
     kinds, rows = table
     data = _stream(rows)
@@ -123,7 +125,11 @@ def test_compiled_and_python_code_give_identical_statements(
 @MAKERS
 @given(table=_tables(), cuts=_CUTS, limit=st.integers(30, 1200), backslash=st.booleans())
 def test_statements_hold_every_row_once_within_their_bound(
-    make: Make, table: tuple[list[Kind], list[tuple[Value, ...]]], cuts: list[int], limit: int, backslash: bool
+    make: Make,
+    table: tuple[list[LiteralKind], list[tuple[FieldValue, ...]]],
+    cuts: list[int],
+    limit: int,
+    backslash: bool,
 ) -> None:
     kinds, rows = table
     text = _text(_run(make(kinds, _HEAD, limit, backslash=backslash), _stream(rows), cuts))
@@ -142,7 +148,7 @@ def test_statements_hold_every_row_once_within_their_bound(
 
 def test_statements_are_cut_alike_at_every_size_that_just_fits() -> None:
     data = _stream([[b"x" * n, b"1"] for n in (1, 2, 3, 1, 9, 1, 1, 30, 2)])
-    kinds = [Kind.TEXT, Kind.VERBATIM]
+    kinds = [LiteralKind.TEXT, LiteralKind.VERBATIM]
     for limit in range(1, 150):
         native = _text(_run(_native(kinds, _HEAD, limit, backslash=True), data, []))
         assert native == _text(_run(_python(kinds, _HEAD, limit, backslash=True), data, [])), limit
@@ -152,8 +158,8 @@ def test_statements_are_cut_alike_at_every_size_that_just_fits() -> None:
 @pytest.mark.parametrize("size", [_FULL - 308, _FULL - 5, _FULL, 2 * _FULL - 10])
 def test_rows_of_several_packets_are_taken_whole(make: Make, size: int) -> None:
     # The packets end: with the row, so that an empty one follows; within the second column's length; within values.
-    row: list[Value] = [b"\n" + b"x" * (size - 2) + b"'", b"y" * 300, None]
-    kinds = [Kind.TEXT, Kind.HEX, Kind.VERBATIM]
+    row: list[FieldValue] = [b"\n" + b"x" * (size - 2) + b"'", b"y" * 300, None]
+    kinds = [LiteralKind.TEXT, LiteralKind.HEX, LiteralKind.VERBATIM]
     data = _stream([row, [b"1", b"2", b"3"], row])
     consumer = make(kinds, _HEAD, 1 << 20, backslash=True)
     pieces = _run(consumer, data, range(0, len(data), 256 * 1024))
@@ -165,7 +171,7 @@ def test_rows_of_several_packets_are_taken_whole(make: Make, size: int) -> None:
 
 
 def test_a_row_above_the_statement_size_leaves_piece_by_piece() -> None:
-    consumer = _native([Kind.HEX], _HEAD, 1 << 20, backslash=True)
+    consumer = _native([LiteralKind.HEX], _HEAD, 1 << 20, backslash=True)
     data = _stream([[b"a"], [b"z" * (64 << 20)], [b"b"]])
     pieces = _run(consumer, data, range(0, len(data), 256 * 1024))
     assert max(len(text) for _, text in pieces) <= (1 << 20) + (1 << 20)
@@ -196,14 +202,14 @@ _TORN = [
 def test_bytes_that_no_server_sends_are_an_error(make: Make, torn: bytes) -> None:
     good = _packets(b"\1a\1b")
     for cut in range(len(good), len(good + torn)):
-        consumer = make([Kind.TEXT, Kind.HEX], _HEAD, 100, backslash=True)
+        consumer = make([LiteralKind.TEXT, LiteralKind.HEX], _HEAD, 100, backslash=True)
         with pytest.raises(ValueError, match="behind row"):
             _run(consumer, good + torn, [cut])
 
 
 @MAKERS
 def test_rows_without_their_end_make_no_statement(make: Make) -> None:
-    consumer = make([Kind.TEXT], _HEAD, 100, backslash=True)
+    consumer = make([LiteralKind.TEXT], _HEAD, 100, backslash=True)
     consumer.feed(_packets(b"\1a"))
     assert not consumer.done
     with pytest.raises(ValueError, match="end"):
@@ -212,7 +218,7 @@ def test_rows_without_their_end_make_no_statement(make: Make) -> None:
 
 @MAKERS
 def test_an_error_of_the_server_between_rows_is_its_error(make: Make) -> None:
-    consumer = make([Kind.TEXT], _HEAD, 100, backslash=True)
+    consumer = make([LiteralKind.TEXT], _HEAD, 100, backslash=True)
     packet = b"\xff\x25\x05#70100Query execution was interrupted"
     data = _packets(b"\1a") + _packets(packet)
     for i in range(len(data)):
@@ -230,7 +236,7 @@ def _outcome(consumer: Statements, data: bytes, cuts: Sequence[int]) -> tuple[by
         return None
 
 
-def _assert_same(kinds: list[Kind], data: bytes, cuts: Sequence[int]) -> None:
+def _assert_same(kinds: list[LiteralKind], data: bytes, cuts: Sequence[int]) -> None:
     python = _outcome(_python(kinds, _HEAD, 90, backslash=True), data, cuts)
     native = _outcome(_native(kinds, _HEAD, 90, backslash=True), data, cuts)
     if python is None or python[1]:
@@ -239,29 +245,33 @@ def _assert_same(kinds: list[Kind], data: bytes, cuts: Sequence[int]) -> None:
         assert native is None or native[1] is False
 
 
-_HARMLESS = [Kind.TEXT, Kind.HEX, Kind.FOREIGN]  # the other kinds are the server's digits, taken as they are
+_HARMLESS = [
+    LiteralKind.TEXT,
+    LiteralKind.HEX,
+    LiteralKind.FOREIGN,
+]  # the other kinds are the server's digits, taken as they are
 
 
 @given(st.lists(st.sampled_from(_HARMLESS), min_size=1, max_size=3), st.binary(max_size=80), _CUTS)
-@example([Kind.TEXT], b"\xff\xff\xff\1" + b"\xfe" + b"\xff" * 8, [])
-@example([Kind.TEXT], b"\xff\xff\xff\1" + b"\xfd\0\0\x80" + b"x" * 20, [5, 6, 7])
-def test_random_bytes_are_an_error_and_never_a_crash(kinds: list[Kind], data: bytes, cuts: list[int]) -> None:
+@example([LiteralKind.TEXT], b"\xff\xff\xff\1" + b"\xfe" + b"\xff" * 8, [])
+@example([LiteralKind.TEXT], b"\xff\xff\xff\1" + b"\xfd\0\0\x80" + b"x" * 20, [5, 6, 7])
+def test_random_bytes_are_an_error_and_never_a_crash(kinds: list[LiteralKind], data: bytes, cuts: list[int]) -> None:
     _assert_same(kinds, data, cuts)
 
 
 @given(_tables(), st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), min_size=1, max_size=4), _CUTS)
 def test_rows_with_damaged_bytes_are_read_alike_or_refused(
-    table: tuple[list[Kind], list[tuple[Value, ...]]], damage: list[tuple[int, int]], cuts: list[int]
+    table: tuple[list[LiteralKind], list[tuple[FieldValue, ...]]], damage: list[tuple[int, int]], cuts: list[int]
 ) -> None:
     data = bytearray(_stream(table[1]))
     for place, byte in damage:
         data[place % len(data)] = byte
-    _assert_same([Kind.TEXT] * len(table[0]), bytes(data), cuts)
+    _assert_same([LiteralKind.TEXT] * len(table[0]), bytes(data), cuts)
 
 
 @given(_tables(), st.integers(0, 1 << 30), _CUTS)
 def test_rows_that_break_off_make_no_end(
-    table: tuple[list[Kind], list[tuple[Value, ...]]], stop: int, cuts: list[int]
+    table: tuple[list[LiteralKind], list[tuple[FieldValue, ...]]], stop: int, cuts: list[int]
 ) -> None:
     data = _stream(table[1])
     for make in (_python, _native):
@@ -283,12 +293,12 @@ def test_kinds_and_sizes_that_make_no_sense_are_refused() -> None:
 @MAKERS
 @pytest.mark.parametrize("backslash", [True, False])
 def test_text_that_unicode_can_not_express_is_written_as_its_bytes(make: Make, *, backslash: bool) -> None:
-    rows: list[list[Value]] = [["中'".encode()], [b"\xff\xa1\x40"], [None], [b""], [b"\xff"]]
+    rows: list[list[FieldValue]] = [["中'".encode()], [b"\xff\xa1\x40"], [None], [b""], [b"\xff"]]
     quoted = "中\\'" if backslash else "中''"
     wanted = _HEAD + f"('{quoted}'),\n(_gbk x'a140'),\n(NULL),\n(''),\n(_gbk x'')".encode() + b";\n"
     data = _stream(rows)
     for cut in range(len(data)):
-        assert _text(_run(make([Kind.FOREIGN], _HEAD, 1000, backslash=backslash), data, [cut])) == wanted
+        assert _text(_run(make([LiteralKind.FOREIGN], _HEAD, 1000, backslash=backslash), data, [cut])) == wanted
 
 
 @MAKERS
@@ -296,7 +306,7 @@ def test_text_that_the_server_made_no_value_of_is_an_error(make: Make) -> None:
     data = _stream([[b"a"], [b"\xfe"]])
     for cut in range(len(data)):
         with pytest.raises(ValueError, match="max_allowed_packet"):
-            _run(make([Kind.FOREIGN], _HEAD, 1000, backslash=True), data, [cut])
+            _run(make([LiteralKind.FOREIGN], _HEAD, 1000, backslash=True), data, [cut])
 
 
 class _Driver:
@@ -307,7 +317,7 @@ class _Driver:
         self._stream = io.BytesIO(data)
         self.dropped = False
 
-    def rows(self) -> list[Value]:
+    def rows(self) -> list[FieldValue]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(row_stream, "driver", self)
             return row_stream.read_values(Connection(defer_connect=True), "SELECT 1")
@@ -337,7 +347,7 @@ class _Driver:
 
 
 @given(st.lists(st.tuples(_BYTES, _BYTES), max_size=20), st.integers(1, 5000))
-def test_rows_are_read_whole_however_the_network_cuts_them(rows: list[tuple[Value, ...]], piece: int) -> None:
+def test_rows_are_read_whole_however_the_network_cuts_them(rows: list[tuple[FieldValue, ...]], piece: int) -> None:
     assert _Driver(2, _stream(rows), piece).rows() == [value for row in rows for value in row]
 
 
@@ -351,9 +361,9 @@ def test_a_connection_with_broken_framing_is_closed() -> None:
 
 @MAKERS
 def test_files_and_statements_stay_within_their_bounds(make: Make, tmp_path: Path) -> None:
-    rows: list[list[Value]] = [[bytes([n]) * (40 if n % 50 else 2000)] for n in range(250)]
+    rows: list[list[FieldValue]] = [[bytes([n]) * (40 if n % 50 else 2000)] for n in range(250)]
     writer = ChunkWriter(tmp_path, "s", "t", 2, statement_size=500, file_size=3000)
-    for starts, text in _run(make([Kind.HEX], _HEAD, 500, backslash=True), _stream(rows), range(0, 20_000, 700)):
+    for starts, text in _run(make([LiteralKind.HEX], _HEAD, 500, backslash=True), _stream(rows), range(0, 20_000, 700)):
         writer.write(starts, text)
     writer.close()
     assert len(writer.sizes) > 3

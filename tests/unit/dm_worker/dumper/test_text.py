@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dm_worker.dumper import file_names
 from dm_worker.dumper.chunk_writer import HEADER, schema_text
 from dm_worker.dumper.chunks import range_conditions, split_range
-from dm_worker.dumper.column_literals import Kind, RowRenderer
+from dm_worker.dumper.column_literals import LiteralKind, RowRenderer
 from dm_worker.dumper.folder import fingerprint
 from dm_worker.dumper.metadata import DumpMetadata, parse_metadata, read_metadata, render
 from dm_worker.dumper.options import parse_options
@@ -138,7 +138,7 @@ def test_tables_of_online_ddl_tools_are_never_dumped(extra: str) -> None:
 def test_statements_end_where_they_end_whatever_the_values_hold(
     rows: list[tuple[str | None, bytes]], backslash: bool
 ) -> None:
-    renderer = RowRenderer([Kind.TEXT, Kind.HEX], backslash=backslash)
+    renderer = RowRenderer([LiteralKind.TEXT, LiteralKind.HEX], backslash=backslash)
     values = [v if v is None else v.encode() if isinstance(v, str) else v for row in rows for v in row]
     insert = b"INSERT INTO `a;'b` VALUES\n" + renderer.render(values, len(rows))
     text = HEADER + insert + b";\n-- it's; a comment\n" + insert + b";\n"
@@ -184,7 +184,7 @@ def test_conditions_on_a_composite_key_cover_every_row_once(
 
 
 def test_floating_literals_keep_the_sign_of_zero_and_are_no_decimals() -> None:
-    assert RowRenderer([Kind.FLOATING]).render([b"-0", None, b"1e-7", b"344.221435546875"], 4) == (
+    assert RowRenderer([LiteralKind.FLOATING]).render([b"-0", None, b"1e-7", b"344.221435546875"], 4) == (
         b"(-0e0),\n(NULL),\n(1e-7),\n(344.221435546875e0)"
     )
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm_worker.relay.layout import RelayDir, RelayMeta, SubDir
-from dm_worker.relay.purge import Place, Purger, RelayFile, before, expired, in_excess, removable
-from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.purge import NeededFile, Purger, RelayFile, before, expired, in_excess, removable
+from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.relay import Relay
 from pkg.config.model import PurgeConfig, SourceConfig
 from pkg.errors import Code, DMError
@@ -27,17 +27,17 @@ numbers = st.integers(0, len(FILES) - 1)
 
 @given(st.lists(numbers, min_size=1))
 def test_everything_before_the_earliest_need_may_go_and_nothing_else(needed: list[int]) -> None:
-    places = [Place(FILES[number].subdir, FILES[number].file) for number in needed]
+    places = [NeededFile(FILES[number].subdir, FILES[number].file) for number in needed]
     assert removable(FILES, places) == FILES[: min(needed)]
 
 
 def test_unknown_needs_keep_everything() -> None:
     assert removable(FILES, []) == []
-    assert removable(FILES, [Place("gone.000009", "bin.000001"), Place(*FILES[-1][:2])]) == []
+    assert removable(FILES, [NeededFile("gone.000009", "bin.000001"), NeededFile(*FILES[-1][:2])]) == []
 
 
 def test_a_need_that_is_not_written_yet_keeps_its_order() -> None:
-    assert removable(FILES, [Place("s.000002", "bin.000011")]) == FILES
+    assert removable(FILES, [NeededFile("s.000002", "bin.000011")]) == FILES
 
 
 @given(numbers, st.integers(0, 3000))
@@ -71,7 +71,7 @@ class Disk:
 
     def __init__(self, path: Path) -> None:
         self.folder = RelayDir(path)
-        self.needed: list[Place] = []
+        self.needed: list[NeededFile] = []
         self.space = 0
         self.purger = Purger(self.folder, lambda: self.needed, space=lambda: self.space, now=lambda: 36000.0)
         for sub in (0, 1):
@@ -92,7 +92,7 @@ def disk(tmp_path: Path) -> Disk:
 
 
 def test_a_file_is_named_and_what_lies_before_it_goes(disk: Disk) -> None:
-    disk.needed = [Place("s.000002", "bin.000009")]
+    disk.needed = [NeededFile("s.000002", "bin.000009")]
     assert disk.purger.up_to("bin.000008", "s.000002") == 3
     assert disk.left() == ["2/08", "2/09", "2/10"]
     # A folder without files goes too.
@@ -101,7 +101,7 @@ def test_a_file_is_named_and_what_lies_before_it_goes(disk: Disk) -> None:
 
 
 def test_a_purge_beyond_what_is_needed_is_refused_whole(disk: Disk) -> None:
-    disk.needed = [Place("s.000002", "bin.000010"), Place("s.000001", "bin.000009")]
+    disk.needed = [NeededFile("s.000002", "bin.000010"), NeededFile("s.000001", "bin.000009")]
     with pytest.raises(DMError, match=r"s\.000001/bin\.000009.*still needed") as caught:
         disk.purger.up_to("bin.000009", "s.000002")
     assert caught.value.kind is Code.RelayPurgeArgsNotValid
@@ -109,7 +109,7 @@ def test_a_purge_beyond_what_is_needed_is_refused_whole(disk: Disk) -> None:
 
 
 def test_space_first_then_age(disk: Disk) -> None:
-    disk.needed = [Place("s.000002", "bin.000010")]
+    disk.needed = [NeededFile("s.000002", "bin.000010")]
     disk.space = (1 << 30) - 15
     # Two files for the space; of the others those older than 7 of the 10 hours.
     assert disk.purger.regularly(expires=7, remain_space=1) == 3
@@ -120,7 +120,7 @@ def test_space_first_then_age(disk: Disk) -> None:
 
 
 def test_older_than_a_moment_and_everything_unneeded(disk: Disk) -> None:
-    disk.needed = [Place("s.000002", "bin.000009")]
+    disk.needed = [NeededFile("s.000002", "bin.000009")]
     assert disk.purger.older_than(3601.0) == 2
     assert disk.left() == ["1/10", "2/08", "2/09", "2/10"]
     assert disk.purger.unneeded() == 2
@@ -144,7 +144,7 @@ def test_a_disk_that_fails_is_an_error_that_operators_see(
     disk: Disk, monkeypatch: pytest.MonkeyPatch, purge: Callable[[Purger], int]
 ) -> None:
     """Of whatever a purge asks the disk, not of removing alone."""
-    disk.needed = [Place("s.000002", "bin.000010")]
+    disk.needed = [NeededFile("s.000002", "bin.000010")]
     monkeypatch.setattr(SubDir, "files", lambda _: _no_disk())
     with pytest.raises(DMError, match="Input/output error") as caught:
         purge(disk.purger)
@@ -168,7 +168,7 @@ def test_the_regular_purge_goes_on_after_any_failure(
     monkeypatch.setattr(Purger, "regularly", regularly)
     config = DBConfig(host="127.0.0.1", port=1, user="root")
     source = SourceConfig("s1", config, flavor="mariadb", purge=PurgeConfig(interval=0.01))  # type: ignore[arg-type]
-    relay = Relay(source, tmp_path, Tail(), server_id=1)
+    relay = Relay(source, tmp_path, ReadableEnd(), server_id=1)
     relay.start()
     try:
         wait_until(lambda: len(turns) > 2, "the purge goes on")

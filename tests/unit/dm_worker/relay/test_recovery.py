@@ -43,9 +43,9 @@ def test_a_file_torn_at_any_byte_ends_with_its_last_whole_transaction(
     path = subdir.path / file.name
     for size in range(len(file.data) + 1):
         path.write_bytes(file.data[:size])
-        course = recover(subdir, flavor=flavor)
+        follower = recover(subdir, flavor=flavor)
         boundary, executed = kept(file, size)
-        assert (course.boundary, str(course.gtids)) == (boundary, executed)
+        assert (follower.boundary, str(follower.gtids)) == (boundary, executed)
         if boundary:
             assert path.read_bytes() == file.data[:boundary]
         else:
@@ -60,9 +60,9 @@ def test_a_flipped_bit_anywhere_cuts_in_front_of_it(tmp_path: Path, flavor: str,
         damaged = bytearray(file.data)
         damaged[at] ^= 1 << at % 8
         path.write_bytes(damaged)
-        course, why = examine(path, flavor)
+        follower, why = examine(path, flavor)
         expected = kept(file, at)
-        assert ((course.boundary, str(course.gtids)) if course.begun else (0, "")) == expected
+        assert ((follower.boundary, str(follower.gtids)) if follower.begun else (0, "")) == expected
         assert why
 
 
@@ -76,8 +76,8 @@ def test_without_checksums_damaged_headers_are_still_seen(tmp_path: Path, flavor
             damaged = bytearray(file.data)
             damaged[at] ^= 1 << at % 8
             path.write_bytes(damaged)
-            course, why = examine(path, flavor)
-            assert (course.boundary if course.begun else 0) == kept(file, start)[0]
+            follower, why = examine(path, flavor)
+            assert (follower.boundary if follower.begun else 0) == kept(file, start)[0]
             assert why
 
 
@@ -110,8 +110,8 @@ def test_any_relay_meta_leads_to_the_same_place(
         subdir.save_meta(RelayMeta(first.name, *first.boundaries[0]))
     else:
         subdir.save_meta(RelayMeta(last.name, *last.boundaries[-1]))
-    course = recover(subdir, flavor=flavor)
-    found = (course.file, course.boundary, str(course.gtids))
+    follower = recover(subdir, flavor=flavor)
+    found = (follower.file, follower.boundary, str(follower.gtids))
     whole = kept(last, max(size, 130))
     if whole[0]:
         assert found == (last.name, *whole)
@@ -133,10 +133,10 @@ def test_what_the_sub_folder_began_with_is_counted(subdir: SubDir) -> None:
     (file,) = Upstream("mysql", True, [LAST]).files
     store(subdir, [file])
     elsewhere = "00000000-0000-0000-0000-0000000000ff:1-9"
-    course = recover(subdir, flavor="mysql", base=elsewhere)
+    follower = recover(subdir, flavor="mysql", base=elsewhere)
     executed = parse_gtid_set(file.boundaries[-1][1], "mysql")
     executed.add(elsewhere)
-    assert course.gtids == executed
+    assert follower.gtids == executed
 
 
 def test_an_upstreams_last_file_without_rotate_is_complete_all_the_same(subdir: SubDir) -> None:
@@ -145,8 +145,8 @@ def test_an_upstreams_last_file_without_rotate_is_complete_all_the_same(subdir: 
     old, new = upstream.files
     (subdir.path / old.name).write_bytes(old.data[: old.boundaries[-3][0] + 30])
     (subdir.path / new.name).write_bytes(new.data)
-    course = recover(subdir, flavor="mysql")
-    assert (course.file, course.boundary) == (new.name, len(new.data))
+    follower = recover(subdir, flavor="mysql")
+    assert (follower.file, follower.boundary) == (new.name, len(new.data))
     assert (subdir.path / old.name).stat().st_size == old.boundaries[-3][0] + 30
 
 
@@ -154,6 +154,6 @@ def test_a_last_file_with_nothing_whole_goes(subdir: SubDir) -> None:
     first, second = Upstream("mysql", True, [LAST, LAST]).files
     store(subdir, [first])
     (subdir.path / second.name).write_bytes(second.data[:50])
-    course = recover(subdir, flavor="mysql")
-    assert (course.file, course.boundary) == (first.name, len(first.data))
+    follower = recover(subdir, flavor="mysql")
+    assert (follower.file, follower.boundary) == (first.name, len(first.data))
     assert subdir.files() == [first.name]

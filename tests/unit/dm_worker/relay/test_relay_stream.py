@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dm_worker.relay.layout import RelayDir, RelayMeta, SubDir
 from dm_worker.relay.positions import find_position
-from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.relay_stream import open_relay
 from pkg import errors
 from pkg.binlog import constants as c
@@ -50,14 +50,14 @@ class Log:
     """What a relay wrote: ``gtids`` in their order."""
 
     relay: RelayDir
-    tail: Tail
+    readable_end: ReadableEnd
     gtids: list[str]
     subdirs: list[SubDir]
 
 
 def write_log(root: Path, servers: list[list[int]]) -> Log:
     """One sub-folder per server, one file per number of transactions."""
-    log = Log(RelayDir(root), Tail(), [], [])
+    log = Log(RelayDir(root), ReadableEnd(), [], [])
     executed = MySQLGTIDSet()
     for server, files in enumerate(servers):
         subdir = log.relay.add(UUIDS[server % 2], RelayMeta("", 4, str(executed)))
@@ -70,7 +70,7 @@ def write_log(root: Path, servers: list[list[int]]) -> Log:
                 executed.add(gtid)
             log.gtids += new
             subdir.save_meta(RelayMeta(f"bin.{number:06d}", len(content), str(executed)))
-            log.tail.moved(subdir.name, f"bin.{number:06d}", len(content))
+            log.readable_end.moved(subdir.name, f"bin.{number:06d}", len(content))
     return log
 
 
@@ -102,7 +102,7 @@ def _gtids(events: list[Event]) -> list[str]:
 
 
 def _open(log: Log, location: Location, *, use_gtid: bool) -> BinlogStream | None:
-    return open_relay(log.relay, log.tail, location, flavor="mysql", use_gtid=use_gtid, goes_on=lambda: True)
+    return open_relay(log.relay, log.readable_end, location, flavor="mysql", use_gtid=use_gtid, goes_on=lambda: True)
 
 
 def _by_gtid(log: Log, executed: str) -> BinlogStream | None:
@@ -175,7 +175,7 @@ def test_what_the_relay_lacks_is_not_read_from_it(tmp_path: Path) -> None:
     (log.subdirs[0].path / "bin.000001").unlink()
     assert _by_gtid(log, f"{UUIDS[0]}:1") is None
     assert _by_gtid(log, f"{UUIDS[0]}:1-2") is not None
-    log.tail = Tail()
+    log.readable_end = ReadableEnd()
     assert _by_gtid(log, f"{UUIDS[0]}:1-2") is None
 
 
@@ -184,7 +184,7 @@ def test_nothing_is_read_behind_the_tail(tmp_path: Path) -> None:
     log = write_log(tmp_path / "relay", [[3]])
     content = _file("", log.gtids)
     readable = len(_file("", log.gtids[:2]))
-    log.tail.moved(log.subdirs[0].name, "bin.000001", readable)
+    log.readable_end.moved(log.subdirs[0].name, "bin.000001", readable)
     stream = _by_gtid(log, "")
     assert stream is not None
     found: list[Event] = []
@@ -192,10 +192,10 @@ def test_nothing_is_read_behind_the_tail(tmp_path: Path) -> None:
         found += events
     assert _gtids(found) == log.gtids[:2]
     place = Location(Position("bin.000001", readable + 1))
-    end = log.tail.end()
+    end = log.readable_end.end()
     assert end is not None
     assert find_position(log.relay, end, place) is None
-    log.tail.moved(log.subdirs[0].name, "bin.000001", len(content))
+    log.readable_end.moved(log.subdirs[0].name, "bin.000001", len(content))
     assert _gtids(stream.read(1 << 20, 10)) == log.gtids[2:]
     stream.close()
 
@@ -204,7 +204,7 @@ def test_a_reader_at_the_end_of_a_stopped_relay_asks_to_be_opened_anew(tmp_path:
     log = write_log(tmp_path / "relay", [[1]])
     goes_on = True
     stream = open_relay(
-        log.relay, log.tail, Location(Position("", 4)), flavor="mysql", use_gtid=True, goes_on=lambda: goes_on
+        log.relay, log.readable_end, Location(Position("", 4)), flavor="mysql", use_gtid=True, goes_on=lambda: goes_on
     )
     assert stream is not None
     while stream.read(1 << 20, 0):
@@ -238,7 +238,7 @@ def test_a_file_that_is_replaced_under_a_reader_is_told(tmp_path: Path) -> None:
     content = path.read_bytes()
     path.unlink()
     path.write_bytes(content + content[-31:])
-    log.tail.moved(log.subdirs[0].name, path.name, len(content) + 31)
+    log.readable_end.moved(log.subdirs[0].name, path.name, len(content) + 31)
     failure = _failure(stream, [])
     assert (failure.code, failure.retryable) == (30038, True)
 

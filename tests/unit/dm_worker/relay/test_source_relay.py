@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dm_worker.relay.layout import RelayDir, RelayMeta
-from dm_worker.relay.readable_end import Tail
-from dm_worker.relay.relay_client import Puller
+from dm_worker.relay.readable_end import ReadableEnd
+from dm_worker.relay.relay_client import RelayClient
 from dm_worker.relay.relay_writer import BlockCounts
 from dm_worker.relay.source_relay import SourceRelay, relay_folder
 from pkg.config.model import SourceConfig
@@ -141,11 +141,11 @@ def _broken_off(path: Path) -> None:
 def test_a_folder_that_was_removed_by_hand_is_this_sources_again(tmp_path: Path) -> None:
     """It is what errors of the relay log advise; the relay itself goes on."""
     folder = RelayDir(tmp_path / "relay")
-    puller = Puller(
+    client = RelayClient(
         SourceConfig("s1", DBConfig(host="127.0.0.1", port=1, user="root"), flavor="mariadb"),
-        *(folder, Tail(), 1, lambda: None, BlockCounts()),
+        *(folder, ReadableEnd(), 1, lambda: None, BlockCounts()),
     )
-    puller._add("0-1", RelayMeta("", 4, ""))
+    client._add("0-1", RelayMeta("", 4, ""))
     assert folder.owner() == "s1"
     one = relay(folder.path)
     one.follow("Paused")

@@ -8,7 +8,7 @@ import pytest
 
 from dm_worker.relay import source_selection
 from dm_worker.relay.layout import RelayDir
-from dm_worker.relay.readable_end import Tail
+from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.source_selection import RelayReader
 from pkg import errors
 from pkg.binlog.events import Event
@@ -22,7 +22,7 @@ class FakePulled:
 
     def __init__(self, log: Log) -> None:
         self.folder: RelayDir = log.relay
-        self.tail: Tail = log.tail
+        self.readable_end: ReadableEnd = log.readable_end
         self.runs = self.has_all = True
         self.gtids = ",".join(log.gtids)
 
@@ -94,8 +94,8 @@ def test_a_relay_that_is_behind_for_long_is_not_waited_for(pulled: FakePulled, u
     ahead = Location(Position("bin.000003", 4), f"{UUIDS[0]}:1-5")
     clock = Clock()
     assert reader(pulled, clock).open(ahead, use_gtid=use_gtid) is None
-    assert source_selection.PATIENCE < clock.now < source_selection.PATIENCE + 10
-    pulled.tail = Tail()
+    assert source_selection.CATCH_UP_TIMEOUT < clock.now < source_selection.CATCH_UP_TIMEOUT + 10
+    pulled.readable_end = ReadableEnd()
     assert reader(pulled).open(START, use_gtid=use_gtid) is None
 
 
@@ -123,7 +123,7 @@ def test_a_damaged_relay_log_sends_its_reader_to_the_upstream(pulled: FakePulled
     failure = read_on(stream)
     assert (failure.code, failure.retryable) == (11071, True)
     assert found.open(START, use_gtid=False) is None
-    clock.now += source_selection.DISTRUST
+    clock.now += source_selection.DISTRUST_PERIOD
     again = found.open(START, use_gtid=False)
     assert again is not None
     again.close()

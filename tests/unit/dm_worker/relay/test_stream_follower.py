@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dm_worker.relay.layout import RelayDir, RelayMeta
-from dm_worker.relay.readable_end import End, Tail
+from dm_worker.relay.readable_end import ReadableEnd, RelayLogEnd
 from dm_worker.relay.recovery import recover
 from dm_worker.relay.relay_writer import PIECE, BlockCounts, RelayWriter
 from dm_worker.relay.scan import Scanned
-from dm_worker.relay.stream_follower import LARGEST_DUMMY, Course, dummies, dummy, nearest, smallest_dummy
+from dm_worker.relay.stream_follower import LARGEST_DUMMY, StreamFollower, dummies, dummy, nearest, smallest_dummy
 from pkg.binlog.file import FileStream
 from pkg.binlog.raw import RawFramer
 from pkg.errors import Code, DMError
@@ -35,7 +35,7 @@ ONE = [Work("dml", 0, (10,)), Work("ddl", 0, (1,)), Work("dml", 0, (20, 30))]
 def writer(flavor: str, gtid_set: str = "") -> Iterator[RelayWriter]:
     with tempfile.TemporaryDirectory() as folder:
         subdir = RelayDir(Path(folder)).add("uuid", RelayMeta("", 4, gtid_set))
-        made = RelayWriter(subdir, Course(flavor=flavor, gtid_set=gtid_set), Tail(), BlockCounts())
+        made = RelayWriter(subdir, StreamFollower(flavor=flavor, gtid_set=gtid_set), ReadableEnd(), BlockCounts())
         try:
             yield made
         finally:
@@ -51,13 +51,13 @@ def receive(made: RelayWriter, events: list[bytes], *, piece: int = 1 << 20, blo
         framer.feed(stream[at : at + piece])
         while True:
             if blocks and framer.scan(made.take):
-                made.show()
+                made.publish()
                 continue
             taken = framer.split(1)
             if not taken:
                 break
             made.event(taken[0].data)
-            made.show()
+            made.publish()
 
 
 def read_to_the_end(stream: FileStream) -> None:
@@ -82,8 +82,8 @@ def test_files_equal_the_upstreams(
         # Made-up ROTATEs follow the server's settings, not the file's.
         receive(made, sent(upstream, "", 4, checksum_of_fake=odd), piece=piece, blocks=blocks)
         assert written(made) == {file.name: file.data for file in upstream.files}
-        assert str(made.course.gtids) == str(upstream.executed)
-        assert made.course.boundary == len(upstream.files[-1].data)
+        assert str(made.follower.gtids) == str(upstream.executed)
+        assert made.follower.boundary == len(upstream.files[-1].data)
 
 
 def test_blocks_are_written_in_short_pieces_whatever_the_system_takes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,18 +114,18 @@ def test_connections_that_break_anywhere_leave_no_trace(
     with writer(flavor) as made:
         current = made
         for part in [*sorted(breaks), 1.0]:
-            course = current.course
-            events = sent(upstream, course.file or first, max(course.boundary, 4))
+            follower = current.follower
+            events = sent(upstream, follower.file or first, max(follower.boundary, 4))
             receive(current, events[: round(len(events) * part)])
             if restart:
                 current.abandon()
                 recovered = recover(current.subdir, flavor=flavor)
-                assert str(recovered.gtids) == str(course.gtids)
+                assert str(recovered.gtids) == str(follower.gtids)
                 # A file that was only begun is begun anew.
-                assert not course.begun or (recovered.file, recovered.boundary) == (course.file, course.boundary)
-                current = RelayWriter(current.subdir, recovered, Tail(), BlockCounts())
+                assert not follower.begun or (recovered.file, recovered.boundary) == (follower.file, follower.boundary)
+                current = RelayWriter(current.subdir, recovered, ReadableEnd(), BlockCounts())
         assert written(current) == {file.name: file.data for file in upstream.files}
-        assert str(current.course.gtids) == str(upstream.executed)
+        assert str(current.follower.gtids) == str(upstream.executed)
         current.abandon()
 
 
@@ -165,18 +165,18 @@ def test_readers_see_whole_transactions_only(flavor: str, placeless: bool, conte
     upstream = Upstream(flavor, True, contents, placeless=placeless)
     ends = {file.name: {offset for offset, _ in file.boundaries} for file in upstream.files}
     with writer(flavor) as made:
-        seen: list[End] = []
+        seen: list[RelayLogEnd] = []
 
-        class Watched(Tail):
+        class Watched(ReadableEnd):
             def moved(self, subdir: str, file: str, size: int) -> None:
-                seen.append(End(subdir, file, size))
+                seen.append(RelayLogEnd(subdir, file, size))
                 # What a reader is told of is in the file already.
                 assert (made.subdir.path / file).stat().st_size >= size
 
-        made._tail = Watched()
+        made._readable_end = Watched()
         receive(made, sent(upstream, "", 4), piece=60)
         assert all(end.size in ends[end.file] for end in seen)
-        assert seen[-1] == End("uuid.000001", upstream.files[-1].name, len(upstream.files[-1].data))
+        assert seen[-1] == RelayLogEnd("uuid.000001", upstream.files[-1].name, len(upstream.files[-1].data))
 
 
 def test_messages_name_the_place_of_an_event_that_does_not() -> None:
@@ -197,7 +197,7 @@ def test_another_file_of_the_same_name_is_found_out() -> None:
     upstream = Upstream("mysql", True, [ONE])
     with writer("mysql") as made:
         receive(made, sent(upstream, "", 4))
-        again = sent(upstream, "", made.course.boundary)
+        again = sent(upstream, "", made.follower.boundary)
         later = bytearray(again[1])
         later[:4] = struct.pack("<I", 1_800_000_000)
         later[-4:] = struct.pack("<I", crc32(bytes(later[:-4])))
@@ -240,7 +240,7 @@ def test_damage_on_the_way_is_fetched_again(at: int) -> None:
         with pytest.raises(DMError) as caught:
             receive(made, [*events[:8], bytes(broken), *events[9:]])
         assert caught.value.retryable
-        receive(made, sent(upstream, made.course.file, made.course.boundary))
+        receive(made, sent(upstream, made.follower.file, made.follower.boundary))
         assert written(made) == {"bin.000001": upstream.files[0].data}
 
 
@@ -254,8 +254,8 @@ def test_a_full_disk_leaves_what_was_whole(monkeypatch: pytest.MonkeyPatch) -> N
         assert caught.value.kind is Code.RelayWriterFileOperate
         assert made.torn
         made.abandon()
-        course = recover(made.subdir, flavor="mysql")
-        assert course.boundary == upstream.files[0].boundaries[-2][0]
+        follower = recover(made.subdir, flavor="mysql")
+        assert follower.boundary == upstream.files[0].boundaries[-2][0]
 
 
 def _small_disk(left: int) -> Callable[[int, bytes], int]:
@@ -283,20 +283,20 @@ def test_a_file_grows_beyond_4_gib(end: int) -> None:
     """Also with an event that ends exactly there: its end reads 0, as if the server had made it up."""
     upstream = Upstream("mysql", True, [ONE])
     events = sent(upstream, "", 4)
-    course = Course(flavor="mysql")
-    course.connected(SERVER_ID)
+    follower = StreamFollower(flavor="mysql")
+    follower.connected(SERVER_ID)
     for event in events[:3]:
-        course.event(event)
+        follower.event(event)
     query = binlog_bytes.raw(2, b"\0" * 50, checksum=True, log_pos=end & 0xFFFFFFFF)
     # As if one transaction had filled the file so far.
-    course.scanned(Scanned(0, b"", 0, end - len(query), None, []), end - len(query) - course.size)
-    verdict = course.event(query)
-    assert (verdict.data, verdict.hole) == (query, 0)
-    assert course.size == course.boundary == end
+    follower.scanned(Scanned(0, b"", 0, end - len(query), None, []), end - len(query) - follower.size)
+    decision = follower.event(query)
+    assert (decision.data, decision.hole) == (query, 0)
+    assert follower.size == follower.boundary == end
     after = binlog_bytes.raw(2, b"\0" * 50, checksum=True, log_pos=(end + 73) & 0xFFFFFFFF)
     assert len(after) == 73
-    assert course.event(after).hole == 0
-    assert course.size == end + 73
+    assert follower.event(after).hole == 0
+    assert follower.size == end + 73
 
 
 @given(st.integers(23, 5 * LARGEST_DUMMY), st.booleans())

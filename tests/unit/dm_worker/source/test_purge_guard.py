@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm_worker.source.purge_guard import FINE, Level, PurgeGuard, Verdict
+from dm_worker.source.purge_guard import NO_RISK, PurgeGuard, PurgeRisk, RiskLevel
 from pkg.binlog.position import Position
 
 DAY = 86400.0
@@ -24,31 +24,31 @@ def at(number: int, pos: int = 4) -> Position:
 def test_a_reader_that_keeps_up_is_fine() -> None:
     guard = PurgeGuard()
     for day in range(30):
-        assert guard.look(day * DAY, files(max(1, day - 6), day + 1), 7 * DAY, at(day + 1, 400)) == FINE
+        assert guard.look(day * DAY, files(max(1, day - 6), day + 1), 7 * DAY, at(day + 1, 400)) == NO_RISK
 
 
 def test_a_paused_reader_is_warned_of_when_half_the_retention_is_left() -> None:
     guard = PurgeGuard()
-    verdicts: list[Verdict] = []
+    risks: list[PurgeRisk] = []
     for hour in range(8 * 24):
         oldest = max(1, (hour - 7 * 24) // 24 + 1)
-        verdicts.append(guard.look(hour * 3600, files(oldest, hour // 24 + 2), 7 * DAY, at(1)))
-    first = next(hour for hour, verdict in enumerate(verdicts) if verdict.level)
+        risks.append(guard.look(hour * 3600, files(oldest, hour // 24 + 2), 7 * DAY, at(1)))
+    first = next(hour for hour, risk in enumerate(risks) if risk.level)
     assert 3.5 * 24 <= first <= 3.5 * 24 + 1
-    assert verdicts[first].seconds_left == pytest.approx(3.5 * DAY, abs=7200)
-    assert "bin.000001" in verdicts[first].text
-    assert "hours" in verdicts[first].text
-    levels = [verdict.level for verdict in verdicts]
+    assert risks[first].seconds_left == pytest.approx(3.5 * DAY, abs=7200)
+    assert "bin.000001" in risks[first].text
+    assert "hours" in risks[first].text
+    levels = [risk.level for risk in risks]
     assert levels == sorted(levels)
-    assert levels[-1] == Level.OK or levels[-1] == Level.WARNING
-    assert guard.look(9 * DAY, files(2, 10), 7 * DAY, at(1)).level == Level.LOST
+    assert levels[-1] == RiskLevel.OK or levels[-1] == RiskLevel.WARNING
+    assert guard.look(9 * DAY, files(2, 10), 7 * DAY, at(1)).level == RiskLevel.LOST
 
 
 def test_what_was_closed_before_the_first_look_is_judged_by_the_lag() -> None:
-    assert PurgeGuard().look(0, files(1, 5), 7 * DAY, at(2), lag=DAY) == FINE
-    verdict = PurgeGuard().look(0, files(1, 5), 7 * DAY, at(2), lag=6 * DAY)
-    assert verdict.level == Level.WARNING
-    assert verdict.seconds_left == pytest.approx(DAY)
+    assert PurgeGuard().look(0, files(1, 5), 7 * DAY, at(2), lag=DAY) == NO_RISK
+    risk = PurgeGuard().look(0, files(1, 5), 7 * DAY, at(2), lag=6 * DAY)
+    assert risk.level == RiskLevel.WARNING
+    assert risk.seconds_left == pytest.approx(DAY)
 
 
 def test_a_reader_that_is_too_slow_is_warned_of_early() -> None:
@@ -56,25 +56,25 @@ def test_a_reader_that_is_too_slow_is_warned_of_early() -> None:
     backlog = files(1, 100)
     slow, fast = PurgeGuard(), PurgeGuard()
     for minute in range(5):
-        verdict = slow.look(minute * 60, backlog, DAY, at(1, 4 + minute * 10))
+        risk = slow.look(minute * 60, backlog, DAY, at(1, 4 + minute * 10))
         fine = fast.look(minute * 60, backlog, DAY, at(1, 4 + minute * 100))
-    assert verdict.level == Level.WARNING
-    assert fine == FINE
+    assert risk.level == RiskLevel.WARNING
+    assert fine == NO_RISK
 
 
 def test_purges_by_others_are_seen_coming() -> None:
     """No retention at all, but somebody removes a file a minute."""
     guard = PurgeGuard()
-    verdicts = [guard.look(n * 60, files(1 + n, 200), None, at(100, 4 + n)) for n in range(30)]
-    assert verdicts[0] == FINE
-    assert verdicts[-1].level == Level.WARNING
-    assert verdicts[-1].seconds_left == pytest.approx(70 * 60, rel=0.05)
+    risks = [guard.look(n * 60, files(1 + n, 200), None, at(100, 4 + n)) for n in range(30)]
+    assert risks[0] == NO_RISK
+    assert risks[-1].level == RiskLevel.WARNING
+    assert risks[-1].seconds_left == pytest.approx(70 * 60, rel=0.05)
 
 
 def test_a_file_that_is_yet_to_come_is_not_lost() -> None:
     """The upstream switched to a server that is behind; GTIDs tell what is missing."""
-    assert PurgeGuard().look(0, files(1, 5), DAY, at(9)) == FINE
-    assert PurgeGuard().look(0, {}, DAY, at(9)) == FINE
+    assert PurgeGuard().look(0, files(1, 5), DAY, at(9)) == NO_RISK
+    assert PurgeGuard().look(0, {}, DAY, at(9)) == NO_RISK
 
 
 @settings(max_examples=60, deadline=None)
@@ -97,12 +97,12 @@ def test_no_file_is_lost_without_a_warning_well_before(retention: int, write: in
         position = min(position + read * every, written)
         kept = [n for n in range(written // SIZE + 1) if n not in closed or closed[n] + retention > now]
         sizes = {f"bin.{n:06d}": SIZE if n in closed else written - n * SIZE for n in kept}
-        verdict = guard.look(now, sizes, retention, at(position // SIZE, position % SIZE))
-        if verdict.level == Level.LOST:
+        risk = guard.look(now, sizes, retention, at(position // SIZE, position % SIZE))
+        if risk.level == RiskLevel.LOST:
             assert warned is not None
             assert now - warned >= retention * 0.3
             return
-        if verdict.level == Level.WARNING:
+        if risk.level == RiskLevel.WARNING:
             warned = now if warned is None else warned
         elif read >= write:
             warned = None

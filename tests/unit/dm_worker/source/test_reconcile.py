@@ -7,11 +7,19 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_worker.source.reconcile import Actual, Ask, Create, Forget, Remove, Wanted, reconcile
+from dm_worker.source.reconcile import (
+    ChangeStage,
+    CreateSubTask,
+    ExpectedSubTask,
+    ForgetSubTask,
+    LocalSubTask,
+    RemoveSubTask,
+    reconcile,
+)
 from pkg.pb import dmworker_pb2 as pb
 
-WANT = Wanted("config", pb.Running, 5)
-HAVE = Actual("config", 5, pb.Running)
+WANT = ExpectedSubTask("config", pb.Running, 5)
+HAVE = LocalSubTask("config", 5, pb.Running)
 
 
 def test_agreement_needs_nothing() -> None:
@@ -20,7 +28,7 @@ def test_agreement_needs_nothing() -> None:
 
 def test_a_new_revision_of_the_same_stage_is_asked_for_again() -> None:
     again = replace(WANT, revision=6)
-    assert reconcile({"t": again}, {"t": replace(HAVE, stage=pb.Paused)}) == [Ask("t", again)]
+    assert reconcile({"t": again}, {"t": replace(HAVE, stage=pb.Paused)}) == [ChangeStage("t", again)]
 
 
 def test_a_relist_does_not_resume_a_failed_subtask() -> None:
@@ -28,35 +36,38 @@ def test_a_relist_does_not_resume_a_failed_subtask() -> None:
 
 
 def test_a_deleted_task_is_removed_once_and_forgotten_when_stopped() -> None:
-    assert reconcile({}, {"t": HAVE}) == [Remove("t")]
+    assert reconcile({}, {"t": HAVE}) == [RemoveSubTask("t")]
     assert reconcile({}, {"t": replace(HAVE, doomed=True, stage=pb.Stopping)}) == []
-    assert reconcile({}, {"t": replace(HAVE, doomed=True, stage=pb.Stopped)}) == [Forget("t")]
+    assert reconcile({}, {"t": replace(HAVE, doomed=True, stage=pb.Stopped)}) == [ForgetSubTask("t")]
 
 
 def test_a_task_started_anew_waits_for_the_end_of_the_old_one() -> None:
     assert reconcile({"t": WANT}, {"t": replace(HAVE, doomed=True, stage=pb.Stopping)}) == []
     ended = {"t": replace(HAVE, doomed=True, stage=pb.Stopped)}
-    assert reconcile({"t": WANT}, ended) == [Forget("t"), Create("t", WANT)]
+    assert reconcile({"t": WANT}, ended) == [ForgetSubTask("t"), CreateSubTask("t", WANT)]
 
 
 def test_a_stopped_subtask_that_shall_run_is_made_anew() -> None:
     stopped = {"t": replace(HAVE, stage=pb.Stopped)}
     assert reconcile({"t": WANT}, stopped) == []
     again = replace(WANT, revision=9)
-    assert reconcile({"t": again}, stopped) == [Forget("t"), Create("t", again)]
+    assert reconcile({"t": again}, stopped) == [ForgetSubTask("t"), CreateSubTask("t", again)]
 
 
 TASKS = st.sampled_from(["a", "b", "c"])
 WANTED = st.dictionaries(
     TASKS,
     st.builds(
-        Wanted, st.sampled_from(["x", "y"]), st.sampled_from([pb.Running, pb.Paused, pb.Stopped]), st.integers(1, 4)
+        ExpectedSubTask,
+        st.sampled_from(["x", "y"]),
+        st.sampled_from([pb.Running, pb.Paused, pb.Stopped]),
+        st.integers(1, 4),
     ),
 )
 ACTUAL = st.dictionaries(
     TASKS,
     st.builds(
-        Actual,
+        LocalSubTask,
         st.sampled_from(["x", "y"]),
         st.integers(1, 4),
         st.sampled_from([pb.New, pb.Running, pb.Paused, pb.Stopping, pb.Stopped, pb.Finished]),
@@ -66,19 +77,19 @@ ACTUAL = st.dictionaries(
 
 
 @given(wanted=WANTED, actual=ACTUAL)
-def test_it_converges_and_then_rests(wanted: dict[str, Wanted], actual: dict[str, Actual]) -> None:
+def test_it_converges_and_then_rests(wanted: dict[str, ExpectedSubTask], actual: dict[str, LocalSubTask]) -> None:
     for _ in range(4):
         for action in reconcile(wanted, actual):
             match action:
-                case Create(task, want):
+                case CreateSubTask(task, want):
                     assert task not in actual, "created over a living one"
-                    actual[task] = Actual(want.config, want.revision, want.stage)
-                case Ask(task, want):
+                    actual[task] = LocalSubTask(want.config, want.revision, want.stage)
+                case ChangeStage(task, want):
                     actual[task] = replace(actual[task], revision=want.revision, stage=want.stage)
-                case Remove(task):
+                case RemoveSubTask(task):
                     assert not actual[task].doomed, "removed twice"
                     actual[task] = replace(actual[task], doomed=True)
-                case Forget(task):
+                case ForgetSubTask(task):
                     assert actual.pop(task).stage == pb.Stopped, "forgot what still runs"
         # Meanwhile those told to stop do so.
         actual = {task: replace(a, stage=pb.Stopped) if a.doomed else a for task, a in actual.items()}

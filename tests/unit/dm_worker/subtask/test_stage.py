@@ -17,15 +17,15 @@ from pkg.pb import dmworker_pb2 as pb
 BROKEN = (errors.new(Code.DBBadConn, "connection lost"),)
 
 
-def drive(state: m.State, *events: m.Event) -> tuple[m.State, list[m.Instruction]]:
-    done: list[m.Instruction] = []
+def drive(state: m.SubTaskState, *events: m.Event) -> tuple[m.SubTaskState, list[m.SubTaskInstruction]]:
+    done: list[m.SubTaskInstruction] = []
     for event in events:
         state, instructions = m.step(state, event)
         done += instructions
     return state, done
 
 
-def running(mode: str = "all", first: int = 0) -> m.State:
+def running(mode: str = "all", first: int = 0) -> m.SubTaskState:
     state, _ = drive(m.initial(mode), m.Expect(pb.Running), m.Probed(first), m.UnitBegins())
     return state
 
@@ -62,7 +62,7 @@ def test_paused_stays_paused_after_a_restart() -> None:
     assert done == [m.Probe()]
     assert state.stage == pb.Paused
     assert state.unit == pb.Sync
-    assert state.result == m.Result(canceled=True)
+    assert state.result == m.SubTaskResult(canceled=True)
 
 
 def test_an_unreachable_target_does_not_make_a_paused_task_an_error() -> None:
@@ -104,7 +104,7 @@ def test_pause_stops_gracefully_and_kills_when_overdue() -> None:
     state, done = drive(state, m.StopOverdue(), m.UnitCanceled())
     assert done == [m.StopUnit(0, graceful=False)]
     assert state.stage == pb.Paused
-    assert state.result == m.Result(canceled=True)
+    assert state.result == m.SubTaskResult(canceled=True)
 
 
 def test_a_unit_that_finishes_while_pausing_is_not_run_again_on_resume() -> None:
