@@ -20,7 +20,7 @@ HISTORY_LENGTH = 1000
 
 
 def run_lines(options: GlobalOptions) -> int:
-    """Runs commands until ``exit`` or the end of input. A command that fails is told and does not end the session."""
+    """Runs commands until ``exit`` or the end of input. A command that fails prints its error and ends nothing else."""
     lines = _prompted() if sys.stdin.isatty() else iter(sys.stdin)
     for line in lines:
         if not _run_line(options, line):

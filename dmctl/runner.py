@@ -32,13 +32,13 @@ commands = LazyCommands("dmctl", help=HELP, context_settings={"help_option_names
 
 
 def run_command(options: GlobalOptions, arguments: Sequence[str]) -> int:
-    """Runs one command; what goes wrong is told on standard error."""
-    session = CommandContext(options)
+    """Runs one command; an error is printed on standard error."""
+    context = CommandContext(options)
     try:
-        commands.main(args=_plain_flags(arguments), prog_name="dmctl", standalone_mode=False, obj=session)
+        commands.main(args=_plain_flags(arguments), prog_name="dmctl", standalone_mode=False, obj=context)
     except click.ClickException as exc:
-        context = getattr(exc, "ctx", None)
-        usage = f"{context.get_usage()}\n" if context is not None else ""
+        click_context = getattr(exc, "ctx", None)
+        usage = f"{click_context.get_usage()}\n" if click_context is not None else ""
         return fail(usage + exc.format_message())
     except (UsageError, CommandError, DMError) as exc:
         return fail(str(exc))
@@ -49,7 +49,7 @@ def run_command(options: GlobalOptions, arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     finally:
-        session.close()
+        context.close()
     return 0
 
 

@@ -226,49 +226,53 @@ def _check_source(
         upstream = InspectedUpstream(subtask, names)
     except DMError as exc:
         return None, [_unreachable(f"upstream of {subtask.source_id}", exc)]
-    ignored = subtask.ignore_checking_items
-    results = []
-    for check in _UPSTREAM_CHECKS:
-        if check.item not in ignored and subtask.task_mode in check.modes:
-            run = check.run
-            findings = _guarded(lambda run=run: run(upstream), upstream)  # type: ignore[misc]
-            results.append(CheckResult(check.name, check.desc, findings, upstream.address))
-    routes = _guarded(lambda: rule_checks.check_routes(upstream), upstream)
-    results.append(
-        CheckResult("table route check", "check whether each table has one target", routes, upstream.address)
+    results = [
+        _result(upstream, check.name, check.desc, functools.partial(check.run, upstream))
+        for check in _UPSTREAM_CHECKS
+        if check.item not in subtask.ignore_checking_items and subtask.task_mode in check.modes
+    ]
+    routes = _result(
+        upstream,
+        "table route check",
+        "check whether each table has one target",
+        lambda: rule_checks.check_routes(upstream),
     )
-    if routes:
+    results.append(routes)
+    if routes.findings:
         # Without targets nothing can be compared: one error instead of the same from every check.
         upstream.close()
         return None, results
+    return upstream, [*results, *_check_tables(upstream, target_there)]
+
+
+def _check_tables(upstream: InspectedUpstream, target_there: bool) -> Iterator[CheckResult]:
+    """The checks of one source's tables, beside their targets when the target can be reached."""
+    ignored = upstream.subtask.ignore_checking_items
     if "table_schema" not in ignored:
-        results.append(
-            CheckResult(
-                "table structure compatibility check",
-                "check compatibility of table structure",
-                _guarded(lambda: _table_schema(upstream, target_there), upstream),
-                upstream.address,
-            )
+        yield _result(
+            upstream,
+            "table structure compatibility check",
+            "check compatibility of table structure",
+            lambda: _table_schema(upstream, target_there),
         )
     if "rules" not in ignored:
-        results.append(
-            CheckResult(
-                "rule check",
-                "check what column mappings, extracts and expression filters do to the tables",
-                _guarded(lambda: _rules(upstream, target_there), upstream),
-                upstream.address,
-            )
+        yield _result(
+            upstream,
+            "rule check",
+            "check what column mappings, extracts and expression filters do to the tables",
+            lambda: _rules(upstream, target_there),
         )
-    if IGNORE not in ignored and target_there and subtask.task_mode in _SYNC:
-        results.append(
-            CheckResult(
-                "foreign key check",
-                "check whether the target can repeat the actions of the upstream's foreign keys",
-                _guarded(lambda: _foreign_keys(upstream), upstream),
-                upstream.address,
-            )
+    if IGNORE not in ignored and target_there and upstream.subtask.task_mode in _SYNC:
+        yield _result(
+            upstream,
+            "foreign key check",
+            "check whether the target can repeat the actions of the upstream's foreign keys",
+            lambda: _foreign_keys(upstream),
         )
-    return upstream, results
+
+
+def _result(server: InspectedServer, name: str, desc: str, run: Callable[[], list[Finding]]) -> CheckResult:
+    return CheckResult(name, desc, _guarded(run, server), server.address)
 
 
 def _foreign_keys(upstream: InspectedUpstream) -> list[Finding]:
@@ -296,30 +300,27 @@ def _check_target(
 ) -> Iterator[CheckResult]:
     ignored = task.ignore_checking_items
     if "target_privilege" not in ignored:
-        yield CheckResult(
+        yield _result(
+            target,
             "target db privilege checker",
             "check target db privileges",
-            _guarded(
-                lambda: privilege_checks.check_target_privilege(
-                    target, [task.meta_schema, *(schema for schema, _ in _targets(upstreams))]
-                ),
-                target,
+            lambda: privilege_checks.check_target_privilege(
+                target, [task.meta_schema, *(schema for schema, _ in _targets(upstreams))]
             ),
-            target.address,
         )
     if IGNORE_ENGINE not in ignored:
-        yield CheckResult(
+        yield _result(
+            target,
             "target table engine check",
             "check whether the target's tables can roll back",
-            _guarded(lambda: table_checks.check_engines(target, _targets(upstreams)), target),
-            target.address,
+            lambda: table_checks.check_engines(target, _targets(upstreams)),
         )
     if "conn_number" not in ignored and task.task_mode in _LOAD:
-        yield CheckResult(
+        yield _result(
+            target,
             "loader conn number checker",
             "check if connection concurrency exceeds database's maximum connection limit",
-            _guarded(lambda: privilege_checks.check_load_connections(target, subtasks), target),
-            target.address,
+            lambda: privilege_checks.check_load_connections(target, subtasks),
         )
 
 
@@ -330,7 +331,7 @@ def _targets(upstreams: Sequence[InspectedUpstream]) -> list[TableId]:
 def _check_groups(
     task: TaskConfig, upstreams: Sequence[InspectedUpstream], present: Mapping[TableId, TableInfo], copied: bool
 ) -> Iterator[CheckResult]:
-    """Checks over tables of several sources. Nothing is asked anew: each source's facts are kept."""
+    """Checks over tables of several sources. No server is asked again: the facts of each source are kept."""
     migrated = {upstream.subtask.source_id: upstream.tables for upstream in upstreams}
     proposed = key_checks.proposer(migrated, any(upstream.subtask.case_sensitive for upstream in upstreams))
     rules = {upstream.subtask.source_id: upstream.rules for upstream in upstreams}

@@ -21,7 +21,7 @@ from pkg.ha.records import RelayStage
 SETTABLE_STAGES = ("Running", "Paused")
 
 
-def expect(source: str, stage: str) -> Put:
+def put_stage(source: str, stage: str) -> Put:
     """The operation that asks ``source``'s relay for ``stage``."""
     return Put(keys.RELAY_STAGE.key(source), RelayStage(stage, source).to_json())
 
@@ -36,15 +36,17 @@ def start_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
     named = named_workers(state, source)
     if not workers:
         if named:
-            raise _mixed(
+            raise _other_form(
                 Code.SchedulerStartRelayOnSpecified, source, f"for workers {', '.join(named)}", "without workers"
             )
-        ops: list[Op] = [] if config.enable_relay else [_enabled(config, on=True)]
+        ops: list[Op] = [] if config.enable_relay else [_put_enable_relay(config, on=True)]
     else:
         if config.enable_relay:
-            raise _mixed(Code.SchedulerStartRelayOnBound, source, "for the worker that serves it", "for named workers")
+            raise _other_form(
+                Code.SchedulerStartRelayOnBound, source, "for the worker that serves it", "for named workers"
+            )
         ops = [Put(keys.RELAY_WORKER.key(worker), source) for worker in _able(state, source, workers)]
-    return Plan((*ops, *([] if source in state.relay_stages and not ops else [expect(source, "Running")])))
+    return Plan((*ops, *([] if source in state.relay_stages and not ops else [put_stage(source, "Running")])))
 
 
 def stop_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
@@ -56,12 +58,14 @@ def stop_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
     named = named_workers(state, source)
     if not workers:
         if named:
-            raise _mixed(
+            raise _other_form(
                 Code.SchedulerStopRelayOnSpecified, source, f"for workers {', '.join(named)}", "without workers"
             )
-        return Plan((*([_enabled(config, on=False)] if config.enable_relay else []), *_unstaged(state, source)))
+        return Plan(
+            (*([_put_enable_relay(config, on=False)] if config.enable_relay else []), *_delete_stage(state, source))
+        )
     if config.enable_relay:
-        raise _mixed(Code.SchedulerStopRelayOnBound, source, "for the worker that serves it", "for named workers")
+        raise _other_form(Code.SchedulerStopRelayOnBound, source, "for the worker that serves it", "for named workers")
     foreign = sorted(set(workers) - set(named))
     if foreign:
         raise new(
@@ -70,7 +74,7 @@ def stop_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
             workaround="`list-member --worker` shows what each worker does.",
         )
     ops: list[Op] = [Delete(keys.RELAY_WORKER.key(worker)) for worker in sorted(set(workers))]
-    return Plan((*ops, *(_unstaged(state, source) if set(named) <= set(workers) else [])))
+    return Plan((*ops, *(_delete_stage(state, source) if set(named) <= set(workers) else [])))
 
 
 def set_stage(state: Topology, sources: Sequence[str], stage: str) -> Plan:
@@ -87,7 +91,7 @@ def set_stage(state: Topology, sources: Sequence[str], stage: str) -> Plan:
             f"sources {', '.join(missing)} have no relay",
             workaround="Start it with `start-relay -s <source>` first.",
         )
-    return Plan(tuple(expect(source, stage) for source in sorted(set(sources))))
+    return Plan(tuple(put_stage(source, stage) for source in sorted(set(sources))))
 
 
 def named_workers(state: Topology, source: str) -> list[str]:
@@ -104,11 +108,11 @@ def _config(state: Topology, source: str) -> SourceConfig:
     return decode_source(state.sources[source])
 
 
-def _enabled(config: SourceConfig, *, on: bool) -> Put:
+def _put_enable_relay(config: SourceConfig, *, on: bool) -> Put:
     return Put(keys.SOURCE_CONFIG.key(config.source_id), encode_source(replace(config, enable_relay=on)))
 
 
-def _unstaged(state: Topology, source: str) -> list[Op]:
+def _delete_stage(state: Topology, source: str) -> list[Op]:
     return [Delete(keys.RELAY_STAGE.key(source))] if source in state.relay_stages else []
 
 
@@ -138,7 +142,7 @@ def _able(state: Topology, source: str, workers: Sequence[str]) -> list[str]:
     return sorted(worker for worker in set(workers) if worker not in state.relay_workers)
 
 
-def _mixed(kind: ErrorKind, source: str, started: str, asked: str) -> DMError:
+def _other_form(kind: ErrorKind, source: str, started: str, asked: str) -> DMError:
     return new(
         kind,
         f"the relay of source {source} was started {started}, so it cannot be operated {asked}",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dm_master.election.campaign import LeaderKey
-from dm_master.scheduling import relay_stage, task_stage, topology
+from dm_master.scheduling import relay_stage, source_binding, task_stage
 from dm_master.scheduling.topology import VIEWS, Plan, Topology, WorkerStage
 from pkg.config.codec import decode_source, decode_subtask, encode_source, encode_subtask
 from pkg.config.model import SourceConfig, SubTaskConfig
@@ -85,7 +85,7 @@ class Scheduler:
             self._leader = leader
             try:
                 self._load()
-                self._commit(topology.rebalance(self._topology))
+                self._commit(source_binding.rebalance(self._topology))
             except DMError:
                 self._leader = None
                 raise
@@ -128,19 +128,19 @@ class Scheduler:
         text = encode_source(config)
         relay = config.enable_relay
         return self._decide(
-            lambda state: topology.add_source(state, config.source_id, text, worker, relay=relay)
+            lambda state: source_binding.add_source(state, config.source_id, text, worker, relay=relay)
         ).message
 
     def remove_source(self, source_id: str) -> str:
         """Forgets a source; returns a message or "". Raises 46008, 46010 or 46023."""
-        return self._decide(lambda state: topology.remove_source(state, source_id)).message
+        return self._decide(lambda state: source_binding.remove_source(state, source_id)).message
 
     def transfer_source(self, source_id: str, worker: str) -> str:
         """Moves a source to another worker; returns a message or "". Raises 46008, 46004, 46006 or 46027.
 
         Whether its tasks may be moved now (46019) is for the caller, who can ask the worker.
         """
-        return self._decide(lambda state: topology.transfer_source(state, source_id, worker)).message
+        return self._decide(lambda state: source_binding.transfer_source(state, source_id, worker)).message
 
     def sources(self) -> dict[str, SourceConfig]:
         """All sources by id. Raises 46001, 20035 or 20010."""
@@ -173,11 +173,11 @@ class Scheduler:
 
     def register_worker(self, name: str, addr: str) -> None:
         """Makes a worker known; the same one again is fine. Raises 46003."""
-        self._decide(lambda state: topology.register_worker(state, name, addr))
+        self._decide(lambda state: source_binding.register_worker(state, name, addr))
 
     def offline_worker(self, name: str) -> None:
         """Forgets a worker that is offline. Raises 46004 or 46005."""
-        self._decide(lambda state: topology.remove_worker(state, name))
+        self._decide(lambda state: source_binding.remove_worker(state, name))
 
     def workers(self) -> list[WorkerState]:
         """All registered workers by name."""
@@ -194,15 +194,19 @@ class Scheduler:
 
     # --- tasks ---
 
-    def start_task(self, name: str, text: str, subtasks: Sequence[SubTaskConfig], *, anew: bool = False) -> list[str]:
+    def start_task(
+        self, name: str, text: str, subtasks: Sequence[SubTaskConfig], *, drop_operators: bool = False
+    ) -> list[str]:
         """Stores a task's new subtasks, to be run; returns their sources. ``text`` is the task's file.
 
-        ``anew``: with the orders for statements that an earlier life left behind removed.
+        ``drop_operators``: the binlog operators that an earlier task of this name left behind are removed too.
 
         Subtasks that exist are left alone. Raises 46008, 46009 or 46014 (all exist).
         """
         texts = {subtask.source_id: encode_subtask(subtask) for subtask in subtasks}
-        plan = self._decide(lambda state: task_stage.start_task(state, name, text, texts, anew=anew))
+        plan = self._decide(
+            lambda state: task_stage.start_task(state, name, text, texts, drop_operators=drop_operators)
+        )
         created = [keys.SUBTASK.names(op.key)[0] for op in plan.ops if op.key.startswith(keys.SUBTASK.prefix())]
         return sorted(created)
 
@@ -292,7 +296,7 @@ class Scheduler:
             return
         term = self._term()
         try:
-            done = self._client.txn([term.compare], (*plan.ops, *plan.beside))
+            done = self._client.txn([term.compare], (*plan.ops, *plan.side_ops))
         except DMError:
             self._in_doubt = True
             self._wake.set()
@@ -371,7 +375,7 @@ class Scheduler:
         for name in sorted(set(seen.alive) ^ set(self._topology.alive)):
             log.info("worker is online" if name in seen.alive else "worker is offline", worker=name)
         self._topology = seen
-        self._commit(topology.rebalance(self._topology))
+        self._commit(source_binding.rebalance(self._topology))
 
     def _log_bounds(self, plan: Plan) -> None:
         for op in plan.ops:

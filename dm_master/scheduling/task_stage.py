@@ -14,10 +14,12 @@ from pkg.ha.records import SubTaskStage
 SETTABLE_STAGES = ("Running", "Paused")
 
 
-def start_task(state: Topology, task: str, text: str, subtasks: Mapping[str, str], *, anew: bool = False) -> Plan:
+def start_task(
+    state: Topology, task: str, text: str, subtasks: Mapping[str, str], *, drop_operators: bool = False
+) -> Plan:
     """Stores the new ones of a task's ``subtasks`` (source → config) with the stage Running, and its file.
 
-    ``anew``: the operators' orders for statements go, as the checkpoints did.
+    ``drop_operators``: the stored binlog operators are removed too, like the checkpoints before.
 
     Raises 46008 for unknown sources, 46009 for sources without a worker, 46014 if all these subtasks exist.
     """
@@ -44,9 +46,9 @@ def start_task(state: Topology, task: str, text: str, subtasks: Mapping[str, str
         )
     ops: list[Op] = [Put(keys.TASK_TEXT.key(task), text)]
     for source in wanted:
-        ops += [Put(keys.SUBTASK.key(source, task), subtasks[source]), _expect("Running", source, task)]
-    orders = [Delete(keys.BINLOG_OPERATOR.prefix(source, task), prefix=True) for source in wanted if anew]
-    return Plan(tuple(ops), beside=tuple(orders))
+        ops += [Put(keys.SUBTASK.key(source, task), subtasks[source]), _put_stage("Running", source, task)]
+    orders = [Delete(keys.BINLOG_OPERATOR.prefix(source, task), prefix=True) for source in wanted if drop_operators]
+    return Plan(tuple(ops), side_ops=tuple(orders))
 
 
 def set_stage(state: Topology, task: str, sources: Sequence[str], stage: str) -> Plan:
@@ -57,7 +59,7 @@ def set_stage(state: Topology, task: str, sources: Sequence[str], stage: str) ->
     """
     if stage not in SETTABLE_STAGES:
         raise new(Code.SchedulerSubTaskStageInvalidUpdate, f"a subtask's stage cannot be set to {stage}")
-    return Plan(tuple(_expect(stage, source, task) for source in _chosen(state, task, sources)))
+    return Plan(tuple(_put_stage(stage, source, task) for source in _chosen(state, task, sources)))
 
 
 def stop_task(state: Topology, task: str, sources: Sequence[str]) -> Plan:
@@ -78,7 +80,7 @@ def stop_task(state: Topology, task: str, sources: Sequence[str]) -> Plan:
     return Plan(tuple(ops))
 
 
-def _expect(stage: str, source: str, task: str) -> Put:
+def _put_stage(stage: str, source: str, task: str) -> Put:
     return Put(keys.SUBTASK_STAGE.key(source, task), SubTaskStage(stage, source, task).to_json())
 
 

@@ -1,4 +1,4 @@
-"""Sources, workers and who serves whom. Pure: decisions read a :class:`Topology` and return a :class:`Plan`.
+"""The cluster's state in etcd. Pure: decisions read a :class:`Topology` and return a :class:`Plan`.
 
 A :class:`Topology` is what etcd's keys say, decoded. A decision does not change it: it returns the operations to
 commit, and the state after them is the same keys decoded again (:meth:`Topology.after`). So the leader's memory
@@ -12,15 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pkg.errors import Code, new
-from pkg.etcd.types import Delete, Op, Put
+from pkg.etcd.types import Op, Put
 from pkg.ha import keys
 from pkg.ha.keys import KeyFamily
 from pkg.ha.records import RelayStage, SourceBound, SubTaskStage, WorkerAlive, WorkerInfo
 
 WorkerStage = Literal["offline", "free", "relay", "bound"]
-
-NO_FREE_WORKER = "source is added but there is no free worker to bound"
-STOPPED_UNBOUND = "source is stopped and hasn't bound to worker before being stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +77,12 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to commit, in one transaction; ``message`` is for the operator. ``beside`` are keys that are no part of the
-    state."""
+    """What to commit, in one transaction; ``message`` is for the operator. ``side_ops`` are on keys that are not part
+    of the state."""
 
     ops: tuple[Op, ...] = ()
     message: str = ""
-    beside: tuple[Op, ...] = ()
+    side_ops: tuple[Op, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,255 +116,3 @@ def _view_of(key: str) -> tuple[KeyFamily, _View]:
         if key.startswith(family.prefix()):
             return family, view
     raise new(Code.HAInvalidItem, f"{key!r} is not a key of the cluster's state")
-
-
-# --- decisions about sources ---
-
-
-def add_source(state: Topology, source: str, text: str, worker: str = "", *, relay: bool = False) -> Plan:
-    """Stores a new source and binds it, to ``worker`` if given; with ``relay`` it gets one.
-
-    Raises 46007, 46004, 46033 or 46027.
-    """
-    if source in state.sources:
-        raise new(
-            Code.SchedulerSourceCfgExist,
-            f"source config with ID {source} already exists",
-            workaround="Stop it with `operate-source stop` first, or choose another source-id.",
-        )
-    ops: list[Op] = [Put(keys.SOURCE_CONFIG.key(source), text)]
-    if relay:
-        ops.append(Put(keys.RELAY_STAGE.key(source), RelayStage("Running", source).to_json()))
-    if worker:
-        _check_bindable(state, source, worker)
-        ops += _bind(source, worker)
-    plan = _balanced(state, ops)
-    unbound = state.after(plan.ops).worker_of(source) is None
-    return replace(plan, message=NO_FREE_WORKER if unbound else "")
-
-
-def remove_source(state: Topology, source: str) -> Plan:
-    """Forgets a source that no task and no relay worker uses; its worker becomes free. Raises 46008, 46010 or 46023."""
-    _check_source(state, source)
-    tasks = state.tasks_of(source)
-    if tasks:
-        raise new(
-            Code.SchedulerSourceOpTaskExist,
-            f"source {source} has existing tasks {', '.join(tasks)}",
-            workaround="Stop these tasks with `stop-task` first.",
-        )
-    relay = sorted(worker for worker, of in state.relay_workers.items() if of == source)
-    if relay:
-        raise new(
-            Code.SchedulerSourceOpRelayExist,
-            f"source {source} has relay workers {', '.join(relay)}",
-            workaround="Stop the relay with `stop-relay` first.",
-        )
-    worker = state.worker_of(source)
-    ops: list[Op] = [Delete(keys.SOURCE_CONFIG.key(source))]
-    ops += [Delete(keys.RELAY_STAGE.key(source))] if source in state.relay_stages else []
-    ops += [Delete(keys.BOUND.key(worker))] if worker else []
-    # A source made later under the same name has nothing to do with this one.
-    ops += [Delete(keys.LAST_BOUND.key(last)) for last, of in sorted(state.last_bounds.items()) if of == source]
-    message = "" if worker else STOPPED_UNBOUND
-    orders = Delete(keys.BINLOG_OPERATOR.prefix(source), prefix=True)
-    return replace(_balanced(state, ops), message=message, beside=(orders,))
-
-
-def transfer_source(state: Topology, source: str, worker: str) -> Plan:
-    """Moves a source to a free worker, or to one that pulls its relay. Raises 46008, 46004, 46006 or 46027."""
-    _check_source(state, source)
-    _check_worker(state, worker)
-    if state.bounds.get(worker) == source:
-        return Plan(message=f"source {source} is bound to worker {worker} already")
-    stage = state.worker_stage(worker)
-    if stage in ("offline", "bound"):
-        raise new(
-            Code.SchedulerWorkerInvalidTrans,
-            f"invalid stage transformation for dm-worker {worker}, from {stage} to bound",
-            workaround="Choose a worker that `list-member --worker` shows as free.",
-        )
-    _check_relays(state, source, worker)
-    former = state.worker_of(source)
-    if former and _has_load(state, source, former) and not _has_load(state, source, worker):
-        raise new(
-            Code.SchedulerWorkerInvalidTrans,
-            f"dm-worker {former} has the files of an unfinished load of source {source}, and {worker} does not "
-            "have them",
-            workaround="Wait until the load is complete (`query-status`), or stop the task first.",
-        )
-    ops: list[Op] = [Delete(keys.BOUND.key(former))] if former else []
-    return _balanced(state, [*ops, *_bind(source, worker)])
-
-
-# --- decisions about workers ---
-
-
-def register_worker(state: Topology, worker: str, address: str) -> Plan:
-    """Makes a worker known. Raises 46003 if another address has its name."""
-    known = state.workers.get(worker)
-    if known is not None and known.addr != address:
-        raise new(
-            Code.SchedulerWorkerExist,
-            f"dm-worker with name {worker} already exists, at {known.addr}",
-            workaround="Choose another name, or take the old worker offline with `dmctl offline-member`.",
-        )
-    if known is not None:
-        return Plan()
-    return _balanced(state, [Put(keys.WORKER.key(worker), WorkerInfo(worker, address).to_json())])
-
-
-def remove_worker(state: Topology, worker: str) -> Plan:
-    """Forgets a worker that is offline. Raises 46004 or 46005."""
-    _check_worker(state, worker)
-    if worker in state.alive:
-        raise new(
-            Code.SchedulerWorkerOnline,
-            f"dm-worker with name {worker} is still online",
-            workaround="Shut it down first.",
-        )
-    ops: list[Op] = [Delete(keys.WORKER.key(worker))]
-    for family, entries in (
-        (keys.BOUND, state.bounds),
-        (keys.LAST_BOUND, state.last_bounds),
-        (keys.RELAY_WORKER, state.relay_workers),
-    ):
-        ops += [Delete(family.key(worker))] if worker in entries else []
-    return _balanced(state, ops)
-
-
-def rebalance(state: Topology) -> Plan:
-    """Takes sources from workers that cannot serve them and gives every unbound source the best worker left.
-
-    A binding that works is not touched, but for a source whose unfinished load lies on a worker that is free: only
-    there can the load go on. Any event (a worker came or went, a new leader took over) ends here.
-    """
-    ops: list[Op] = []
-    # A source that goes back frees a worker, to which another one may have to go back: each step settles one more.
-    while step := _rebalance_step(state):
-        ops += step
-        state = state.after(step)
-    return Plan(_once_per_key(ops))
-
-
-def _rebalance_step(state: Topology) -> list[Op]:
-    ops: list[Op] = [Delete(keys.BOUND.key(worker)) for worker in _broken_bounds(state)]
-    state = state.after(ops)
-    returns: list[Op] = [Delete(keys.BOUND.key(worker)) for worker in _bound_in_vain(state)]
-    ops += returns
-    state = state.after(returns)
-    free = {worker for worker in state.workers if state.worker_stage(worker) in ("free", "relay")}
-    unbound = set(state.unbound_sources())
-    choices = sorted(
-        (_preference(state, source, worker), source, worker)
-        for source in unbound
-        for worker in free
-        if state.relay_workers.get(worker, source) == source
-    )
-    for _, source, worker in choices:
-        if source in unbound and worker in free:
-            unbound.remove(source)
-            free.remove(worker)
-            ops += _bind(source, worker)
-    return ops
-
-
-def _bound_in_vain(state: Topology) -> list[str]:
-    """Workers that serve a source while a free one has the files of its unfinished load, and they have none."""
-    in_vain = []
-    asked: set[str] = set()
-    for (_, source), holder in sorted(state.load_tasks.items()):
-        server = state.worker_of(source)
-        able = holder in state.workers and state.worker_stage(holder) in ("free", "relay") and holder not in asked
-        if (
-            server is not None
-            and server not in in_vain
-            and able
-            and state.relay_workers.get(holder, source) == source
-            and not _has_load(state, source, server)
-        ):
-            in_vain.append(server)
-            asked.add(holder)
-    return in_vain
-
-
-def _has_load(state: Topology, source: str, worker: str) -> bool:
-    return any(of == source and holder == worker for (_, of), holder in state.load_tasks.items())
-
-
-def _preference(state: Topology, source: str, worker: str) -> int:
-    """Less is better: who has the dump files, who has the relay log, who served the source last."""
-    if _has_load(state, source, worker):
-        return 0
-    last = state.last_bounds.get(worker) == source
-    if state.relay_workers.get(worker) == source:
-        return 1 if last else 2
-    return 3 if last else 4
-
-
-def _broken_bounds(state: Topology) -> list[str]:
-    """Workers bound while they are gone or unknown, to a source that is gone, or to another worker's source."""
-    served: set[str] = set()
-    broken = []
-    for worker, source in sorted(state.bounds.items()):
-        able = worker in state.workers and worker in state.alive and source in state.sources
-        if not able or source in served:
-            broken.append(worker)
-        else:
-            served.add(source)
-    return broken
-
-
-def _balanced(state: Topology, ops: list[Op]) -> Plan:
-    """``ops`` and the bindings that follow from them."""
-    return Plan(_once_per_key([*ops, *rebalance(state.after(ops)).ops]))
-
-
-def _once_per_key(ops: Iterable[Op]) -> tuple[Op, ...]:
-    """The last operation on each key: etcd refuses a transaction that writes a key twice."""
-    return tuple({op.key: op for op in ops}.values())
-
-
-def _bind(source: str, worker: str) -> list[Op]:
-    bound = SourceBound(source, worker).to_json()
-    return [Put(keys.BOUND.key(worker), bound), Put(keys.LAST_BOUND.key(worker), bound)]
-
-
-def _check_source(state: Topology, source: str) -> None:
-    if source not in state.sources:
-        raise new(
-            Code.SchedulerSourceCfgNotExist,
-            f"source config with ID {source} not exists",
-            workaround="`operate-source show` lists the sources.",
-        )
-
-
-def _check_worker(state: Topology, worker: str) -> None:
-    if worker not in state.workers:
-        raise new(
-            Code.SchedulerWorkerNotExist,
-            f"dm-worker with name {worker} not exists",
-            workaround="`list-member --worker` lists the workers.",
-        )
-
-
-def _check_bindable(state: Topology, source: str, worker: str) -> None:
-    _check_worker(state, worker)
-    stage = state.worker_stage(worker)
-    if stage in ("offline", "bound"):
-        raise new(
-            Code.SchedulerWorkerNotFree,
-            f"dm-worker with name {worker} not free: it is {stage}",
-            workaround="Choose a worker that `list-member --worker` shows as free.",
-        )
-    _check_relays(state, source, worker)
-
-
-def _check_relays(state: Topology, source: str, worker: str) -> None:
-    relayed = state.relay_workers.get(worker, source)
-    if relayed != source:
-        raise new(
-            Code.SchedulerBoundDiffWithStartedRelay,
-            f"dm-worker {worker} pulls the relay of source {relayed}, so it cannot serve source {source}",
-            workaround="Stop that relay with `stop-relay` first.",
-        )

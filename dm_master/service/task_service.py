@@ -170,7 +170,7 @@ class TaskService:
             self._steps.remove_meta(task)
             # In this order: as long as workers find their meta data, they count on the locks' records.
             self._cluster.locks.term().forget(task.name)
-            self._cluster.scheduler.start_task(task.name, text, subtasks, anew=True)
+            self._cluster.scheduler.start_task(task.name, text, subtasks, drop_operators=True)
 
 
 def _summary(rules: RuleSummary) -> pb.RulesSummary:

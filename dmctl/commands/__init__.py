@@ -1,6 +1,6 @@
 """dmctl's commands, one module a group; loaded only when called, so that the program starts fast.
 
-To add one: write it as a click command that takes the session (``@click.pass_obj``), and name it in :data:`COMMANDS`.
+To add one: write it as a click command that takes the context (``@click.pass_obj``), and name it in :data:`COMMANDS`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
     "config": ("config", "config", "Shows, exports or imports configurations."),
     "get-config": ("config", "get_config", None),
     "get-task-config": ("config", "get_task_config", None),
-    "encrypt": ("encrypt", "encrypt", "Encrypts a password for use in a configuration file."),
+    "encrypt": ("config", "encrypt", "Encrypts a password for use in a configuration file."),
     "shard-ddl-lock": ("shardddl", "shard_ddl_lock", "Shows or resolves shard-DDL locks."),
     "show-ddl-locks": ("shardddl", "show_ddl_locks", None),
     "unlock-ddl-lock": ("shardddl", "unlock_ddl_lock", None),

@@ -38,7 +38,7 @@ def _separated(text: str) -> list[str]:
         raise click.UsageError(exc.message) from exc
 
 
-def _handle(session: CommandContext, operation: str, task: str, position: str, statements: tuple[str, ...]) -> None:
+def _handle(context: CommandContext, operation: str, task: str, position: str, statements: tuple[str, ...]) -> None:
     # Without quotes the shell or the prompt parts a statement at its blanks.
     sqls = _separated(" ".join(statements))
     if operation in _WITH_STATEMENTS and not sqls:
@@ -48,11 +48,11 @@ def _handle(session: CommandContext, operation: str, task: str, position: str, s
     request = master.HandleErrorRequest(
         op=_OPERATIONS[operation],
         task=files.task_name(task),
-        sources=session.sources,
+        sources=context.sources,
         binlogPos=position,
         sqls=sqls,
     )
-    session.run("HandleError", request)
+    context.run("HandleError", request)
 
 
 _position = click.option(
@@ -70,8 +70,8 @@ def _operation(operation: str, text: str) -> click.Command:
     @click.argument("statements", nargs=-1)
     @_position
     @click.pass_obj
-    def command(session: CommandContext, task: str, statements: tuple[str, ...], position: str) -> None:
-        _handle(session, operation, task, position, statements)
+    def command(context: CommandContext, task: str, statements: tuple[str, ...], position: str) -> None:
+        _handle(context, operation, task, position, statements)
 
     return command
 
@@ -93,7 +93,7 @@ for _name, _text in {
 @_position
 @click.pass_obj
 def handle_error(
-    session: CommandContext, task: str, operation: str, statements: tuple[str, ...], position: str
+    context: CommandContext, task: str, operation: str, statements: tuple[str, ...], position: str
 ) -> None:
     """Older spelling of binlog."""
-    _handle(session, pick(operation, ["skip", "replace", "revert"], "operation"), task, position, statements)
+    _handle(context, pick(operation, ["skip", "replace", "revert"], "operation"), task, position, statements)

@@ -1,4 +1,4 @@
-"""config task|source|master|worker|task-template|export|import, and the older get-config."""
+"""config task|source|master|worker|task-template|export|import, the older get-config, and encrypt."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def config() -> None:
     """Shows, exports or imports configurations. Passwords are shown as ******."""
 
 
-def _show(session: CommandContext, kind: str, name: str, path: str) -> None:
+def _show(context: CommandContext, kind: str, name: str, path: str) -> None:
     wanted = files.task_name(name) if kind == "task" else name
-    answer = session.call("GetCfg", master.GetCfgRequest(type=_KINDS[kind], name=wanted))
+    answer = context.call("GetCfg", master.GetCfgRequest(type=_KINDS[kind], name=wanted))
     if path and answer.result:
         configdir.write_file(path, answer.cfg)
         answer.cfg = ""
         answer.msg = f"write config to file {path} succeed"
-    session.show(answer)
+    context.show(answer)
 
 
 def _kind(kind: str) -> click.Command:
@@ -42,8 +42,8 @@ def _kind(kind: str) -> click.Command:
     @click.argument("name")
     @click.option("-p", "--path", default="", help="Write to this file instead.")
     @click.pass_obj
-    def command(session: CommandContext, name: str, path: str) -> None:
-        _show(session, kind, name, path)
+    def command(context: CommandContext, name: str, path: str) -> None:
+        _show(context, kind, name, path)
 
     return command
 
@@ -55,18 +55,18 @@ for _name in _KINDS:
 @config.command("export")
 @click.option("-p", "--path", default="configs", help="Folder to write to.")
 @click.pass_obj
-def export(session: CommandContext, path: str) -> None:
+def export(context: CommandContext, path: str) -> None:
     """Writes the files of all sources and tasks into a folder."""
-    tasks = _answer(session, "ListTaskConfigs").taskConfigs
-    sources = _answer(session, "ListSourceConfigs").sourceConfigs
+    tasks = _answer(context, "ListTaskConfigs").taskConfigs
+    sources = _answer(context, "ListSourceConfigs").sourceConfigs
     configdir.export(path, dict(tasks), dict(sources))
-    session.print(f"export configs to directory `{path}` succeed")
+    context.print(f"export configs to directory `{path}` succeed")
 
 
-def _answer(session: CommandContext, method: str) -> Any:
+def _answer(context: CommandContext, method: str) -> Any:
     from google.protobuf import empty_pb2
 
-    answer = session.call(method, empty_pb2.Empty())
+    answer = context.call(method, empty_pb2.Empty())
     if not answer.result:
         raise CommandError(answer.msg)
     return answer
@@ -75,22 +75,22 @@ def _answer(session: CommandContext, method: str) -> Any:
 @config.command("import")
 @click.option("-p", "--path", default="configs", help="Folder written by config export.")
 @click.pass_obj
-def import_(session: CommandContext, path: str) -> None:
+def import_(context: CommandContext, path: str) -> None:
     """Creates the sources and starts the tasks whose files are in a folder."""
     sources, tasks = configdir.read(path)
     for file, text in sources:
         request = master.OperateSourceRequest(op=master.StartSource, config=[text])
-        _require(session, "OperateSource", request, f"fail to create source from {file}")
+        _require(context, "OperateSource", request, f"fail to create source from {file}")
     for file, text in tasks:
-        _require(session, "StartTask", master.StartTaskRequest(task=text), f"fail to start task from {file}")
+        _require(context, "StartTask", master.StartTaskRequest(task=text), f"fail to start task from {file}")
     if configdir.has_relay_workers(path):
-        session.print("relay workers are not restored; use start-relay for sources that need a relay")
-    session.print(f"import configs from directory `{path}` succeed")
+        context.print("relay workers are not restored; use start-relay for sources that need a relay")
+    context.print(f"import configs from directory `{path}` succeed")
 
 
-def _require(session: CommandContext, method: str, request: Message, failure: str) -> None:
+def _require(context: CommandContext, method: str, request: Message, failure: str) -> None:
     """One step of an import; what exists already was imported before."""
-    answer = session.call(method, request)
+    answer = context.call(method, request)
     messages = [answer.msg, *(one.msg for one in answer.sources if not one.result), getattr(answer, "checkResult", "")]
     text = "; ".join(message for message in messages if message)
     if not answer.result and "already exist" not in text:
@@ -103,12 +103,23 @@ def _older(name: str) -> click.Command:
     @click.argument("name")
     @click.option("-f", "--file", "path", default="", help="Write to this file instead.")
     @click.pass_obj
-    def command(session: CommandContext, kind: str, name: str, path: str) -> None:
+    def command(context: CommandContext, kind: str, name: str, path: str) -> None:
         """Older spelling of config."""
-        _show(session, pick(kind, list(_KINDS), "kind of configuration"), name, path)
+        _show(context, pick(kind, list(_KINDS), "kind of configuration"), name, path)
 
     return command
 
 
 get_config = _older("get-config")
 get_task_config = _older("get-task-config")
+
+
+@click.command("encrypt")
+@click.argument("plaintext")
+@click.pass_obj
+def encrypt(context: CommandContext, plaintext: str) -> None:
+    """Encrypts a password with the cluster's secret key; differs at each call."""
+    answer = context.call("Encrypt", master.EncryptRequest(plaintext=plaintext))
+    if not answer.result:
+        raise CommandError(answer.msg)
+    context.print(answer.ciphertext)

@@ -17,11 +17,11 @@ _LEADER_OPERATIONS = {"evict": master.EvictLeaderOp, "cancel-evict": master.Canc
 @click.option("-w", "--worker", "workers", is_flag=True, help="Only workers.")
 @click.option("-n", "--name", "names", multiple=True, help="Only members of this name; may be repeated.")
 @click.pass_obj
-def list_member(session: CommandContext, leader: bool, masters: bool, workers: bool, names: tuple[str, ...]) -> None:
+def list_member(context: CommandContext, leader: bool, masters: bool, workers: bool, names: tuple[str, ...]) -> None:
     """Lists the members of the cluster: all kinds unless flags name some."""
     wanted = [name for text in names for name in text.split(",") if name]
     request = master.ListMemberRequest(leader=leader, master=masters, worker=workers, names=wanted)
-    session.run("ListMember", request)
+    context.run("ListMember", request)
 
 
 @click.command("offline-member")
@@ -29,18 +29,18 @@ def list_member(session: CommandContext, leader: bool, masters: bool, workers: b
 @click.option("-w", "--worker", "workers", is_flag=True, help="The member is a worker.")
 @click.option("-n", "--name", required=True, help="The member's name.")
 @click.pass_obj
-def offline_member(session: CommandContext, masters: bool, workers: bool, name: str) -> None:
+def offline_member(context: CommandContext, masters: bool, workers: bool, name: str) -> None:
     """Takes a member that is offline out of the cluster."""
     if masters == workers:
         raise click.UsageError("exactly one of --master and --worker is needed")
     request = master.OfflineMemberRequest(type="master" if masters else "worker", name=name)
-    session.run("OfflineMember", request)
+    context.run("OfflineMember", request)
 
 
 @click.command("operate-leader")
 @click.argument("operation", metavar="evict|cancel-evict")
 @click.pass_obj
-def operate_leader(session: CommandContext, operation: str) -> None:
+def operate_leader(context: CommandContext, operation: str) -> None:
     """Makes the master resign as leader, or lets it campaign again."""
     op = _LEADER_OPERATIONS[pick(operation, list(_LEADER_OPERATIONS), "operation")]
-    session.run("OperateLeader", master.OperateLeaderRequest(op=op))
+    context.run("OperateLeader", master.OperateLeaderRequest(op=op))

@@ -15,9 +15,9 @@ def _operate(name: str, op: master.RelayOpV2, text: str) -> click.Command:
     @click.command(name, help=text)
     @click.argument("workers", nargs=-1)
     @click.pass_obj
-    def command(session: CommandContext, workers: tuple[str, ...]) -> None:
-        request = master.OperateRelayRequest(op=op, source=session.one_source(), worker=workers)
-        session.run("OperateRelay", request)
+    def command(context: CommandContext, workers: tuple[str, ...]) -> None:
+        request = master.OperateRelayRequest(op=op, source=context.one_source(), worker=workers)
+        context.run("OperateRelay", request)
 
     return command
 
@@ -25,10 +25,10 @@ def _operate(name: str, op: master.RelayOpV2, text: str) -> click.Command:
 def _switch(name: str, op: worker.RelayOp, text: str) -> click.Command:
     @click.command(name, help=text)
     @click.pass_obj
-    def command(session: CommandContext) -> None:
-        if not session.sources:
+    def command(context: CommandContext) -> None:
+        if not context.sources:
             raise click.UsageError("at least one source must be given with -s/--source")
-        session.run("OperateWorkerRelayTask", master.OperateWorkerRelayRequest(op=op, sources=session.sources))
+        context.run("OperateWorkerRelayTask", master.OperateWorkerRelayRequest(op=op, sources=context.sources))
 
     return command
 
@@ -43,10 +43,10 @@ resume_relay = _switch("resume-relay", worker.ResumeRelay, "Resumes the relay of
 @click.option("-f", "--filename", required=True, help="Remove the relay files before this one.")
 @click.option("--sub-dir", default="", help="The relay sub-folder that the file is in.")
 @click.pass_obj
-def purge_relay(session: CommandContext, filename: str, sub_dir: str) -> None:
+def purge_relay(context: CommandContext, filename: str, sub_dir: str) -> None:
     """Removes relay files of the source given with -s that are no longer needed."""
-    source = session.one_source()
+    source = context.one_source()
     if not sub_dir:
         sys.stderr.write("Warning: no --sub-dir specified for --filename; the latest one will be used\n")
     request = master.PurgeWorkerRelayRequest(sources=[source], filename=filename, subDir=sub_dir)
-    session.run("PurgeWorkerRelay", request)
+    context.run("PurgeWorkerRelay", request)

@@ -20,20 +20,20 @@ from pkg.pb import dmmaster_pb2 as master
     "--limit", type=click.IntRange(min=0), default=100, help="Most tables to show of each kind in a table; 0 for all."
 )
 @click.pass_obj
-def show_rules(session: CommandContext, task_file: str, output: str, limit: int) -> None:
+def show_rules(context: CommandContext, task_file: str, output: str, limit: int) -> None:
     """Shows what a task's rules would do with each upstream table: its target and why, or why it is left out.
 
     Nothing is started or changed. -s limits it to some sources.
     """
     pick(output, ("table", "json"), "output")
-    request = master.ShowRulesRequest(task=files.read_task(task_file), sources=session.sources)
-    answer = session.call("ShowRules", request)
+    request = master.ShowRulesRequest(task=files.read_task(task_file), sources=context.sources)
+    answer = context.call("ShowRules", request)
     if output == "json":
-        session.show(answer)
+        context.show(answer)
         return
     if not answer.result:
         raise CommandError(answer.msg)
-    session.print("\n".join(report(answer, limit)))
+    context.print("\n".join(report(answer, limit)))
 
 
 def report(answer: master.ShowRulesResponse, limit: int) -> Iterator[str]:

@@ -19,10 +19,10 @@ def binlog_schema() -> None:
 
 
 def _request(
-    session: CommandContext, op: worker.SchemaOp, task: str, database: str, table: str
+    context: CommandContext, op: worker.SchemaOp, task: str, database: str, table: str
 ) -> master.OperateSchemaRequest:
     return master.OperateSchemaRequest(
-        op=op, task=files.task_name(task), sources=session.some_sources(), database=database, table=table
+        op=op, task=files.task_name(task), sources=context.some_sources(), database=database, table=table
     )
 
 
@@ -31,9 +31,9 @@ def _request(
 @click.argument("database")
 @click.argument("table")
 @click.pass_obj
-def list_(session: CommandContext, task: str, database: str, table: str) -> None:
+def list_(context: CommandContext, task: str, database: str, table: str) -> None:
     """Shows a table's tracked structure."""
-    session.run("OperateSchema", _request(session, worker.GetSchema, task, database, table))
+    context.run("OperateSchema", _request(context, worker.GetSchema, task, database, table))
 
 
 @binlog_schema.command("update")
@@ -47,7 +47,7 @@ def list_(session: CommandContext, task: str, database: str, table: str) -> None
 @click.option("--from-target", is_flag=True, help="Take the structure from the target.")
 @click.pass_obj
 def update(
-    session: CommandContext,
+    context: CommandContext,
     task: str,
     database: str,
     table: str,
@@ -60,13 +60,13 @@ def update(
     """Sets a table's tracked structure, from a file with CREATE TABLE, from the upstream, or from the target."""
     if sum((schema_file is not None, from_source, from_target)) != 1:
         raise click.UsageError("exactly one of a schema file, --from-source and --from-target is needed")
-    request = _request(session, worker.SetSchema, task, database, table)
+    request = _request(context, worker.SetSchema, task, database, table)
     request.schema = files.read_text(schema_file) if schema_file else ""
     request.flush = True
     request.sync = sync
     request.fromSource = from_source
     request.fromTarget = from_target
-    session.run("OperateSchema", request)
+    context.run("OperateSchema", request)
 
 
 @binlog_schema.command("delete")
@@ -74,9 +74,9 @@ def update(
 @click.argument("database")
 @click.argument("table")
 @click.pass_obj
-def delete(session: CommandContext, task: str, database: str, table: str) -> None:
+def delete(context: CommandContext, task: str, database: str, table: str) -> None:
     """Forgets a table's tracked structure."""
-    session.run("OperateSchema", _request(session, worker.RemoveSchema, task, database, table))
+    context.run("OperateSchema", _request(context, worker.RemoveSchema, task, database, table))
 
 
 @click.command("operate-schema")
@@ -89,7 +89,7 @@ def delete(session: CommandContext, task: str, database: str, table: str) -> Non
 @click.option("--sync", is_flag=True)
 @click.pass_obj
 def operate_schema(
-    session: CommandContext,
+    context: CommandContext,
     operation: str,
     task: str,
     schema_file: str | None,
@@ -99,10 +99,10 @@ def operate_schema(
     sync: bool,
 ) -> None:
     """Older spelling of binlog-schema."""
-    request = _request(session, _OLDER[pick(operation, list(_OLDER), "operation")], task, database, table)
+    request = _request(context, _OLDER[pick(operation, list(_OLDER), "operation")], task, database, table)
     if (operation == "set") != (schema_file is not None):
         raise click.UsageError("set needs a schema file, and only set takes one")
     request.schema = files.read_text(schema_file) if schema_file else ""
     request.flush = flush
     request.sync = sync
-    session.run("OperateSchema", request)
+    context.run("OperateSchema", request)

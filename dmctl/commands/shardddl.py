@@ -24,9 +24,9 @@ def _show(name: str) -> click.Command:
     @click.command(name, help="Shows the shard-DDL locks that wait.")
     @click.argument("task", required=False)
     @click.pass_obj
-    def command(session: CommandContext, task: str | None) -> None:
+    def command(context: CommandContext, task: str | None) -> None:
         name = files.task_name(task) if task else ""
-        session.run("ShowDDLLocks", master.ShowDDLLocksRequest(task=name, sources=session.sources))
+        context.run("ShowDDLLocks", master.ShowDDLLocksRequest(task=name, sources=context.sources))
 
     return command
 
@@ -51,20 +51,20 @@ def _unlock(name: str) -> click.Command:
     @_options
     @click.pass_obj
     def command(
-        session: CommandContext, lock_id: str, owner: str, force_remove: bool, action: str, database: str, table: str
+        context: CommandContext, lock_id: str, owner: str, force_remove: bool, action: str, database: str, table: str
     ) -> None:
-        if (database or table) and not (database and table and len(session.sources) == 1):
+        if (database or table) and not (database and table and len(context.sources) == 1):
             raise click.UsageError("a lock of optimistic mode needs all of -s (one source), -d and -t")
         request = master.UnlockDDLLockRequest(
             ID=lock_id,
             replaceOwner=owner,
             forceRemove=force_remove,
             op=_ACTIONS[pick(action, list(_ACTIONS), "action")],
-            sources=session.sources,
+            sources=context.sources,
             database=database,
             table=table,
         )
-        session.run("UnlockDDLLock", request)
+        context.run("UnlockDDLLock", request)
 
     return command
 

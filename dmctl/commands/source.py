@@ -27,11 +27,11 @@ _OPERATIONS = {
 @click.option("-p", "--print-sample-config", is_flag=True, help="Print a sample of a source's file.")
 @click.pass_obj
 def operate_source(
-    session: CommandContext, operation: str | None, arguments: tuple[str, ...], worker: str, print_sample_config: bool
+    context: CommandContext, operation: str | None, arguments: tuple[str, ...], worker: str, print_sample_config: bool
 ) -> None:
     """Creates, stops or shows upstream sources."""
     if print_sample_config:
-        session.print(_sample().rstrip("\n"))
+        context.print(_sample().rstrip("\n"))
         return
     if operation is None:
         raise click.UsageError("one of create, update, stop, show is needed")
@@ -40,10 +40,10 @@ def operate_source(
     if op in (master.StartSource, master.UpdateSource):
         request.config.extend(_contents(operation, arguments, worker))
     else:
-        request.sourceID.extend(session.sources + [_id(argument) for argument in arguments])
+        request.sourceID.extend(context.sources + [_id(argument) for argument in arguments])
         if op == master.StopSource and not request.sourceID:
             raise click.UsageError("operate-source stop needs a source: -s ID, its id, or its file")
-    session.run("OperateSource", request)
+    context.run("OperateSource", request)
 
 
 def _contents(operation: str, paths: tuple[str, ...], worker: str) -> list[str]:
@@ -75,6 +75,6 @@ def _sample() -> str:
 @click.argument("source")
 @click.argument("worker")
 @click.pass_obj
-def transfer_source(session: CommandContext, source: str, worker: str) -> None:
+def transfer_source(context: CommandContext, source: str, worker: str) -> None:
     """Moves a source to another free worker."""
-    session.run("TransferSource", master.TransferSourceRequest(source=source, worker=worker))
+    context.run("TransferSource", master.TransferSourceRequest(source=source, worker=worker))

@@ -20,15 +20,15 @@ _UNIFORM = (worker.New, worker.Finished, worker.Stopped)
 @click.argument("task", required=False)
 @click.option("--more", is_flag=True, help="Show everything also when no task is named.")
 @click.pass_obj
-def query_status(session: CommandContext, task: str | None, more: bool) -> None:
+def query_status(context: CommandContext, task: str | None, more: bool) -> None:
     """Shows the status of tasks: a summary of all, or the details of one task or of the sources given with -s."""
     name = files.task_name(task) if task else ""
-    answer = session.call("QueryStatus", master.QueryStatusListRequest(name=name, sources=session.sources))
-    brief = not (name or session.sources or more)
+    answer = context.call("QueryStatus", master.QueryStatusListRequest(name=name, sources=context.sources))
+    brief = not (name or context.sources or more)
     if brief and answer.result and all(source.result for source in answer.sources):
-        session.print(pbjson.marshal_indent(summary(answer)))
+        context.print(pbjson.marshal_indent(summary(answer)))
     else:
-        session.show(answer)
+        context.show(answer)
 
 
 def summary(answer: master.QueryStatusListResponse) -> dict[str, Any]:

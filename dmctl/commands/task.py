@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,11 +11,15 @@ import click
 from dmctl import files
 from dmctl.command_context import CommandContext
 from dmctl.failure import CommandError
-from dmctl.precheck_text import show_with_details
 from pkg.errors import DMError
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from pkg.rpc import pbjson
+
+#: What a report begins with.
+MARK = "fail to check synchronization configuration with type"
+_DETAIL = "detail: "
+_PLACE = "\x00"
 
 
 @click.command("start-task")
@@ -22,12 +27,12 @@ from pkg.rpc import pbjson
 @click.option("--remove-meta", is_flag=True, help="Remove the task's earlier progress and start from the beginning.")
 @click.option("--start-time", default="", help="Begin at this time in the binlog, like '2026-01-02 03:04:05'.")
 @click.pass_obj
-def start_task(session: CommandContext, task_file: str, remove_meta: bool, start_time: str) -> None:
+def start_task(context: CommandContext, task_file: str, remove_meta: bool, start_time: str) -> None:
     """Starts a task as defined in its file."""
     request = master.StartTaskRequest(
-        task=files.read_task(task_file), sources=session.sources, removeMeta=remove_meta, startTime=start_time
+        task=files.read_task(task_file), sources=context.sources, removeMeta=remove_meta, startTime=start_time
     )
-    show_with_details(session, session.call("StartTask", request), "checkResult")
+    _show_with_report(context, context.call("StartTask", request), "checkResult")
 
 
 @click.command("check-task")
@@ -36,12 +41,35 @@ def start_task(session: CommandContext, task_file: str, remove_meta: bool, start
 @click.option("-w", "--warn", "warnings", type=click.IntRange(min=0), default=10, help="Most warnings to show.")
 @click.option("--start-time", default="", help="Begin at this time in the binlog, like '2026-01-02 03:04:05'.")
 @click.pass_obj
-def check_task(session: CommandContext, task_file: str, errors: int, warnings: int, start_time: str) -> None:
+def check_task(context: CommandContext, task_file: str, errors: int, warnings: int, start_time: str) -> None:
     """Checks whether a task could run."""
     request = master.CheckTaskRequest(
         task=files.read_task(task_file), errCnt=errors, warnCnt=warnings, startTime=start_time
     )
-    show_with_details(session, session.call("CheckTask", request), "msg")
+    _show_with_report(context, context.call("CheckTask", request), "msg")
+
+
+def _show_with_report(context: CommandContext, answer: Any, field: str) -> None:
+    """Prints ``answer``; a report in ``field`` is not escaped, so the whole is for people rather than parsers."""
+    text: str = getattr(answer, field)
+    if MARK not in text:
+        context.show(answer)
+        return
+    setattr(answer, field, _PLACE)
+    context.print(pbjson.to_json(answer).replace(pbjson.quote(_PLACE), f'"{_readable(text)}"', 1))
+
+
+def _readable(text: str) -> str:
+    """``text`` with the JSON after ``detail:`` indented to where it stands; untouched if there is none."""
+    head, found, detail = text.partition(_DETAIL)
+    try:
+        value, end = json.JSONDecoder().raw_decode(detail)
+    except ValueError:
+        return text
+    if not found:
+        return text
+    indented = pbjson.marshal_indent(value).replace("\n", f"\n{pbjson.INDENT * 2}")
+    return f"{head.rstrip()}\n{pbjson.INDENT * 2}{_DETAIL}{indented}{detail[end:]}"
 
 
 def _operation(name: str, op: worker.TaskOp, text: str) -> click.Command:
@@ -51,12 +79,12 @@ def _operation(name: str, op: worker.TaskOp, text: str) -> click.Command:
         "--batch-size", type=click.IntRange(min=1), default=5, help="Without a task: how many at the same time."
     )
     @click.pass_obj
-    def command(session: CommandContext, task: str | None, batch_size: int) -> None:
+    def command(context: CommandContext, task: str | None, batch_size: int) -> None:
         if task is None:
-            session.print(pbjson.marshal_indent(_operate_source(session, op, batch_size)))
+            context.print(pbjson.marshal_indent(_operate_source(context, op, batch_size)))
         else:
-            request = master.OperateTaskRequest(op=op, name=files.task_name(task), sources=session.sources)
-            session.run("OperateTask", request)
+            request = master.OperateTaskRequest(op=op, name=files.task_name(task), sources=context.sources)
+            context.run("OperateTask", request)
 
     return command
 
@@ -66,24 +94,24 @@ pause_task = _operation("pause-task", worker.Pause, "Pauses a task, or all tasks
 resume_task = _operation("resume-task", worker.Resume, "Resumes a task, or all tasks of the one source given with -s.")
 
 
-def _operate_source(session: CommandContext, op: worker.TaskOp, batch_size: int) -> dict[str, Any]:
+def _operate_source(context: CommandContext, op: worker.TaskOp, batch_size: int) -> dict[str, Any]:
     """``op`` on every subtask of one source; what DM prints for it."""
-    if len(session.sources) != 1:
+    if len(context.sources) != 1:
         raise click.UsageError("can give only one source-name when task-name is not specified")
-    source = session.one_source()
-    status = session.call("QueryStatus", master.QueryStatusListRequest(sources=[source]))
+    source = context.one_source()
+    status = context.call("QueryStatus", master.QueryStatusListRequest(sources=[source]))
     if not status.result:
         return {"result": False, "msg": status.msg, "tasks": []}
     tasks = sorted({one.name for answer in status.sources for one in answer.subTaskStatus if one.name})
     with ThreadPoolExecutor(batch_size) as pool:
-        results = list(pool.map(lambda task: _operate_one(session, op, task, source), tasks))
+        results = list(pool.map(lambda task: _operate_one(context, op, task, source), tasks))
     return {"result": True, "msg": "", "tasks": results}
 
 
-def _operate_one(session: CommandContext, op: worker.TaskOp, task: str, source: str) -> dict[str, Any]:
+def _operate_one(context: CommandContext, op: worker.TaskOp, task: str, source: str) -> dict[str, Any]:
     name = worker.TaskOp.Name(op)
     try:
-        answer = session.call("OperateTask", master.OperateTaskRequest(op=op, name=task, sources=[source]))
+        answer = context.call("OperateTask", master.OperateTaskRequest(op=op, name=task, sources=[source]))
     except (CommandError, DMError) as exc:
         return {"task": task, "op": name, "result": False, "msg": str(exc), "sources": []}
     return {

@@ -187,7 +187,7 @@ def test_orders_for_statements_live_as_long_as_the_checkpoints(client: EtcdClien
     scheduler.start_task("t", "", [subtask("t", "s1")])
     scheduler.stop_task("t", [])
     assert len(kept()) == 4
-    scheduler.start_task("t", "", [subtask("t", "s1")], anew=True)
+    scheduler.start_task("t", "", [subtask("t", "s1")], drop_operators=True)
     assert kept() == ["s1 other", "s2 other", "s2 t"]
     scheduler.remove_source("s2")
     assert kept() == ["s1 other"]

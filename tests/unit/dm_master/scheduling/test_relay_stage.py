@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dm_master.scheduling import relay_stage, topology
+from dm_master.scheduling import relay_stage, source_binding
 from dm_master.scheduling.topology import Plan, Topology
 from pkg.config.codec import decode_source, encode_source
 from pkg.config.model import SourceConfig
@@ -19,11 +19,11 @@ def cluster() -> Topology:
     """s1 and s2, served by w1 and w2; w3 is free."""
     state = Topology()
     for number in (1, 2, 3):
-        state = state.after(topology.register_worker(state, f"w{number}", f"a{number}").ops)
+        state = state.after(source_binding.register_worker(state, f"w{number}", f"a{number}").ops)
     state = Topology(workers=state.workers, alive={name: WorkerAlive(name, "now") for name in state.workers})
     for number in (1, 2):
         config = SourceConfig(f"s{number}", DBConfig(host="h", port=1, user="u"))
-        plan = topology.add_source(state, config.source_id, encode_source(config), f"w{number}")
+        plan = source_binding.add_source(state, config.source_id, encode_source(config), f"w{number}")
         state = state.after(plan.ops)
     return state
 
@@ -58,7 +58,7 @@ def test_a_relay_of_named_workers_is_started_and_stopped() -> None:
     state = before.after(relay_stage.start_relay(before, "s1", ["w1"]).ops)
     assert (state.relay_workers, state.relay_stages, enabled(state, "s1")) == ({"w1": "s1"}, {"s1": "Running"}, False)
     assert relay_stage.start_relay(state, "s1", ["w1"]) == Plan()
-    assert code_of(lambda: topology.remove_source(state, "s1")) == 46023
+    assert code_of(lambda: source_binding.remove_source(state, "s1")) == 46023
     assert state.after(relay_stage.stop_relay(state, "s1", ["w1"]).ops) == before
 
 
@@ -82,6 +82,6 @@ def test_what_does_not_fit_is_refused() -> None:
 
 def test_a_source_brings_its_relay_and_takes_it_away() -> None:
     state = cluster()
-    made = state.after(topology.add_source(state, "s3", "config", "w3", relay=True).ops)
+    made = state.after(source_binding.add_source(state, "s3", "config", "w3", relay=True).ops)
     assert made.relay_stages == {"s3": "Running"}
-    assert made.after(topology.remove_source(made, "s3").ops).relay_stages == {}
+    assert made.after(source_binding.remove_source(made, "s3").ops).relay_stages == {}

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from dm_master.scheduling import task_stage, topology
+from dm_master.scheduling import source_binding, task_stage
 from dm_master.scheduling.topology import Plan, Topology
 from pkg.errors import Code, DMError
 from pkg.etcd.types import Delete, Op, Put
@@ -34,10 +34,10 @@ def cluster(*, sources: str = "", alive: str = "", offline: str = "") -> Topolog
     """A settled cluster of blank-separated names, made by the decisions themselves."""
     state = Topology()
     for worker in (alive + " " + offline).split():
-        state = state.after(topology.register_worker(state, worker, f"{worker}:8262").ops)
+        state = state.after(source_binding.register_worker(state, worker, f"{worker}:8262").ops)
     state = replace(state, alive=dict.fromkeys(alive.split(), ALIVE))
     for source in sources.split():
-        state = state.after(topology.add_source(state, source, f"config of {source}").ops)
+        state = state.after(source_binding.add_source(state, source, f"config of {source}").ops)
     return state
 
 
@@ -48,7 +48,7 @@ def with_task(state: Topology, task: str, *sources: str) -> Topology:
 def moved(state: Topology, alive: str) -> Topology:
     """The state after these, and only these, workers are alive."""
     state = replace(state, alive=dict.fromkeys(alive.split(), ALIVE))
-    return state.after(topology.rebalance(state).ops)
+    return state.after(source_binding.rebalance(state).ops)
 
 
 class Cluster(RuleBasedStateMachine):
@@ -89,43 +89,43 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(source=names(SOURCES), worker=names(("", *WORKERS)))
     def add_source(self, source: str, worker: str) -> None:
-        self._do(lambda: topology.add_source(self.state, source, "config", worker))
+        self._do(lambda: source_binding.add_source(self.state, source, "config", worker))
 
     @rule(source=names(SOURCES))
     def remove_source(self, source: str) -> None:
-        self._do(lambda: topology.remove_source(self.state, source))
+        self._do(lambda: source_binding.remove_source(self.state, source))
 
     @rule(source=names(SOURCES), worker=names(WORKERS))
     def transfer(self, source: str, worker: str) -> None:
         self._may_move = True
-        if self._do(lambda: topology.transfer_source(self.state, source, worker)):
+        if self._do(lambda: source_binding.transfer_source(self.state, source, worker)):
             assert self.state.worker_of(source) == worker
         self._may_move = False
 
     @rule(worker=names(WORKERS), address=names(("a", "b")))
     def register(self, worker: str, address: str) -> None:
-        self._do(lambda: topology.register_worker(self.state, worker, address))
+        self._do(lambda: source_binding.register_worker(self.state, worker, address))
 
     @rule(worker=names(WORKERS))
     def remove_worker(self, worker: str) -> None:
-        self._do(lambda: topology.remove_worker(self.state, worker))
+        self._do(lambda: source_binding.remove_worker(self.state, worker))
 
     @rule(alive=st.sets(names(WORKERS)))
     def workers_come_and_go(self, alive: set[str]) -> None:
         self.state = replace(self.state, alive=dict.fromkeys(alive, ALIVE))
-        self._do(lambda: topology.rebalance(self.state))
+        self._do(lambda: source_binding.rebalance(self.state))
 
     @rule(worker=names(WORKERS), source=names(SOURCES))
     def a_relay_is_assigned(self, worker: str, source: str) -> None:
         """As the relay's commands will do it: to a source that exists, on a worker that serves no other."""
         if source in self.state.sources and self.state.bounds.get(worker, source) == source:
             self.state = self.state.after([Put(keys.RELAY_WORKER.key(worker), source)])
-            self._do(lambda: topology.rebalance(self.state))
+            self._do(lambda: source_binding.rebalance(self.state))
 
     @rule(worker=names(WORKERS))
     def a_relay_ends(self, worker: str) -> None:
         self.state = self.state.after([Delete(keys.RELAY_WORKER.key(worker))])
-        self._do(lambda: topology.rebalance(self.state))
+        self._do(lambda: source_binding.rebalance(self.state))
 
     @rule(task=names(TASKS), source=names(SOURCES))
     def a_load_begins(self, task: str, source: str) -> None:
@@ -133,12 +133,12 @@ class Cluster(RuleBasedStateMachine):
         worker = self.state.worker_of(source)
         if worker and (source, task) in self.state.subtasks and (task, source) not in self.state.load_tasks:
             self.state = self.state.after([Put(keys.LOAD_TASK.key(task, source), worker)])
-            self._do(lambda: topology.rebalance(self.state))
+            self._do(lambda: source_binding.rebalance(self.state))
 
     @rule(task=names(TASKS), source=names(SOURCES))
     def a_load_ends(self, task: str, source: str) -> None:
         self.state = self.state.after([Delete(keys.LOAD_TASK.key(task, source))])
-        self._do(lambda: topology.rebalance(self.state))
+        self._do(lambda: source_binding.rebalance(self.state))
 
     @rule(task=names(TASKS), sources=st.sets(names(SOURCES), min_size=1))
     def start_task(self, task: str, sources: set[str]) -> None:
@@ -177,7 +177,7 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def the_bindings_are_settled(self) -> None:
-        assert topology.rebalance(self.state) == Plan()
+        assert source_binding.rebalance(self.state) == Plan()
 
     @invariant()
     def nobody_is_idle_while_a_source_waits(self) -> None:
@@ -236,10 +236,10 @@ def test_whatever_bindings_a_new_leader_finds_one_pass_makes_them_sound(
         load_tasks=load,
         alive=dict.fromkeys(alive, ALIVE),
     )
-    plan = topology.rebalance(found)
+    plan = source_binding.rebalance(found)
     assert len({op.key for op in plan.ops}) == len(plan.ops)
     state = found.after(plan.ops)
-    assert topology.rebalance(state) == Plan()
+    assert source_binding.rebalance(state) == Plan()
     assert len(set(state.bounds.values())) == len(state.bounds)
     assert set(state.bounds) <= registered & alive
     assert set(state.bounds.values()) <= sources
@@ -253,7 +253,7 @@ def test_whatever_bindings_a_new_leader_finds_one_pass_makes_them_sound(
 
 def test_a_source_found_at_two_workers_keeps_one() -> None:
     state = replace(cluster(sources="s1 s2", alive="w1 w2"), bounds={"w1": "s1", "w2": "s1"})
-    assert state.after(topology.rebalance(state).ops).bounds == {"w1": "s1", "w2": "s2"}
+    assert state.after(source_binding.rebalance(state).ops).bounds == {"w1": "s1", "w2": "s2"}
 
 
 # --- who gets what ---
@@ -279,7 +279,7 @@ def test_workers_get_their_last_sources_back_after_a_restart_of_all() -> None:
 
 def test_a_waiting_source_is_served_by_the_next_worker_that_comes() -> None:
     state = cluster(offline="w1")
-    plan = topology.add_source(state, "s1", "config")
+    plan = source_binding.add_source(state, "s1", "config")
     assert plan.message == "source is added but there is no free worker to bound"
     state = moved(state.after(plan.ops), "w1")
     assert state.worker_of("s1") == "w1"
@@ -300,7 +300,7 @@ def test_the_best_worker_is_chosen(
     load: Mapping[tuple[str, str], str], relay: Mapping[str, str], last: Mapping[str, str], expected: str
 ) -> None:
     state = replace(cluster(alive="w1 w2 w3"), load_tasks=load, relay_workers=relay, last_bounds=last)
-    plan = topology.add_source(state, "s1", "config")
+    plan = source_binding.add_source(state, "s1", "config")
     assert state.after(plan.ops).worker_of("s1") == expected
 
 
@@ -317,38 +317,38 @@ def test_an_unfinished_load_returns_to_the_worker_that_has_its_files() -> None:
 def test_a_source_is_not_moved_away_from_its_unfinished_load() -> None:
     state = with_task(cluster(sources="s1", alive="w1 w2"), "t", "s1")
     state = state.after([Put(keys.LOAD_TASK.key("t", "s1"), "w1")])
-    assert code_of(lambda: topology.transfer_source(state, "s1", "w2")) == 46006
+    assert code_of(lambda: source_binding.transfer_source(state, "s1", "w2")) == 46006
 
 
 def test_loads_of_one_source_on_two_workers_do_not_throw_it_back_and_forth() -> None:
     state = with_task(with_task(cluster(sources="s1", alive="w1 w2"), "t1", "s1"), "t2", "s1")
     state = state.after([Put(keys.LOAD_TASK.key("t1", "s1"), "w1"), Put(keys.LOAD_TASK.key("t2", "s1"), "w2")])
-    assert topology.rebalance(state) == Plan()
+    assert source_binding.rebalance(state) == Plan()
 
 
 def test_a_source_stays_with_the_worker_it_was_given_to() -> None:
     state = cluster(alive="w1 w2")
-    state = state.after(topology.add_source(state, "s1", "config", "w2").ops)
+    state = state.after(source_binding.add_source(state, "s1", "config", "w2").ops)
     assert state.bounds == {"w2": "s1"}
 
 
 def test_a_stopped_source_frees_its_worker_for_a_waiting_one() -> None:
     state = cluster(sources="s1 s2", alive="w1")
-    plan = topology.remove_source(state, "s1")
+    plan = source_binding.remove_source(state, "s1")
     assert plan.message == ""
     assert state.after(plan.ops).bounds == {"w1": "s2"}
 
 
 def test_a_source_that_never_had_a_worker_says_so() -> None:
-    plan = topology.remove_source(cluster(sources="s1"), "s1")
+    plan = source_binding.remove_source(cluster(sources="s1"), "s1")
     assert plan.message == "source is stopped and hasn't bound to worker before being stopped"
 
 
 def test_a_transferred_source_leaves_a_worker_for_the_next() -> None:
     state = cluster(sources="s1", alive="w1 w2")
-    state = state.after(topology.transfer_source(state, "s1", "w2").ops)
+    state = state.after(source_binding.transfer_source(state, "s1", "w2").ops)
     assert state.bounds == {"w2": "s1"}
-    assert topology.transfer_source(state, "s1", "w2").ops == ()
+    assert source_binding.transfer_source(state, "s1", "w2").ops == ()
 
 
 # --- refusals ---
@@ -357,21 +357,21 @@ def test_a_transferred_source_leaves_a_worker_for_the_next() -> None:
 def test_refusals_have_dms_codes() -> None:
     state = with_task(cluster(sources="s1 s2", alive="w1 w2 w3", offline="w4"), "t", "s1")
     relayed = replace(state, relay_workers={"w3": "s2"})
-    assert code_of(lambda: topology.add_source(state, "s1", "config")) == 46007
-    assert code_of(lambda: topology.add_source(state, "s9", "config", "nobody")) == 46004
-    assert code_of(lambda: topology.add_source(state, "s9", "config", "w1")) == 46033
-    assert code_of(lambda: topology.add_source(relayed, "s9", "config", "w3")) == 46027
-    assert code_of(lambda: topology.remove_source(state, "s9")) == 46008
-    assert code_of(lambda: topology.remove_source(state, "s1")) == 46010
-    assert code_of(lambda: topology.remove_source(relayed, "s2")) == 46023
-    assert code_of(lambda: topology.transfer_source(state, "s9", "w3")) == 46008
-    assert code_of(lambda: topology.transfer_source(state, "s1", "nobody")) == 46004
-    assert code_of(lambda: topology.transfer_source(state, "s1", "w2")) == 46006
-    assert code_of(lambda: topology.transfer_source(state, "s1", "w4")) == 46006
-    assert code_of(lambda: topology.transfer_source(relayed, "s1", "w3")) == 46027
-    assert code_of(lambda: topology.register_worker(state, "w1", "elsewhere:8262")) == 46003
-    assert code_of(lambda: topology.remove_worker(state, "nobody")) == 46004
-    assert code_of(lambda: topology.remove_worker(state, "w1")) == 46005
+    assert code_of(lambda: source_binding.add_source(state, "s1", "config")) == 46007
+    assert code_of(lambda: source_binding.add_source(state, "s9", "config", "nobody")) == 46004
+    assert code_of(lambda: source_binding.add_source(state, "s9", "config", "w1")) == 46033
+    assert code_of(lambda: source_binding.add_source(relayed, "s9", "config", "w3")) == 46027
+    assert code_of(lambda: source_binding.remove_source(state, "s9")) == 46008
+    assert code_of(lambda: source_binding.remove_source(state, "s1")) == 46010
+    assert code_of(lambda: source_binding.remove_source(relayed, "s2")) == 46023
+    assert code_of(lambda: source_binding.transfer_source(state, "s9", "w3")) == 46008
+    assert code_of(lambda: source_binding.transfer_source(state, "s1", "nobody")) == 46004
+    assert code_of(lambda: source_binding.transfer_source(state, "s1", "w2")) == 46006
+    assert code_of(lambda: source_binding.transfer_source(state, "s1", "w4")) == 46006
+    assert code_of(lambda: source_binding.transfer_source(relayed, "s1", "w3")) == 46027
+    assert code_of(lambda: source_binding.register_worker(state, "w1", "elsewhere:8262")) == 46003
+    assert code_of(lambda: source_binding.remove_worker(state, "nobody")) == 46004
+    assert code_of(lambda: source_binding.remove_worker(state, "w1")) == 46005
 
 
 def test_tasks_refuse_what_does_not_exist() -> None:
