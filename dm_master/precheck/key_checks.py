@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dm_master.precheck.result import Finding, warn
 from dm_master.precheck.table_checks import RoutedTable, TablesByTarget
 from dm_master.rules.mapping_proposal import propose
-from dm_master.rules.source_rules import TableId
+from pkg.mysql.names import TableId
 from pkg.mysql.schema import Index, TableInfo
 from pkg.rules.column_mapping.transforms import Affix, PartitionId
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dm_master.inspection.inspected_server import InspectedServer
 from dm_master.precheck.result import Finding, fail, warn
 from dm_master.rules.inspected_upstream import InspectedUpstream
-from dm_master.rules.source_rules import TableId
 from pkg.config.model import SubTaskConfig
+from pkg.mysql.names import TableId
 
 _TARGET = ("CREATE", "SELECT", "INSERT", "UPDATE", "DELETE", "ALTER", "DROP", "INDEX")
 #: Connections of a dump beside its threads: one that locks, one that watches.

@@ -8,9 +8,10 @@ from dm_master.precheck.result import Finding, fail, from_error, warn
 from dm_master.precheck.table_checks import TablesByTarget
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from dm_master.rules.rule_usage import REASONS, RuleUse
-from dm_master.rules.source_rules import SourceRules, TableId
+from dm_master.rules.source_rules import SourceRules
 from pkg.config.rule_names import RuleName
 from pkg.errors import DMError
+from pkg.mysql.names import TableId
 from pkg.mysql.schema import TableInfo
 from pkg.rules import expression_filter
 from pkg.rules.column_mapping import TableMapping, collisions

@@ -24,13 +24,13 @@ from dm_master.precheck.result import CheckResult, Finding, PrecheckResult, conc
 from dm_master.precheck.table_checks import TablesByTarget
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from dm_master.rules.rule_usage import RuleUse, known_uses, summary, usage_of
-from dm_master.rules.source_rules import TableId
 from dm_master.task_setup.task_split import split_task
 from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig, TaskMode
 from pkg.config.rule_names import InstanceNames, RuleName, subtask_rule_names
 from pkg.errors import DMError
 from pkg.mysql.connection import classify
 from pkg.mysql.engines import IGNORE as IGNORE_ENGINE
+from pkg.mysql.names import TableId
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
 from pkg.rules.foreign_keys import IGNORE

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from dm_master.inspection.inspected_server import InspectedServer
 from dm_master.precheck.result import Finding, fail, from_error, warn
 from dm_master.rules.inspected_upstream import InspectedUpstream
-from dm_master.rules.source_rules import TableId
 from pkg import errors
 from pkg.config.rule_names import RuleName
 from pkg.errors import Code, DMError
 from pkg.mysql import engines
 from pkg.mysql.introspect import NOT_MIGRATED
+from pkg.mysql.names import TableId
 from pkg.mysql.schema import Column, TableInfo
 from pkg.rules.column_mapping import TableMapping
 from pkg.rules.merge_rules import extract_problems, mapping_problems

@@ -11,11 +11,12 @@ import pymysql
 
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from dm_master.rules.rule_usage import RuleSummary, RuleUse, known_uses, summary, usage_of
-from dm_master.rules.source_rules import Explanation, TableId
+from dm_master.rules.source_rules import Explanation
 from dm_master.task_setup.task_split import split_task
 from pkg.config.model import SourceConfig, SubTaskConfig, TaskConfig
 from pkg.config.rule_names import InstanceNames, RuleName, subtask_rule_names
 from pkg.mysql.connection import classify
+from pkg.mysql.names import TableId
 
 _MOST_SOURCES_AT_ONCE = 16
 

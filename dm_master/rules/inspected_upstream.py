@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 
 from dm_master.inspection.inspected_server import InspectedServer
-from dm_master.rules.source_rules import SourceRules, TableId
+from dm_master.rules.source_rules import SourceRules
 from pkg.config.model import SubTaskConfig
 from pkg.config.rule_names import InstanceNames
 from pkg.mysql.introspect import list_all_tables, list_other_objects
+from pkg.mysql.names import TableId
 from pkg.mysql.schema import TableInfo
 
 

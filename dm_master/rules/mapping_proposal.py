@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dm_master.rules.source_rules import TableId
 from pkg.errors import DMError
+from pkg.mysql.names import TableId
 from pkg.mysql.schema import TableInfo
 from pkg.rules.column_mapping import ColumnMapper, collisions
 from pkg.rules.column_mapping.mapper import INSTANCE_BITS, PARTITION_ID, SCHEMA_BITS, TABLE_BITS

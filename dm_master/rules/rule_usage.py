@@ -6,9 +6,9 @@ import enum
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dm_master.rules.source_rules import SourceRules, TableId
+from dm_master.rules.source_rules import SourceRules
 from pkg.config.rule_names import InstanceNames, RuleName
-from pkg.mysql.names import SYSTEM_SCHEMAS
+from pkg.mysql.names import SYSTEM_SCHEMAS, TableId
 
 
 class RuleUse(enum.IntEnum):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pkg.config.model import SubTaskConfig
 from pkg.config.rule_names import InstanceNames, RuleName
 from pkg.errors import DMError
+from pkg.mysql.names import TableId
 from pkg.mysql.schema import Column
 from pkg.rules.binlog_filter import BinlogEventFilter
 from pkg.rules.block_allow_list import AllowListDecision, BlockAllowListFilter
@@ -17,8 +18,6 @@ from pkg.rules.column_mapping.transforms import PartitionId, Transform
 from pkg.rules.model import BinlogFilterRule, ColumnMappingRule, ExpressionFilter, RouteRule
 from pkg.rules.online_tables import TableKind
 from pkg.rules.table_router import TableRouter
-
-TableId = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)

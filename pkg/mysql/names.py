@@ -7,6 +7,9 @@ SYSTEM_SCHEMAS = frozenset(
     {"mysql", "information_schema", "performance_schema", "sys", "metrics_schema", "inspection_schema", "metric_schema"}
 )
 
+#: Schema and table.
+TableId = tuple[str, str]
+
 
 def quote(name: str) -> str:
     """``a`b`` → `` `a``b` ``."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pkg.mysql.names import qualified
+from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import ForeignKey
 
-TableId = tuple[str, str]
 #: The item of ``ignore-checking-items`` by which an operator answers for it.
 IGNORE = "foreign_keys"
 _WAY_PAST = (

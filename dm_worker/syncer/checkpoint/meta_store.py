@@ -23,7 +23,7 @@ from dm_worker.syncer.checkpoint.lost_ownership import may_not_write
 from dm_worker.syncer.checkpoint.open_transactions import end_open_transactions
 from dm_worker.syncer.checkpoint.protocol import IDLE, Applied, Progress
 from dm_worker.syncer.checkpoint.start_location import FULL_MODES
-from dm_worker.syncer.online_ddl.ghost_records import GhostRecord, Name
+from dm_worker.syncer.online_ddl.ghost_records import GhostRecord
 from dm_worker.syncer.online_ddl.records_table import OnlineDDLTable
 from dm_worker.syncer.planning.xa import PreparedLocations
 from dm_worker.syncer.shard_ddl.groups_snapshot import GroupsSnapshot
@@ -35,7 +35,7 @@ from pkg.errors import Code, DMError
 from pkg.mysql import engines
 from pkg.mysql.connection import classify, connect, error_number
 from pkg.mysql.introspect import query
-from pkg.mysql.names import qualified, quote
+from pkg.mysql.names import TableId, qualified, quote
 from pkg.mysql.pipeline import Refused, send_ahead
 from pkg.mysql.retry import retrying
 from pkg.mysql.schema import TableInfo
@@ -85,9 +85,9 @@ class Durable:
     exit_safe: Location | None = None
     tables: list[TableInfo] = field(default_factory=list)
     #: Names that were dropped or renamed since the full copy; table '' for a whole schema.
-    given_up: list[Name] = field(default_factory=list)
+    given_up: list[TableId] = field(default_factory=list)
     shards: GroupsSnapshot | None = None
-    ghosts: dict[Name, GhostRecord] = field(default_factory=dict)
+    ghosts: dict[TableId, GhostRecord] = field(default_factory=dict)
 
 
 #: An SQL template and its values.
@@ -110,7 +110,7 @@ class MetaStore:
         self._shards = GroupsTable(cfg.meta_schema, cfg.name, cfg.source_id)
         self._ghosts = OnlineDDLTable(qualified(cfg.meta_schema, f"{cfg.name}_onlineddl"), cfg.source_id)
         #: Changes of the records of online changes that go with the next write.
-        self._ghost_changes: dict[Name, GhostRecord | None] = {}
+        self._ghost_changes: dict[TableId, GhostRecord | None] = {}
         #: Safe mode holds until there; goes with every write, whoever writes. None out of safe mode.
         self.exit_safe: Location | None = None
         #: The prepared transactions as they are durable; None when that is not known.
@@ -255,7 +255,7 @@ class MetaStore:
         self._waiting = progress.prepared
         self._ghost_changes = {}
 
-    def remember(self, ghosts: Mapping[Name, GhostRecord | None]) -> None:
+    def remember(self, ghosts: Mapping[TableId, GhostRecord | None]) -> None:
         """Changes of the records of online changes, None for those to remove: the next write makes them durable."""
         self._ghost_changes |= ghosts
 
@@ -434,11 +434,11 @@ class MetaStore:
         leave = self.exit_safe or Location(Position("", 0))
         return self._upsert("", "", location, leave, "null", is_global=True)
 
-    def _read_tables(self, conn: Conn) -> tuple[list[TableInfo], list[Name]]:
+    def _read_tables(self, conn: Conn) -> tuple[list[TableInfo], list[TableId]]:
         """The structures, and the names that were given up."""
         sql = f"SELECT cp_schema, cp_table, table_info FROM {self.checkpoints} WHERE id = %s AND is_global = 0"
         found: list[TableInfo] = []
-        given_up: list[Name] = []
+        given_up: list[TableId] = []
         for schema, table, text in query(conn, sql, (self._id,)):
             data = json.loads(text)
             # DM's own structures have another form; the table's other sources serve then.

@@ -99,35 +99,42 @@ class DDLBarrier:
             if query.time_zone == _SYSTEM:
                 # The zone of the host, which is another one at the target: all that keeps the session has the offset.
                 query = replace(query, time_zone=self._system_zone(statement.event.timestamp))
-            pieces = self._statements.pieces(
+            ordered = self._statements.ordered(
                 statement, query, intent, settle=lambda: self._wind_up(statement, query, intent)
             )
             if self._sharding is not None:
-                pieces = _taken_apart(pieces)
-                self._ensure_heeded(pieces)
-            steps = [(piece, self._step(piece.part.parsed, self._source_of(piece.part))) for piece in pieces.target]
-            for piece, step in steps:
+                ordered = _taken_apart(ordered)
+                self._ensure_heeded(ordered)
+            steps = [
+                (ordered_part, self._step(ordered_part.part.parsed, self._source_of(ordered_part.part)))
+                for ordered_part in ordered.target
+            ]
+            for ordered_part, step in steps:
                 if self._sharding is None or runs_at_once(step.parsed, self._route):
-                    context = StatementContext(piece.session, statement.event.timestamp)
-                    record = self._executor.once(statement.place, piece.part.number, step, context, intent)
+                    context = StatementContext(ordered_part.session, statement.event.timestamp)
+                    record = self._executor.once(statement.place, ordered_part.part.number, step, context, intent)
                     self._store.write(intent, ddl=record)
             # A transaction that was broken off behind its statement begins anew.
             sharding = None if self._sharding is None or self._sharding.has_met(statement) else self._sharding
-            for part in pieces.followed:
+            for part in ordered.followed:
                 void = self._source.is_void(part.parsed)
                 if not (statement.inside and self._source.has_made(part.parsed)):
-                    self._follow(part, pieces, GhostSession.of(query))
+                    self._follow(part, ordered, GhostSession.of(query))
                 if sharding is not None and self._online.is_real(part.parsed) and not void:
-                    self._tell(sharding, statement, part, _given_for(part, pieces), lenient=pieces.lenient)
+                    self._report_to_groups(
+                        sharding, statement, part, _given_for(part, ordered), lenient=ordered.lenient
+                    )
             if sharding is not None:
-                for part in self._additional(pieces):
-                    self._tell(sharding, statement, part, _on_table_of(part, pieces), lenient=pieces.lenient)
-                for table in self._swapped_in(pieces):
+                for part in self._additional(ordered):
+                    self._report_to_groups(
+                        sharding, statement, part, _on_table_of(part, ordered), lenient=ordered.lenient
+                    )
+                for table in self._swapped_in(ordered):
                     sharding.restructured(statement, table)
             self._store.remember(self._online.take_changes())
         except DMError as exc:
             raise self._explained(exc, statement) from exc
-        return bool(pieces.target or pieces.followed)
+        return bool(ordered.target or ordered.followed)
 
     def settle(self, settle: SettleDDL, intent: Progress) -> DDLRecord | None:
         """Executes what the groups' tables have all run, unless it was. Returns the record of its last statement, or
@@ -160,16 +167,16 @@ class DDLBarrier:
         command = skip_settled(self._cfg.name, self._cfg.source_id, position_name(settle.at))
         return exc.with_workaround(f"{own} {command}".strip())
 
-    def _follow(self, part: Part, pieces: OrderedParts, session: GhostSession) -> None:
+    def _follow(self, part: Part, ordered: OrderedParts, session: GhostSession) -> None:
         self._online.follow(part.parsed, session)
         try:
             self._source.apply(part.parsed)
         except DMError as exc:
-            if not pieces.lenient or exc.retryable:
+            if not ordered.lenient or exc.retryable:
                 raise
             log.warning("the structures do not follow a statement that is passed over", error=exc.message)
 
-    def _tell(
+    def _report_to_groups(
         self, sharding: Sharding, statement: BinlogStatement, part: Part, given: list[OrderedPart], *, lenient: bool
     ) -> None:
         """The sharding groups: what the target is to get for a part, which an operator may have decided.
@@ -186,18 +193,20 @@ class DDLBarrier:
                 f"{part.parsed.sql[:500]}",
                 "Give the statement under the name of the upstream's table, whose rows are behind it.",
             )
-        by_operator = [[piece] for piece in given if piece.part.number >= STRIDE]
-        own = [piece for piece in given if piece.part.number < STRIDE]
+        by_operator = [[ordered_part] for ordered_part in given if ordered_part.part.number >= STRIDE]
+        own = [ordered_part for ordered_part in given if ordered_part.part.number < STRIDE]
         for one in [*by_operator, own] if own or not by_operator else by_operator:
-            steps = [self._step(piece.part.parsed) for piece in one]
+            steps = [self._step(ordered_part.part.parsed) for ordered_part in one]
             texts = tuple(ddl.uniform(step.text, step.parsed.dialect) for step in steps)
-            contexts = contexts_text(StatementContext(piece.session, statement.event.timestamp) for piece in one)
+            contexts = contexts_text(
+                StatementContext(ordered_part.session, statement.event.timestamp) for ordered_part in one
+            )
             sharding.met(statement, part.parsed, texts, contexts, passed_over=lenient)
 
-    def _ensure_heeded(self, pieces: OrderedParts) -> None:
+    def _ensure_heeded(self, ordered: OrderedParts) -> None:
         """Raises 11118 for what an operator gave of which nothing would come, without a word."""
-        followed = [part.parsed for part in pieces.followed]
-        for part in (piece.part for piece in pieces.target if piece.part.number >= STRIDE):
+        followed = [part.parsed for part in ordered.followed]
+        for part in (ordered_part.part for ordered_part in ordered.target if ordered_part.part.number >= STRIDE):
             if comes_to_nothing(part.parsed, followed, self._route):
                 raise refused(
                     f"with shard-mode the target does not get {part.parsed.sql[:500]}: its table is that of other "
@@ -205,21 +214,27 @@ class DDLBarrier:
                     "Do by hand on the target what is needed there, and give the order without this statement.",
                 )
 
-    def _additional(self, pieces: OrderedParts) -> Iterable[Part]:
+    def _additional(self, ordered: OrderedParts) -> Iterable[Part]:
         """One part for each table that an operator or the swap of a ghost table has changed at the target, and that
         the statement itself does not change."""
-        real = (part.parsed for part in pieces.followed if self._online.is_real(part.parsed))
+        real = (part.parsed for part in ordered.followed if self._online.is_real(part.parsed))
         known = {parsed.tables[:1] for parsed in real if _changes_only(parsed)}
         found = {
-            piece.part.parsed.tables[:1]: piece.part for piece in pieces.target if changes_group(piece.part.parsed)
+            ordered_part.part.parsed.tables[:1]: ordered_part.part
+            for ordered_part in ordered.target
+            if changes_group(ordered_part.part.parsed)
         }
         return [part for tables, part in found.items() if tables not in known]
 
-    def _swapped_in(self, pieces: OrderedParts) -> set[tuple[str, str]]:
+    def _swapped_in(self, ordered: OrderedParts) -> set[tuple[str, str]]:
         """Real tables that are a ghost table from here on, and of whose change the target gets nothing: an operator
         or a filter has left it out."""
-        given = {piece.part.parsed.tables[0] for piece in pieces.target if changes_group(piece.part.parsed)}
-        renamings = (part.parsed for part in pieces.followed if not self._online.is_real(part.parsed))
+        given = {
+            ordered_part.part.parsed.tables[0]
+            for ordered_part in ordered.target
+            if changes_group(ordered_part.part.parsed)
+        }
+        renamings = (part.parsed for part in ordered.followed if not self._online.is_real(part.parsed))
         found = {parsed.renamed[1] for parsed in renamings if parsed.renamed is not None}
         return {table for table in found - given if self._online.tables.kind(table[1]) is TableKind.REAL}
 
@@ -266,21 +281,21 @@ class DDLBarrier:
         return DDLStep(parsed, text, parsed.tables, lambda schema, table: (schema, table))
 
 
-def _taken_apart(pieces: OrderedParts) -> OrderedParts:
+def _taken_apart(ordered: OrderedParts) -> OrderedParts:
     """The structures follow what an operator gave for a statement that sharding groups can't follow as it is."""
-    mixed = any(mixes_in_renaming(part.parsed) for part in pieces.followed)
-    if not (pieces.lenient and pieces.target and mixed):
-        return pieces
-    return replace(pieces, followed=tuple(piece.part for piece in pieces.target))
+    mixed = any(mixes_in_renaming(part.parsed) for part in ordered.followed)
+    if not (ordered.lenient and ordered.target and mixed):
+        return ordered
+    return replace(ordered, followed=tuple(ordered_part.part for ordered_part in ordered.target))
 
 
-def _given_for(part: Part, pieces: OrderedParts) -> list[OrderedPart]:
+def _given_for(part: Part, ordered: OrderedParts) -> list[OrderedPart]:
     """What the target is to get for a part that is followed."""
     if not _changes_only(part.parsed):
         return []
-    found = _on_table_of(part, pieces)
+    found = _on_table_of(part, ordered)
     # What an operator gave is followed where it is taken for the statement: each for itself.
-    return [piece for piece in found if piece.part is part] if part.number >= STRIDE else found
+    return [ordered_part for ordered_part in found if ordered_part.part is part] if part.number >= STRIDE else found
 
 
 def _changes_only(statement: ddl.DDLStatement) -> bool:
@@ -288,7 +303,7 @@ def _changes_only(statement: ddl.DDLStatement) -> bool:
     return not mixes_in_renaming(statement) and changes_group(statement)
 
 
-def _on_table_of(part: Part, pieces: OrderedParts) -> list[OrderedPart]:
+def _on_table_of(part: Part, ordered: OrderedParts) -> list[OrderedPart]:
     """The pieces that change the table that the part does."""
-    changes = (piece for piece in pieces.target if changes_group(piece.part.parsed))
-    return [piece for piece in changes if piece.part.parsed.tables[:1] == part.parsed.tables[:1]]
+    changes = (ordered_part for ordered_part in ordered.target if changes_group(ordered_part.part.parsed))
+    return [ordered_part for ordered_part in changes if ordered_part.part.parsed.tables[:1] == part.parsed.tables[:1]]

@@ -61,7 +61,7 @@ class OrderedStatements:
         self._store = store
         self._orders = orders
 
-    def pieces(
+    def ordered(
         self, statement: BinlogStatement, query: Query, intent: Progress, *, settle: Callable[[], None]
     ) -> OrderedParts:
         """Makes the decision durable with ``intent`` where an operator has a say. Raises DMError.

@@ -14,12 +14,11 @@ from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
 from pkg import ddl, errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
-from pkg.mysql.names import qualified
+from pkg.mysql.names import TableId, qualified
 from pkg.process.log import get_logger
 
 log = get_logger("syncer.ddl")
 
-_Name = tuple[str, str]
 #: In the place of a table's own name in names that the server makes of it.
 _OWN = "\0"
 
@@ -37,7 +36,7 @@ class Trial:
     def leads_to(
         self,
         statement: ddl.DDLStatement,
-        targets: Sequence[_Name],
+        targets: Sequence[TableId],
         before: Sequence[str],
         after: Sequence[str],
         execute: Callable[[str], None],
@@ -75,33 +74,33 @@ class Trial:
             if made:
                 self._drop(back)
 
-    def _drop(self, trials: Iterable[_Name]) -> None:
+    def _drop(self, trials: Iterable[TableId]) -> None:
         for trial in trials:
             self._session.run(f"DROP TABLE IF EXISTS {qualified(*trial)}")
 
-    def _moved(self, text: str, schema: str, names: Mapping[_Name, _Name]) -> str:
+    def _moved(self, text: str, schema: str, names: Mapping[TableId, TableId]) -> str:
         """What SHOW CREATE shows of a table in ``schema``, with its names changed and all qualified."""
         return ddl.rewrite(self._parsed(schema, text), _route(names))
 
     def _parsed(self, schema: str, text: str) -> ddl.DDLStatement:
         return ddl.parse(text, default_schema=schema, flavor=self._flavor)
 
-    def _plain(self, text: str, name: _Name, names: Mapping[_Name, _Name]) -> str:
+    def _plain(self, text: str, name: TableId, names: Mapping[TableId, TableId]) -> str:
         """What SHOW CREATE shows of a table under other names, whatever the server made of its name."""
         return _own_names(self._moved(text, name[0], names), {name: ("", _OWN)}) if text else ""
 
 
-def _folded(name: _Name) -> _Name:
+def _folded(name: TableId) -> TableId:
     return name[0].lower(), name[1].lower()
 
 
-def _route(names: Mapping[_Name, _Name]) -> ddl.TableRewrite:
+def _route(names: Mapping[TableId, TableId]) -> ddl.TableRewrite:
     """A server that folds names' case shows its own spelling."""
     folded = {_folded(old): new for old, new in names.items()}
     return lambda schema, table: folded.get(_folded((schema, table)), (schema, table))
 
 
-def _on(trials: Mapping[_Name, _Name], text: str, original: ddl.DDLStatement) -> str:
+def _on(trials: Mapping[TableId, TableId], text: str, original: ddl.DDLStatement) -> str:
     """The text of a statement that works on the trial tables, with the constraints' names that belong to them.
 
     Raises 36067 for one that would work on others.
@@ -112,7 +111,7 @@ def _on(trials: Mapping[_Name, _Name], text: str, original: ddl.DDLStatement) ->
     return moved
 
 
-def _own_names(text: str, names: Mapping[_Name, _Name]) -> str:
+def _own_names(text: str, names: Mapping[TableId, TableId]) -> str:
     """The text with the constraints' names that the server makes of a table's name made of its new one."""
     for (_, old), (_, new) in names.items():
         made = re.compile(rf"(?<![\w$]){re.escape(old)}(?=_(?:ibfk|chk)_\d+(?![\w$]))", re.IGNORECASE)

@@ -13,9 +13,7 @@ from typing import Any, TypeAlias
 from pkg import errors
 from pkg.binlog.events import Query
 from pkg.errors import Code
-from pkg.mysql.names import qualified
-
-Name: TypeAlias = "tuple[str, str]"
+from pkg.mysql.names import TableId, qualified
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ class GhostRecord:
         return replace(self, ddls=(*self.ddls, ddl))
 
     @property
-    def other(self) -> Name:
+    def other(self) -> TableId:
         """The real table of a ghost, or what became of a real table."""
         return self.schema, self.table
 
@@ -102,7 +100,7 @@ class GhostRecord:
         return json.dumps(data | ({"moved": True} if self.moved else {}))
 
     @classmethod
-    def from_json(cls, text: str, name: Name) -> GhostRecord:
+    def from_json(cls, text: str, name: TableId) -> GhostRecord:
         """Reads DM's records, too. Raises 36039 for text that is none; ``name`` is the table it is about."""
         try:
             data = json.loads(text)
@@ -122,7 +120,7 @@ class GhostRecord:
 
 
 #: By the schema and name of the ghost table, or of the real table that was moved.
-Ghosts: TypeAlias = "Mapping[Name, GhostRecord]"
+Ghosts: TypeAlias = "Mapping[TableId, GhostRecord]"
 
 
 def _session_data(session: GhostSession | None) -> dict[str, Any] | None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dm_worker.syncer.online_ddl.ghost_records import GhostDDL, GhostRecord, Ghosts, GhostSession, Name
+from dm_worker.syncer.online_ddl.ghost_records import GhostDDL, GhostRecord, Ghosts, GhostSession
 from pkg import ddl, errors
 from pkg.ddl.statement import SetOptions
 from pkg.errors import Code, DMError, ErrorKind
-from pkg.mysql.names import qualified
+from pkg.mysql.names import TableId, qualified
 from pkg.process.log import get_logger
 from pkg.rules.online_tables import OnlineTables, TableKind
 
@@ -29,9 +29,9 @@ _SKIP_IT = "pass over this statement with binlog skip"
 class Replay:
     """Statements about ``ghost`` that are to run on ``real``, whose structure is that of ``holder`` now."""
 
-    ghost: Name
-    real: Name
-    holder: Name
+    ghost: TableId
+    real: TableId
+    holder: TableId
     ddls: tuple[GhostDDL, ...]
 
 
@@ -45,7 +45,7 @@ class _Step:
     runs: bool = False
     replay: Replay | None = None
     refused: DMError | None = None
-    change: tuple[tuple[Name, GhostRecord | None], ...] = ()
+    change: tuple[tuple[TableId, GhostRecord | None], ...] = ()
 
 
 _KEEP = _Step(runs=True)
@@ -57,7 +57,7 @@ class OnlineDDL:
     def __init__(self, tables: OnlineTables, ghosts: Ghosts | None = None) -> None:
         self.tables = tables
         self._ghosts = dict(ghosts or {})
-        self._changed: dict[Name, GhostRecord | None] = {}
+        self._changed: dict[TableId, GhostRecord | None] = {}
 
     def resolve(self, statements: Sequence[ddl.DDLStatement]) -> list[ddl.DDLStatement | Replay | None]:
         """What the target gets for each statement of one event: it, what is replayed instead, or nothing.
@@ -88,7 +88,7 @@ class OnlineDDL:
         """Whether all tables that it works on are real ones."""
         return all(self.tables.kind(table) is _REAL for _, table in statement.tables)
 
-    def take_changes(self) -> dict[Name, GhostRecord | None]:
+    def take_changes(self) -> dict[TableId, GhostRecord | None]:
         """The records to store, None for those to remove; once each."""
         changed, self._changed = self._changed, {}
         return changed
@@ -133,7 +133,7 @@ class OnlineDDL:
         return _Step(change=records.abandoned(names[0]))
 
     def _on_ghost(
-        self, records: _Records, statement: ddl.DDLStatement, session: GhostSession | None, name: Name
+        self, records: _Records, statement: ddl.DDLStatement, session: GhostSession | None, name: TableId
     ) -> _Step:
         known = records.now.get(name)
         if statement.kind == "create table":
@@ -151,7 +151,7 @@ class OnlineDDL:
         text = ddl.rewrite(statement, lambda schema, table: (schema, table))
         return _Step(change=((name, known.with_ddl(GhostDDL(text, session))),))
 
-    def _renaming(self, records: _Records, statement: ddl.DDLStatement, old: Name, new: Name) -> _Step:
+    def _renaming(self, records: _Records, statement: ddl.DDLStatement, old: TableId, new: TableId) -> _Step:
         if statement.kind == "alter table" and len(ddl.split_alter(statement)) > 1:
             return _refused(
                 Code.SyncerUnitGhostRenameTableNotValid,
@@ -176,7 +176,7 @@ class OnlineDDL:
             return _Step(change=(*records.abandoned(new), *records.without(old)))
         return self._from_trash(records, statement, old, new)
 
-    def _swap(self, records: _Records, statement: ddl.DDLStatement, ghost: Name, real: Name) -> _Step:
+    def _swap(self, records: _Records, statement: ddl.DDLStatement, ghost: TableId, real: TableId) -> _Step:
         """The ghost table takes the place of the real one."""
         known = records.now.get(ghost)
         gone = (*records.without(ghost), *records.without(real))
@@ -192,7 +192,7 @@ class OnlineDDL:
             return replace(step, change=gone)
         return _Step(replay=Replay(ghost, real, records.holder(real), known.ddls), change=gone)
 
-    def _from_trash(self, records: _Records, statement: ddl.DDLStatement, old: Name, new: Name) -> _Step:
+    def _from_trash(self, records: _Records, statement: ddl.DDLStatement, old: TableId, new: TableId) -> _Step:
         if self.tables.kind(new[1]) is _TRASH:
             follows = ((name, GhostRecord(*new, moved=True)) for name in records.that_became(old))
             return _Step(change=(*records.abandoned(new), *follows))
@@ -206,7 +206,7 @@ class OnlineDDL:
             f"Copy the table to the target by hand and {_SKIP_IT}.",
         )
 
-    def _real(self, records: _Records, statement: ddl.DDLStatement, names: Sequence[Name]) -> _Step:
+    def _real(self, records: _Records, statement: ddl.DDLStatement, names: Sequence[TableId]) -> _Step:
         if statement.kind == "drop table":
             return self._dropped(records, statement, names[0])
         renamed = statement.renamed
@@ -225,7 +225,7 @@ class OnlineDDL:
         # An operator who passes over it says that the target has the new table.
         return replace(step, change=records.without(made))
 
-    def _dropped(self, records: _Records, statement: ddl.DDLStatement, name: Name) -> _Step:
+    def _dropped(self, records: _Records, statement: ddl.DDLStatement, name: TableId) -> _Step:
         ghost = records.ghost_of(name, self.tables)
         if ghost is None:
             return replace(_KEEP, change=records.without(name))
@@ -253,30 +253,30 @@ class _Records:
             else:
                 self.now[name] = record
 
-    def without(self, name: Name) -> tuple[tuple[Name, None], ...]:
+    def without(self, name: TableId) -> tuple[tuple[TableId, None], ...]:
         return ((name, None),) if name in self.now else ()
 
-    def of_schema(self, schema: str) -> tuple[tuple[Name, None], ...]:
+    def of_schema(self, schema: str) -> tuple[tuple[TableId, None], ...]:
         return tuple((name, None) for name in self.now if name[0] == schema)
 
-    def is_moved(self, real: Name) -> bool:
+    def is_moved(self, real: TableId) -> bool:
         known = self.now.get(real)
         return known is not None and known.moved
 
-    def that_became(self, trash: Name) -> list[Name]:
+    def that_became(self, trash: TableId) -> list[TableId]:
         """The real table that is this trash table now."""
         return [name for name, record in self.now.items() if record.moved and record.other == trash]
 
-    def abandoned(self, trash: Name) -> tuple[tuple[Name, GhostRecord], ...]:
+    def abandoned(self, trash: TableId) -> tuple[tuple[TableId, GhostRecord], ...]:
         """What changes when this name stands for no table any more, or for another than the real one was."""
         return tuple((name, GhostRecord("", "", moved=True)) for name in self.that_became(trash))
 
-    def holder(self, real: Name) -> Name:
+    def holder(self, real: TableId) -> TableId:
         """Where the structure of ``real`` is before this event: under its name, or that of a trash table."""
         known = self._durable.get(real)
         return known.other if known is not None and known.moved and known.table else real
 
-    def ghost_of(self, real: Name, tables: OnlineTables) -> Name | None:
+    def ghost_of(self, real: TableId, tables: OnlineTables) -> TableId | None:
         """The ghost table that is to take the place of ``real``."""
         ghosts = (name for name, record in self.now.items() if name[0] == real[0] and not record.moved)
         return next((name for name in ghosts if real[1] in tables.real_names(name[1])), None)

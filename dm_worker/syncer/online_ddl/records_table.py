@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 
 from pymysql.connections import Connection
 
-from dm_worker.syncer.online_ddl.ghost_records import GhostRecord, Name
+from dm_worker.syncer.online_ddl.ghost_records import GhostRecord
 from pkg.mysql.introspect import query
+from pkg.mysql.names import TableId
 
 _Statement: TypeAlias = "tuple[str, tuple[Any, ...]]"
 #: DM's column ends at 64 KiB, and these sessions are not strict: a longer text would be cut.
@@ -35,13 +36,13 @@ class OnlineDDLTable:
         if types["ddls"] != "longtext":
             query(conn, f"ALTER TABLE {self.name} MODIFY ddls {_DDLS}")
 
-    def read(self, conn: Connection[Any]) -> dict[Name, GhostRecord]:
+    def read(self, conn: Connection[Any]) -> dict[TableId, GhostRecord]:
         """Raises 36039 for a row that can't be read."""
         rows = query(conn, f"SELECT ghost_schema, ghost_table, ddls FROM {self.name} WHERE id = %s", (self._id,))
         names = {(str(schema), str(table)): str(text) for schema, table, text in rows}
         return {name: GhostRecord.from_json(text, name) for name, text in names.items()}
 
-    def changes(self, records: Mapping[Name, GhostRecord | None]) -> Iterator[_Statement]:
+    def changes(self, records: Mapping[TableId, GhostRecord | None]) -> Iterator[_Statement]:
         """What stores the records, and removes those that are None."""
         for name, record in records.items():
             if record is None:

@@ -32,13 +32,13 @@ from dm_worker.syncer.rows.key_normalization import (
     without_last_digits,
 )
 from pkg.binlog.rows import KERNEL
+from pkg.mysql.names import TableId
 from pkg.mysql.schema import ForeignKey
 
 #: Row hash, tie hash.
 PAIR = struct.Struct("<II")
 #: Literals of a row image.
 Image = Sequence[bytes]
-Table = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class Family:
     changes are not in the binlog, so that the order of all their rows must be kept."""
 
     name: str
-    tables: frozenset[Table]
+    tables: frozenset[TableId]
     keys: tuple[ForeignKey, ...]
     acts: bool
 
@@ -192,21 +192,21 @@ def checked_keys(checks: bool | None, fetch: Callable[[], Iterable[ForeignKey]])
     return [key for key in keys if checks or found[folded(key.child)].acts]
 
 
-def folded(table: Table) -> Table:
+def folded(table: TableId) -> TableId:
     """The name without case: some servers fold it, and calling two tables one is harmless here."""
     return table[0].lower(), table[1].lower()
 
 
-def families(keys: Iterable[ForeignKey]) -> Mapping[Table, Family]:
+def families(keys: Iterable[ForeignKey]) -> Mapping[TableId, Family]:
     """Each table that takes part in a foreign key, by its :func:`folded` name → its family."""
-    members: dict[Table, set[Table]] = {}
+    members: dict[TableId, set[TableId]] = {}
     keys = list(keys)
     for key in keys:
         child, parent = folded(key.child), folded(key.parent)
         joined = members.get(child, {child}) | members.get(parent, {parent})
         for table in joined:
             members[table] = joined
-    found: dict[Table, Family] = {}
+    found: dict[TableId, Family] = {}
     for table, joined in members.items():
         if table not in found:
             own = tuple(key for key in keys if folded(key.child) in joined)

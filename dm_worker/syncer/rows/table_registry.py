@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from dm_worker.syncer.rows.conflict_sets import Family, Table, families, folded
+from dm_worker.syncer.rows.conflict_sets import Family, families, folded
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build, unspread, weak_columns
 from dm_worker.syncer.rows.row_shape import NO_RULES, TableRules
 from dm_worker.syncer.rows.schema_source import Fetch
@@ -18,7 +18,7 @@ from pkg.binlog.rows import RowDecoder
 from pkg.binlog.table_map import TableMap, parse_table_map, table_map_name
 from pkg.errors import Code, DMError
 from pkg.mysql import engines
-from pkg.mysql.names import qualified
+from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import ForeignKey, TableInfo
 from pkg.process.log import get_logger
 
@@ -98,7 +98,7 @@ class TableRegistry:
         self._options = options
         self._fetch_foreign_keys = foreign_keys
         self._unsafe_engines = unsafe_engines
-        self._families: Mapping[Table, Family] | None = None
+        self._families: Mapping[TableId, Family] | None = None
         #: Names of families that can't be spread.
         self._whole: set[str] = set()
         self._targets: dict[tuple[str, str], TableInfo] = {}

@@ -16,12 +16,8 @@ from dataclasses import dataclass, field, replace
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.errors import Code, DMError
-from pkg.mysql.names import qualified
-
-#: Schema and table.
-TableName = tuple[str, str]
-#: A DDL's statements as they would run at the target: routed, split, defaults resolved.
-DDLStatements = tuple[str, ...]
+from pkg.ha.shard_ddl import DDLTexts
+from pkg.mysql.names import TableId, qualified
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,7 @@ class PassedDDL:
         """The last structure up to the next step."""
         return self.changes[-1][1] if self.changes else self.structure
 
-    def segments(self, table: TableName, end: Boundary | None) -> Iterator[Segment]:
+    def segments(self, table: TableId, end: Boundary | None) -> Iterator[Segment]:
         """What lies between this step and ``end``, the table's next one: one segment per structure."""
         starts = ((self.boundary, self.structure), *self.changes)
         ends = (*(boundary for boundary, _ in self.changes), end)
@@ -69,7 +65,7 @@ class TableLifetime:
     table that is created or renamed in the middle of a sequence is past all of them at once.
     """
 
-    table: TableName
+    table: TableId
     steps: list[PassedDDL] = field(default_factory=list)
     end: Boundary | None = None
 
@@ -82,8 +78,8 @@ class GroupDDL:
     tables that were read past this DDL and not past the next one.
     """
 
-    statements: DDLStatements
-    first: TableName
+    statements: DDLTexts
+    first: TableId
     boundary: Boundary
     start: Location
     session: str = ""
@@ -98,7 +94,7 @@ class PendingAcknowledgement:
     """
 
     number: int
-    statements: DDLStatements
+    statements: DDLTexts
     executed: bool
     revision: int
 
@@ -110,7 +106,7 @@ class Segment:
     ``end`` is None when it reaches to where the main pass stands.
     """
 
-    table: TableName
+    table: TableId
     start: Boundary
     end: Boundary | None
     structure: str
@@ -123,12 +119,12 @@ class Segment:
 class ShardGroup:
     """The tables that are routed to ``target``."""
 
-    def __init__(self, target: TableName) -> None:
+    def __init__(self, target: TableId) -> None:
         self.target = target
         #: How many DDLs of the sequence are settled and their rows applied: the number of the active one.
         self.number = 0
         self.ddls: list[GroupDDL] = []
-        self.members: dict[TableName, TableLifetime] = {}
+        self.members: dict[TableId, TableLifetime] = {}
         #: Lives that have ended and hold back rows.
         self.gone: list[TableLifetime] = []
         self.pending_acknowledgement: PendingAcknowledgement | None = None
@@ -149,7 +145,7 @@ class ShardGroup:
 
     # -- what the main pass meets -------------------------------------------------------------------------------
 
-    def join(self, table: TableName) -> None:
+    def join(self, table: TableId) -> None:
         """A table that is there takes part from the group's start on. Raises 36005 in the middle of a sequence."""
         if self.ddls:
             raise errors.new(
@@ -163,8 +159,8 @@ class ShardGroup:
 
     def advance(
         self,
-        table: TableName,
-        statements: DDLStatements,
+        table: TableId,
+        statements: DDLTexts,
         boundary: Boundary,
         start: Location,
         structure: str,
@@ -179,19 +175,19 @@ class ShardGroup:
             raise self._differ(lifetime, statements, boundary)
         lifetime.steps.append(PassedDDL(boundary, structure))
 
-    def restructure(self, table: TableName, boundary: Boundary, structure: str) -> None:
+    def restructure(self, table: TableId, boundary: Boundary, structure: str) -> None:
         """A member that is ahead looks otherwise from here on, by a statement that the target does not get."""
         steps = self.members[table].steps
         steps[-1] = replace(steps[-1], changes=(*steps[-1].changes, (boundary, structure)))
 
-    def create(self, table: TableName, boundary: Boundary, structure: str) -> None:
+    def create(self, table: TableId, boundary: Boundary, structure: str) -> None:
         """A new table. It has the newest structure in the group: it is past all DDLs that any of them has run."""
         if table in self.members:
             # It was listed before it came to be, or is replaced.
             self.drop(table, boundary)
         self.members[table] = TableLifetime(table, [PassedDDL(boundary, structure) for _ in self.ddls])
 
-    def may_be_new(self, table: TableName, structure: str, shape: Callable[[str], object]) -> bool:
+    def may_be_new(self, table: TableId, structure: str, shape: Callable[[str], object]) -> bool:
         """Whether CREATE TABLE IF NOT EXISTS made a table of which no rows were met; else it was there, and still is.
 
         One that has run a DDL was there. One that was listed may be older than the statement or not; it is new with
@@ -205,14 +201,14 @@ class ShardGroup:
         newest = [one.steps[-1].newest for one in others if len(one.steps) == len(self.ddls)]
         return not lifetime.steps and shape(structure) in map(shape, newest)
 
-    def drop(self, table: TableName, boundary: Boundary) -> None:
+    def drop(self, table: TableId, boundary: Boundary) -> None:
         """A table has gone: nobody waits for it. Rows of it that are held back will be applied all the same."""
         lifetime = self.members.pop(table)
         lifetime.end = boundary
         if lifetime.steps:
             self.gone.append(lifetime)
 
-    def rename(self, table: TableName, new: TableName, boundary: Boundary, structure: str) -> None:
+    def rename(self, table: TableId, new: TableId, boundary: Boundary, structure: str) -> None:
         """A table goes on under another name, which is free: the upstream sees to that."""
         ahead = len(self.members[table].steps)
         self.drop(table, boundary)
@@ -221,7 +217,7 @@ class ShardGroup:
             self.drop(new, boundary)
         self.members[new] = TableLifetime(new, [PassedDDL(boundary, structure)] * ahead)
 
-    def hold(self, table: TableName, rows: int) -> None:
+    def hold(self, table: TableId, rows: int) -> None:
         """Counts rows of a member that is ahead: they were read and not applied."""
         ahead = len(self.members[table].steps)
         assert ahead, "rows of a table that is not ahead are applied"
@@ -246,7 +242,7 @@ class ShardGroup:
 
     # -- errors -------------------------------------------------------------------------------------------------
 
-    def _differ(self, lifetime: TableLifetime, statements: DDLStatements, boundary: Boundary) -> DMError:
+    def _differ(self, lifetime: TableLifetime, statements: DDLTexts, boundary: Boundary) -> DMError:
         index = len(lifetime.steps)
         known = self.ddls[index]
         other = qualified(*known.first)
@@ -265,9 +261,7 @@ class ShardGroup:
         )
 
 
-def side_by_side(
-    one: tuple[str, Sequence[DDLStatements]], other: tuple[str, Sequence[DDLStatements]], number: int
-) -> str:
+def side_by_side(one: tuple[str, Sequence[DDLTexts]], other: tuple[str, Sequence[DDLTexts]], number: int) -> str:
     """Two sequences in two columns, a line each; lines that differ begin with '*'. ``number`` DDLs came before."""
     left, right = ["; ".join(ddl) for ddl in one[1]], ["; ".join(ddl) for ddl in other[1]]
     width = max(map(len, (one[0], *left)))

@@ -19,13 +19,13 @@ from dm_worker.syncer.shard_ddl.group import (
     PendingAcknowledgement,
     ShardGroup,
     TableLifetime,
-    TableName,
 )
 from dm_worker.syncer.shard_ddl.reread import RereadPass
 from dm_worker.syncer.shard_ddl.source_groups import SourceGroups, TargetOf
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.errors import Code
+from pkg.mysql.names import TableId
 
 _FORMAT = "shard-groups/1"
 
@@ -34,7 +34,7 @@ _FORMAT = "shard-groups/1"
 class GroupsSnapshot:
     """One text per group, by target table, and the rest."""
 
-    groups: dict[TableName, str] = field(default_factory=dict)
+    groups: dict[TableId, str] = field(default_factory=dict)
     progress: str = ""
 
 
@@ -159,7 +159,7 @@ def _to_pass(data: Any, groups: SourceGroups) -> RereadPass:
     return reread
 
 
-def _to_group(target: TableName, data: Any) -> ShardGroup:
+def _to_group(target: TableId, data: Any) -> ShardGroup:
     _ensure_format(data)
     group = ShardGroup(target)
     group.number = int(data["number"])
@@ -198,7 +198,7 @@ def _ensure_format(data: Any) -> None:
         raise ValueError(f"its format is {data['format']!r}, not {_FORMAT!r}")
 
 
-def _table(data: Any) -> TableName:
+def _table(data: Any) -> TableId:
     schema, table = data
     return str(schema), str(table)
 

@@ -15,13 +15,12 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from dm_worker.syncer.shard_ddl.group import TableName
 from dm_worker.syncer.shard_ddl.groups_snapshot import GroupsSnapshot
 from pkg import errors
 from pkg.errors import Code
 from pkg.mysql.connection import error_number
 from pkg.mysql.introspect import query
-from pkg.mysql.names import qualified
+from pkg.mysql.names import TableId, qualified
 
 _MISSING = frozenset({1146, 1049})
 _ID_LENGTH = 144
@@ -33,7 +32,7 @@ _Statement = tuple[str, tuple[Any, ...]]
 class GroupsChanges:
     """What differs from what is stored: texts of groups, '' for those to be removed, with their numbers."""
 
-    groups: Mapping[TableName, tuple[int, str]] = field(default_factory=dict)
+    groups: Mapping[TableId, tuple[int, str]] = field(default_factory=dict)
     progress: str = ""
 
 
@@ -93,7 +92,7 @@ class GroupsTable:
         )
         return sql, (self._source, target, number, int(is_global), data)
 
-    def _group(self, data: str) -> tuple[TableName, str]:
+    def _group(self, data: str) -> tuple[TableId, str]:
         try:
             (schema, table), text = json.loads(data)
         except (ValueError, TypeError) as exc:
@@ -108,7 +107,7 @@ class GroupsTable:
         return (str(schema), str(table)), str(text)
 
 
-def _id_of(target: TableName) -> str:
+def _id_of(target: TableId) -> str:
     """The target's quoted name, or what stands for one that is too long for the column."""
     name = qualified(*target)
     return name if len(name) <= _ID_LENGTH else blake2b(name.encode(), digest_size=32).hexdigest()

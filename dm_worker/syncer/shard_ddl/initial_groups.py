@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from dm_worker.syncer.shard_ddl.group import TableName
 from dm_worker.syncer.shard_ddl.groups_snapshot import GroupsSnapshot, decode
 from dm_worker.syncer.shard_ddl.source_groups import SourceGroups, TargetOf
 from pkg import errors
 from pkg.errors import Code
-from pkg.mysql.names import qualified
+from pkg.mysql.names import TableId, qualified
 
 #: Whether an upstream table takes part in the task.
 Allows = Callable[[str, str], bool]
@@ -40,7 +39,7 @@ def new_groups(tables: Iterable[tuple[str, str]], route: TargetOf, *, by_gtid: b
     return groups
 
 
-def regroup(groups: SourceGroups, listed: Iterable[TableName], allows: Allows) -> set[TableName]:
+def regroup(groups: SourceGroups, listed: Iterable[TableId], allows: Allows) -> set[TableId]:
     """Brings stored groups in line with the routes and the allow-list of now. Returns the targets of those it changed.
 
     No group waits for a table that does not take part any more. Where no DDL is under way, the tables are those that
@@ -48,7 +47,7 @@ def regroup(groups: SourceGroups, listed: Iterable[TableName], allows: Allows) -
     that was there and is routed to a group with a DDL under way now.
     """
     before = {target: set(group.members) for target, group in groups.groups.items()}
-    there: list[TableName] = []
+    there: list[TableId] = []
     for group in groups.groups.values():
         kept = {table: lifetime for table, lifetime in group.members.items() if allows(*table)}
         there += [] if group.ddls else kept

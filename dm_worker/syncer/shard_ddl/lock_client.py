@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
-from dm_worker.syncer.shard_ddl.group import TableName
 from dm_worker.syncer.shard_ddl.lock_protocol import (
     Arrived,
     Decided,
@@ -24,6 +23,7 @@ from pkg.errors import DMError
 from pkg.etcd import WatchEvent
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation, ShardTables
 from pkg.ha.shard_ddl_steps import LockId, StoredRecord
+from pkg.mysql.names import TableId
 from pkg.process.log import get_logger
 
 log = get_logger("syncer.shard")
@@ -60,8 +60,8 @@ class LockClient:
         self._lock_service = lock_service
         self._task = task
         self._source = source
-        self._requests: dict[TableName, LockRequest] = {}
-        self._decided: dict[TableName, int] = {}
+        self._requests: dict[TableId, LockRequest] = {}
+        self._decided: dict[TableId, int] = {}
         self._tables: ShardTables | None = None
         self._news: deque[LockNews] = deque()
         self._failure: BaseException | None = None

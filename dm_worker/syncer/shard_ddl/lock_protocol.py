@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from dm_worker.syncer.shard_ddl.group import DDLStatements, TableName
 from dm_worker.syncer.shard_ddl.source_groups import AcknowledgeDDL, ReportDDL
-from pkg.ha.shard_ddl import ShardInfo, ShardOperation
+from pkg.ha.shard_ddl import DDLTexts, ShardInfo, ShardOperation
 from pkg.ha.shard_ddl_steps import StoredRecord
+from pkg.mysql.names import TableId
 
 LockRequest = ReportDDL | AcknowledgeDDL
 
@@ -27,8 +27,8 @@ class LockMove(Enum):
 class Decided:
     """The lock service has decided on what the source reported."""
 
-    target: TableName
-    statements: DDLStatements
+    target: TableId
+    statements: DDLTexts
     execute: bool
     revision: int
 
@@ -37,14 +37,14 @@ class Decided:
 class Revoked:
     """What was :class:`Decided` is taken back; another decision may follow."""
 
-    target: TableName
+    target: TableId
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
     """The lock service knows that the last decision is obeyed."""
 
-    target: TableName
+    target: TableId
 
 
 LockNews = Decided | Revoked | Arrived

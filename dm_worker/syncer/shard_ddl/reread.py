@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dm_worker.syncer.planning.xa import PreparedLocations
-from dm_worker.syncer.shard_ddl.group import Boundary, Segment, TableName
+from dm_worker.syncer.shard_ddl.group import Boundary, Segment
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.errors import Code
-from pkg.mysql.names import qualified
+from pkg.mysql.names import TableId, qualified
 
 
 class RereadPass:
@@ -20,9 +20,7 @@ class RereadPass:
     meanwhile.
     """
 
-    def __init__(
-        self, target: TableName, at: Location, end: Location, passed: int, segments: Iterable[Segment]
-    ) -> None:
+    def __init__(self, target: TableId, at: Location, end: Location, passed: int, segments: Iterable[Segment]) -> None:
         self.target = target
         self.at = at
         self.end = end
@@ -40,7 +38,7 @@ class RereadPass:
         self._coming = sorted((one for one in met if one.ordinal > passed), key=lambda one: -one.ordinal)
         self._keys = {one.key for one in self._coming}
         #: The tables whose rows are due here, and their structures.
-        self.open: dict[TableName, str] = {one.table: one.structure for one in all_of_it if one.has(passed)}
+        self.open: dict[TableId, str] = {one.table: one.structure for one in all_of_it if one.has(passed)}
         self._endless = any(one.end is None for one in all_of_it)
 
     @property

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
 from dm_worker.syncer.rows.schema_source import SchemaSource
-from dm_worker.syncer.shard_ddl.group import DDLStatements, TableName
 from dm_worker.syncer.shard_ddl.group_status import ShardingStatus, status_of
 from dm_worker.syncer.shard_ddl.groups_snapshot import encode_group, encode_progress
 from dm_worker.syncer.shard_ddl.groups_table import GroupsChanges
@@ -34,8 +33,8 @@ from pkg.binlog.position import Location
 from pkg.binlog.table_check import check_table_map, fits
 from pkg.binlog.table_map import TableMap
 from pkg.errors import DMError
-from pkg.ha.shard_ddl import ShardTables
-from pkg.mysql.names import qualified
+from pkg.ha.shard_ddl import DDLTexts, ShardTables
+from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
 
@@ -57,7 +56,7 @@ class Sharding:
         takes_rows: TakesRows,
         task: str,
         source_id: str,
-        changed: Iterable[TableName],
+        changed: Iterable[TableId],
     ) -> None:
         self._groups = groups
         self._lock_client = link
@@ -67,7 +66,7 @@ class Sharding:
         self._source_id = source_id
         self._lock = threading.RLock()
         #: Groups that differ from what is stored; the progress and the first unsettled DDL's place as they are stored.
-        self._dirty: set[TableName] = set(changed)
+        self._dirty: set[TableId] = set(changed)
         self._stored_progress = ""
         self._stored_oldest = groups.oldest_needed
         #: The lock service is to be told which tables there are.
@@ -129,7 +128,7 @@ class Sharding:
             # The pass that runs is the right one already.
             self._carry_out(one for one in self._groups.resume() if not isinstance(one, StartReread))
 
-    def knows(self, table: TableName) -> bool:
+    def knows(self, table: TableId) -> bool:
         """Whether a migrated table is one of its group, as far as statements and rows have told."""
         with self._lock:
             return self._groups.knows(table)
@@ -143,7 +142,7 @@ class Sharding:
         self,
         statement: BinlogStatement,
         part: ddl.DDLStatement,
-        texts: DDLStatements,
+        texts: DDLTexts,
         session: str,
         *,
         passed_over: bool = False,
@@ -155,7 +154,7 @@ class Sharding:
         with self._lock:
             self._coming += self._pass_on(statement, part, texts, session, passed_over=passed_over)
 
-    def restructured(self, statement: BinlogStatement, table: TableName) -> None:
+    def restructured(self, statement: BinlogStatement, table: TableId) -> None:
         """A statement that the target gets nothing of has brought another structure; the tracker has followed it."""
         with self._lock:
             self._touch(table)
@@ -282,7 +281,7 @@ class Sharding:
         self,
         statement: BinlogStatement,
         part: ddl.DDLStatement,
-        texts: DDLStatements,
+        texts: DDLTexts,
         session: str,
         *,
         passed_over: bool,
@@ -315,7 +314,7 @@ class Sharding:
             return []
         return groups.ddl(table, texts, key=key, start=statement.start, structure=structure, session=session)
 
-    def _drop(self, tables: Iterable[TableName], key: str) -> list[GroupInstruction]:
+    def _drop(self, tables: Iterable[TableId], key: str) -> list[GroupInstruction]:
         self._joined = True
         found: list[GroupInstruction] = []
         for table in tables:
@@ -323,7 +322,7 @@ class Sharding:
             found += self._groups.drop(table, key=key)
         return found
 
-    def _rename(self, table: TableName, new: TableName, key: str, *, passed_over: bool) -> list[GroupInstruction]:
+    def _rename(self, table: TableId, new: TableId, key: str, *, passed_over: bool) -> list[GroupInstruction]:
         self._joined = True
         self._touch(new)
         structure = self._structure_of(new)
@@ -337,21 +336,21 @@ class Sharding:
             )
             return self._groups.leave(table, new, key=key, structure=structure)
 
-    def _structure_of(self, table: TableName) -> str:
+    def _structure_of(self, table: TableId) -> str:
         """The table as the tracker knows it, alike for all tables that are; '' when it does not know."""
         info = self._source.tracker.table(*table)
         return "" if info is None else info.renamed("", "").to_json()
 
-    def _touch(self, table: TableName) -> None:
+    def _touch(self, table: TableId) -> None:
         self._dirty.add(self._groups.group_of(table).target)
 
-    def _follow(self, target: TableName, instructions: list[GroupInstruction]) -> None:
+    def _follow(self, target: TableId, instructions: list[GroupInstruction]) -> None:
         """A change of a group that must be durable before its ``instructions`` are carried out."""
         self._coming += instructions
         if instructions:
             self._dirty.add(target)
 
-    def _revoke(self, target: TableName) -> None:
+    def _revoke(self, target: TableId) -> None:
         if self.settle is not None and self.settle.target == target:
             log.info("a decision on merged shards was taken back", task=self._task, target=qualified(*target))
             self.settle = None

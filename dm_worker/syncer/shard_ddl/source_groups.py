@@ -39,22 +39,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dm_worker.syncer.planning.xa import PreparedLocations
-from dm_worker.syncer.shard_ddl.group import (
-    Boundary,
-    DDLStatements,
-    PendingAcknowledgement,
-    ShardGroup,
-    TableLifetime,
-    TableName,
-)
+from dm_worker.syncer.shard_ddl.group import Boundary, PendingAcknowledgement, ShardGroup, TableLifetime
 from dm_worker.syncer.shard_ddl.reread import RereadPass
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.errors import Code
-from pkg.mysql.names import qualified
+from pkg.ha.shard_ddl import DDLTexts
+from pkg.mysql.names import TableId, qualified
 
 #: The target table of an upstream table.
-TargetOf = Callable[[str, str], TableName]
+TargetOf = Callable[[str, str], TableId]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +59,9 @@ class ReportDDL:
     ``number`` counts the group's DDLs on this source.
     """
 
-    target: TableName
+    target: TableId
     number: int
-    statements: DDLStatements
+    statements: DDLTexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +73,9 @@ class SettleDDL:
     front of that statement: the DDL's name in commands.
     """
 
-    target: TableName
+    target: TableId
     number: int
-    statements: DDLStatements
+    statements: DDLTexts
     execute: bool
     key: str
     session: str
@@ -101,9 +95,9 @@ class AcknowledgeDDL:
     ``executed``: by this source.
     """
 
-    target: TableName
+    target: TableId
     number: int
-    statements: DDLStatements
+    statements: DDLTexts
     executed: bool
     revision: int
 
@@ -112,7 +106,7 @@ class AcknowledgeDDL:
 class StartReread:
     """Leave the main pass where it stands and read from ``start`` up to ``end`` at most."""
 
-    target: TableName
+    target: TableId
     start: Location
     end: Location
 
@@ -130,7 +124,7 @@ class SourceGroups:
 
     def __init__(self, route: TargetOf) -> None:
         self._route = route
-        self.groups: dict[TableName, ShardGroup] = {}
+        self.groups: dict[TableId, ShardGroup] = {}
         self.reread: RereadPass | None = None
         #: The ordinal of the newest boundary, and its key.
         self.newest = 0
@@ -142,11 +136,11 @@ class SourceGroups:
         #: The decision that is being carried out; the targets of those that came meanwhile. The lock service says all
         #: of them again after a restart.
         self._settling: SettleDDL | None = None
-        self._put_off: dict[TableName, None] = {}
+        self._put_off: dict[TableId, None] = {}
 
     # -- what the shell asks ------------------------------------------------------------------------------------
 
-    def takes(self, table: TableName) -> bool:
+    def takes(self, table: TableId) -> bool:
         """Whether rows of a migrated table are to be applied in the pass that runs; else they are held back or not due.
 
         In the main pass it must have joined its group.
@@ -155,11 +149,11 @@ class SourceGroups:
             return table in self.reread.open
         return not self.group_of(table).members[table].steps
 
-    def structure(self, table: TableName) -> str | None:
+    def structure(self, table: TableId) -> str | None:
         """In a re-read, the structure of the rows that are taken; None for a table whose rows are not."""
         return None if self.reread is None else self.reread.open.get(table)
 
-    def knows(self, table: TableName) -> bool:
+    def knows(self, table: TableId) -> bool:
         """Whether the table has joined its group; else :meth:`join` comes before anything else about it."""
         return table in self.group_of(table).members
 
@@ -169,7 +163,7 @@ class SourceGroups:
         active = [group.ddls[0] for group in self.groups.values() if group.ddls]
         return min(active, key=lambda ddl: ddl.boundary.ordinal).start if active else None
 
-    def is_settled(self, target: TableName, number: int) -> bool:
+    def is_settled(self, target: TableId, number: int) -> bool:
         """Whether the group of ``target`` has settled its DDL ``number``; rows behind it may still be held back."""
         group = self.groups.get(target)
         if group is None or group.number != number or not group.ddls:
@@ -205,7 +199,7 @@ class SourceGroups:
 
     # -- the main pass ------------------------------------------------------------------------------------------
 
-    def join(self, table: TableName) -> None:
+    def join(self, table: TableId) -> None:
         """A table that the upstream has when replication begins, or whose rows are met without its creation.
 
         Raises 36005 in the middle of a sequence. What brought it must store the groups, not the progress alone.
@@ -214,8 +208,8 @@ class SourceGroups:
 
     def ddl(
         self,
-        table: TableName,
-        statements: DDLStatements,
+        table: TableId,
+        statements: DDLTexts,
         *,
         key: str,
         start: Location,
@@ -233,20 +227,20 @@ class SourceGroups:
         # Only the first step of a table can bring its group in sync.
         return self._report(group) if len(group.members[table].steps) == 1 else []
 
-    def restructure(self, table: TableName, *, key: str, structure: str) -> None:
+    def restructure(self, table: TableId, *, key: str, structure: str) -> None:
         """A statement changed a table and is not for the target: a filter or an operator says so."""
         group = self.group_of(table)
         if table in group.members and group.members[table].steps:
             group.restructure(table, self._boundary(key), structure)
 
-    def create(self, table: TableName, *, key: str, structure: str) -> list[GroupInstruction]:
+    def create(self, table: TableId, *, key: str, structure: str) -> list[GroupInstruction]:
         """CREATE TABLE. The shell has the target's table created too, where it does not exist."""
         group = self.group_of(table)
         was_in_sync = group.in_sync
         group.create(table, self._boundary(key), structure)
         return [] if was_in_sync else self._report(group)
 
-    def drop(self, table: TableName, *, key: str) -> list[GroupInstruction]:
+    def drop(self, table: TableId, *, key: str) -> list[GroupInstruction]:
         """DROP TABLE: not for the target. An unknown table is fine."""
         group = self.group_of(table)
         if table not in group.members:
@@ -255,7 +249,7 @@ class SourceGroups:
         group.drop(table, self._boundary(key))
         return [] if was_in_sync else self._report(group)
 
-    def rename(self, table: TableName, new: TableName, *, key: str, structure: str) -> list[GroupInstruction]:
+    def rename(self, table: TableId, new: TableId, *, key: str, structure: str) -> list[GroupInstruction]:
         """RENAME TABLE within a group: not for the target. Raises 36068 for any other, 36005 for an unknown table."""
         group, other = self.group_of(table), self.group_of(new)
         if group is not other:
@@ -271,19 +265,17 @@ class SourceGroups:
         group.rename(table, new, self._boundary(key), structure)
         return [] if was_in_sync else self._report(group)
 
-    def leave(self, table: TableName, new: TableName, *, key: str, structure: str) -> list[GroupInstruction]:
+    def leave(self, table: TableId, new: TableId, *, key: str, structure: str) -> list[GroupInstruction]:
         """A renaming that can't be followed and that an operator passed over: one table has gone, another is there."""
         return [*self.drop(table, key=key), *self.create(new, key=key, structure=structure)]
 
-    def hold(self, table: TableName, rows: int) -> None:
+    def hold(self, table: TableId, rows: int) -> None:
         """``rows`` of a table that is ahead were passed over. To be told with the end of the batch they belong to."""
         self.group_of(table).hold(table, rows)
 
     # -- the lock service ----------------------------------------------------------------------------------------------
 
-    def resolve(
-        self, target: TableName, statements: DDLStatements, *, execute: bool, revision: int
-    ) -> list[GroupInstruction]:
+    def resolve(self, target: TableId, statements: DDLTexts, *, execute: bool, revision: int) -> list[GroupInstruction]:
         """The lock service has decided on a DDL that is not acknowledged. What comes before its report, or twice, has
         no effect.
 
@@ -308,7 +300,7 @@ class SourceGroups:
         self._settling = settle = _settle(group, execute, revision)
         return [settle]
 
-    def revoke(self, target: TableName) -> list[GroupInstruction]:
+    def revoke(self, target: TableId) -> list[GroupInstruction]:
         """The lock service has taken back what it decided on ``target``: a :class:`SettleDDL` that was not begun is
         void."""
         if self._settling is None or self._settling.target != target:
@@ -316,7 +308,7 @@ class SourceGroups:
         self._settling = None
         return self._ask_again()
 
-    def settled(self, target: TableName, main: Location) -> list[GroupInstruction]:
+    def settled(self, target: TableId, main: Location) -> list[GroupInstruction]:
         """The DDL that was to be settled is; the main pass stands at ``main``, where all before it is applied."""
         done = self._settling
         assert done is not None
@@ -334,7 +326,7 @@ class SourceGroups:
         self.reread = RereadPass(target, ddl.start, main, ddl.boundary.ordinal - 1, group.segments())
         return [*out, StartReread(target, ddl.start, main)]
 
-    def acknowledged(self, target: TableName) -> list[GroupInstruction]:
+    def acknowledged(self, target: TableId) -> list[GroupInstruction]:
         """The lock service knows that the last settled DDL is settled here."""
         group = self.groups[target]
         group.pending_acknowledgement = None
@@ -373,7 +365,7 @@ class SourceGroups:
 
     # -- bookkeeping --------------------------------------------------------------------------------------------
 
-    def group_of(self, table: TableName) -> ShardGroup:
+    def group_of(self, table: TableId) -> ShardGroup:
         """The group that the table belongs to, or would."""
         target = self._route(*table)
         if target not in self.groups:
@@ -381,7 +373,7 @@ class SourceGroups:
         return self.groups[target]
 
     @staticmethod
-    def _member(group: ShardGroup, table: TableName) -> TableLifetime:
+    def _member(group: ShardGroup, table: TableId) -> TableLifetime:
         if table not in group.members:
             group.join(table)
         return group.members[table]

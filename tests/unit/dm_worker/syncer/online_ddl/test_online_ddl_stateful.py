@@ -6,10 +6,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from dm_worker.syncer.online_ddl.ghost_records import GhostRecord, GhostSession, Name
+from dm_worker.syncer.online_ddl.ghost_records import GhostRecord, GhostSession
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL, Replay
 from pkg import ddl
 from pkg.errors import DMError
+from pkg.mysql.names import TableId
 from pkg.rules.model import SHADOW_TABLE_RULES, TRASH_TABLE_RULES
 from pkg.rules.online_tables import OnlineTables, TableKind
 
@@ -30,7 +31,7 @@ class World(RuleBasedStateMachine):
         self.upstream: dict[str, list[str]] = {"t": ["a"], "u": ["a", "b"]}
         self.target = {name: list(columns) for name, columns in self.upstream.items()}
         self.online = OnlineDDL(TABLES)
-        self.stored: dict[Name, str] = {}
+        self.stored: dict[TableId, str] = {}
         self.columns = 0
 
     # -- what happens upstream ----------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from dm_worker.syncer.shard_ddl.group import DDLStatements, TableName
 from dm_worker.syncer.shard_ddl.groups_snapshot import GroupsSnapshot, decode, encode, encode_progress
 from dm_worker.syncer.shard_ddl.source_groups import (
     AcknowledgeDDL,
@@ -23,6 +22,8 @@ from dm_worker.syncer.shard_ddl.source_groups import (
     StartReread,
 )
 from pkg.binlog.position import Location, Position
+from pkg.ha.shard_ddl import DDLTexts
+from pkg.mysql.names import TableId
 
 BUCKETS = 2
 
@@ -31,12 +32,12 @@ def at(offset: int) -> Location:
     return Location(Position("bin.000001", offset))
 
 
-def route(schema: str, table: str) -> TableName:
+def route(schema: str, table: str) -> TableId:
     """``A.t1`` and ``A.t2`` merge into ``merged.A``."""
     return "merged", schema
 
 
-def statements_of(number: int) -> DDLStatements:
+def statements_of(number: int) -> DDLTexts:
     """A group's DDLs: some follow each other with the same text."""
     return (f"ALTER TABLE t /* {number // 2} */",)
 
@@ -50,11 +51,11 @@ class Event:
     """``entity`` and ``sequence`` name a row whatever its table is called then."""
 
     kind: str
-    table: TableName
+    table: TableId
     version: int = 0
     entity: int = 0
     sequence: int = 0
-    new: TableName = ("", "")
+    new: TableId = ("", "")
     shape: int = 0
 
 
@@ -71,43 +72,43 @@ class Upstream:
 
     def __init__(self) -> None:
         self.binlog: list[Event] = []
-        self.tables: dict[TableName, Shard] = {}
-        self.head: Counter[TableName] = Counter()
+        self.tables: dict[TableId, Shard] = {}
+        self.head: Counter[TableId] = Counter()
         self._entities = 0
 
-    def exist(self, table: TableName) -> None:
+    def exist(self, table: TableId) -> None:
         """A table comes to be without a trace in the binlog, or with one."""
         self._entities += 1
         self.tables[table] = Shard(self._entities, self.head[route(*table)])
 
-    def create(self, table: TableName) -> None:
+    def create(self, table: TableId) -> None:
         self.exist(table)
         self.binlog.append(Event("create", table, self.tables[table].version))
 
-    def write(self, table: TableName, count: int) -> None:
+    def write(self, table: TableId, count: int) -> None:
         shard = self.tables[table]
         for _ in range(count):
             self.binlog.append(Event("row", table, shard.version, shard.entity, shard.rows, shape=shard.shape))
             shard.rows += 1
 
-    def alter(self, table: TableName) -> None:
+    def alter(self, table: TableId) -> None:
         shard = self.tables[table]
         shard.version += 1
         target = route(*table)
         self.head[target] = max(self.head[target], shard.version)
         self.binlog.append(Event("ddl", table, shard.version, shape=shard.shape))
 
-    def alter_only_here(self, table: TableName) -> None:
+    def alter_only_here(self, table: TableId) -> None:
         """By a statement that a filter keeps from the target."""
         shard = self.tables[table]
         shard.shape += 1
         self.binlog.append(Event("shape", table, shard.version, shape=shard.shape))
 
-    def drop(self, table: TableName) -> None:
+    def drop(self, table: TableId) -> None:
         del self.tables[table]
         self.binlog.append(Event("drop", table))
 
-    def rename(self, table: TableName, new: TableName) -> None:
+    def rename(self, table: TableId, new: TableId) -> None:
         shard = self.tables[new] = self.tables.pop(table)
         self.binlog.append(Event("rename", table, shard.version, new=new, shape=shard.shape))
 
@@ -116,7 +117,7 @@ class Target:
     """A serial applier that takes each row once, in order, at its own version."""
 
     def __init__(self) -> None:
-        self.version: Counter[TableName] = Counter()
+        self.version: Counter[TableId] = Counter()
         self.rows: Counter[int] = Counter()
 
     def apply(self, row: Event) -> None:
@@ -127,7 +128,7 @@ class Target:
 
 @dataclass(slots=True)
 class Operation:
-    statements: DDLStatements
+    statements: DDLTexts
     execute: bool
     revision: int
     #: The worker has begun to obey.
@@ -138,16 +139,16 @@ class LockService:
     """The lock of each merged table, which knows DDLs by their text alone, as DM's records do."""
 
     def __init__(self) -> None:
-        self.infos: dict[TableName, DDLStatements] = {}
-        self.operations: dict[TableName, Operation] = {}
+        self.infos: dict[TableId, DDLTexts] = {}
+        self.operations: dict[TableId, Operation] = {}
         self.revision = 0
         #: Where another source has executed what this one was told and has not obeyed.
-        self.executed: set[TableName] = set()
+        self.executed: set[TableId] = set()
 
-    def report(self, target: TableName, statements: DDLStatements) -> None:
+    def report(self, target: TableId, statements: DDLTexts) -> None:
         self.infos[target] = statements
 
-    def acknowledge(self, target: TableName, statements: DDLStatements, revision: int) -> None:
+    def acknowledge(self, target: TableId, statements: DDLTexts, revision: int) -> None:
         operation = self.operations.get(target)
         if operation is not None and operation.statements == statements:
             assert operation.revision == revision, "the decision on one DDL is taken for that on another one"
@@ -164,7 +165,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class DDLIntent:
-    target: TableName
+    target: TableId
     number: int
     fingerprint: int
 
@@ -188,9 +189,9 @@ class World:
     durable: Durable = field(default_factory=Durable)
     markers: list[int] = field(default_factory=lambda: [0] * BUCKETS)
     #: What a worker finds when it lists the upstream's tables at its first start.
-    listed: list[TableName] = field(default_factory=list)
+    listed: list[TableId] = field(default_factory=list)
 
-    def decide(self, target: TableName, *, execute: bool) -> None:
+    def decide(self, target: TableId, *, execute: bool) -> None:
         """The lock service makes up its mind; a DDL that is to be skipped here was executed by another source."""
         if target in self.lock_service.infos and target not in self.lock_service.operations:
             self.lock_service.revision += 1
@@ -203,7 +204,7 @@ class World:
                 self.lock_service.infos[target], execute, self.lock_service.revision
             )
 
-    def revoke(self, target: TableName, *, elsewhere: bool) -> None:
+    def revoke(self, target: TableId, *, elsewhere: bool) -> None:
         """An operator takes back a decision that nobody has begun to obey; ``elsewhere``: another source executes."""
         operation = self.lock_service.operations.get(target)
         if operation is None or operation.begun:
@@ -224,7 +225,7 @@ class World:
 class Acknowledged:
     """The lock service has answered; the worker has not made it durable yet."""
 
-    target: TableName
+    target: TableId
 
 
 class Worker:
@@ -241,8 +242,8 @@ class Worker:
         else:
             self.groups = decode(durable.snapshot, route)
         self.todo: list[GroupInstruction | Acknowledged] = []
-        self._heard: dict[TableName, Operation] = {}
-        self._reported: dict[TableName, DDLStatements] = {}
+        self._heard: dict[TableId, Operation] = {}
+        self._reported: dict[TableId, DDLTexts] = {}
         self.main = durable.main
         #: How many rows events a batch may have; which of several instructions is carried out first; whether they
         #: wait while the main pass goes on.

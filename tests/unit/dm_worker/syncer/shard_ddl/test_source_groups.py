@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dm_worker.syncer.shard_ddl.group import DDLStatements, TableName, side_by_side
+from dm_worker.syncer.shard_ddl.group import side_by_side
 from dm_worker.syncer.shard_ddl.group_status import GroupStatus, status_of
 from dm_worker.syncer.shard_ddl.groups_snapshot import GroupsSnapshot, decode, encode
 from dm_worker.syncer.shard_ddl.initial_groups import new_groups, regroup, stored_groups
@@ -20,38 +20,40 @@ from dm_worker.syncer.shard_ddl.source_groups import (
     StartReread,
 )
 from pkg.errors import Code, DMError
+from pkg.ha.shard_ddl import DDLTexts
+from pkg.mysql.names import TableId
 from tests.unit.dm_worker.syncer.shard_ddl.shard_world import at, route
 
 A1, A2, A3 = ("A", "t1"), ("A", "t2"), ("A", "t3")
 B1, B2 = ("B", "t1"), ("B", "t2")
 A, B = ("merged", "A"), ("merged", "B")
-ADD_A: DDLStatements = ("ALTER TABLE `merged`.`A` ADD COLUMN a INT",)
-ADD_B: DDLStatements = ("ALTER TABLE `merged`.`A` ADD COLUMN b INT",)
+ADD_A: DDLTexts = ("ALTER TABLE `merged`.`A` ADD COLUMN a INT",)
+ADD_B: DDLTexts = ("ALTER TABLE `merged`.`A` ADD COLUMN b INT",)
 
 
 def key(place: int) -> str:
     return f"(bin.000001, {place})"
 
 
-def settle(target: TableName, execute: bool, first: int) -> SettleDDL:
+def settle(target: TableId, execute: bool, first: int) -> SettleDDL:
     return SettleDDL(target, 0, ADD_A, execute, key(first), "its session", 7, at(first - 1).position)
 
 
 class Script:
     """Groups that are told events at places of a binlog."""
 
-    def __init__(self, *tables: TableName) -> None:
+    def __init__(self, *tables: TableId) -> None:
         self.groups = SourceGroups(route)
         for table in tables:
             self.groups.join(table)
 
-    def ddl(self, place: int, table: TableName, statements: DDLStatements = ADD_A) -> list[GroupInstruction]:
+    def ddl(self, place: int, table: TableId, statements: DDLTexts = ADD_A) -> list[GroupInstruction]:
         structure = f"{table} behind {place}"
         return self.groups.ddl(
             table, statements, key=key(place), start=at(place - 1), structure=structure, session="its session"
         )
 
-    def settle(self, target: TableName, main: int, statements: DDLStatements = ADD_A) -> list[GroupInstruction]:
+    def settle(self, target: TableId, main: int, statements: DDLTexts = ADD_A) -> list[GroupInstruction]:
         """The lock service lets this source execute the DDL; returns what follows."""
         (settle,) = self.groups.resolve(target, statements, execute=True, revision=7)
         assert isinstance(settle, SettleDDL)
@@ -247,7 +249,7 @@ def test_a_table_is_new_by_if_not_exists_only_where_nothing_tells_that_it_was_th
     script = Script(A1, A2, A3)
     group = script.groups.group_of(A1)
 
-    def is_new(table: TableName, structure: str) -> bool:
+    def is_new(table: TableId, structure: str) -> bool:
         return group.may_be_new(table, structure, str)
 
     assert is_new(A2, "old"), "no DDL: nothing depends on it"
@@ -346,7 +348,7 @@ def everything(schema: str, table: str) -> bool:
 def test_where_nothing_is_under_way_a_start_groups_tables_anew() -> None:
     """By the routes of now: those that were there, though they may have gone since, and those that are listed."""
 
-    def moved(schema: str, table: str) -> TableName:
+    def moved(schema: str, table: str) -> TableId:
         return "merged", {"A": "B", "B": "C"}[schema]
 
     groups = decode(encode(Script(A1, A2, B1).groups), moved)

@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from dm_worker.syncer.shard_ddl.group import TableName
 from dm_worker.syncer.shard_ddl.group_status import status_of
+from pkg.mysql.names import TableId
 from tests.unit.dm_worker.syncer.shard_ddl.shard_world import Worker, World, route
 
 SCHEMAS = ("A", "B", "C")
@@ -36,18 +36,18 @@ class Sharding(RuleBasedStateMachine):
     # -- the upstream -------------------------------------------------------------------------------------------
 
     @rule(table=TABLES, count=st.integers(1, 4))
-    def write(self, table: TableName, count: int) -> None:
+    def write(self, table: TableId, count: int) -> None:
         if table in self.world.upstream.tables:
             self.world.upstream.write(table, count)
 
     @rule(table=TABLES, rows=st.integers(0, 2))
-    def alter(self, table: TableName, rows: int) -> None:
+    def alter(self, table: TableId, rows: int) -> None:
         if table in self.world.upstream.tables:
             self.world.upstream.alter(table)
             self.world.upstream.write(table, rows)
 
     @rule(table=TABLES, rows=st.integers(0, 2))
-    def alter_only_here(self, table: TableName, rows: int) -> None:
+    def alter_only_here(self, table: TableId, rows: int) -> None:
         if table in self.world.upstream.tables:
             self.world.upstream.alter_only_here(table)
             self.world.upstream.write(table, rows)
@@ -57,18 +57,18 @@ class Sharding(RuleBasedStateMachine):
         self._catch_up(schema)
 
     @rule(table=TABLES, rows=st.integers(0, 2))
-    def create(self, table: TableName, rows: int) -> None:
+    def create(self, table: TableId, rows: int) -> None:
         if table not in self.world.upstream.tables:
             self.world.upstream.create(table)
             self.world.upstream.write(table, rows)
 
     @rule(table=TABLES)
-    def drop(self, table: TableName) -> None:
+    def drop(self, table: TableId) -> None:
         if table in self.world.upstream.tables:
             self.world.upstream.drop(table)
 
     @rule(table=TABLES, new=st.sampled_from(NAMES))
-    def rename(self, table: TableName, new: str) -> None:
+    def rename(self, table: TableId, new: str) -> None:
         tables = self.world.upstream.tables
         if table in tables and (table[0], new) not in tables:
             self.world.upstream.rename(table, (table[0], new))
