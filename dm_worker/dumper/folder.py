@@ -15,6 +15,7 @@ from dm_worker.dumper.dump_task import DONE, PROGRESS, STOP_FILE
 from dm_worker.dumper.file_names import MANIFEST, METADATA
 from dm_worker.dumper.folder_owner import OWNER_FILE
 from dm_worker.dumper.metadata import DumpMetadata, write_metadata
+from dm_worker.meta.stored_text import stored_text
 from pkg.config.model import SubTaskConfig
 from pkg.process.log import get_logger
 
@@ -40,7 +41,7 @@ def fingerprint(cfg: SubTaskConfig) -> str:
     source = replace(cfg.from_, password="", session=(), security=None)
     strict = ("strict",) if cfg.collation_compatible == "strict" else ()
     parts = (cfg.name, cfg.source_id, source, cfg.block_allow_list, cfg.case_sensitive, cfg.mydumper, *strict)
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+    return hashlib.sha256(stored_text(parts).encode()).hexdigest()[:32]
 
 
 def read_manifest(folder: Path) -> Manifest | None:

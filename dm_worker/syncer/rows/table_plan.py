@@ -6,6 +6,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, replace
 
+from dm_worker.meta.stored_text import stored_text
 from dm_worker.syncer.rows.conflict_sets import Tie
 from dm_worker.syncer.rows.key_normalization import Canon, by_block
 from dm_worker.syncer.rows.row_filter import TAKES_ALL, RowFilter
@@ -90,7 +91,7 @@ class TablePlan:
         rule = (self.source, self.target, self.mode, self.key_names, self.write_names, self.spread)
         placement = (self.canons, self.ties, self.family + "\0acts" * self.acts)
         rows = (self.columns, self.key, self.write, self.derived, self.filter)
-        return repr((rule, self.rewrite_existing, self.extra_columns, rows, placement)).encode()
+        return stored_text((rule, self.rewrite_existing, self.extra_columns, rows, placement)).encode()
 
     @property
     def only_once(self) -> bool:
@@ -100,7 +101,7 @@ class TablePlan:
 
     def once_place(self) -> bytes:
         """What decides which bucket the rows of an ``only_once`` table fall into, which is the same for all of them."""
-        return repr((self.source, self.target, self.seed)).encode()
+        return stored_text((self.source, self.target, self.seed)).encode()
 
     def by_block(self) -> TablePlan | None:
         """The plan with neighbouring keys in one bucket; None where that can't be, or would bind too much together:

@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.meta.ddl_fence import DDLFence
+from dm_worker.meta.stored_text import stored_text
 from dm_worker.relay.source_selection import RelayReader
 from dm_worker.syncer.checkpoint.meta_store import Durable, MetaStore
 from dm_worker.syncer.checkpoint.protocol import Progress, Recovery, Sequencer, recover
@@ -600,7 +601,7 @@ class SyncRun:
         """What of the configuration decides how a range is planned."""
         syncer = self._cfg.syncer
         rules = (self._rules.settings, syncer.compact, bool(self._checks))
-        return blake2b(repr(rules).encode(), digest_size=16).digest()
+        return blake2b(stored_text(rules).encode(), digest_size=16).digest()
 
     def _is_unsafe(self, location: Location) -> bool:
         """Whether the target may already hold what lies behind ``location``."""
