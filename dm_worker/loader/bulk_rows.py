@@ -12,8 +12,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from dm_worker.loader.insert_head import BEFORE_ROWS, column_names
-from dm_worker.loader.sql_file import FileStatement
+from dm_worker.loader.sql_file import BEFORE_ROWS, FileStatement, column_names
 from pkg.mysql.bulk import PreparedStatement, takes_bulk
 from pkg.mysql.bulk_types import types_of
 from pkg.mysql.connection import is_lost, is_retryable

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from dm_worker.loader.dump_literals import UTF8, plain_literal
-from dm_worker.loader.insert_head import BEFORE_ROWS, column_list, column_names
-from dm_worker.loader.sql_file import FileStatement
+from dm_worker.loader.sql_file import BEFORE_ROWS, FileStatement, column_list, column_names
 from dm_worker.loader.tuples import ChangeError, NoTupleError, add_bases, change_rows, tuples
 from pkg import errors
 from pkg.errors import Code, DMError, ErrorKind

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
@@ -36,6 +36,10 @@ _BLANK = re.compile(
     rb"(?:\s+|--(?:[\s\x00][^\n]*)?(?:\n|\Z)|\#[^\n]*(?:\n|\Z)|(?!/\*M?!(?!999999))" + _COMMENT + rb")*", re.DOTALL
 )
 _NAME = rb"(?:`((?:[^`]|``)+)`|([\w$\x80-\xff]+))"
+_PLAIN_NAME = rb"`(?:[^`]|``)+`|[\w$\x80-\xff]+"
+#: What stands between an INSERT's table and its rows. Group 1 is the list of columns, when there is one.
+BEFORE_ROWS = re.compile(rb"\s*(?:\(((?:\s*(?:%b)\s*,?)+)\)\s*)?VALUES?\s*(?=\()" % _PLAIN_NAME, re.IGNORECASE)
+_COLUMN = re.compile(_PLAIN_NAME)
 _INSERT = re.compile(
     rb"(INSERT|REPLACE)\s+(?:IGNORE\s+)?(?:INTO\s+)?(?:" + _NAME + rb"\s*\.\s*)?" + _NAME, re.IGNORECASE
 )
@@ -134,6 +138,17 @@ def first_statement(text: str) -> str:
             return statement.strip().decode()
         pos = end + 1
     return ""
+
+
+def column_names(listed: bytes) -> list[str]:
+    """The names in a list of columns, unquoted."""
+    names = (name.decode("utf-8", "replace") for name in _COLUMN.findall(listed))
+    return [name[1:-1].replace("``", "`") if name[0] == "`" else name for name in names]
+
+
+def column_list(names: Iterable[str]) -> bytes:
+    """The names as a list of columns."""
+    return b",".join(b"`%b`" % name.replace("`", "``").encode() for name in names)
 
 
 def _broken(name: str, offset: int, why: str) -> errors.DMError:

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import cast
 
+from dm_worker.operator_commands.replicating_unit import ReplicatingUnit
 from dm_worker.subtask.subtask import SubTask
-from dm_worker.subtask.unit import ReplicatingUnit
 from dm_worker.syncer.ddl.operator_orders import outdated
 from pkg import errors
 from pkg.errors import Code, DMError

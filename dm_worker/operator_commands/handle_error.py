@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import cast
 
 from dm_worker.operator_commands.binlog_operators import BinlogOperators
+from dm_worker.operator_commands.replicating_unit import ReplicatingUnit, replicating_unit
 from dm_worker.subtask.subtask import SubTask
-from dm_worker.subtask.unit import ReplicatingUnit
 from dm_worker.syncer.ddl.operator_orders import checked, in_order, listing, parse_place, refused
 from dm_worker.syncer.rows.task_rules import Rules
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
@@ -30,7 +29,7 @@ def handle_error(subtask: SubTask, operators: BinlogOperators, request: pb.Handl
 
     Raises 40056, 11118, 36023, 36024, 36065, and what etcd or the target say.
     """
-    unit = replicating(subtask)
+    unit = replicating_unit(subtask)
     given = parse_place(request.binlogPos) if request.binlogPos else None
     if request.op == pb.List:
         return listing(in_order(operators.of(subtask.name), given))
@@ -55,18 +54,6 @@ def _go_on(subtask: SubTask, unit: ReplicatingUnit) -> str:
             break
         time.sleep(_POLL)
     return ""
-
-
-def replicating(subtask: SubTask) -> ReplicatingUnit:
-    """The subtask's unit if its turn is replication. Raises 40056."""
-    unit = subtask.unit()
-    if unit is None or unit.unit_type != pb.Sync:
-        raise errors.new(
-            Code.WorkerOperSyncUnitOnly,
-            f"task {subtask.name} is in unit {pb.UnitType.Name(subtask.state.unit)}: only Sync can be operated on",
-            workaround="Wait until the full copy is done.",
-        )
-    return cast(ReplicatingUnit, unit)
 
 
 def _meant(subtask: SubTask, unit: ReplicatingUnit, given: Position | None) -> Position:

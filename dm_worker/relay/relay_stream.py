@@ -92,11 +92,6 @@ class RelayStream:
     def file(self) -> str:
         return self._framer.file
 
-    @property
-    def place(self) -> tuple[str, str]:
-        """The sub-folder and the file being read; from there on files are needed."""
-        return self._subdir.name, self._name
-
     # -- reading ------------------------------------------------------------------------------------------------
 
     def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:

@@ -15,8 +15,7 @@ from dm_worker.relay.purge import NeededFile
 from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.source_relay import SourceRelay, relay_folder
 from dm_worker.relay.upstream_end import UpstreamEnd
-from dm_worker.source import relay_needs
-from dm_worker.source.binlog_readers import binlog_readers
+from dm_worker.source import binlog_needs
 from dm_worker.source.load_claim import LoadClaim
 from dm_worker.source.purge_watch import BinlogReader, PurgeWatch
 from dm_worker.source.reconcile import (
@@ -122,7 +121,7 @@ class SourceWorker:
         self.relay = SourceRelay(
             source,
             relay_folder(relay_dir, source.relay_dir, worker),
-            start_at=lambda: relay_needs.earliest_location(self._subtask_configs()),
+            start_at=lambda: binlog_needs.earliest_location(self._subtask_configs()),
             needed=self._needed_of_relay,
         )
         self.purge_watch = PurgeWatch(source, self._binlog_readers)
@@ -315,12 +314,12 @@ class SourceWorker:
                 f"the full copy of task {', '.join(copying)} is not done, or did not begin",
                 workaround="Wait until query-status shows the task in unit Sync.",
             )
-        return relay_needs.needed_files(folder, readable_end, self._subtask_configs())
+        return binlog_needs.needed_files(folder, readable_end, self._subtask_configs())
 
     def _binlog_readers(self) -> list[BinlogReader]:
         with self._lock:
             subtasks = [slot.subtask for slot in self._slots.values() if slot.subtask is not None]
-        return binlog_readers(self.relay, subtasks)
+        return binlog_needs.binlog_readers(self.relay, subtasks)
 
     def _ask(self, task: str, wanted: ExpectedSubTask) -> None:
         with self._lock:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from pkg.binlog.position import Location
 from pkg.errors import DMError
 from pkg.pb import dmworker_pb2 as pb
 
 if TYPE_CHECKING:
-    from dm_worker.syncer.planning.instructions import BinlogStatement
-    from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
-    from dm_worker.syncer.unit.known_structures import KnownStructures
+    pass
 
 
 @dataclass(slots=True)
@@ -85,32 +81,4 @@ class Unit(Protocol):
 
     def remove_meta(self) -> None:
         """Drops what the unit keeps in the target's meta schema for this subtask's source (``--remove-meta``)."""
-        ...
-
-
-class ReplicatingUnit(Unit, Protocol):
-    """The unit of type ``pb.Sync``: what operators' ways out ask of it."""
-
-    @property
-    def stuck_at(self) -> BinlogStatement | SettleDDL | None:
-        """The statement at which the last failure was, until the checkpoint is behind it; or the DDL of merged shards
-        that could not be settled, until it is."""
-        ...
-
-    @property
-    def needed(self) -> Location | None:
-        """From here on statements may still be executed; None before the last run took over."""
-        ...
-
-    @property
-    def flushed(self) -> Location | None:
-        """The checkpoint as the last run left it; None before it took over."""
-        ...
-
-    def checkpoint(self) -> Location | None:
-        """The checkpoint, asked of the target if no run knows it; None when there is none yet. Raises DMError."""
-        ...
-
-    def structures(self) -> AbstractContextManager[KnownStructures]:
-        """The known structures, to be seen and changed; no run begins meanwhile. Raises 40051 during one."""
         ...

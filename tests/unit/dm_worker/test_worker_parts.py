@@ -19,7 +19,7 @@ from dm_worker.relay import upstream_end
 from dm_worker.relay.upstream_end import UpstreamEnd
 from dm_worker.service import fixed_changes
 from dm_worker.source import unit_factory
-from dm_worker.source.binlog_readers import needed_from
+from dm_worker.source.binlog_needs import needed_from
 from dm_worker.source.worker_metrics import WorkerMetrics
 from pkg import errors
 from pkg.binlog.position import Location, Position

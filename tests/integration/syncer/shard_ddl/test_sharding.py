@@ -15,7 +15,7 @@ import pytest
 from dm_master.election.campaign import LeaderKey
 from dm_master.shardddl.lock_coordinator import LockCoordinator
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.source.relay_needs import durable_location
+from dm_worker.source.binlog_needs import durable_location
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.planning.batch_policy import Budget
 from dm_worker.syncer.planning.instructions import BatchLimits

@@ -1,7 +1,8 @@
-"""What subtasks need of the relay log: where it has to begin, and which files must stay."""
+"""From where on the binlog is needed: where the relay log begins, which of its files stay, who reads the upstream."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable
 
@@ -9,14 +10,18 @@ from dm_worker.relay.layout import RelayDir
 from dm_worker.relay.positions import find_gtids, find_position
 from dm_worker.relay.purge import NeededFile
 from dm_worker.relay.readable_end import ReadableEnd
+from dm_worker.relay.source_relay import SourceRelay
+from dm_worker.source.purge_watch import BinlogReader
+from dm_worker.subtask.subtask import SubTask
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.start_location import start_location
 from dm_worker.syncer.shard_ddl.groups_snapshot import decode
 from pkg import errors
 from pkg.binlog.gtid import parse_gtid_set
-from pkg.binlog.position import Location
+from pkg.binlog.position import Location, Position, parse_position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
+from pkg.pb import dmworker_pb2 as pb
 from pkg.process.log import get_logger
 
 log = get_logger(__name__)
@@ -25,6 +30,8 @@ log = get_logger(__name__)
 _SYNCING = frozenset({"all", "incremental", "load&sync"})
 #: Seconds that an unreachable target is waited for.
 _TARGET_TIMEOUT = 15.0
+#: The position in a location's text.
+_POSITION = re.compile(r"\([^()]+, \d+\)")
 
 
 def durable_location(cfg: SubTaskConfig) -> Location:
@@ -84,3 +91,34 @@ def needed_files(relay: RelayDir, readable_end: ReadableEnd, subtasks: Iterable[
         if start is not None:
             found.append(NeededFile(start.subdir.name, start.file))
     return found
+
+
+def binlog_readers(relay: SourceRelay, subtasks: Iterable[SubTask]) -> list[BinlogReader]:
+    """The relay, and those of ``subtasks`` that do not read from it. May wait for upstream and target."""
+    status = relay.status()
+    found = []
+    if status is not None and status.relayBinlog:
+        found.append(BinlogReader("relay", parse_position(status.relayBinlog)))
+    for subtask in subtasks:
+        sync = subtask.status().sync if subtask.state.unit == pb.Sync else None
+        if sync is None or (sync.binlogType == "local" and relay.goes_on()):
+            continue
+        position = needed_from(sync) if sync.syncerBinlog else _stored_position(subtask)
+        if position is not None:
+            found.append(BinlogReader(f"task {subtask.name}", position, float(sync.secondsBehindMaster)))
+    return found
+
+
+def needed_from(sync: pb.SyncStatus) -> Position:
+    """Where the oldest rows are that are not applied: rows of merged shards may be held back behind the checkpoint."""
+    held = (_POSITION.search(group.firstLocation) for group in sync.unresolvedGroups)
+    return min(parse_position(text) for text in (sync.syncerBinlog, *(found[0] for found in held if found)))
+
+
+def _stored_position(subtask: SubTask) -> Position | None:
+    """Of one that did not run since the worker began; None when it can't be told."""
+    try:
+        position = durable_location(subtask.config).position
+    except DMError:
+        return None
+    return position if position.name else None
