@@ -1,4 +1,4 @@
-"""Builds the compiled parts in ``pkg/native``: one extension module ``_<name>`` for every ``<name>.c``.
+"""Builds the compiled parts in ``pkg/native``: one extension module ``_<name>`` for every folder ``<name>``.
 
 They are optional: without a C compiler the installation goes on, and the pure Python code does the same work.
 Everything else about the package is in pyproject.toml.
@@ -12,15 +12,14 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 FOLDER = Path("pkg/native")
-SOURCES = sorted(FOLDER.glob("*.c"))
-HEADERS = sorted(map(str, FOLDER.glob("*.h")))
 #: For example "-fsanitize=address,undefined", see pkg/native/README.md.
 EXTRA = os.environ.get("DM_NATIVE_CFLAGS", "").split()
-digest = runpy.run_path(str(FOLDER / "sources.py"))["digest"]
+files = runpy.run_path(str(FOLDER / "sources.py"))
+PARTS = sorted({path.parent.name for path in FOLDER.glob("*/*.c")} - {files["COMMON"]})
 
 
 class Build(build_ext):
-    """Builds all anew: file times don't tell that flags changed or that a header went."""
+    """Builds everything each time: file times do not show that flags changed or that a header is gone."""
 
     def initialize_options(self) -> None:
         super().initialize_options()
@@ -31,14 +30,15 @@ setup(
     cmdclass={"build_ext": Build},
     ext_modules=[
         Extension(
-            f"pkg.native._{source.stem}",
-            [str(source)],
-            depends=HEADERS,
-            define_macros=[("DM_SOURCES", f'"{digest(FOLDER, source.stem)}"')],
-            extra_compile_args=["-O3", "-std=c11", "-Wall", "-Wextra", *EXTRA],
+            f"pkg.native._{part}",
+            [str(path) for path in files["sources"](FOLDER, part)],
+            depends=[str(path) for path in files["headers"](FOLDER, part)],
+            define_macros=[("DM_SOURCES", f'"{files["digest"](FOLDER, part)}"')],
+            # Functions that one part's files share are not seen outside of it.
+            extra_compile_args=["-O3", "-std=c11", "-fvisibility=hidden", "-Wall", "-Wextra", *EXTRA],
             extra_link_args=EXTRA,
             optional=True,
         )
-        for source in SOURCES
+        for part in PARTS
     ],
 )

@@ -95,7 +95,7 @@ if [ "${#need[@]}" -gt 0 ]; then
 fi
 
 stamp=.venv/.installed
-wanted="$(cat pyproject.toml setup.py pkg/native/*.[ch] | sha256sum | cut -d' ' -f1)"
+wanted="$(cat pyproject.toml setup.py pkg/native/*/*.[ch] | sha256sum | cut -d' ' -f1)"
 if [ ! -e "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
   [ -x .venv/bin/python ] || step "creating .venv with $("$python" --version)" "$python" -m venv .venv
   step "installing Python packages and compiling the kernel (PySpark alone is 460 MB)" \

@@ -1,6 +1,7 @@
 """The tuples of an INSERT statement with changed and further values. Pure.
 
-What is not changed stays as it is, byte for byte. ``pkg/native/maprows.h`` does the same for whole numbers and NULL.
+What is not changed stays as it is, byte for byte. For whole numbers and NULL,
+``pkg/native/sqlscan/map_rows.c`` does the same.
 """
 
 from __future__ import annotations

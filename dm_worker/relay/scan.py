@@ -1,6 +1,6 @@
 """The fast way through ordinary events: verified, counted, and copied without an object for each. Pure.
 
-:func:`python_scan` says what it does; ``pkg/native/relay.c`` is the same in C, which is what runs when it is built.
+:func:`python_scan` says what it does; ``pkg/native/relay`` is the same in C, which runs when it is built.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Codecs as the compiled kernel takes them: one plain tuple a column. See ``pkg/native/literals.h``."""
+"""Codecs as the compiled kernel takes them: one plain tuple a column. See ``pkg/native/rows/literals.h``."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pkg.mysql.bulk import BYTES, TEXT
 from pkg.mysql.schema import Column
 
-#: Forms of literals as pkg/native/sqlscan.c numbers them.
+#: Forms of literals; pkg/native/sqlscan/bulk_rows.c has the same numbers.
 NULL, INTEGER, FOUR_DIGITS, FRACTION, EXPONENT, STRING, BINARY, EMPTY = (1 << n for n in range(8))
 _TEXT = STRING | EMPTY
 _WHOLE = INTEGER | FOUR_DIGITS | _TEXT

@@ -104,7 +104,7 @@ def damaged_index(buffer: bytes) -> None:
         index[random_.randrange(len(index))] ^= 1 << random_.randrange(8)
     for wrong in (bytes(index), _damaged(random_, part.index)):
         with contextlib.suppress(ValueError, KeyError, _ROWS.EventError, _ROWS.Impossible, DMError):
-            _ROWS.scatter(part.data, wrong, specs, 3, random_.random() < 0.5)
+            _ROWS.partition(part.data, wrong, specs, 3, random_.random() < 0.5)
     with contextlib.suppress(ValueError):
         _ROWS.components(random_.randbytes(random_.randrange(40)))
 
@@ -141,7 +141,7 @@ def damaged_scan(buffer: bytes) -> None:
     packets, checksum = random_.random() < 0.5, random_.random() < 0.5
     raws = log.raws(checksum)
     raw = _damaged(random_, binlog_bytes.packets(raws) if packets else b"".join(raws))
-    tape = _SCAN.Tape()
+    tape = _SCAN.EventBuffer()
     with contextlib.suppress(ValueError):
         tape.set_table(random_.randbytes(6), raw[:40], random_.randrange(3))
     at = 0

@@ -102,7 +102,7 @@ def _combine_natively(
     kernel: ModuleType, blocks: Sequence[tuple[int, bytes]], rules: Mapping[int, Rule], *, safe: bool
 ) -> Content:
     try:
-        changes, groups, places = kernel.combine(tuple(data for _, data in blocks), dict(rules), safe)
+        changes, groups, places = kernel.merge(tuple(data for _, data in blocks), dict(rules), safe)
     except kernel.Impossible as exc:
         raise ImpossibleChange(*exc.args) from None
     content = Content([Group(*group) for group in groups], changes=changes)

@@ -272,7 +272,7 @@ def _compacted_natively(
     if not specs:
         return 0
     try:
-        changes, sections, packed, plans_moved = kernel.scatter(part.data, part.index, specs, buckets, safe)
+        changes, sections, packed, plans_moved = kernel.partition(part.data, part.index, specs, buckets, safe)
     except kernel.EventError as exc:
         event, cause = exc.args
         place = _Place(part, plans)

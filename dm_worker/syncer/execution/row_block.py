@@ -116,7 +116,7 @@ def resettle(
     kernel, None for the Python code. Raises ``ValueError`` for torn bytes.
     """
     if kernel is not None:
-        settled: list[tuple[int, bytes]] = kernel.resettle(data, home, moved, buckets)
+        settled: list[tuple[int, bytes]] = kernel.reassign(data, home, moved, buckets)
         return settled
     if len(data) < HEADER.size or home >= buckets:
         raise ValueError("torn block: no header, or no such bucket")

@@ -1,7 +1,7 @@
 """The event buffer: the rows events of the batch that is being filled, and the position of its reader in the binlog.
 
 The planner decides, the event buffer holds. There are two with the same interface: :class:`PythonEventBuffer` and the
-compiled one (``pkg/native/scan.c``), which also has ``scan``: it takes ordinary events straight out of raw bytes,
+compiled one (``pkg/native/scan/scan.c``), which also has ``scan``: it takes ordinary events straight out of raw bytes,
 without a Python object for each, and stops before the first one that is not ordinary.
 """
 
@@ -111,7 +111,7 @@ class ScanningEventBuffer(EventBuffer, Protocol):
 def new_event_buffer() -> EventBuffer:
     """The compiled event buffer where it was built, otherwise the one in Python."""
     module = native.load("scan")
-    buffer: EventBuffer = PythonEventBuffer() if module is None else module.Tape()
+    buffer: EventBuffer = PythonEventBuffer() if module is None else module.EventBuffer()
     return buffer
 
 

@@ -1,4 +1,4 @@
-"""Canonical forms and ties as the compiled kernel takes them. See ``pkg/native/place.h``."""
+"""Canonical forms and ties as the compiled kernel takes them. See ``pkg/native/rows/placement.h``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dm_worker.syncer.rows.key_normalization import ANY, BLOCK, EXACT, TEXT, Can
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.collation_weights import weights
 
-#: Kinds of the kernel's ``Canon``; it calls Python for the others.
+#: Kinds of the kernel's ``KeyNormalizer``; it calls Python for the others.
 _EXACT, _BLOCK, _ANY, _TEXT, _CALL = range(5)
 
 
@@ -31,4 +31,4 @@ def _canon(kernel: ModuleType, canon: Canon) -> object:
     kind = {EXACT: _EXACT, BLOCK: _BLOCK, ANY: _ANY, TEXT: _TEXT}.get(canon.kind, _CALL)
     table = weights(canon.folding) if kind == _TEXT and canon.folding is not None else None
     far = canon.folding.far if canon.folding is not None else b""
-    return kernel.Canon(kind, canon.prefix, table, far, maker(canon))
+    return kernel.KeyNormalizer(kind, canon.prefix, table, far, maker(canon))

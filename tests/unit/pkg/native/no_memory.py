@@ -45,15 +45,15 @@ def images(numbers: range) -> bytes:
     return b"".join(b"\0" + struct.pack("<i", n) + b"\5it's%d" % (n % 10) + struct.pack("<i", n % 7) for n in numbers)
 
 
-def scattered() -> object:
+def partitioned() -> object:
     """Enough keys and pairs that every table grows."""
     # Behind the columns: a number with a base, a text that Python changes, a constant.
     derived = ((0, 5 << 44, 1 << 44, b"", None), (1, 0, 0, b"", bytes), (-1, 0, 0, b"'x'", None))
     programs = (number_program(False), text_program(False), slow_program())
     readers = rows.Readers(programs, (3, 1), (3, 4, 2, 5), derived)
-    text = rows.Canon(3, 0, WEIGHTS, b"", None)
-    call = rows.Canon(4, 0, None, b"", bytes)
-    exact = rows.Canon(0, 0, None, b"", None)
+    text = rows.KeyNormalizer(3, 0, WEIGHTS, b"", None)
+    call = rows.KeyNormalizer(4, 0, None, b"", bytes)
+    exact = rows.KeyNormalizer(0, 0, None, b"", None)
     placement = rows.Placement(1, True, (exact, text), ((2, (4, 2), (text, call)), (3, (3,), (exact,))))
     events = [binlog_bytes.rows(23, 3, images(range(n, n + 100))) for n in range(0, 600, 100)]
     events.append(binlog_bytes.rows(24, 3, images(range(400, 402))))
@@ -63,17 +63,17 @@ def scattered() -> object:
     def prepare(event: bytes) -> tuple[bytes, int, int]:
         return images(range(3)), 2, 0
 
-    found: tuple[Any, ...] = rows.scatter(b"".join(events), index, {1: (readers, prepare, 5, 1, placement)}, 3, True)
+    found: tuple[Any, ...] = rows.partition(b"".join(events), index, {1: (readers, prepare, 5, 1, placement)}, 3, True)
     return found
 
 
-def combined() -> object:
+def merged() -> object:
     _, sections, pairs = BLOCKS[:3]
     moved = rows.components(pairs, pairs)
     blocks = [b"\1\0\0\0" + data for data in sections.values()]
-    settled = [rows.resettle(data, 0, moved, 3) for data in blocks]
+    settled = [rows.reassign(data, 0, moved, 3) for data in blocks]
     rule = (b"\4\2\1\2\1", True, (300, 300, 300), (5, 5, 5), 1)
-    return moved, settled, rows.combine(tuple(blocks), {1: rule}, True)
+    return moved, settled, rows.merge(tuple(blocks), {1: rule}, True)
 
 
 def dumped() -> object:
@@ -105,7 +105,7 @@ def log() -> bytes:
 
 
 def scanned() -> object:
-    tape = scan.Tape()
+    tape = scan.EventBuffer()
     for number in range(100):
         tape.set_table(number.to_bytes(6, "little"), b"shape" * number, number)
     raw, at = LOG, 0
@@ -143,8 +143,8 @@ def fail_each(call: Callable[[], object]) -> int:
     return failures
 
 
-CALLS = {call.__name__: call for call in (scattered, combined, dumped, scanned, mapped)}
+CALLS = {call.__name__: call for call in (partitioned, merged, dumped, scanned, mapped)}
 
 if __name__ == "__main__":
-    BLOCKS, LOG = scattered(), log()
+    BLOCKS, LOG = partitioned(), log()
     print(fail_each(CALLS[sys.argv[1]]))

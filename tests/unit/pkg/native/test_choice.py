@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pkg import native
-from pkg.native.sources import digest
+from pkg.native.sources import COMMON, digest
 from tests.compiled import required
 
 FOLDER = Path(native.__file__).parent
@@ -42,7 +42,7 @@ def test_another_choice_is_an_error() -> None:
 
 
 def test_the_parts_are_those_that_have_sources() -> None:
-    assert sorted(native.PARTS) == sorted(source.stem for source in FOLDER.glob("*.c"))
+    assert {*native.PARTS, COMMON} == {source.parent.name for source in FOLDER.glob("*/*.c")}
 
 
 def test_a_part_that_cannot_be_loaded_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,13 +67,14 @@ def test_every_compiled_part_tells_what_it_was_built_from(name: str) -> None:
     assert digest(FOLDER, name) == required(name).SOURCES
 
 
-@pytest.mark.parametrize("changed", ["rows.c", "map.h"])
+@pytest.mark.parametrize("changed", ["rows/merge.c", "rows/merge.h", "common/map.c", "common/map.h"])
 def test_a_part_left_over_from_older_sources_is_an_error(
     changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     required("rows")
-    for source in FOLDER.glob("*.[ch]"):
-        shutil.copy(source, tmp_path)
+    for source in FOLDER.glob("*/*.[ch]"):
+        (tmp_path / source.parent.name).mkdir(exist_ok=True)
+        shutil.copy(source, tmp_path / source.parent.name)
     monkeypatch.setattr(native, "__file__", str(tmp_path / "__init__.py"))
     assert native.load("rows") is not None
     with (tmp_path / changed).open("a") as file:

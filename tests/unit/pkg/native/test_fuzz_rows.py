@@ -134,15 +134,15 @@ def test_slices_whose_index_lies_are_errors() -> None:
     event = binlog_bytes.rows(23, 1, shape.image([bytes(4)]))
     for size in (len(event) + 1, 2**31, 2**32 - 1):
         with pytest.raises(ValueError):
-            KERNEL.scatter(event, RECORD.pack(1, size, 0), spec, 2, False)
+            KERNEL.partition(event, RECORD.pack(1, size, 0), spec, 2, False)
     with pytest.raises(ValueError):
-        KERNEL.scatter(event, b"short", spec, 2, False)
+        KERNEL.partition(event, b"short", spec, 2, False)
     with pytest.raises(ValueError):
-        KERNEL.scatter(event, RECORD.pack(1, len(event), 0), spec, 0, False)
+        KERNEL.partition(event, RECORD.pack(1, len(event), 0), spec, 0, False)
     for _ in range(ROUNDS // 10):
         index = mutated(random_, RECORD.pack(1, len(event), 7) * 2)
         try:
-            KERNEL.scatter(event * 2, index, spec, 2, True)
+            KERNEL.partition(event * 2, index, spec, 2, True)
         except (ValueError, KERNEL.EventError):
             continue
 
@@ -161,7 +161,7 @@ def test_mutated_blocks_are_groups_or_errors() -> None:
     for round_ in range(ROUNDS):
         bad = tuple(mutated(random_, random_.choice(blocks)) for _ in range(2))
         try:
-            KERNEL.combine(bad, rules, round_ % 2 == 0)
+            KERNEL.merge(bad, rules, round_ % 2 == 0)
         except (ValueError, KeyError, KERNEL.Impossible):
             failed += 1
     assert 0 < failed < ROUNDS

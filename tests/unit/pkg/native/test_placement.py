@@ -159,14 +159,14 @@ def assert_resettled_alike(data: bytes, home: int, moved: dict[int, int], bucket
 
 
 def test_placements_that_do_not_fit_are_refused() -> None:
-    exact = KERNEL.Canon(0, 0, None, b"", None)
+    exact = KERNEL.KeyNormalizer(0, 0, None, b"", None)
     decoder = partition.decoder_of(SHAPE.plan(1, 1))
     beyond = KERNEL.Placement(1, True, (exact,), ((1, (5,), (exact,)),))
     with pytest.raises(ValueError):
-        KERNEL.scatter(b"", b"", {1: (decoder.readers, decoder.prepare, 1, 1, beyond)}, 1, False)
+        KERNEL.partition(b"", b"", {1: (decoder.readers, decoder.prepare, 1, 1, beyond)}, 1, False)
     for wrong in ((9, 0, None, b"", None), (2, -1, None, b"", None), (2, 0, (b"a",), b"", None)):
         with pytest.raises(ValueError):
-            KERNEL.Canon(*wrong)
+            KERNEL.KeyNormalizer(*wrong)
     with pytest.raises(ValueError):
         KERNEL.Placement(1, True, (exact,), ((1, (1, 2), (exact,)),))
     with pytest.raises(TypeError):

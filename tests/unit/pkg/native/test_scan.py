@@ -146,7 +146,7 @@ class Side:
             gtids=ExecutedGtids(flavor, "") if form != "none" else None,
             limits=limits,
             limit=limit,
-            buffer=scan.Tape() if compiled else PythonEventBuffer(),
+            buffer=scan.EventBuffer() if compiled else PythonEventBuffer(),
         )
         self.scanned = 0
 
@@ -282,7 +282,7 @@ def test_a_flipped_byte_is_no_event(at: int, flip: int) -> None:
 @given(st.binary(max_size=400), st.booleans(), st.booleans())
 @settings(max_examples=300)
 def test_no_bytes_are_read_out_of_bounds(raw: bytes, packets: bool, checksum: bool) -> None:
-    tape = scan.Tape()
+    tape = scan.EventBuffer()
     pos, why = tape.scan(raw, 0, packets, checksum, 1 << 20, 1 << 20)
     assert 0 <= pos <= len(raw)
     assert why in (0, 1, 2)
@@ -309,7 +309,7 @@ def test_thousands_of_gtid_runs_are_fetched_in_time() -> None:
 
 
 def test_misuse_is_an_error_and_no_crash() -> None:
-    tape = scan.Tape()
+    tape = scan.EventBuffer()
     calls: list[tuple[str, tuple[Any, ...]]] = [
         ("scan", (b"", 1, True, True, 1, 1)), ("truncate", (1,)), ("cut", (-1,)), ("table", (b"short",)),
         ("set_table", (b"short", b"", 1)), ("begin_gtid", (b"123", 1)),
@@ -323,7 +323,7 @@ def test_misuse_is_an_error_and_no_crash() -> None:
 
 
 def test_an_event_of_4_gib_is_refused_before_it_is_read() -> None:
-    tape = scan.Tape()
+    tape = scan.EventBuffer()
     with mmap.mmap(-1, 1 << 32) as huge, pytest.raises(OverflowError, match="4 GiB"):
         tape.append(1, huge, 0)
     assert (tape.count, tape.size) == (0, 0)
@@ -344,7 +344,7 @@ def test_a_tape_that_is_being_filled_is_left_alone() -> None:
 
 def _not_refused(raw: bytes) -> set[str]:
     """Which uses of a tape were not refused in the course of one scan of ``raw``."""
-    tape = scan.Tape()
+    tape = scan.EventBuffer()
     thread = threading.Thread(target=tape.scan, args=(raw, 0, False, False, 1 << 40, 1 << 40))
     refused: set[str] = set()
     uses: dict[str, Callable[[], object]] = {

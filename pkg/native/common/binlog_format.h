@@ -1,0 +1,45 @@
+/* Numbers of the binlog format: those of pkg/binlog/constants.py that the compiled parts use, under the same names. A
+ * test compares the two, tests/unit/pkg/native/test_shared_numbers.py.
+ */
+#ifndef DM_BINLOG_FORMAT_H
+#define DM_BINLOG_FORMAT_H
+
+enum {
+    HEADER_SIZE = 19,
+    CHECKSUM_SIZE = 4,
+
+    QUERY_EVENT = 2,
+    ROTATE_EVENT = 4,
+    FORMAT_DESCRIPTION_EVENT = 15,
+    XID_EVENT = 16,
+    TABLE_MAP_EVENT = 19,
+    WRITE_ROWS_EVENT_V1 = 23,
+    DELETE_ROWS_EVENT_V1 = 25,
+    HEARTBEAT_EVENT = 27,
+    ROWS_QUERY_EVENT = 29,
+    WRITE_ROWS_EVENT = 30,
+    DELETE_ROWS_EVENT = 32,
+    GTID_EVENT = 33,
+    ANONYMOUS_GTID_EVENT = 34,
+    PREVIOUS_GTIDS_EVENT = 35,
+    XA_PREPARE_EVENT = 38,
+    TRANSACTION_PAYLOAD_EVENT = 40,
+    HEARTBEAT_EVENT_V2 = 41,
+    GTID_TAGGED_EVENT = 42,
+
+    MARIADB_ANNOTATE_ROWS_EVENT = 160,
+    MARIADB_GTID_EVENT = 162,
+    MARIADB_GTID_LIST_EVENT = 163,
+    MARIADB_START_ENCRYPTION_EVENT = 164,
+    MARIADB_QUERY_COMPRESSED_EVENT = 165,
+    MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1 = 166,
+    MARIADB_DELETE_ROWS_COMPRESSED_EVENT = 171,
+
+    FLAG_ARTIFICIAL = 0x20,
+
+    OP_INSERT = 0,
+    OP_UPDATE = 1,
+    OP_DELETE = 2,
+};
+
+#endif

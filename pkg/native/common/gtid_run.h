@@ -1,0 +1,38 @@
+/* GTIDs that follow each other, from the events of one source. */
+#ifndef DM_GTID_RUN_H
+#define DM_GTID_RUN_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "binlog_format.h"
+#include "bytes.h"
+
+/* source: a MySQL UUID (16 bytes), or a MariaDB domain and server (4 bytes each). size 0: no GTID. */
+typedef struct {
+    unsigned char source[16];
+    size_t size;
+    uint64_t first, last;
+} GtidRun;
+
+/* What a whole GTID_EVENT must have. */
+enum { MYSQL_GTID_SIZE = HEADER_SIZE + 25, MARIADB_GTID_SIZE = HEADER_SIZE + 13 };
+
+/* The GTID of a GTID_EVENT that is whole. */
+static inline void read_mysql_gtid(GtidRun *gtid, const unsigned char *event)
+{
+    memcpy(gtid->source, event + HEADER_SIZE + 1, 16);
+    gtid->size = 16;
+    gtid->first = gtid->last = get64(event + HEADER_SIZE + 17);
+}
+
+/* The GTID of a MARIADB_GTID_EVENT that is whole. */
+static inline void read_mariadb_gtid(GtidRun *gtid, const unsigned char *event)
+{
+    memcpy(gtid->source, event + HEADER_SIZE + 8, 4);
+    memcpy(gtid->source + 4, event + 5, 4);
+    gtid->size = 8;
+    gtid->first = gtid->last = get64(event + HEADER_SIZE);
+}
+
+#endif

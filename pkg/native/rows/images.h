@@ -1,0 +1,58 @@
+/* Row images of one table shape: their values, and the texts that are made of them. */
+#ifndef DM_IMAGES_H
+#define DM_IMAGES_H
+
+#include <Python.h>
+
+#include <string.h>
+
+#include "literals.h"
+
+/* A literal beyond the columns: the constant ``text``, or what becomes of the literal of column ``source``. */
+typedef struct {
+    Py_ssize_t source; /* -1 for a constant */
+    uint64_t base, limit;
+    PyObject *text, *change;
+} Derived;
+
+/* The type Readers: the columns of one table shape, and the numbers of those that are the key and are written. */
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t count, bitmap;
+    Column *columns;
+    Py_ssize_t derived_count;
+    Derived *derived;
+    Py_ssize_t key_count, write_count;
+    uint32_t *key, *write;
+} Readers;
+
+extern PyTypeObject readers_type;
+
+/* Finds the values of one image. ``values`` has room for every column; ``*at`` moves behind the image. */
+int read_image(const Readers *self, const uint8_t **at, const uint8_t *end, Value *values);
+
+/* The literal ``i``: of a column, or beyond them a derived one. */
+int append_value(const Readers *self, uint32_t i, const Value *values, Buffer *out);
+
+/* The literals of the key columns, joined by commas. */
+int append_key(const Readers *self, const Value *values, Buffer *out);
+
+/* ``(literal,…)`` of the columns to write. */
+int append_tuple(const Readers *self, const Value *values, Buffer *out);
+
+/* Whether literal ``i`` is NULL. */
+int is_null(const Readers *self, uint32_t i, const Value *values);
+
+/* Whether literal ``i`` is made of the same bytes in two images; of others may still come equal ones. */
+int same_origin(const Readers *self, uint32_t i, const Value *one, const Value *other);
+
+/* Whether two images have the same key bytes; others may still have equal literals. */
+int same_key(const Readers *self, const Value *one, const Value *other);
+
+/* The methods of ``Readers`` that give objects to Python. */
+extern PyMethodDef readers_methods[];
+
+/* Column numbers from a tuple, in memory of their own; NULL with an exception. */
+uint32_t *indexes_from(PyObject *tuple, Py_ssize_t columns);
+
+#endif

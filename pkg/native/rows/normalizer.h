@@ -1,0 +1,34 @@
+/* Normalized key values, as dm_worker/syncer/rows/key_normalization.py makes them: equal for values that a unique key
+ * takes for equal.
+ */
+#ifndef DM_NORMALIZER_H
+#define DM_NORMALIZER_H
+
+#include <Python.h>
+
+#include "../common/buffer.h"
+
+/* How a literal is normalized: as it is, without its last digits, to nothing, as folded text, by Python. The numbers
+ * are those of kernel_layout.py beside that module. */
+enum { NORMALIZE_EXACT, NORMALIZE_BLOCK, NORMALIZE_ANY, NORMALIZE_TEXT, NORMALIZE_CALL, NORMALIZE_COUNT };
+
+typedef struct {
+    PyObject_HEAD
+    int kind;
+    size_t prefix; /* characters, 0 for all */
+    int folds;
+    size_t points; /* entries of the table of weights */
+    uint32_t *ends;
+    unsigned char *weights;
+    PyObject *far, *call;
+} KeyNormalizer;
+
+extern PyTypeObject normalizer_type;
+
+/* Where a whole number, or literals that end with one, ends without its last three digits. */
+size_t block_end(const uint8_t *literal, size_t size);
+
+/* ``literal`` must not be in ``out``. */
+int append_normalized(const KeyNormalizer *self, const uint8_t *literal, size_t size, Buffer *out);
+
+#endif

@@ -1,0 +1,184 @@
+/* The fast way through ordinary events: it stops in front of the first one that is not, and the planner handles that.
+ * Nothing here needs the GIL, and nothing raises for what it finds in the binlog. */
+#include <string.h>
+
+#include "../common/binlog_format.h"
+#include "../common/crc32.h"
+#include "scan.h"
+
+/* The number of a table whose rows are left out; of lower numbers the planner takes care. */
+#define FILTERED (-1)
+/* The table id of a rows event that only ends a statement. */
+#define NO_TABLE 0xFFFFFF
+
+static int is_rows(unsigned kind)
+{
+    return (kind >= WRITE_ROWS_EVENT_V1 && kind <= DELETE_ROWS_EVENT_V1) ||
+           (kind >= WRITE_ROWS_EVENT && kind <= DELETE_ROWS_EVENT) ||
+           (kind >= MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1 && kind <= MARIADB_DELETE_ROWS_COMPRESSED_EVENT);
+}
+
+static int ends_with(const unsigned char *event, size_t size, const char *word, size_t length)
+{
+    return size >= HEADER_SIZE + length && !memcmp(event + size - length, word, length);
+}
+
+static int is_full(const EventBuffer *self, const Rules *rules)
+{
+    return self->data.size >= rules->batch_bytes || event_count(self) >= rules->batch_events;
+}
+
+/* What the header of an event says. */
+typedef struct {
+    uint32_t timestamp, size, log_pos;
+    unsigned kind;
+} Header;
+
+static void move(EventBuffer *self, const Header *header)
+{
+    /* The header has 32 bits of the offset only; they start over in files beyond 4 GiB. MariaDB 11.4 and later leave it
+     * 0 in what goes through a transaction's cache: such an event ends behind its bytes. */
+    uint64_t end = (self->offset & ~(uint64_t)0xFFFFFFFFu) | header->log_pos;
+    if (!header->log_pos)
+        self->offset += header->size;
+    else if (end >= self->offset)
+        self->offset = end;
+    else if (self->offset - end > (uint64_t)1 << 31)
+        self->offset = end + ((uint64_t)1 << 32);
+    self->bytes_read += header->size;
+    if (header->timestamp)
+        self->newest = header->timestamp;
+}
+
+/* A GTID event of an ordinary transaction: neither a statement without COMMIT, nor XA, nor a part of an ALTER. */
+static int take_gtid(EventBuffer *self, const Header *header, const unsigned char *event, size_t size)
+{
+    GtidRun *gtid = &self->gtid;
+    if (self->run_count >= MAX_RUNS)
+        return NOT_ORDINARY;
+    if (header->kind == MARIADB_GTID_EVENT) {
+        unsigned flags = size > HEADER_SIZE + 12 ? event[HEADER_SIZE + 12] : 1;
+        size_t extra = HEADER_SIZE + 12 + (flags & 2 ? 9 : 1);
+        if (flags & (1 | 64 | 128) || (size > extra && event[extra] & (2 | 8)))
+            return NOT_ORDINARY;
+        read_mariadb_gtid(gtid, event);
+        self->is_void = 0;
+    } else if (header->kind == GTID_EVENT) {
+        if (size < MYSQL_GTID_SIZE)
+            return NOT_ORDINARY;
+        read_mysql_gtid(gtid, event);
+    } else
+        gtid->size = 0;
+    self->inside = 1;
+    self->standalone = header->kind != MARIADB_GTID_EVENT;
+    move(self, header);
+    /* Servers leave out events: where the one before ended need not be where this one begins. */
+    self->boundary = self->offset - header->size;
+    return STOPPED;
+}
+
+static int take_rows(EventBuffer *self, const Rules *rules, const Header *header, const unsigned char *event,
+                     size_t size)
+{
+    if (size < HEADER_SIZE + 6)
+        return NOT_ORDINARY;
+    uint64_t id = table_id(event + HEADER_SIZE);
+    const Table *table = find_table(self, id);
+    /* Rows of a table that is held back are counted by the caller. */
+    if (self->rows >= self->skip && (table == NULL ? id != NO_TABLE : table->number < FILTERED))
+        return NOT_ORDINARY;
+    /* Before anything moves: a failure must leave the buffer as it was. */
+    if (buffer_extend(&self->data, size) < 0 || buffer_extend(&self->index, RECORD) < 0)
+        return -1;
+    move(self, header);
+    if (++self->rows <= self->skip || table == NULL || table->number == FILTERED)
+        return STOPPED;
+    if (append_event(self, (uint32_t)table->number, event, size, header->timestamp) < 0)
+        return -1;
+    return is_full(self, rules) ? CUT : STOPPED;
+}
+
+/* The same TABLE_MAP as before. */
+static int is_known_table(const EventBuffer *self, const unsigned char *event, size_t size)
+{
+    const Table *table = size < HEADER_SIZE + 6 ? NULL : find_table(self, table_id(event + HEADER_SIZE));
+    return table != NULL && table->size == size - HEADER_SIZE - 6 &&
+           !memcmp(table->shape, event + HEADER_SIZE + 6, table->size);
+}
+
+static int take_commit(EventBuffer *self, const Rules *rules, const Header *header)
+{
+    if (self->run_count >= MAX_RUNS)
+        return NOT_ORDINARY;
+    move(self, header);
+    end_transaction(self, header->timestamp);
+    return is_full(self, rules) ? CLOSE : STOPPED;
+}
+
+/* One whole event, without checksum. */
+static int take(EventBuffer *self, const Rules *rules, const unsigned char *event, size_t size)
+{
+    const Header header = {
+        .timestamp = get32(event), .size = get32(event + 9), .log_pos = get32(event + 13), .kind = event[4]};
+    if (event[17] & FLAG_ARTIFICIAL)
+        return NOT_ORDINARY;
+    if (is_rows(header.kind))
+        return take_rows(self, rules, &header, event, size);
+    switch (header.kind) {
+    case TABLE_MAP_EVENT:
+        if (!is_known_table(self, event, size))
+            return NOT_ORDINARY;
+        self->inside = 1;
+        break;
+    case GTID_EVENT:
+    case ANONYMOUS_GTID_EVENT:
+    case MARIADB_GTID_EVENT:
+        return take_gtid(self, &header, event, size);
+    case QUERY_EVENT:
+        if (ends_with(event, size, "\0COMMIT", 7))
+            return take_commit(self, rules, &header);
+        if (!ends_with(event, size, "\0BEGIN", 6))
+            return NOT_ORDINARY;
+        self->inside = 1;
+        self->standalone = 0;
+        break;
+    case XID_EVENT:
+        return take_commit(self, rules, &header);
+    case ROWS_QUERY_EVENT:
+    case MARIADB_ANNOTATE_ROWS_EVENT:
+        if (!self->inside)
+            return NOT_ORDINARY;
+        break;
+    default:
+        return NOT_ORDINARY;
+    }
+    move(self, &header);
+    return STOPPED;
+}
+
+int scan(EventBuffer *self, const Rules *rules, const unsigned char *bytes, size_t stop, size_t *pos)
+{
+    size_t lead = rules->packets ? 5 : 0;
+    while (stop - *pos >= lead + HEADER_SIZE) {
+        const unsigned char *at = bytes + *pos, *event = at + lead;
+        uint32_t size = get32(event + 9);
+        int done;
+        if (size < HEADER_SIZE + CHECKSUM_SIZE || size > stop - *pos - lead || event[4] == ROTATE_EVENT ||
+            event[4] == FORMAT_DESCRIPTION_EVENT)
+            break;
+        /* The packet is one byte longer than its event, unless it is the first piece of a big one. */
+        if (rules->packets && (size >= 0xFFFFFE || (get32(at) & 0xFFFFFF) != size + 1 || at[4]))
+            break;
+        if (rules->checksummed && crc32_long(0, event, size) != CRC_RESIDUE)
+            break;
+        done = take(self, rules, event, rules->checksummed ? size - CHECKSUM_SIZE : size);
+        if (done < 0)
+            return -1;
+        if (done == NOT_ORDINARY)
+            break;
+        *pos += lead + size;
+        if (done != STOPPED)
+            return done;
+    }
+    return STOPPED;
+}

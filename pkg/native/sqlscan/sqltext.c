@@ -1,0 +1,66 @@
+/* Strings, comments and names in the text of SQL: where each ends. */
+#include "sqltext.h"
+
+const unsigned char special[256] = {
+    ['\''] = 1, ['"'] = 1, ['`'] = 1, [';'] = 1, ['/'] = 1, ['#'] = 1, ['-'] = 1,
+};
+
+Py_ssize_t skip_string(const unsigned char *p, Py_ssize_t i, Py_ssize_t size, unsigned char quote)
+{
+    while (i < size) {
+        if (size - i >= BLOCK && !has_stop(p + i, quote)) {
+            i += BLOCK;
+            continue;
+        }
+        if (p[i] == '\\')
+            i += 2;
+        else if (p[i] != quote)
+            i++;
+        else if (i + 1 < size && p[i + 1] == quote)
+            i += 2;
+        else
+            return i + 1;
+    }
+    return OPEN;
+}
+
+static Py_ssize_t skip_past(const unsigned char *p, Py_ssize_t i, Py_ssize_t size, unsigned char last)
+{
+    if (i >= size)
+        return OPEN;
+    const unsigned char *found = memchr(p + i, last, (size_t)(size - i));
+    return found == NULL ? OPEN : found - p + 1;
+}
+
+static Py_ssize_t skip_comment(const unsigned char *p, Py_ssize_t i, Py_ssize_t size)
+{
+    while ((i = skip_past(p, i, size, '*')) != OPEN)
+        if (i < size && p[i] == '/')
+            return i + 1;
+    return OPEN;
+}
+
+static int ends_dashes(unsigned char byte)
+{
+    return byte == 0 || byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
+
+Py_ssize_t skip(const unsigned char *p, Py_ssize_t i, Py_ssize_t size)
+{
+    unsigned char first = p[i];
+    if (first == '\'' || first == '"')
+        return skip_string(p, i + 1, size, first);
+    if (first == '`')
+        return skip_past(p, i + 1, size, '`');
+    if (first == '#')
+        return skip_past(p, i + 1, size, '\n');
+    if (i + 1 >= size)
+        return OPEN;
+    if (first == '/')
+        return p[i + 1] == '*' ? skip_comment(p, i + 2, size) : i + 1;
+    if (p[i + 1] != '-')
+        return i + 1;
+    if (i + 2 >= size)
+        return OPEN;
+    return ends_dashes(p[i + 2]) ? skip_past(p, i + 2, size, '\n') : i + 2;
+}

@@ -1,0 +1,43 @@
+/* Strings, comments and names in the text of SQL: where each ends. */
+#ifndef DM_SQLTEXT_H
+#define DM_SQLTEXT_H
+
+#include <Python.h>
+
+#include <string.h>
+
+#define BLOCK 32
+
+/* The end is not there. */
+#define OPEN (-1)
+
+/* Whether the byte may begin something other than plain text. */
+extern const unsigned char special[256];
+
+static inline int has_stop(const unsigned char *p, unsigned char quote)
+{
+    int found = 0; /* no early exit: this is to become vector instructions */
+    for (int i = 0; i < BLOCK; i++)
+        found |= (p[i] == quote) | (p[i] == '\\');
+    return found;
+}
+
+/* `i` is behind the opening quote; where the string's text goes on behind its end, OPEN when it is not there. */
+Py_ssize_t skip_string(const unsigned char *p, Py_ssize_t i, Py_ssize_t size, unsigned char quote);
+
+/* Behind what begins with the special byte at `i`; OPEN when its end is not there. */
+Py_ssize_t skip(const unsigned char *p, Py_ssize_t i, Py_ssize_t size);
+
+static inline int is_digit(unsigned char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+static inline Py_ssize_t skip_blanks_at(const unsigned char *p, Py_ssize_t i, Py_ssize_t size)
+{
+    while (i < size && (p[i] == ' ' || (p[i] >= '\t' && p[i] <= '\r')))
+        i++;
+    return i;
+}
+
+#endif
