@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from dm_worker.syncer.planning.planning_thread import READ_BYTES
 from dm_worker.syncer.planning.server_switch import ServerSwitched, SwitchSurvey, keyless_table_error, switch_error
-from dm_worker.syncer.planning.table_maps import SHAPE, Resolve
+from dm_worker.syncer.planning.table_maps import SHAPE
+from dm_worker.syncer.planning.table_resolution import Resolve
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog.stream import BinlogStream
 

@@ -1,7 +1,8 @@
 """The planner: cuts the stream of binlog events into batches and barriers, by event headers alone. Pure.
 
 Rows events are passed on as bytes; what is looked at are the events that matter to order: GTID, BEGIN, TABLE_MAP,
-XID, QUERY, ROTATE. The structure of a table is asked for once per distinct TABLE_MAP, through ``resolve``.
+XID, QUERY, ROTATE. Nothing here asks a server: how the rows behind a new TABLE_MAP are handled is a question to the
+caller (:attr:`Planner.needed_table`), once per distinct TABLE_MAP.
 
 All that is read and not yet given out is in the event buffer (:mod:`event_buffer`). The compiled one takes ordinary
 events out of raw bytes by itself (:meth:`Planner.scan`); :meth:`Planner.feed` handles every event, and both lead to the
@@ -13,6 +14,7 @@ is part of the location: reading again from the transaction's start, that many r
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
@@ -39,7 +41,7 @@ from dm_worker.syncer.planning.instructions import (
 from dm_worker.syncer.planning.reading_state import ReadingState
 from dm_worker.syncer.planning.savepoints import SavepointTracker, savepoint_statement, unsupported
 from dm_worker.syncer.planning.server_switch import ensure_server, ensure_transaction, gtid_of_cut
-from dm_worker.syncer.planning.table_maps import Resolve, TableMaps
+from dm_worker.syncer.planning.table_maps import Handling, NeedTable, TableMaps
 from dm_worker.syncer.planning.xa import PreparedTransactions, Xid, prepared_xid, xa_statement
 from dm_worker.syncer.planning.xa_rows import XaEventCache, XaReread, XaRereadStep
 from pkg import errors
@@ -71,7 +73,6 @@ class Planner:
     def __init__(
         self,
         start: Location,
-        resolve: Resolve,
         *,
         gtids: GtidTracker | None = None,
         by_gtid: bool = False,
@@ -87,7 +88,7 @@ class Planner:
         self._by_gtid = by_gtid
         self._buffer = new_event_buffer() if buffer is None else buffer
         self._reading = ReadingState(start, self._buffer, gtids, by_gtid=by_gtid)
-        self._tables = TableMaps(self._buffer, resolve)
+        self._tables = TableMaps(self._buffer)
         self._limits = limits or DEFAULT_LIMITS
         self._builder = BatchBuilder(start, self._buffer, self._tables, self._limits)
         self._savepoint_tracker = SavepointTracker(self._buffer, start.rows_events)
@@ -100,6 +101,8 @@ class Planner:
         self._overflown = False
         #: The stream must be opened at another place: see :meth:`take_jump`.
         self._must_reopen = False
+        #: Events of a prepared transaction that are kept in memory and come before what is fed next.
+        self._kept_events: deque[Event] = deque()
         #: The transaction being read is none of those that ``until`` asks for.
         self._is_skipping = False
         self._held = HeldRowCounter()
@@ -178,10 +181,26 @@ class Planner:
         self._tables.forget_ids()
         self._xa = self._prepared = self._is_skipping = False
         self._xa_cache.drop()
+        self._kept_events.clear()
 
     def forget_tables(self) -> None:
         """Structures, routes or targets changed: ask for every table again."""
         self._tables.forget()
+
+    @property
+    def needed_table(self) -> NeedTable | None:
+        """The table that must be resolved before anything else is fed or closed."""
+        return self._tables.needed
+
+    def resolve_table(self, handling: Handling, *, ends_batch: bool) -> None:
+        """The answer to :attr:`needed_table`; it may raise another question. ``ends_batch``: what came before must be
+        in a batch of its own, because the rule of the target's table changed."""
+        position = self._reading.place
+        if self._tables.resolve(handling, ends_batch=ends_batch):
+            # An unfinished range stays one batch: two rules in it would place changes of one key into two buckets.
+            if self._until is None:
+                self._cut_before_statement()
+            self._tables.renew(position)
 
     @property
     def can_scan(self) -> bool:
@@ -213,29 +232,43 @@ class Planner:
     def feed(self, events: Sequence[Event]) -> int:
         """Plans events; returns how many were taken.
 
-        Stops early after a statement, because what follows may depend on it, when ``until`` is reached, and when the
-        stream must be opened at another place.
-        Raises DMError for events that can't be replicated, and OtherServer; what came before is planned.
+        Stops early when a table is needed (:attr:`needed_table`), after a statement, because what follows may depend
+        on it, when ``until`` is reached, and when the stream must be opened at another position.
+        Raises DMError for events that can't be replicated, and ServerSwitched; what came before is planned.
         """
-        for index, read in enumerate(events):
-            event = read if read.log_pos else self._reading.placed(read)
-            if self._is_skipping and self._skip(event):
-                continue
-            if event.type in c.ROWS_EVENTS:
-                self._on_rows(event)
-            elif event.type == c.TABLE_MAP_EVENT:
-                self._on_table_map(event)
-            elif self._on_other(event):
-                if self._limit is not None:
-                    self._at_limit()
-                return index + 1
-            if self._xa_cache.events is not None:
-                self._xa_cache.add(event, self._reading.file)
-            if self._until is not None and self._at_until():
-                return index + 1
-            if self._limit is not None and self._at_limit():
+        assert self._tables.needed is None, "a table must be resolved first"
+        if self._kept_events and self._feed_kept():
+            return 0
+        for index, event in enumerate(events):
+            if self._take(event):
                 return index + 1
         return len(events)
+
+    def _take(self, read: Event) -> bool:
+        """Plans an event. True when feeding must pause after it."""
+        event = read if read.log_pos else self._reading.placed(read)
+        if self._is_skipping and self._skip(event):
+            return False
+        if event.type in c.ROWS_EVENTS:
+            self._on_rows(event)
+        elif event.type == c.TABLE_MAP_EVENT:
+            self._on_table_map(event)
+        elif self._on_other(event):
+            if self._limit is not None:
+                self._at_limit()
+            return True
+        if self._xa_cache.events is not None:
+            self._xa_cache.add(event, self._reading.file)
+        if self._until is not None and self._at_until():
+            return True
+        return (self._limit is not None and self._at_limit()) or self._tables.needed is not None
+
+    def _feed_kept(self) -> bool:
+        """Plans the events of a prepared transaction that are kept in memory. True when feeding must pause."""
+        while self._kept_events:
+            if self._take(self._kept_events.popleft()):
+                return True
+        return False
 
     def close(self) -> None:
         """Gives out what is finished: all up to the last transaction end."""
@@ -310,17 +343,7 @@ class Planner:
             # Rows that wait for an XA COMMIT are not planned.
             self._tables.hide(data)
             return
-        if self._tables.add(data):
-            self._plan_table(data)
-
-    def _plan_table(self, data: bytes) -> None:
-        place = self._reading.place
-        if self._tables.ask(data, place):
-            # An unfinished range stays one batch: two rules in it would place changes of one key into two buckets.
-            if self._until is None:
-                self._cut_before_statement()
-            self._tables.ask_anew(place)
-        self._tables.bind(data)
+        self._tables.add(data, self._reading.place)
 
     def _cut_before_statement(self) -> None:
         if self._buffer.marked:
@@ -421,7 +444,7 @@ class Planner:
             self._end_transaction(0)
             return False
         if self._on_xa_statement(event):
-            return self._must_reopen or self.reached
+            return self._must_reopen or self.reached or self._tables.needed is not None
         standalone = self._buffer.standalone or not self._buffer.inside
         if not standalone and self._on_control_statement(event):
             return False
@@ -442,6 +465,7 @@ class Planner:
         elif word.xid in self._waiting.waiting:
             kept = self._waiting.events(word.xid)
             self._begin_reread(word.xid, self._waiting.waiting[word.xid], event.timestamp, kept)
+            self._feed_kept()
         else:
             return False
         return True
@@ -473,8 +497,7 @@ class Planner:
         self._savepoint_tracker.restart()
         self._enter_file()
         self._must_reopen = kept is None
-        if kept is not None:
-            self.feed(kept)
+        self._kept_events.extend(kept or ())
 
     def _end_reread(self, reread: XaReread) -> None:
         self._reading.end_reread(reread)

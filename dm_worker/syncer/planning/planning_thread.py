@@ -12,6 +12,7 @@ from dm_worker.syncer.planning.batch_policy import QUIET, BatchPolicy
 from dm_worker.syncer.planning.instructions import Advance, BinlogStatement, PlannerInstruction
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.server_switch import ServerSwitched
+from dm_worker.syncer.planning.table_resolution import Resolve, feed_events
 from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location
@@ -93,15 +94,17 @@ class PlanningThread:
         self,
         planners: list[Planner],
         open_stream: OpenStream,
+        resolve: Resolve,
         queue: InstructionQueue,
         policy: BatchPolicy,
         interrupt: Callable[[], None],
     ) -> None:
-        """``interrupt``, from another thread, breaks off the question that a planner asks a server."""
+        """``resolve`` may ask servers; ``interrupt``, from another thread, breaks off what it asks."""
         self._interrupt = interrupt
         self._planners = planners
         self._policy = policy
         self._open = open_stream
+        self._resolve = resolve
         self._queue = queue
         self._stop = threading.Event()
         self._resume = threading.Event()
@@ -184,7 +187,7 @@ class PlanningThread:
     def _feed(self, planner: Planner, events: list[Event], *, scanned: bool) -> None:
         taken = 0
         while True:
-            taken += planner.feed(events[taken:] if taken else events)
+            taken += feed_events(planner, events[taken:] if taken else events, self._resolve)
             if self._due(planner, scanned or bool(events)):
                 planner.close()
             self._give_out()

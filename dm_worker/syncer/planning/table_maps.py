@@ -1,9 +1,13 @@
-"""The TABLE_MAPs that were met, and the table plans that were asked for them. Pure."""
+"""The TABLE_MAPs that were met, and how the rows behind them are handled. Pure.
+
+How a table's rows are handled is not decided here: a new TABLE_MAP is a question, :class:`NeedTable`, which the caller
+answers. It comes once per distinct TABLE_MAP, not once per event.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections import deque
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dm_worker.syncer.planning.event_buffer import FILTERED, EventBuffer
@@ -13,10 +17,6 @@ from pkg.binlog.position import Position
 
 #: Where the rest of a TABLE_MAP begins, behind the table id: that changes whenever the upstream opens the table again.
 SHAPE = c.HEADER_SIZE + 6
-
-#: The plan of a TABLE_MAP's table, what counts its rows when they are held back, or None when it is not migrated. The
-#: second value asks to end the batch before.
-Resolve = Callable[[bytes, Position], tuple["TablePlan | HeldTable | None", bool]]
 
 
 class HeldTable(Protocol):
@@ -28,58 +28,77 @@ class HeldTable(Protocol):
         """The rows in a rows event of it."""
 
 
-class TableMaps:
-    """Asks ``resolve`` once per distinct TABLE_MAP, and tells the event buffer which table id stands for which plan."""
+#: What becomes of a table's rows: they are planned, held back and counted, or (None) not migrated.
+Handling = TablePlan | HeldTable | None
 
-    def __init__(self, buffer: EventBuffer, resolve: Resolve) -> None:
+
+@dataclass(frozen=True, slots=True)
+class NeedTable:
+    """The planner needs to know how the rows behind a TABLE_MAP event, which ends at ``position``, are handled."""
+
+    table_map: bytes
+    position: Position
+
+
+class TableMaps:
+    """Knows the handling of each distinct TABLE_MAP, and tells the event buffer which table id stands for which plan.
+
+    While :attr:`needed` is not None, :meth:`resolve` must come next.
+    """
+
+    def __init__(self, buffer: EventBuffer) -> None:
         self._buffer = buffer
-        self._resolve = resolve
-        #: Plans by TABLE_MAP (without the table id), and by number.
-        self._known: dict[bytes, TablePlan | HeldTable | None] = {}
+        #: By TABLE_MAP (without the table id): handling; and plans by number.
+        self._known: dict[bytes, Handling] = {}
         self._plans: dict[int, TablePlan] = {}
         #: What counts the rows of tables that are held back, by their numbers.
         self._held: dict[int, HeldTable] = {}
         #: TABLE_MAPs by their table ids, as far as these are valid.
         self._maps: dict[bytes, bytes] = {}
+        #: The question that is open.
+        self.needed: NeedTable | None = None
+        #: TABLE_MAPs to be asked for again, while all are renewed; None otherwise.
+        self._renewing: deque[bytes] | None = None
 
-    def add(self, data: bytes) -> bool:
-        """True for a TABLE_MAP whose table is new, so that :meth:`ask` and :meth:`bind` must follow."""
-        table, shape = data[19:25], data[SHAPE:]
-        self._maps[table] = data
-        if shape not in self._known:
-            return True
-        self._set(table, shape)
-        return False
+    def add(self, data: bytes, position: Position) -> None:
+        """A TABLE_MAP, which ends at ``position``. If its table is new, :attr:`needed` is set."""
+        self._maps[data[19:25]] = data
+        if data[SHAPE:] in self._known:
+            self._bind(data)
+        else:
+            self.needed = NeedTable(data, position)
 
-    def ask(self, data: bytes, place: Position) -> bool:
-        """Asks for the plan. True when the table changed the rule for others of its target: see :meth:`ask_anew`."""
-        plan, split = self._resolve(data, place)
-        self._known[data[SHAPE:]] = plan
-        if isinstance(plan, TablePlan):
-            self._plans[plan.number] = plan
-        return split
+    def resolve(self, handling: Handling, *, ends_batch: bool) -> bool:
+        """The answer to :attr:`needed`. True when the batch must end and :meth:`renew` must follow, because the table
+        changed the rule for others of its target (``ends_batch``)."""
+        need, self.needed = self.needed, None
+        assert need is not None
+        self._known[need.table_map[SHAPE:]] = handling
+        if isinstance(handling, TablePlan):
+            self._plans[handling.number] = handling
+        if self._renewing is not None:
+            # They are asked for because of one answer; those to come know its rule.
+            self._renew_next(need.position)
+            return False
+        if not ends_batch:
+            self._bind(need.table_map)
+        return ends_batch
 
     def held(self, number: int) -> HeldTable:
         """The table behind a number below :data:`FILTERED`."""
         return self._held[number]
-
-    def bind(self, data: bytes) -> None:
-        """The table id of a TABLE_MAP stands for the plan that was asked for."""
-        self._set(data[19:25], data[SHAPE:])
 
     def hide(self, data: bytes) -> None:
         """The rows behind this TABLE_MAP are not to be planned, whatever its table."""
         # No later TABLE_MAP has an empty shape.
         self._buffer.set_table(data[19:25], b"", FILTERED)
 
-    def ask_anew(self, place: Position) -> None:
-        """New plans for all tables, also for the events that wait in the buffer: all of them follow one rule."""
+    def renew(self, position: Position) -> None:
+        """Asks for all tables again, also for those of events that wait in the buffer: all of them follow one rule."""
         self._known.clear()
-        for data in self._maps.values():
-            self.ask(data, place)
-            self.bind(data)
-        for number in self._buffer.numbers(self._buffer.count):
-            self._plan_waiting(number, place)
+        self._renewing = deque(self._maps.values())
+        self._renewing.extend(self._plans[number].table_map for number in self._buffer.numbers(self._buffer.count))
+        self._renew_next(position)
 
     def plans(self, count: int) -> dict[int, TablePlan]:
         """The plans of the first ``count`` events in the buffer, by number."""
@@ -98,10 +117,27 @@ class TableMaps:
         self._buffer.forget_tables()
         self._maps.clear()
 
-    def _set(self, table: bytes, shape: bytes) -> None:
-        plan = self._known[shape]
+    def _renew_next(self, position: Position) -> None:
+        assert self._renewing is not None
+        while self._renewing:
+            data = self._renewing.popleft()
+            if data[SHAPE:] not in self._known:
+                self.needed = NeedTable(data, position)
+                return
+        self._renewing = None
+        for data in self._maps.values():
+            self._bind(data)
+        for number in self._buffer.numbers(self._buffer.count):
+            # The plan as it would be made now, under the old number.
+            plan = self._known[self._plans[number].table_map[SHAPE:]]
+            assert isinstance(plan, TablePlan)
+            self._plans[number] = replace(plan, number=number)
+
+    def _bind(self, data: bytes) -> None:
+        """The table id of a TABLE_MAP stands for the handling that is known of its shape."""
+        plan = self._known[data[SHAPE:]]
         number = FILTERED if plan is None else plan.number if isinstance(plan, TablePlan) else self._hold(plan)
-        self._buffer.set_table(table, shape, number)
+        self._buffer.set_table(data[19:25], data[SHAPE:], number)
 
     def _hold(self, table: HeldTable) -> int:
         number = next(
@@ -109,12 +145,3 @@ class TableMaps:
         )
         self._held[number] = table
         return number
-
-    def _plan_waiting(self, number: int, place: Position) -> None:
-        """The plan of waiting events as it would be made now, under the old number."""
-        data = self._plans[number].table_map
-        if data[SHAPE:] not in self._known:
-            self.ask(data, place)
-        plan = self._known[data[SHAPE:]]
-        assert isinstance(plan, TablePlan)
-        self._plans[number] = replace(plan, number=number)

@@ -440,19 +440,20 @@ class SyncRun:
         limit = None if reread is None else reread.end
         planners, start = [], runner.applied
         if redo is not None:
-            planners.append(self._planner(start, registry, prepared, until=redo.end))
+            planners.append(self._planner(start, prepared, until=redo.end))
             start = redo.end
         if redo is None or start != limit:
-            planners.append(self._planner(start, registry, prepared, limit=limit))
+            planners.append(self._planner(start, prepared, limit=limit))
         self._queue = InstructionQueue(self._policy.budget.queue)
-        self._reader = PlanningThread(planners, self._open_stream, self._queue, self._policy, self._interrupt)
+        self._reader = PlanningThread(
+            planners, self._open_stream, registry.resolve, self._queue, self._policy, self._interrupt
+        )
         self._reader.start()
         return self._reader
 
     def _planner(
         self,
         start: Location,
-        registry: TableRegistry,
         prepared: PreparedTransactions,
         *,
         until: Location | None = None,
@@ -461,7 +462,6 @@ class SyncRun:
         track = bool(start.gtid_set) or self._cfg.enable_gtid
         return Planner(
             start,
-            registry.resolve,
             gtids=ExecutedGtids(self._cfg.flavor, start.gtid_set) if track else None,
             by_gtid=self._cfg.enable_gtid,
             limits=self._policy.budget.limits(self._engine.parallel),

@@ -19,6 +19,7 @@ from dm_worker.syncer.execution.target_connections import open_writer
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.instructions import BatchLimits
 from dm_worker.syncer.planning.planner import Planner
+from dm_worker.syncer.planning.table_resolution import feed_events
 from dm_worker.syncer.rows.conflict_sets import Pairs, checked_keys, components
 from dm_worker.syncer.rows.key_normalization import Charsets
 from dm_worker.syncer.rows.plan_builder import PlanOptions
@@ -111,9 +112,9 @@ class Replay:
     def catch_up(self) -> list[Batch]:
         """Applies all that the upstream wrote since the last call; returns the batches."""
         end = here(self._upstream)
-        planner = Planner(self._start, self._registry.resolve, limits=Pieces(slice_bytes=self._slice_bytes))
+        planner = Planner(self._start, limits=Pieces(slice_bytes=self._slice_bytes))
         events = events_between(self._upstream, self._start, end.position)
-        assert planner.feed(events) == len(events)
+        assert feed_events(planner, events, self._registry.resolve) == len(events)
         planner.close()
         self._start = end
         batches = [item for item in planner.out if isinstance(item, Batch)]

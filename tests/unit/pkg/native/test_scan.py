@@ -26,7 +26,7 @@ from pkg.binlog.stream import FileFramer, PacketFramer, ServerEnd, ServerError
 from pkg.errors import DMError
 from tests.compiled import required
 from tests.harness import binlog_bytes
-from tests.unit.dm_worker.syncer.planning.test_planner import Log, resolve, start
+from tests.unit.dm_worker.syncer.planning.support import Log, feed, start
 
 scan = required("scan")
 
@@ -142,7 +142,6 @@ class Side:
         flavor = "mariadb" if form == "mariadb" else "mysql"
         self.planner = Planner(
             start(),
-            resolve,
             gtids=ExecutedGtids(flavor, "") if form != "none" else None,
             limits=limits,
             limit=limit,
@@ -166,7 +165,7 @@ class Side:
 
     def _split(self) -> bool:
         events = self.framer.split(1)
-        assert self.planner.feed(events) == len(events) or self.planner.reached
+        assert feed(self.planner, events) == len(events) or self.planner.reached
         if self.planner.out and isinstance(self.planner.out[-1], BinlogStatement):
             self.planner.forget_tables()
         return bool(events)

@@ -54,7 +54,7 @@ from pkg.rules.model import BinlogFilterRule, RouteRule
 from pkg.rules.online_tables import OnlineTables
 from pkg.schema_tracker import ServerDefaults
 from pkg.settings.connections import DBConfig
-from tests.unit.dm_worker.syncer.planning.test_planner import Log, resolve
+from tests.unit.dm_worker.syncer.planning.support import Log, feed
 
 NOWHERE = Location(Position("bin.000001", 4))
 
@@ -64,10 +64,10 @@ def order(kind: str, pos: int, *statements: str, file: str = "bin.000001") -> Bi
 
 
 def planned(log: Log) -> list[BinlogStatement]:
-    planner = Planner(NOWHERE, resolve)
+    planner = Planner(NOWHERE)
     taken = 0
     while taken < len(log.events):
-        taken += planner.feed(log.events[taken:])
+        taken += feed(planner, log.events[taken:])
     return [item for item in planner.out if isinstance(item, BinlogStatement)]
 
 

@@ -28,6 +28,11 @@ def batch(size: int) -> Batch:
     return Batch(PLACE, PLACE, [], {}, 1, size, 0)
 
 
+def unknown(data: bytes, position: Position) -> tuple[None, bool]:
+    """No table is migrated."""
+    return None, False
+
+
 class Trickle:
     """A stream, and the planner that takes it: each read brings one small transaction, so none finds it quiet.
 
@@ -39,6 +44,7 @@ class Trickle:
         self.waiting_bytes = 0
         self.bytes_read = 0
         self.can_scan, self.reached, self.reopen_reason, self.read_from = False, False, "", PLACE
+        self.needed_table = None
         self.out: list[Batch] = []
         self.file = "bin.000001"
         self.bounds: set[int] = set()
@@ -84,7 +90,7 @@ def sizes_given(stream: Trickle, take: Callable[[InstructionQueue], Batch], work
     """What 20 turns of a main loop get that ``take`` from the queue and then work for so many reads."""
     queue = InstructionQueue(1 << 30)
     planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
-    started = PlanningThread([planner], lambda _: opened, queue, BatchPolicy(Budget.of(1 << 30)), lambda: None)
+    started = PlanningThread([planner], lambda _: opened, unknown, queue, BatchPolicy(Budget.of(1 << 30)), lambda: None)
     started.start()
     try:
         found = []
@@ -129,7 +135,7 @@ def test_the_first_of_a_trickle_waits_for_company_every_time(stream: Trickle) ->
 def test_the_planner_is_told_how_large_batches_may_be_now(stream: Trickle) -> None:
     policy = BatchPolicy(Budget.of(1 << 30))
     planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
-    started = PlanningThread([planner], lambda _: opened, InstructionQueue(1 << 30), policy, lambda: None)
+    started = PlanningThread([planner], lambda _: opened, unknown, InstructionQueue(1 << 30), policy, lambda: None)
     started.start()
     try:
         stream.go_on(2)
@@ -174,7 +180,7 @@ def test_a_stopped_reader_leaves_the_connections_to_others_however_long_a_questi
     stream = Asking()
     planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
     queue, policy = InstructionQueue(1 << 30), BatchPolicy(Budget.of(1 << 30))
-    started = PlanningThread([planner], lambda _: opened, queue, policy, stream.broken.set)
+    started = PlanningThread([planner], lambda _: opened, unknown, queue, policy, stream.broken.set)
     started.start()
     assert stream.asks.wait(60)
     started.stop()
@@ -213,7 +219,7 @@ def test_a_reader_that_is_stopped_before_it_waits_for_its_statement_does_not_wai
     stream = Planned(stopped)
     planner, opened = cast(Planner, stream), cast(BinlogStream, stream)
     started = PlanningThread(
-        [planner], lambda _: opened, InstructionQueue(1 << 30), BatchPolicy(Budget.of(1 << 30)), interrupt
+        [planner], lambda _: opened, unknown, InstructionQueue(1 << 30), BatchPolicy(Budget.of(1 << 30)), interrupt
     )
     started.start()
     assert asked.wait(60)

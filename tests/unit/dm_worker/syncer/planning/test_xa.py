@@ -20,7 +20,14 @@ from pkg.binlog import constants as c
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location
 from pkg.errors import DMError
-from tests.unit.dm_worker.syncer.planning.test_planner import Log, resolve, start, tags, tail
+from tests.unit.dm_worker.syncer.planning.support import (
+    LIMITS,
+    Log,
+    feed,
+    start,
+    tags,
+    tail,
+)
 
 #: One instruction of a script: what the upstream does with which transaction.
 Step = tuple[str, int]
@@ -93,7 +100,7 @@ def play(
         while events and left and not planner.reached:
             now, events = events[:chunk], events[chunk:]
             left -= 1
-            taken = planner.feed(now)
+            taken = feed(planner, now)
             events = now[taken:] + events
             given += planner.out
             planner.out = []
@@ -153,7 +160,6 @@ def planner_at(
     limits = BatchLimits(batch_events=events)
     return Planner(
         location,
-        resolve,
         limits=limits,
         until=until,
         buffer=PythonEventBuffer(),
@@ -236,9 +242,7 @@ def test_every_batch_is_planned_again_alike_and_the_rest_follows_from_what_is_du
         if isinstance(item, Batch):
             shared = PreparedTransactions(place[1])
             limits = BatchLimits(batch_events=events_after)
-            again = Planner(
-                place[0], resolve, limits=limits, until=item.end, buffer=PythonEventBuffer(), prepared=shared
-            )
+            again = Planner(place[0], limits=limits, until=item.end, buffer=PythonEventBuffer(), prepared=shared)
             redone = play(log, again)
             assert tags(redone) == tags([item])
             assert redone[-1].end == item.end  # type: ignore[union-attr]
@@ -273,8 +277,8 @@ def test_gtid_set_of_a_prepared_transaction_is_the_one_before_it() -> None:
     log.plain([0])
     log.prepare(1, [1])
     prepared = PreparedTransactions()
-    planner = Planner(start(), resolve, gtids=ExecutedGtids("mariadb", ""), by_gtid=True, prepared=prepared)
-    planner.feed(log.events)
+    planner = Planner(start(), gtids=ExecutedGtids("mariadb", ""), by_gtid=True, prepared=prepared)
+    feed(planner, log.events)
     assert [place.gtid_set for place in prepared.waiting.values()] == ["0-1-1"]
 
 
@@ -286,12 +290,12 @@ def test_another_transaction_at_the_prepared_place_is_an_error_before_a_row_of_i
     log = XaLog(mariadb=mariadb)
     log.end(7, b"COMMIT")
     planner = planner_at(start(), {xa.make_xid(1, b"\7", b""): start()}, events=1)
-    planner.feed(log.events)
+    feed(planner, log.events)
     assert planner.take_reopen_request()
     for events in (other.events, tail(other, start(other.events[len(other.events) // 2].log_pos))):
         planner.reopened()
         with pytest.raises(DMError, match="XA transaction X'07',X'',1"):
-            planner.feed(events)
+            feed(planner, events)
     assert tags(planner.out) == []
 
 
@@ -360,5 +364,80 @@ def test_savepoint_before_rows_that_were_given_up_does_not_bring_them_back(
     log.add(c.XA_PREPARE_EVENT, b"\0" + struct.pack("<III", 1, 1, 0) + b"\1")
     log.end(1, b"ROLLBACK")
     log.plain([8])
-    planner = Planner(start(), resolve, limits=BatchLimits(batch_events=5), buffer=make_event_buffer())
+    planner = Planner(start(), limits=BatchLimits(batch_events=5), buffer=make_event_buffer())
     assert tags(play(log, planner)) == [0, 8]
+
+
+def _xa(log: Log, tags: list[int], *, one_phase: bool, mariadb: bool) -> None:
+    if mariadb:
+        log.add(c.MARIADB_GTID_EVENT, struct.pack("<QIB", 9, 0, 0x48) + bytes(10))
+    else:
+        log.add(c.ANONYMOUS_GTID_EVENT, bytes(25))
+        log.query(b"XA START X'78',X'',1")
+    for tag in tags:
+        log.table_map(b"t")
+        log.rows(tag)
+    log.query(b"XA END X'78',X'',1")
+    log.add(c.XA_PREPARE_EVENT, bytes([one_phase]) + struct.pack("<III", 1, 1, 0) + b"x")
+
+
+@pytest.mark.parametrize("mariadb", [False, True])
+def test_prepared_rows_are_not_applied_before_their_xa_commit_and_unknown_ones_are_a_statement(mariadb: bool) -> None:
+    log = Log()
+    log.transaction([0])
+    _xa(log, [1, 2], one_phase=False, mariadb=mariadb)
+    log.transaction([3])
+    log.query(b"XA ROLLBACK X'78',X'',1")
+    log.transaction([4])
+    log.query(b"XA COMMIT X'78',X'',1")
+    for end in range(len(log.events) + 1):
+        planner = Planner(start())
+        feed(planner, log.events[:end])
+        planner.close()
+        assert tags(planner.out) == [tag for tag in (0, 3, 4) if tag in tags(planner.out)]
+    statement = planner.out[-1]
+    assert isinstance(statement, BinlogStatement)
+    assert b"XA COMMIT" in statement.event.data
+    assert tags(planner.out) == [0, 3, 4]
+
+
+@pytest.mark.parametrize("format_id", [1, 2, 7, 8, 255])
+def test_xa_commit_is_never_taken_for_a_part_of_an_alter(format_id: int) -> None:
+    """The bytes of MariaDB's GTID event hold the XA id where others say of an ALTER that it has no effect yet."""
+    xid = struct.pack("<I", format_id) + b"\1\1xb"
+    for flags in (0x8D, 0x8D | 2):
+        log = Log()
+        log.add(c.MARIADB_GTID_EVENT, struct.pack("<QIB", 7, 0, flags) + bytes(8 if flags & 2 else 0) + xid)
+        log.query(b"XA COMMIT X'78',X'62',7")
+        planner = Planner(start())
+        feed(planner, log.events)
+        (statement,) = planner.out
+        assert isinstance(statement, BinlogStatement)
+
+
+def test_xa_in_one_phase_is_a_commit() -> None:
+    log = Log()
+    _xa(log, [1, 2], one_phase=True, mariadb=False)
+    log.transaction([3])
+    planner = Planner(start())
+    feed(planner, log.events)
+    planner.close()
+    assert tags(planner.out) == [1, 2, 3]
+
+
+def test_xa_transaction_is_never_applied_in_parts_before_its_end() -> None:
+    log = Log()
+    log.transaction([0])
+    _xa(log, [1, 2, 3, 4, 5], one_phase=True, mariadb=False)
+    planner = Planner(start(), limits=LIMITS)
+    feed(planner, log.events[:-1])
+    planner.close()
+    assert tags(planner.out) == [0]
+    feed(planner, log.events[-1:])
+    assert planner.take_reopen_request()
+    feed(planner, tail(log, planner.read_from))
+    planner.close()
+    assert tags(planner.out) == [0, 1, 2, 3, 4, 5]
+    log = Log()
+    _xa(log, [1, 2, 3, 4, 5], one_phase=False, mariadb=True)
+    feed(Planner(start(), limits=LIMITS), log.events)

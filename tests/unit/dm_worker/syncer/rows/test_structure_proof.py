@@ -13,7 +13,7 @@ from pkg.binlog.events import Event
 from pkg.binlog.position import Position
 from pkg.binlog.table_map import TableMap
 from pkg.mysql.schema import Column, TableInfo
-from tests.unit.dm_worker.syncer.planning.test_planner import Log
+from tests.unit.dm_worker.syncer.planning.support import Log
 
 #: Type in TABLE_MAP by the name of the type.
 KINDS = {"int": c.TYPE_LONG, "bigint": c.TYPE_LONGLONG, "double": c.TYPE_DOUBLE}
