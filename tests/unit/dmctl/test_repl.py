@@ -1,13 +1,20 @@
-"""The prompt as a person at a terminal sees it; what a person types must not lie around afterwards."""
+"""The prompt as a person at a terminal sees it, and lines from standard input: what is typed must not lie around, and a
+wrong line must not end the others."""
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from dmctl.cli import main
+from pkg.pb import dmmaster_pb2 as master
+from tests.harness.canned_master import CannedMaster
 from tests.harness.process import wait_until
 
 
@@ -41,3 +48,17 @@ def test_prompt_history_and_exit(tmp_path: Path) -> None:
     assert "list-member" in history.read_text()
     assert "my password" not in history.read_text()
     assert history.stat().st_mode & 0o777 == 0o600
+
+
+def test_lines_from_standard_input(
+    fake: CannedMaster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.answers["Encrypt"] = lambda request: master.EncryptResponse(result=True, ciphertext=f"<{request.plaintext}>")
+    lines = "encrypt 'a b'\n\nencrypt \"c d\" \nnonsense\nencrypt 'open\nhelp encrypt\nencrypt e\nexit\nencrypt f\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    assert main(["--master-addr", fake.address]) == 0
+    captured = capsys.readouterr()
+    assert [line for line in captured.out.splitlines() if line.startswith("<")] == ["<a b>", "<c d>", "<e>"]
+    assert "No such command 'nonsense'" in captured.err
+    assert "No closing quotation" in captured.err
+    assert "Usage: dmctl encrypt" in captured.out

@@ -1,0 +1,20 @@
+"""list-member sends DM's request and prints DM's answer."""
+
+from __future__ import annotations
+
+import json
+
+from pkg.pb import dmmaster_pb2 as master
+from tests.harness.canned_master import CannedMaster
+from tests.unit.dmctl.support import Run
+
+
+def test_list_member_prints_each_kind(dmctl: Run, fake: CannedMaster) -> None:
+    leader = master.Members(leader=master.ListLeaderMember(name="m1", addr="h:1"))
+    fake.answers["ListMember"] = master.ListMemberResponse(result=True, members=[leader])
+    code, out, _ = dmctl("list-member", "-l", "--name", "a", "-n", "b,c")
+    request = fake.last("ListMember")
+    assert (request.leader, request.master, request.worker) == (True, False, False)
+    assert list(request.names) == ["a", "b", "c"]
+    assert json.loads(out)["members"] == [{"leader": {"msg": "", "name": "m1", "addr": "h:1"}}]
+    assert code == 0

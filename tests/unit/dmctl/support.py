@@ -1,0 +1,7 @@
+"""What dmctl's tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Run = Callable[..., tuple[int, str, str]]
