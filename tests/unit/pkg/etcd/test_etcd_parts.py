@@ -1,26 +1,22 @@
-"""The parts of the etcd client and of the embedded member that need no server."""
+"""The parts of the etcd client that need no server: keys, endpoints, errors, and where masters say etcd is."""
 
 from __future__ import annotations
 
 import http.server
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import grpc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_master.election.etcd_arguments import etcd_arguments, initial_cluster_of, listen_url
-from pkg.config.master import MasterConfig
 from pkg.errors import Code, DMError
-from pkg.etcd import EtcdClient, Member
+from pkg.etcd import EtcdClient
 from pkg.etcd.discovery import fetch_endpoints
 from pkg.etcd.endpoint import address_of
 from pkg.etcd.errors import call_error, failure_of
 from pkg.etcd.messages import range_end
-from pkg.settings.connections import SecurityConfig
 from tests.harness.process import free_port
 
 keys = st.text(st.characters(codec="utf-8"))
@@ -141,88 +137,3 @@ def test_an_answer_that_makes_no_sense_is_an_error(answers: dict[str, bytes], st
     assert caught.value.kind is Code.HAFailTxnOperation
     assert caught.value.retryable
     assert answers["address"].decode() in caught.value.raw_cause
-
-
-# --- the embedded member's command line ---
-
-
-def master(folder: Path, security: SecurityConfig | None = None) -> MasterConfig:
-    return MasterConfig(
-        name="m1",
-        data_dir=str(folder),
-        peer_urls="http://127.0.0.1:8291",
-        advertise_peer_urls="http://m1:8291",
-        etcd_client_urls="http://m1:9261",
-        security=security,
-    )
-
-
-def test_the_member_gets_the_masters_settings(tmp_path: Path) -> None:
-    arguments = etcd_arguments(master(tmp_path), "m1=http://m1:8291", "new")
-    for expected in (
-        "--name=m1",
-        f"--data-dir={tmp_path}",
-        "--listen-peer-urls=http://127.0.0.1:8291",
-        "--initial-advertise-peer-urls=http://m1:8291",
-        "--listen-client-urls=http://0.0.0.0:9261",
-        "--advertise-client-urls=http://m1:9261",
-        "--initial-cluster=m1=http://m1:8291",
-        "--initial-cluster-state=new",
-        "--auto-compaction-mode=periodic",
-        "--auto-compaction-retention=1h",
-        "--max-txn-ops=2048",
-    ):
-        assert expected in arguments
-    assert not any("cert" in argument for argument in arguments)
-
-
-def test_tls_covers_clients_and_peers(tmp_path: Path) -> None:
-    security = SecurityConfig(
-        ssl_ca="/ca.pem", ssl_cert="/cert.pem", ssl_key_bytes=b"key text", cert_allowed_cn=("dm",)
-    )
-    arguments = etcd_arguments(master(tmp_path, security), "", "new")
-    key = tmp_path / "tls" / "key.pem"
-    assert key.read_bytes() == b"key text"
-    assert key.stat().st_mode & 0o077 == 0
-    for expected in (
-        "--cert-file=/cert.pem",
-        f"--key-file={key}",
-        "--trusted-ca-file=/ca.pem",
-        "--client-cert-auth=true",
-        "--peer-cert-file=/cert.pem",
-        f"--peer-key-file={key}",
-        "--peer-trusted-ca-file=/ca.pem",
-        "--peer-client-cert-auth=true",
-        "--peer-cert-allowed-cn=dm",
-    ):
-        assert expected in arguments
-
-
-def test_several_allowed_names_are_refused_rather_than_ignored(tmp_path: Path) -> None:
-    security = SecurityConfig(ssl_ca="/ca.pem", ssl_cert="/c.pem", ssl_key="/k.pem", cert_allowed_cn=("a", "b"))
-    with pytest.raises(DMError) as caught:
-        etcd_arguments(master(tmp_path, security), "", "new")
-    assert caught.value.kind is Code.MasterTLSConfigNotValid
-
-
-def test_a_joining_member_starts_with_the_cluster_as_it_is() -> None:
-    members = [
-        Member(1, "m1", ("http://m1:8291", "http://m1:8292"), ()),
-        Member(2, "", ("http://m2:8291",), ()),
-        Member(3, "", ("http://m3:8291",), ()),
-    ]
-    cluster = initial_cluster_of(members, "m2", ("http://m2:8291",))
-    assert cluster == "m1=http://m1:8291,m1=http://m1:8292,m2=http://m2:8291"
-
-
-@pytest.mark.parametrize(
-    ("advertised", "bound"),
-    [
-        ("http://127.0.0.1:9261", "http://127.0.0.1:9261"),
-        ("http://[::1]:9261", "http://[::1]:9261"),
-        ("http://localhost:9261", "http://localhost:9261"),
-        ("https://dm-master-0.dm:9261", "https://0.0.0.0:9261"),
-    ],
-)
-def test_host_names_are_bound_as_every_interface(advertised: str, bound: str) -> None:
-    assert listen_url(advertised) == bound
