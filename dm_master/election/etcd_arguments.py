@@ -32,7 +32,7 @@ def etcd_arguments(config: MasterConfig, initial_cluster: str, state: str) -> li
         f"--quota-backend-bytes={config.quota_backend_bytes}",
         f"--max-txn-ops={config.max_txn_ops}",
         f"--max-request-bytes={config.max_request_bytes}",
-        # Its JSON gateway takes whatever a web page posts through a browser; the cluster's programs speak gRPC.
+        # Any web page could post to the JSON gateway through a browser; the cluster's programs speak gRPC.
         "--enable-grpc-gateway=false",
         # A member that comes back from a partition must not unseat a healthy leader.
         "--pre-vote=true",
@@ -44,7 +44,7 @@ def etcd_arguments(config: MasterConfig, initial_cluster: str, state: str) -> li
 
 
 def initial_cluster_of(members: Sequence[Member], name: str, urls: Sequence[str]) -> str:
-    """``name=url,…`` of all members; the nameless one with our ``urls`` is us."""
+    """``name=url,…`` of all members; the member without a name that has our ``urls`` is this one."""
     return ",".join(
         f"{member.name or name}={url}"
         for member in members

@@ -10,7 +10,7 @@ _GRANT = re.compile(r"^GRANT (?P<privileges>.+?) ON (?:TABLE )?(?P<object>\S.*?)
 _REVOKE = re.compile(r"^REVOKE (?P<privileges>.+?) ON (?P<object>\S.*?) FROM ", re.IGNORECASE)
 _OBJECT = re.compile(r"^(?P<schema>\*|`(?:[^`]|``)+`|[^.`]+)\.(?P<table>\*|`(?:[^`]|``)+`|[^.`]+)$")
 _ROLE = re.compile(r"^GRANT (?P<roles>(?:`[^`]+`(?:@`[^`]+`)?(?:, ?)?)+) TO ", re.IGNORECASE)
-#: Names of one and the same privilege, by server.
+#: Different names of the same privilege.
 _SAME = {
     "BINLOG MONITOR": "REPLICATION CLIENT",
     "REPLICATION REPLICA": "REPLICATION SLAVE",
@@ -35,7 +35,7 @@ class _Grant:
 
 
 class Grants:
-    """The grants of one user; roles' lines are to be among them."""
+    """The grants of one user; the caller adds the lines of the user's roles."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._grants = [grant for line in lines if (grant := _parse(line))]

@@ -25,21 +25,21 @@ from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 from pkg.settings.connections import DBConfig
 
-#: No single question to a server may take longer than this, in seconds.
+#: The longest time that one query may take (seconds).
 QUERY_TIMEOUT = 60.0
 #: No such database, table or privilege.
 _NOT_THERE = frozenset({1044, 1049, 1142, 1146})
 
 
 def open_server(config: DBConfig, scope: Scope) -> Connection[Any]:
-    """A connection for checks. Raises 26002 that tells why and what to do."""
+    """A connection for checks. Raises 26002 with the cause and what to do."""
     try:
         return connect(config, scope=scope, read_timeout=QUERY_TIMEOUT)
     except DMError as exc:
         raise errors.new(
             Code.TaskCheckFailedOpenDB,
             exc.message,
-            # The cause is in the message; what is left of it is its code.
+            # The cause is in the message already, except for its code.
             raw=f"code={exc.code}",
             workaround=exc.workaround or "Check host, port, user and password.",
             scope=scope,
@@ -47,7 +47,7 @@ def open_server(config: DBConfig, scope: Scope) -> Connection[Any]:
 
 
 class InspectedServer:
-    """One server under check. The facts are asked for once, when a check first needs them."""
+    """One server under check. Each fact is queried once, when a check first needs it."""
 
     def __init__(self, config: DBConfig, scope: Scope) -> None:
         self.config = config
@@ -87,7 +87,7 @@ class InspectedServer:
         try:
             return [str(row[0]) for row in query(self.conn, f"SHOW GRANTS FOR {role}")]
         except pymysql.err.OperationalError:
-            return []  # a role that the user may not look into gives nothing that could be counted on
+            return []  # the grants of a role that the user may not see cannot be relied on
 
     def table_infos(self, tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], TableInfo]:
         """The structures of those of ``tables`` that exist."""
@@ -101,7 +101,7 @@ class InspectedServer:
         }
 
     def has_progress(self, subtask: SubTaskConfig) -> bool:
-        """Whether this target says that the subtask ran before. Raises the classified error of a failed query."""
+        """Whether this target has a checkpoint of the subtask. Raises the classified error of a failed query."""
         for suffix in ("_syncer_checkpoint", "_loader_progress"):
             name = qualified(subtask.meta_schema, subtask.name + suffix)
             try:

@@ -1,4 +1,4 @@
-"""Which sources have a relay, who pulls it, and the stage it shall reach. Pure decisions on a :class:`Topology`.
+"""Which sources have a relay, which worker pulls it, and its desired stage. Pure decisions on a :class:`Topology`.
 
 A relay follows its source from worker to worker (``enable-relay`` in the source's configuration), or stays with workers
 that ``start-relay`` named, as long as the source is bound to one of them.
@@ -22,12 +22,12 @@ SETTABLE_STAGES = ("Running", "Paused")
 
 
 def put_stage(source: str, stage: str) -> Put:
-    """The operation that asks ``source``'s relay for ``stage``."""
+    """The operation that stores ``stage`` as the desired stage of ``source``'s relay."""
     return Put(keys.RELAY_STAGE.key(source), RelayStage(stage, source).to_json())
 
 
 def start_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
-    """Starts a source's relay, on the worker that serves it or on ``workers`` only. One that runs is left alone.
+    """Starts a source's relay, on the worker that serves it or on ``workers`` only. A relay that runs is not changed.
 
     Raises 46008, 46004, 46020 (the worker has another relay), 46021 (it does not serve the source), and 46028 or 46030
     when the relay was started the other way.
@@ -78,7 +78,7 @@ def stop_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
 
 
 def set_stage(state: Topology, sources: Sequence[str], stage: str) -> Plan:
-    """Asks for ``stage``; one that is expected already is written again, which resumes a relay that failed.
+    """Stores ``stage`` as the desired one. The same stage is written again: this resumes a relay that failed.
 
     Raises 46011 for another stage and 46012 for sources without a relay.
     """
@@ -117,7 +117,7 @@ def _delete_stage(state: Topology, source: str) -> list[Op]:
 
 
 def _able(state: Topology, source: str, workers: Sequence[str]) -> list[str]:
-    """Those of ``workers`` that have no relay yet, all of them able to have this one."""
+    """Those of ``workers`` that have no relay yet. Raises if one of ``workers`` cannot have this one."""
     unknown = sorted(set(workers) - set(state.workers))
     if unknown:
         raise new(

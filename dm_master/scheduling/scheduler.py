@@ -22,10 +22,10 @@ from pkg.process.service_thread import ServiceThread
 
 log = get_logger("scheduler")
 
-#: Seconds between attempts to bring etcd in line after a failure.
+#: Seconds between attempts to update the bindings after a failure.
 _RETRY_PAUSE = 1.0
 _SYNC_POLL = 0.2
-#: All other keys change only by this scheduler.
+#: All other keys are changed only by this scheduler.
 _WRITTEN_BY_WORKERS = (keys.WORKER_ALIVE, keys.LOAD_TASK)
 
 
@@ -44,11 +44,11 @@ class Scheduler:
 
     Every change is one transaction that also compares the leader key: a former leader changes nothing. Commands raise
     ``DMError`` (46xxx from the rules; 46001 when this master does not lead; 42501 from etcd) and have then changed
-    nothing, but for a 42501 that says that the outcome is unknown: the state is read again before the next
-    decision. Reading never waits for etcd. Thread-safe.
+    nothing. The exception is a 42501 that says that the outcome is unknown: the state is then read again before the
+    next decision. Reading never waits for etcd. Thread-safe.
 
-    ``on_failure`` is called, from any thread, when it finds that it cannot go on as the leader's scheduler: the term
-    should be given up (``Election.resign``). ``on_change`` is called after each change, and must not block.
+    ``on_failure`` is called, from any thread, when the scheduler cannot go on: the caller should give up the term
+    (``Election.resign``). ``on_change`` is called after each change, and must not block.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Scheduler:
         self._client = client
         self._on_failure = on_failure
         self._on_change = on_change
-        # Held while a decision is made and committed; readers take the reference that is current.
+        # Held while a decision is made and committed; readers take the present reference without it.
         self._deciding = threading.RLock()
         self._topology = Topology()
         self._leader: LeaderKey | None = None
@@ -97,8 +97,9 @@ class Scheduler:
             ).start()
 
     def stop(self) -> None:
-        """Ends it, for ``Election.on_lost``: from now on commands raise 46001. May be called when not started."""
-        # Before the lock: decisions that wait for it are refused, and one that waits for etcd meets the fence.
+        """Ends the scheduler, for ``Election.on_lost``: commands raise 46001 from now on. May be called when not
+        started."""
+        # Before the lock: decisions that wait for it are refused, and one that waits for etcd fails at the leader key.
         self._leader = None
         self._stopping.set()
         self._wake.set()
@@ -107,7 +108,7 @@ class Scheduler:
             self._mirrors, self._thread = (), None
             self._topology = Topology()
         for mirror in mirrors:
-            # All at once: each may be waiting for an etcd that does not answer.
+            # All at the same time: each may be waiting for an etcd that does not answer.
             mirror.stop(wait=False)
         for mirror in mirrors:
             mirror.stop()
@@ -166,13 +167,13 @@ class Scheduler:
         self._decide(lambda state: relay_stage.stop_relay(state, source_id, workers))
 
     def set_relay_stage(self, sources: Sequence[str], stage: str) -> None:
-        """Asks for ``Running`` or ``Paused``. Raises 46011 or 46012."""
+        """Sets the desired stage, ``Running`` or ``Paused``. Raises 46011 or 46012."""
         self._decide(lambda state: relay_stage.set_stage(state, sources, stage))
 
     # --- workers ---
 
     def register_worker(self, name: str, addr: str) -> None:
-        """Makes a worker known; the same one again is fine. Raises 46003."""
+        """Makes a worker known; it may register again. Raises 46003."""
         self._decide(lambda state: source_binding.register_worker(state, name, addr))
 
     def offline_worker(self, name: str) -> None:
@@ -197,11 +198,12 @@ class Scheduler:
     def start_task(
         self, name: str, text: str, subtasks: Sequence[SubTaskConfig], *, drop_operators: bool = False
     ) -> list[str]:
-        """Stores a task's new subtasks, to be run; returns their sources. ``text`` is the task's file.
+        """Stores a task's new subtasks, with the desired stage Running; returns their sources. ``text`` is the task's
+        file.
 
         ``drop_operators``: the binlog operators that an earlier task of this name left behind are removed too.
 
-        Subtasks that exist are left alone. Raises 46008, 46009 or 46014 (all exist).
+        Subtasks that exist are not changed. Raises 46008, 46009 or 46014 (all exist).
         """
         texts = {subtask.source_id: encode_subtask(subtask) for subtask in subtasks}
         plan = self._decide(
@@ -211,7 +213,8 @@ class Scheduler:
         return sorted(created)
 
     def set_stage(self, task: str, sources: Sequence[str], stage: str) -> None:
-        """Asks for ``Running`` or ``Paused`` in ``sources`` (none = all of the task). Raises 46015, 46017 or 46018."""
+        """Sets the desired stage, ``Running`` or ``Paused``, in ``sources`` (none = all of the task). Raises 46015,
+        46017 or 46018."""
         self._decide(lambda state: task_stage.set_stage(state, task, sources, stage))
 
     def stop_task(self, task: str, sources: Sequence[str]) -> None:
@@ -219,15 +222,16 @@ class Scheduler:
         self._decide(lambda state: task_stage.stop_task(state, task, sources))
 
     def tasks(self) -> dict[str, dict[str, str]]:
-        """Task → source → expected stage."""
+        """Task → source → desired stage."""
         tasks: dict[str, dict[str, str]] = {}
         for (source, task), stage in sorted(self._state().stages.items()):
             tasks.setdefault(task, {})[source] = stage
         return dict(sorted(tasks.items()))
 
     def task_sources(self) -> dict[str, frozenset[str]]:
-        """Task → the sources that have it. Unlike the others it waits for a change that is being committed, and for
-        etcd when the outcome of one is unknown: it is no older than what a worker may have read. Raises 46001 or 42501.
+        """Task → the sources that have it. Unlike the other readers it waits for a change that is being committed, and
+        for etcd if the outcome of one is unknown: the result is no older than what any worker has read. Raises 46001 or
+        42501.
         """
         with self._deciding:
             self._term()
@@ -250,7 +254,8 @@ class Scheduler:
 
     @contextlib.contextmanager
     def task_latch(self, task: str, action: str) -> Iterator[None]:
-        """Keeps a task for one command, such as the removal of its meta data. Raises 46024 if another one has it."""
+        """Reserves a task for one command, such as the removal of its metadata. Raises 46024 if another command has
+        it."""
         with self._deciding:
             if task in self._latches:
                 raise new(
@@ -314,7 +319,7 @@ class Scheduler:
         found = [Put(kv.key, kv.value) for response in answer.responses for kv in response.kvs]
         state = Topology().after(found)
         if self._mirrors and _synced(self._mirrors):
-            # One authority on what workers write: two, read at different revisions, would take turns.
+            # Only one reader decides what workers wrote: two, at different revisions, would overwrite each other.
             state = _as_workers_say(state, self._mirrors)
         self._topology = state
         self._in_doubt = False
@@ -344,14 +349,14 @@ class Scheduler:
         self._give_up()
 
     def _follower_failed(self, _: BaseException) -> None:
-        # Who leads without following the workers would leave the sources of a dead one alone for good.
+        # A leader that does not follow the workers would never move the sources of a dead one.
         log.error("the watch over the workers ended; giving up leadership")
         self._give_up()
 
     def _follow(self, mirrors: Sequence[PrefixMirror]) -> None:
-        """Brings the bindings in line with what the workers write, whenever that changes, until it succeeds."""
+        """Updates the bindings whenever the workers' keys change; repeats an update until it succeeds."""
         while not self._stopping.is_set() and not _synced(mirrors, _SYNC_POLL):
-            # Until the first lists are in, nobody would seem to be alive.
+            # Before the first lists are read, no worker would seem to be alive.
             pass
         self._wake.set()
         while not self._stopping.is_set():
@@ -390,6 +395,6 @@ def _synced(mirrors: Sequence[PrefixMirror], timeout: float = 0) -> bool:
 
 
 def _as_workers_say(state: Topology, mirrors: Sequence[PrefixMirror]) -> Topology:
-    """``state`` with what the workers write as it is now."""
+    """``state`` with the present contents of the workers' keys."""
     seen = Topology().after(Put(key, kv.value) for mirror in mirrors for key, kv in mirror.snapshot().items())
     return replace(state, alive=seen.alive, load_tasks=seen.load_tasks)

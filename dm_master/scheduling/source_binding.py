@@ -19,7 +19,7 @@ STOPPED_UNBOUND = "source is stopped and hasn't bound to worker before being sto
 
 
 def add_source(state: Topology, source: str, text: str, worker: str = "", *, relay: bool = False) -> Plan:
-    """Stores a new source and binds it, to ``worker`` if given; with ``relay`` it gets one.
+    """Stores a new source and binds it, to ``worker`` if given; with ``relay``, its relay is to run.
 
     Raises 46007, 46004, 46033 or 46027.
     """
@@ -61,7 +61,7 @@ def remove_source(state: Topology, source: str) -> Plan:
     ops: list[Op] = [Delete(keys.SOURCE_CONFIG.key(source))]
     ops += [Delete(keys.RELAY_STAGE.key(source))] if source in state.relay_stages else []
     ops += [Delete(keys.BOUND.key(worker))] if worker else []
-    # A source made later under the same name has nothing to do with this one.
+    # A later source of the same name has nothing to do with this one.
     ops += [Delete(keys.LAST_BOUND.key(last)) for last, of in sorted(state.last_bounds.items()) if of == source]
     message = "" if worker else STOPPED_UNBOUND
     orders = Delete(keys.BINLOG_OPERATOR.prefix(source), prefix=True)
@@ -133,11 +133,11 @@ def remove_worker(state: Topology, worker: str) -> Plan:
 def rebalance(state: Topology) -> Plan:
     """Takes sources from workers that cannot serve them and gives every unbound source the best worker left.
 
-    A binding that works is not touched, but for a source whose unfinished load lies on a worker that is free: only
-    there can the load go on. Any event (a worker came or went, a new leader took over) ends here.
+    A binding that works is kept, except for a source whose unfinished load is on a free worker: only there can the
+    load continue. Called after every event: a worker came or went, a new leader took over.
     """
     ops: list[Op] = []
-    # A source that goes back frees a worker, to which another one may have to go back: each step settles one more.
+    # A source that returns to its load frees a worker, to which another source may have to return: repeat.
     while step := _rebalance_step(state):
         ops += step
         state = state.after(step)
@@ -167,7 +167,7 @@ def _rebalance_step(state: Topology) -> list[Op]:
 
 
 def _bound_without_load_files(state: Topology) -> list[str]:
-    """Workers that serve a source while a free one has the files of its unfinished load, and they have none."""
+    """Workers that serve a source without the files of its unfinished load, while a free worker has them."""
     badly_bound = []
     asked: set[str] = set()
     for (_, source), holder in sorted(state.load_tasks.items()):
@@ -190,7 +190,7 @@ def _has_load(state: Topology, source: str, worker: str) -> bool:
 
 
 def _preference(state: Topology, source: str, worker: str) -> int:
-    """Less is better: who has the dump files, who has the relay log, who served the source last."""
+    """Lower is better: the worker with the dump files, then with the relay log, then the last one that served it."""
     if _has_load(state, source, worker):
         return 0
     last = state.last_bounds.get(worker) == source
@@ -213,7 +213,7 @@ def _broken_bounds(state: Topology) -> list[str]:
 
 
 def _balanced(state: Topology, ops: list[Op]) -> Plan:
-    """``ops`` and the bindings that follow from them."""
+    """``ops`` with the changes of bindings that follow from them."""
     return Plan(_once_per_key([*ops, *rebalance(state.after(ops)).ops]))
 
 

@@ -1,4 +1,4 @@
-"""Tasks, their subtasks and the stages these shall reach. Pure decisions on a :class:`Topology`."""
+"""Tasks, their subtasks and the desired stages of these. Pure decisions on a :class:`Topology`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ SETTABLE_STAGES = ("Running", "Paused")
 def start_task(
     state: Topology, task: str, text: str, subtasks: Mapping[str, str], *, drop_operators: bool = False
 ) -> Plan:
-    """Stores the new ones of a task's ``subtasks`` (source → config) with the stage Running, and its file.
+    """Stores those of a task's ``subtasks`` (source → config) that are new, with the desired stage Running, and its
+    file.
 
     ``drop_operators``: the stored binlog operators are removed too, like the checkpoints before.
 
@@ -52,9 +53,9 @@ def start_task(
 
 
 def set_stage(state: Topology, task: str, sources: Sequence[str], stage: str) -> Plan:
-    """Asks for ``stage`` in all of the task's ``sources`` (none = every source of the task).
+    """Stores ``stage`` as the desired one in the task's ``sources`` (none = every source of the task).
 
-    A stage that is expected already is written again: that is how a subtask paused by an error is resumed.
+    The same stage is written again: this resumes a subtask that an error paused.
     Raises 46015, 46018 or 46017.
     """
     if stage not in SETTABLE_STAGES:

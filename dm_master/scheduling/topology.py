@@ -1,8 +1,8 @@
 """The cluster's state in etcd. Pure: decisions read a :class:`Topology` and return a :class:`Plan`.
 
-A :class:`Topology` is what etcd's keys say, decoded. A decision does not change it: it returns the operations to
-commit, and the state after them is the same keys decoded again (:meth:`Topology.after`). So the leader's memory
-cannot drift from etcd by a rule that is coded twice.
+A :class:`Topology` holds etcd's keys, decoded. A decision does not change it: it returns the operations to commit, and
+the state after them is the same keys decoded again (:meth:`Topology.after`). So the leader's memory cannot differ from
+etcd because a rule is coded twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ WorkerStage = Literal["offline", "free", "relay", "bound"]
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The shared state. Configs and task files are texts here; ``subtasks`` and ``stages`` are by (source, task)."""
+    """The shared state. Configs and task files are texts here; ``subtasks`` and ``stages`` (desired) are by (source,
+    task)."""
 
     sources: Mapping[str, str] = field(default_factory=dict)
     workers: Mapping[str, WorkerInfo] = field(default_factory=dict)
@@ -31,7 +32,7 @@ class Topology:
     bounds: Mapping[str, str] = field(default_factory=dict)
     last_bounds: Mapping[str, str] = field(default_factory=dict)
     relay_workers: Mapping[str, str] = field(default_factory=dict)
-    #: Source → stage that its relay shall reach; without one it has no relay.
+    #: Source → desired stage of its relay; a source without one has no relay.
     relay_stages: Mapping[str, str] = field(default_factory=dict)
     subtasks: Mapping[tuple[str, str], str] = field(default_factory=dict)
     stages: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -40,7 +41,7 @@ class Topology:
     task_texts: Mapping[str, str] = field(default_factory=dict)
 
     def after(self, ops: Iterable[Op]) -> Topology:
-        """The state once ``ops`` are committed. Raises 42502 for a key or value that is none of ours."""
+        """The state once ``ops`` are committed. Raises 42502 for a key or value that the cluster does not use."""
         changed: dict[str, dict[Any, Any]] = {}
         for op in ops:
             family, view = _view_of(op.key)

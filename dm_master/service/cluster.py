@@ -1,4 +1,4 @@
-"""What the parts of the service share: the cluster as they see it, and the answers they build."""
+"""The cluster as all parts of the service see it."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ class Cluster:
     locks: LockCoordinator
 
     def candidates(self) -> list[LeaderInfo]:
-        """The masters that lead or wait to lead. Raises 42501."""
+        """The leader and the other candidates. Raises 42501."""
         candidates, _ = self.etcd.get_prefix(LEADER_PREFIX)
         return [LeaderInfo.from_json(kv.value) for kv in candidates]

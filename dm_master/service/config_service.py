@@ -1,4 +1,4 @@
-"""GetCfg, GetSubTaskCfg, GetMasterCfg, Encrypt, ListTaskConfigs and ListSourceConfigs. No answer holds a secret."""
+"""GetCfg, GetSubTaskCfg, GetMasterCfg, Encrypt, ListTaskConfigs and ListSourceConfigs. No answer contains a secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gRPC service ``pb.Master``: finds who answers (this master, or the leader) and turns errors into answers."""
+"""The gRPC service ``pb.Master``: chooses who answers (this master or the leader) and turns errors into answers."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ RpcHandler = Callable[[Any], Message]
 SERVICE = dmmaster_pb2.DESCRIPTOR.services_by_name["Master"]
 #: Answered by the master that was asked, leader or not.
 LOCAL = frozenset({"OperateLeader", "GetMasterCfg"})
-#: Marks a request that another master passed on, so that two masters never pass one back and forth.
+#: Marks a request that another master forwarded, so that two masters never forward it back and forth.
 FORWARDED = "dm-forwarded"
-#: Seconds to wait for a leader when there is none, and between two looks.
+#: Seconds to wait for a leader when there is none, and between two checks.
 LEADER_WAIT = 0.1
 LEADER_POLL = 0.02
 #: A precheck may take this long (seconds); the client's own limit is usually shorter.
 FORWARD_TIMEOUT = 1800.0
 
-#: RPCs of features that come later, with what to call them.
+#: RPCs that are not supported yet, with the name of their feature.
 LATER = {
     "UpdateTask": "updating a task",
     "StartValidation": "continuous data validation",
@@ -102,7 +102,7 @@ def request_class(method: str) -> type[Message]:
 
 
 def refusal(method: str, request: Any, text: str) -> Message:
-    """The answer that says no: ``result`` false, the reason in ``msg``, the operation repeated where DM does."""
+    """The answer of a refusal: ``result`` is false, ``msg`` has the reason, ``op`` is repeated as DM does."""
     answer: Any = response_class(method)()
     if "msg" not in answer.DESCRIPTOR.fields_by_name:
         raise RuntimeError(text)
@@ -114,7 +114,7 @@ def refusal(method: str, request: Any, text: str) -> Message:
 
 @dataclass(slots=True)
 class Dispatcher:
-    """Answers any request of ``pb.Master``, whichever way it came.
+    """Answers any request of ``pb.Master``, from gRPC, HTTP or another master.
 
     ``leading`` says whether this master leads and its scheduler is ready.
     """
@@ -132,12 +132,12 @@ class Dispatcher:
         except DMError as exc:
             log.warning("request refused", method=method, error=str(exc))
             return refusal(method, request, str(exc))
-        except Exception as exc:  # noqa: BLE001 - the border of the process: whatever went wrong becomes an answer
+        except Exception as exc:  # noqa: BLE001 - the border of the process: every error becomes an answer
             log.error("request failed", method=method, error=repr(exc))
             return refusal(method, request, str(errors.wrap(exc)))
 
     def _leads_soon(self) -> bool:
-        """Whether this master leads; waits a moment when nobody does yet."""
+        """Whether this master leads; waits a moment while no master leads."""
         deadline = time.monotonic() + LEADER_WAIT
         while not self.leading():
             leader = self.cluster.election.leader()
@@ -160,7 +160,7 @@ class Dispatcher:
             except grpc.RpcError as exc:
                 raise no_leader(method, f"{leader.addr}: {exc.code().name}: {exc.details()}") from exc  # type: ignore[attr-defined]
         if isinstance(answer, dmmaster_pb2.RegisterWorkerResponse) and not mutual(self.cluster.config.security):
-            answer.ClearField("secretKey")  # the leader judges by its own port; this one may be open to anybody
+            answer.ClearField("secretKey")  # the leader decided for its own port; this one may be open to anybody
         return answer
 
 

@@ -18,7 +18,7 @@ from pkg.rpc.server import mutual
 from pkg.settings.connections import SecurityConfig
 from pkg.tls.client import member_context
 
-#: Seconds that a master has to show that it is alive.
+#: Seconds that a master has to answer the health check.
 HEALTH_TIMEOUT = 1.0
 
 
@@ -30,7 +30,7 @@ class MemberService:
         config = self._cluster.config
         told = key_for(
             request.name, request.secretKeyProof, key=config.secret_key, mutual=mutual(config.security)
-        )  # before the worker is known: one that can read no password must not be given a source
+        )  # before the worker is known: a worker that cannot read passwords must not get a source
         self._cluster.scheduler.register_worker(request.name, request.address)
         return pb.RegisterWorkerResponse(result=True, secretKey=told)
 
@@ -60,7 +60,7 @@ class MemberService:
         return pb.OfflineMemberResponse(result=True)
 
     def operate_leader(self, request: pb.OperateLeaderRequest) -> pb.OperateLeaderResponse:
-        """About the master that was asked, not the leader: an evicted one must be able to come back."""
+        """Acts on the master that was asked, not on the leader: an evicted master must be able to campaign again."""
         if request.op == pb.EvictLeaderOp:
             self._cluster.election.evict()
         elif request.op == pb.CancelEvictLeaderOp:
@@ -99,7 +99,7 @@ class MemberService:
         return pb.ListMasterMember(masters=masters)
 
     def _known_masters(self) -> list[pb.MasterInfo]:
-        """etcd's members with an embedded etcd, else the masters that run for leader."""
+        """etcd's members if etcd is embedded, otherwise the masters that are candidates."""
         scheme = "https" if self._cluster.config.security else "http"
         clients = {one.id: [f"{scheme}://{one.addr}"] for one in self._cluster.candidates()}
         if self._cluster.config.etcd_endpoints:

@@ -1,4 +1,4 @@
-"""HandleError and OperateSchema: operators' ways out of an error, carried out by the sources' workers."""
+"""Operator actions on a subtask that stopped with an error: HandleError and OperateSchema, passed on to its workers."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from pkg.errors import Code, DMError
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
 
-#: Seconds that a worker gets to remove files.
+#: Seconds that a worker has to remove files.
 PURGE_TIMEOUT = 60.0
-#: Operation → (stage that is stored, stage that the worker then reports).
+#: Operation → (desired stage to store, stage that the worker then reports).
 _STAGES = {
     worker_pb.PauseRelay: ("Paused", worker_pb.Paused),
     worker_pb.ResumeRelay: ("Running", worker_pb.Running),
@@ -37,7 +37,7 @@ class RelayService:
         operate, stage = operations[request.op]
         operate(request.source, workers)
         if self._cluster.scheduler.bound_worker(request.source) is None:
-            # The worker that the source will be bound to follows.
+            # The worker that the source is bound to later reads the desired stage.
             return pb.OperateRelayResponse(result=True, msg=str(unbound([request.source])))
         answers = self._await([request.source], stage)
         return pb.OperateRelayResponse(result=True, sources=answers)

@@ -1,4 +1,4 @@
-"""Who gets the cluster's secret key: workers, over connections on which both sides have shown certificates. Pure."""
+"""Which workers get the cluster's secret key: those on connections where both sides showed certificates. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pkg.settings.encrypt import key_proof
 
 
 def key_for(name: str, proof: bytes, *, key: bytes, mutual: bool) -> bytes:
-    """What the worker ``name`` is told of the cluster's ``key`` when it registers; '' where it needs or may have none.
+    """The cluster's ``key`` if the worker ``name`` may have it and needs it, b'' otherwise.
 
-    ``proof`` tells which key the worker has itself, b'' for none; ``mutual`` says that only bearers of the cluster's
-    certificates reach this port. Raises 20067 for a worker that could read no password then.
+    ``proof`` shows which key the worker has itself, b'' for none; ``mutual`` is true if only holders of the cluster's
+    certificates reach this port. Raises 20067 for a worker that could not read passwords.
     """
     if not key:
         return b""

@@ -47,7 +47,8 @@ class SourceService:
         )
 
     def transfer_source(self, request: pb.TransferSourceRequest) -> pb.TransferSourceResponse:
-        """Tasks that run are paused for the move; they must be in Sync, since a full copy's files stay behind."""
+        """Running tasks are paused for the move. They must be in Sync: the files of a full copy stay on the old
+        worker."""
         with source_transfer.paused(self._cluster, request.source):
             message = self._cluster.scheduler.transfer_source(request.source, request.worker)
         return pb.TransferSourceResponse(result=True, msg=message)
@@ -59,7 +60,7 @@ class SourceService:
                 "several sources cannot be created when a worker is specified",
                 workaround="Create them one by one, or leave the worker out.",
             )
-        # All are parsed and reached before the first is stored: most mistakes then change nothing.
+        # All are parsed and their servers reached before the first is stored: most mistakes change nothing.
         parsed = [load_source(text, f"source {number}") for number, text in enumerate(request.config, 1)]
         checked = [self._check(config) for config in parsed]
         messages = self._add_all(checked, request.workerName)
@@ -72,7 +73,7 @@ class SourceService:
         return pb.OperateSourceResponse(result=True, sources=answers)
 
     def _add_all(self, configs: list[SourceConfig], worker: str) -> dict[str, str]:
-        """Stores all or none; the scheduler's message for each."""
+        """Stores all or none; returns the scheduler's message for each."""
         messages: dict[str, str] = {}
         try:
             for config in configs:
@@ -87,7 +88,7 @@ class SourceService:
         try:
             self._cluster.scheduler.remove_source(source)
         except DMError as exc:
-            # The first error is what the operator must see; this one follows from it.
+            # The operator must see the first error; this one follows from it.
             log.error("cannot take back a source created before a failure", source=source, error=str(exc))
 
     def _stop(self, sources: list[str]) -> pb.OperateSourceResponse:

@@ -1,4 +1,4 @@
-"""QueryStatus: asks all workers concerned at the same time and puts their answers together."""
+"""QueryStatus: asks all workers concerned at the same time and combines their answers."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ class StatusService:
         try:
             self._cluster.locks.term().read(add)
         except DMError as exc:
-            # What the workers say is worth showing without it.
+            # The workers' answers are useful without the locks.
             log.warning("query-status without the locks of shard DDL", error=exc)

@@ -1,4 +1,4 @@
-"""StartTask, OperateTask and CheckTask."""
+"""StartTask, OperateTask, CheckTask and ShowRules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pkg.pb import dmworker_pb2 as worker_pb
 
 
 class Precheck(Protocol):
-    """What a precheck found; ``text`` is DM's report, ``rules`` is None when not all tables could be seen."""
+    """The result of a precheck; ``text`` is DM's report, ``rules`` is None when not all tables could be read."""
 
     @property
     def passed(self) -> bool: ...
@@ -45,7 +45,7 @@ class RunPrechecks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TaskSteps:
-    """The steps of starting a task that do their work elsewhere."""
+    """The steps of starting a task that other packages carry out."""
 
     split: Callable[[TaskConfig, Mapping[str, SourceConfig], Sequence[str]], Sequence[SubTaskConfig]]
     precheck: RunPrechecks
@@ -54,7 +54,7 @@ class TaskSteps:
     remove_meta: Callable[[TaskConfig], None]
 
 
-#: Operation → (stage that subtasks get, stage that workers then report).
+#: Operation → (desired stage to store, stage that workers then report).
 _STAGES = {
     worker_pb.Pause: ("Paused", worker_pb.Paused),
     worker_pb.Resume: ("Running", worker_pb.Running),
@@ -86,7 +86,7 @@ class TaskService:
         return pb.ShowRulesResponse(result=True, summary=_summary(found.summary), tables=tables)
 
     def start_task(self, request: pb.StartTaskRequest) -> pb.StartTaskResponse:
-        """Refuses before anything is changed, or stores the subtasks and waits until their workers have begun."""
+        """Refuses before anything is changed, or stores the subtasks and waits until their workers run them."""
         _refuse_start_time(request.startTime)
         task = load_task(request.task)
         foreign = sorted(set(request.sources) - {instance.source_id for instance in task.instances})
@@ -145,7 +145,7 @@ class TaskService:
     def _new_subtasks(
         self, task: TaskConfig, subtasks: Sequence[SubTaskConfig], remove_meta: bool
     ) -> list[SubTaskConfig]:
-        """Those that don't exist yet, all of them bound. Raises 46014 and 46009."""
+        """The subtasks that do not exist yet. Raises 46014 if there is none, 46009 if a source is not bound."""
         existing = self._cluster.scheduler.tasks().get(task.name, {})
         fresh = [subtask for subtask in subtasks if subtask.source_id not in existing]
         if not fresh or (existing and remove_meta):
@@ -155,20 +155,22 @@ class TaskService:
                 + (", so their metadata cannot be removed" if remove_meta else ""),
                 workaround="Use `query-status` to see them, `stop-task` to end them, `resume-task` to go on.",
             )
-        homeless = [one.source_id for one in fresh if self._cluster.scheduler.bound_worker(one.source_id) is None]
-        if homeless:
-            raise unbound(homeless)
+        unbound_sources = [
+            one.source_id for one in fresh if self._cluster.scheduler.bound_worker(one.source_id) is None
+        ]
+        if unbound_sources:
+            raise unbound(unbound_sources)
         return fresh
 
     def _submit(self, task: TaskConfig, subtasks: list[SubTaskConfig], remove_meta: bool) -> None:
-        # The text is kept to be shown again; the secrets that workers need are in the subtasks, encrypted.
+        # The text is stored to be shown again; the secrets that workers need are in the subtasks, encrypted.
         text = task_to_yaml(task)
         if not remove_meta:
             self._cluster.scheduler.start_task(task.name, text, subtasks)
             return
         with self._cluster.scheduler.task_latch(task.name, "start-task with --remove-meta"):
             self._steps.remove_meta(task)
-            # In this order: as long as workers find their meta data, they count on the locks' records.
+            # In this order: workers that find their metadata rely on the locks' records.
             self._cluster.locks.term().forget(task.name)
             self._cluster.scheduler.start_task(task.name, text, subtasks, drop_operators=True)
 
@@ -199,7 +201,7 @@ def _table_rules(explained: Explanation) -> pb.TableRules:
     )
 
 
-#: How many errors and how many warnings of the precheck start-task shows.
+#: The most errors, and the most warnings, of the precheck that start-task shows.
 _SHOWN = 10
 
 

@@ -1,4 +1,4 @@
-"""The steps of start-task that the servers must be asked for: what completes a subtask, and ``--remove-meta``."""
+"""The steps of start-task that need the servers: completing a subtask, and ``--remove-meta``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def complete(task: TaskConfig, subtask: SubTaskConfig) -> SubTaskConfig:
 
 
 def fill_start_position(subtask: SubTaskConfig) -> SubTaskConfig:
-    """An incremental subtask without ``meta`` starts where its upstream is now; others are left as they are.
+    """An incremental subtask without ``meta`` starts where its upstream is now; any other is returned unchanged.
 
     Raises 10001 for an unreachable upstream, 11125 for one without a binlog.
     """

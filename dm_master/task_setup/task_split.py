@@ -11,7 +11,7 @@ from pkg.errors import Code
 from pkg.mysql.introspect import ServerInfo
 from pkg.settings.options import nearest
 
-#: Of the upstream's modes, those that decide what a generated column of the target computes.
+#: The upstream's modes that change what a generated column of the target computes.
 _KEPT_MODES = frozenset({"HIGH_NOT_PRECEDENCE", "NO_UNSIGNED_SUBTRACTION", "PIPES_AS_CONCAT", "NO_ENGINE_SUBSTITUTION"})
 _ADDED_MODES = (
     "IGNORE_SPACE", "NO_AUTO_VALUE_ON_ZERO", "ALLOW_INVALID_DATES", "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES",
@@ -19,7 +19,7 @@ _ADDED_MODES = (
 
 
 def split_task(task: TaskConfig, sources: Mapping[str, SourceConfig], only: Sequence[str] = ()) -> list[SubTaskConfig]:
-    """One subtask per instance, in the file's order; ``only`` chooses some of the instances.
+    """One subtask per instance, in the file's order; ``only`` selects some of the instances.
 
     Raises 20031 for an instance whose source was not created, and for a chosen source that the task lacks.
     """
@@ -76,7 +76,7 @@ def _subtask(task: TaskConfig, instance: InstanceConfig, source: SourceConfig) -
 
 
 def needs_start_position(subtask: SubTaskConfig) -> bool:
-    """Whether the upstream must be asked where it is now, because nothing says where to begin."""
+    """Whether the upstream must be asked for its present position, because neither file nor mode gives a start."""
     return subtask.task_mode == "incremental" and subtask.meta is None
 
 
@@ -87,10 +87,10 @@ def with_start_position(subtask: SubTaskConfig, meta: Meta) -> SubTaskConfig:
 def target_session(target: ServerInfo, upstream_sql_mode: str, task: TaskConfig) -> tuple[tuple[str, str], ...]:
     """The session variables of the target's writers: what the file gives, and defaults for the rest.
 
-    ``upstream_sql_mode`` is the upstream's global sql_mode. DM takes nearly all of it but strictness. Ours stays
-    strict, for a value that does not fit must be an error and not cut; modes that read literals otherwise, or that
-    the target's family may not know, are left out. No time zone is set: rows travel in UTC, and a writer in
-    another zone would shift every TIMESTAMP.
+    ``upstream_sql_mode`` is the upstream's global sql_mode. DM takes nearly all of it except strictness. This session
+    is strict, because a value that does not fit must be an error and must not be cut. Modes that change how literals
+    are read, or that the target's family may not know, are left out. No time zone is set: rows travel in UTC, and a
+    writer in another zone would shift every TIMESTAMP.
     """
     session = {name: value for name, value in task.target.session if name != "time_zone"}
     if target.flavor == "tidb" and target.version >= (3, 0, 0):

@@ -1,4 +1,4 @@
-"""Moving a source to another worker while its tasks run: they are paused where nothing can be lost, then go on."""
+"""Moves a source to another worker while its tasks run: they are paused where nothing can be lost, then resumed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pkg.process.log import get_logger
 
 log = get_logger("transfer")
 
-#: How often it is tried to let a paused task run again: half a minute, in which etcd or a leader may come back.
+#: Attempts to resume a paused task: half a minute, in which etcd or a leader may come back.
 _RESUME_ATTEMPTS = 12
-#: No such task, source, or stage: somebody stopped the task meanwhile, so nothing is left to resume.
+#: No such task, source, or stage: the task was stopped meanwhile, so nothing is left to resume.
 _GONE = frozenset(
     {Code.SchedulerSubTaskStageInvalidUpdate, Code.SchedulerSubTaskOpSourceNotExist, Code.SchedulerTaskNotExist}
 )
@@ -26,7 +26,7 @@ _GONE = frozenset(
 
 @contextlib.contextmanager
 def paused(cluster: ClusterView, source: str) -> Iterator[None]:
-    """The source's running tasks are paused meanwhile; whatever happens, they are asked to run again afterwards.
+    """Pauses the source's running tasks for the time of the block; on every way out of it they are resumed.
 
     Raises 46019 if one of them is not in Sync, 46032 if one cannot be paused, or names those that cannot be resumed.
     """
@@ -35,13 +35,13 @@ def paused(cluster: ClusterView, source: str) -> Iterator[None]:
     asked: list[str] = []
     try:
         for task in tasks:
-            # Noted first: when etcd's answer is lost, the request may have come through.
+            # Noted first: if etcd's answer is lost, the request may still have been stored.
             asked.append(task)
             cluster.scheduler.set_stage(task, [source], "Paused")
         for task in tasks:
             _await_paused(cluster, source, task)
         yield
-    except Exception as exc:  # noqa: BLE001 - raised again once the tasks are asked to go on
+    except Exception as exc:  # noqa: BLE001 - raised again once the tasks are resumed
         failure = exc
     left = [task for task in asked if not _resumes(cluster, source, task)]
     if left:
@@ -51,7 +51,8 @@ def paused(cluster: ClusterView, source: str) -> Iterator[None]:
 
 
 def _running_tasks(cluster: ClusterView, source: str) -> list[str]:
-    """The source's tasks that shall run. Raises 46019 if one of them is not in Sync, or the worker's error."""
+    """The source's tasks whose desired stage is Running. Raises 46019 if one of them is not in Sync, or the worker's
+    error."""
     worker = cluster.scheduler.bound_worker(source)
     expected = cluster.scheduler.tasks()
     tasks = [task for task, stages in expected.items() if stages.get(source) == "Running"]
@@ -81,7 +82,7 @@ def _await_paused(cluster: ClusterView, source: str, task: str) -> None:
 
 
 def _resumes(cluster: ClusterView, source: str, task: str) -> bool:
-    """Asks for the task to run again; False when that can't be stored, even though it was tried for a while."""
+    """Sets the task's desired stage to Running; False if etcd refuses that after all attempts."""
     try:
         retrying(functools.partial(cluster.scheduler.set_stage, task, [source], "Running"), attempts=_RESUME_ATTEMPTS)
     except DMError as exc:

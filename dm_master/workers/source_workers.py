@@ -30,7 +30,8 @@ _MOST_STATUSES_AT_ONCE = 64
 def ask_workers(
     cluster: ClusterView, sources: Sequence[str], method: str, request: Message, *, timeout: float | None = None
 ) -> list[worker_pb.CommonWorkerResponse]:
-    """Asks the workers of ``sources`` the same at the same time; one answer a source, also where none serves it.
+    """Sends the same request to the workers of ``sources`` at the same time; one answer per source, even without a
+    worker.
 
     ``timeout`` in seconds, the configured one when None.
     """
@@ -72,8 +73,8 @@ def unbound(sources: Sequence[str]) -> DMError:
 def ask_statuses(
     cluster: ClusterView, sources: Sequence[str], task: str, timeout: float | None = None
 ) -> list[worker_pb.QueryStatusResponse]:
-    """What the workers of ``sources`` say of ``task`` ("" for all), in the sources' order; with ``result`` false for
-    one that doesn't answer, within ``timeout`` seconds if given."""
+    """The status of ``task`` ("" for all) from the workers of ``sources``, in the sources' order; ``result`` is false
+    for a worker that does not answer (within ``timeout`` seconds, if given)."""
     if not sources:
         return []
     with ThreadPoolExecutor(min(len(sources), _MOST_STATUSES_AT_ONCE), thread_name_prefix="status") as pool:
@@ -94,7 +95,7 @@ def _ask_status(cluster: ClusterView, source: str, task: str, timeout: float | N
     except DMError as exc:
         status = worker_pb.SourceStatus(source=source, worker=worker.name)
         return worker_pb.QueryStatusResponse(msg=str(exc), sourceStatus=status)
-    # A worker that is just taking the source over may not know it yet.
+    # A worker that has just received the source may not name it yet.
     answer.sourceStatus.source = source
     answer.sourceStatus.worker = worker.name
     return answer

@@ -1,4 +1,4 @@
-"""Waiting until workers have done what was submitted: the master writes what is expected, the workers follow."""
+"""Waits until workers have reached the desired stage: the master stores it in etcd, the workers follow."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from pkg import errors
 from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
 
-#: How long to wait for one source, and between two looks, in seconds.
+#: Seconds to wait for one source, and between two queries of its status.
 STAGE_TIMEOUT = 10.0
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 1.0
-#: A failure seen earlier than this (seconds) may be that of the past: the worker has not read the request yet.
-#: Once the subtask was seen without one, the next failure is new and needs no patience.
+#: A failure that is seen earlier than this (seconds) may be an old one: the worker has not read the request yet.
+#: Once the subtask was seen without a failure, the next one is new and counts at once.
 STALE_FAILURE_TIMEOUT = 2.0
 
-#: (is it settled, the failure's text if it settled badly)
+#: (whether the wait is over, the failure's text if it ended with one)
 StageCheckResult = tuple[bool, str]
-#: Looks at a source's status; None when no worker serves the source.
+#: Judges a source's status, which is None when no worker serves the source.
 StageCheck = Callable[[str, pb.QueryStatusResponse | None], StageCheckResult]
 
 
 def wait_for_all(
     cluster: ClusterView, sources: Iterable[str], task: str, judge: StageCheck, expected: str
 ) -> list[pb.CommonWorkerResponse]:
-    """One answer a source, in the sources' order, once ``judge`` is satisfied or the time is over (38045)."""
+    """One answer per source, in the sources' order, once ``judge`` says that the wait is over, or on timeout
+    (38045)."""
     names = sorted(sources)
     if not names:
         return []
@@ -66,7 +67,7 @@ def _wait_for(
 def _ask(
     cluster: ClusterView, source: str, task: str, timeout: float
 ) -> tuple[str, pb.QueryStatusResponse | None, str]:
-    """The worker's name (empty if the source is unbound), its answer if it gave one, and what was seen in words."""
+    """The worker's name (empty if the source is unbound), its answer if it gave one, and a description of it."""
     worker = cluster.scheduler.bound_worker(source)
     if worker is None:
         return "", None, "the source is not bound to a worker"
@@ -91,7 +92,7 @@ def _named(answer: pb.QueryStatusResponse | None, task: str) -> pb.SubTaskStatus
 
 
 def reaches(task: str, stage: pb.Stage) -> StageCheck:
-    """Satisfied when the subtask is in ``stage``, or when it failed on the way."""
+    """Over when the subtask is in ``stage``, or when it failed on the way."""
 
     def judge(_: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
         subtask = _named(answer, task)
@@ -107,7 +108,7 @@ def reaches(task: str, stage: pb.Stage) -> StageCheck:
 
 
 def is_gone(task: str) -> StageCheck:
-    """Satisfied when the worker doesn't have the subtask any more, or no worker serves the source."""
+    """Over when the worker does not have the subtask any more, or no worker serves the source."""
 
     def judge(_: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
         subtask = _named(answer, task)
@@ -117,7 +118,7 @@ def is_gone(task: str) -> StageCheck:
 
 
 def relay_reaches(stage: pb.Stage) -> StageCheck:
-    """Satisfied when the source's relay is in ``stage`` (``Stopped``: is gone), or when it failed on the way."""
+    """Over when the source's relay is in ``stage`` (``Stopped``: does not exist), or when it failed on the way."""
 
     def judge(_: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
         if answer is None or not answer.result:
@@ -135,7 +136,7 @@ def relay_reaches(stage: pb.Stage) -> StageCheck:
 
 
 def serves(source: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
-    """Satisfied when the worker has taken the source, or could not."""
+    """Over when the worker serves the source, or failed to."""
     if answer is None or answer.sourceStatus.source != source:
         return False, ""
     problems = answer.sourceStatus.result.errors
