@@ -13,7 +13,7 @@ from dm_master.scheduling.topology import Plan, Topology
 from pkg.config.codec import decode_source, encode_source
 from pkg.config.model import SourceConfig
 from pkg.errors import Code, DMError, ErrorKind, new
-from pkg.etcd.types import Delete, Op, Put
+from pkg.etcd.types import Delete, EtcdOperation, Put
 from pkg.ha import keys
 from pkg.ha.records import RelayStage
 
@@ -39,7 +39,7 @@ def start_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
             raise _other_form(
                 Code.SchedulerStartRelayOnSpecified, source, f"for workers {', '.join(named)}", "without workers"
             )
-        ops: list[Op] = [] if config.enable_relay else [_put_enable_relay(config, on=True)]
+        ops: list[EtcdOperation] = [] if config.enable_relay else [_put_enable_relay(config, on=True)]
     else:
         if config.enable_relay:
             raise _other_form(
@@ -73,7 +73,7 @@ def stop_relay(state: Topology, source: str, workers: Sequence[str]) -> Plan:
             f"these workers {', '.join(foreign)} do not pull the relay of source {source}",
             workaround="`list-member --worker` shows what each worker does.",
         )
-    ops: list[Op] = [Delete(keys.RELAY_WORKER.key(worker)) for worker in sorted(set(workers))]
+    ops: list[EtcdOperation] = [Delete(keys.RELAY_WORKER.key(worker)) for worker in sorted(set(workers))]
     return Plan((*ops, *(_delete_stage(state, source) if set(named) <= set(workers) else [])))
 
 
@@ -112,7 +112,7 @@ def _put_enable_relay(config: SourceConfig, *, on: bool) -> Put:
     return Put(keys.SOURCE_CONFIG.key(config.source_id), encode_source(replace(config, enable_relay=on)))
 
 
-def _delete_stage(state: Topology, source: str) -> list[Op]:
+def _delete_stage(state: Topology, source: str) -> list[EtcdOperation]:
     return [Delete(keys.RELAY_STAGE.key(source))] if source in state.relay_stages else []
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dm_master.scheduling.topology import Plan, Topology
 from pkg.errors import Code, new
-from pkg.etcd.types import Delete, Op, Put
+from pkg.etcd.types import Delete, EtcdOperation, Put
 from pkg.ha import keys
 from pkg.ha.records import RelayStage, SourceBound, WorkerInfo
 
@@ -29,7 +29,7 @@ def add_source(state: Topology, source: str, text: str, worker: str = "", *, rel
             f"source config with ID {source} already exists",
             workaround="Stop it with `operate-source stop` first, or choose another source-id.",
         )
-    ops: list[Op] = [Put(keys.SOURCE_CONFIG.key(source), text)]
+    ops: list[EtcdOperation] = [Put(keys.SOURCE_CONFIG.key(source), text)]
     if relay:
         ops.append(Put(keys.RELAY_STAGE.key(source), RelayStage("Running", source).to_json()))
     if worker:
@@ -58,7 +58,7 @@ def remove_source(state: Topology, source: str) -> Plan:
             workaround="Stop the relay with `stop-relay` first.",
         )
     worker = state.worker_of(source)
-    ops: list[Op] = [Delete(keys.SOURCE_CONFIG.key(source))]
+    ops: list[EtcdOperation] = [Delete(keys.SOURCE_CONFIG.key(source))]
     ops += [Delete(keys.RELAY_STAGE.key(source))] if source in state.relay_stages else []
     ops += [Delete(keys.BOUND.key(worker))] if worker else []
     # A later source of the same name has nothing to do with this one.
@@ -90,7 +90,7 @@ def transfer_source(state: Topology, source: str, worker: str) -> Plan:
             "have them",
             workaround="Wait until the load is complete (`query-status`), or stop the task first.",
         )
-    ops: list[Op] = [Delete(keys.BOUND.key(former))] if former else []
+    ops: list[EtcdOperation] = [Delete(keys.BOUND.key(former))] if former else []
     return _balanced(state, [*ops, *_bind(source, worker)])
 
 
@@ -120,7 +120,7 @@ def remove_worker(state: Topology, worker: str) -> Plan:
             f"dm-worker with name {worker} is still online",
             workaround="Shut it down first.",
         )
-    ops: list[Op] = [Delete(keys.WORKER.key(worker))]
+    ops: list[EtcdOperation] = [Delete(keys.WORKER.key(worker))]
     for family, entries in (
         (keys.BOUND, state.bounds),
         (keys.LAST_BOUND, state.last_bounds),
@@ -136,7 +136,7 @@ def rebalance(state: Topology) -> Plan:
     A binding that works is kept, except for a source whose unfinished load is on a free worker: only there can the
     load continue. Called after every event: a worker came or went, a new leader took over.
     """
-    ops: list[Op] = []
+    ops: list[EtcdOperation] = []
     # A source that returns to its load frees a worker, to which another source may have to return: repeat.
     while step := _rebalance_step(state):
         ops += step
@@ -144,10 +144,10 @@ def rebalance(state: Topology) -> Plan:
     return Plan(_once_per_key(ops))
 
 
-def _rebalance_step(state: Topology) -> list[Op]:
-    ops: list[Op] = [Delete(keys.BOUND.key(worker)) for worker in _broken_bounds(state)]
+def _rebalance_step(state: Topology) -> list[EtcdOperation]:
+    ops: list[EtcdOperation] = [Delete(keys.BOUND.key(worker)) for worker in _broken_bounds(state)]
     state = state.after(ops)
-    returns: list[Op] = [Delete(keys.BOUND.key(worker)) for worker in _bound_without_load_files(state)]
+    returns: list[EtcdOperation] = [Delete(keys.BOUND.key(worker)) for worker in _bound_without_load_files(state)]
     ops += returns
     state = state.after(returns)
     free = {worker for worker in state.workers if state.worker_stage(worker) in ("free", "relay")}
@@ -212,17 +212,17 @@ def _broken_bounds(state: Topology) -> list[str]:
     return broken
 
 
-def _balanced(state: Topology, ops: list[Op]) -> Plan:
+def _balanced(state: Topology, ops: list[EtcdOperation]) -> Plan:
     """``ops`` with the changes of bindings that follow from them."""
     return Plan(_once_per_key([*ops, *rebalance(state.after(ops)).ops]))
 
 
-def _once_per_key(ops: Iterable[Op]) -> tuple[Op, ...]:
+def _once_per_key(ops: Iterable[EtcdOperation]) -> tuple[EtcdOperation, ...]:
     """The last operation on each key: etcd refuses a transaction that writes a key twice."""
     return tuple({op.key: op for op in ops}.values())
 
 
-def _bind(source: str, worker: str) -> list[Op]:
+def _bind(source: str, worker: str) -> list[EtcdOperation]:
     bound = SourceBound(source, worker).to_json()
     return [Put(keys.BOUND.key(worker), bound), Put(keys.LAST_BOUND.key(worker), bound)]
 

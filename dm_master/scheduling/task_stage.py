@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dm_master.scheduling.topology import Plan, Topology
 from pkg.errors import Code, new
-from pkg.etcd.types import Delete, Op, Put
+from pkg.etcd.types import Delete, EtcdOperation, Put
 from pkg.ha import keys
 from pkg.ha.records import SubTaskStage
 
@@ -45,7 +45,7 @@ def start_task(
             f"sources {', '.join(unbound)} have not bound",
             workaround="Start more workers, one for each source; `list-member --worker` shows who serves what.",
         )
-    ops: list[Op] = [Put(keys.TASK_TEXT.key(task), text)]
+    ops: list[EtcdOperation] = [Put(keys.TASK_TEXT.key(task), text)]
     for source in wanted:
         ops += [Put(keys.SUBTASK.key(source, task), subtasks[source]), _put_stage("Running", source, task)]
     orders = [Delete(keys.BINLOG_OPERATOR.prefix(source, task), prefix=True) for source in wanted if drop_operators]
@@ -69,7 +69,7 @@ def stop_task(state: Topology, task: str, sources: Sequence[str]) -> Plan:
     Raises 46018 or 46017.
     """
     chosen = _chosen(state, task, sources)
-    ops: list[Op] = []
+    ops: list[EtcdOperation] = []
     for source in chosen:
         ops += [
             Delete(keys.SUBTASK.key(source, task)),

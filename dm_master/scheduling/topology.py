@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pkg.errors import Code, new
-from pkg.etcd.types import Op, Put
+from pkg.etcd.types import EtcdOperation, Put
 from pkg.ha import keys
 from pkg.ha.keys import KeyFamily
 from pkg.ha.records import RelayStage, SourceBound, SubTaskStage, WorkerAlive, WorkerInfo
@@ -40,7 +40,7 @@ class Topology:
     load_tasks: Mapping[tuple[str, str], str] = field(default_factory=dict)
     task_texts: Mapping[str, str] = field(default_factory=dict)
 
-    def after(self, ops: Iterable[Op]) -> Topology:
+    def after(self, ops: Iterable[EtcdOperation]) -> Topology:
         """The state once ``ops`` are committed. Raises 42502 for a key or value that the cluster does not use."""
         changed: dict[str, dict[Any, Any]] = {}
         for op in ops:
@@ -81,9 +81,9 @@ class Plan:
     """What to commit, in one transaction; ``message`` is for the operator. ``side_ops`` are on keys that are not part
     of the state."""
 
-    ops: tuple[Op, ...] = ()
+    ops: tuple[EtcdOperation, ...] = ()
     message: str = ""
-    side_ops: tuple[Op, ...] = ()
+    side_ops: tuple[EtcdOperation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

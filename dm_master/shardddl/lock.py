@@ -30,7 +30,7 @@ from typing import Literal
 
 from dm_master.shardddl import lock_errors
 from pkg.errors import DMError
-from pkg.etcd.types import Compare, Delete, Op, Put, missing, mod_revision_is
+from pkg.etcd.types import Compare, Delete, EtcdOperation, Put, missing, mod_revision_is
 from pkg.ha.shard_ddl import DDLTexts, ShardInfo, ShardOperation, ShardUnlock
 from pkg.ha.shard_ddl_steps import LockId, LockStep, StoredRecord
 
@@ -218,7 +218,7 @@ def _revisions(lock: Lock) -> dict[str, int]:
     return revisions | ({lock.id.unlock_key: lock.unlock.mod_revision} if lock.unlock else {})
 
 
-def _delete_all(lock: Lock) -> tuple[Op, ...]:
+def _delete_all(lock: Lock) -> tuple[EtcdOperation, ...]:
     return tuple(Delete(key) for key in _revisions(lock))
 
 
@@ -292,7 +292,7 @@ def _order(lock: Lock, members: frozenset[str], owner: str, every: bool, revoked
         str(lock.id), lock.id.task, chosen, sequences, {source: lock.ddls_of(source) for source in waiting}
     )
     gone = [key(source) for source in sorted(taken) for key in (lock.id.operation_key, lock.id.info_key)]
-    ops: list[Op] = [Put(lock.id.unlock_key, order.to_json()), *(Delete(key) for key in gone)]
+    ops: list[EtcdOperation] = [Put(lock.id.unlock_key, order.to_json()), *(Delete(key) for key in gone)]
     return LockStep(_unchanged(lock), tuple(ops))
 
 

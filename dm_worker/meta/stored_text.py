@@ -14,7 +14,7 @@ from typing import Any
 from pkg.errors import ErrorKind
 
 #: The first name of a class, by its present one.
-_CLASSES: Mapping[str, str] = {"FilterDecision": "Decision"}
+_CLASSES: Mapping[str, str] = {"FilterDecision": "Decision", "MappedColumn": "Place"}
 #: The first name of a field, by the present names of the class and the field.
 _FIELDS: Mapping[tuple[str, str], str] = {}
 

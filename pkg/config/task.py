@@ -62,7 +62,7 @@ CHECKING_ITEMS = (
 
 def load_task(text: str, path: str = "task.yaml") -> TaskConfig:
     """Reads a task file. Every error is a DMError with its place; codes as in DM (20001 … 20070)."""
-    return _Reader(read_document(text, path, TASK)).read(text)
+    return _TaskReader(read_document(text, path, TASK)).read(text)
 
 
 def task_to_yaml(task: TaskConfig | str, *, redact: bool = True) -> str:
@@ -72,7 +72,7 @@ def task_to_yaml(task: TaskConfig | str, *, redact: bool = True) -> str:
 
 
 @dataclass
-class _Named:
+class _NamedBlocks:
     """The entries of one global map, and which of them the instances have named."""
 
     key: str
@@ -94,7 +94,7 @@ class _Named:
         return section
 
 
-class _Reader:
+class _TaskReader:
     """Reads one task document from the top to the instances."""
 
     def __init__(self, top: Section) -> None:
@@ -276,7 +276,7 @@ class _Reader:
 
     # the global maps
 
-    def _maps(self) -> dict[str, _Named]:
+    def _maps(self) -> dict[str, _NamedBlocks]:
         top = self._top
         old, new = top.sections("black-white-list"), top.sections("block-allow-list")
         if old:
@@ -292,13 +292,13 @@ class _Reader:
             "syncers": Code.ConfigSyncerCfgNotFound,
             "validators": Code.ContinuousValidatorCfgNotFound,
         }
-        maps = {key: _Named(key, not_found, top.sections(key)) for key, not_found in names.items()}
-        lists = _Named(
+        maps = {key: _NamedBlocks(key, not_found, top.sections(key)) for key, not_found in names.items()}
+        lists = _NamedBlocks(
             "block-allow-list" if new or not old else "black-white-list", Code.ConfigBAListNotFound, new or old
         )
         return {**maps, "block-allow-list": lists}
 
-    def _check_unused(self, maps: Mapping[str, _Named]) -> None:
+    def _check_unused(self, maps: Mapping[str, _NamedBlocks]) -> None:
         """A block that nobody names has no effect: people lost safe-mode that way."""
         for named in maps.values():
             unused = sorted(set(named.sections) - named.used)
@@ -336,7 +336,7 @@ class _Reader:
         return tuple(instances)
 
     def _instance(
-        self, section: Section, source_id: str, maps: Mapping[str, _Named], mode: TaskMode, target: DBConfig
+        self, section: Section, source_id: str, maps: Mapping[str, _NamedBlocks], mode: TaskMode, target: DBConfig
     ) -> InstanceConfig:
         binlog_filters = self._filters(section, maps["filters"])
         column_mappings = self._column_mappings(section, maps["column-mappings"])
@@ -376,13 +376,13 @@ class _Reader:
             )
         return meta
 
-    def _routes(self, section: Section, named: _Named) -> tuple[RouteRule, ...]:
+    def _routes(self, section: Section, named: _NamedBlocks) -> tuple[RouteRule, ...]:
         blocks = [named.take(name, section, "route-rules") for name in _distinct(section, "route-rules")]
         rules = tuple(yaml_blocks.read_route(block, self._case_sensitive) for block in blocks)
         yaml_blocks.check_routes(rules, self._case_sensitive, section, "route-rules")
         return rules
 
-    def _filters(self, section: Section, named: _Named) -> tuple[BinlogFilterRule, ...]:
+    def _filters(self, section: Section, named: _NamedBlocks) -> tuple[BinlogFilterRule, ...]:
         rules = tuple(
             yaml_blocks.read_filter(named.take(name, section, "filter-rules"))
             for name in _distinct(section, "filter-rules")
@@ -390,7 +390,7 @@ class _Reader:
         yaml_blocks.check_filters(rules, self._case_sensitive, section, "filter-rules")
         return rules
 
-    def _column_mappings(self, section: Section, named: _Named) -> tuple[ColumnMappingRule, ...]:
+    def _column_mappings(self, section: Section, named: _NamedBlocks) -> tuple[ColumnMappingRule, ...]:
         key = "column-mapping-rules"
         rules = tuple(
             yaml_blocks.read_column_mapping(named.take(name, section, key), self._warnings)
@@ -399,32 +399,32 @@ class _Reader:
         yaml_blocks.check_column_mappings(rules, self._case_sensitive, section, key)
         return rules
 
-    def _expression_filters(self, section: Section, named: _Named) -> tuple[ExpressionFilter, ...]:
+    def _expression_filters(self, section: Section, named: _NamedBlocks) -> tuple[ExpressionFilter, ...]:
         key = "expression-filters"
         return tuple(
             yaml_blocks.read_expression_filter(named.take(name, section, key)) for name in _distinct(section, key)
         )
 
-    def _block_allow_list(self, section: Section, named: _Named) -> BlockAllowList:
+    def _block_allow_list(self, section: Section, named: _NamedBlocks) -> BlockAllowList:
         key = "block-allow-list" if section.text("block-allow-list") else "black-white-list"
         name = section.text(key)
         if not name:
             return BlockAllowList()
         return yaml_blocks.read_block_allow_list(named.take(name, section, key), self._case_sensitive)
 
-    def _mydumper(self, section: Section, maps: Mapping[str, _Named]) -> MydumperConfig:
+    def _mydumper(self, section: Section, maps: Mapping[str, _NamedBlocks]) -> MydumperConfig:
         block = _unit_block(section, "mydumper", maps["mydumpers"], Code.ConfigMydumperCfgConflict)
         config = self._read(block, unit_blocks.read_mydumper, MydumperConfig())
         threads = section.whole("mydumper-thread", 0)
         return replace(config, threads=threads) if threads else config
 
-    def _loader(self, section: Section, maps: Mapping[str, _Named]) -> LoaderConfig:
+    def _loader(self, section: Section, maps: Mapping[str, _NamedBlocks]) -> LoaderConfig:
         block = _unit_block(section, "loader", maps["loaders"], Code.ConfigLoaderCfgConflict)
         config = self._read(block, unit_blocks.read_loader, LoaderConfig())
         threads = section.whole("loader-thread", 0)
         return replace(config, pool_size=threads) if threads else config
 
-    def _syncer(self, section: Section, maps: Mapping[str, _Named]) -> tuple[SyncerConfig, Section]:
+    def _syncer(self, section: Section, maps: Mapping[str, _NamedBlocks]) -> tuple[SyncerConfig, Section]:
         block = _unit_block(section, "syncer", maps["syncers"], Code.ConfigSyncerCfgConflict)
         config = self._read(block, unit_blocks.read_syncer, SyncerConfig())
         threads = section.whole("syncer-thread", 0)
@@ -458,7 +458,7 @@ def _distinct(section: Section, key: str) -> Sequence[str]:
     return names
 
 
-def _unit_block(section: Section, unit: str, named: _Named, conflict: ErrorKind) -> Section | None:
+def _unit_block(section: Section, unit: str, named: _NamedBlocks, conflict: ErrorKind) -> Section | None:
     """The block for one unit of an instance: its own, or the global one that it names."""
     name_key = f"{unit}-config-name"
     name, own = section.text(name_key), section.section(unit)

@@ -9,17 +9,17 @@ from pkg.ddl.parser import classify, parse, parse_dialect
 from pkg.ddl.rewrite import IGNORABLE_ERRORS, TableRewrite, ignorable_errors, rewrite, split, split_alter
 from pkg.ddl.script import separate
 from pkg.ddl.skipped import StatementClass
-from pkg.ddl.statement import DDLStatement, StatementKind, TableRef
+from pkg.ddl.statement import DDLKind, DDLStatement, TableRef
 from pkg.ddl.tokens import Dialect, SessionDefaults
 from pkg.ddl.uniform import uniform
 
 __all__ = [
     "IGNORABLE_ERRORS",
+    "DDLKind",
     "DDLStatement",
     "Dialect",
     "SessionDefaults",
     "StatementClass",
-    "StatementKind",
     "TableRef",
     "TableRewrite",
     "classify",

@@ -12,6 +12,7 @@ from pkg.ddl.statement import (
     AlterAction,
     AlterColumn,
     ChangeColumn,
+    DDLKind,
     DDLStatement,
     DropColumn,
     DropConstraint,
@@ -20,7 +21,6 @@ from pkg.ddl.statement import (
     NoStructure,
     RenameColumn,
     RenameIndex,
-    StatementKind,
 )
 from pkg.ddl.tokens import tokenize
 from pkg.mysql.names import qualified, quote
@@ -32,7 +32,7 @@ _GUARDED_DROP_INDEX = ("mariadb", "tidb")
 
 _ALTER_ERRORS = frozenset({1054, 1060, 1061, 1068, 1091, 1176, 1507, 1517})
 #: MySQL's error numbers that can say that a single-step statement had its effect before, by kind of statement.
-IGNORABLE_ERRORS: Mapping[StatementKind, frozenset[int]] = MappingProxyType(
+IGNORABLE_ERRORS: Mapping[DDLKind, frozenset[int]] = MappingProxyType(
     {
         "create database": frozenset({1007}),
         "drop database": frozenset({1008}),

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pkg.ddl.tokens import DEFAULT_DIALECT, Dialect
 
-StatementKind = Literal[
+DDLKind = Literal[
     "create database",
     "alter database",
     "drop database",
@@ -292,7 +292,7 @@ class DDLStatement:
     """
 
     sql: str
-    kind: StatementKind
+    kind: DDLKind
     refs: tuple[TableRef, ...] = ()
     guard: int = -1
     items: tuple[tuple[int, int], ...] = ()

@@ -13,7 +13,7 @@ from pkg.etcd import messages
 from pkg.etcd.endpoint import Endpoint
 from pkg.etcd.errors import CALL_ERRORS, WatchCanceledError, call_error, failure_of
 from pkg.etcd.stubs import etcd3, rpc
-from pkg.etcd.types import KV, Compare, Member, Op, Status, TxnResult, WatchBatch
+from pkg.etcd.types import KV, Compare, EtcdOperation, Member, MemberStatus, TxnResult, WatchBatch
 from pkg.etcd.watch import watch_stream
 from pkg.settings.connections import SecurityConfig
 
@@ -81,7 +81,9 @@ class EtcdClient:
         """Deletes all keys that begin with ``prefix``; returns how many."""
         return int(self._call(f"delete {prefix}", lambda endpoint: endpoint.delete_prefix(prefix)).deleted)
 
-    def txn(self, compare: Iterable[Compare], success: Iterable[Op], failure: Iterable[Op] = ()) -> TxnResult:
+    def txn(
+        self, compare: Iterable[Compare], success: Iterable[EtcdOperation], failure: Iterable[EtcdOperation] = ()
+    ) -> TxnResult:
         """Does ``success`` if every condition holds, otherwise ``failure``, as one atomic step.
 
         Not sent twice when the first may have been applied: then 42501 with ``retryable`` set, outcome unknown.
@@ -186,13 +188,13 @@ class EtcdClient:
     def member_remove(self, member_id: int) -> None:
         self._call(f"remove member {member_id:x}", lambda endpoint: endpoint.remove_member(member_id), resend=False)
 
-    def status(self) -> Status:
+    def status(self) -> MemberStatus:
         """The view of one member that answers."""
 
-        def status(endpoint: Endpoint) -> Status:
+        def status(endpoint: Endpoint) -> MemberStatus:
             answer = endpoint.maintenancestub.Status(rpc.StatusRequest(), endpoint.timeout, metadata=endpoint.metadata)
             header = answer.header
-            return Status(
+            return MemberStatus(
                 endpoint.address, answer.version, answer.dbSize, answer.leader, header.member_id, answer.raftTerm,
                 header.revision, tuple(answer.errors),
             )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pkg.etcd.stubs import rpc
-from pkg.etcd.types import KV, Compare, Delete, Get, Member, Op, OpResult, Put, TxnResult, WatchEvent
+from pkg.etcd.types import KV, Compare, Delete, EtcdOperation, Get, Member, OperationResult, Put, TxnResult, WatchEvent
 
 _RESULTS = {
     "=": rpc.Compare.EQUAL,
@@ -57,7 +57,7 @@ def member_of(message: Any) -> Member:
     return Member(message.ID, message.name, tuple(message.peerURLs), tuple(message.clientURLs))
 
 
-def txn_request(compare: Iterable[Compare], success: Iterable[Op], failure: Iterable[Op]) -> Any:
+def txn_request(compare: Iterable[Compare], success: Iterable[EtcdOperation], failure: Iterable[EtcdOperation]) -> Any:
     return rpc.TxnRequest(
         compare=[_compare_message(condition) for condition in compare],
         success=[_op_message(op) for op in success],
@@ -79,7 +79,7 @@ def _compare_message(condition: Compare) -> Any:
     )
 
 
-def _op_message(op: Op) -> Any:
+def _op_message(op: EtcdOperation) -> Any:
     key = op.key.encode()
     if isinstance(op, Put):
         return rpc.RequestOp(request_put=rpc.PutRequest(key=key, value=op.value.encode(), lease=op.lease))
@@ -91,10 +91,10 @@ def _op_message(op: Op) -> Any:
     return rpc.RequestOp(request_range=rpc.RangeRequest(key=key, range_end=end))
 
 
-def _op_result(message: Any) -> OpResult:
+def _op_result(message: Any) -> OperationResult:
     kind = message.WhichOneof("response")
     if kind == "response_range":
-        return OpResult(kvs=tuple(map(kv_of, message.response_range.kvs)))
+        return OperationResult(kvs=tuple(map(kv_of, message.response_range.kvs)))
     if kind == "response_delete_range":
-        return OpResult(deleted=message.response_delete_range.deleted)
-    return OpResult()
+        return OperationResult(deleted=message.response_delete_range.deleted)
+    return OperationResult()

@@ -98,11 +98,11 @@ class Get:
     prefix: bool = False
 
 
-Op = Put | Delete | Get
+EtcdOperation = Put | Delete | Get
 
 
 @dataclass(frozen=True, slots=True)
-class OpResult:
+class OperationResult:
     """The answer to one operation: the pairs that a Get read, the number of keys that a Delete deleted."""
 
     kvs: tuple[KV, ...] = ()
@@ -114,7 +114,7 @@ class TxnResult:
     """``responses`` answer the operations of the branch that ``succeeded`` tells."""
 
     succeeded: bool
-    responses: tuple[OpResult, ...]
+    responses: tuple[OperationResult, ...]
     revision: int
 
 
@@ -129,7 +129,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class MemberStatus:
     """One member's view; ``leader`` is 0 while the cluster has none. ``db_size`` in bytes."""
 
     endpoint: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from pkg.etcd.types import Compare, Delete, Op, Put, missing, mod_revision_is
+from pkg.etcd.types import Compare, Delete, EtcdOperation, Put, missing, mod_revision_is
 from pkg.ha import keys
 from pkg.ha.shard_ddl import ShardInfo, ShardOperation
 from pkg.mysql.names import qualified
@@ -52,7 +52,7 @@ class LockStep:
     """One transaction: ``ops`` if every condition holds."""
 
     compare: tuple[Compare, ...]
-    ops: tuple[Op, ...]
+    ops: tuple[EtcdOperation, ...]
 
 
 def report(info: ShardInfo) -> LockStep:

@@ -18,7 +18,7 @@ _V = TypeVar("_V")
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule(Generic[T]):
+class _RegexRule(Generic[T]):
     schema: NamePattern
     table: NamePattern | None
     rule: T
@@ -43,10 +43,10 @@ class _ByPrefix(Generic[_V]):
 
 
 @dataclass(slots=True)
-class _Schema(Generic[T]):
+class _MatchedSchema(Generic[T]):
     """The rules whose schema pattern matches one schema."""
 
-    tables: _ByPrefix[_Rule[T]]
+    tables: _ByPrefix[_RegexRule[T]]
     schema_level: list[T] = field(default_factory=list)
 
 
@@ -55,14 +55,14 @@ class RegexSelector(Generic[T]):
 
     def __init__(self, case_sensitive: bool) -> None:
         self._case_sensitive = case_sensitive
-        self._rules: _ByPrefix[_Rule[T]] = _ByPrefix(case_sensitive)
-        self._by_schema: dict[str, _Schema[T]] = {}
+        self._rules: _ByPrefix[_RegexRule[T]] = _ByPrefix(case_sensitive)
+        self._by_schema: dict[str, _MatchedSchema[T]] = {}
 
     def insert(self, schema_pattern: str, table_pattern: str, rule: T) -> None:
         """Adds a rule; raises ``ValueError`` for a pattern that is not valid."""
         schema = NamePattern(schema_pattern, self._case_sensitive)
         table = NamePattern(table_pattern, self._case_sensitive) if table_pattern else None
-        self._rules.add(schema.prefix, _Rule(schema, table, rule))
+        self._rules.add(schema.prefix, _RegexRule(schema, table, rule))
         self._by_schema.clear()
 
     def match(self, schema: str, table: str = "") -> tuple[list[T], list[T]]:
@@ -77,8 +77,8 @@ class RegexSelector(Generic[T]):
         matching = [rule.rule for rule in found.tables.candidates(table) if rule.table and rule.table.matches(table)]
         return found.schema_level, matching
 
-    def _look_up(self, schema: str) -> _Schema[T]:
-        found: _Schema[T] = _Schema(_ByPrefix(self._case_sensitive))
+    def _look_up(self, schema: str) -> _MatchedSchema[T]:
+        found: _MatchedSchema[T] = _MatchedSchema(_ByPrefix(self._case_sensitive))
         for rule in self._rules.candidates(schema):
             if not rule.schema.matches(schema):
                 continue

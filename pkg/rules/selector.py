@@ -31,12 +31,12 @@ class DuplicatePatternError(ValueError):
 
 
 @dataclass(slots=True, eq=False)
-class _Node(Generic[T]):
+class _TrieNode(Generic[T]):
     """One state of the trie. ``exact`` is what a pattern ending here holds, ``tail`` what ``…*`` here holds."""
 
-    literal: dict[int, _Node[T]] = field(default_factory=dict)
-    question: _Node[T] | None = None
-    classes: dict[frozenset[int], _Node[T]] = field(default_factory=dict)
+    literal: dict[int, _TrieNode[T]] = field(default_factory=dict)
+    question: _TrieNode[T] | None = None
+    classes: dict[frozenset[int], _TrieNode[T]] = field(default_factory=dict)
     exact: T | None = None
     tail: T | None = None
 
@@ -45,7 +45,7 @@ class _Trie(Generic[T]):
     """Patterns → items; several patterns may match one name."""
 
     def __init__(self) -> None:
-        self._root: _Node[T] = _Node()
+        self._root: _TrieNode[T] = _TrieNode()
 
     def get(self, pattern: str) -> T | None:
         """The item held by exactly this pattern."""
@@ -59,18 +59,18 @@ class _Trie(Generic[T]):
         else:
             node.exact = item
 
-    def _walk(self, pattern: str) -> tuple[_Node[T], bool]:
+    def _walk(self, pattern: str) -> tuple[_TrieNode[T], bool]:
         """The node that the pattern leads to (made when missing), and whether a ``*`` ends it."""
         steps, tail = _parse(pattern)
         node = self._root
         for step in steps:
             if step is None:
-                node.question = node.question or _Node()
+                node.question = node.question or _TrieNode()
                 node = node.question
             elif isinstance(step, int):
-                node = node.literal.setdefault(step, _Node())
+                node = node.literal.setdefault(step, _TrieNode())
             else:
-                node = node.classes.setdefault(step, _Node())
+                node = node.classes.setdefault(step, _TrieNode())
         return node, tail
 
     def match(self, name: str) -> list[T]:
@@ -86,7 +86,7 @@ class _Trie(Generic[T]):
         return found
 
 
-def _successors(node: _Node[T], byte: int) -> list[_Node[T]]:
+def _successors(node: _TrieNode[T], byte: int) -> list[_TrieNode[T]]:
     result = [child for members, child in node.classes.items() if byte in members]
     if node.question is not None:
         result.append(node.question)

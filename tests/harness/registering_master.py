@@ -9,7 +9,7 @@ import grpc
 from pkg.config.codec import encode_source, encode_subtask
 from pkg.config.model import SourceConfig, SubTaskConfig
 from pkg.errors import Code, new
-from pkg.etcd import Delete, EtcdClient, Op, Put
+from pkg.etcd import Delete, EtcdClient, EtcdOperation, Put
 from pkg.ha import keys
 from pkg.ha.records import SourceBound, SubTaskStage
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc
@@ -85,5 +85,5 @@ class RegisteringMaster(dmmaster_pb2_grpc.MasterServicer):
         record = SubTaskStage(stage, config.source_id, config.name)
         return Put(keys.SUBTASK_STAGE.key(config.source_id, config.name), record.to_json())
 
-    def _write(self, *operations: Op) -> None:
+    def _write(self, *operations: EtcdOperation) -> None:
         assert self.etcd.txn([], operations).succeeded

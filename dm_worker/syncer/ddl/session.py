@@ -14,7 +14,7 @@ from dm_worker.syncer.checkpoint.ddl_table import Shown
 from dm_worker.syncer.ddl.variables import OPTIONAL, TargetSession, UpstreamSession, settings, sql_mode_text
 from pkg import errors
 from pkg.binlog.events import Query
-from pkg.ddl import Dialect, StatementKind
+from pkg.ddl import DDLKind, Dialect
 from pkg.ddl.engines import in_innodb
 from pkg.errors import Code, DMError
 from pkg.mysql.connection import classify, connect, error_number
@@ -35,7 +35,7 @@ TIMEOUT = 24 * 3600.0
 _ABORT_TIMEOUT = 5.0
 _AUTO_INCREMENT = re.compile(r"\sAUTO_INCREMENT=\d+")
 _MISSING_TABLE = 1146
-_OF_A_TABLE: frozenset[StatementKind] = frozenset({"create table", "alter table"})
+_OF_A_TABLE: frozenset[DDLKind] = frozenset({"create table", "alter table"})
 
 
 class DDLSession:
@@ -120,7 +120,7 @@ class DDLSession:
         except (pymysql.Error, OSError, DMError) as exc:
             log.warning("could not end the statement that runs at the target", error=str(exc))
 
-    def execute(self, sql: str, kind: StatementKind, event: Query, timestamp: int, upstream: UpstreamSession) -> None:
+    def execute(self, sql: str, kind: DDLKind, event: Query, timestamp: int, upstream: UpstreamSession) -> None:
         """Runs a statement of this kind in the session of its event.
 
         Raises DMError when another try may help (after :meth:`abort` as well: in another run), :class:`StatementFailed`

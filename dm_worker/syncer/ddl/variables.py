@@ -12,7 +12,7 @@ from typing import Final
 
 from pkg.binlog.charsets import collation_charset
 from pkg.binlog.events import Query
-from pkg.ddl import SessionDefaults, StatementKind
+from pkg.ddl import DDLKind, SessionDefaults
 
 #: Bits of flags2.
 NO_CHECKS: Final = 1 << 15  # MariaDB: check_constraint_checks is off
@@ -58,7 +58,7 @@ _SIMULTANEOUS_ASSIGNMENT: Final = 1 << 33
 _TELL_EXPLICIT_TIMESTAMP: Final = {5: 17, 6: 9, 7: 5, 8: 4, 9: 2}
 #: Names of the collations that default_collation_for_utf8mb4 may be.
 _UTF8MB4_COLLATIONS: Final = {45: "utf8mb4_general_ci", 255: "utf8mb4_0900_ai_ci"}
-_OF_A_SCHEMA: Final[frozenset[StatementKind]] = frozenset({"create database", "alter database"})
+_OF_A_SCHEMA: Final[frozenset[DDLKind]] = frozenset({"create database", "alter database"})
 #: Variables that not every target has.
 OPTIONAL: Final = (
     "auto_increment_increment",
@@ -157,7 +157,7 @@ def defaults_of(query: Query, collations: Mapping[int, str] = MappingProxyType({
 
 
 def settings(
-    kind: StatementKind,
+    kind: DDLKind,
     event: Query,
     timestamp: int,
     *,
@@ -187,7 +187,7 @@ def settings(
         yield from _collations(kind, event.charsets, target)
 
 
-def _collations(kind: StatementKind, charsets: tuple[int, int, int], target: TargetSession) -> Iterator[str]:
+def _collations(kind: DDLKind, charsets: tuple[int, int, int], target: TargetSession) -> Iterator[str]:
     """Of literals in expressions, and of new schemas. Or else the charset: only statements about schemas need that the
     target knows it."""
     _, connection, server = charsets

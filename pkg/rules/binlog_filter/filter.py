@@ -29,10 +29,6 @@ class FilterDecision:
     rule: BinlogFilterRule | None = None
     why: str = ""
 
-    def __repr__(self) -> str:
-        """Part of the fingerprints that the meta tables keep, so this text stays as it is."""
-        return f"Decision(action={self.action!r}, rule={self.rule!r}, why={self.why!r})"
-
     def refusal(self, schema: str, table: str, what: str, position: str = "") -> errors.DMError:
         """The 36015 error of an *error* decision; ``what`` is the statement or the kind of row change."""
         name = f"`{schema}`.`{table}`" if table else f"`{schema}`"

@@ -14,7 +14,7 @@ from typing import Literal
 from pkg import errors
 from pkg.errors import Code, ErrorKind
 from pkg.mysql.schema import Column
-from pkg.rules.column_mapping.transforms import Affix, MappedValue, PartitionId, Place, Transform
+from pkg.rules.column_mapping.transforms import Affix, MappedColumn, MappedValue, PartitionId, Transform
 from pkg.rules.model import ColumnMappingRule
 from pkg.rules.selector import Matches, Selector, check_wildcard
 from pkg.settings.options import nearest
@@ -106,7 +106,7 @@ class ColumnMapper:
         by_target: dict[int, ColumnMappingRule] = {}
         transforms = []
         for rule in rules:
-            transform = _Compiler(rule, schema, table, self._case_sensitive, self._unit).compile(columns)
+            transform = _TableCompiler(rule, schema, table, self._case_sensitive, self._unit).compile(columns)
             other = by_target.setdefault(transform.target, rule)
             if other is not rule:
                 raise errors.new(
@@ -119,7 +119,7 @@ class ColumnMapper:
         return TableMapping(schema, table, tuple(transforms))
 
 
-class _Compiler:
+class _TableCompiler:
     """One rule for one table."""
 
     def __init__(
@@ -137,7 +137,7 @@ class _Compiler:
         name = rule.source_column or rule.target_column
         source, target = self._find(positions, name), self._find(positions, rule.target_column)
         self._check_types(columns[source], columns[target])
-        place = Place(self._schema, self._table, columns[source].name, _ERRORS[self._unit][1])
+        place = MappedColumn(self._schema, self._table, columns[source].name, _ERRORS[self._unit][1])
         if rule.expression.lower() == PARTITION_ID:
             return PartitionId(source, target, self._base(), place)
         text = rule.arguments[0]

@@ -25,17 +25,13 @@ _SHOWN = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MappedColumn:
     """What an error names: the upstream table, the column, and the kind of the error."""
 
     schema: str
     table: str
     column: str
     error: ErrorKind
-
-    def __repr__(self) -> str:
-        """Part of the fingerprints that the meta tables keep, so this text stays as it is."""
-        return f"Place(schema={self.schema!r}, table={self.table!r}, column={self.column!r}, error={self.error.name!r})"
 
     def failure(self, value: MappedValue, why: str) -> errors.DMError:
         """The error for one value."""
@@ -59,7 +55,7 @@ class PartitionId:
     source: int
     target: int
     base: int
-    place: Place
+    place: MappedColumn
 
     @property
     def largest(self) -> int:
@@ -113,7 +109,7 @@ class Affix:
     prefix: str
     suffix: str
     charset: str
-    place: Place
+    place: MappedColumn
 
     def value(self, value: MappedValue) -> MappedValue:
         """Raises the place's error for a number, and 11054 when the text has no form in the column's charset."""

@@ -14,9 +14,9 @@ from datetime import UTC, tzinfo
 from pkg import errors
 from pkg.errors import Code
 from pkg.mysql.schema import Column
-from pkg.rules.expression_filter.compiler import Compiler
+from pkg.rules.expression_filter.compiler import ExpressionCompiler
 from pkg.rules.expression_filter.parser import parse_tree, reads_time
-from pkg.rules.expression_filter.syntax import EvaluationError, ExpressionError, Node, columns_of
+from pkg.rules.expression_filter.syntax import EvaluationError, ExpressionError, ExpressionNode, columns_of
 from pkg.rules.expression_filter.types import Evaluate, EvaluationSettings
 
 __all__ = ["CompiledFilter", "FilterExpression", "compile_filter", "parse"]
@@ -53,7 +53,7 @@ class FilterExpression:
     """A parsed expression. ``columns`` are the columns that it reads, as written."""
 
     text: str
-    tree: Node
+    tree: ExpressionNode
     columns: tuple[str, ...]
 
     def compile(self, table: Sequence[Column], *, zone: tzinfo = UTC, flavor: str = "mysql") -> CompiledFilter:
@@ -62,7 +62,7 @@ class FilterExpression:
         Raises 20041 for columns that the table lacks, and for types and collations that are not supported.
         """
         try:
-            condition = Compiler(table, EvaluationSettings(zone, flavor)).condition(self.tree)
+            condition = ExpressionCompiler(table, EvaluationSettings(zone, flavor)).condition(self.tree)
         except ExpressionError as exc:
             raise _grammar(self.text, exc) from exc
         return CompiledFilter(self.text, condition, reads_time(self.tree))

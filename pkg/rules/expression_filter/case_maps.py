@@ -112,7 +112,7 @@ def _map(packed: str) -> dict[int, int]:
     return {one: (one + delta) & 0xFFFF for one, delta in zip(numbers[:half], numbers[half:], strict=True)}
 
 
-class _Weights(dict[int, int]):
+class _GeneralWeights(dict[int, int]):
     """For ``str.translate``: characters beyond U+FFFF are all one."""
 
     def __missing__(self, key: int) -> int:
@@ -122,6 +122,6 @@ class _Weights(dict[int, int]):
 
 
 #: For ``str.translate``; the latin1 ones over text whose characters are the bytes.
-GENERAL_WEIGHTS: dict[int, int] = _Weights(_map(_GENERAL_WEIGHTS))
+GENERAL_WEIGHTS: dict[int, int] = _GeneralWeights(_map(_GENERAL_WEIGHTS))
 LOWER, UPPER = _map(_LOWER), _map(_UPPER)
 LATIN1_WEIGHTS, LATIN1_LOWER, LATIN1_UPPER = _map(_LATIN1_WEIGHTS), _map(_LATIN1_LOWER), _map(_LATIN1_UPPER)

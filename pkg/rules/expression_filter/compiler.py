@@ -9,7 +9,7 @@ from decimal import Decimal
 from pkg.mysql.schema import Column
 from pkg.rules.expression_filter import collations, columns, logic, numbers, texts, times
 from pkg.rules.expression_filter.parser import MOMENTS
-from pkg.rules.expression_filter.syntax import ExpressionError, Node
+from pkg.rules.expression_filter.syntax import ExpressionError, ExpressionNode
 from pkg.rules.expression_filter.types import LITERAL, Evaluate, EvaluationSettings, TypedExpression, ValueType, truth
 
 _Build = Callable[..., TypedExpression]
@@ -60,18 +60,18 @@ _OPTIONAL: dict[str, tuple[_Build, int]] = {
 _MOMENTS = frozenset(MOMENTS.values())
 
 
-class Compiler:
+class ExpressionCompiler:
     """Compiles trees over one table's columns."""
 
     def __init__(self, table: Sequence[Column], settings: EvaluationSettings) -> None:
         self._columns = {column.name.lower(): (i, column) for i, column in enumerate(table)}
         self._settings = settings
 
-    def condition(self, tree: Node) -> Evaluate:
+    def condition(self, tree: ExpressionNode) -> Evaluate:
         """The tree as a condition: True, False or None. Raises :class:`ExpressionError`."""
         return truth(self.typed(tree))
 
-    def typed(self, node: Node) -> TypedExpression:
+    def typed(self, node: ExpressionNode) -> TypedExpression:
         if node.op == "LITERAL":
             return _literal(node)
         if node.op == "COLUMN":
@@ -90,7 +90,7 @@ class Compiler:
             return _BUILD[node.op](node, *args)
         return self._special(node, args)
 
-    def _special(self, node: Node, args: list[TypedExpression]) -> TypedExpression:
+    def _special(self, node: ExpressionNode, args: list[TypedExpression]) -> TypedExpression:
         if node.op == "/":
             return numbers.divide(node, args[0], args[1], self._settings.flavor == "mariadb")
         if node.op == "COLLATE":
@@ -107,7 +107,7 @@ class Compiler:
             return times.cast(node, args[0])
         return numbers.cast_number(node, args[0])
 
-    def _column(self, node: Node) -> tuple[int, Column]:
+    def _column(self, node: ExpressionNode) -> tuple[int, Column]:
         found = self._columns.get(node.text.lower())
         if found is None:
             known = ", ".join(f"`{column.name}`" for _, column in self._columns.values())
@@ -115,7 +115,7 @@ class Compiler:
         return found
 
 
-def _literal(node: Node) -> TypedExpression:
+def _literal(node: ExpressionNode) -> TypedExpression:
     value = node.value
     if node.text in ("DATE", "DATETIME", "TIME"):
         literal = TypedExpression(ValueType("text"), lambda _: value, node.at, constant=True)
@@ -126,7 +126,7 @@ def _literal(node: Node) -> TypedExpression:
     return TypedExpression(_literal_type(node), lambda _: value, node.at, constant=True, bits=node.text == "BITS")
 
 
-def _literal_type(node: Node) -> ValueType:
+def _literal_type(node: ExpressionNode) -> ValueType:
     value = node.value
     if value is None:
         return ValueType("null")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pkg.rules.expression_filter import collations, numbers, times
-from pkg.rules.expression_filter.syntax import ExpressionError, Node
+from pkg.rules.expression_filter.syntax import ExpressionError, ExpressionNode
 from pkg.rules.expression_filter.types import (
     BOOL,
     IMPLICIT,
@@ -41,7 +41,7 @@ def _boolean(get: Evaluate, at: int, args: Sequence[TypedExpression]) -> TypedEx
     return TypedExpression(BOOL, get, at, constant=all(arg.constant for arg in args))
 
 
-def both(node: Node, one: TypedExpression, other: TypedExpression) -> TypedExpression:
+def both(node: ExpressionNode, one: TypedExpression, other: TypedExpression) -> TypedExpression:
     """AND, which does not evaluate the second operand when the first decides; OR and XOR likewise."""
     a, b = truth(one), truth(other)
     if node.op == "XOR":
@@ -63,11 +63,11 @@ def both(node: Node, one: TypedExpression, other: TypedExpression) -> TypedExpre
     return _boolean(combine, node.at, (one, other))
 
 
-def negation(node: Node, arg: TypedExpression) -> TypedExpression:
+def negation(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     return _boolean(lift(operator.not_, replace(arg, get=truth(arg))), node.at, (arg,))
 
 
-def test(node: Node, arg: TypedExpression) -> TypedExpression:
+def test(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     """IS NULL, IS TRUE, IS FALSE: never unknown."""
     if node.op == "IS NULL":
         get = arg.get
@@ -156,7 +156,7 @@ def _ordering(compare: Callable[[Any, Any], bool], args: Sequence[TypedExpressio
     return _order(compare, "text" if pads else "")
 
 
-def comparison(node: Node, one: TypedExpression, other: TypedExpression) -> TypedExpression:
+def comparison(node: ExpressionNode, one: TypedExpression, other: TypedExpression) -> TypedExpression:
     """``= <> < <= > >=`` and ``<=>``, which is never unknown."""
     one, other = comparable((one, other), node.at)
     if node.op == "<=>":
@@ -175,7 +175,7 @@ def _no_quotients(*args: TypedExpression) -> None:
             raise arg.refuse("a quotient in BETWEEN or IN is not supported; use comparisons")
 
 
-def between(node: Node, arg: TypedExpression, low: TypedExpression, high: TypedExpression) -> TypedExpression:
+def between(node: ExpressionNode, arg: TypedExpression, low: TypedExpression, high: TypedExpression) -> TypedExpression:
     """BETWEEN: all three meet as one type."""
     _no_quotients(arg, low, high)
     typed = arg, low, high = tuple(comparable((arg, low, high), node.at))
@@ -192,7 +192,7 @@ def between(node: Node, arg: TypedExpression, low: TypedExpression, high: TypedE
     return _boolean(get, node.at, typed)
 
 
-def contained(node: Node, arg: TypedExpression, *items: TypedExpression) -> TypedExpression:
+def contained(node: ExpressionNode, arg: TypedExpression, *items: TypedExpression) -> TypedExpression:
     """IN: equal to one of the items, each compared by its own type, but texts by one collation."""
     _no_quotients(arg, *items)
     if arg.kind in STRINGS and {item.kind for item in items} - {"null"} <= set(STRINGS):
@@ -241,7 +241,7 @@ def common(args: Sequence[TypedExpression], at: int) -> tuple[ValueType, list[Ty
     raise ExpressionError(at, f"{', '.join(sorted(kinds))} as one result are not supported; use CAST")
 
 
-def choice(node: Node, *args: TypedExpression) -> TypedExpression:
+def choice(node: ExpressionNode, *args: TypedExpression) -> TypedExpression:
     """CASE (and IF): pairs of condition and value, then the value otherwise."""
     values = [*args[1::2], args[-1]]
     type_, typed = common(values, node.at)
@@ -258,7 +258,7 @@ def choice(node: Node, *args: TypedExpression) -> TypedExpression:
     return TypedExpression(type_, get, node.at, constant=all(arg.constant for arg in args))
 
 
-def coalesce(node: Node, *args: TypedExpression) -> TypedExpression:
+def coalesce(node: ExpressionNode, *args: TypedExpression) -> TypedExpression:
     """COALESCE and IFNULL."""
     type_, typed = common(args, node.at)
     gets = [value.get for value in typed]
@@ -269,18 +269,18 @@ def coalesce(node: Node, *args: TypedExpression) -> TypedExpression:
     return TypedExpression(type_, get, node.at, constant=all(arg.constant for arg in args))
 
 
-def null_if(node: Node, one: TypedExpression, other: TypedExpression) -> TypedExpression:
+def null_if(node: ExpressionNode, one: TypedExpression, other: TypedExpression) -> TypedExpression:
     """NULLIF."""
     if one.kind in ("enum", "set", "bit") or one.bits or one.type.divided:
         raise one.refuse("NULLIF of ENUM, SET, BIT, literals of bits and quotients is not supported; use CASE")
-    equal = comparison(Node("=", node.at), one, other).get
+    equal = comparison(ExpressionNode("=", node.at), one, other).get
     get = one.get
     return TypedExpression(
         one.type, lambda row: None if equal(row) else get(row), node.at, one.constant and other.constant
     )
 
 
-def extreme(node: Node, *args: TypedExpression) -> TypedExpression:
+def extreme(node: ExpressionNode, *args: TypedExpression) -> TypedExpression:
     """GREATEST and LEAST of numbers, or of dates; NULL when one is NULL."""
     if any(arg.kind in ("text", "binary", "enum", "set", "bit") for arg in args):
         raise ExpressionError(node.at, f"{node.op} is supported for numbers and for dates")

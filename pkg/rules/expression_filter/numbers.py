@@ -7,7 +7,7 @@ from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Any
 
-from pkg.rules.expression_filter.syntax import EvaluationError, ExpressionError, Node
+from pkg.rules.expression_filter.syntax import EvaluationError, ExpressionError, ExpressionNode
 from pkg.rules.expression_filter.types import CONTEXT, INT, TypedExpression, ValueType, as_exact, lift, made, numeric
 
 _MIN, _MAX, _UMAX = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
@@ -58,7 +58,7 @@ _REAL_OPS: dict[str, Callable[[float, float], float]] = {
 }
 
 
-def arithmetic(node: Node, one: TypedExpression, other: TypedExpression) -> TypedExpression:
+def arithmetic(node: ExpressionNode, one: TypedExpression, other: TypedExpression) -> TypedExpression:
     """``+``, ``-`` and ``*``."""
     one, other = numeric(one), numeric(other)
     if "real" in (one.kind, other.kind):
@@ -94,7 +94,7 @@ def _quotient(one: int | Decimal, other: int | Decimal) -> Decimal | None:
     return CONTEXT.scaleb(Decimal(-result if (one < 0) != (other < 0) else result), -places)
 
 
-def divide(node: Node, one: TypedExpression, other: TypedExpression, rounded: bool) -> TypedExpression:
+def divide(node: ExpressionNode, one: TypedExpression, other: TypedExpression, rounded: bool) -> TypedExpression:
     """``/``: NULL for a division by zero. ``rounded``: comparisons see only the digits that are shown (MariaDB)."""
     one, other = numeric(one), numeric(other)
     if "real" in (one.kind, other.kind):
@@ -131,7 +131,7 @@ def _real_quotient(one: float, other: float) -> float:
         return math.inf
 
 
-def int_divide(node: Node, one: TypedExpression, other: TypedExpression) -> TypedExpression:
+def int_divide(node: ExpressionNode, one: TypedExpression, other: TypedExpression) -> TypedExpression:
     """``DIV``."""
     one, other = _exact_args(node, numeric(one), numeric(other))
     unsigned = one.type.unsigned or other.type.unsigned
@@ -153,7 +153,7 @@ def _integers(a: int | Decimal, b: int | Decimal) -> tuple[int, int]:
     return int(CONTEXT.scaleb(Decimal(a), scale)), int(CONTEXT.scaleb(Decimal(b), scale))
 
 
-def modulo(node: Node, one: TypedExpression, other: TypedExpression) -> TypedExpression:
+def modulo(node: ExpressionNode, one: TypedExpression, other: TypedExpression) -> TypedExpression:
     """``%``: the sign is the first operand's; NULL for a division by zero."""
     one, other = numeric(one), numeric(other)
     if "real" in (one.kind, other.kind):
@@ -176,14 +176,14 @@ def modulo(node: Node, one: TypedExpression, other: TypedExpression) -> TypedExp
     return made(ValueType("int", unsigned=one.type.unsigned, digits=20), compute, one, other, at=node.at)
 
 
-def _exact_args(node: Node, *args: TypedExpression) -> tuple[TypedExpression, ...]:
+def _exact_args(node: ExpressionNode, *args: TypedExpression) -> tuple[TypedExpression, ...]:
     done = tuple(as_exact(arg) for arg in args)
     if any(arg.type.divided for arg in done):
         raise ExpressionError(node.at, f"{node.op} over a division differs between servers")
     return done
 
 
-def negate(node: Node, arg: TypedExpression) -> TypedExpression:
+def negate(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     """Unary minus."""
     arg = numeric(arg)
     if arg.kind != "int":
@@ -209,7 +209,7 @@ _BIT_OPS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def bits(node: Node, *args: TypedExpression) -> TypedExpression:
+def bits(node: ExpressionNode, *args: TypedExpression) -> TypedExpression:
     """``&``, ``|``, ``^``, ``<<``, ``>>`` and ``~``, over 64 bits."""
     whole = list(_exact_args(node, *args))
     for arg in whole:
@@ -222,18 +222,18 @@ def bits(node: Node, *args: TypedExpression) -> TypedExpression:
     return made(type_, lambda a, b: compute(a & _UMAX, b & _UMAX), *whole, at=node.at)
 
 
-def absolute(node: Node, arg: TypedExpression) -> TypedExpression:
+def absolute(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     arg = numeric(arg)
     if arg.kind != "int":
         return made(arg.type, abs, arg, at=node.at)
     return made(arg.type, lambda value: check_int(abs(value), arg.type.unsigned), arg, at=node.at)
 
 
-def sign(node: Node, arg: TypedExpression) -> TypedExpression:
+def sign(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     return made(INT, lambda value: (value > 0) - (value < 0), numeric(arg), at=node.at)
 
 
-def round_to_whole(node: Node, arg: TypedExpression) -> TypedExpression:
+def round_to_whole(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     """FLOOR and CEIL."""
     arg = numeric(arg)
     up = node.op == "CEIL"
@@ -248,7 +248,7 @@ def round_to_whole(node: Node, arg: TypedExpression) -> TypedExpression:
     )
 
 
-def round_number(node: Node, arg: TypedExpression, places: TypedExpression | None) -> TypedExpression:
+def round_number(node: ExpressionNode, arg: TypedExpression, places: TypedExpression | None) -> TypedExpression:
     """ROUND, half away from zero."""
     (arg,) = _exact_args(node, arg)
     if places is not None and not (places.constant and places.kind == "int"):
@@ -264,7 +264,7 @@ def round_number(node: Node, arg: TypedExpression, places: TypedExpression | Non
     return made(result, lambda value: value.quantize(step, ROUND_HALF_UP, CONTEXT), arg, at=node.at)
 
 
-def cast_number(node: Node, arg: TypedExpression) -> TypedExpression:
+def cast_number(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     """CAST to SIGNED, UNSIGNED or DECIMAL."""
     (arg,) = _exact_args(node, arg)
     if node.text == "DECIMAL":
@@ -281,7 +281,7 @@ def cast_number(node: Node, arg: TypedExpression) -> TypedExpression:
     )
 
 
-def _cast_decimal(node: Node, arg: TypedExpression) -> TypedExpression:
+def _cast_decimal(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     digits, scale = (*node.numbers, *(10, 0)[len(node.numbers) :])
     if not (0 < digits <= _MOST_DIGITS and scale <= min(_MOST_SCALE, digits)):
         raise ExpressionError(node.at, f"DECIMAL({digits},{scale}) does not exist")

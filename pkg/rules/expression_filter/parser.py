@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from pkg.ddl.tokens import DEFAULT_DIALECT, Token, name_value, string_value, tokenize, word_set
 from pkg.errors import DMError
-from pkg.rules.expression_filter.syntax import ExpressionError, Node
+from pkg.rules.expression_filter.syntax import ExpressionError, ExpressionNode
 
 #: Function → least and most number of arguments.
 FUNCTIONS: dict[str, tuple[int, int]] = {
@@ -55,13 +55,13 @@ _MOST_DEEP = 40
 _MAX_UINT64 = (1 << 64) - 1
 
 
-def parse_tree(text: str) -> Node:
+def parse_tree(text: str) -> ExpressionNode:
     """The tree of an expression. Raises :class:`ExpressionError` for what is no expression, or is not supported."""
     try:
         tokens = tokenize(text, DEFAULT_DIALECT)
     except DMError as exc:
         raise ExpressionError(0, exc.message) from exc
-    parser = _Parser(_joined(tokens))
+    parser = _ExpressionParser(_joined(tokens))
     tree = parser.expression()
     if parser.token.kind != "end":
         raise parser.unexpected("an operator or the end")
@@ -69,12 +69,12 @@ def parse_tree(text: str) -> Node:
     return tree
 
 
-def reads_time(tree: Node) -> bool:
+def reads_time(tree: ExpressionNode) -> bool:
     """Whether it depends on when the row was changed."""
     return tree.op in MOMENTS.values() or any(map(reads_time, tree.args))
 
 
-def _check_depth(tree: Node) -> None:
+def _check_depth(tree: ExpressionNode) -> None:
     level = [tree]
     for _ in range(_MOST_DEEP):
         level = [arg for node in level for arg in node.args]
@@ -97,7 +97,7 @@ def _joined(tokens: list[Token]) -> list[Token]:
     return out
 
 
-class _Parser:
+class _ExpressionParser:
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
         self._next = 0
@@ -132,7 +132,7 @@ class _Parser:
         if not self._take(text):
             raise self.unexpected(text)
 
-    def expression(self) -> Node:
+    def expression(self) -> ExpressionNode:
         self._depth += 1
         if self._depth > _MOST_DEEP:
             raise ExpressionError(self.token.start, f"more than {_MOST_DEEP} levels of parentheses and calls")
@@ -140,14 +140,14 @@ class _Parser:
         self._depth -= 1
         return node
 
-    def _binary(self, operand: Callable[[], Node], operators: dict[str, str]) -> Node:
+    def _binary(self, operand: Callable[[], ExpressionNode], operators: dict[str, str]) -> ExpressionNode:
         node = operand()
         while self._peek_op(*operators):
             token = self._advance()
-            node = Node(operators[token.word or token.text], token.start, (node, operand()))
+            node = ExpressionNode(operators[token.word or token.text], token.start, (node, operand()))
         return node
 
-    def _chain(self, operand: Callable[[], Node], op: str, *forms: str) -> Node:
+    def _chain(self, operand: Callable[[], ExpressionNode], op: str, *forms: str) -> ExpressionNode:
         """Operands of AND or OR as a tree of little depth, however many there are."""
         nodes = [operand()]
         places = []
@@ -155,24 +155,24 @@ class _Parser:
             places.append(self._advance().start)
             nodes.append(operand())
         while len(nodes) > 1:
-            pairs = [Node(op, places[i], (nodes[i], nodes[i + 1])) for i in range(0, len(nodes) - 1, 2)]
+            pairs = [ExpressionNode(op, places[i], (nodes[i], nodes[i + 1])) for i in range(0, len(nodes) - 1, 2)]
             nodes = pairs + nodes[len(pairs) * 2 :]
             places = places[1::2]
         return nodes[0]
 
-    def _xor(self) -> Node:
+    def _xor(self) -> ExpressionNode:
         return self._binary(self._and, {"XOR": "XOR"})
 
-    def _and(self) -> Node:
+    def _and(self) -> ExpressionNode:
         return self._chain(self._not, "AND", "AND", "&&")
 
-    def _not(self) -> Node:
+    def _not(self) -> ExpressionNode:
         token = self.token
         if not self._take("NOT"):
             return self._comparison()
-        return Node("NOT", token.start, (self._deeper(self._not),))
+        return ExpressionNode("NOT", token.start, (self._deeper(self._not),))
 
-    def _deeper(self, operand: Callable[[], Node]) -> Node:
+    def _deeper(self, operand: Callable[[], ExpressionNode]) -> ExpressionNode:
         self._depth += 1
         if self._depth > _MOST_DEEP:
             raise ExpressionError(self.token.start, f"more than {_MOST_DEEP} levels of operators")
@@ -180,7 +180,7 @@ class _Parser:
         self._depth -= 1
         return node
 
-    def _comparison(self) -> Node:
+    def _comparison(self) -> ExpressionNode:
         node = self._predicate()
         while True:
             token = self.token
@@ -189,19 +189,19 @@ class _Parser:
             elif self._peek_op(*_COMPARISONS):
                 self._advance()
                 op = "<>" if token.text == "!=" else token.text
-                node = Node(op, token.start, (node, self._predicate()))
+                node = ExpressionNode(op, token.start, (node, self._predicate()))
             else:
                 return node
 
-    def _is(self, node: Node, at: int) -> Node:
+    def _is(self, node: ExpressionNode, at: int) -> ExpressionNode:
         negated = bool(self._take("NOT"))
         what = self._take("NULL", "UNKNOWN", "TRUE", "FALSE")
         if not what:
             raise self.unexpected("NULL, TRUE, FALSE or UNKNOWN")
-        test = Node("IS " + what.replace("UNKNOWN", "NULL"), at, (node,))
-        return Node("NOT", at, (test,)) if negated else test
+        test = ExpressionNode("IS " + what.replace("UNKNOWN", "NULL"), at, (node,))
+        return ExpressionNode("NOT", at, (test,)) if negated else test
 
-    def _predicate(self) -> Node:
+    def _predicate(self) -> ExpressionNode:
         node = self._bit_or()
         at = self.token.start
         negated = bool(self._take("NOT"))
@@ -213,7 +213,7 @@ class _Parser:
         if op == "BETWEEN":
             low = self._bit_or()
             self._want("AND")
-            args: tuple[Node, ...] = (node, low, self._deeper(self._predicate))
+            args: tuple[ExpressionNode, ...] = (node, low, self._deeper(self._predicate))
         elif op == "IN":
             self._want("(")
             args = (node, *self._list())
@@ -221,10 +221,10 @@ class _Parser:
             args = (node, self._simple(), *((self._simple(),) if self._take("ESCAPE") else ()))
         else:
             op, args = "REGEXP", (node, self._bit_or())
-        test = Node(op, at, args)
-        return Node("NOT", at, (test,)) if negated else test
+        test = ExpressionNode(op, at, args)
+        return ExpressionNode("NOT", at, (test,)) if negated else test
 
-    def _list(self) -> tuple[Node, ...]:
+    def _list(self) -> tuple[ExpressionNode, ...]:
         """Expressions up to the closing parenthesis; at least one."""
         items = [self.expression()]
         while self._take(","):
@@ -232,41 +232,41 @@ class _Parser:
         self._want(")")
         return tuple(items)
 
-    def _bit_or(self) -> Node:
+    def _bit_or(self) -> ExpressionNode:
         return self._binary(self._bit_and, {"|": "|"})
 
-    def _bit_and(self) -> Node:
+    def _bit_and(self) -> ExpressionNode:
         return self._binary(self._shift, {"&": "&"})
 
-    def _shift(self) -> Node:
+    def _shift(self) -> ExpressionNode:
         return self._binary(self._sum, {"<<": "<<", ">>": ">>"})
 
-    def _sum(self) -> Node:
+    def _sum(self) -> ExpressionNode:
         node = self._product()
         while self._peek_op("+", "-"):
             token = self._advance()
             if self._take("INTERVAL"):
                 node = self._interval(node, token)
             else:
-                node = Node(token.text, token.start, (node, self._product()))
+                node = ExpressionNode(token.text, token.start, (node, self._product()))
         return node
 
-    def _interval(self, node: Node, token: Token) -> Node:
+    def _interval(self, node: ExpressionNode, token: Token) -> ExpressionNode:
         """The rest of ``node ± INTERVAL amount unit``."""
         amount = self.expression()
         unit = self._take(*UNITS)
         if not unit:
             raise self.unexpected("one of " + ", ".join(sorted(UNITS)))
         op = "DATE_ADD" if token.text in ("+", "DATE_ADD", "ADDDATE") else "DATE_SUB"
-        return Node(op, token.start, (node, amount), text=unit)
+        return ExpressionNode(op, token.start, (node, amount), text=unit)
 
-    def _product(self) -> Node:
+    def _product(self) -> ExpressionNode:
         return self._binary(self._power, {"*": "*", "/": "/", "DIV": "DIV", "%": "%", "MOD": "%"})
 
-    def _power(self) -> Node:
+    def _power(self) -> ExpressionNode:
         return self._binary(self._unary, {"^": "^"})
 
-    def _unary(self) -> Node:
+    def _unary(self) -> ExpressionNode:
         token = self.token
         op = self._take("-", "+", "~", "!", "BINARY")
         if not op:
@@ -275,16 +275,16 @@ class _Parser:
         if op == "+":
             return inner
         if op == "BINARY":
-            return Node("CAST", token.start, (inner,), text="BINARY")
-        return Node({"-": "NEG", "!": "NOT"}.get(op, op), token.start, (inner,))
+            return ExpressionNode("CAST", token.start, (inner,), text="BINARY")
+        return ExpressionNode({"-": "NEG", "!": "NOT"}.get(op, op), token.start, (inner,))
 
-    def _collate(self) -> Node:
+    def _collate(self) -> ExpressionNode:
         node = self._simple()
         while True:
             token = self.token
             if not self._take("COLLATE"):
                 return node
-            node = Node("COLLATE", token.start, (node,), text=self._name().lower())
+            node = ExpressionNode("COLLATE", token.start, (node,), text=self._name().lower())
 
     def _name(self) -> str:
         token = self._advance()
@@ -295,18 +295,18 @@ class _Parser:
             raise self.unexpected("a name")
         return name_value(token)
 
-    def _simple(self) -> Node:
+    def _simple(self) -> ExpressionNode:
         token = self.token
         if token.kind == "op" and token.text in "-+~!":
             return self._unary()
         if token.kind == "number":
             return self._number(self._advance())
         if token.kind == "string":
-            return Node("LITERAL", token.start, value=self._strings())
+            return ExpressionNode("LITERAL", token.start, value=self._strings())
         if token.kind == "bits":
             # What is written x'…' is a number to MySQL alone.
             form = "" if token.text[:2] in ("x'", "X'") else "BITS"
-            return Node("LITERAL", self._advance().start, value=_bits(token), text=form)
+            return ExpressionNode("LITERAL", self._advance().start, value=_bits(token), text=form)
         if self._take("("):
             node = self.expression()
             self._want(")")
@@ -324,29 +324,31 @@ class _Parser:
             parts.append(string_value(self._advance(), DEFAULT_DIALECT))
         return "".join(parts)
 
-    def _number(self, token: Token) -> Node:
+    def _number(self, token: Token) -> ExpressionNode:
         text = token.text
         if "e" in text.lower():
             value = float(text)
             if math.isinf(value):
                 raise ExpressionError(token.start, f"number {text} is too large")
-            return Node("LITERAL", token.start, value=value)
+            return ExpressionNode("LITERAL", token.start, value=value)
         if "." not in text and int(text) <= _MAX_UINT64:
-            return Node("LITERAL", token.start, value=int(text))
+            return ExpressionNode("LITERAL", token.start, value=int(text))
         number = Decimal(text)
         if len(number.as_tuple().digits) > 65 or -int(number.as_tuple().exponent) > 30:
             raise ExpressionError(token.start, f"number {text} has more than 65 digits, or 30 after the point")
-        return Node("LITERAL", token.start, value=number)
+        return ExpressionNode("LITERAL", token.start, value=number)
 
-    def _word(self, token: Token) -> Node:
+    def _word(self, token: Token) -> ExpressionNode:
         word = token.word
         after = self._tokens[self._next + 1]
         if word in ("NULL", "TRUE", "FALSE"):
             self._advance()
-            return Node("LITERAL", token.start, value={"NULL": None, "TRUE": 1, "FALSE": 0}[word])
+            return ExpressionNode("LITERAL", token.start, value={"NULL": None, "TRUE": 1, "FALSE": 0}[word])
         if word in ("DATE", "TIME", "TIMESTAMP") and after.kind == "string":
             self._advance()
-            return Node("LITERAL", token.start, value=self._strings(), text=word.replace("TIMESTAMP", "DATETIME"))
+            return ExpressionNode(
+                "LITERAL", token.start, value=self._strings(), text=word.replace("TIMESTAMP", "DATETIME")
+            )
         if word == "CASE":
             return self._case()
         if word in MOMENTS or (f"{word}()" in MOMENTS and after.text == "(" and after.kind == "op"):
@@ -357,41 +359,41 @@ class _Parser:
             raise self.unexpected("a value, a column or a function")
         return self._column()
 
-    def _column(self) -> Node:
+    def _column(self) -> ExpressionNode:
         at = self.token.start
         name = self._name()
         if self._peek_op("."):
             raise ExpressionError(self.token.start, "name columns without schema and table")
         if self._peek_op("->"):
             raise ExpressionError(self.token.start, "values inside JSON are not supported in expression filters")
-        return Node("COLUMN", at, text=name)
+        return ExpressionNode("COLUMN", at, text=name)
 
-    def _moment(self, token: Token) -> Node:
+    def _moment(self, token: Token) -> ExpressionNode:
         word = self._advance().word
         if self._take("(") and not self._take(")"):
             if word == "UNIX_TIMESTAMP" or self.token.text != "0":
                 raise ExpressionError(self.token.start, f"{word} takes no argument: the binlog has whole seconds only")
             self._advance()
             self._want(")")
-        return Node(MOMENTS.get(word) or MOMENTS[f"{word}()"], token.start)
+        return ExpressionNode(MOMENTS.get(word) or MOMENTS[f"{word}()"], token.start)
 
-    def _case(self) -> Node:
+    def _case(self) -> ExpressionNode:
         """As args: pairs of condition and value, then the ELSE value."""
         at = self._advance().start
         subject = None if self._peek_op("WHEN") else self.expression()
-        args: list[Node] = []
+        args: list[ExpressionNode] = []
         while self._take("WHEN"):
             test = self.expression()
-            args.append(test if subject is None else Node("=", test.at, (subject, test)))
+            args.append(test if subject is None else ExpressionNode("=", test.at, (subject, test)))
             self._want("THEN")
             args.append(self.expression())
         if not args:
             raise self.unexpected("WHEN")
-        args.append(self.expression() if self._take("ELSE") else Node("LITERAL", at))
+        args.append(self.expression() if self._take("ELSE") else ExpressionNode("LITERAL", at))
         self._want("END")
-        return Node("CASE", at, tuple(args))
+        return ExpressionNode("CASE", at, tuple(args))
 
-    def _call(self, token: Token) -> Node:
+    def _call(self, token: Token) -> ExpressionNode:
         name = token.word
         self._advance()
         self._want("(")
@@ -414,12 +416,12 @@ class _Parser:
         if not least <= len(args) <= most:
             raise ExpressionError(token.start, f"{name} takes {least} to {most} arguments, not {len(args)}")
         if name == "ISNULL":
-            return Node("IS NULL", token.start, args)
+            return ExpressionNode("IS NULL", token.start, args)
         if name == "LOCATE":
             name, args = "INSTR", (args[1], args[0], *args[2:])
-        return Node(_SAME.get(name, name), token.start, args)
+        return ExpressionNode(_SAME.get(name, name), token.start, args)
 
-    def _arguments(self, name: str) -> tuple[Node, ...]:
+    def _arguments(self, name: str) -> tuple[ExpressionNode, ...]:
         if name not in ("SUBSTR", "SUBSTRING", "MID"):
             return self._list()
         args = [self.expression()]
@@ -428,18 +430,18 @@ class _Parser:
         self._want(")")
         return tuple(args)
 
-    def _trim(self, at: int) -> Node:
+    def _trim(self, at: int) -> ExpressionNode:
         side = self._take("BOTH", "LEADING", "TRAILING")
         what = None if side and self._take("FROM") else self.expression()
         if what is not None and (side or self._peek_op("FROM")):
             self._want("FROM")
-            args: tuple[Node, ...] = (self.expression(), what)
+            args: tuple[ExpressionNode, ...] = (self.expression(), what)
         else:
             args = (self.expression() if what is None else what,)
         self._want(")")
-        return Node("TRIM", at, args, text=side or "BOTH")
+        return ExpressionNode("TRIM", at, args, text=side or "BOTH")
 
-    def _cast(self, token: Token) -> Node:
+    def _cast(self, token: Token) -> ExpressionNode:
         node = self.expression()
         if token.word == "CAST":
             self._want("AS")
@@ -458,7 +460,7 @@ class _Parser:
                     break
             self._want(")")
         self._want(")")
-        return Node("CAST", token.start, (node,), text=kind, numbers=tuple(numbers))
+        return ExpressionNode("CAST", token.start, (node,), text=kind, numbers=tuple(numbers))
 
 
 def _bits(token: Token) -> bytes:

@@ -19,7 +19,7 @@ class EvaluationError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ExpressionNode:
     """One operation, function call, column or literal.
 
     ``op`` is the operator or the function's name in upper case, ``LITERAL`` or ``COLUMN``. ``text`` is a column's name,
@@ -28,13 +28,13 @@ class Node:
 
     op: str
     at: int
-    args: tuple[Node, ...] = ()
+    args: tuple[ExpressionNode, ...] = ()
     text: str = ""
     value: int | float | Decimal | str | bytes | None = None
     numbers: tuple[int, ...] = ()
 
 
-def columns_of(node: Node) -> tuple[str, ...]:
+def columns_of(node: ExpressionNode) -> tuple[str, ...]:
     """The names of the columns it reads, as written, each once, in order."""
     found: dict[str, None] = {}
     todo = [node]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pkg.rules.expression_filter import collations
-from pkg.rules.expression_filter.syntax import ExpressionError, Node
+from pkg.rules.expression_filter.syntax import ExpressionError, ExpressionNode
 from pkg.rules.expression_filter.types import (
     IMPLICIT,
     INT,
@@ -25,39 +25,41 @@ from pkg.rules.expression_filter.wildcards import wildcards
 _PLAIN_REGEXP = re.compile(r"(?:[^\\\[\](){}]|\[\^?[^\\\[\]&|~-]+(?:-[^\\\[\]&|~-]+)*\]|[()]|\{\d+(?:,\d*)?\})*")
 
 
-def strings(node: Node, args: Sequence[TypedExpression], *, compare: bool) -> tuple[ValueType, list[TypedExpression]]:
+def strings(
+    node: ExpressionNode, args: Sequence[TypedExpression], *, compare: bool
+) -> tuple[ValueType, list[TypedExpression]]:
     """``args`` as strings of their common type."""
     return collations.aggregate([as_text(arg) for arg in args], node.at, compare=compare)
 
 
-def _one(node: Node, arg: TypedExpression) -> tuple[ValueType, TypedExpression]:
+def _one(node: ExpressionNode, arg: TypedExpression) -> tuple[ValueType, TypedExpression]:
     type_, (text,) = strings(node, [arg], compare=False)
     return type_, text
 
 
-def _bytes(node: Node, arg: TypedExpression) -> TypedExpression:
+def _bytes(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     return collations.as_bytes(_one(node, arg)[1])
 
 
-def length(node: Node, arg: TypedExpression) -> TypedExpression:
+def length(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     """LENGTH: in bytes of the column's charset."""
     return made(INT, len, _bytes(node, arg), at=node.at)
 
 
-def char_length(node: Node, arg: TypedExpression) -> TypedExpression:
+def char_length(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     return made(INT, len, _one(node, arg)[1], at=node.at)
 
 
-def crc32(node: Node, arg: TypedExpression) -> TypedExpression:
+def crc32(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     return made(ValueType("int", unsigned=True, digits=10), zlib.crc32, _bytes(node, arg), at=node.at)
 
 
-def md5(node: Node, arg: TypedExpression) -> TypedExpression:
+def md5(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     digest: Callable[[bytes], str] = lambda raw: hashlib.md5(raw, usedforsecurity=False).hexdigest()  # noqa: E731
     return made(ValueType("text"), digest, _bytes(node, arg), at=node.at)
 
 
-def change_case(node: Node, arg: TypedExpression) -> TypedExpression:
+def change_case(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     """LOWER and UPPER; binary strings stay as they are."""
     type_, text = _one(node, arg)
     if type_.kind == "binary":
@@ -67,13 +69,13 @@ def change_case(node: Node, arg: TypedExpression) -> TypedExpression:
     return made(type_, lambda value: collations.changed_case(value, charset, upper), text, at=node.at)
 
 
-def concat(node: Node, *args: TypedExpression) -> TypedExpression:
+def concat(node: ExpressionNode, *args: TypedExpression) -> TypedExpression:
     type_, texts = strings(node, args, compare=False)
     empty: Any = b"" if type_.kind == "binary" else ""
     return made(type_, lambda *values: empty.join(values), *texts, at=node.at)
 
 
-def concat_ws(node: Node, *args: TypedExpression) -> TypedExpression:
+def concat_ws(node: ExpressionNode, *args: TypedExpression) -> TypedExpression:
     """CONCAT_WS: arguments that are NULL are left out."""
     type_, texts = strings(node, args, compare=False)
     first, *rest = [text.get for text in texts]
@@ -93,7 +95,7 @@ def _whole(arg: TypedExpression) -> TypedExpression:
 
 
 def substring(
-    node: Node, arg: TypedExpression, start: TypedExpression, count: TypedExpression | None
+    node: ExpressionNode, arg: TypedExpression, start: TypedExpression, count: TypedExpression | None
 ) -> TypedExpression:
     """SUBSTRING: the first character is 1, and −1 the last."""
 
@@ -108,7 +110,7 @@ def substring(
     return made(type_, cut, text, *numbers, at=node.at)
 
 
-def ends(node: Node, arg: TypedExpression, count: TypedExpression) -> TypedExpression:
+def ends(node: ExpressionNode, arg: TypedExpression, count: TypedExpression) -> TypedExpression:
     """LEFT and RIGHT."""
     type_, text = _one(node, arg)
     if node.op == "LEFT":
@@ -116,7 +118,7 @@ def ends(node: Node, arg: TypedExpression, count: TypedExpression) -> TypedExpre
     return made(type_, lambda value, many: value[max(0, len(value) - max(0, many)) :], text, _whole(count), at=node.at)
 
 
-def trim(node: Node, arg: TypedExpression, what: TypedExpression | None) -> TypedExpression:
+def trim(node: ExpressionNode, arg: TypedExpression, what: TypedExpression | None) -> TypedExpression:
     """TRIM, LTRIM, RTRIM: takes whole copies of ``what`` (a blank) away, compared byte by byte."""
     type_, texts = strings(node, [arg] if what is None else [arg, what], compare=False)
     blank: Any = b" " if type_.kind == "binary" else " "
@@ -132,7 +134,7 @@ def trim(node: Node, arg: TypedExpression, what: TypedExpression | None) -> Type
     return made(type_, cut, *texts, at=node.at)
 
 
-def replace(node: Node, *args: TypedExpression) -> TypedExpression:
+def replace(node: ExpressionNode, *args: TypedExpression) -> TypedExpression:
     """REPLACE, which tells upper from lower case."""
     for arg in args[1:]:
         if not arg.constant or arg.get(()) is None:
@@ -141,12 +143,14 @@ def replace(node: Node, *args: TypedExpression) -> TypedExpression:
     return made(type_, lambda text, old, new: text.replace(old, new) if old else text, *texts, at=node.at)
 
 
-def reverse(node: Node, arg: TypedExpression) -> TypedExpression:
+def reverse(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     type_, text = _one(node, arg)
     return made(type_, lambda value: value[::-1], text, at=node.at)
 
 
-def position(node: Node, arg: TypedExpression, part: TypedExpression, start: TypedExpression | None) -> TypedExpression:
+def position(
+    node: ExpressionNode, arg: TypedExpression, part: TypedExpression, start: TypedExpression | None
+) -> TypedExpression:
     """INSTR and LOCATE, in the order of INSTR's arguments; 0 when it is not there."""
     type_, texts = strings(node, [arg, part], compare=True)
     collations.check_pieces(type_.collation, node.at)
@@ -161,7 +165,7 @@ def position(node: Node, arg: TypedExpression, part: TypedExpression, start: Typ
     return made(INT, find, *texts, *([] if start is None else [_whole(start)]), at=node.at)
 
 
-def find_in_set(node: Node, part: TypedExpression, arg: TypedExpression) -> TypedExpression:
+def find_in_set(node: ExpressionNode, part: TypedExpression, arg: TypedExpression) -> TypedExpression:
     """FIND_IN_SET: the number of the first element that is equal, blanks counting.
 
     None is found in a list of fewer bytes than are looked for, though letters may be equal: 'Ä' in 'a', not in 'a,b'.
@@ -183,7 +187,9 @@ def _place(wanted: Any, elements: list[Any]) -> int:
     return elements.index(wanted) + 1 if wanted in elements else 0
 
 
-def like(node: Node, arg: TypedExpression, pattern: TypedExpression, escape: TypedExpression | None) -> TypedExpression:
+def like(
+    node: ExpressionNode, arg: TypedExpression, pattern: TypedExpression, escape: TypedExpression | None
+) -> TypedExpression:
     """LIKE: character by character, trailing blanks count."""
     if arg.kind in ("real", "bit") or pattern.kind in ("real", "bit"):
         raise arg.refuse("LIKE over a floating point number or bits is not supported")
@@ -207,7 +213,7 @@ def like(node: Node, arg: TypedExpression, pattern: TypedExpression, escape: Typ
     return made(INT, match, *texts, at=node.at)
 
 
-def regexp(node: Node, arg: TypedExpression, pattern: TypedExpression, flavor: str) -> TypedExpression:
+def regexp(node: ExpressionNode, arg: TypedExpression, pattern: TypedExpression, flavor: str) -> TypedExpression:
     """REGEXP, for patterns that mean the same to all engines.
 
     '.' and '$' know the line ends that PCRE (mariadb) or ICU (mysql 8) know.
@@ -242,7 +248,7 @@ def _regexp(text: str, pattern: TypedExpression, ignore_case: bool, flavor: str)
         raise pattern.refuse(f"this REGEXP pattern is not valid: {exc}") from exc
 
 
-def cast(node: Node, arg: TypedExpression) -> TypedExpression:
+def cast(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     """CAST to CHAR and BINARY."""
     if len(node.numbers) > 1:
         raise ExpressionError(node.at, f"{node.text} takes one length")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
-from pkg.rules.expression_filter.syntax import EvaluationError, ExpressionError, Node
+from pkg.rules.expression_filter.syntax import EvaluationError, ExpressionError, ExpressionNode
 from pkg.rules.expression_filter.types import INT, TypedExpression, ValueKind, ValueType, as_exact, made, temporal_text
 
 DateTimeParts = tuple[int, ...]
@@ -139,7 +139,7 @@ _PARTS = {"YEAR": 0, "MONTH": 1, "DAY": 2}
 _CLOCK_PARTS = {"HOUR": 3, "MINUTE": 4, "SECOND": 5}
 
 
-def part(node: Node, arg: TypedExpression) -> TypedExpression:
+def part(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     """YEAR, MONTH, DAY, HOUR, MINUTE, SECOND."""
     if node.op in _PARTS:
         place = _PARTS[node.op]
@@ -152,12 +152,12 @@ def part(node: Node, arg: TypedExpression) -> TypedExpression:
     return made(INT, lambda micros: abs(micros) // 10**6 // divisor % modulus, arg, at=node.at)
 
 
-def to_date(node: Node, arg: TypedExpression) -> TypedExpression:
+def to_date(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     """DATE(…) and CAST AS DATE."""
     return made(ValueType("date"), lambda moment: moment[:3], temporal(arg, "date", "datetime"), at=node.at)
 
 
-def cast(node: Node, arg: TypedExpression) -> TypedExpression:
+def cast(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
     """CAST AS DATE, DATETIME and TIME."""
     if node.text == "DATE":
         return to_date(node, arg)
@@ -171,7 +171,7 @@ def cast(node: Node, arg: TypedExpression) -> TypedExpression:
     return made(ValueType(arg.kind, scale=scale), lambda value: value, arg, at=node.at)
 
 
-def date_difference(node: Node, one: TypedExpression, other: TypedExpression) -> TypedExpression:
+def date_difference(node: ExpressionNode, one: TypedExpression, other: TypedExpression) -> TypedExpression:
     """DATEDIFF; NULL for what is no real date."""
 
     def days(a: DateTimeParts, b: DateTimeParts) -> int | None:
@@ -183,7 +183,7 @@ def date_difference(node: Node, one: TypedExpression, other: TypedExpression) ->
     return made(INT, days, *args, at=node.at)
 
 
-def add(node: Node, arg: TypedExpression, amount: TypedExpression) -> TypedExpression:
+def add(node: ExpressionNode, arg: TypedExpression, amount: TypedExpression) -> TypedExpression:
     """DATE_ADD and DATE_SUB; NULL for what is no real date, and beyond the years 1 to 9999."""
     arg = temporal(arg, "date", "datetime")
     amount = as_exact(amount)
@@ -227,7 +227,7 @@ def _last_day(year: int, month: int) -> int:
     return 31 if following == date.max else (following - timedelta(days=1)).day
 
 
-def from_unixtime(node: Node, arg: TypedExpression, zone: tzinfo) -> TypedExpression:
+def from_unixtime(node: ExpressionNode, arg: TypedExpression, zone: tzinfo) -> TypedExpression:
     """A moment of the session's zone. Servers differ in what they make of seconds beyond 2038."""
     arg = as_exact(arg)
     if arg.kind == "decimal":
@@ -243,7 +243,7 @@ def from_unixtime(node: Node, arg: TypedExpression, zone: tzinfo) -> TypedExpres
     return made(ValueType("datetime"), convert, arg, at=node.at)
 
 
-def now(node: Node, zone: tzinfo) -> TypedExpression:
+def now(node: ExpressionNode, zone: tzinfo) -> TypedExpression:
     """NOW and its like: of the row change's own moment, whenever it is applied. It is the last value of a row."""
     kinds: dict[str, ValueKind] = {"CURDATE": "date", "UTC_DATE": "date", "CURTIME": "time", "UTC_TIME": "time"}
     kind = kinds.get(node.op, "datetime")
@@ -277,7 +277,7 @@ _FORMATS: dict[str, Callable[[DateTimeParts], str]] = {
 }
 
 
-def date_format(node: Node, arg: TypedExpression, form: TypedExpression) -> TypedExpression:
+def date_format(node: ExpressionNode, arg: TypedExpression, form: TypedExpression) -> TypedExpression:
     """DATE_FORMAT with the numeric specifiers."""
     if form.kind != "text" or not form.constant:
         raise form.refuse("DATE_FORMAT needs its format as a literal")

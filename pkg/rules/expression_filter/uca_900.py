@@ -297,7 +297,7 @@ _PACKED = (
 )
 
 
-class _Weights(dict[int, str]):
+class _UcaWeights(dict[int, str]):
     """For ``str.translate``: a character's weights, each as a character; none for one that is ignored."""
 
     def __missing__(self, key: int) -> str:
@@ -330,5 +330,5 @@ class _Letters(dict[int, int]):
         return self[key]
 
 
-WEIGHTS = _Weights()
+WEIGHTS = _UcaWeights()
 LETTERS = _Letters()

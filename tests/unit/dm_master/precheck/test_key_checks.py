@@ -11,13 +11,13 @@ from dm_master.precheck.result import Finding
 from dm_master.precheck.table_checks import RoutedTable, compare_with_target
 from pkg.errors import Code
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
-from pkg.rules.column_mapping import Affix, PartitionId, Place, TableMapping
+from pkg.rules.column_mapping import Affix, MappedColumn, PartitionId, TableMapping
 
 T = ("all", "t")
 AUTO = Column("id", "bigint", "bigint(20)", nullable=False, auto_increment=True)
 CODE = Column("code", "varchar", "varchar(10)", charset="utf8mb4")
 SHARD = Column("shard", "varchar", "varchar(64)", nullable=False)
-PLACE = Place("s", "t", "id", Code.LoadUnitDoColumnMapping)
+PLACE = MappedColumn("s", "t", "id", Code.LoadUnitDoColumnMapping)
 
 
 def _key(name: str, *columns: str) -> Index:

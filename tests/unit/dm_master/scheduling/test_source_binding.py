@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from dm_master.scheduling import source_binding, task_stage
 from dm_master.scheduling.topology import Plan, Topology
 from pkg.errors import Code, DMError
-from pkg.etcd.types import Delete, Op, Put
+from pkg.etcd.types import Delete, EtcdOperation, Put
 from pkg.ha import keys
 from pkg.ha.records import SubTaskStage, WorkerAlive
 
@@ -401,7 +401,9 @@ def test_starting_again_adds_the_new_sources_only() -> None:
 
 def test_resuming_writes_again_what_is_expected_already() -> None:
     state = with_task(cluster(sources="s1", alive="w1"), "t", "s1")
-    expected: tuple[Op, ...] = (Put(keys.SUBTASK_STAGE.key("s1", "t"), SubTaskStage("Running", "s1", "t").to_json()),)
+    expected: tuple[EtcdOperation, ...] = (
+        Put(keys.SUBTASK_STAGE.key("s1", "t"), SubTaskStage("Running", "s1", "t").to_json()),
+    )
     assert task_stage.set_stage(state, "t", ["s1"], "Running").ops == expected
 
 

@@ -18,12 +18,12 @@ from pkg.binlog.events import event_from_bytes
 from pkg.binlog.rows import KERNEL, RowDecoder
 from pkg.binlog.table_map import parse_table_map
 from pkg.errors import Code, DMError
-from pkg.rules.column_mapping import VALUE_LIMIT, Affix, PartitionId, Place
+from pkg.rules.column_mapping import VALUE_LIMIT, Affix, MappedColumn, PartitionId
 from tests.unit.pkg.native.shapes import KINDS, Shape, rows, shapes
 from tests.unit.pkg.native.test_rows_kernel import event, outcome
 
 BOTH = [None] if KERNEL is None else [None, KERNEL]
-PLACE = Place("d", "t", "c", Code.SyncerUnitDoColumnMapping)
+PLACE = MappedColumn("d", "t", "c", Code.SyncerUnitDoColumnMapping)
 NUMBERS = [kind for kind in KINDS if kind.type_name in ("tinyint", "smallint", "mediumint", "int", "bigint")]
 TEXTS = [kind for kind in KINDS if kind.type_name in ("varchar", "char", "text", "varbinary")]
 

@@ -46,7 +46,7 @@ from pkg.binlog.events import Query
 from pkg.binlog.position import Location, Position
 from pkg.binlog.table_map import TableMap
 from pkg.config.model import SubTaskConfig
-from pkg.ddl import StatementKind
+from pkg.ddl import DDLKind
 from pkg.errors import Code, DMError
 from pkg.ha.binlog_operator import BinlogOperator
 from pkg.mysql.schema import Column, TableInfo
@@ -227,7 +227,7 @@ class Session:
         self.changes = 0
         self._chance = chance
 
-    def execute(self, sql: str, kind: StatementKind, query: Query, timestamp: int, upstream: UpstreamSession) -> None:
+    def execute(self, sql: str, kind: DDLKind, query: Query, timestamp: int, upstream: UpstreamSession) -> None:
         if self.refused and self.refused in sql:
             raise StatementFailed(1062, errors.new(Code.DBExecuteFailed, "Error 1062: told to refuse"))
         if self.one_part and ", " in sql:

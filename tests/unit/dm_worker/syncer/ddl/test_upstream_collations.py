@@ -17,7 +17,7 @@ from dm_worker.syncer.ddl.variables import TargetSession, UpstreamSession, defau
 from pkg import ddl, errors
 from pkg.binlog.events import Query
 from pkg.binlog.position import Location, Position
-from pkg.ddl import StatementKind
+from pkg.ddl import DDLKind
 from pkg.errors import Code, DMError
 from pkg.mysql.schema import TableInfo
 from pkg.schema_tracker import ServerDefaults
@@ -81,7 +81,7 @@ class Replica:
         self.executed: list[str] = []
         self._one_part = one_part
 
-    def execute(self, sql: str, kind: StatementKind, query: Query, timestamp: int, upstream: UpstreamSession) -> None:
+    def execute(self, sql: str, kind: DDLKind, query: Query, timestamp: int, upstream: UpstreamSession) -> None:
         if self._one_part and ", " in sql:
             raise StatementFailed(
                 8200, errors.new(Code.DBExecuteFailed, "refused", raw="Error 8200: Unsupported multi schema change")
