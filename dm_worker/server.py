@@ -100,8 +100,8 @@ class WorkerServer:
         if self._stuck.is_set():
             raise errors.new(
                 Code.WorkerServerClosed,
-                "a unit went on although it was killed, so the whole process ends",
-                workaround="Start the worker again; everything resumes. The log names the task.",
+                "a unit did not stop although it was killed, so the whole process ends",
+                workaround="Start the worker again; all tasks resume. The log names the task.",
             )
         log.info("worker stopped", worker=self._config.name)
 
@@ -153,4 +153,4 @@ class WorkerServer:
 
 def _kernel_warnings() -> list[str]:
     trouble = native.trouble()
-    return [f"{trouble} Build it by `make kernel` or `make setup`, and restart the worker."] if trouble else []
+    return [f"{trouble} Build it with `make kernel` or `make setup`, then restart the worker."] if trouble else []

@@ -117,7 +117,7 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
             raise errors.new(
                 Code.WorkerOperSyncUnitOnly,
                 f"sub task {config.name} is still in unit {pb.UnitType.Name(subtask.state.unit)}",
-                workaround="Wait until the full copy is done, or stop the task and start it anew.",
+                workaround="Wait until the full copy is complete, or stop the task and start it again.",
             )
         changed = fixed_changes(subtask.config, config)
         if changed:

@@ -90,7 +90,7 @@ def list_skipped(conn: Connection[Any], options: DumpOptions) -> list[str]:
         raise errors.new(
             Code.DumpUnitRuntime,
             f"{len(refused)} objects can't be migrated: {', '.join(refused[:20])}",
-            workaround="Leave them out by ignore-tables in the block-allow-list, and copy them by other means.",
+            workaround="Exclude them with ignore-tables in the block-allow-list, and copy them by other means.",
             scope="upstream",
         )
     return [f"{schema}.{name} ({kind})" for schema, name, kind in others]

@@ -56,7 +56,7 @@ _EXACT = UTF8 | {"latin1"}
 #: What a FOREIGN value begins with when it is bytes, and when the server makes no value so long. No text in UTF-8 does.
 ODD, TOO_LONG = b"\xff", b"\xfe"
 #: The error for the latter.
-TOO_LONG_ERROR = "a text with codes that Unicode lacks is longer than the upstream's max_allowed_packet"
+TOO_LONG_ERROR = "a text with characters that Unicode lacks is longer than the upstream's max_allowed_packet"
 
 
 def kind_of(column: Column) -> LiteralKind:

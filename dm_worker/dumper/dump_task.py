@@ -98,7 +98,7 @@ def run_dump_task(spec: DumpSpec, _partition: Iterator[Any]) -> Iterator[TaskRep
     index = BarrierTaskContext.get().partitionId()
     if not claim(Path(spec.folder) / f"task.{index}"):
         # Spark tries a barrier stage again as a whole, but the snapshot died with the first attempt.
-        lost = errors.new(Code.DumpUnitRuntime, "a task of the dump was lost, and the snapshot with it", retryable=True)
+        lost = errors.new(Code.DumpUnitRuntime, "a task of the dump was lost, and its snapshot with it", retryable=True)
         yield TaskReport(index, error=lost)
         return
     yield DumpTask(spec, index).run()
@@ -179,9 +179,10 @@ class DumpTask:
             changed = sorted(set(tables) ^ set(spec.rendezvous.tables))
             raise errors.new(
                 Code.DumpUnitRuntime,
-                f"tables came or went while the dump began: {', '.join('.'.join(name) for name in changed[:5])}",
+                "tables were created or dropped while the dump began: "
+                f"{', '.join('.'.join(name) for name in changed[:5])}",
                 scope="upstream",
-                workaround="Resume the task; hold DDL on the upstream until the dump has begun.",
+                workaround="Resume the task, and run no DDL on the upstream until the dump has begun.",
                 retryable=True,
             )
 
@@ -217,7 +218,9 @@ class DumpTask:
             self._report.sizes[file_name] = len(text)
         info = known or fetch_table_info(conn, chunk.schema, chunk.table)
         if info is None:
-            raise errors.new(Code.DumpUnitRuntime, f"table {chunk.schema}.{chunk.table} vanished", retryable=True)
+            raise errors.new(
+                Code.DumpUnitRuntime, f"table {chunk.schema}.{chunk.table} does not exist any more", retryable=True
+            )
         self._tables[chunk.schema, chunk.table] = info
         return info
 
@@ -275,6 +278,6 @@ def _changed(name: str, exc: pymysql.Error | None = None) -> DMError:
         f"the structure of {name} changed while it was dumped",
         raw=exc,
         scope="upstream",
-        workaround="Resume the task to dump again; hold DDL on the upstream until the dump has finished.",
+        workaround="Resume the task to dump again, and run no DDL on the upstream until the dump is complete.",
         retryable=True,
     )

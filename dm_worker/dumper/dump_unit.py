@@ -166,8 +166,8 @@ class DumpUnit:
             raise errors.new(
                 Code.LoadTaskCheckPointNotMatch,
                 f"the load of {self._cfg.source_id} has begun, but its dump is not in {self._dir} of this worker",
-                workaround="Start the task on the worker that holds the dump. Otherwise stop the task, empty the target"
-                " tables, and start it with --remove-meta to copy anew.",
+                workaround="Start the task on the worker that has the dump. Otherwise stop the task, empty the target "
+                "tables, and start it with --remove-meta to copy again.",
             )
 
     def _dump(self) -> None:
@@ -245,7 +245,7 @@ class DumpUnit:
         engines = Counter(stat.engine for stat in attempt.stats if stat.engine.lower() != "innodb")
         if engines:
             log.warning(
-                "tables of these engines have no snapshots; hold writes to them while dumping", engines=dict(engines)
+                "tables of these engines have no snapshots: stop writes to them during the dump", engines=dict(engines)
             )
         return flavor, databases
 
@@ -261,7 +261,7 @@ class DumpUnit:
     def _run_job(self, attempt: _Attempt, spec: DumpSpec) -> list[TaskReport] | None:
         """Runs the barrier stage; None when it was stopped. Raises the tasks' first error."""
         if not spec.chunks:
-            log.warning("nothing to dump: the upstream has no table that the filter lets through", task=self._cfg.name)
+            log.warning("nothing to dump: the filter excludes every table of the upstream", task=self._cfg.name)
         tasks = spec.rendezvous.count
         work = functools.partial(run_dump_task, spec)
         with Periodic(_WATCH_SECONDS, functools.partial(self._watch, attempt)):
@@ -278,10 +278,10 @@ class DumpUnit:
                     return None
                 raise errors.new(
                     Code.DumpUnitRuntime,
-                    "Spark could not run the dump's tasks",
+                    "Spark cannot run the dump's tasks",
                     raw=str(exc)[:2000],
                     retryable=True,
-                    workaround="See the worker's log; check that the worker has memory and free slots.",
+                    workaround="See the worker's log, and check that the worker has memory and free slots.",
                 ) from exc
         failures = [report.error for report in reports if report.error is not None]
         if self._control.is_stopping():
@@ -290,7 +290,7 @@ class DumpUnit:
             # Fellows of a failed task may report its absence; the root cause is the error that does not pass by itself.
             raise min(failures, key=lambda error: error.retryable)
         if any(report.stopped for report in reports):
-            raise errors.new(Code.DumpUnitRuntime, "the dump's tasks were stopped from outside", retryable=True)
+            raise errors.new(Code.DumpUnitRuntime, "the dump's Spark tasks were cancelled", retryable=True)
         return list(reports)
 
     def _watch(self, attempt: _Attempt) -> None:
@@ -353,6 +353,6 @@ class DumpUnit:
         if self._cfg.task_mode == "all" and master_status(conn, flavor) is None:
             raise errors.new(
                 Code.NoMasterStatus,
-                f"the upstream of {self._cfg.source_id} writes no binlog, so that replication has nowhere to start",
+                f"the upstream of {self._cfg.source_id} writes no binlog, so replication has no position to start from",
                 workaround="Turn on log_bin on the upstream, or use task-mode full.",
             )

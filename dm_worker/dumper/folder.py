@@ -70,7 +70,7 @@ class DumpWorkFolder:
         old = sorted(path for path in self._folder.iterdir() if path.name != OWNER_FILE)
         if old:
             log.info(
-                "a new dump begins, and what its folder holds of an earlier one goes",
+                "a new dump begins; the files of an earlier one are removed from its folder",
                 folder=self._folder,
                 entries=len(old),
                 first=old[0].name,

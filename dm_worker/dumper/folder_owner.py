@@ -102,9 +102,9 @@ def _release(folder: Path) -> None:
 def _taken(folder: Path, source_id: str, owner: str) -> errors.DMError:
     return errors.new(
         Code.DumpUnitRuntime,
-        f"the folder {folder.resolve()} holds the dump of source {owner or 'another worker'},"
-        f" so that {source_id} cannot dump into it",
-        workaround="Give each worker a working directory of its own (or an absolute `dir` of loaders that other"
-        " sources' workers do not share), then resume the task. Should the other dump no longer be needed, remove"
-        " the folder.",
+        f"the folder {folder.resolve()} holds the dump of source {owner or 'another worker'}, so {source_id} "
+        "cannot dump into it",
+        workaround="Give each worker a working directory of its own (or an absolute `dir` of loaders that other "
+        "sources' workers do not share), then resume the task. If the other dump is no longer needed, "
+        "remove the folder.",
     )

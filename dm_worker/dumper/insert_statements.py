@@ -95,7 +95,7 @@ class PythonStatements:
 
     def finish(self) -> list[StatementPiece]:
         if not self.done or self.error is not None:
-            raise ValueError("the rows have not come to their end")
+            raise ValueError("the rows are incomplete")
         self._end_statement()
         return self._taken()
 

@@ -129,7 +129,7 @@ def read_metadata(folder: Path) -> Location:
         raise errors.new(
             Code.MetadataNoBinlogLoc,
             f"{folder / METADATA} has no binlog position",
-            workaround="Give the start in `meta` of the task's instance, or dump an upstream that writes a binlog.",
+            workaround="Give the start in `meta` of the task's instance, or dump an upstream whose binlog is on.",
         )
     return location
 

@@ -80,7 +80,7 @@ def parse_options(cfg: SubTaskConfig) -> DumpOptions:
     args = _parser().parse_args(words)
     if args.snapshot or args.consistency == "snapshot":
         raise _invalid(
-            "--snapshot and --consistency snapshot need a TiDB upstream; MySQL and MariaDB have no such reads"
+            "--snapshot and --consistency snapshot need a TiDB upstream; MySQL and MariaDB do not support such reads"
         )
     if not args.no_views:
         raise _invalid("--no-views=false: views are not migrated")
@@ -176,13 +176,13 @@ def _size(text: str) -> int:
     """``64`` (MiB), ``64M``, ``64MiB``, ``1G``; in bytes."""
     match = re.fullmatch(r"(\d+)\s*([KMGT]?)(?:I?B)?", text.strip().upper())
     if not match or int(match[1]) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no file size such as 64 (MiB) or 256MiB")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a file size such as 64 (MiB) or 256MiB")
     return int(match[1]) * _UNITS[match[2]]
 
 
 def _natural(text: str) -> int:
     if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
     return int(text)
 
 
@@ -204,6 +204,6 @@ def _invalid(why: str) -> errors.DMError:
     return errors.new(
         Code.DumpUnitRuntime,
         f"extra-args of mydumpers cannot be used: {why}",
-        workaround="Understood are -B -T -t -F -s -r -f -W --consistency --where --escape-backslash --no-locks"
-        " --ca --cert --key (and their long names).",
+        workaround="Supported options: -B -T -t -F -s -r -f -W --consistency --where --escape-backslash --no-locks "
+        "--ca --cert --key (and their long names).",
     )

@@ -49,7 +49,7 @@ class RowSplitter:
             self._packet(buffer, pos, end, values)
             pos = self._short_rows(buffer, end, values)
         if self.done and pos < len(buffer):
-            self._malformed("something follows the end of the rows")
+            self._malformed("there is data after the end of the rows")
         self._parts, self._have = [buffer[pos:]], len(buffer) - pos
         self._need = end - pos if not self.done else 0
         rows = len(values) // self._width
@@ -81,7 +81,7 @@ class RowSplitter:
                 p += length
             expected += self._width
             if p != stop or len(values) != expected:
-                self._malformed("a value is longer than its packet, or the row has other columns than the result set")
+                self._malformed("a value is longer than its packet, or the row's columns differ from the result set's")
             pos = stop
         return pos
 
@@ -131,7 +131,7 @@ class RowSplitter:
             values.append(row[p : p + length])
             p += length
         if p != len(row) or len(values) != before + self._width:
-            self._malformed("a value is longer than its packet, or the row has other columns than the result set")
+            self._malformed("a value is longer than its packet, or the row's columns differ from the result set's")
 
     def _long_length(self, buffer: bytes, p: int) -> tuple[int, int]:
         """A length above 250 at ``p``, and where its value begins."""
@@ -141,7 +141,7 @@ class RowSplitter:
         return int.from_bytes(buffer[p + 1 : p + 1 + width], "little"), p + 1 + width
 
     def _malformed(self, why: str) -> NoReturn:
-        raise ValueError(f"malformed packet behind row {self.rows}: {why}")
+        raise ValueError(f"malformed packet after row {self.rows}: {why}")
 
 
 def _size(buffer: bytes, pos: int) -> int:

@@ -137,7 +137,7 @@ def _place(conn: Connection[Any], rendezvous: SnapshotRendezvous) -> Location | 
     except pymysql.Error as exc:
         if rendezvous.needs_position or error_number(exc) != _PRIVILEGE_NEEDED:
             raise
-    log.info("the copy has no place in the binlog: its user lacks REPLICATION CLIENT, and nothing is to follow it")
+    log.info("the copy has no binlog position: its user lacks REPLICATION CLIENT, and no replication follows")
     return None
 
 
@@ -162,7 +162,9 @@ def _lock(conn: Connection[Any], rendezvous: SnapshotRendezvous) -> str:
             _try_lock(conn, statement)
         except pymysql.Error as exc:
             if choice != wanted[-1] and error_number(exc) in _DENIED | _BUSY:
-                log.warning("no lock by this statement; trying the next way", statement=statement[:60], error=str(exc))
+                log.warning(
+                    "this statement did not get the lock; trying the next one", statement=statement[:60], error=str(exc)
+                )
                 continue
             raise _no_lock(exc, statement) from exc
         return choice
@@ -189,8 +191,9 @@ def _no_lock(exc: pymysql.Error, statement: str) -> DMError:
         f"the upstream did not give the lock for a consistent dump: {cause.message}",
         raw=cause.raw_cause,
         scope="upstream",
-        workaround="Grant RELOAD (for FLUSH TABLES WITH READ LOCK) or LOCK TABLES; when long statements hold"
-        " it up, wait for them; or choose another way by `--consistency` in extra-args of mydumpers.",
+        workaround="Grant RELOAD (for FLUSH TABLES WITH READ LOCK) or LOCK TABLES. If long statements block the lock, "
+        "wait until they end. Or choose another method with `--consistency` in extra-args of mydumpers. "
+        "Then resume the task.",
         retryable=cause.retryable,
     )
 
@@ -205,7 +208,7 @@ def _wait_all(
     names = [rendezvous.name(word) for word in words]
     deadline = time.monotonic() + timeout
     while names and not all(_held(conn, names)):
-        _check(False, deadline, should_stop, "not all tasks came to the snapshot in time")
+        _check(False, deadline, should_stop, "not all tasks reached the snapshot in time")
         time.sleep(_POLL)
 
 
@@ -214,7 +217,7 @@ def _check(gone: bool, deadline: float, should_stop: Callable[[], bool], why: st
         raise errors.new(
             Code.DumpUnitRuntime,
             f"the dump's tasks could not open one snapshot together: {why}",
-            workaround="Resume the task; if it happens again, look for killed connections on the upstream.",
+            workaround="Resume the task. If it happens again, check the upstream for killed connections.",
             retryable=True,
         )
 
@@ -222,7 +225,7 @@ def _check(gone: bool, deadline: float, should_stop: Callable[[], bool], why: st
 def _take(conn: Connection[Any], name: str) -> None:
     taken = _query(conn, f"SELECT GET_LOCK('{name}', 10)")[0][0]
     if taken != 1:
-        raise errors.new(Code.DumpUnitRuntime, f"user-level lock {name} is held by somebody else", retryable=True)
+        raise errors.new(Code.DumpUnitRuntime, f"user-level lock {name} is held by another connection", retryable=True)
 
 
 def _held(conn: Connection[Any], names: list[str]) -> list[bool]:

@@ -137,11 +137,13 @@ class SparkEngine:
             if self._closed:
                 raise RuntimeError("the Spark engine is closed: the worker is ending")
             if self._jvm is not None and not self._jvm.alive:
-                log.error("Spark's JVM died and is started again", pid=self._jvm.pid, output=self._jvm.last_words)
+                log.error(
+                    "Spark's JVM ended unexpectedly; starting it again", pid=self._jvm.pid, output=self._jvm.last_words
+                )
                 self._discard()
             if self._context is not None and executors.is_stopped(self._context):
                 assert self._jvm is not None
-                log.error("Spark ended its context, which is made anew", output=self._jvm.last_words)
+                log.error("Spark ended its context; creating a new one", output=self._jvm.last_words)
                 self._discard()
             if self._context is None:
                 self._start()
@@ -289,8 +291,8 @@ class _Start:
             if should_stop():
                 raise errors.new(
                     Code.NotSet,
-                    "a stop was asked for while Spark was starting",
-                    workaround="Resume the task: by then Spark may have started.",
+                    "a stop was requested while Spark was starting",
+                    workaround="Resume the task; Spark may have started by then.",
                     retryable=True,
                 )
         if isinstance(self._result, BaseException):

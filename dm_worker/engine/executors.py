@@ -82,27 +82,28 @@ def await_executors(
     while True:
         now = time.monotonic()
         if is_stopped(context):
-            raise _no_executors(master, "its master cannot be reached or turned us away", timeout, said())
+            raise _no_executors(master, "its master cannot be reached or refused this worker", timeout, said())
         if (found := count(context)) != known:
             known, changed = found, now
         if known and now - changed >= SETTLE:
             return
         if not known and now > deadline:
-            raise _no_executors(master, f"no executor came within {timeout:.0f} s", timeout, said())
+            raise _no_executors(master, f"no executor registered within {timeout:.0f} s", timeout, said())
         if should_stop():
-            raise errors.new(Code.NotSet, "the worker ends while it waits for Spark's executors", retryable=True)
+            raise errors.new(Code.NotSet, "the worker stops while it waits for Spark's executors", retryable=True)
         time.sleep(_POLL)
 
 
 def _no_executors(master: str, why: str, timeout: float, said: str) -> DMError:
     return errors.new(
         Code.NotSet,
-        f"Spark at {master} gives this worker nothing to run its tasks on: {why}",
+        f"Spark at {master} provides no executors for this worker's tasks: {why}",
         raw=said,
-        workaround="Check `master` under [spark]; that the cluster has free cores and the memory of"
-        " spark.executor.memory (another application may hold them: give each worker its share by `slots`); that"
-        " executors reach this machine at spark.driver.host; and that spark.authenticate.secret is the cluster's."
-        f" A cluster that needs longer than {timeout:.0f} s to start executors needs a larger `executor-timeout`.",
+        workaround="Check `master` under [spark]; that the cluster has free cores and the memory of "
+        "spark.executor.memory (another application may use them: limit each worker with `slots`); that "
+        "executors reach this machine at spark.driver.host; and that spark.authenticate.secret is the "
+        f"cluster's. If the cluster needs longer than {timeout:.0f} s to start executors, raise "
+        "`executor-timeout`.",
         retryable=True,
     )
 
@@ -124,7 +125,8 @@ def prove_executors(context: SparkContext, master: str) -> list[str]:
         kernel = executor.kernel or "pure Python"
         log.info("Spark executors", host=executor.host, slots=tasks, python=executor.python, kernel=kernel)
     return sorted(
-        f"Spark executor {host}: {trouble} It runs what was built for the worker's platform and version of Python."
+        f"Spark executor {host}: {trouble} It needs parts that were built for the worker's platform and version of "
+        "Python."
         for host, trouble in {(executor.host, executor.trouble) for executor in found if executor.trouble}
     )
 
@@ -194,7 +196,9 @@ class ExecutorWatch:
             now = time.monotonic()
             empty_since = (empty_since or now) if starving else None
             if empty_since is not None and now - empty_since >= self._timeout:
-                log.error("all Spark executors are lost and none came back: starting anew", seconds=self._timeout)
+                log.error(
+                    "all Spark executors are lost and none came back; starting Spark again", seconds=self._timeout
+                )
                 self._on_lost()
                 self._ended.set()
                 return

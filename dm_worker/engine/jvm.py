@@ -163,6 +163,7 @@ def not_started(why: str, said: list[str]) -> errors.DMError:
         Code.NotSet,
         f"Spark's JVM did not start: {why}",
         raw="\n".join(said),
-        workaround="Check that Java 17 or newer is installed (JAVA_HOME), that memory suffices for "
-        "`driver-memory`, and the settings under [spark] in the worker's configuration; then resume the task.",
+        workaround="Check that Java 17 or newer is installed (JAVA_HOME), that there is enough memory for "
+        "`driver-memory`, and the settings under [spark] in the worker's configuration; then resume the "
+        "task.",
     )

@@ -70,9 +70,9 @@ def require_protection(config: WorkerConfig) -> None:
         return
     raise errors.new(
         Code.WorkerDecodeConfigFromFile,
-        f"{place_of(config.config, 'spark.master')}the Spark cluster {spark.master} is used without"
-        f" {', '.join(missing)}: whoever reaches its network could read the passwords of upstream and target, and run"
-        " code on executors and on this machine",
-        workaround="Set them under [spark.conf], the secret as in the cluster's own configuration (docs/scale-out.md,"
-        " 'Secrets'). Where nobody else reaches that network, set private-network = true under [spark].",
+        f"{place_of(config.config, 'spark.master')}the Spark cluster {spark.master} is used without "
+        f"{', '.join(missing)}: anyone who can reach its network could read the passwords of upstream and target, "
+        "and run code on executors and on this machine",
+        workaround="Set them under [spark.conf], the secret as in the cluster's own configuration (docs/scale-out.md, "
+        "'Secrets'). If nobody else can reach that network, set private-network = true under [spark].",
     )

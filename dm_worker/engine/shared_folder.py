@@ -36,7 +36,7 @@ def check_writable(context: SparkContext, folder: Path, tasks: int) -> None:
         work = partial(_answer_challenge, str(folder.absolute()), token)
         for host, proof, problem in context.parallelize(range(tasks), tasks).mapPartitions(work).collect():
             if not problem and not (folder / proof).exists():
-                problem = "what it writes there is not seen here"
+                problem = "this worker does not see what the executor writes there"
             if problem:
                 raise _not_shared(folder, host, problem)
     finally:
@@ -48,7 +48,7 @@ def _answer_challenge(folder: str, token: str, _partition: Iterable[int]) -> Ite
     host, proof = socket.gethostname(), f".dm-shared-{token}-{secrets.token_hex(8)}"
     try:
         if (Path(folder) / f".dm-shared-{token}").read_text(encoding="ascii") != token:
-            yield host, proof, "it holds other content there"
+            yield host, proof, "the executor sees other content there"
             return
         (Path(folder) / proof).touch()
     except OSError as exc:
@@ -79,7 +79,7 @@ def _find_files(folder: str, sizes: Mapping[str, int], _partition: Iterable[int]
             yield host, "", str(exc)
             return
         if found != size:
-            yield host, "", f"{name} has {found} bytes there and {size} here"
+            yield host, "", f"{name} has {found} bytes on the executor and {size} on this worker"
             return
     yield host, "", ""
 
@@ -88,6 +88,7 @@ def _not_shared(folder: Path, host: str, problem: str) -> DMError:
     return errors.new(
         Code.DumpUnitRuntime,
         f"the dump's folder {folder.absolute()} is not the same for the Spark executor on {host}: {problem}",
-        workaround="On a Spark cluster the dump's files need a folder that this worker and all executors see under one"
-        " path and may write (a network file system). Set `dir` of loaders to such a path, then start the task again.",
+        workaround="On a Spark cluster, the dump needs a folder that this worker and all executors can write to under "
+        "the same path (a network file system). Set `dir` of loaders to such a path, then start the task "
+        "again.",
     )

@@ -33,7 +33,7 @@ def list_dump(folder: Path) -> DumpListing:
     if not folder.is_dir():
         raise errors.new(
             Code.LoadUnitDumpDirNotFound,
-            f"the dump's folder {folder} is not there",
+            f"the dump's folder {folder} does not exist",
             workaround="Set `dir` of loaders to the folder of the dump on this worker, or start the task on the worker"
             " that has it.",
         )
@@ -49,7 +49,7 @@ def list_dump(folder: Path) -> DumpListing:
         elif path.name.endswith((".sql", *_COMPRESSED, ".csv", ".parquet")):
             raise errors.new(
                 Code.LoadUnitInvalidFileEnding,
-                f"{path} is no file that can be loaded",
+                f"{path} is not a file that can be loaded",
                 workaround="Data files are named db.table.sql or db.table.N.sql and are not compressed.",
             )
     return DumpListing(
@@ -72,8 +72,8 @@ def check_complete(listing: DumpListing, expected: Mapping[str, int], folder: Pa
     if wrong:
         raise errors.new(
             Code.LoadTaskCheckPointNotMatch,
-            f"the dump in {folder} is damaged: missing or changed are {', '.join(sorted(wrong)[:5])}",
-            workaround="Bring the files back, or stop the task and start it with --remove-meta to copy anew.",
+            f"the dump in {folder} is damaged: these files are missing or changed: {', '.join(sorted(wrong)[:5])}",
+            workaround="Restore the files, or stop the task and start it with --remove-meta to copy again.",
         )
 
 

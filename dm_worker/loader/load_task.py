@@ -158,7 +158,7 @@ class FileLoader:
                 Code.LoadUnitDispatchSQLFromFile,
                 f"cannot read dump file {self._path}",
                 raw=exc,
-                workaround="Check that the folder is there and readable, then resume the task.",
+                workaround="Check that the folder exists and is readable, then resume the task.",
             ) from exc
         finally:
             with contextlib.suppress(pymysql.Error, OSError):
@@ -237,7 +237,7 @@ class FileLoader:
             conn.rollback()
             raise errors.new(
                 Code.LoadTaskCheckPointNotMatch,
-                f"{self._file.name} moved on meanwhile: another attempt works on it",
+                f"another attempt is loading {self._file.name}",
                 retryable=True,
             )
 
@@ -264,7 +264,7 @@ class FileLoader:
         if statement.table.lower() != self._file.table.lower():
             raise errors.new(
                 Code.LoadUnitInvalidInsertSQL,
-                f"{self._file.name} has rows for table {statement.table}, but is named for {self._file.table}",
+                f"{self._file.name} has rows of table {statement.table}, but its name is that of {self._file.table}",
                 workaround="Rename the file after its table, or dump again.",
             )
         if not self._head:
@@ -319,22 +319,24 @@ class FileLoader:
 
 
 _FIX_AND_RESUME = (
-    "Make the target's table take the row (see the message), then resume the task; it goes on where it was."
+    "Change the target table so that it accepts the row (see the message), then resume the task; it continues "
+    "from where it stopped."
 )
 _DUPLICATE_HINT = (
-    "The target already has a row with this key: rows that were there before, or two merged shards that use the same"
-    " key. Remove or change one of the rows, or give the shards distinct keys; or say by `on-duplicate-logical:"
-    " replace` or `ignore` of loaders which row is to win. Then resume the task."
+    "The target already has a row with this key: rows that were there before, or two merged shards that use the "
+    "same key. Remove or change one of the rows, or give the shards distinct keys. Or set `on-duplicate-logical` "
+    "of loaders to `replace` (the later row stays) or `ignore` (the earlier row stays). Then resume the task."
 )
 _PACKET_HINT = (
-    "Raise max_allowed_packet of the target above the statement's size, then resume the task; or dump anew with a"
-    " smaller statement-size."
+    "Raise max_allowed_packet of the target above the statement's size, then resume the task; or dump again with "
+    "a smaller statement-size."
 )
 _TRUNCATED_HINT = (
-    "The value is none that the column holds under a strict sql_mode, such as the empty error value of an ENUM (index"
-    " 0) that a non-strict upstream once stored. Correct the rows on the upstream, then copy anew (stop the task, empty"
-    " the target table, start it with --remove-meta); or let the target take such values unchecked: set `session:"
-    ' {sql_mode: "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"}` of target-database, then start the task again.'
+    "The column does not accept this value in strict sql_mode; an example is the empty error value of an ENUM "
+    "(index 0), which a non-strict upstream can store. Correct the rows on the upstream, then copy again (stop "
+    "the task, empty the target table, start it with --remove-meta). Or let the target accept such values "
+    'unchecked: set `session: {sql_mode: "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"}` of target-database, then '
+    "start the task again."
 )
 _HINTS = {_DUPLICATE_KEY: _DUPLICATE_HINT, _PACKET_TOO_LARGE: _PACKET_HINT, _TRUNCATED: _TRUNCATED_HINT}
 

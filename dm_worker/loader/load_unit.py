@@ -318,10 +318,11 @@ class LoadUnit:
                     return []
                 raise errors.new(
                     Code.LoadLightningRuntime,
-                    "Spark could not run the load's tasks",
+                    "Spark cannot run the load's tasks",
                     raw=str(exc)[:2000],
                     retryable=True,
-                    workaround="See the worker's log; check that the worker has memory and free slots. Then resume.",
+                    workaround="See the worker's log, and check that the worker has memory and free slots. Then "
+                    "resume the task.",
                 ) from exc
 
     def _watch(self) -> None:
@@ -375,7 +376,7 @@ class LoadUnit:
             return
         kept = "nothing" if self._cfg.task_mode == "full" else "metadata and structures"
         if self._cfg.task_mode in ("full", "all"):
-            log.info("the dump is loaded, and clean-dump-file removes it", folder=self._dir, kept=kept)
+            log.info("the dump is loaded; clean-dump-file removes its files", folder=self._dir, kept=kept)
         try:
             if self._cfg.task_mode == "full":
                 folder_owner.release(self._dir)

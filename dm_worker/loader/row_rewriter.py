@@ -69,7 +69,7 @@ class RowRewriter:
         match = BEFORE_ROWS.match(text, statement.head)
         if match is None:
             raise self._fault(
-                Code.LoadUnitParseQuoteValues, begin, "there is no VALUES with rows behind the table's name"
+                Code.LoadUnitParseQuoteValues, begin, "there is no VALUES with rows after the table's name"
             )
         try:
             head = self._head(match[1], text, match.end(), begin)
@@ -102,7 +102,7 @@ class RowRewriter:
         for column, _ in rules.extracted:
             if column.lower() in there:
                 raise self._fault(
-                    Code.LoadUnitGenTableRouter, begin, f"the file has a column `{column}`, which the route is to fill"
+                    Code.LoadUnitGenTableRouter, begin, f"the file has a column `{column}`, which the route must fill"
                 )
         transforms = tuple(self._moved(t, there, begin) for t in (rules.mapping.transforms if rules.mapping else ()))
         text = b"(%b) VALUES " % column_list([*names, *(column for column, _ in rules.extracted)])
@@ -115,7 +115,8 @@ class RowRewriter:
         raise self._fault(
             Code.LoadUnitParseQuoteValues,
             begin,
-            f"the rows have {width} values without a list of columns, the table has {len(self._rules.visible)} columns",
+            f"the rows have {width} values and no list of columns, but the table has {len(self._rules.visible)} "
+            "columns",
         )
 
     def _moved(self, transform: Transform, there: dict[str, int], begin: int) -> Transform:

@@ -94,7 +94,7 @@ def _refused(conn: Connection[Any], creation: SchemaCreation, exc: pymysql.Error
         raise cause from exc
     what = f"table {qualified(creation.schema, creation.table)}" if creation.table else f"schema {creation.schema}"
     if show_create_if_there(conn, creation.schema, creation.table):
-        log.warning("the target refused a structure; the one it has stays", what=what, error=cause.message)
+        log.warning("the target refused a structure; its existing structure stays", what=what, error=cause.message)
         return
     raise errors.new(
         Code.LoadUnitCreateSchemaFile,
@@ -102,7 +102,7 @@ def _refused(conn: Connection[Any], creation: SchemaCreation, exc: pymysql.Error
         raw=cause.raw_cause,
         scope="downstream",
         workaround=cause.workaround
-        or f"Create the {what} on the target by hand in a form that it takes, then resume the task.",
+        or f"Create the {what} on the target by hand in a form that the target accepts, then resume the task.",
     ) from exc
 
 

@@ -123,7 +123,9 @@ def _classify(buffer: bytearray, start: int, stop: int, offset: int, name: str) 
         return FileStatement("session", text, end)
     if start == stop or _HINT.match(buffer, start, stop):
         return FileStatement("skip", text, end)
-    raise _broken(name, end, f"{bytes(text[:60]).decode(errors='replace')!r} is neither INSERT, REPLACE nor SET")
+    raise _broken(
+        name, end, f"{bytes(text[:60]).decode(errors='replace')!r} is not an INSERT, REPLACE or SET statement"
+    )
 
 
 def first_statement(text: str) -> str:

@@ -90,7 +90,7 @@ def tuples(text: bytes | memoryview, start: int) -> Iterator[tuple[int, list[Spa
         yield at, spans
         separator = _SEPARATOR.match(text, end)
         if separator is None:
-            raise NoTupleError(end, "there is neither a comma nor the end of the statement behind a row")
+            raise NoTupleError(end, "a row is followed by neither a comma nor the end of the statement")
         if separator.end() == len(text) and b"," not in separator[0]:
             return
         at = separator.end()
@@ -99,7 +99,7 @@ def tuples(text: bytes | memoryview, start: int) -> Iterator[tuple[int, list[Spa
 def _tuple(text: bytes | memoryview, start: int) -> tuple[list[Span], int]:
     """The values of the tuple at ``start``, and where it ends."""
     if bytes(text[start : start + 1]) != b"(":
-        raise NoTupleError(start, "there is no row where one is expected")
+        raise NoTupleError(start, "a row is missing")
     spans: list[Span] = []
     depth, begin = 0, start + 1
     for token in _TOKEN.finditer(text, start + 1):
@@ -113,7 +113,7 @@ def _tuple(text: bytes | memoryview, start: int) -> tuple[list[Span], int]:
             begin = token.end()
             if byte == b")":
                 return spans, begin
-    raise NoTupleError(start, "a row has no end")
+    raise NoTupleError(start, "a row is not terminated")
 
 
 def _stripped(text: bytes | memoryview, begin: int, end: int) -> Span:

@@ -139,14 +139,14 @@ class Membership:
             self._wake.wait()
         lost = not keeper.valid()
         if lost:
-            log.error("the lease is lost: everything stops, then the worker joins again", worker=self._identity.name)
+            log.error("the lease is lost: everything stops, and the worker joins again", worker=self._identity.name)
         self._tenure.end(graceful=not lost)
         try:
             # Only now: as long as anything runs here, no other worker may be given the source.
             keeper.stop()
         except DMError as exc:
-            log.warning("cannot revoke the lease; it ends by itself", error=str(exc))
+            log.warning("cannot revoke the lease; it expires by itself", error=str(exc))
 
     def _broken(self, exc: BaseException) -> None:
-        log.error("cannot follow etcd; joining again", error=str(exc))
+        log.error("cannot watch etcd; joining again", error=str(exc))
         self._wake.set()

@@ -78,8 +78,8 @@ def _refusal(text: str, name: str) -> DMError:
             Code.SchedulerWorkerExist,
             f"another worker is registered under the name {name}",
             raw=text,
-            workaround="Give this worker another `name`, or take the old one out with "
-            f"`dmctl offline-member --worker --name {name}`.",
+            workaround="Give this worker another `name`, or remove the old one with `dmctl offline-member --worker "
+            f"--name {name}`.",
         )
     if f"code={Code.ConfigSecretKeyPath.code}:" in text:
         return _other_key(f"the master refused this worker: {text}")
@@ -107,7 +107,7 @@ def _etcd_endpoints(master: str, security: SecurityConfig | None) -> tuple[str, 
     finally:
         connection.close()
     if not isinstance(endpoints, list) or not endpoints or not all(isinstance(item, str) for item in endpoints):
-        raise ValueError(f"GET {_ENDPOINTS_PATH} answered no list of endpoints")
+        raise ValueError(f"GET {_ENDPOINTS_PATH} did not answer with a list of endpoints")
     return tuple(endpoints)
 
 

@@ -55,14 +55,14 @@ class DDLFence:
         while not self._try(conn):
             if self._should_stop():
                 raise errors.new(
-                    Code.DBExecuteFailed, "stopped while an earlier run's DDL is under way", retryable=True
+                    Code.DBExecuteFailed, "stopped while a DDL of an earlier run is executing", retryable=True
                 )
             holder = self._holder(conn)
             if holder is None:
                 continue
             command, seconds, statement = _look(conn, holder)
             if command == "Sleep" and holder not in killed:
-                log.info("ending the connection of an earlier run, which could still execute DDL", connection=holder)
+                log.info("ending the connection of an earlier run, which can still execute DDL", connection=holder)
                 _kill(conn, holder)
                 killed.add(holder)
             now = time.monotonic()
@@ -71,7 +71,7 @@ class DDLFence:
             if now - told >= _TOLD_EVERY:
                 told = now
                 log.info(
-                    "waiting for a DDL of an earlier run, which goes on at the target",
+                    "waiting for a DDL of an earlier run, which the target is still executing",
                     connection=holder, state=command, seconds=seconds, statement=statement[:200],
                 )  # fmt: skip
 
@@ -82,7 +82,7 @@ class DDLFence:
             if is_retryable(exc):
                 raise
             log.warning(
-                "the target has no user-level locks: a DDL of a worker that was stopped could still begin",
+                "the target has no user-level locks: a stopped worker could still begin a DDL",
                 error=error_text(exc),
             )
             return True
@@ -97,8 +97,8 @@ class DDLFence:
             f"connection {holder} of the target, of an earlier run of this subtask, may still execute DDL after "
             f"{self._timeout:.0f} s: {statement[:500] or 'nothing is shown of it'}",
             scope="downstream",
-            workaround=f"See SHOW PROCESSLIST on the target: let the statement end, or KILL {holder}; then resume the "
-            "task.",
+            workaround=f"Find it with SHOW PROCESSLIST on the target. Wait until its statement ends, or KILL {holder}; "
+            "then resume the task.",
         )
 
 
@@ -116,4 +116,4 @@ def _kill(conn: Connection[Any], holder: int) -> None:
         # Gone meanwhile, or not ours to end: the lock tells.
         if is_retryable(exc):
             raise
-        log.warning("could not end a connection at the target", connection=holder, error=error_text(exc))
+        log.warning("cannot end a connection at the target", connection=holder, error=error_text(exc))

@@ -183,9 +183,9 @@ def fenced(source_id: str, file: str) -> DMError:
     """What a run gets that is no longer the current one."""
     return errors.new(
         Code.LoadTaskCheckPointNotMatch,
-        f"another run has taken over the load of source {source_id}, its progress was removed, or the target fell back "
-        "to a state before this run" + (f" (noticed at {file})" if file else ""),
-        workaround="Nothing was written twice. Resume the task unless it runs elsewhere.",
+        f"another run has taken over the load of source {source_id}, its progress was removed, or the target went "
+        "back to a state before this run" + (f" (noticed at {file})" if file else ""),
+        workaround="Nothing was written twice. Resume the task unless another worker runs it.",
     )
 
 
@@ -194,27 +194,27 @@ def _left(cfg: SubTaskConfig, left: Mapping[str, int], files: Collection[str]) -
     if again:
         return errors.new(
             Code.LoadTaskCheckPointNotMatch,
-            f"the target fell back: files of source {cfg.source_id} that this run has loaded are noted as unfinished "
-            f"there: {', '.join(again[:5])}",
+            f"the target went back to an earlier state: its load progress shows files of source {cfg.source_id} "
+            f"that this run has loaded as unfinished: {', '.join(again[:5])}",
             scope="downstream",
-            workaround="Nothing was written twice: what is missing is loaded again by itself. Find out why the target "
-            "lost committed transactions (a failover to a replica that lags behind, a restored backup).",
+            workaround="Nothing was written twice, and the missing rows are loaded again automatically. Find out why "
+            "the target lost committed transactions (a failover to a replica that lags behind, a restored "
+            "backup).",
             retryable=True,
         )
     return errors.new(
         Code.LoadTaskCheckPointNotMatch,
-        f"files of source {cfg.source_id} are noted as unfinished but are not part of this load: "
+        f"the load progress shows files of source {cfg.source_id} as unfinished that are not part of this load: "
         + ", ".join(sorted(left)[:5]),
-        workaround="Restore the block-allow-list with which the load began, or start with --remove-meta.",
+        workaround="Restore the block-allow-list that the load began with, or start the task with --remove-meta.",
     )
 
 
 def _other_dump(cfg: SubTaskConfig) -> DMError:
     return errors.new(
         Code.LoadTaskCheckPointNotMatch,
-        f"the load of source {cfg.source_id} was begun with another dump than the one that lies here now",
-        workaround="Bring the first dump back, or stop the task, empty the target tables and start it with"
-        " --remove-meta.",
+        f"the load of source {cfg.source_id} began with another dump than the one that is in the folder now",
+        workaround="Restore the first dump, or stop the task, empty the target tables and start it with --remove-meta.",
     )
 
 

@@ -57,7 +57,9 @@ class BinlogOperators:
                 try:
                     found.append(BinlogOperator.read(key, kv.value))
                 except DMError as exc:
-                    log.error("an order for no position in etcd means nothing", task=task, key=key, error=str(exc))
+                    log.error(
+                        "an operation in etcd has no valid position and is ignored", task=task, key=key, error=str(exc)
+                    )
         return found
 
     def put(self, operator: BinlogOperator) -> None:
@@ -83,7 +85,9 @@ class BinlogOperators:
         if known:
             positions = [one.position for one in known]
             log.info(
-                "the task copies anew: orders for statements of its earlier life go", task=task, positions=positions
+                "the task copies again: the operations stored for its earlier statements are removed",
+                task=task,
+                positions=positions,
             )
         prefix = keys.BINLOG_OPERATOR.prefix(self._source, task)
         self._client.txn([], [Delete(prefix, prefix=True)])
@@ -97,13 +101,17 @@ class BinlogOperators:
             if known and unit is not None and unit.unit_type == pb.Sync:
                 self._forget(known, cast(ReplicatingUnit, unit))
         except DMError as exc:
-            log.warning("cannot remove orders for statements that are passed", task=subtask.name, error=str(exc))
+            log.warning(
+                "cannot remove the operations for statements before the checkpoint", task=subtask.name, error=str(exc)
+            )
 
     def _forget(self, known: list[BinlogOperator], unit: ReplicatingUnit) -> None:
         needed = unit.needed
         passed = outdated(known, needed.position) if needed is not None else []
         if passed:
-            log.info("the checkpoint is behind orders for statements", positions=[one.position for one in passed])
+            log.info(
+                "the checkpoint is past statements with stored operations", positions=[one.position for one in passed]
+            )
             self._client.txn([], [Delete(one.key) for one in passed])
 
     def _heard(self, is_here: Callable[[], bool]) -> None:
@@ -112,8 +120,8 @@ class BinlogOperators:
             if time.monotonic() > deadline:
                 raise errors.new(
                     Code.HAFailWatchEtcd,
-                    "the order is stored in etcd, but this worker has not heard of it yet",
-                    workaround="See it with `binlog list`, then resume the task.",
+                    "the operation is stored in etcd, but this worker has not received it yet",
+                    workaround="Check it with `binlog list`, then resume the task.",
                     retryable=True,
                 )
             time.sleep(_POLL)

@@ -49,7 +49,7 @@ def _go_on(subtask: SubTask, unit: ReplicatingUnit) -> str:
     deadline = time.monotonic() + _RETRY_TIMEOUT
     while not subtask.retry():
         if subtask.state.stage == pb.Paused:
-            return "the task is paused: use resume-task to go on"
+            return "the task is paused: use resume-task to continue"
         if unit.stuck_at is None or time.monotonic() > deadline:
             break
         time.sleep(_POLL)
@@ -67,9 +67,9 @@ def _meant(subtask: SubTask, unit: ReplicatingUnit, given: Position | None) -> P
     source = subtask.config.source_id
     if subtask.state.failed:
         raise refused(
-            f"only support to handle ddl error currently: the error of source '{source}' is not one of a statement",
-            "Rows can't be passed over: the target would lack them. See the error with query-status; mend the target, "
-            "or the known structure with binlog-schema, then resume-task.",
+            f"only support to handle ddl error currently: the error of source '{source}' is not about a statement",
+            "Rows can't be skipped: the target would lack them. See the error with query-status. Fix the target, "
+            "or the known structure with binlog-schema, then resume the task.",
         )
     raise refused(f"source '{source}' has no error", "Give the statement's position with -b.")
 
@@ -79,15 +79,15 @@ def _ensure_possible(op: int, position: Position, unit: ReplicatingUnit) -> None
     if isinstance(stuck, SettleDDL) and stuck.covers(position):
         if op != pb.Skip:
             raise refused(
-                f"the DDL of merged shards at {position_name(position)} was run by all shards: it can only be left out",
-                "Execute by hand on the target what shall take its place, then skip it.",
+                f"the DDL of merged shards at {position_name(position)} was run by all shards: it can only be skipped",
+                "Execute the replacement on the target by hand, then skip the statement.",
             )
         return
     checkpoint = unit.checkpoint()
     if checkpoint is not None and position < checkpoint.position:
         raise refused(
-            f"{position_name(position)} lies before the checkpoint {checkpoint.position}: it is applied already",
-            "Give the position of a statement that is yet to come.",
+            f"{position_name(position)} is before the checkpoint {checkpoint.position}: it is already applied",
+            "Give the position of a later statement.",
         )
 
 
@@ -100,7 +100,7 @@ def _order(subtask: SubTask, kind: OperatorKind, position: Position, texts: Sequ
                 if not rules.allows(*name):
                     raise refused(
                         f"{qualified(*name)} is not migrated by task {subtask.name}: {parsed.sql}",
-                        "Give names of upstream tables that block-allow-list lets through; they are routed.",
+                        "Use the names of upstream tables that the block-allow-list includes; routes apply to them.",
                     )
     return BinlogOperator(kind, subtask.name, subtask.config.source_id, position_name(position), statements)
 
@@ -115,5 +115,5 @@ def _standing_order(
     raise errors.new(
         Code.SyncerOperatorNotExist,
         f"error operator not exist, position: {position_name(position)}",
-        workaround="`binlog list` shows the orders that there are.",
+        workaround="`binlog list` shows the stored operations.",
     )

@@ -50,7 +50,7 @@ def replicating_unit(subtask: SubTask) -> ReplicatingUnit:
     if unit is None or unit.unit_type != pb.Sync:
         raise errors.new(
             Code.WorkerOperSyncUnitOnly,
-            f"task {subtask.name} is in unit {pb.UnitType.Name(subtask.state.unit)}: only Sync can be operated on",
-            workaround="Wait until the full copy is done.",
+            f"task {subtask.name} is in unit {pb.UnitType.Name(subtask.state.unit)}: the operation needs unit Sync",
+            workaround="Wait until the full copy is complete.",
         )
     return cast(ReplicatingUnit, unit)

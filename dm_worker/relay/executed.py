@@ -78,9 +78,10 @@ class MariaDBExecuted:
 def _not_met(domain: int, last: tuple[int, int], found: str) -> errors.DMError:
     return errors.new(
         Code.NoRelayPosMatchGTID,
-        f"the relay log goes on with {found} and does not hold {domain}-{last[0]}-{last[1]}, the last GTID of this "
-        "domain that was executed",
-        workaround="The upstream is read directly instead. If it was reset, migrate it again from a full copy.",
+        f"the relay log continues with {found} and does not contain {domain}-{last[0]}-{last[1]}, the last "
+        "executed GTID of this domain",
+        workaround="The task reads the upstream directly instead. If the upstream was reset, migrate it again from a "
+        "full copy.",
     )
 
 
@@ -116,4 +117,4 @@ def _executed(executed: GTIDSet, before: GTIDSet) -> MySQLExecuted | MariaDBExec
         return MySQLExecuted(executed, before)
     if isinstance(executed, MariaDBGTIDSet) and isinstance(before, MariaDBGTIDSet):
         return MariaDBExecuted(executed, before)
-    raise TypeError("GTID sets of two families")
+    raise TypeError("GTID sets of two flavors")

@@ -28,7 +28,7 @@ META = "relay.meta"
 OWNER = "source-id"
 _BINLOG = re.compile(r"^.+\.\d+$")
 _SUFFIX = re.compile(r"^\d{6,}$")
-_START_ANEW = "Remove the source's relay folder: the relay then starts anew at the subtasks' positions."
+_START_ANEW = "Remove the source's relay folder: the relay then starts again at the subtasks' positions."
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class SubDir:
                 Code.RelayLoadMetaData,
                 f"{path} can't be read: {exc}",
                 raw=exc,
-                workaround="Remove this file: it is made again from the binlog files beside it.",
+                workaround="Remove this file: it is created again from the binlog files in its folder.",
             ) from exc
 
     def save_meta(self, meta: RelayMeta) -> None:
@@ -115,7 +115,7 @@ class RelayDir:
         if not dot or not uuid or "/" in uuid or not _SUFFIX.match(suffix):
             raise errors.new(
                 Code.RelayParseUUIDSuffix,
-                f"{self.path / INDEX}:{line}: {name!r} is no sub-folder's name such as <server-uuid>.000001",
+                f"{self.path / INDEX}:{line}: {name!r} is not the name of a sub-folder such as <server-uuid>.000001",
                 workaround=_START_ANEW,
             )
         return SubDir(name, self.path / name, int(suffix), uuid)

@@ -77,7 +77,7 @@ def before(files: Sequence[RelayFile], subdir: str, file: str) -> list[RelayFile
         raise errors.new(
             Code.RelayPurgeArgsNotValid,
             f"{where} has no file {file}",
-            workaround="Name a file that query-status shows, or one that lies in the source's relay folder.",
+            workaround="Name a file that query-status shows, or one in the source's relay folder.",
         )
     return list(files[: places[-1]])
 
@@ -120,7 +120,7 @@ class Purger:
                     raise errors.new(
                         Code.RelayPurgeArgsNotValid,
                         f"{kept.subdir}/{kept.file} before {file} is still needed",
-                        workaround="Name an earlier file, or wait until the source's tasks have read further.",
+                        workaround="Name an earlier file, or wait until the source's tasks have read past it.",
                     )
             return self._remove(wanted)
 

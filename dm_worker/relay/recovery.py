@@ -59,7 +59,7 @@ def _last_file(subdir: SubDir, flavor: str) -> StreamFollower:
                 log.warning("cutting the relay log", file=str(path), size=size, to=follower.boundary, reason=why)
                 _cut(path, follower.boundary)
             return follower
-        log.warning("removing a relay log file that holds nothing whole", file=str(path), size=size, reason=why)
+        log.warning("removing a relay log file without a complete event", file=str(path), size=size, reason=why)
         path.unlink()
         sync_folder(subdir.path)
     return StreamFollower(flavor=flavor)
@@ -80,7 +80,7 @@ def examine(path: Path, flavor: str) -> tuple[StreamFollower, str]:
         if exc.kind is Code.BinlogExpectFormatDescEv:
             follower = StreamFollower(flavor=flavor)
     else:
-        why = "" if follower.boundary == follower.size else "its last transaction is not whole"
+        why = "" if follower.boundary == follower.size else "its last transaction is incomplete"
     follower.connected(0)
     return follower, why
 
@@ -91,7 +91,7 @@ def _followed(path: Path, follower: StreamFollower) -> Iterator[None]:
     with path.open("rb") as file:
         left = os.fstat(file.fileno()).st_size - len(c.MAGIC)
         if file.read(len(c.MAGIC)) != c.MAGIC:
-            raise errors.new(Code.BinlogFileNotValid, "it does not begin as a binlog file")
+            raise errors.new(Code.BinlogFileNotValid, "it does not begin like a binlog file")
         raw, pos = b"", 0
         while True:
             if follower.flowing:
@@ -127,12 +127,16 @@ def _one(whole: bytes, follower: StreamFollower) -> None:
     """An event that the scan left. What a file can't hold, or not there, is damage."""
     at = max(follower.size, len(c.MAGIC))
     if int.from_bytes(whole[13:17], "little") not in (0, (at + len(whole)) & 0xFFFFFFFF):
-        raise errors.new(Code.BinlogParseSingleEv, f"the event at offset {at} says that it ends elsewhere")
+        raise errors.new(Code.BinlogParseSingleEv, f"the end position in the event at offset {at} is wrong")
     if whole[4] != c.FORMAT_DESCRIPTION_EVENT and not follower.checksummed and crc32(whole) == CRC_RESIDUE:
         # Without checksums nothing else tells that it was damaged where it denies them.
-        raise errors.new(Code.BinlogExpectFormatDescEv, "events have checksums, and FORMAT_DESCRIPTION denies it")
+        raise errors.new(
+            Code.BinlogExpectFormatDescEv, "events have checksums, but FORMAT_DESCRIPTION says that they have none"
+        )
     if follower.event(whole).action is FileAction.SKIP:
-        raise errors.new(Code.BinlogParseSingleEv, f"the event at offset {at} is none that a file holds")
+        raise errors.new(
+            Code.BinlogParseSingleEv, f"the event at offset {at} is of a type that binlog files do not contain"
+        )
 
 
 def _cut(path: Path, size: int) -> None:
@@ -145,7 +149,7 @@ def _readable_meta(subdir: SubDir) -> RelayMeta | None:
     try:
         return subdir.meta()
     except errors.DMError as exc:
-        log.warning("going on without relay.meta", error=str(exc))
+        log.warning("continuing without relay.meta", error=str(exc))
         return None
 
 

@@ -224,8 +224,8 @@ class Relay:
         if not self._purging.acquire(blocking=False):
             raise errors.new(
                 Code.RelayThisStrategyIsPurging,
-                "the relay log is being purged already",
-                workaround="Try again when it is done.",
+                "a purge of the relay log is already running",
+                workaround="Try again when it is complete.",
             )
         try:
             if filename:
@@ -250,7 +250,7 @@ class Relay:
             raise errors.new(
                 Code.RelayNoActiveRelayLog,
                 "no relay log is being written",
-                workaround="start-relay, and wait until query-status shows its position.",
+                workaround="Run start-relay, and wait until query-status shows the relay's position.",
             )
         return [*self._needed(), NeededFile(end.subdir, end.file)]
 

@@ -135,11 +135,12 @@ class RelayClient:
         if not self.source.enable_gtid:
             raise errors.new(
                 Code.RelaySwitchMasterNeedGTID,
-                f"the upstream {self.source.from_.host}:{self.source.from_.port} is now server {server.uuid}, and was "
-                f"{writer.subdir.uuid}: without GTIDs nobody knows where in its binlog to go on",
-                workaround="Let the source's address lead to the old server again. To follow the new one, stop-relay, "
-                "set enable-gtid: true for the source when both servers have GTIDs, and start-relay; otherwise migrate "
-                "again from a full copy.",
+                f"the upstream {self.source.from_.host}:{self.source.from_.port} is now server {server.uuid}; it "
+                f"was {writer.subdir.uuid}. Without GTIDs, the position in the new server's binlog cannot be "
+                "determined",
+                workaround="Point the source's address to the old server again. To follow the new server, stop-relay, "
+                "set enable-gtid: true for the source when both servers have GTIDs, and start-relay; "
+                "otherwise migrate again from a full copy.",
             )
         check_history(server, gtids, self.source.flavor, self.source)
         log.info("the upstream switched", source=self.source.source_id, old=writer.subdir.uuid, new=server.uuid)
@@ -154,7 +155,7 @@ class RelayClient:
         except OSError as exc:
             raise errors.new(
                 Code.RelayMkdir,
-                f"no relay folder for server {uuid} can be made in {self.folder.path}: {exc}",
+                f"cannot create a relay folder for server {uuid} in {self.folder.path}: {exc}",
                 raw=exc,
                 workaround="Check relay-dir of the worker, its permissions and its disk; then resume-relay.",
             ) from exc

@@ -57,16 +57,18 @@ def _counts(relay: SourceRelay) -> Iterator[Metric]:
     # DM has them per event; ours are per block, which is what arrives at once.
     yield blocks.size.family("dm_relay_write_size", "Bytes written of a block of events.")
     yield blocks.write.family("dm_relay_write_duration", "Seconds of writing a block of events.")
-    yield blocks.read.family("dm_relay_read_binlog_duration", "Seconds until a block of events was there.")
-    yield blocks.transform.family("dm_relay_read_transform_duration", "Seconds of deciding about a block of events.")
-    exits = GaugeMetricFamily("dm_relay_exit_with_error_count", "Pauses by an error.", labels=("resumable_err",))
+    yield blocks.read.family("dm_relay_read_binlog_duration", "Seconds of waiting for a block of events.")
+    yield blocks.transform.family("dm_relay_read_transform_duration", "Seconds of checking a block of events.")
+    exits = GaugeMetricFamily(
+        "dm_relay_exit_with_error_count", "Pauses because of an error.", labels=("resumable_err",)
+    )
     for resumable, count in sorted(counts.exits.items()):
         exits.add_metric([str(resumable).lower()], count)
     yield exits
 
 
 def _space(relay: SourceRelay) -> Metric:
-    space = GaugeMetricFamily("dm_relay_space", "Bytes of the relay log's disk.", labels=("type",))
+    space = GaugeMetricFamily("dm_relay_space", "Bytes of the disk that holds the relay log.", labels=("type",))
     usage = shutil.disk_usage(relay.folder.path)
     for kind, size in zip(_SPACES, (usage.total, usage.free), strict=True):
         space.add_metric([kind], size)

@@ -132,7 +132,7 @@ class RelayStream:
             return True
         if self._framer.pending:
             # The end moves over whole transactions only.
-            raise self._broken(f"its event at offset {self._framer.offset} is torn", retryable=False)
+            raise self._broken(f"its event at offset {self._framer.offset} is incomplete", retryable=False)
         if not self._complete:
             self._ensure_going_on()
             return time.monotonic() < deadline
@@ -158,7 +158,7 @@ class RelayStream:
             self._framer.feed(piece)
         elif not self._complete and wanted > 0:
             # Removed or written anew, as when everything is removed by hand.
-            raise self._broken(f"it has less than the {self._size} bytes that are to be read", retryable=True)
+            raise self._broken(f"it has fewer than the expected {self._size} bytes", retryable=True)
         return bool(piece)
 
     def _ensure_going_on(self) -> None:
@@ -166,7 +166,7 @@ class RelayStream:
         if now - self._looked >= _LOOK:
             self._looked = now
             if not self._goes_on():
-                raise self._broken("the relay does not go on", retryable=True)
+                raise self._broken("the relay has stopped", retryable=True)
 
     # -- files --------------------------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class RelayStream:
         while not (events := framer.split(1)):
             piece = self._handle.read(framer.needed)
             if not piece:
-                raise self._broken("it has no whole FORMAT_DESCRIPTION", retryable=False)
+                raise self._broken("it has no complete FORMAT_DESCRIPTION", retryable=False)
             framer.feed(piece)
         # As servers do: in front of a place inside a file it belongs to none.
         self._ready = [_rotate_to(self._name, offset), events[0]._replace(log_pos=0)]
@@ -196,14 +196,14 @@ class RelayStream:
     def _enter_next(self) -> bool:
         following = self._next()
         if following is None:
-            raise self._broken("no file follows it although it is complete", retryable=True)
+            raise self._broken("it is complete, but no file follows it", retryable=True)
         # Behind another server's files a file of the same name may follow: only a ROTATE of the file's own says so.
         end = 0 if following[0].name == self._subdir.name else self._framer.offset
         self._handle.close()
         try:
             self._enter(*following)
         except FileNotFoundError as exc:
-            raise self._broken(f"{following[1]} behind it is gone", retryable=True) from exc
+            raise self._broken(f"the file after it, {following[1]}, is missing", retryable=True) from exc
         self._ready.append(_rotate_to(following[1], end=end))
         return True
 
@@ -212,10 +212,10 @@ class RelayStream:
         subdirs = self._relay.subdirs()
         at = next((i for i, subdir in enumerate(subdirs) if subdir.name == self._subdir.name), None)
         if at is None:
-            raise self._broken("its sub-folder is gone", retryable=True)
+            raise self._broken("its sub-folder is missing", retryable=True)
         files = subdirs[at].files()
         if self._name not in files:
-            raise self._broken("it is gone", retryable=True)
+            raise self._broken("it is missing", retryable=True)
         behind = files[files.index(self._name) + 1 :]
         if behind:
             return subdirs[at], behind[0]
@@ -228,7 +228,7 @@ class RelayStream:
         return errors.new(
             Code.RelayNoActiveRelayLog,
             f"relay log {self._subdir.name}/{self._name} ends: {why}",
-            workaround="The upstream is read directly instead; `query-status` shows the relay's state.",
+            workaround="The task reads the upstream directly instead; `query-status` shows the relay's state.",
             retryable=retryable,
         )
 

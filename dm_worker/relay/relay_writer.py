@@ -238,8 +238,8 @@ class RelayWriter:
         if here != decision.data:
             raise errors.new(
                 Code.RelayCheckIsDuplicateEvent,
-                f"{self._path()} has another event at offset {decision.offset} than the upstream sends",
-                workaround="Remove the source's relay folder: the relay then starts anew at the subtasks' positions.",
+                f"{self._path()} has a different event at offset {decision.offset} than the upstream sends",
+                workaround="Remove the source's relay folder: the relay then starts again at the subtasks' positions.",
             )
 
     def _failed(self, exc: OSError) -> errors.DMError:
@@ -249,7 +249,7 @@ class RelayWriter:
             Code.RelayWriterFileOperate,
             f"the relay log file {self._path()} can't be written: {exc.strerror}",
             raw=exc,
-            workaround="Free space on its disk, or purge-relay: the relay then goes on by itself."
+            workaround="Free space on its disk, or run purge-relay: the relay then continues automatically."
             if full
             else "Check the folder's file system and its permissions; then resume-relay.",
         )

@@ -102,8 +102,8 @@ class SourceRelay:
         if there and not owner:
             raise errors.new(
                 Code.RelayMkdir,
-                f"the relay folder {folder.path} is not empty ({', '.join(there[:5])}), and no file {OWNER} in it says "
-                "whose relay log it is; nothing was removed",
+                f"the relay folder {folder.path} is not empty ({', '.join(there[:5])}), and no file {OWNER} in it "
+                "names the source of this relay log; nothing was removed",
                 workaround=f"If it is the relay log of source {source}, write this name into {folder.path / OWNER}. "
                 "Otherwise move the files away, or set another relay-dir for the worker. Then resume-relay.",
             )
@@ -157,8 +157,8 @@ class SourceRelay:
         if relay is None:
             raise errors.new(
                 Code.RelayNoActiveRelayLog,
-                f"source {self._source.source_id} has no relay here",
-                workaround="start-relay, and wait until query-status shows its position.",
+                f"source {self._source.source_id} has no relay on this worker",
+                workaround="Run start-relay, and wait until query-status shows the relay's position.",
             )
         return relay.purge(filename=filename, sub_dir=sub_dir, before=before, inactive=inactive)
 

@@ -89,7 +89,9 @@ class RelayReader:
             self.distrust(exc)
             return None
         if stream is None:
-            log.info("the relay log does not hold what follows: the upstream is read", location=str(location))
+            log.info(
+                "the relay log does not contain the next events: reading the upstream instead", location=str(location)
+            )
             self._distrusted_until = self._clock() + DISTRUST_PERIOD
             return None
         return _Guarded(stream, self.distrust)
@@ -106,7 +108,7 @@ class RelayReader:
 
     def distrust(self, exc: DMError) -> None:
         """The relay log is damaged where this reader is."""
-        log.error("the relay log can't be read: the upstream is read instead", error=str(exc))
+        log.error("the relay log can't be read: reading the upstream instead", error=str(exc))
         self._distrusted_until = self._clock() + DISTRUST_PERIOD
 
     def _trusted(self) -> bool:
@@ -175,7 +177,7 @@ class _Watched(_Wrapped):
             if self._is_better():
                 raise errors.new(
                     Code.SyncerGetEvent,
-                    "the relay log has caught up with the upstream: reading goes on from it",
+                    "the relay log has caught up with the upstream: reading continues from it",
                     retryable=True,
                 )
         return self._stream.read(max_bytes, timeout, scan)

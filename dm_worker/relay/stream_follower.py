@@ -33,8 +33,9 @@ _GTID_LISTS = frozenset({c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT})
 #: The largest dummy event; a larger hole gets several.
 LARGEST_DUMMY = 16 << 20
 _ANEW = (
-    "The upstream was reset, or another server answers under its name. Check the source's host; if it is right, remove "
-    "the source's relay folder, and migrate again from a full copy when the subtasks' positions are gone."
+    "The upstream was reset, or another server answers under its name. Check the source's host. If it is correct, "
+    "remove the source's relay folder, and migrate again from a full copy if the upstream no longer has the "
+    "subtasks' positions."
 )
 
 
@@ -151,8 +152,8 @@ class StreamFollower:
         if event.server_id != self._server_id:
             raise errors.new(
                 Code.RotateEventWithDifferentServerID,
-                f"the stream of server {self._server_id} goes on with one of server {event.server_id}",
-                workaround="The relay connects again by itself and looks at which server answers.",
+                f"the stream of server {self._server_id} continues with a ROTATE of server {event.server_id}",
+                workaround="The relay connects again automatically and checks which server answers.",
                 retryable=True,
             )
         target = rotate_target(event, self.file)
@@ -201,7 +202,7 @@ class StreamFollower:
         hole = start - self.size
         if hole < 0:
             raise self._error(
-                Code.RelayCheckIsDuplicateEvent, event, f"it overlaps the {self.size} bytes that are here"
+                Code.RelayCheckIsDuplicateEvent, event, f"it overlaps the {self.size} bytes that are already written"
             )
         if hole and hole < smallest_dummy(self.checksummed):
             raise self._error(Code.BinlogDummyEvSizeTooSmall, event, f"no event fits into the {hole} bytes before it")
@@ -234,7 +235,7 @@ class StreamFollower:
             kind,
             f"event of type {event.type} and {event.size} bytes {where}, with ({self.file}, {self.size}) written: "
             f"{why}",
-            workaround="It is fetched again by itself." if retryable else _ANEW,
+            workaround="The relay fetches it again automatically." if retryable else _ANEW,
             scope="upstream",
             retryable=retryable,
         )

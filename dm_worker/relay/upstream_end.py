@@ -67,5 +67,5 @@ class UpstreamEnd:
         try:
             return self._query(self._source)
         except Exception as exc:  # noqa: BLE001 - whatever it is, the status goes on without the position
-            log.warning("cannot ask the upstream for its position", source=self._source.source_id, error=str(exc))
+            log.warning("cannot get the upstream's position", source=self._source.source_id, error=str(exc))
             return None

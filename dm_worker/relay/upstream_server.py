@@ -40,7 +40,7 @@ def identify_server(source: SourceConfig) -> UpstreamServer:
         end = master_status(conn, source.flavor)
         uuid = _uuid(conn, source.flavor, number)
     except (pymysql.Error, OSError) as exc:
-        raise classify(exc, scope="upstream", statement="asking which server it is") from exc
+        raise classify(exc, scope="upstream", statement="asking for the server's identity") from exc
     finally:
         conn.close()
     if end is None:
@@ -71,7 +71,8 @@ def check_history(server: UpstreamServer, gtid_set: str, flavor: str, source: So
             f"the upstream {source.from_.host}:{source.from_.port} has executed {server.end.gtid_set or 'nothing'}: it "
             f"lacks transactions that the relay log has ({gtid_set})",
             workaround="Check the source's host, and whether the upstream was reset or failed over to a server that "
-            "was behind. If it is right, remove the source's relay folder and migrate again from a full copy.",
+            "was behind. If the host is correct, remove the source's relay folder and migrate again from a "
+            "full copy.",
             scope="upstream",
         )
 
@@ -88,6 +89,6 @@ def file_of(source: SourceConfig, server_id: int, gtid_set: str) -> str:
     raise errors.new(
         Code.RelayTCPReaderGetEvent,
         f"the upstream sent nothing for {_FIRST_EVENT_TIMEOUT:.0f} s",
-        workaround="The relay connects again by itself; if it keeps failing, check the upstream and the network.",
+        workaround="The relay connects again automatically. If it keeps failing, check the upstream and the network.",
         retryable=True,
     )

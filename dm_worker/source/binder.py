@@ -161,5 +161,5 @@ def not_started() -> DMError:
     return errors.new(
         Code.WorkerNoStart,
         "this worker serves no source",
-        workaround="Check with `dmctl list-member` which worker the source is bound to.",
+        workaround="`dmctl list-member` shows which worker the source is bound to.",
     )

@@ -58,7 +58,7 @@ def earliest_location(subtasks: Iterable[SubTaskConfig]) -> Location | None:
         try:
             location = durable_location(cfg)
         except DMError as exc:
-            log.info("a subtask has no place in the binlog yet", task=cfg.name, reason=str(exc))
+            log.info("a subtask has no binlog position yet", task=cfg.name, reason=str(exc))
             continue
         if location.position.name:
             found.append(location)
@@ -80,9 +80,9 @@ def needed_files(relay: RelayDir, readable_end: ReadableEnd, subtasks: Iterable[
         except DMError as exc:
             raise errors.new(
                 Code.RelayPurgeIsForbidden,
-                f"what task {cfg.name} still needs is not known: {exc.message}",
+                f"which files task {cfg.name} still needs is not known: {exc.message}",
                 raw=exc,
-                workaround="Wait until the task's full copy is done, or the target can be reached.",
+                workaround="Wait until the task's full copy is complete, or until the target can be reached.",
             ) from exc
         if cfg.enable_gtid and location.gtid_set:
             start = find_gtids(relay, end, parse_gtid_set(location.gtid_set, cfg.flavor))

@@ -44,7 +44,7 @@ class LoadClaim:
                 Code.LoadTaskWorkerNotMatch,
                 f"task {self._task} is being loaded by worker {owner}, which has the dumped files; "
                 f"this is worker {self._worker}",
-                workaround=f"Start worker {owner} again: once it is free the source goes back to it by itself, and "
-                f"the load goes on. If {owner} or its disk is lost for good: `stop-task`, drop what it loaded from the "
-                "target, and `start-task --remove-meta`.",
+                workaround=f"Start worker {owner} again: as soon as it is free, the source returns to it automatically "
+                f"and the load continues. If {owner} or its disk is lost permanently: `stop-task`, drop the "
+                "loaded tables on the target, and `start-task --remove-meta`.",
             )

@@ -37,7 +37,9 @@ class PurgeRisk:
 
 
 NO_RISK = PurgeRisk(RiskLevel.OK)
-_WORKAROUND = "Keep binlogs longer there (expire_logs_days, binlog_expire_logs_seconds), or let the relay fetch them."
+_WORKAROUND = (
+    "Keep binlogs longer there (expire_logs_days, binlog_expire_logs_seconds), or use a relay, which fetches them."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,10 @@ class PurgeGuard:
             if file_number(position.name) > file_number(next(iter(files))):
                 return NO_RISK
             return PurgeRisk(
-                RiskLevel.LOST, 0.0, f"{position.name} is needed and gone from the upstream. Migrate it again."
+                RiskLevel.LOST,
+                0.0,
+                f"{position.name} is still needed, but the upstream has purged it. "
+                "Migrate the upstream again from a full copy.",
             )
         return max(
             (self._by_age(now, files, retention, position), self._by_purges(now, files, position)), key=_severity
@@ -122,7 +127,7 @@ class PurgeGuard:
             left = self._closed[name] + retention - now
             unread += files[name]
             if speed > 0 and unread / speed >= left:
-                return _warning(name, left, f"at {speed:.0f} bytes/s it is read too late")
+                return _warning(name, left, f"at {speed:.0f} bytes/s it will be read too late")
             if speed <= 0 and left < WARNING_SHARE * retention:
                 return _warning(name, left, "nothing is read from it")
         return NO_RISK

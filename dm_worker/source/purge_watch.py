@@ -92,7 +92,7 @@ class PurgeWatch:
             try:
                 self.look()
             except (DMError, pymysql.Error, OSError) as exc:
-                log.info("cannot ask the upstream for its binlogs", source=self._source.source_id, error=str(exc))
+                log.info("cannot list the upstream's binlogs", source=self._source.source_id, error=str(exc))
             self._end.wait(INTERVAL)
 
     def look(self) -> None:
@@ -121,7 +121,7 @@ class PurgeCollector(Collector):
         source, watch = self._watch()
         labels = ("reader", "source_id")
         level = GaugeMetricFamily(
-            "dm_worker_upstream_purge_risk", "0 none, 1 a needed file will go, 2 it is gone.", labels=labels
+            "dm_worker_upstream_purge_risk", "0 none, 1 a needed file will go, 2 it is missing.", labels=labels
         )
         left = GaugeMetricFamily(
             "dm_worker_upstream_purge_seconds_left", "Until a needed binlog file is purged.", labels=labels

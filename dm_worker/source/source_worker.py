@@ -223,7 +223,7 @@ class SourceWorker:
             self._reconcile()
         except DMError as exc:
             # Everything stays as it is, and the next turn tries again: a guess could stop a running task.
-            log.error("cannot follow what etcd wants", source=self.source.source_id, error=str(exc))
+            log.error("cannot apply the desired state in etcd", source=self.source.source_id, error=str(exc))
             self._metrics.operate_error("Reconcile")
 
     def _reconcile(self) -> None:
@@ -311,7 +311,7 @@ class SourceWorker:
         if copying:
             raise errors.new(
                 Code.RelayPurgeIsForbidden,
-                f"the full copy of task {', '.join(copying)} is not done, or did not begin",
+                f"the full copy of task {', '.join(copying)} is not complete, or did not begin",
                 workaround="Wait until query-status shows the task in unit Sync.",
             )
         return binlog_needs.needed_files(folder, readable_end, self._subtask_configs())
@@ -375,7 +375,7 @@ class SourceWorker:
         for leaving in self._leaving.values():
             join(leaving)
         if stuck:
-            log.error("subtasks do not end although killed", source=self.source.source_id, tasks=stuck)
+            log.error("subtasks do not end although they were killed", source=self.source.source_id, tasks=stuck)
         return not stuck
 
 
@@ -386,7 +386,7 @@ def read_source(client: EtcdClient, source_id: str, decode: Callable[[str], Sour
         raise errors.new(
             Code.WorkerFailToGetSourceConfigFromEtcd,
             f"source {source_id} is bound to this worker, but etcd has no configuration of it",
-            workaround="Check with `dmctl operate-source show`; create the source again if it is missing.",
+            workaround="Check with `dmctl operate-source show`, and create the source again if it is missing.",
         )
     return decode(stored.value)
 

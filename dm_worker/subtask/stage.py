@@ -290,8 +290,8 @@ def _paused(state: SubTaskState, result: SubTaskResult) -> SubTaskState:
 def _unasked(state: SubTaskState) -> DMError:
     return errors.new(
         Code.WorkerNotRunningStage,
-        f"unit {pb.UnitType.Name(state.unit)} ended although nobody asked it to and its work is not done",
-        workaround="It is tried again by itself; if this repeats, see the worker's log for the cause.",
+        f"unit {pb.UnitType.Name(state.unit)} ended unexpectedly before its work was complete",
+        workaround="It is tried again automatically. If this repeats, see the worker's log for the cause.",
     )
 
 

@@ -139,7 +139,7 @@ class SubTask:
             getattr(status, _ONEOF[unit.unit_type]).CopyFrom(unit.status())
         except Exception as exc:  # noqa: BLE001 - one unit's fault must not hide every other subtask's status
             log.error("status of a unit failed", task=self.name, error=repr(exc))
-            status.msg = f"the status of this unit cannot be told: {exc!r}"
+            status.msg = f"the status of this unit is not available: {exc!r}"
 
     # ---- the machine and its instructions ---------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class SubTask:
                 self._turn(self._work.get())
             except Exception as exc:  # noqa: BLE001 - of what is told others: without this thread nothing would go on
                 trace = "".join(traceback.format_exception(exc))
-                log.error("a listener of a subtask failed; the subtask goes on", task=self.name, trace=trace)
+                log.error("a listener of a subtask failed; the subtask continues", task=self.name, trace=trace)
 
     def _turn(self, instruction: stages.SubTaskInstruction) -> None:
         match instruction:
@@ -211,7 +211,7 @@ class SubTask:
         except Exception as exc:  # noqa: BLE001 - whatever a unit raises pauses its subtask with that error
             self._log_bug(exc)
             error = errors.wrap(exc)
-            log.error("cannot find where the subtask stands", task=self.name, error=str(error))
+            log.error("cannot determine the subtask's progress", task=self.name, error=str(error))
             return stages.ProbeFailed((error,))
 
     def _run_unit(self) -> stages.Event:
@@ -260,7 +260,7 @@ class SubTask:
             if run.done.wait(_STOP_AGAIN):
                 return
             if graceful and time.monotonic() >= deadline:
-                log.warning("unit did not stop in time; stopping it hard", task=self.name, seconds=self._grace)
+                log.warning("unit did not stop in time; killing it", task=self.name, seconds=self._grace)
                 self._send(stages.StopOverdue())
                 return
 

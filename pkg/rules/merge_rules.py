@@ -34,7 +34,7 @@ def extract_problems(upstream: TableInfo, target: TableInfo | None, columns: Ite
     problems = []
     for name in columns:
         if upstream.column(name) is not None:
-            what = f"the upstream table has a column {quote(name)} itself, which the route is to fill"
+            what = f"the upstream table has a column {quote(name)} itself, which the route must fill"
             problems.append(TargetProblem(what, "Give the extract another target-column."))
         elif target is None:
             what = f"the target table does not exist; made from the upstream's, it would lack the column {quote(name)}"
@@ -42,7 +42,7 @@ def extract_problems(upstream: TableInfo, target: TableInfo | None, columns: Ite
                 TargetProblem(what, "Create the target table with this column, then resume or start the task.")
             )
         elif (column := target.column(name)) is None:
-            what = f"the target table {_name(target)} lacks the column {quote(name)}, which the route is to fill"
+            what = f"the target table {_name(target)} lacks the column {quote(name)}, which the route must fill"
             problems.append(
                 TargetProblem(what, f"ALTER TABLE {_name(target)} ADD COLUMN {quote(name)} VARCHAR(64) NOT NULL")
             )

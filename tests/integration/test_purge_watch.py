@@ -55,4 +55,4 @@ def test_a_purged_file_that_is_needed_is_told_once_it_is_gone(upstream: SQLServe
     watch.look()
     assert watch.risks["task t"].level == RiskLevel.LOST
     (warning,) = watch.warnings()
-    assert warning.startswith(f"task t: {position.name} is needed and gone")
+    assert warning.startswith(f"task t: {position.name} is still needed, but the upstream has purged it")

@@ -152,9 +152,9 @@ def test_a_cluster_that_cannot_be_used_is_told_with_its_reason(
         drivers[name] = driver(spark_cluster, tmp_path / name, _TELL_REFUSAL, conf, timeout)
     drivers["secret"] = turned_away
     said = {name: str(result(spark_cluster, process)) for name, process in drivers.items()}
-    assert "nothing to run its tasks on" in said["secret"]
+    assert "no executors for this worker" in said["secret"]
     assert "spark.authenticate.secret" in said["secret"]
-    assert "no executor came within 12 s" in said["memory"]
+    assert "no executor registered within 12 s" in said["memory"]
     assert "executor-timeout" in said["memory"]
     assert 'Cannot run program "/no/such/python"' in said["python"]
     assert "spark.pyspark.python" in said["python"]
@@ -187,7 +187,7 @@ def test_a_folder_that_only_this_machine_sees_is_refused(spark_cluster: SparkClu
         assert "is not the same for the Spark executor on" in message
         assert "`dir` of loaders" in message
     assert "No such file" in not_there
-    assert "f.sql has 4 bytes there and 5 here" in torn
+    assert "f.sql has 4 bytes on the executor and 5 on this worker" in torn
     assert sorted(path.name for path in (shared / "x").iterdir()) == ["f.sql"], "the proofs are gone"
 
 

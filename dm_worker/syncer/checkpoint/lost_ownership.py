@@ -17,10 +17,10 @@ def may_not_write(table: str, source_id: str, epoch: int, found: int | None) -> 
     if found is not None and found > epoch:
         return errors.new(
             Code.SyncerEvent,
-            f"epoch {epoch} of source {source_id} may not write any more: {table} has a newer one",
+            f"epoch {epoch} of source {source_id} may not write any more: {table} has a newer epoch",
             scope="downstream",
-            workaround="Another worker took over this subtask. See with query-status which one runs it; resume the "
-            "task to take over.",
+            workaround="Another worker took over this subtask; query-status shows which one. Resume the task to take "
+            "it over again.",
         )
     return fell_back(table, source_id)
 
@@ -29,10 +29,10 @@ def fell_back(table: str, source_id: str) -> DMError:
     """The target lacks transactions that it had committed."""
     return errors.new(
         Code.SyncerEvent,
-        f"the target fell back: {table} lacks what this run of source {source_id} wrote there before",
+        f"the target went back to an earlier state: {table} lacks rows that this run of source {source_id} wrote",
         scope="downstream",
         workaround="Find out why the target lost committed transactions: a failover to a replica that lags behind, a "
-        "restored backup, or somebody who changed the meta tables. The target's rows and meta tables must be of one "
-        "moment. Then resume the task: it goes on from the checkpoint that the target has now, and what was lost is "
-        "applied again as long as the upstream keeps its binlog.",
+        "restored backup, or a manual change of the meta tables. The target's rows and meta tables must be "
+        "of the same moment. Then resume the task: it continues from the checkpoint that the target has "
+        "now, and applies the lost changes again if the upstream still has their binlog.",
     )

@@ -37,7 +37,7 @@ def end_open_transactions(cfg: DBConfig, source: str, *, batches: str, markers: 
                 # Over meanwhile, or another user's.
                 if is_lost(exc):
                     raise
-                log.warning("could not end a connection at the target", connection=connection, error=error_text(exc))
+                log.warning("cannot end a connection at the target", connection=connection, error=error_text(exc))
 
 
 def _holders(conn: Connection[Any], sql: str, source: str) -> set[int]:

@@ -156,7 +156,7 @@ class Sequencer:
     ) -> Progress:
         """The intent to apply [start, end). The one before must be done."""
         if self._open is not None:
-            raise AssertionError("a batch may only begin when the one before is done")
+            raise AssertionError("a batch may begin only when the one before is complete")
         self._number += 1
         self._open = Progress(
             number=self._number,

@@ -26,7 +26,7 @@ def start_location(cfg: SubTaskConfig) -> tuple[Location, Location | None]:
     if cfg.meta is None:
         raise errors.new(
             Code.ConfigMetaInvalid,
-            f"task {cfg.name} has neither a checkpoint for source {cfg.source_id} nor a `meta` to begin at",
+            f"task {cfg.name} has neither a checkpoint for source {cfg.source_id} nor a `meta` position to start from",
             workaround="Give mysql-instances[].meta with binlog-name and binlog-pos (or binlog-gtid), or --start-time.",
         )
     place = Location(Position(cfg.meta.binlog_name, cfg.meta.binlog_pos or 4), cfg.meta.binlog_gtid)
@@ -38,11 +38,12 @@ def _after_copy(cfg: SubTaskConfig) -> tuple[Location, Location | None]:
     if state is not None and not state.finished:
         raise errors.new(
             Code.LoadTaskCheckPointNotMatch,
-            f"replication of source {cfg.source_id} has no checkpoint, and the full copy before it is not finished: "
-            "the target fell back to a state from the middle of it",
+            f"replication of source {cfg.source_id} has no checkpoint, and the full copy before it is not "
+            "finished: the target went back to a state during the copy",
             scope="downstream",
-            workaround=f"`dmctl stop-task {cfg.name}` and start-task: the copy goes on where the target stands. If its "
-            "files were removed since (clean-dump-file), empty the target tables and start with --remove-meta.",
+            workaround=f"`dmctl stop-task {cfg.name}` and start-task: the copy continues from the target's state. If "
+            "its files have been removed (clean-dump-file), empty the target tables and start with "
+            "--remove-meta.",
         )
     if state is not None and state.location is not None:
         return state.location, state.exit_location
@@ -50,8 +51,8 @@ def _after_copy(cfg: SubTaskConfig) -> tuple[Location, Location | None]:
     if metadata.location is None:
         raise errors.new(
             Code.MetadataNoBinlogLoc,
-            f"the dump in {dump_dir(cfg)} has no place in the binlog to go on from",
-            workaround="Dump again with a consistency other than none, with the binlog on.",
+            f"the dump in {dump_dir(cfg)} has no binlog position to start replication from",
+            workaround="Dump again with a consistency other than none and with the binlog on.",
         )
     return metadata.location, metadata.exit_location
 

@@ -143,7 +143,7 @@ class DDLBarrier:
         ``intent`` is the progress to write with each record. Raises DMError.
         """
         if any(settle.covers(one.at) and readable(one).kind == "skip" for one in self._orders()):
-            log.info("an operator leaves out a DDL of merged shards", statements="; ".join(settle.statements))
+            log.info("an operator skips a DDL of merged shards", statements="; ".join(settle.statements))
             return None
         # The decision is what is obeyed once: another one on the same statements is another order.
         place = Position(settle.key, settle.revision)
@@ -174,7 +174,7 @@ class DDLBarrier:
         except DMError as exc:
             if not ordered.lenient or exc.retryable:
                 raise
-            log.warning("the structures do not follow a statement that is passed over", error=exc.message)
+            log.warning("a skipped statement does not change the known structures", error=exc.message)
 
     def _report_to_groups(
         self, sharding: Sharding, statement: BinlogStatement, part: Part, given: list[OrderedPart], *, lenient: bool
@@ -189,9 +189,9 @@ class DDLBarrier:
             # It would join as a shard that never runs any DDL, and keep all others waiting.
             target = qualified(*self._route(*table))
             raise refused(
-                f"{qualified(*table)} is none of the upstream's tables that merge into {target}: "
+                f"{qualified(*table)} is not one of the upstream tables that merge into {target}: "
                 f"{part.parsed.sql[:500]}",
-                "Give the statement under the name of the upstream's table, whose rows are behind it.",
+                "Write the statement with the name of the upstream table whose rows follow it.",
             )
         by_operator = [[ordered_part] for ordered_part in given if ordered_part.part.number >= STRIDE]
         own = [ordered_part for ordered_part in given if ordered_part.part.number < STRIDE]
@@ -209,9 +209,10 @@ class DDLBarrier:
         for part in (ordered_part.part for ordered_part in ordered.target if ordered_part.part.number >= STRIDE):
             if comes_to_nothing(part.parsed, followed, self._route):
                 raise refused(
-                    f"with shard-mode the target does not get {part.parsed.sql[:500]}: its table is that of other "
-                    "shards too",
-                    "Do by hand on the target what is needed there, and give the order without this statement.",
+                    f"with shard-mode, the target does not get {part.parsed.sql[:500]}, because its table also "
+                    "belongs to other shards",
+                    "Execute what is needed on the target by hand, and give the operation again without this "
+                    "statement.",
                 )
 
     def _additional(self, ordered: OrderedParts) -> Iterable[Part]:

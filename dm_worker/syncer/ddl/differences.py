@@ -34,8 +34,8 @@ _TEMPORAL = word_set("DATE DATETIME TIME TIMESTAMP")
 _LOCALISED = word_set("DATE_FORMAT DAYNAME MONTHNAME FORMAT TO_CHAR STR_TO_DATE")
 _BAD_TABLE = 1051
 _BY_HAND = (
-    "Give the target's rows the upstream's values by hand: pause the writers of the upstream's table until they are "
-    "equal, or copy the table again. Then pass over the statement."
+    "Make the target's rows equal to the upstream's by hand: stop writes to the upstream table until they are "
+    "equal, or copy the table again. Then skip the statement."
 )
 
 
@@ -82,8 +82,8 @@ def doubts(statement: ddl.DDLStatement, query: Query, sides: Sides) -> Iterator[
             yield from _ids(changed, column, sides)
         if not changed and column.default is not None and _varies(column.default, statement):
             yield Doubt(
-                f"the rows of the table get values for {quote(column.name)} that can't be made again (DEFAULT "
-                f"{column.default}), and the binlog does not hold them",
+                f"the rows of the table get values for {quote(column.name)} that can't be reproduced (DEFAULT "
+                f"{column.default}), and the binlog does not contain them",
                 _BY_HAND,
                 "TRUE",
             )
@@ -93,31 +93,31 @@ def _session(statement: ddl.DDLStatement, query: Query, sides: Sides) -> Iterato
     bits, flavor = query.sql_mode or 0, sides.upstream.flavor
     if query.unknown_variable is not None:
         yield Doubt(
-            f"the statement's session has a variable that is not known here (status variable {query.unknown_variable})",
-            "Find out what the upstream's version writes there; where it has no bearing on this statement, give the "
+            f"the statement's session has an unknown variable (status variable {query.unknown_variable})",
+            "Find out what the upstream's version writes there. If it does not affect this statement, give the "
             "statement itself as its replacement (binlog replace).",
         )
     if unknown_modes(bits, flavor):
         yield Doubt(
-            f"sql_mode of the statement's session has bits that are not known here ({unknown_modes(bits, flavor):#x})",
+            f"sql_mode of the statement's session has unknown bits ({unknown_modes(bits, flavor):#x})",
             "Run such statements in sessions without this mode.",
         )
     if query.error_code and not (statement.kind == "drop table" and query.error_code == _BAD_TABLE):
         yield Doubt(
             f"the statement failed upstream with error {query.error_code} and may have been executed in part",
-            "Compare the table's structure on both servers. Then pass over the statement, or replace it with what "
-            "it did.",
+            "Compare the table's structure on both servers. Then skip the statement, or replace it with one that "
+            "does what it did.",
         )
     empty_is_null = flavor == "mariadb" and bits & EMPTY_STRING_IS_NULL and not sides.target.knows_empty_as_null
     if empty_is_null and any(token.kind == "string" and len(token.text) == 2 for token in _tokens(statement)):
         yield Doubt(
-            "sql_mode EMPTY_STRING_IS_NULL of the statement's session is not known to the target",
-            "Replace the statement with one that has NULL for the empty text.",
+            "the target does not support sql_mode EMPTY_STRING_IS_NULL, which the statement's session has",
+            "Replace the statement with one that has NULL in place of the empty string.",
         )
     localised = query.lc_time_names and "lc_time_names" not in sides.target.variables
     if localised and any(token.word in _LOCALISED for token in _tokens(statement)):
         yield Doubt(
-            "lc_time_names of the statement's session is not known to the target",
+            "the target does not support lc_time_names of the statement's session",
             "Run such statements in sessions with lc_time_names = 'en_US'.",
         )
     if not carries_fractions(bits, sides.upstream, sides.target):
@@ -132,7 +132,7 @@ def _fractions(statement: ddl.DDLStatement, truncates: bool) -> Iterator[Doubt]:
         literal = column.default is not None and "." in column.default
         if literal or changed:
             yield Doubt(
-                f"the statement's session {what} fractions of seconds, which the target's sessions do not do, so that "
+                f"the statement's session {what} fractions of seconds, which the target's sessions do not do, so "
                 f"values of {quote(column.name)} may differ",
                 _BY_HAND,
                 "" if literal else "TRUE",
@@ -144,8 +144,8 @@ def _ids(changed: str, column: ColumnDef, sides: Sides) -> Iterator[Doubt]:
     if _same_order(sides.source, sides.copy):
         return
     yield Doubt(
-        f"the rows of the table get numbers for {quote(column.name)} (AUTO_INCREMENT) in an order that is not that of "
-        "the target's rows: without a primary key that is alike on both servers it can't be known",
+        f"the rows of the table get numbers for {quote(column.name)} (AUTO_INCREMENT) in an order that the target "
+        "cannot repeat: the table has no primary key that is the same on both servers",
         _BY_HAND,
         f"{quote(changed)} = 0 OR {quote(changed)} IS NULL" if changed else "TRUE",
     )

@@ -164,7 +164,7 @@ class DDLExecutor:
 
         verdict = retrying(settled, should_stop=self._should_stop)
         log.info(
-            "a DDL was under way when its order changed",
+            "a DDL was executing when its operation changed",
             statement=record.statement, outcome=verdict.value, part=record.part,
         )  # fmt: skip
         ran = verdict is StatementOutcome.RAN
@@ -182,7 +182,7 @@ class DDLExecutor:
             self._execute(record, step, step.parsed, context, intent)
         except StatementFailed as exc:
             if exc.number in ddl.ignorable_errors(step.parsed):
-                log.info("a DDL had its effect before", statement=step.text, error=exc.error.raw_cause)
+                log.info("a DDL already had its effect", statement=step.text, error=exc.error.raw_cause)
                 return True
             if _may_pass_in_parts(exc) and len(step.parts()) > 1:
                 return False
@@ -201,7 +201,7 @@ class DDLExecutor:
             except StatementFailed as exc:
                 if exc.number not in ddl.ignorable_errors(part):
                     raise self._refused(record, step, exc, intent) from exc
-                log.info("a part of a DDL had its effect before", statement=part.sql, error=exc.error.raw_cause)
+                log.info("a part of a DDL already had its effect", statement=part.sql, error=exc.error.raw_cause)
 
     def _execute(
         self, record: DDLRecord, step: DDLStep, part: ddl.DDLStatement, context: StatementContext, intent: Progress
@@ -218,7 +218,7 @@ class DDLExecutor:
             nonlocal begun
             now = self._session.shown(step.targets, ids=exchanges(part))
             if begun.fingerprint and not self._is_due(begun, part, step, context, now):
-                log.info("a DDL was executed before", statement=text, place=str(record.place))
+                log.info("a DDL was already executed", statement=text, place=str(record.place))
                 return
             if record.index < STRIDE:
                 # What an operator gave is the operator's judgement.
@@ -230,7 +230,7 @@ class DDLExecutor:
             self._run(text, part, context)
 
         def note(exc: DMError, _: int) -> None:
-            log.warning("a DDL is tried again", statement=text, error=str(exc))
+            log.warning("trying a DDL again", statement=text, error=str(exc))
 
         retrying(attempt, should_stop=self._should_stop, on_retry=note)
 
@@ -274,12 +274,12 @@ class DDLExecutor:
         ]
         return errors.new(
             Code.SyncerUnitHandleDDLFailed,
-            f"nothing tells whether the DDL ran at the target before a crash or a lost connection: {step.text}; the "
-            f"target had {'; it has '.join(shown)}",
+            f"it is not known whether the DDL ran at the target before a crash or a lost connection: {step.text}; "
+            f"the target had {'; it has '.join(shown)}",
             scope="downstream",
-            workaround="If it did not run, or only in part: bring the tables back to what they were before it and "
-            "resume the task, which executes it. If it ran, and something else changed the tables too: let the task "
-            f"pass over it. {PASS_STATEMENT}",
+            workaround="If it did not run, or ran only in part: restore the structure that the tables had before it "
+            "and resume the task, which executes it. If it ran, and something else also changed the "
+            f"tables: skip it. {PASS_STATEMENT}",
         )
 
     def _ensure_alike(self, part: ddl.DDLStatement, step: DDLStep, query: Query) -> None:
@@ -302,5 +302,5 @@ class DDLExecutor:
             raw=failed.error.raw_cause,
             scope="downstream",
             workaround=failed.error.workaround
-            or f"Make the target's table as the statement needs it, then resume the task. {PASS_STATEMENT}",
+            or f"Change the target table so that the statement can run, then resume the task. {PASS_STATEMENT}",
         )

@@ -113,6 +113,6 @@ def _refusal(found: Sequence[ForeignKeyProblem]) -> DMError:
         Code.ConfigUnsupportedForeignKeyChecksOption,
         f"{found[0].what}{more}",
         scope="downstream",
-        workaround=f"{found[0].workaround} Rows of these tables may differ since the key was made: compare them, then "
-        "resume the task.",
+        workaround=f"{found[0].workaround} Rows of these tables may differ since the key was created: compare them, "
+        "then resume the task.",
     )

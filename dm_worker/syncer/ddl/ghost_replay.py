@@ -48,8 +48,8 @@ def check_agree(replay: Replay, before: TableInfo | None, after: TableInfo | Non
             return
         raise errors.new(
             Code.SyncerUnitGhostOnlineDDLOnGhostTbl,
-            f"the ghost table {qualified(*replay.ghost)} takes the place of {qualified(*replay.real)}; no statement "
-            "changed it since it was made, and the structures are not known",
+            f"the ghost table {qualified(*replay.ghost)} replaces {qualified(*replay.real)}; no statement changed "
+            "it since its creation, and the structures are not known",
             workaround=_BY_HAND.format(qualified(*replay.real)),
         )
     got, wanted = [list(map(_shown, table.columns)) for table in (after, ghost)]
@@ -58,16 +58,16 @@ def check_agree(replay: Replay, before: TableInfo | None, after: TableInfo | Non
     statements = "; ".join(ddl_.sql for ddl_ in replay.ddls) or "(none)"
     raise errors.new(
         Code.SyncerUnitGhostRenameTableNotValid,
-        f"the ghost table {qualified(*replay.ghost)} takes the place of {qualified(*replay.real)}, but has other "
-        f"columns than the statements that changed it give: ({', '.join(wanted)}) instead of ({', '.join(got)}); "
-        f"remembered: {statements[:1000]}",
+        f"the ghost table {qualified(*replay.ghost)} replaces {qualified(*replay.real)}, but its columns are not "
+        f"those that its statements lead to: ({', '.join(wanted)}) instead of ({', '.join(got)}); recorded "
+        f"statements: {statements[:1000]}",
         workaround=_BY_HAND.format(qualified(*replay.real)),
     )
 
 
 _BY_HAND = (
-    "Find out how the tool changed the table. Replace this statement with an ALTER TABLE of {} that does it (binlog "
-    "replace); or alter the target's table by hand and pass over this statement with binlog skip."
+    "Find out how the tool changed the table. Replace this statement with an ALTER TABLE of {} that does it "
+    "(binlog replace); or alter the target's table by hand and skip this statement with binlog skip."
 )
 
 

@@ -41,9 +41,9 @@ def readable(operator: BinlogOperator) -> BinlogOperator:
         return operator
     raise errors.new(
         Code.HAInvalidItem,
-        f"the order for the statement at {operator.position} can't be read: {operator.statements[0]}",
-        workaround=f"Take it away with `dmctl binlog revert {operator.task} -s {operator.source} -b "
-        f"{operator.position}`, or give it again.",
+        f"the operation for the statement at {operator.position} can't be read: {operator.statements[0]}",
+        workaround=f"Remove it with `dmctl binlog revert {operator.task} -s {operator.source} -b {operator.position}`, "
+        "or give it again.",
     )
 
 
@@ -78,7 +78,7 @@ def parse_place(text: str) -> Position:
     except DMError as exc:
         raise refused(
             f"the binlog position {text!r} is not valid",
-            "Give it like mysql-bin.000001:1234, or leave it out for the statement at which the task stands.",
+            "Write it like mysql-bin.000001:1234, or omit it for the statement where the task stopped.",
         ) from exc
 
 
@@ -88,19 +88,19 @@ def checked(texts: Sequence[str]) -> list[ddl.DDLStatement]:
     Raises 11118 for text that is not understood, 36023 for what is no DDL, and 36024 where a schema is left out.
     """
     if not texts:
-        raise refused("no statements are given", "Give the statements that are to be executed.")
+        raise refused("no statements are given", "Give the statements to execute.")
     return [_checked(number, text, len(texts)) for number, text in enumerate(texts, 1)]
 
 
 def _checked(number: int, text: str, count: int) -> ddl.DDLStatement:
     which = f"statement {number} of {count}"
-    advice = "Correct it. Only DDL may be given, with the schema of every table; names are those of the upstream."
+    advice = "Correct it. Only DDL is allowed, with the schema of every table; use the upstream's names."
     try:
         parsed = ddl.parse(text)
     except DMError as exc:
         raise errors.new(_refusal(text, exc.kind), f"{which}: {exc.message}", workaround=advice) from exc
     if parsed.kind == "skip":
-        what = f"{which} is no DDL that the target needs: {shorten(text)}"
+        what = f"{which} is not a DDL that the target needs: {shorten(text)}"
         raise errors.new(Code.SyncerUnitInjectDDLOnly, what, workaround=advice)
     return parsed
 

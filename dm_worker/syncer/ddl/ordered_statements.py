@@ -84,7 +84,7 @@ class OrderedStatements:
         if decision != before:
             settle()
             log.info(
-                "an operator's order decides on a statement",
+                "an operator's operation applies to a statement",
                 place=str(statement.at),
                 order=decision.kind or "as it is",
                 before=before.kind or "as it is",
@@ -99,5 +99,5 @@ class OrderedStatements:
         try:
             return self._parts.migrated(query)
         except DMError as exc:
-            log.warning("the structures do not follow a statement that is passed over", error=exc.message)
+            log.warning("a skipped statement does not change the known structures", error=exc.message)
             return self._parts.left(query) or instead

@@ -72,7 +72,7 @@ class StatementParts:
             text = _known_text(exc, query)
             if not text or not (self._is_filtered(query, text) or self._is_elsewhere(query, text)):
                 raise
-            log.warning("passed over a statement that is not understood", error=exc.message)
+            log.warning("ignored a statement that is not understood", error=exc.message)
             return []
         if parsed.kind == "skip":
             return []
@@ -163,7 +163,7 @@ class StatementParts:
         if decision.action == "error":
             raise decision.refusal(schema, table, statement.sql)
         if decision.action == "ignore":
-            log.info("a filter keeps a statement from the target", statement=statement.sql, filter=decision.why)
+            log.info("a filter drops a statement", statement=statement.sql, filter=decision.why)
         return decision.action == "do"
 
     def _is_filtered(self, query: Query, text: str) -> bool:
@@ -193,8 +193,9 @@ class StatementParts:
         if any(allowed) and not all(allowed):
             raise errors.new(
                 Code.SyncerUnsupportedStmt,
-                f"the statement moves a table into or out of what block-allow-list lets through: {part.sql[:500]}",
-                workaround="Let both names through, or neither, with block-allow-list; then start the task anew.",
+                f"the statement moves a table into or out of the block-allow-list: {part.sql[:500]}",
+                workaround="Include both names in the block-allow-list, or neither; then stop the task and start it "
+                "again.",
             )
         return bool(allowed) and all(allowed)
 

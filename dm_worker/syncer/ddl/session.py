@@ -118,7 +118,7 @@ class DDLSession:
             finally:
                 conn.close()
         except (pymysql.Error, OSError, DMError) as exc:
-            log.warning("could not end the statement that runs at the target", error=str(exc))
+            log.warning("cannot end the statement that runs at the target", error=str(exc))
 
     def execute(self, sql: str, kind: DDLKind, event: Query, timestamp: int, upstream: UpstreamSession) -> None:
         """Runs a statement of this kind in the session of its event.

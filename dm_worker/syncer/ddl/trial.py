@@ -68,7 +68,7 @@ class Trial:
             error = exc.error if isinstance(exc, StatementFailed) else exc
             if error.retryable:
                 raise error from exc
-            log.warning("the target does not tell what a DDL leads to", statement=statement.sql, error=error.message)
+            log.warning("the target does not show what a DDL leads to", statement=statement.sql, error=error.message)
             return None
         finally:
             if made:
@@ -107,7 +107,7 @@ def _on(trials: Mapping[TableId, TableId], text: str, original: ddl.DDLStatement
     """
     moved = _own_names(text, trials)
     if not {*ddl.parse_dialect(moved, original.dialect, "").tables} <= {*trials.values()}:
-        raise errors.new(Code.SyncerParseDDL, f"a statement for trial tables would work on others: {moved}")
+        raise errors.new(Code.SyncerParseDDL, f"a statement for trial tables would change other tables: {moved}")
     return moved
 
 

@@ -395,11 +395,11 @@ class _BucketWriter:
         text = sql.text[:2000].decode("utf-8", "backslashreplace")
         return errors.new(
             Code.SyncerUnitDMLOldNewValueMismatch,
-            f"the target table {qualified(*plan.target)} has no row that equals the old row of the change of "
+            f"the target table {qualified(*plan.target)} has no row equal to the old row of the change of "
             f"{qualified(*plan.source)} that ends at binlog offset {sql.position}: {text}",
             scope="downstream",
-            workaround="Something else changed the target. Bring the row back as the upstream has it and resume the "
-            "task, or migrate the table again. A primary key would identify rows for good.",
+            workaround="Something else changed the target. Restore the row as the upstream has it and resume the "
+            "task, or migrate the table again. A primary key prevents this error.",
         )
 
     def _refusal(self, content: Content, sql: SQL, exc: Exception, *, fast: bool) -> Exception:
@@ -490,6 +490,6 @@ def fenced(table: str, ticket: Ticket, marker: Marker) -> DMError:
         f"batch {ticket.number} of epoch {ticket.epoch} of source {ticket.source_id} may not write: "
         f"{table} has {found}",
         scope="downstream",
-        workaround="Another worker took over this subtask, or its meta tables were changed. Check with query-status "
-        "which worker runs it; resume the task to take over.",
+        workaround="Another worker took over this subtask, or its meta tables were changed. query-status shows which "
+        "worker runs it. Resume the task to take it over again.",
     )

@@ -13,22 +13,26 @@ from pkg.mysql.names import qualified
 
 #: What an operator does about a row that the target refuses, by the server's error number.
 REPAIRS = {
-    1048: "Let the target's column be NULL as the upstream's is, then resume the task.",
+    1048: "Allow NULL in the target's column as in the upstream's, then resume the task.",
     1054: "Add the column to the target table, with the values of the upstream's rows, then resume the task.",
     1062: "Another row of the target has this key. Remove that row, or drop the unique key if only the target has it, "
     "then resume the task.",
-    1114: "Make room at the target, then resume the task.",
+    1114: "Free space on the target, then resume the task.",
     1118: "Give the target table the upstream's row format and column types, then resume the task.",
-    1146: "Bring the target table back with its rows, or leave the upstream table out with block-allow-list; then "
-    "resume the task.",
+    1146: (
+        "Restore the target table with its rows, or exclude the upstream table with block-allow-list; then resume "
+        "the task."
+    ),
     1264: "Give the target's column a type that the value fits, then resume the task.",
     1292: "Give the target's column a type that the value fits, then resume the task.",
-    1364: "The target has a column that the upstream lacks, which is NOT NULL and has no default. Give it a default or "
-    "let it be NULL, then resume the task.",
+    1364: (
+        "The target has a column that the upstream lacks, which is NOT NULL and has no default. Give it a default "
+        "or allow NULL, then resume the task."
+    ),
     1366: "Give the target's column a type and charset that the value fits, then resume the task.",
     1406: "Give the target's column a type that the value fits, then resume the task.",
     1451: "Rows of another target table refer to this row. Remove them, or drop the foreign key; then resume the task.",
-    1452: "Bring the row that the foreign key refers to, or drop the foreign key; then resume the task.",
+    1452: "Add the row that the foreign key refers to, or drop the foreign key; then resume the task.",
     1526: "Add a partition for the value to the target table, then resume the task.",
     1690: "Change the target's generated column or constraint so that the value fits, then resume the task.",
     3140: "The target's JSON column can't hold the upstream's text. Give it the upstream's type, then resume the task.",
@@ -37,12 +41,12 @@ REPAIRS = {
     TOO_MUCH_AT_ONCE: MORE_AT_ONCE,
     8025: "Raise performance.txn-entry-size-limit of TiDB above the row's size, then resume the task.",
 }
-REPAIR = "Mend what the message tells of the target, then resume the task: it goes on where it stopped."
+REPAIR = "Fix the target as described, then resume the task; it continues from where it stopped."
 _ENUM_WORKAROUND = (
-    "The target's strict session takes no ENUM value that is not among the members. Where the upstream holds ENUM's "
-    "error value (e + 0 = 0), set it to a member there, or let the task take it: set target-database.session "
-    'sql_mode: "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO", which also cuts other values that do not fit, until the '
-    "task has passed this place. Otherwise add the member to the target's column."
+    "The target's strict session accepts only the members of an ENUM. If the upstream has ENUM's error value (e + "
+    "0 = 0), set it to a member there, or let the task accept it: set target-database.session sql_mode: "
+    '"ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO", which also truncates other values that do not fit, until the '
+    "task is past this position. Otherwise add the member to the target's column."
 )
 _DUPLICATE, _TRUNCATED = 1062, 1265
 #: The statement itself is refused, whichever rows it has: no privilege, no table, no column, bad syntax, too long, or
@@ -127,8 +131,8 @@ def too_long(plan: TablePlan, row: bytes, size: int, most: int) -> DMError:
     return errors.new(
         Code.DBExecuteFailed,
         f"the row ({name}) of {qualified(*plan.source)} needs a statement of {size} bytes for the target table "
-        f"{qualified(*plan.target)}, whose server takes {most} bytes (max_allowed_packet)",
+        f"{qualified(*plan.target)}, but the server accepts at most {most} bytes (max_allowed_packet)",
         scope="downstream",
         workaround=f"Raise max_allowed_packet of the target server above {size} (SET GLOBAL max_allowed_packet = …; at "
-        "most 1 GiB), then resume the task. Bytes that are no text take twice their size in a statement.",
+        "most 1 GiB), then resume the task. Binary values take twice their size in a statement.",
     )

@@ -238,8 +238,8 @@ def died(exc: BaseException) -> DMError:
     reason = next((line.strip() for line in str(exc).splitlines() if line.strip()), type(exc).__name__)
     return errors.new(
         Code.SyncerUnitPanic,
-        f"a Spark job of the syncer did not come to an end: {reason[:500]}",
+        f"a Spark job of the syncer did not complete: {reason[:500]}",
         raw=str(exc)[:4000],
-        workaround="See the Spark executors' logs; resume the task when they are well.",
+        workaround="Check the logs of the Spark executors, then resume the task.",
         retryable=True,
     )

@@ -105,7 +105,7 @@ def fetch(content: Content) -> bytes:
 def _unwritable(folder: str, exc: OSError) -> errors.DMError:
     return errors.new(
         Code.SyncerUnitPanic,
-        f"cannot put a batch away in the worker's temporary folder {folder}: {exc}",
+        f"cannot store a batch in the worker's temporary folder {folder}: {exc}",
         raw=exc,
         workaround="Free space there, or start the worker with another TMPDIR; then resume the task.",
         retryable=True,

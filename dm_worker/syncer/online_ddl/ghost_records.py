@@ -111,11 +111,11 @@ class GhostRecord:
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
             raise errors.new(
                 Code.SyncerUnitOnlineDDLInvalidMeta,
-                f"what is remembered of the online change by way of {qualified(*name)} can't be read: {text[:200]}",
+                f"the stored record of the online change through {qualified(*name)} can't be read: {text[:200]}",
                 raw=exc,
                 scope="downstream",
                 workaround="Correct the column ddls in this row of the task's onlineddl table, or delete the row if "
-                "the change was given up; then resume the task.",
+                "the change was abandoned; then resume the task.",
             ) from exc
 
 

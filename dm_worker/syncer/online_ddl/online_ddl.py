@@ -22,7 +22,7 @@ from pkg.rules.online_tables import OnlineTables, TableKind
 log = get_logger("syncer.online_ddl")
 
 _REAL, _GHOST, _TRASH = TableKind.REAL, TableKind.GHOST, TableKind.TRASH
-_SKIP_IT = "pass over this statement with binlog skip"
+_SKIP_IT = "skip this statement with binlog skip"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class OnlineDDL:
         step = self._step(records, statement, session)
         records.change(step)
         for name, record in step.change:
-            log.info("an online DDL goes on", table=qualified(*name), statement=statement.sql[:200])
+            log.info("an online DDL continues", table=qualified(*name), statement=statement.sql[:200])
             self._changed[name] = record
         self._ghosts = records.now
 
@@ -126,7 +126,7 @@ class OnlineDDL:
             return _refused(
                 Code.SyncerUnitOnlineDDLOnMultipleTable,
                 statement,
-                "works on a table of an online DDL tool and on another one",
+                "changes a table of an online DDL tool together with another table",
             )
         if kinds == {_GHOST}:
             return self._on_ghost(records, statement, session, names[0])
@@ -156,7 +156,7 @@ class OnlineDDL:
             return _refused(
                 Code.SyncerUnitGhostRenameTableNotValid,
                 statement,
-                "alters a table of an online DDL tool and renames it in one go",
+                "alters a table of an online DDL tool and renames it in the same statement",
             )
         kinds = self.tables.kind(old[1]), self.tables.kind(new[1])
         if kinds == (_GHOST, _REAL):
@@ -184,10 +184,11 @@ class OnlineDDL:
             step = _refused(
                 Code.SyncerUnitGhostOnlineDDLOnGhostTbl,
                 statement,
-                f"puts the ghost table {qualified(*ghost)} in place of {qualified(*real)}, but nothing is known of "
-                "what changed the ghost table: it was made before this task began to read",
-                "Find out what the tool was told to change. Replace this statement with an ALTER TABLE of "
-                f"{qualified(*real)} that does it (binlog replace); or start the task anew after such changes.",
+                f"puts the ghost table {qualified(*ghost)} in place of {qualified(*real)}, but the changes of the "
+                "ghost table are not known: it was created before the task's start position",
+                "Find out which change the tool was to make. Replace this statement with an ALTER TABLE of "
+                f"{qualified(*real)} that does it (binlog replace); or start the task again from a position after "
+                "such changes.",
             )
             return replace(step, change=gone)
         return _Step(replay=Replay(ghost, real, records.holder(real), known.ddls), change=gone)
@@ -201,8 +202,8 @@ class OnlineDDL:
         return _refused(
             Code.SyncerUnitGhostRenameTableNotValid,
             statement,
-            f"gives {qualified(*old)}, whose name is that of an online DDL tool's trash, the name {qualified(*new)}, "
-            "but it was no such table before: the target does not have it",
+            f"renames {qualified(*old)}, which has the name of an online DDL tool's old table, to "
+            f"{qualified(*new)}, but it was not such a table before: the target does not have it",
             f"Copy the table to the target by hand and {_SKIP_IT}.",
         )
 
@@ -216,11 +217,11 @@ class OnlineDDL:
         step = _refused(
             Code.SyncerUnitGhostRenameTableNotValid,
             statement,
-            f"makes {qualified(*made)} anew, which got the name of an online DDL tool's trash before: the target has "
-            "the old table still",
-            f"If it is to go, replace this statement with DROP TABLE {qualified(*made)} and itself (binlog replace), "
-            "or with shard-mode remove its rows by hand and replace this statement with itself; else rename the "
-            "target's table by hand first, and replace this statement with itself.",
+            f"creates {qualified(*made)} again after it got the name of an online DDL tool's old table: the target "
+            "still has the first table",
+            f"To drop it, replace this statement with DROP TABLE {qualified(*made)} and itself (binlog replace); "
+            "with shard-mode, remove its rows by hand and replace this statement with itself. To keep it, rename "
+            "the target's table by hand first, then replace this statement with itself.",
         )
         # An operator who passes over it says that the target has the new table.
         return replace(step, change=records.without(made))
@@ -232,10 +233,10 @@ class OnlineDDL:
         return _refused(
             Code.SyncerUnitOnlineDDLSchemeNotSupport,
             statement,
-            f"drops {qualified(*name)} while the ghost table {qualified(*ghost)} is there to take its place (the "
+            f"drops {qualified(*name)} while the ghost table {qualified(*ghost)} is ready to replace it (the "
             "method drop_swap of pt-online-schema-change): the target would lose all of its rows",
-            f"If the tool goes on with the ghost table, {_SKIP_IT}: the target's table gets the change when the ghost "
-            f"is renamed. If the change was given up, replace this statement with itself (binlog replace).",
+            f"If the tool continues with the ghost table, {_SKIP_IT}: the target's table gets the change when the "
+            "ghost is renamed. If the change was abandoned, replace this statement with itself (binlog replace).",
         )
 
 
@@ -292,8 +293,8 @@ def _sets_counter(statement: ddl.DDLStatement) -> bool:
 
 def _refused(kind: ErrorKind, statement: ddl.DDLStatement, why: str, workaround: str = "") -> _Step:
     otherwise = (
-        f"Do on the target by hand what the real table needs, and {_SKIP_IT}. If the table is not one of an online DDL "
-        "tool, narrow shadow-table-rules and trash-table-rules, or set online-ddl: false."
+        f"Execute what the real table needs on the target by hand, and {_SKIP_IT}. If the table is not one of an "
+        "online DDL tool, narrow shadow-table-rules and trash-table-rules, or set online-ddl: false."
     )
     text = f"{statement.sql[:500]} {why}"
     return _Step(refused=errors.new(kind, text, workaround=workaround or otherwise))

@@ -37,4 +37,4 @@ def ensure_keys(
             if isinstance(plan, TablePlan) and not plan.key:
                 raise keyless_table_error(switch, plan.source)
         if survey.has_xa:
-            raise switch_error(switch, "and the rows of an XA COMMIT are elsewhere")
+            raise switch_error(switch, "and the rows of an XA COMMIT are at another position")

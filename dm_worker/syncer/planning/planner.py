@@ -291,8 +291,8 @@ class Planner:
                 return
             raise errors.new(
                 Code.SyncerUnitInvalidReplicaEvent,
-                f"a rows event that ends at ({reading.file}, {log_pos}) names the table id {table.hex()}, "
-                "which no TABLE_MAP before it explains",
+                f"a rows event that ends at ({reading.file}, {log_pos}) names the table id {table.hex()}, but no "
+                "TABLE_MAP before it defines this id",
                 scope="upstream",
                 workaround="Start again from an earlier position, at the start of a transaction.",
             )
@@ -328,7 +328,7 @@ class Planner:
             return
         if self._savepoint_tracker.just_rewound:
             # The place would be the same as before the rows that were undone.
-            raise unsupported(f"a statement or new table right behind ROLLBACK TO SAVEPOINT at {self.read_to}")
+            raise unsupported(f"a statement or new table directly after ROLLBACK TO SAVEPOINT at {self.read_to}")
         self._savepoint_tracker.cut_at = self._buffer.rows
         self._emit(self._reading.inside(), self._buffer.count, inside=True)
 
@@ -556,7 +556,7 @@ class Planner:
             # Statements end batches, so none can be inside one.
             raise errors.new(
                 Code.SyncerEvent,
-                f"the statement at {place} lies inside the unfinished batch up to {self._until}",
+                f"the statement at {place} is inside the unfinished batch, which ends at {self._until}",
                 workaround="Check that the upstream's binlog files were not replaced; migrate again if they were.",
             )
         self._cut_before_statement()
@@ -608,7 +608,7 @@ class Planner:
         if self._reading.is_beyond(until):
             raise errors.new(
                 Code.SyncerEvent,
-                f"the binlog holds no event that ends at {until}, where the unfinished batch ends",
+                f"the binlog has no event that ends at {until}, the end of the unfinished batch",
                 scope="upstream",
                 workaround="Check that the upstream's binlog files were not replaced; migrate again if they were.",
             )
@@ -625,7 +625,7 @@ class Planner:
         if self._reading.is_beyond(limit):
             raise errors.new(
                 Code.SyncerEvent,
-                f"the binlog holds no transaction that ends at {limit}, up to where it is read again",
+                f"the binlog has no transaction that ends at {limit}, the end of the part that is read again",
                 scope="upstream",
                 workaround="Check that the upstream's binlog files were not replaced; migrate again if they were.",
             )

@@ -133,7 +133,7 @@ class PlanningThread:
             if self._stream is not None:
                 self._stream.abort()
         while not self._ended():
-            log.warning("the reader of the binlog still asks a server: the question is broken off")
+            log.warning("the binlog reader is still querying a server: cancelling the query")
             self._interrupt()
         self._close_stream()
 
@@ -177,7 +177,7 @@ class PlanningThread:
                 failures += 1
                 if not exc.retryable or failures >= REOPENINGS or self._stop.is_set():
                     raise (exc.at(planner.reopen_reason) if planner.reopen_reason else exc) from None
-                log.warning("the binlog stream broke, opening it again", error=str(exc), attempt=failures)
+                log.warning("the binlog stream broke; opening it again", error=str(exc), attempt=failures)
                 self._close_stream()
                 planner.reopened()
                 self._stop.wait(min(CAP, 0.1 * 2 ** min(failures, 10)))

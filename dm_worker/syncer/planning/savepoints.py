@@ -144,8 +144,8 @@ class SavepointTracker:
             return
         if savepoint is None or savepoint.rows_events < self.cut_at:
             raise unsupported(
-                f"ROLLBACK TO SAVEPOINT in the binlog at {place} undoes rows of a transaction "
-                "that was too large for one batch, and a part of them was applied"
+                f"ROLLBACK TO SAVEPOINT in the binlog at {place} undoes rows of a transaction that was too large "
+                "for one batch, and some of them are already applied"
             )
         self._buffer.truncate(self._buffer.marked + savepoint.held)
         self._rewound = self._buffer.rows

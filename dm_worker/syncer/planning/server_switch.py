@@ -126,8 +126,8 @@ class SwitchSurvey:
 
 #: What is always possible.
 _BACK = (
-    "Let the source's address lead to the server that was read before until the task is past this place; or migrate "
-    "the tables of these transactions again."
+    "Point the source's address to the former server until the task is past this position, or migrate the tables "
+    "of these transactions again."
 )
 
 
@@ -135,9 +135,9 @@ def switch_error(switch: ServerSwitched, why: str) -> DMError:
     """For a switch after which it can't be told which rows are in."""
     return errors.new(
         Code.SyncerEvent,
-        f"replication stands inside a transaction at {switch.place}, {switch.place.rows_events} rows events behind its "
-        f"start (counted by: {switch.place.cut or 'not recorded'}), but the upstream is another server or has another "
-        f"binlog now ({switch.found}), where they may be cut otherwise; {why}",
+        f"replication stopped inside a transaction at {switch.place}, {switch.place.rows_events} rows events after "
+        f"its start (counted by: {switch.place.cut or 'not recorded'}), but the upstream is now another server or "
+        f"has another binlog ({switch.found}), where rows events may be split differently; {why}",
         scope="upstream",
         workaround=_BACK,
     )
@@ -147,5 +147,5 @@ def keyless_table_error(switch: ServerSwitched, table: tuple[str, str]) -> DMErr
     """For a table without a key among what has to be applied again."""
     return switch_error(
         switch,
-        f"the table {qualified(*table)} has no key, so it can't be told which of its rows the target has",
+        f"the table {qualified(*table)} has no key, so which of its rows the target already has is not known",
     )

@@ -115,8 +115,8 @@ class XaReread:
     def _lost(self, place: Position) -> errors.DMError:
         return errors.new(
             Code.SyncerEvent,
-            f"the XA transaction {xid_text(self.xid)}, which XA COMMIT before {self.end} commits, "
-            f"is not in the binlog at {self.start}, where it was prepared; {place} was read",
+            f"the XA transaction {xid_text(self.xid)}, which XA COMMIT before {self.end} commits, is not in the "
+            f"binlog at {self.start}, where it was prepared; found: {place}",
             scope="upstream",
             workaround="Check that the upstream's binlog files were not replaced; migrate again if they were.",
         )

@@ -105,7 +105,7 @@ class SchemaSource:
             return logged
         dumped = self._dumped(*name) if self._trust_dump else None
         if dumped is not None and fits(table_map, as_logged(dumped, table_map).columns):
-            log.info("took a table's structure", table=qualified(*name), origin="dump")
+            log.info("learned a table's structure", table=qualified(*name), origin="dump")
             return as_logged(self._set(dumped), table_map)
         return self._present(table_map)
 
@@ -117,7 +117,7 @@ class SchemaSource:
         upstream, target = shown["upstream"], shown["target"]
 
         def take(origin: str, info: TableInfo) -> TableInfo:
-            log.info("took a table's structure", table=qualified(*name), origin=origin)
+            log.info("learned a table's structure", table=qualified(*name), origin=origin)
             return as_logged(self._set(info.renamed(*name)), table_map)
 
         found = proven(table_map, logged["upstream"], logged["target"], self._filled(*name))
@@ -154,7 +154,7 @@ class SchemaSource:
             info = fetch(*name)
             logged = None if info is None else as_logged(info, table_map)
             if logged is not None and fits(table_map, logged.columns):
-                log.info("took a table's structure", table=qualified(*name), origin=origin)
+                log.info("learned a table's structure", table=qualified(*name), origin=origin)
                 return logged.renamed(*name)
         raise _nothing_fits(name)
 
@@ -265,18 +265,19 @@ class SchemaSource:
 def _nothing_fits(name: tuple[str, str]) -> DMError:
     return errors.new(
         Code.SchemaTrackerCannotFetchDownstreamCreateTableStmt,
-        f"no structure of the upstream table {qualified(*name)} fits its rows in the binlog: there is neither a "
-        "stored one nor one of the dump, and the present ones of upstream and target differ from the binlog's",
-        workaround=f"Bring the target's table to the structure of these rows, or: {RENEW_STRUCTURE}",
+        f"no structure of the upstream table {qualified(*name)} fits its rows in the binlog: neither the "
+        "checkpoint nor the dump has one, and the current structures of upstream and target differ from the "
+        "binlog's",
+        workaround=f"Give the target table the structure of these rows, or: {RENEW_STRUCTURE}",
     )
 
 
 def _not_proven(name: tuple[str, str], upstream: TableInfo | None, target: TableInfo | None) -> DMError:
     return errors.new(
         Code.SchemaTrackerCannotFetchDownstreamCreateTableStmt,
-        f"the structure that the upstream table {qualified(*name)} had when these rows were logged is not certain: the "
-        f"types fit, but the upstream has the columns ({_listed(upstream)}) now, and the target's table has "
-        f"({_listed(target)}); a column may have been moved, renamed or replaced since",
+        f"the structure that the upstream table {qualified(*name)} had when these rows were logged is not certain: "
+        f"the types fit, but the upstream now has the columns ({_listed(upstream)}) and the target table has "
+        f"({_listed(target)}); since then, a column may have been moved, renamed or replaced",
         workaround=TELL_STRUCTURE,
     )
 

@@ -186,7 +186,7 @@ class TableRegistry:
                     f"the target table {qualified(*name)} of {qualified(upstream.schema, upstream.name)} does not "
                     "exist",
                     scope="downstream",
-                    workaround="Create the target table, or leave the upstream table out with block-allow-list, then "
+                    workaround="Create the target table, or exclude the upstream table with block-allow-list, then "
                     "resume the task.",
                 )
             if info.engine and info.engine.lower() in self._unsafe_engines():

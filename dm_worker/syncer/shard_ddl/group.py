@@ -150,10 +150,10 @@ class ShardGroup:
         if self.ddls:
             raise errors.new(
                 Code.SyncUnitAddTableInSharding,
-                f"{qualified(*table)} is not known as one of the tables that merge into {self.name}, and whether "
-                f"it has run their DDL {'; '.join(self.ddls[0].statements)[:500]} can't be told",
-                workaround="Leave the table out with block-allow-list until the DDL is settled (query-status shows it "
-                "under unresolvedGroups), then migrate the table by a task of its own.",
+                f"{qualified(*table)} is not known as one of the tables that merge into {self.name}, so whether it "
+                f"has run their DDL {'; '.join(self.ddls[0].statements)[:500]} is not known either",
+                workaround="Exclude the table with block-allow-list until the DDL is resolved (query-status shows it "
+                "under unresolvedGroups), then migrate the table with a separate task.",
             )
         self.members[table] = TableLifetime(table)
 
@@ -253,11 +253,12 @@ class ShardGroup:
             Code.SyncUnitDDLWrongSequence,
             f"the tables that merge into {self.name} run different DDLs: number {self.number + index + 1} of their "
             f"sequence is {'; '.join(known.statements)} in {other} ({known.boundary.key}), and "
-            f"{'; '.join(statements)} in {mine} ({boundary.key}). Their unsettled DDLs side by side:\n"
+            f"{'; '.join(statements)} in {mine} ({boundary.key}). Their unresolved DDLs side by side:\n"
             + side_by_side((other, theirs), (mine, ours), self.number),
             workaround=f"All of them must run the same DDLs in the same order. If {mine} is to run what {other} ran: "
-            "give that statement to its place by `binlog replace`, or before its own by `binlog inject` if it ran it "
-            f"unlogged, or pass over its own by `binlog skip`; and see that {mine} has the same columns as the others.",
+            "put that statement in place of its own with `binlog replace`, or before its own with `binlog "
+            "inject` if it ran the statement without logging it, or skip its own with `binlog skip`; and "
+            f"make sure that {mine} has the same columns as the others.",
         )
 
 

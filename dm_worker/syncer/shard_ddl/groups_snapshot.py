@@ -89,8 +89,9 @@ def decode(snapshot: GroupsSnapshot, route: TargetOf) -> SourceGroups:
             "the stored state of the sharding groups can't be read",
             raw=exc,
             scope="downstream",
-            workaround="Another version of this program, or somebody by hand, wrote it. Go on with the version that "
-            "wrote it; or bring the merged tables to one structure and start the task anew with --remove-meta.",
+            workaround="Another version of this program or a manual change wrote it. Continue with the version that "
+            "wrote it, or give the merged tables the same structure and start the task again with "
+            "--remove-meta.",
         ) from exc
     return groups
 

@@ -98,11 +98,11 @@ class GroupsTable:
         except (ValueError, TypeError) as exc:
             raise errors.new(
                 Code.SyncUnitInvalidShardMeta,
-                f"a row of {self.table} is none of this program",
+                f"a row of {self.table} was not written by this program",
                 raw=exc,
                 scope="downstream",
-                workaround="If DM left it, with a DDL of merged tables that is not settled: let DM settle it, or bring "
-                "the merged tables to one structure and start the task anew with --remove-meta.",
+                workaround="If DM left it with an unresolved DDL of merged tables: let DM resolve it, or give the "
+                "merged tables the same structure and start the task again with --remove-meta.",
             ) from exc
         return (str(schema), str(table)), str(text)
 

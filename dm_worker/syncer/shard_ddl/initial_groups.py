@@ -67,8 +67,8 @@ def ensure_settled(groups: SourceGroups, why: str) -> None:
     if open_:
         raise errors.new(
             Code.SyncerUnitUpdateConfigInSharding,
-            f"{why}, but the DDL {'; '.join(open_[0].ddls[0].statements)[:500]} of {qualified(*open_[0].target)} is "
-            "not settled: rows behind it are held back",
-            workaround="Undo the change, and make it when query-status shows no unresolvedGroups. Or migrate the "
+            f"{why}, but the DDL {'; '.join(open_[0].ddls[0].statements)[:500]} of {qualified(*open_[0].target)} "
+            "is not resolved: the rows after it are held back",
+            workaround="Undo the change, and repeat it when query-status shows no unresolvedGroups. Or migrate the "
             "merged tables again: start the task with --remove-meta.",
         )

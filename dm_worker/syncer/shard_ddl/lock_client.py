@@ -134,7 +134,7 @@ class LockClient:
                     self._fail(exc)
                     return
                 pause = min(max(pause * 2, _FIRST_PAUSE), _LONGEST_PAUSE)
-                log.warning("can't talk about shard DDL, trying again", task=self._task, error=str(exc))
+                log.warning("cannot exchange shard DDL with etcd; trying again", task=self._task, error=str(exc))
             except Exception as exc:  # noqa: BLE001 - the main loop must hear of it, whatever it is
                 self._fail(exc)
                 return

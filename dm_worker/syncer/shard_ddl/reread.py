@@ -69,8 +69,8 @@ class RereadPass:
         if missing != found:
             raise errors.new(
                 Code.SyncerEvent,
-                f"reading again what {qualified(*self.target)} held back, the statement at {missing} did not come; "
-                f"{found} was read",
+                f"while the rows that {qualified(*self.target)} held back were read again, the statement at "
+                f"{missing} did not appear; found: {found}",
                 scope="upstream",
                 workaround="Check that the upstream's binlog files were not replaced; migrate the tables that merge "
                 f"into {qualified(*self.target)} again if they were.",

@@ -352,7 +352,7 @@ class Sharding:
 
     def _revoke(self, target: TableId) -> None:
         if self.settle is not None and self.settle.target == target:
-            log.info("a decision on merged shards was taken back", task=self._task, target=qualified(*target))
+            log.info("a decision on merged shards was withdrawn", task=self._task, target=qualified(*target))
             self.settle = None
         self._carry_out(self._groups.revoke(target))
 

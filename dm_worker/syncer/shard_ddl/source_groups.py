@@ -180,8 +180,8 @@ class SourceGroups:
                     raise errors.new(
                         Code.SyncerUnitUpdateConfigInSharding,
                         f"{qualified(*lifetime.table)} is now routed to {qualified(*now)}, but the DDL "
-                        f"{'; '.join(group.ddls[0].statements)[:500]} of {group.name} is not settled",
-                        workaround="Put the routes back, wait until query-status shows no unresolvedGroups, then "
+                        f"{'; '.join(group.ddls[0].statements)[:500]} of {group.name} is not resolved",
+                        workaround="Restore the routes, wait until query-status shows no unresolvedGroups, then "
                         "change them.",
                     )
 
@@ -257,8 +257,8 @@ class SourceGroups:
                 Code.SyncerUnsupportedStmt,
                 f"RENAME TABLE {qualified(*table)} TO {qualified(*new)} can't be replicated with merged shards: "
                 f"{qualified(*new)} merges into {other.name} and not into {group.name} ({key})",
-                workaround="Rename merged tables only to names that are routed to the same target table. "
-                "To go on, migrate the table under its new name by a task of its own.",
+                workaround="Rename merged tables only to names that are routed to the same target table. To continue, "
+                "migrate the table under its new name with a separate task.",
             )
         self._member(group, table)
         was_in_sync = group.in_sync
@@ -289,10 +289,10 @@ class SourceGroups:
         if group.ddls[0].statements != statements:
             raise errors.new(
                 Code.SyncerUnitExecWithNoBlockingDDL,
-                f"the decision on {'; '.join(statements)[:500]} is not about what {group.name} waits for: "
-                f"{'; '.join(group.ddls[0].statements)[:500]}",
-                workaround="Look at both with shard-ddl-lock and query-status, and unlock with force-remove what is "
-                "stale.",
+                f"the decision on {'; '.join(statements)[:500]} does not match the DDL that {group.name} waits "
+                f"for: {'; '.join(group.ddls[0].statements)[:500]}",
+                workaround="Compare both with shard-ddl-lock and query-status, and remove the stale lock with "
+                "force-remove.",
             )
         if self._settling is not None or self.reread is not None:
             self._put_off[target] = None

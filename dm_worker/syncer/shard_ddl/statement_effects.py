@@ -75,6 +75,6 @@ def _mixed(statement: ddl.DDLStatement) -> DMError:
     return errors.new(
         Code.SyncerUnsupportedStmt,
         f"a merged table is changed and renamed by one statement: {statement.sql[:500]}",
-        workaround="Rename merged tables by statements of their own. To go on, give `binlog replace` the two "
-        "statements apart.",
+        workaround="Rename merged tables with separate statements. To continue, give `binlog replace` the two "
+        "statements separately.",
     )

@@ -44,10 +44,10 @@ IsUnsafe = Callable[[Location], bool]
 def _tell_of_other_plan(batch: Batch, *, doubled: bool) -> None:
     once = sorted({".".join(plan.target) for plan in batch.plans.values() if plan.only_once})
     place = location_range(batch.start, batch.end)
-    told = "the unfinished batch is planned otherwise than before: doing it again in safe mode"
+    told = "the unfinished batch is planned differently than before: applying it again in safe mode"
     if doubled and once:
         log.warning(
-            f"{told}, check the tables without a key for doubled rows, and those that foreign keys act on",
+            f"{told}; check the tables without a key, and those that foreign keys act on, for duplicate rows",
             range=place,
             tables=", ".join(once),
         )
@@ -59,7 +59,7 @@ def _tell_of_refusals(results: Iterable[BucketResult], place: str) -> None:
     for result in results:
         if result.failures:
             log.warning(
-                "the target refused a bucket for a while",
+                "the target refused a bucket; trying again",
                 range=place,
                 bucket=result.bucket,
                 failures=result.failures,

@@ -40,9 +40,9 @@ class KnownStructures:
             if (info.schema, info.name) == (schema, table):
                 return create_table(info)
         raise _unknown(
-            f"the checkpoint holds no structure of {qualified(schema, table)}",
-            "It is looked for when rows of the table come next: in the dump, at the upstream, at the target. "
-            "binlog-schema update sets it.",
+            f"the checkpoint has no structure of {qualified(schema, table)}",
+            "It is taken from the dump, the upstream or the target when the next rows of the table arrive. "
+            "`binlog-schema update` sets it.",
         )
 
     def update(self, schema: str, table: str, text: str) -> None:
@@ -61,7 +61,8 @@ class KnownStructures:
             raise errors.new(
                 Code.SchemaTrackerInvalidCreateTableStmt,
                 exc.message,
-                workaround="Correct it: one CREATE TABLE with all columns and keys, as SHOW CREATE TABLE prints it.",
+                workaround="Correct it: give one CREATE TABLE with all columns and keys, as SHOW CREATE TABLE prints "
+                "it.",
             ) from exc
         self._put(info.renamed(schema, table), "statement")
 
@@ -80,7 +81,7 @@ class KnownStructures:
         self._ensure_migrated(schema, table)
         self._store.prepare()
         self._store.delete_table(schema, table)
-        log.info("forgot a table's structure", table=qualified(schema, table))
+        log.info("removed a table's structure", table=qualified(schema, table))
 
     def _fetch(self, scope: str, place: tuple[str, str], name: tuple[str, str]) -> None:
         server = self._server(scope)
@@ -107,7 +108,7 @@ class KnownStructures:
         if not (schema and table and self._rules.allows(schema, table)):
             raise _unknown(
                 f"task {self._cfg.name} migrates no table {qualified(schema, table)}",
-                "Give an upstream table's own names, which block-allow-list lets through.",
+                "Use the names of an upstream table that the block-allow-list includes.",
             )
 
 

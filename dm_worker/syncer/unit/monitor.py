@@ -93,7 +93,7 @@ class Monitor:
     def stop(self) -> None:
         self._end.set()
         while not self._thread.join(STOP_TIMEOUT):
-            log.warning("the monitor still asks the upstream: the question is broken off")
+            log.warning("the monitor is still querying the upstream: cancelling the query")
             self._server.interrupt()
         self._server.close()
 
@@ -112,7 +112,7 @@ class Monitor:
                 self._clock_offset, self._clock_at = self._server.now() - time.time(), now
             self._measure(now, snapshot.flushed)
         except DMError as exc:
-            log.debug("the upstream does not tell where its binlog ends", error=str(exc))
+            log.debug("cannot get the end of the upstream's binlog", error=str(exc))
         if now - self._logged >= LOG_INTERVAL:
             self._logged = now
             self._log()

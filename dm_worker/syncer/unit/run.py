@@ -150,7 +150,7 @@ class SyncRun:
             location=str(recovery.location), unfinished=recovery.redo is not None, safe_mode=recovery.safe,
         )  # fmt: skip
         if self._cfg.syncer.batch != SyncerConfig().batch:
-            log.info("syncers.batch has no effect: a transaction holds a writer's rows of one batch of the binlog")
+            log.info("syncers.batch has no effect: a transaction contains a writer's rows of one batch of the binlog")
         source = self._schema_source(durable, trust_dump=not recovery.safe)
         ours = durable.checkpoint is not None and not recovery.safe
         self._sharding = self._merged(groups, source, durable.checkpoint, ours=ours)
@@ -224,7 +224,7 @@ class SyncRun:
             elif isinstance(item, Advance):
                 if redo is not None:
                     # Tables were filtered out since: nothing is left to finish.
-                    log.warning("the unfinished batch has no rows any more", location=str(item.location))
+                    log.warning("the unfinished batch no longer has rows", location=str(item.location))
                     redo = None
                 runner.advance(item)
                 self._keys.passed(runner.applied)
@@ -255,9 +255,9 @@ class SyncRun:
             return
         upto = uncertain_gtids(start, end, self._cfg.flavor) if self._cfg.enable_gtid else None
         if upto is None:
-            raise switch_error(switch, "without GTIDs there is no way to find the same transaction")
+            raise switch_error(switch, "without GTIDs the same transaction cannot be found")
         if self._sharding is not None:
-            raise switch_error(switch, "and the rows that merged shards hold back are counted by it")
+            raise switch_error(switch, "and the rows that merged shards hold back are located by it")
         begin = start.at_transaction_start()
         log.warning(
             "the upstream is another server: unfinished transactions are applied again in safe mode",
@@ -361,7 +361,9 @@ class SyncRun:
         if recovery.safe and self._cfg.syncer.safe_mode_duration != 0:
             # What lies beyond this checkpoint may be applied already, but nothing that the upstream writes from now on.
             self._store.exit_safe = self._upstream.end_of_binlog(self._cfg.flavor)
-            log.warning("the checkpoint is not ours: safe mode for a while", until=str(self._store.exit_safe))
+            log.warning(
+                "the checkpoint was written by another program: starting in safe mode", until=str(self._store.exit_safe)
+            )
         return replace(recovery, location=self._with_gtid(recovery.location))
 
     def _with_gtid(self, location: Location) -> Location:
@@ -371,7 +373,7 @@ class SyncRun:
         if not known:
             raise errors.new(
                 Code.SyncerUnitRemoteSteamerWithGTID,
-                f"enable-gtid is on, but the place to go on from, {location.position}, has no GTID set",
+                f"enable-gtid is on, but the start position {location.position} has no GTID set",
                 workaround="Set enable-gtid: false for this source, or give meta.binlog-gtid and start the task with "
                 "--remove-meta.",
             )
@@ -399,7 +401,7 @@ class SyncRun:
         else:
             changed = regroup(groups, listed, self._rules.allows)
             if changed:
-                log.info("grouped merged tables anew", targets=", ".join(qualified(*one) for one in sorted(changed)))
+                log.info("grouped merged tables again", targets=", ".join(qualified(*one) for one in sorted(changed)))
         self._link = LockClient(self._lock_service, self._cfg.name, self._cfg.source_id)
         return Sharding(
             groups,
@@ -534,7 +536,7 @@ class SyncRun:
 
         def ask() -> CollationWeights | None:
             found = self._target.ask(lambda conn: fetch_collation_weights(conn, charset, collation))
-            log.info("asked the target for a collation", collation=collation, known=bool(found))
+            log.info("read a collation from the target", collation=collation, known=bool(found))
             return found
 
         if collation not in self._foldings:

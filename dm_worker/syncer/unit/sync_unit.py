@@ -178,9 +178,9 @@ class SyncUnit:
         if not self._busy.acquire(blocking=False):
             raise errors.new(
                 Code.WorkerNotPausedStage,
-                f"replication of task {self._cfg.name} is under way",
-                workaround="Pause the task, wait until query-status shows it Paused, and try again. Just after a start"
-                " it may take some seconds more.",
+                f"replication of task {self._cfg.name} is running",
+                workaround="Pause the task, wait until query-status shows it Paused, and try again. Directly after a "
+                "start this may take a few seconds.",
             )
         try:
             with closing(KnownStructures(self._cfg)) as structures:

@@ -41,7 +41,7 @@ static PyObject *statements_feed(Statements *self, PyObject *argument)
 static PyObject *statements_finish(Statements *self, PyObject *Py_UNUSED(ignored))
 {
     if (self->broken || !self->done || self->in_error) {
-        PyErr_SetString(PyExc_ValueError, "the rows have not come to their end");
+        PyErr_SetString(PyExc_ValueError, "the rows are incomplete");
         return NULL;
     }
     self->pieces = PyList_New(0);

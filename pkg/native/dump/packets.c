@@ -114,7 +114,7 @@ int take(Statements *self, const unsigned char *p, size_t size)
     const unsigned char *end = p + size;
     while (p < end) {
         if (self->done)
-            return malformed(self, "something follows the end of the rows");
+            return malformed(self, "there is data after the end of the rows");
         if (!self->in_packet) {
             if (take_header(self, &p, end) < 0)
                 return -1;

@@ -9,7 +9,7 @@
 int malformed(Statements *self, const char *why)
 {
     self->broken = 1;
-    PyErr_Format(PyExc_ValueError, "malformed packet behind row %lld: %s", self->rows, why);
+    PyErr_Format(PyExc_ValueError, "malformed packet after row %lld: %s", self->rows, why);
     return -1;
 }
 
@@ -64,7 +64,7 @@ int begin_row(Statements *self)
 int end_row(Statements *self)
 {
     if (self->in_value || self->prefix_size || self->column != self->width)
-        return malformed(self, "the row ends within a value, or has other columns than the result set");
+        return malformed(self, "the row ends within a value, or its columns differ from the result set's");
     if (buffer_reserve(&self->out, VALUE_EXTRA) < 0)
         return -1;
     put_byte(&self->out, ')');

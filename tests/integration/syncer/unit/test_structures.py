@@ -121,7 +121,7 @@ def test_a_column_that_was_moved_behind_the_start_does_not_get_the_values_of_ano
     with running(cfg, spark) as run:
         (error,) = run.wait_ended().errors
     assert error.kind is Code.SchemaTrackerCannotFetchDownstreamCreateTableStmt
-    assert "the upstream has the columns (id, b, a) now, and the target's table has (id, a, b)" in error.message
+    assert "the upstream now has the columns (id, b, a) and the target table has (id, a, b)" in error.message
     assert "`dmctl binlog-schema update t SCHEMA TABLE -s source-1 --from-source`" in error.workaround
     # What needs no proof was not held up.
     assert_equal(mariadb_upstream, target, "d.same")

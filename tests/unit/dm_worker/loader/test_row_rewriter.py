@@ -108,12 +108,12 @@ def test_the_columns_are_listed_whatever_the_file_lists(kernel: str, text: bytes
     [
         (b"INSERT INTO t_3 (name) VALUES ('a');", 34011, "no column `id`"),
         (b"INSERT INTO t_3 (id,SRC) VALUES (1,2);", 34010, "has a column `src`"),
-        (b"INSERT INTO t_3 VALUES (1,2);", 34003, "2 values without a list of columns"),
+        (b"INSERT INTO t_3 VALUES (1,2);", 34003, "2 values and no list of columns"),
         (b"INSERT INTO t_3 (id,name) VALUES (1);", 34003, "1 values for 2 columns"),
-        (b"INSERT INTO t_3 (id) VALUES (1) ON DUPLICATE KEY UPDATE id = 1;", 34003, "behind a row"),
-        (b"INSERT INTO t_3 (id) VALUES (1),;", 34003, "no row"),
+        (b"INSERT INTO t_3 (id) VALUES (1) ON DUPLICATE KEY UPDATE id = 1;", 34003, "followed by neither"),
+        (b"INSERT INTO t_3 (id) VALUES (1),;", 34003, "row is missing"),
         (b"INSERT INTO t_3 (id,name) VALUES (1,);", 34003, "missing"),
-        (b"INSERT INTO t_3 (id) VALUES ((1);", 34003, "no end"),
+        (b"INSERT INTO t_3 (id) VALUES ((1);", 34003, "not terminated"),
         (b"INSERT INTO t_3 SELECT 1;", 34003, "no VALUES"),
     ],
 )

@@ -52,7 +52,7 @@ def test_an_answer_without_endpoints_is_refused() -> None:
     try:
         with pytest.raises(DMError, match="40077") as caught:
             register([master.address], "w1", "10.0.0.1:8262", None)
-        assert "no list of endpoints" in caught.value.raw_cause
+        assert "not answer with a list of endpoints" in caught.value.raw_cause
     finally:
         master.close()
 

@@ -150,7 +150,7 @@ def test_orders_that_can_have_no_effect_are_refused() -> None:
     world.refuses(11118, "`e`.`x` is not migrated", "replace", "", "DROP TABLE e.x")
     world.refuses(36065, f"not exist, position: {FILE}:142", "revert")
     world.subtask.unit().unit_type = pb.Load
-    world.refuses(40056, "only Sync", "skip")
+    world.refuses(40056, "needs unit Sync", "skip")
 
 
 def test_a_ddl_that_all_shards_have_run_is_skipped_though_the_checkpoint_is_behind_it() -> None:
@@ -158,6 +158,6 @@ def test_a_ddl_that_all_shards_have_run_is_skipped_though_the_checkpoint_is_behi
     settle = SettleDDL(("m", "t"), 0, ("ALTER TABLE `m`.`t` ADD UNIQUE (v)",), True, "0-1-7", "", 9, at)
     world = World(stuck=settle)
     for op in ("replace", "inject"):
-        world.refuses(11118, "it can only be left out", op, "", "ALTER TABLE d.t ADD a INT")
+        world.refuses(11118, "it can only be skipped", op, "", "ALTER TABLE d.t ADD a INT")
     world.say("skip")
     assert [(one.kind, one.at) for one in world.kept.values()] == [("skip", at)]

@@ -214,7 +214,7 @@ def test_what_is_sent_again_must_be_what_is_here() -> None:
         receive(made, sent(upstream, "", 4))
         receive(made, sent(upstream, "", 4))
         assert written(made) == {"bin.000001": upstream.files[0].data}
-        with pytest.raises(DMError, match="has another event") as caught:
+        with pytest.raises(DMError, match="has a different event") as caught:
             receive(made, sent(other, "", 4))
         assert caught.value.kind is Code.RelayCheckIsDuplicateEvent
         assert written(made) == {"bin.000001": upstream.files[0].data}

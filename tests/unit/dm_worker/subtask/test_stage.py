@@ -142,7 +142,7 @@ def test_a_unit_that_ends_unasked_is_an_error_and_not_a_silent_pause() -> None:
     state, _ = drive(running(), m.UnitCanceled())
     assert state.failed
     assert state.result is not None
-    assert "nobody asked" in state.result.errors[0].message
+    assert "ended unexpectedly" in state.result.errors[0].message
 
 
 def test_kill_overtakes_a_graceful_stop_and_is_final() -> None:

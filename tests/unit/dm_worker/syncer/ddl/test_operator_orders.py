@@ -159,7 +159,7 @@ def test_another_text_is_no_position(text: str) -> None:
         ("ALTER TABLE t ADD COLUMN c INT", "statement 2 of 2: .*offset 12.* has no schema", 36024),
         ("ALTER DATABASE COLLATE latin1_bin", "statement 2 of 2: .*no schema is named", 36024),
         ("INSERT INTO d.t VALUES (1)", "statement 2 of 2: only ROW format", 36023),
-        ("CREATE VIEW d.v AS SELECT 1", "statement 2 of 2 is no DDL", 36023),
+        ("CREATE VIEW d.v AS SELECT 1", "statement 2 of 2 is not a DDL", 36023),
         ("DROP TABLE d.a; DROP TABLE d.b", "unexpected text", 11118),
     ],
 )
@@ -565,7 +565,7 @@ def test_an_order_about_the_merged_table_does_not_make_it_a_shard(sql: str, give
     world.give("replace", given)
     error = world.stopped()
     assert (error.code, "binlog skip" in error.workaround) == (11118, True)
-    assert "`m`.`t` is none of the upstream's tables" in error.message
+    assert "`m`.`t` is not one of the upstream tables" in error.message
     assert world.groups.groups["m", "t"].members.keys() == {("d", "a"), ("d", "b")}
     # One that the statement itself makes is.
     world.meet("CREATE TABLE c (id INT DEFAULT NEXTVAL(s))")
