@@ -87,7 +87,7 @@ class MasterClient:
 
 
 def _refusal(address: str) -> str:
-    """Why ``address`` takes no connection, empty if it does. The operating system knows better than gRPC tells."""
+    """Why ``address`` accepts no connection, empty if it does. The operating system's error is clearer than gRPC's."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         return f"dial tcp {address}: missing port in address"

@@ -10,7 +10,7 @@ from pathlib import Path
 from dmctl.failure import CommandError
 
 RELAY_WORKERS = "relay_workers.json"
-#: What stands for a password in exported files.
+#: Written in place of a password in exported files.
 HIDDEN = "******"
 
 

@@ -1,10 +1,10 @@
-"""What ends a command: a wrong call, or something that went wrong before there was an answer to print."""
+"""The errors that end a command: a wrong call, or a failure before there was an answer to print."""
 
 from __future__ import annotations
 
 
 class UsageError(Exception):
-    """The command was called in a way that it doesn't know; the text says what it expects."""
+    """The command was called in the wrong way; the text says what it expects."""
 
 
 class CommandError(Exception):

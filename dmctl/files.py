@@ -1,4 +1,5 @@
-"""Task and source files on the operator's side: read, checked for what only this side sees, made self-contained."""
+"""Task and source files on the operator's side: reads them, checks what only this side can, makes them
+self-contained."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def read_text(path: str) -> str:
 def read_task(path: str) -> str:
     """A task file's text, ready to be sent.
 
-    Raises DMError 20003 for text that is no YAML and :class:`CommandError` for what else this side can tell is wrong.
+    Raises DMError 20003 for text that is not YAML, and :class:`CommandError` for other mistakes that are visible here.
     """
     text = read_text(path)
     root = _root(text, path)
@@ -71,7 +72,7 @@ def task_name(argument: str) -> str:
 
 
 def _root(text: str, path: str) -> yaml.MappingNode | None:
-    """The document's mapping; None for something else, which the master will refuse with a better text."""
+    """The document's mapping; None for anything else, which the master refuses with a better message."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as exc:

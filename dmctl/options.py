@@ -1,6 +1,6 @@
 """The flags that every command knows: before or after its name, in the old and in the new spelling.
 
-They are taken out of the arguments before the command line is parsed, since operators write them anywhere.
+They are taken out of the arguments before the command line is parsed, because operators write them anywhere.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class GlobalOptions:
 def parse_options(argv: Sequence[str], env: Mapping[str, str] | None = None) -> tuple[GlobalOptions, list[str]]:
     """The global options, and the arguments that remain for the command.
 
-    A flag beats the config file, which beats ``DM_MASTER_ADDR``. Raises :class:`UsageError` for a flag without its
-    value or a timeout that is none, and ``DMError`` 20002 for a config file that can't be used.
+    A flag overrides the config file, which overrides ``DM_MASTER_ADDR``. Raises :class:`UsageError` for a flag without
+    its value or an invalid timeout, and ``DMError`` 20002 for a config file that can't be used.
     """
     given, rest = _extract(argv)
     settings: dict[str, str] = {}
@@ -65,7 +65,7 @@ def parse_options(argv: Sequence[str], env: Mapping[str, str] | None = None) -> 
 
 
 def with_line(base: GlobalOptions, argv: Sequence[str]) -> tuple[GlobalOptions, list[str]]:
-    """The options for one interactive line: ``base``, with what the line itself gives put over it."""
+    """The options for one interactive line: ``base``, overridden by the flags of the line."""
     given, rest = _extract(argv)
     settings = {
         "master-addr": ",".join(base.masters),
@@ -101,7 +101,7 @@ def _extract(argv: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
 
 
 def _recognize(argument: str) -> tuple[str | None, str | None]:
-    """The global flag that ``argument`` is, and the value inside it if it carries one."""
+    """The global flag in ``argument``, and its value if ``argument`` contains one."""
     if not argument.startswith("-") or argument == "-":
         return None, None
     name, has_value, value = argument.lstrip("-").partition("=")

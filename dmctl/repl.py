@@ -14,13 +14,13 @@ from dmctl.runner import fail, run_command
 from pkg.errors import DMError
 from pkg.process.version import version_text
 
-#: Red, as operators know it; the marks around the colour tell readline that it has no width.
+#: Red, as in DM; the marks around the colour tell readline that it has no width.
 PROMPT = "\001\033[31m\002»\001\033[0m\002 "
 HISTORY_LENGTH = 1000
 
 
 def run_lines(options: GlobalOptions) -> int:
-    """Runs commands until ``exit`` or the end of input. A command that fails prints its error and ends nothing else."""
+    """Runs commands until ``exit`` or the end of input. After a command that fails, the next one runs."""
     lines = _prompted() if sys.stdin.isatty() else iter(sys.stdin)
     for line in lines:
         if not _run_line(options, line):
@@ -46,7 +46,7 @@ def _run_line(options: GlobalOptions, line: str) -> bool:
 
 
 def _help(words: list[str]) -> list[str]:
-    """``help`` and ``help command`` in the form that the command line knows."""
+    """``help`` and ``help command`` as arguments of the command line."""
     return [*words[1:], "--help"] if words[0] == "help" else words
 
 

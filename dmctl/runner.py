@@ -1,4 +1,4 @@
-"""Runs one command of ``dmctl`` and tells what went wrong."""
+"""Runs one command of ``dmctl`` and prints its error."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run_command(options: GlobalOptions, arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return fail("interrupted")
     except BrokenPipeError:
-        # The reader of our output (head, grep -q) has seen enough.
+        # The reader of our output (head, grep -q) has closed the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     finally:

@@ -1,4 +1,4 @@
-"""Checks whether the target can do what the upstream's foreign keys do, which is not in the binlog."""
+"""Checks whether the target can repeat the actions of the upstream's foreign keys, which are not in the binlog."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pkg.rules.foreign_keys import ForeignKeySetting, find_problems
 
 
 def check_foreign_keys(upstream: InspectedUpstream, target: InspectedServer) -> list[Finding]:
-    """Failures where the task begins now; warnings where the stream may bring what is missed."""
+    """Failures if the task starts now; warnings if the stream may still bring what is missing."""
     if logs_actions(upstream.conn):
         return []
     keys = shown_foreign_keys(upstream.conn, upstream.tables)

@@ -11,7 +11,7 @@ from pkg.mysql.names import TableId
 from pkg.mysql.schema import Index, TableInfo
 from pkg.rules.column_mapping.transforms import Affix, PartitionId
 
-#: (target, column, shards) → a mapping to paste, '' when there is none to propose.
+#: (target, column, shards) → a mapping to paste, '' if none can be proposed.
 Propose = Callable[[TableId, str, Sequence[RoutedTable]], str]
 _APART = "Make sure that no two shards use the same number, for example with auto_increment_offset"
 
@@ -29,9 +29,9 @@ def proposer(migrated: Mapping[str, Sequence[TableId]], case_sensitive: bool) ->
 
 
 def check_unique_keys(groups: TablesByTarget, present: Mapping[TableId, TableInfo], proposed: Propose) -> list[Finding]:
-    """Warns of unique keys that nothing keeps apart in tables that merge; ``present`` are the target's tables.
+    """Warns of unique keys whose values may be equal in tables that merge; ``present`` are the target's tables.
 
-    What two shards have alike in a key's extracted and mapped columns does not keep them apart.
+    Extracted and mapped columns with the same value in two shards do not keep these apart.
     """
     findings = []
     for target, shards in groups.items():
@@ -43,7 +43,7 @@ def check_unique_keys(groups: TablesByTarget, present: Mapping[TableId, TableInf
 
 
 def _keys(shards: Sequence[RoutedTable], there: TableInfo | None) -> list[Index]:
-    """The unique keys of the target table, or those that it will be made with."""
+    """The unique keys of the target table, or those that it will be created with."""
     infos = [there] if there is not None else [shard.info for shard in shards]
     keys: dict[frozenset[str], Index] = {}
     for info in infos:
@@ -53,12 +53,12 @@ def _keys(shards: Sequence[RoutedTable], there: TableInfo | None) -> list[Index]
 
 
 def _largest_alike(key: Index, shards: Sequence[RoutedTable]) -> Sequence[RoutedTable]:
-    """The most shards that the key's extracted and mapped columns do not tell from each other."""
+    """The largest set of shards that the key's extracted and mapped columns do not distinguish."""
     columns = {name.lower() for name in key.columns}
     groups: dict[object, list[RoutedTable]] = {}
     for shard in shards:
         filled = tuple((c.lower(), value) for c, value in shard.filled if c.lower() in columns)
-        # Equal bits of partition ids are told as an error, with the rules that gave them.
+        # Equal bits of partition ids are an error of another check, with the rules that gave them.
         if not any(isinstance(transform, PartitionId) for transform in _transforms(shard, columns)):
             affixes = tuple((t.prefix, t.suffix) for t in _transforms(shard, columns) if isinstance(t, Affix))
             groups.setdefault((filled, affixes), []).append(shard)
@@ -91,7 +91,7 @@ def _may_repeat(
 
 
 def _number_of(key: Index, shards: Sequence[RoutedTable]) -> str:
-    """The key's column that could take a partition id: the counted one, or the only one if it holds numbers."""
+    """The key's column that could take a partition id: the auto-increment one, or the only one if it is an integer."""
     info = shards[0].info
     counted = [name for name in key.columns if _is_auto_increment(info, name)]
     if counted:

@@ -69,7 +69,7 @@ def _mariadb_gtid(upstream: InspectedUpstream, text: str) -> list[Finding]:
 
 
 def _domains(text: str) -> dict[int, int] | None:
-    """Domain → its highest sequence number; None for text that is no GTID set."""
+    """Domain → its highest sequence number; None for text that is not a GTID set."""
     domains: dict[int, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         match = _MARIADB_GTID.fullmatch(part)

@@ -1,4 +1,4 @@
-"""Checks of what the users in the files may do, and whether the servers have connections left."""
+"""Checks of the users' privileges, and whether the servers have enough free connections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pkg.config.model import SubTaskConfig
 from pkg.mysql.names import TableId
 
 _TARGET = ("CREATE", "SELECT", "INSERT", "UPDATE", "DELETE", "ALTER", "DROP", "INDEX")
-#: Connections of a dump beside its threads: one that locks, one that watches.
+#: Connections of a dump besides its threads: one holds the lock, one watches.
 _DUMP_EXTRA = 2
 _NAMED = 5
 
@@ -26,7 +26,7 @@ def check_dump_privilege(upstream: InspectedUpstream) -> list[Finding]:
             _lacking("SELECT", unreadable, f"GRANT SELECT ON {_shown(unreadable[:1])} TO '{user}' on the upstream.")
         )
     elif not upstream.tables and not grants.allows("SELECT"):
-        findings.append(  # a server hides the tables that a user may not read
+        findings.append(  # a server does not list tables that a user may not read
             fail(
                 "no table to migrate is visible",
                 f"Check the block-allow-list, and that '{user}' has SELECT on the tables.",
@@ -49,7 +49,7 @@ def check_dump_privilege(upstream: InspectedUpstream) -> list[Finding]:
 
 
 def consistency_of(extra_args: str) -> str:
-    """The dumper's way to a consistent snapshot: ``auto`` unless its extra-args say otherwise."""
+    """The dumper's consistency: ``auto`` unless its extra-args set another one."""
     words = shlex.split(extra_args)
     for i, word in enumerate(words):
         if word == "--no-locks":
@@ -73,7 +73,7 @@ def check_replication_privilege(upstream: InspectedUpstream) -> list[Finding]:
 
 
 def may_ask_binlog(upstream: InspectedUpstream) -> bool:
-    """Whether the user may ask which binlog files there are and where they end."""
+    """Whether the user may list the binlog files and their sizes."""
     return upstream.grants.allows("REPLICATION CLIENT") or upstream.grants.allows("SUPER")
 
 
@@ -116,7 +116,7 @@ def check_load_connections(target: InspectedServer, subtasks: Sequence[SubTaskCo
 
 
 def _connections(server: InspectedServer) -> tuple[int, int]:
-    """The most connections that the server takes (0: no limit), and how many are open without ours."""
+    """The server's connection limit (0: none), and the number of open connections besides ours."""
     return int(server.variable("max_connections") or 0), max(server.status("Threads_connected") - 1, 0)
 
 

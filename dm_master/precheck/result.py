@@ -1,4 +1,4 @@
-"""What a precheck found, and the texts that dmctl shows of it. Pure."""
+"""The result of a precheck, and its text that dmctl shows. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PASSED = "pre-check is passed. "
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One problem. ``subject`` is what it is about, ``other`` what that was compared with."""
+    """One problem with ``subject``, which may have been compared with ``other``."""
 
     severity: CheckState
     message: str
@@ -34,7 +34,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One check of one place; its state is that of its worst finding."""
+    """One check of one server; its state is that of its worst finding."""
 
     name: str
     desc: str
@@ -62,7 +62,7 @@ class CheckResult:
 class PrecheckResult:
     """``text`` is what ``checkResult`` shows; ``results`` are all checks, also those that ``text`` leaves out.
 
-    ``rules`` is None when not all of the task's tables could be seen.
+    ``rules`` is None when not all of the task's tables could be read.
     """
 
     passed: bool
@@ -82,7 +82,7 @@ def warn(message: str, instruction: str, *, subject: str = "", other: str = "") 
 
 def from_error(error: DMError) -> Finding:
     """A failed finding that carries the error's code and text."""
-    # The workaround stands in the finding's instruction, and a cause is not told twice.
+    # The workaround is in the finding's instruction; a cause is not repeated.
     cause = "" if error.raw_cause in error.message else error.raw_cause
     return fail(str(DMError(error.kind, error.message, raw_cause=cause, scope=error.scope)), error.workaround)
 
@@ -90,7 +90,7 @@ def from_error(error: DMError) -> Finding:
 def conclude(
     results: Sequence[CheckResult], warnings: Iterable[str] = (), *, err_count: int = 10, warn_count: int = 10
 ) -> PrecheckResult:
-    """All results as one answer; ``err_count`` and ``warn_count`` bound how many findings the text shows."""
+    """All results as one answer; ``err_count`` and ``warn_count`` limit the findings that the text shows."""
     states = [result.state for result in results]
     passed = "fail" not in states
     summary = {

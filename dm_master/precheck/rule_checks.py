@@ -1,4 +1,4 @@
-"""Checks of a task's rules over the tables that are there: what does nothing, can't be done, or would do harm."""
+"""Checks of a task's rules on the existing tables: rules without effect, impossible ones, and harmful ones."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def _ambiguous(rules: SourceRules, tables: Sequence[TableId]) -> Finding:
 
 
 def check_usage(uses: Mapping[RuleName, RuleUse], *, strict: bool) -> list[Finding]:
-    """Rules that do nothing: what they were meant for may be lost or go elsewhere, so they are told. Pure.
+    """Rules without effect: the tables that they were meant for may be lost or go elsewhere. Pure.
 
-    ``strict`` refuses them, but for an entry that leaves out what is not there: it does no harm.
+    ``strict`` makes them failures, except for an entry that leaves out a table that does not exist: it is harmless.
     """
     findings = []
     for rule, use in uses.items():
@@ -68,7 +68,7 @@ def check_usage(uses: Mapping[RuleName, RuleUse], *, strict: bool) -> list[Findi
 
 
 def check_rules(upstream: InspectedUpstream, *, certain: bool) -> list[Finding]:
-    """What rules can't do to the tables as they are; not ``certain`` makes failures warnings."""
+    """Rules that cannot work on the tables as they are; if not ``certain``, failures are warnings."""
     findings: list[Finding] = []
     for info in upstream.structures.values():
         found = [
@@ -128,9 +128,9 @@ def _expressions(upstream: InspectedUpstream, info: TableInfo) -> Iterator[Findi
 
 
 def check_collisions(groups: TablesByTarget, rules: Mapping[str, SourceRules]) -> list[Finding]:
-    """Shards of one target whose ``partition id`` gives both the same bits: one would overwrite the other. Pure.
+    """Shards of one target that get the same bits from ``partition id``: one would overwrite the other. Pure.
 
-    Unless what their routes fill in tells them apart, in a key that has it.
+    Shards with different extracted values are left out: a key that contains these keeps them apart.
     """
     findings = []
     for target, shards in groups.items():

@@ -137,9 +137,9 @@ def run_prechecks(
     warn_count: int = 10,
     only: Sequence[str] = (),
 ) -> PrecheckResult:
-    """Checks a task before it starts; ``only`` chooses some of its sources.
+    """Checks a task before it starts; ``only`` selects some of its sources.
 
-    Whatever is wrong with the servers is in the answer. Raises 20031 for sources that do not exist.
+    Every problem of the servers is in the answer. Raises 20031 for sources that do not exist.
     """
     subtasks = split_task(task, sources, only)
     for text in task.warnings:
@@ -161,7 +161,7 @@ def run_prechecks(
                 stack.callback(upstream.close)
                 upstreams.append(upstream)
         results += _check_target(target, task, subtasks, upstreams) if target is not None else ()
-        # Shards of a running task may differ for a while: some have had a DDL and others not yet.
+        # Shards of a running task may differ for a while: some have executed a DDL and others not yet.
         fresh = target is None or not any(target.has_progress(subtask) for subtask in subtasks)
         copied = fresh and task.task_mode in _DUMP
         present, failed = _present(target, upstreams)
@@ -239,14 +239,14 @@ def _check_source(
     )
     results.append(routes)
     if routes.findings:
-        # Without targets nothing can be compared: one error instead of the same from every check.
+        # Without target names no table can be compared: one error, instead of the same one from every check.
         upstream.close()
         return None, results
     return upstream, [*results, *_check_tables(upstream, target_there)]
 
 
 def _check_tables(upstream: InspectedUpstream, target_there: bool) -> Iterator[CheckResult]:
-    """The checks of one source's tables, beside their targets when the target can be reached."""
+    """The checks of one source's tables, compared with their targets if the target can be reached."""
     ignored = upstream.subtask.ignore_checking_items
     if "table_schema" not in ignored:
         yield _result(
@@ -369,7 +369,7 @@ def _check_groups(
 
 
 def _guarded(run: Callable[[], list[Finding]], server: InspectedServer | None) -> tuple[Finding, ...]:
-    """A check that cannot be carried out has failed, and says why."""
+    """The findings of ``run``. A check that cannot be carried out has failed, with the cause."""
     try:
         return tuple(run())
     except DMError as exc:

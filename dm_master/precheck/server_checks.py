@@ -9,7 +9,7 @@ from pkg import errors
 from pkg.errors import Code
 from pkg.mysql.introspect import ServerInfo, query
 
-#: The releases of which real servers were tried as upstream and target: flavor → series → release.
+#: The releases that were tested as upstream and target with real servers: flavor → series → release.
 TRIED = {
     "mysql": {(5, 6): "5.6.24", (5, 7): "5.7.22", (8, 0): "8.0.12"},
     "mariadb": {(10, 11): "10.11", (11, 8): "11.8.6"},
@@ -21,7 +21,7 @@ def check_version(upstream: InspectedUpstream) -> list[Finding]:
 
 
 def version_findings(info: ServerInfo) -> list[Finding]:
-    """A warning unless a release of the same series was tried. Pure."""
+    """A warning unless a release of the same series was tested. Pure."""
     if info.flavor == "tidb":
         return [warn(f"the upstream is TiDB ({info.version_text})", "Use MySQL or MariaDB as upstream.")]
     if info.version[:2] in TRIED[info.flavor]:
@@ -61,7 +61,7 @@ def check_binlog_format(upstream: InspectedUpstream) -> list[Finding]:
 
 def check_binlog_row_image(upstream: InspectedUpstream) -> list[Finding]:
     value = upstream.variable("binlog_row_image").upper()
-    # Servers from before this variable always write whole rows.
+    # Servers older than this variable always write whole rows.
     if value in ("FULL", ""):
         return []
     return [
@@ -80,7 +80,7 @@ def check_binlog_db(upstream: InspectedUpstream) -> list[Finding]:
     else:
         rows = query(upstream.conn, "SHOW MASTER STATUS")
     if not rows:
-        return []  # binlog_enable tells that
+        return []  # binlog_enable reports that
     fold = (lambda name: name) if upstream.subtask.case_sensitive else str.lower
     do, ignore = ({fold(name) for name in str(text or "").split(",") if name} for text in rows[0][2:4])
     missing = [s for s in upstream.schemas if (fold(s) not in do if do else fold(s) in ignore)]
@@ -95,7 +95,7 @@ def check_binlog_db(upstream: InspectedUpstream) -> list[Finding]:
 
 
 def _told_elsewhere(upstream: InspectedUpstream) -> bool:
-    """Whether the check of privileges tells why the binlog's place cannot be asked for."""
+    """Whether the check of privileges reports why the binlog's position cannot be queried."""
     return "replication_privilege" not in upstream.subtask.ignore_checking_items and not may_ask_binlog(upstream)
 
 

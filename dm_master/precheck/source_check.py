@@ -1,4 +1,4 @@
-"""Asks an upstream what its source file left open, before the source is stored."""
+"""Queries an upstream for the settings that its source file leaves open, before the source is stored."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from pkg.errors import Code
 from pkg.mysql.connection import classify, connect
 from pkg.mysql.introspect import ServerInfo, query, server_info
 
-#: DM's range of server ids for replicas that did not choose one.
+#: DM's range of server ids for sources without one.
 _FIRST_SERVER_ID = 429496729
 _SERVER_IDS = 100000
 
 
 def check_source(config: SourceConfig) -> SourceConfig:
-    """The source with flavor and server-id filled in from its upstream.
+    """The source with flavor and server-id from its upstream.
 
     Raises 10001 for an unreachable upstream or a wrong password, 11010 for a flavor that is not the server's, 11015
-    for a server-id in use, 26007 for GTID asked but off.
+    for a server-id in use, 26007 for enable-gtid on a server without GTID.
     """
     with contextlib.closing(connect(config.from_, scope="upstream", read_timeout=QUERY_TIMEOUT)) as conn:
         try:
@@ -75,5 +75,5 @@ def _used_server_ids(conn: Connection[Any], info: ServerInfo) -> set[int]:
     try:
         rows = query(conn, "SHOW REPLICAS" if new_words else "SHOW SLAVE HOSTS")
     except pymysql.err.OperationalError:
-        rows = []  # without REPLICATION SLAVE replicas are not shown; the precheck of a task tells that it is missing
+        rows = []  # without REPLICATION SLAVE replicas are not shown; the precheck of a task reports that it is missing
     return {info.server_id, *(int(row[0]) for row in rows)}

@@ -1,4 +1,4 @@
-"""Checks of table structures: each table by itself and beside its target, and shards beside each other."""
+"""Checks of table structures: each table by itself, compared with its target, and compared with other shards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pkg.rules.column_mapping import TableMapping
 from pkg.rules.merge_rules import extract_problems, mapping_problems
 from pkg.rules.online_tables import OnlineTables, TableKind
 
-#: Types whose values mostly fit into each other. MariaDB's JSON is text.
+#: Groups of types whose values mostly fit into each other. MariaDB's JSON is text.
 _KINDS = {
     "number": frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "bit"}),
     "text": frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json"}),
@@ -36,8 +36,8 @@ _INT_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint)\(\d+\)")
 class RoutedTable:
     """One upstream table that goes into a target table, perhaps with others.
 
-    ``filled`` are the target's columns that its route fills, with their values; ``mapping`` is what column mapping does
-    to its rows by the rules ``mapped_by``, ``via`` the route that takes it to its target.
+    ``filled`` are the target's columns that its route fills, with their values; ``mapping`` is the column mapping of
+    its rows by the rules ``mapped_by``; ``via`` is its route.
     """
 
     source_id: str
@@ -53,12 +53,12 @@ class RoutedTable:
 
     @property
     def filled_columns(self) -> frozenset[str]:
-        """Lower-case names of what the route fills."""
+        """Lower-case names of the columns that the route fills."""
         return frozenset(column.lower() for column, _ in self.filled)
 
     @property
     def mapped_columns(self) -> frozenset[str]:
-        """Lower-case names of what column mapping writes."""
+        """Lower-case names of the columns that column mapping writes."""
         transforms = self.mapping.transforms if self.mapping is not None else ()
         return frozenset(self.info.columns[transform.target].name.lower() for transform in transforms)
 
@@ -68,7 +68,7 @@ TablesByTarget = Mapping[TableId, Sequence[RoutedTable]]
 
 
 def shard_of(upstream: InspectedUpstream, info: TableInfo) -> RoutedTable:
-    """The table with what rules say of it. What they can't say of it is told by the check of the rules."""
+    """The table with the effects of its rules. The check of the rules reports those that cannot be computed."""
     rules, table = upstream.rules, (info.schema, info.name)
     filled: tuple[tuple[str, str], ...] = ()
     mapping = None
@@ -83,7 +83,7 @@ def shard_of(upstream: InspectedUpstream, info: TableInfo) -> RoutedTable:
 
 
 def check_table_schema(upstream: InspectedUpstream, target: InspectedServer | None) -> list[Finding]:
-    """Each table by itself and, where the target has it already, beside its target."""
+    """Checks each table by itself and, if the target has it already, against its target."""
     subtask = upstream.subtask
     findings = [_not_migrated(subtask.source_id, *other) for other in upstream.others if other[2] in NOT_MIGRATED]
     certain = target is not None and upstream.starts_now(target)
@@ -136,7 +136,7 @@ def check_merge_rules(shard: RoutedTable, there: TableInfo | None, *, certain: b
 
 
 def check_table(shard: RoutedTable) -> list[Finding]:
-    """What is worth knowing of a table itself. Pure."""
+    """Properties of a table that matter by themselves. Pure."""
     findings = []
     if shard.info.foreign_keys:
         findings.append(
@@ -158,7 +158,7 @@ def check_table(shard: RoutedTable) -> list[Finding]:
 
 
 def compare_with_target(shard: RoutedTable, there: TableInfo, *, certain: bool = True) -> list[Finding]:
-    """Whether rows of the shard fit into the target's table; not ``certain`` makes failures warnings. Pure."""
+    """Whether rows of the shard fit into the target's table; if not ``certain``, failures are warnings. Pure."""
     findings: list[Finding] = []
     problem = fail if certain else warn
     other = f"target `{there.schema}`.`{there.name}`"
@@ -236,7 +236,7 @@ def _differing_columns(one: TableInfo, two: TableInfo, without: frozenset[str] =
 
 
 def _type(column: Column) -> str:
-    """The type as far as it decides which values fit: the display width of integers does not."""
+    """The type without the display width of integers, which does not limit values."""
     text = _INT_WIDTH.sub(r"\1", column.column_type.lower())
     # utf8 and utf8mb3 are two names of one charset.
     charset = re.sub(r"^utf8$", "utf8mb3", column.charset.lower())
@@ -262,7 +262,7 @@ def check_shards(groups: TablesByTarget) -> list[Finding]:
 
 
 def _compare_shards(target: TableId, first: RoutedTable, shard: RoutedTable) -> list[Finding]:
-    """Rows can merge when names agree and types are of one kind; whatever else differs may do harm."""
+    """Rows can merge if names agree and types are of one kind; any other difference may do harm."""
     one, two = first.info, shard.info
     only = [column.name for a, b in ((one, two), (two, one)) for column in a.columns if b.column(column.name) is None]
     pairs = [(column, two.column(column.name)) for column in one.columns]
@@ -294,7 +294,7 @@ def check_engines(target: InspectedServer, tables: Iterable[TableId]) -> list[Fi
 
 
 def check_same_names(targets: Iterable[TableId]) -> list[Finding]:
-    """Targets whose names differ by case alone are one table on some servers. Pure."""
+    """Targets whose names differ only in case are one table on some servers. Pure."""
     folded: dict[TableId, set[TableId]] = defaultdict(set)
     for schema, table in targets:
         folded[(schema.lower(), table.lower())].add((schema, table))
@@ -313,7 +313,8 @@ def check_same_names(targets: Iterable[TableId]) -> list[Finding]:
 
 
 def check_online_ddl(upstream: InspectedUpstream) -> list[Finding]:
-    """A ghost table means that a change is under way; others of such names are left out, which may not be meant."""
+    """A ghost table means that an online change is running; other tables with such names are left out, perhaps by
+    mistake."""
     online = OnlineTables.of(upstream.subtask)
     migrated = set(upstream.tables)
     findings = []

@@ -1,1 +1,1 @@
-"""What a task's rules do with each upstream table, told before anything runs. The decisions are pure."""
+"""What a task's rules do with each upstream table, shown before anything runs. The decisions are pure."""

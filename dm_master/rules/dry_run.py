@@ -1,4 +1,4 @@
-"""Asks the upstreams for their tables and explains what a task's rules do with each: a dry run, nothing is changed."""
+"""Dry run of a task's rules: reads the upstreams' tables and explains what the rules do with each. Changes nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _ExplainedSource:
 
 
 def show_rules(task: TaskConfig, sources: Mapping[str, SourceConfig], only: Sequence[str]) -> TaskRules:
-    """``only`` chooses some of the task's sources. Tables are in the order of the file's sources, then by name.
+    """``only`` selects some of the task's sources. Tables are in the order of the file's sources, then by name.
 
     Raises 20031 for a source that does not exist, 26002 for an upstream that can't be reached.
     """

@@ -38,7 +38,7 @@ class InspectedUpstream(InspectedServer):
 
     @functools.cached_property
     def others(self) -> list[tuple[str, str, str]]:
-        """Migrated objects that are no base tables, with their kind."""
+        """Migrated objects that are not base tables, with their kind."""
         return [each for each in list_other_objects(self.conn) if self.rules.allow_list.allows(each[0], each[1])]
 
     @functools.cached_property
@@ -52,9 +52,9 @@ class InspectedUpstream(InspectedServer):
         return {table: found[table] for table in self.tables if table in found}
 
     def starts_now(self, target: InspectedServer) -> bool:
-        """Whether today's structures are those that the task begins with.
+        """Whether the task starts with the present structures.
 
-        A stream that begins in the past may bring the very DDL that something lacks: then nothing is certain.
+        A stream that starts in the past may contain the DDL that a table seems to lack: then no finding is certain.
         """
         subtask = self.subtask
         now = subtask.meta is None and subtask.task_mode in ("full", "all", "dump", "incremental")

@@ -1,6 +1,6 @@
-"""A column mapping that keeps merging shards apart, made from the names that were found. Pure.
+"""Proposes a column mapping that keeps merging shards apart, from the names of the shards. Pure.
 
-What is proposed is proven: the rules match just the shards, and give each of them bits of its own.
+Each proposal is verified: the rules match exactly the shards, and give each of them different bits.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pkg.rules.column_mapping import ColumnMapper, collisions
 from pkg.rules.column_mapping.mapper import INSTANCE_BITS, PARTITION_ID, SCHEMA_BITS, TABLE_BITS
 from pkg.rules.model import ColumnMappingRule
 
-#: A name, what parts it from its number (no letter, no digit), and the number.
+#: A name, the separator before its number (no letters, no digits), and the number.
 _NUMBERED = re.compile(r"(.*?)([^0-9A-Za-z]*)([0-9]+)", re.ASCII | re.DOTALL)
-#: More rules than this for one source are not worth pasting.
+#: No proposal has more rules than this for one source: nobody would paste them.
 _MOST_RULES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """Names of one kind: ``prefix`` and ``separator`` before the numbers, and the one without a number."""
+    """Schema or table names: ``prefix`` and ``separator`` before the numbers, and the name without a number."""
 
     prefix: str
     separator: str
@@ -39,7 +39,7 @@ def propose(
     migrated: Mapping[str, Sequence[TableId]],
     case_sensitive: bool,
 ) -> str:
-    """``column-mappings`` as one line of YAML, and which instance takes which; '' when names do not allow it.
+    """``column-mappings`` as one line of YAML, with the rules of each instance; '' if the names allow none.
 
     ``shards`` are the tables that merge into ``target``, by source; ``migrated`` all tables of these sources that the
     task migrates, among which the rules must match no others.
@@ -78,7 +78,7 @@ def _rules(
 
 
 def _names(names: Sequence[str], bits: int) -> _Names | None:
-    """What names have in common before their numbers; None when that is not what tells them apart."""
+    """What names have in common before their numbers; None if they differ in more than the numbers."""
     distinct = sorted(set(names))
     if len(distinct) == 1:
         return _Names("", "", "", (literal_pattern(distinct[0]),))
@@ -95,7 +95,7 @@ def _names(names: Sequence[str], bits: int) -> _Names | None:
 
 
 def _arguments(instance: str, schemas: _Names, tables: _Names) -> tuple[str, ...] | None:
-    """One separator serves schema and table; it is needed only for a name that may go without its number."""
+    """Schema and table share one separator, which is needed only if one name has no number."""
     if not schemas.bare and not tables.bare:
         return (instance, schemas.prefix + schemas.separator, tables.prefix + tables.separator)
     used = {names.separator for names in (schemas, tables) if names.prefix}
@@ -134,12 +134,12 @@ def _proven(
                     return False
                 mapped.append((source_id, target, mapping))
     except DMError:
-        return False  # a column of another type, or a name that does not fit: nothing to propose
+        return False  # a column of another type, or a name that does not fit: no proposal
     return not collisions(mapped)
 
 
 def _text(target: TableId, by_source: Mapping[str, Sequence[ColumnMappingRule]]) -> str:
-    """Flow style with single quotes, which survives inside JSON."""
+    """YAML in flow style with single quotes, which need no escape in JSON."""
     blocks, instances = [], []
     numbers = iter(range(1, 1 << 30))
     for source_id, rules in by_source.items():

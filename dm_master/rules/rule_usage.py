@@ -1,4 +1,4 @@
-"""Which rules have something to do, and why others have not. Pure."""
+"""Which rules are used, and why the others are not. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pkg.mysql.names import SYSTEM_SCHEMAS, TableId
 
 
 class RuleUse(enum.IntEnum):
-    """What is best about a rule, over all tables of all its sources."""
+    """The best use of a rule, over all tables of all its sources."""
 
     NOTHING = 0
     LEFT_OUT = 1
@@ -20,7 +20,7 @@ class RuleUse(enum.IntEnum):
     USED = 3
 
 
-#: Why a rule does nothing.
+#: Why a rule is not used.
 REASONS = {
     RuleUse.NOTHING: "it matches no table",
     RuleUse.LEFT_OUT: "the block-allow-list leaves out every table that it matches",
@@ -50,7 +50,7 @@ def merge(parts: Iterable[Mapping[RuleName, RuleUse]]) -> dict[RuleName, RuleUse
 def known_uses(
     parts: Iterable[Mapping[RuleName, RuleUse]], names: Mapping[str, InstanceNames], checked: Collection[str]
 ) -> dict[RuleName, RuleUse]:
-    """The use of the rules that only the ``checked`` sources have: of those that others share it is not known."""
+    """The use of the rules that only ``checked`` sources have; for rules shared with other sources it is unknown."""
     elsewhere = {name for source, found in names.items() if source not in checked for name in found.all}
     return {rule: use for rule, use in merge(parts).items() if rule not in elsewhere}
 
@@ -77,13 +77,13 @@ def summary(targets: Sequence[TableId], left_out: int, uses: Mapping[RuleName, R
 
 def _all_names(rules: SourceRules) -> Iterator[RuleName]:
     names, lists = rules.names, rules.subtask.block_allow_list
-    # Filters of the source's own file are for all of its tasks, so this one need not use them.
+    # Filters of the source's own file are for all of its tasks; one task may leave them unused.
     yield from (name for name in (*names.routes, *names.filters) if name.place)
     yield from (*names.column_mappings, *names.expression_filters)
     system = {"ignore-dbs": lists.ignore_dbs, "ignore-tables": tuple(t.db_name for t in lists.ignore_tables)}
     for key, entries in names.entries.items():
         for i, name in enumerate(entries):
-            # Many files list system schemas there, which does no harm.
+            # Many files list system schemas there, which is harmless.
             if key not in system or system[key][i].lower() not in SYSTEM_SCHEMAS:
                 yield name
 
@@ -125,7 +125,7 @@ def _of_table(rules: SourceRules, schema: str, table: str) -> Iterator[tuple[Rul
 
 
 def _of_lists(rules: SourceRules, schema: str, table: str, decided: str) -> Iterator[tuple[RuleName, RuleUse]]:
-    """Entries over tables; ``decided`` is the key of the one that did."""
+    """The use of list entries for tables; ``decided`` is the key of the entry that decided."""
     let_in = rules.allow_list.allows(schema)
     for i in rules.allow_list.entries("do-tables", schema, table):
         yield rules.names.entries["do-tables"][i], RuleUse.USED if let_in else RuleUse.LEFT_OUT

@@ -1,4 +1,4 @@
-"""The rules of one source, compiled, with their names; explains what becomes of a table. Pure."""
+"""The rules of one source, compiled, with their names; explains what they do with a table. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pkg.rules.table_router import TableRouter
 
 @dataclass(frozen=True, slots=True)
 class AppliedRule:
-    """One rule that has a say about a table: the ``pattern`` by which it matches, and what it does there."""
+    """One rule that applies to a table: the ``pattern`` by which it matches, and its effect."""
 
     rule: RuleName
     pattern: str
@@ -31,10 +31,10 @@ class AppliedRule:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What becomes of one upstream table.
+    """What the rules do with one upstream table.
 
-    ``target`` is None for a table that is left out, and ``reason`` tells why; ``problem`` is the error that the task
-    would stop with. A table with a problem may have a target or none.
+    ``target`` is None for a table that is left out, and ``reason`` says why; ``problem`` is the error that would stop
+    the task. A table with a problem may have a target or none.
     """
 
     source_id: str
@@ -47,7 +47,7 @@ class Explanation:
 
 
 class SourceRules:
-    """Raises the configuration errors of the rules' packages; a task that was read has none."""
+    """The constructor raises configuration errors of the rules; a task file that was read has none."""
 
     def __init__(self, subtask: SubTaskConfig, names: InstanceNames) -> None:
         self.subtask = subtask
@@ -67,7 +67,7 @@ class SourceRules:
         self._note(subtask.expression_filters, names.expression_filters)
 
     def name_of(self, rule: RouteRule | BinlogFilterRule | ColumnMappingRule | ExpressionFilter) -> RuleName:
-        """The name of one of this source's rules, given as the very object that the subtask has."""
+        """The name of one of this source's rules, given as the same object that the subtask has."""
         return self._by_id[id(rule)]
 
     def expressions_for(self, schema: str, table: str) -> Sequence[ExpressionFilter]:
@@ -78,7 +78,7 @@ class SourceRules:
         return any(self.allow_list.allows(schema, table) for table in tables)
 
     def explain(self, schema: str, table: str, columns: Sequence[Column] | None = None) -> Explanation:
-        """What becomes of the table. Without ``columns``, mapped values are not computed."""
+        """What the rules do with the table. Without ``columns``, mapped values are not computed."""
         source_id = self.subtask.source_id
         verdict = self.allow_list.verdict(schema, table)
         if not verdict.allowed:
@@ -157,7 +157,7 @@ def pattern_of(rule: RouteRule | BinlogFilterRule | ColumnMappingRule) -> str:
 
 
 def mapping_effect(rule: ColumnMappingRule, transform: Transform | None) -> str:
-    """What the rule makes of a column; ``transform`` is it compiled for one table, None when that is not known."""
+    """How the rule changes a column; ``transform`` is the rule compiled for one table, None if that is not known."""
     source = rule.source_column or rule.target_column
     start = f"`{rule.target_column}` becomes "
     if isinstance(transform, PartitionId):
@@ -167,7 +167,7 @@ def mapping_effect(rule: ColumnMappingRule, transform: Transform | None) -> str:
 
 
 def partition_parts(rule: ColumnMappingRule, base: int) -> list[tuple[str, int]]:
-    """The numbers that ``partition id`` put into ``base``: those of instance, schema and table that it has."""
+    """The numbers of instance, schema and table that ``partition id`` put into ``base``."""
     shift, parts = 63, []
     sizes = (("instance", INSTANCE_BITS), ("schema", SCHEMA_BITS), ("table", TABLE_BITS))
     for (part, bits), argument in zip(sizes, rule.arguments[:3], strict=True):

@@ -1,25 +1,25 @@
 """The lock of one task and target table (pessimistic mode). Pure: what it does next is a function of etcd's records.
 
-A lock is nothing but the records of its sources, so a master that takes over, at any moment and whatever the order in
-which it reads them, stands exactly where the former one stood. Three kinds of records make it up:
+A lock consists only of its records in etcd. A master that takes over therefore has the same locks as the former one,
+at any moment and in any order of reading. There are three kinds of records:
 
-- **infos**: a source waits with DDLs. Written and withdrawn by workers. The oldest one is the owner's.
-- **operations**: what a source shall do, written by the master; the worker sets ``done`` when it has done it.
+- **infos**: a source waits with DDLs. Workers write and delete them. The oldest one is the owner's.
+- **operations**: what a source must do. The master writes them; the worker sets ``done`` when it has done it.
 - **unlock**: an operator's order.
 
-What a worker must keep to, for every DDL to be executed once:
+The rules for a worker, so that every DDL is executed exactly once:
 
 1. It reports only when all rows before the DDL are durable in the target, and only while it has no operation here (one
-   transaction); the master deletes the records of what is over.
-2. It obeys an operation in the same transaction of the target in which it records the operation's *create revision*
-   (for a DDL, which no target rolls back: intent, look at the schema, execute, record). After a crash, an operation
-   with the recorded revision is only acknowledged, another one is obeyed.
-3. It sets ``done`` in a transaction that compares the operation's mod revision. If its operation is gone and it has not
-   obeyed, it reports again. If it has, it withdraws its report, and only confirms another operation on these DDLs.
+transaction); the master deletes the records of a finished DDL. 2. It carries out an operation in the same transaction
+of the target in which it records the operation's *create revision* (a DDL cannot be rolled back: record the intent,
+check the schema, execute, record). After a crash, an operation with the recorded revision is only acknowledged; any
+other is carried out. 3. It sets ``done`` in a transaction that compares the operation's mod revision. If its operation
+is gone and it has not carried it out, it reports again. If it has, it deletes its report, and only acknowledges another
+operation on these DDLs.
 
-The master grants in this order: once all members have reported the same DDLs, the owner executes. When that is done,
-the others skip. When everyone is done, all records are deleted in one transaction, so that two DDLs of one
-table never mix. Every step compares the revisions of what it was decided on; one that fails changes nothing.
+The master proceeds in this order: once all members have reported the same DDLs, the owner executes. After that, the
+others skip. When all are done, one transaction deletes all records, so that two DDLs of a table never mix. Every step
+compares the revisions of the records that it was decided on; a step that fails changes nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LockPhase = Literal["waiting", "conflict", "executing", "owner left", "skipping"
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """The records of one lock, by source. ``damaged`` ones can't be read: by key, what is wrong with them."""
+    """The records of one lock, by source. ``damaged`` are those that can't be read: key → what is wrong."""
 
     id: LockId
     infos: Mapping[str, StoredRecord[ShardInfo]] = field(default_factory=dict)
@@ -52,27 +52,28 @@ class Lock:
         return not (self.infos or self.operations or self.unlock or self.damaged)
 
     def ddls_of(self, source: str) -> DDLTexts:
-        """What ``source`` reported; () if it did not."""
+        """The DDLs that ``source`` reported; () if it did not report."""
         operation, info = self.operations.get(source), self.infos.get(source)
         return operation.record.ddls if operation else info.record.ddls if info else ()
 
     def reported(self) -> list[str]:
-        """The sources that reported their DDLs, the first one first."""
+        """The sources that reported their DDLs, in the order of their reports."""
         order = {source: info.create_revision for source, info in self.infos.items()}
         order |= {source: min(order.get(source, op.create_revision), op.create_revision) for source, op in self._ops()}
         return sorted(order, key=lambda source: (order[source], source))
 
     def executions(self, *, done: bool) -> list[str]:
-        """The sources that were told to execute and have done it, or not yet."""
+        """The sources with an operation to execute that is done, or not done yet."""
         return sorted(source for source, op in self._ops() if op.record.execute and op.record.done == done)
 
     def executed(self) -> set[DDLTexts]:
-        """The DDLs that are known to be executed in the target. Without an order, whoever may skip proves it too."""
+        """The DDLs that are known to be executed in the target. Without an order, an operation to skip proves it
+        too."""
         proofs = [op.record for _, op in self._ops() if op.record.done or not op.record.execute]
         return {record.ddls for record in proofs if record.execute or self.unlock is None}
 
     def sequences(self) -> tuple[DDLTexts, ...]:
-        """All DDLs that shall be executed, in this order; () as long as nothing is granted."""
+        """All DDLs to execute, in this order; () as long as no operation exists."""
         if self.unlock is not None:
             return self.unlock.record.sequences
         return tuple(dict.fromkeys(op.record.ddls for _, op in self._ops()))
@@ -82,13 +83,13 @@ class Lock:
         return [ddls for ddls in self.sequences() if ddls not in executed]
 
     def waiting(self, sources: Iterable[str]) -> list[str]:
-        """Those of ``sources`` that reported and were not told anything, the first one first."""
+        """Those of ``sources`` that reported and have no operation, in the order of their reports."""
         chosen = set(sources)
         free = [source for source in self.infos if source in chosen and source not in self.operations]
         return sorted(free, key=lambda source: (self.infos[source].create_revision, source))
 
     def owner(self, members: Iterable[str]) -> str:
-        """Who executes, or would if all had reported now; "" if nobody."""
+        """The source that executes, or would if all had reported now; "" if there is none."""
         granted = self.executions(done=False) or self.executions(done=True)
         if granted:
             return granted[0]
@@ -102,9 +103,9 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class LockDecision:
-    """Where the lock stands, and the transaction that leads on (None: others must act first).
+    """The lock's phase, and its next transaction (None: others must act first).
 
-    ``waits_for`` are the sources that must act; ``problem`` is for the operator, who must act then.
+    ``waits_for`` are the sources that must act; ``problem`` is set when the operator must act.
     """
 
     phase: LockPhase
@@ -116,7 +117,7 @@ class LockDecision:
 def decide(lock: Lock, members: frozenset[str]) -> LockDecision:
     """What to do next. ``members`` are the sources that the lock waits for."""
     if lock.damaged:
-        # Whoever it is of may have executed the DDLs: nothing is safe to do.
+        # The source of the record may have executed the DDLs: no step is safe.
         return LockDecision("damaged", problem=_damage(lock))
     if lock.sequences():
         return _resolve(lock, members)
@@ -135,13 +136,13 @@ def _gather(lock: Lock, members: frozenset[str]) -> LockDecision:
         return LockDecision("conflict", waits_for=missing_sources, problem=_difference(lock, waiting[0], other))
     if missing_sources or not waiting:
         return LockDecision("waiting", waits_for=missing_sources)
-    # Nobody may have withdrawn or changed what all agreed on.
+    # No source may have deleted or changed its report since all agreed.
     agreed = [mod_revision_is(lock.id.info_key(source), lock.infos[source].mod_revision) for source in waiting]
     return LockDecision("executing", _grant(lock, waiting[:1], execute=True, compare=agreed), (waiting[0],))
 
 
 def _resolve(lock: Lock, members: frozenset[str]) -> LockDecision:
-    """Executions one after the other, then the others skip, then the records go."""
+    """Executions one after the other, then the others skip, then the records are deleted."""
     running = lock.executions(done=False)
     if running:
         if running[0] in members:
@@ -155,12 +156,12 @@ def _resolve(lock: Lock, members: frozenset[str]) -> LockDecision:
         return LockDecision("skipping", _grant(lock, skippers, execute=False, compare=()), tuple(skippers))
     done = {source for source, operation in lock.operations.items() if operation.record.done}
     unfinished = tuple(sorted(members - done))
-    strangers = [source for source in lock.waiting(members) if not _may_skip(lock, source)]
-    if strangers:
+    differing = [source for source in lock.waiting(members) if not _may_skip(lock, source)]
+    if differing:
         told = lock.executions(done=True) or sorted(lock.operations)
-        problem = _difference(lock, told[0], strangers[0])
+        problem = _difference(lock, told[0], differing[0])
         return LockDecision("conflict", waits_for=unfinished, problem=problem)
-    # A stopped task keeps what it knows: its sources come back with DDLs that are executed already.
+    # A stopped task keeps its records: its sources come back with DDLs that are executed already.
     if unfinished or not members:
         return LockDecision("skipping", waits_for=unfinished)
     return LockDecision("done", LockStep(tuple(_settled(lock)), _delete_all(lock)))
@@ -186,7 +187,7 @@ def _execute_next(lock: Lock, members: frozenset[str], ddls: DDLTexts) -> LockDe
 
 
 def _may_skip(lock: Lock, source: str) -> bool:
-    """Its DDLs are executed, or the operator saw them and decided."""
+    """Whether its DDLs are executed, or the operator saw them and decided."""
     ddls = lock.ddls_of(source)
     return ddls in lock.executed() or _ordered(lock).get(source) == ddls
 
@@ -206,7 +207,7 @@ def _grant(lock: Lock, sources: Iterable[str], *, execute: bool, compare: Iterab
 
 
 def _settled(lock: Lock) -> list[Compare]:
-    """That the lock is the one decided on, and not the next one of its table: what was told still stands."""
+    """The comparisons that the lock is still the one decided on, and not the next one of its table."""
     stands = [mod_revision_is(lock.id.operation_key(source), op.mod_revision) for source, op in lock.operations.items()]
     return stands + ([mod_revision_is(lock.id.unlock_key, lock.unlock.mod_revision)] if lock.unlock else [])
 
@@ -239,15 +240,16 @@ def unlock(lock: Lock, members: frozenset[str], *, owner: str = "", every: bool 
 
 
 def take_over(lock: Lock, members: frozenset[str], *, owner: str, every: bool = False) -> LockStep:
-    """As :func:`unlock`, and takes the DDLs away from a source that shall execute them and doesn't (``--force-remove``
-    with ``--owner``). If that source did execute them, ``owner`` does so again. Raises 38022, 38020 or 42502."""
+    """Like :func:`unlock`, but also takes the DDLs away from a source that should execute them and does not
+    (``--force-remove`` with ``--owner``). If that source did execute them, ``owner`` executes them again. Raises 38022,
+    38020 or 42502."""
     return _order(lock, members, owner, every, lock.executions(done=False))
 
 
 @dataclass(frozen=True, slots=True)
 class UnlockProgress:
-    """How far an order is: who has executed, who shall and hasn't, who has yet to skip of those that waited, and the
-    members that have not reported."""
+    """How far an order is: the sources that have executed, that still must execute, that waited and still must skip,
+    and the members that have not reported."""
 
     executed: tuple[str, ...]
     executing: tuple[str, ...]
@@ -272,7 +274,7 @@ def progress(lock: Lock, members: frozenset[str]) -> UnlockProgress:
 
 
 def force_remove(lock: Lock) -> LockStep:
-    """Forgets the lock, whatever its state. Sources that still wait report again, and make a new one."""
+    """Deletes the lock in any state. Sources that still wait report again, and make a new one."""
     return LockStep(_unchanged(lock), _delete_all(lock))
 
 
@@ -297,7 +299,7 @@ def _order(lock: Lock, members: frozenset[str], owner: str, every: bool, revoked
 
 
 def _unchanged(lock: Lock) -> tuple[Compare, ...]:
-    """What the operator saw is what there is."""
+    """The comparisons that the lock is still as the operator saw it."""
     known = _revisions(lock)
     expected = [lock.id.unlock_key, *(lock.id.operation_key(source) for source in lock.infos)]
     absent = [missing(key) for key in expected if key not in known]

@@ -15,7 +15,7 @@ from pkg.pb import dmworker_pb2 as worker_pb
 
 MODE = "pessimistic"
 NO_LOCK = "no DDL lock exists"
-#: What stands for the tables of a source in a group that it knows nothing of: DM's text.
+#: Shown in place of the tables of a source that has not reached the DDL of a group: DM's text.
 NOT_RECEIVED = "this DM-worker doesn't receive any shard DDL of this group"
 
 
@@ -50,7 +50,7 @@ class LockView:
         )  # fmt: skip
 
     def describe(self) -> str:
-        """What is going on, in a line, and the problem if there is one."""
+        """The state in one line, and the problem if there is one."""
         since = f" since {self.since}" if self.since else ""
         whom = f", waits for {', '.join(self.waits_for)}" if self.waits_for else ""
         will = {
@@ -86,7 +86,7 @@ def view(locks: LockRegistry, lock: Lock, refused: DMError | None = None) -> Loc
 
 
 def with_held_rows(one: LockView, statuses: Sequence[worker_pb.QueryStatusResponse]) -> LockView:
-    """``one`` with what the workers in ``statuses`` say of its task."""
+    """``one`` with the held rows from the workers' ``statuses``."""
     held = {
         answer.sourceStatus.source: sum(
             group.heldRows for group in subtask.sync.unresolvedGroups if group.target == one.target
@@ -99,9 +99,9 @@ def with_held_rows(one: LockView, statuses: Sequence[worker_pb.QueryStatusRespon
 
 
 def answer(views: Sequence[LockView], damaged: Mapping[str, str]) -> pb.ShowDDLLocksResponse:
-    """The answer to ``shard-ddl-lock``. With locks, DM's ``msg`` is empty; here it tells who waits for whom.
+    """The answer to ``shard-ddl-lock``. If there are locks, DM's ``msg`` is empty; here it shows who waits for whom.
 
-    ``damaged``: keys of etcd that are passed over, and why.
+    ``damaged``: ignored keys of etcd → what is wrong.
     """
     lines = [one.describe() for one in views] or [NO_LOCK]
     lines += [f"etcd's key {key} is damaged and is ignored: {why}" for key, why in damaged.items()]
@@ -109,13 +109,13 @@ def answer(views: Sequence[LockView], damaged: Mapping[str, str]) -> pb.ShowDDLL
 
 
 def order_of(request: pb.UnlockDDLLockRequest) -> UnlockOrder:
-    """What ``shard-ddl-lock unlock`` asks for; without an action the sources that wait skip."""
+    """The order in a request of ``shard-ddl-lock unlock``; without an action the sources that wait skip."""
     action = "exec" if request.op == pb.ExecLock else "skip"
     return UnlockOrder(request.replaceOwner, request.forceRemove, action)
 
 
 def describe_outcome(lock_id: object, far: UnlockProgress | None) -> str:
-    """What came of an order that is carried out as far as it can be now; None: the lock is gone."""
+    """The result of an order that is carried out as far as possible now; None: the lock is gone."""
     if far is None:
         return f"lock {lock_id} is resolved: no source waits for it now"
     text = f"{_names(far.executed)} executed the DDLs of lock {lock_id}, the others that waited skipped them"
@@ -132,8 +132,8 @@ def _names(sources: Sequence[str]) -> str:
 
 
 def add_locks(locks: LockRegistry, status: worker_pb.QueryStatusResponse) -> None:
-    """Puts into a worker's answer what only the master knows: the lock that each subtask waits for, its owner, and the
-    groups of other sources that this one has not come to."""
+    """Adds to a worker's answer what only the master knows: the lock that each subtask waits for, its owner, and the
+    groups of other sources whose DDL this source has not reached."""
     source = status.sourceStatus.source
     for subtask in status.subTaskStatus:
         if not subtask.HasField("sync"):

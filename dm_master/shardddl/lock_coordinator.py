@@ -21,12 +21,12 @@ log = get_logger("shard-ddl")
 
 R = TypeVar("R")
 
-#: Task → the sources that run it, no older than what etcd had when it was called. Raises ``DMError``.
+#: Task → the sources that run it, no older than etcd's state at the call. Raises ``DMError``.
 TaskSources = Callable[[], Mapping[str, frozenset[str]]]
-#: Hears of new trouble: the task, and one of the kinds below.
+#: Called for each new problem, with the task and one of the kinds below.
 OnTrouble = Callable[[str, str], None]
 
-#: DM's names of troubles, as its metric has them.
+#: Kinds of problems, named as in DM's metric.
 DIFFERENT_DDLS = "InfoPut - SyncLockError"
 CANNOT_COMMIT = "InfoPut - HandleLockError"
 
@@ -34,13 +34,13 @@ CANNOT_COMMIT = "InfoPut - HandleLockError"
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
 _SYNC_POLL = 0.2
-#: How often an order is tried again on a lock that changes meanwhile, and how long its change is waited for (seconds).
+#: Attempts of an order on a lock that changes meanwhile, and seconds to wait for its change.
 _ORDER_ATTEMPTS = 5
 _ORDER_PAUSE = 1.0
 
 
 class LockCoordinator:
-    """The locks, for as long as this master leads; a term's locks are made of nothing but etcd's records."""
+    """The locks while this master leads. The locks of a term are read only from etcd's records."""
 
     def __init__(
         self, client: EtcdClient, sources: TaskSources, on_trouble: OnTrouble = lambda task, kind: None
@@ -56,7 +56,7 @@ class LockCoordinator:
         self._term.start()
 
     def stop(self) -> None:
-        """Ends it, for ``Election.on_lost``. May be called when not started."""
+        """Stops working, for ``Election.on_lost``. May be called when not started."""
         term, self._term = self._term, None
         if term is not None:
             term.stop()
@@ -78,8 +78,8 @@ class LockCoordinator:
 class LockTerm:
     """The locks during one term of leadership. Thread-safe.
 
-    Failures of etcd never end it: it tries again until :meth:`stop`. Whatever it does is a transaction that a former
-    leader, or one with outdated knowledge, cannot commit.
+    Failures of etcd never end it: it tries again until :meth:`stop`. Every change is a transaction that a former
+    leader, or a leader with outdated records, cannot commit.
     """
 
     def __init__(self, store: LockStore, leader: LeaderKey, sources: TaskSources, on_trouble: OnTrouble) -> None:
@@ -121,7 +121,7 @@ class LockTerm:
     # --- reading ---
 
     def read(self, look: Callable[[LockRegistry], R]) -> R:
-        """What ``look`` sees of the locks as they are known; it must not keep them. Never waits. Raises 38046."""
+        """The result of ``look`` on the locks as they are known; it must not keep them. Never waits. Raises 38046."""
         with self._changed:
             self._check_ready()
             return look(self._locks)
@@ -140,7 +140,7 @@ class LockTerm:
     def order(self, lock_id: str, order: UnlockOrder) -> tuple[LockId, int]:
         """Commits an operator's order; the lock, and the order's revision.
 
-        Raises 38019, 38020, 38022, 38041 or 42502 for one that makes no sense now, 38046, 46001 or 42501.
+        Raises 38019, 38020, 38022, 38041 or 42502 for an order that is not possible now; 38046, 46001 or 42501.
         """
         for _ in range(_ORDER_ATTEMPTS):
             sources = self._sources()
@@ -193,7 +193,7 @@ class LockTerm:
             try:
                 if self._follow():
                     self._bring_forward()
-            except Exception as exc:  # noqa: BLE001  (while this master leads, nobody else brings the locks forward)
+            except Exception as exc:  # noqa: BLE001  (while this master leads, no other one processes the locks)
                 if not self._stopping.is_set():
                     log.warning("cannot process the locks; trying again", error=wrap(exc), seconds=pause)
                 self._stopping.wait(pause)
@@ -205,7 +205,8 @@ class LockTerm:
             self._mirror.stop()
 
     def _follow(self) -> bool:
-        """Sees to it that the records are followed; True once all are read. Raises what ended the mirror."""
+        """Starts the mirror of the records if there is none; True once all are read. Raises the error that ended the
+        mirror."""
         failure, self._mirror_failure = self._mirror_failure, None
         if failure is not None:
             self._mirror = None
@@ -233,7 +234,7 @@ class LockTerm:
         self._wake.set()
 
     def _bring_forward(self) -> None:
-        """Commits what can be done now. Raises the last failure, when all locks had their turn."""
+        """Commits the next step of every lock. Raises the last failure, after all locks had their turn."""
         failure: DMError | None = None
         for lock_id, step in self._decide():
             try:
@@ -255,7 +256,8 @@ class LockTerm:
             events = self._events
             sources = self._sources()
             with self._changed:
-                # A source may report as soon as its task has begun: the sources must be those of the last report.
+                # A source may report as soon as its task has started: the sources must not be older than the last
+                # report.
                 if self._events != events:
                     continue
                 self._locks.set_all_sources(sources)
@@ -266,7 +268,7 @@ class LockTerm:
         return []
 
     def _tell(self, decided: Iterable[tuple[Lock, LockDecision]]) -> None:
-        """Logs where locks stand, when that changed."""
+        """Logs the locks whose state changed."""
         now = {lock.id: (str(decision.phase), str(decision.problem or "")) for lock, decision in decided}
         for lock_id, (phase, problem) in now.items():
             if self._told.get(lock_id) == (phase, problem):

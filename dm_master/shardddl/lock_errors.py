@@ -1,4 +1,4 @@
-"""What an operator is told about a lock: DM's codes and messages, both sides of a difference, the ways out."""
+"""The errors of locks: DM's codes and messages, both sides of a difference, and the operator actions that help."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def not_waiting(lock_id: object, source: str, waiting: Sequence[str]) -> DMError
 
 
 def owner_left(lock_id: object, source: str) -> DMError:
-    """38024, for an owner that is no source of the task any more."""
+    """38024, for an owner that is not a source of the task any more."""
     return new(
         Code.MasterOwnerExecDDL,
         f"owner {source} of lock {lock_id} left the task before it confirmed its DDLs; they may be executed or not",
@@ -38,7 +38,7 @@ def owner_left(lock_id: object, source: str) -> DMError:
 
 
 def nobody_waits(lock_id: object, ddls: Sequence[str]) -> DMError:
-    """38024, for an order that nobody can carry out any more."""
+    """38024, for an order that no source can carry out any more."""
     return new(
         Code.MasterOwnerExecDDL,
         f"lock {lock_id} was unlocked, but no source is waiting to execute: {'; '.join(ddls)}",

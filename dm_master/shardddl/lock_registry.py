@@ -17,13 +17,14 @@ from pkg.ha.shard_ddl_steps import LockId, LockStep, StoredRecord
 
 R = TypeVar("R")
 
-#: All that the locks are made of is below this: to be listed and followed.
+#: The prefix of all records of locks.
 BASE = "/dm-master/shardddl-pessimism/"
 
 
 @dataclass(frozen=True, slots=True)
 class UnlockOrder:
-    """What ``shard-ddl-lock unlock`` asks for. ``action``: what sources do with DDLs that differ from the owner's."""
+    """The arguments of ``shard-ddl-lock unlock``. ``action``: what sources do with DDLs that differ from the
+    owner's."""
 
     owner: str = ""
     force_remove: bool = False
@@ -33,9 +34,9 @@ class UnlockOrder:
 class LockRegistry:
     """Follows the records; not thread-safe.
 
-    It holds nothing that is not in etcd, but for the tasks' sources, which come from the scheduler: set them
-    (:meth:`set_sources`) before the first decision. A source is a member of a lock unless it told that none of its
-    tables is routed there.
+    It holds only what is in etcd, and the tasks' sources, which come from the scheduler: set them
+    (:meth:`set_sources`) before the first decision. A source is a member of a lock unless it has reported that none
+    of its tables is routed there.
     """
 
     def __init__(self, sources: Mapping[str, Iterable[str]] | None = None) -> None:
@@ -61,19 +62,19 @@ class LockRegistry:
         return mine == (other._locks, other._tables, other._sources, other._damaged)
 
     def set_all_sources(self, tasks: Mapping[str, Iterable[str]]) -> None:
-        """The sources of all tasks that run now: any other task is stopped."""
+        """Sets the sources of all tasks that run now: any other task is stopped."""
         self._sources = {task: frozenset(sources) for task, sources in tasks.items() if sources}
 
     def set_sources(self, task: str, sources: Iterable[str]) -> None:
-        """The sources that run ``task`` now; none for one that is stopped."""
+        """Sets the sources that run ``task`` now; none for a stopped task."""
         self._sources[task] = frozenset(sources)
         if not self._sources[task]:
             del self._sources[task]
 
     def apply(self, event: WatchEvent) -> None:
-        """One change of a record; one that is known already changes nothing.
+        """Applies one change of a record; a change that is known already has no effect.
 
-        A lock with a damaged record stands still, others go on; see :meth:`damaged` for those of no lock.
+        A lock with a damaged record makes no step, the others go on. Damaged records of no lock: :meth:`damaged`.
         """
         self._damaged.pop(event.key, None)
         try:
@@ -91,7 +92,7 @@ class LockRegistry:
         try:
             lock = _changed(lock, event)
         except DMError as exc:
-            # What was known of this record holds no more.
+            # The former value of this record is not valid any more.
             lock = _changed(lock, replace(event, type="delete"))
             lock = replace(lock, damaged={**lock.damaged, event.key: _stored(event, exc.message)})
         if lock.empty:
@@ -101,7 +102,7 @@ class LockRegistry:
 
     def _apply_tables(self, event: WatchEvent) -> None:
         task, source = keys.SHARD_DDL_TABLES.names(event.key)
-        # Of a damaged record nothing is known: then the source is waited for.
+        # A damaged record says nothing: the locks wait for the source.
         self._tables.pop((task, source), None)
         if event.type == "put":
             self._tables[task, source] = ShardTables.from_json(event.value)
@@ -123,7 +124,7 @@ class LockRegistry:
         return sorted(self._sources)
 
     def all(self, task: str = "", sources: Iterable[str] = ()) -> list[Lock]:
-        """The locks by ID: of ``task`` if it is named, and those that one of ``sources`` has a part in."""
+        """The locks by ID; only those of ``task``, and only those with one of ``sources``, where these are given."""
         wanted = set(sources)
 
         def chosen(lock: Lock) -> bool:
@@ -146,14 +147,14 @@ class LockRegistry:
         return self._locks.get(lock_id)
 
     def damaged(self) -> Mapping[str, str]:
-        """Records that can't be read and are of no lock: key → what is wrong. They are passed over."""
+        """Records that can't be read and belong to no lock: key → what is wrong. They are ignored."""
         return dict(sorted(self._damaged.items()))
 
     def decide(self, lock: Lock) -> LockDecision:
         return rules.decide(lock, self.members(lock))
 
     def steps(self) -> list[LockStep]:
-        """What can be done now, at most one transaction for each lock: commit them, apply the events, ask again."""
+        """The next steps, at most one transaction for each lock: commit them, apply the events, ask again."""
         decided = (self.decide(lock).step for _, lock in sorted(self._locks.items()))
         return [step for step in decided if step is not None]
 
@@ -172,7 +173,7 @@ class LockRegistry:
 
     @staticmethod
     def forget(task: str) -> LockStep:
-        """Removes all that is left of ``task``, which no source runs: it begins anew (``--remove-meta``)."""
+        """Deletes all records of ``task``, which no source runs: it starts from the beginning (``--remove-meta``)."""
         families = (keys.SHARD_DDL_INFO, keys.SHARD_DDL_OPERATION, keys.SHARD_DDL_UNLOCK, keys.SHARD_DDL_TABLES)
         return LockStep((), tuple(Delete(family.prefix(task), prefix=True) for family in families))
 
@@ -205,7 +206,7 @@ def _with(
 ) -> Mapping[str, StoredRecord[R]]:
     source = family.names(event.key)[1]
     if event.type == "put":
-        # By name: whatever the order of the events, equal records make equal locks.
+        # Sorted by name: equal records make equal locks, in any order of the events.
         return dict(sorted({**records, source: _stored(event, decode(event.value))}.items()))
     return _without(records, source)
 
@@ -215,7 +216,7 @@ def _without(records: Mapping[str, StoredRecord[R]], name: str) -> Mapping[str, 
 
 
 def _lock_of(key: str) -> LockId:
-    """The lock that a record belongs to. Raises 42502 for a key that is none of ours."""
+    """The lock that a record belongs to. Raises 42502 for an unknown key."""
     for family in (keys.SHARD_DDL_INFO, keys.SHARD_DDL_OPERATION):
         if key.startswith(family.prefix()):
             task, _, schema, table = family.names(key)

@@ -15,9 +15,9 @@ from pkg.errors import Code
 from pkg.ha.shard_ddl_steps import LockId
 from pkg.pb import dmmaster_pb2 as pb
 
-#: Seconds that an order gets until it is said how far it is: DM's.
+#: Seconds to wait for an order before the answer says how far it is: DM's.
 UNLOCK_WAIT = 10.0
-#: Seconds that a worker gets to say how many rows it holds back, or what keeps it.
+#: Seconds to wait for a worker's status, with its held rows and its error.
 STATUS_WAIT = 3.0
 
 
@@ -44,12 +44,12 @@ class ShardDDLService:
         return [lock_answers.with_held_rows(one, statuses) for one in views]
 
     def unlock(self, request: pb.UnlockDDLLockRequest) -> pb.UnlockDDLLockResponse:
-        """Gives an operator's order and waits for what comes of it.
+        """Stores an operator's order and waits for its result.
 
-        Raises 38019, 38020, 38022, 38041 or 42502 for one that is refused, and for one that is stored and not carried
-        out yet 38024 or 38025.
+        Raises 38019, 38020, 38022, 38041 or 42502 for a refused order; 38024 or 38025 for one that is stored but not
+        carried out yet.
         """
-        # Sources mean nothing to such a lock; DM takes them.
+        # request.sources has no meaning for such a lock; DM accepts it.
         if request.database or request.table:
             raise errors.new(
                 Code.MasterInvalidOperateOp,
@@ -71,7 +71,7 @@ class ShardDDLService:
         return pb.UnlockDDLLockResponse(result=True, msg=lock_answers.describe_outcome(lock_id, far))
 
     def _cause(self, lock_id: LockId, sources: Sequence[str]) -> str:
-        """What the workers of ``sources`` say that keeps them."""
+        """The errors that the workers of ``sources`` report."""
         causes = []
         for source, status in zip(
             sources, ask_statuses(self._cluster, sources, lock_id.task, STATUS_WAIT), strict=True

@@ -12,7 +12,7 @@ from pkg.ha.shard_ddl_steps import LockStep
 
 class LockStore:
     """Reads, follows and changes the records. Methods raise 42501 (``retryable``: the outcome of a commit is unknown,
-    read again)."""
+    so the records must be read again)."""
 
     def __init__(self, client: EtcdClient) -> None:
         self._client = client
@@ -25,11 +25,12 @@ class LockStore:
     def follow(
         self, on_change: Callable[[Sequence[WatchEvent]], None], on_error: Callable[[BaseException], None]
     ) -> PrefixMirror:
-        """A started mirror of all records: ``on_change`` gets what :meth:`Locks.apply` takes, the present first."""
+        """A started mirror of all records: ``on_change`` gets what :meth:`LockRegistry.apply` takes, the present
+        records first."""
         return PrefixMirror(self._client, BASE, on_change, on_error=on_error).start()
 
     def commit(self, step: LockStep, leader: LeaderKey) -> int:
-        """Carries out ``step`` if ``leader`` still leads; the revision of the change. 0 if the term is over, or the
-        records are not those that the step was decided on: follow them and decide again."""
+        """Carries out ``step`` if ``leader`` still leads; returns the revision of the change, or 0 if the term
+        is over or the records have changed since the step was decided: follow them and decide again."""
         done = self._client.txn([leader.compare, *step.compare], step.ops)
         return done.revision if done.succeeded else 0

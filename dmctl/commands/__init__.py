@@ -66,7 +66,7 @@ class LazyCommands(click.Group):
 
 
 class DefaultGroup(click.Group):
-    """A group that runs ``default`` when its first argument is none of its sub-commands."""
+    """A group that runs ``default`` when its first argument is not one of its sub-commands."""
 
     def __init__(self, *args: Any, default: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

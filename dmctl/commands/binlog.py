@@ -39,7 +39,7 @@ def _separated(text: str) -> list[str]:
 
 
 def _handle(context: CommandContext, operation: str, task: str, position: str, statements: tuple[str, ...]) -> None:
-    # Without quotes the shell or the prompt parts a statement at its blanks.
+    # Without quotes the shell or the prompt splits a statement at its blanks.
     sqls = _separated(" ".join(statements))
     if operation in _WITH_STATEMENTS and not sqls:
         raise click.UsageError(f"{operation} needs the statements to execute in place of the event")

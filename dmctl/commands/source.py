@@ -61,7 +61,7 @@ def _contents(operation: str, paths: tuple[str, ...], worker: str) -> list[str]:
 
 
 def _id(argument: str) -> str:
-    """A source's id: the argument itself, or what its file says when it is one."""
+    """A source's id: the argument itself, or the ``source-id`` of the file that it names."""
     return files.source_id(argument) if Path(argument).is_file() else argument
 
 

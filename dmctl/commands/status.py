@@ -50,7 +50,7 @@ def summary(answer: master.QueryStatusListResponse) -> dict[str, Any]:
 
 
 def task_status(name: str, members: list[tuple[worker.SourceStatus, worker.SubTaskStatus]]) -> str:
-    """What stands for the whole task: the worst of its subtasks, as far as that can be said in a word."""
+    """The status of the whole task in a word: that of its worst subtask."""
     more = f"Please run `query-status {name}` to get more details."
     if any(one.stage == worker.Paused and one.result.errors for _, one in members):
         return f"Error - Some error occurred in subtask. {more}"

@@ -16,7 +16,7 @@ from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from pkg.rpc import pbjson
 
-#: What a report begins with.
+#: The first words of a report.
 MARK = "fail to check synchronization configuration with type"
 _DETAIL = "detail: "
 _PLACE = "\x00"
@@ -50,7 +50,7 @@ def check_task(context: CommandContext, task_file: str, errors: int, warnings: i
 
 
 def _show_with_report(context: CommandContext, answer: Any, field: str) -> None:
-    """Prints ``answer``; a report in ``field`` is not escaped, so the whole is for people rather than parsers."""
+    """Prints ``answer``. A report in ``field`` is printed without JSON's escapes: for people, not for parsers."""
     text: str = getattr(answer, field)
     if MARK not in text:
         context.show(answer)
@@ -60,7 +60,7 @@ def _show_with_report(context: CommandContext, answer: Any, field: str) -> None:
 
 
 def _readable(text: str) -> str:
-    """``text`` with the JSON after ``detail:`` indented to where it stands; untouched if there is none."""
+    """``text`` with the JSON after ``detail:`` indented to its place; unchanged if there is none."""
     head, found, detail = text.partition(_DETAIL)
     try:
         value, end = json.JSONDecoder().raw_decode(detail)
@@ -95,7 +95,7 @@ resume_task = _operation("resume-task", worker.Resume, "Resumes a task, or all t
 
 
 def _operate_source(context: CommandContext, op: worker.TaskOp, batch_size: int) -> dict[str, Any]:
-    """``op`` on every subtask of one source; what DM prints for it."""
+    """``op`` on every subtask of one source; returns what DM prints."""
     if len(context.sources) != 1:
         raise click.UsageError("can give only one source-name when task-name is not specified")
     source = context.one_source()
@@ -124,6 +124,6 @@ def _operate_one(context: CommandContext, op: worker.TaskOp, task: str, source: 
 
 
 def _without_defaults(answer: worker.CommonWorkerResponse) -> dict[str, Any]:
-    """This form leaves out what is empty or false."""
+    """DM leaves out empty and false fields here."""
     values = {"result": answer.result, "msg": answer.msg, "source": answer.source, "worker": answer.worker}
     return {key: value for key, value in values.items() if value}
