@@ -65,7 +65,7 @@ class DumpOptions:
     security: SecurityConfig | None
 
 
-class _Parser(argparse.ArgumentParser):
+class _ExtraArgsParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise _invalid(message)
 
@@ -100,8 +100,8 @@ def parse_options(cfg: SubTaskConfig) -> DumpOptions:
     )
 
 
-def _parser() -> _Parser:
-    parser = _Parser(add_help=False, allow_abbrev=False)
+def _parser() -> _ExtraArgsParser:
+    parser = _ExtraArgsParser(add_help=False, allow_abbrev=False)
     parser.add_argument("-B", "--database", type=_names, default=())
     parser.add_argument("-T", "--tables-list", type=_tables, default=())
     parser.add_argument("-t", "--threads", type=_positive)

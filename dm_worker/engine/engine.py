@@ -118,7 +118,7 @@ class SparkEngine:
                     return self._context
             finally:
                 self._lock.release()
-        return _Start(self._started).wait(should_stop)
+        return _EngineStart(self._started).wait(should_stop)
 
     def await_slots(self, should_stop: Callable[[], bool]) -> None:
         """Waits until :attr:`slots` is known at once. Raises as :meth:`context`."""
@@ -270,7 +270,7 @@ class SparkEngine:
         SparkContext._jvm = None
 
 
-class _Start:
+class _EngineStart:
     """A start of Spark in a thread of its own, which those who wait for it may leave alone."""
 
     def __init__(self, start: Callable[[], SparkContext]) -> None:

@@ -21,7 +21,7 @@ from pkg.errors import Code, DMError
 _FILES = 100
 
 #: (host, the executor's proof, what is wrong there: '' when nothing is)
-Answer = tuple[str, str, str]
+FolderProof = tuple[str, str, str]
 
 
 def check_writable(context: SparkContext, folder: Path, tasks: int) -> None:
@@ -44,7 +44,7 @@ def check_writable(context: SparkContext, folder: Path, tasks: int) -> None:
             path.unlink(missing_ok=True)
 
 
-def _answer_challenge(folder: str, token: str, _partition: Iterable[int]) -> Iterator[Answer]:
+def _answer_challenge(folder: str, token: str, _partition: Iterable[int]) -> Iterator[FolderProof]:
     host, proof = socket.gethostname(), f".dm-shared-{token}-{secrets.token_hex(8)}"
     try:
         if (Path(folder) / f".dm-shared-{token}").read_text(encoding="ascii") != token:
@@ -70,7 +70,7 @@ def check_readable(context: SparkContext, folder: Path, sizes: Mapping[str, int]
             raise _not_shared(folder, host, problem)
 
 
-def _find_files(folder: str, sizes: Mapping[str, int], _partition: Iterable[int]) -> Iterator[Answer]:
+def _find_files(folder: str, sizes: Mapping[str, int], _partition: Iterable[int]) -> Iterator[FolderProof]:
     host = socket.gethostname()
     for name, size in sizes.items():
         try:

@@ -21,7 +21,7 @@ from pkg.schema_tracker import ServerDefaults, parse_create_table
 
 UpstreamTable = tuple[str, str]
 #: Asks the target for a table's structure; None when there is no such table.
-Fetch = Callable[[str, str], TableInfo | None]
+FetchStructure = Callable[[str, str], TableInfo | None]
 
 
 class LoadRules:
@@ -36,7 +36,7 @@ class LoadRules:
             route.extract_table or route.extract_schema or route.extract_source for route in cfg.routes
         )
 
-    def compile(self, folder: Path, listing: DumpListing, target: Fetch) -> Mapping[UpstreamTable, RowRules]:
+    def compile(self, folder: Path, listing: DumpListing, target: FetchStructure) -> Mapping[UpstreamTable, RowRules]:
         """The rules of each table of the dump that has some.
 
         Raises 34011 for a mapping that does not suit its table or whose numbers the target's column can't hold, 34010
@@ -50,7 +50,9 @@ class LoadRules:
         found = {table: self._table(folder, table, files.get(table), target) for table in tables}
         return {table: rules for table, rules in found.items() if rules is not None}
 
-    def _table(self, folder: Path, table: UpstreamTable, file: DumpFile | None, fetch: Fetch) -> RowRules | None:
+    def _table(
+        self, folder: Path, table: UpstreamTable, file: DumpFile | None, fetch: FetchStructure
+    ) -> RowRules | None:
         extracted = self._router.extracted(*table, self._cfg.source_id)
         if not extracted and not self._mapper.rules_for(*table):
             return None

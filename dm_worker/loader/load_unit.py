@@ -68,7 +68,7 @@ FIXED_SESSION = {"foreign_key_checks": "0", "default_storage_engine": "InnoDB"}
 
 
 @dataclass(slots=True)
-class _Progress:
+class _LoadProgress:
     """What ``status`` shows; written by the run's threads."""
 
     total: int = 0
@@ -100,7 +100,7 @@ class LoadUnit:
         self._control = Control()
         #: The epoch that a stop ends, or has ended.
         self._fenced_off = 0
-        self._progress = _Progress()
+        self._progress = _LoadProgress()
         self._epoch = 0
         self._group = f"load/{cfg.name}/{cfg.source_id}/{secrets.token_hex(4)}"
 
@@ -162,7 +162,7 @@ class LoadUnit:
 
     def remove_meta(self) -> None:
         remove_progress(self._cfg)
-        self._progress = _Progress()
+        self._progress = _LoadProgress()
 
     def _note_retry(self, exc: DMError, attempt: int) -> None:
         log.warning(

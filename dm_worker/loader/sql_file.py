@@ -11,7 +11,7 @@ from pkg import errors
 from pkg.errors import Code
 from pkg.native import load
 
-StatementKind = Literal["rows", "session", "skip"]
+FileStatementKind = Literal["rows", "session", "skip"]
 #: Bytes per read; a quarter of what there is of a statement when that is more.
 _PIECE = 1 << 20
 #: A statement larger than this is taken for a broken file.
@@ -67,7 +67,7 @@ class FileStatement:
     The text is a view of the reader's memory: it holds until the next statement is asked for.
     """
 
-    kind: StatementKind
+    kind: FileStatementKind
     text: memoryview
     end: int
     head: int = 0

@@ -18,7 +18,7 @@ _SEPARATOR = re.compile(rb"\s*(?:,\s*|\Z)")
 _BLANK = re.compile(rb"\s*")
 
 #: A row's literals → position and new literal of each value that changes.
-Change = Callable[[list[bytes]], list[tuple[int, bytes]]]
+ValueChange = Callable[[list[bytes]], list[tuple[int, bytes]]]
 #: Where a value begins and ends.
 Span = tuple[int, int]
 
@@ -56,7 +56,7 @@ def add_bases(
 
 
 def change_rows(
-    text: bytes | memoryview, start: int, width: int, change: Change, more: bytes, head: bytes = b""
+    text: bytes | memoryview, start: int, width: int, change: ValueChange, more: bytes, head: bytes = b""
 ) -> bytes:
     """``head`` and the tuples of ``width`` values from ``start`` on, changed, ``more`` behind each one's last value.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 from zlib import crc32
 
-from dm_worker.relay.transactions import OUTSIDE, GtidRun, SourceAndNumber, add_run, follow
+from dm_worker.relay.transactions import OUTSIDE, SourceAndNumber, TransactionRun, add_run, follow
 from pkg import errors, native
 from pkg.binlog import constants as c
 
@@ -47,7 +47,7 @@ class Scanned(NamedTuple):
     state: int
     boundary: int
     gtid: SourceAndNumber | None
-    runs: list[GtidRun]
+    runs: list[TransactionRun]
 
 
 def python_scan(
@@ -61,7 +61,7 @@ def python_scan(
     lead = _LEAD if packets else 0
     least = c.HEADER_SIZE + (c.CHECKSUM_SIZE if checksummed else 0)
     pieces: list[bytes] = []
-    runs: list[GtidRun] = []
+    runs: list[TransactionRun] = []
     boundary = -1
     while len(raw) - pos >= lead + c.HEADER_SIZE and len(runs) < MAX_RUNS:
         at = pos + lead

@@ -19,7 +19,7 @@ OUTSIDE, BEGUN, INSIDE = 0, 1, 2
 #: The source of a GTID (MySQL: UUID; MariaDB: domain and server, 4 bytes each, little-endian), and its number.
 SourceAndNumber = tuple[bytes, int]
 #: Source, first and last number. Of a MariaDB domain only the newest GTID is kept.
-GtidRun = tuple[bytes, int, int]
+TransactionRun = tuple[bytes, int, int]
 #: Everything about the end of what was read: state and the open transaction's GTID (None: it has none).
 OpenTransaction = tuple[int, SourceAndNumber | None]
 
@@ -60,7 +60,7 @@ def statement(event: bytes) -> bytes:
     return event[start:]
 
 
-def add_run(runs: list[GtidRun], gtid: SourceAndNumber) -> None:
+def add_run(runs: list[TransactionRun], gtid: SourceAndNumber) -> None:
     """Adds a transaction that ended to ``runs``."""
     source, number = gtid
     for at, (known, first, last) in enumerate(runs):
@@ -73,7 +73,7 @@ def add_run(runs: list[GtidRun], gtid: SourceAndNumber) -> None:
     runs.append((source, number, number))
 
 
-def add_to(gtids: GTIDSet, runs: Iterable[GtidRun]) -> None:
+def add_to(gtids: GTIDSet, runs: Iterable[TransactionRun]) -> None:
     """Adds ``runs`` to an executed set."""
     for source, first, last in runs:
         if len(source) == 8:

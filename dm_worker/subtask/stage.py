@@ -132,7 +132,7 @@ class Kill:
     """Nothing may run any more, at once: the right to handle the source is lost."""
 
 
-Event = (
+SubTaskEvent = (
     Expect
     | Probed
     | ProbeFailed
@@ -190,7 +190,7 @@ def initial(task_mode: str) -> SubTaskState:
     return SubTaskState(units)
 
 
-def step(state: SubTaskState, event: Event) -> Transition:
+def step(state: SubTaskState, event: SubTaskEvent) -> Transition:
     """The machine: what the subtask becomes by ``event`` and what the shell has to do for it."""
     if state.stage == pb.Stopped:
         return state, ()
@@ -240,7 +240,7 @@ def _kill(state: SubTaskState) -> Transition:
     return _settle(state)
 
 
-def _ended(state: SubTaskState, event: Event) -> SubTaskState:
+def _ended(state: SubTaskState, event: SubTaskEvent) -> SubTaskState:
     """What the end of a probe or of a unit's run says about the chain; leaves the next move to _settle."""
     asked_to_stop = state.stop_sent
     match event:

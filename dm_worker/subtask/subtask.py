@@ -143,7 +143,7 @@ class SubTask:
 
     # ---- the machine and its instructions ---------------------------------------------------------------------------
 
-    def _send(self, event: stages.Event) -> None:
+    def _send(self, event: stages.SubTaskEvent) -> None:
         with self._lock:
             before = self._state
             self._state, instructions = stages.step(before, event)
@@ -198,7 +198,7 @@ class SubTask:
         self._send(stages.UnitBegins())
         return self.state.begun
 
-    def _probe(self) -> stages.Event:
+    def _probe(self) -> stages.SubTaskEvent:
         """Makes the units and finds the first that earlier runs did not complete."""
         try:
             if not self._units:
@@ -214,7 +214,7 @@ class SubTask:
             log.error("cannot determine the subtask's progress", task=self.name, error=str(error))
             return stages.ProbeFailed((error,))
 
-    def _run_unit(self) -> stages.Event:
+    def _run_unit(self) -> stages.SubTaskEvent:
         run = self._run
         assert run is not None
         try:

@@ -17,7 +17,7 @@ from pkg.pb import dmworker_pb2 as pb
 BROKEN = (errors.new(Code.DBBadConn, "connection lost"),)
 
 
-def drive(state: m.SubTaskState, *events: m.Event) -> tuple[m.SubTaskState, list[m.SubTaskInstruction]]:
+def drive(state: m.SubTaskState, *events: m.SubTaskEvent) -> tuple[m.SubTaskState, list[m.SubTaskInstruction]]:
     done: list[m.SubTaskInstruction] = []
     for event in events:
         state, instructions = m.step(state, event)
@@ -167,7 +167,7 @@ class SubTaskMachine(RuleBasedStateMachine):
         self.closed = 0
         self.done_units = 0
 
-    def send(self, event: m.Event) -> None:
+    def send(self, event: m.SubTaskEvent) -> None:
         self.state, instructions = m.step(self.state, event)
         for instruction in instructions:
             match instruction:
