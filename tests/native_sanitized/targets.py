@@ -25,8 +25,9 @@ from pkg.errors import DMError
 from tests.compiled import required
 from tests.harness import binlog_bytes
 from tests.unit.dm_worker.dumper import test_insert_statements as dump
+from tests.unit.dm_worker.loader import test_bulk_rows as bulk_rows
 from tests.unit.dm_worker.loader import test_row_rewriter as row_rules
-from tests.unit.dm_worker.loader import test_text as load_text
+from tests.unit.dm_worker.loader import test_sql_file as sql_statements
 from tests.unit.dm_worker.relay import test_scan as relay
 from tests.unit.pkg.binlog import test_fuzz as binlog
 from tests.unit.pkg.native import test_derived as derived
@@ -192,7 +193,7 @@ def damaged_dump(buffer: bytes) -> None:
 def damaged_sql(buffer: bytes) -> None:
     """Text of INSERT statements, damaged: ends are found alike, rows are read within it."""
     random_ = random.Random(buffer)
-    literals = [literal for literal, _ in load_text._VALUES]
+    literals = [literal for literal, _ in bulk_rows._VALUES]
     tuples = [b"(" + b",".join(random_.choices(literals, k=3)) + b")" for _ in range(random_.randrange(1, 5))]
     text = _damaged(random_, b"INSERT INTO t VALUES " + b",".join(tuples) + b";\n-- x\n")
     start = random_.randrange(len(text) + 1)
@@ -201,7 +202,7 @@ def damaged_sql(buffer: bytes) -> None:
         for columns in (1, 3, 200):
             found = _SQL.bulk_rows(bytearray(text), at, columns)
             if found is not None:
-                assert len(load_text._parameters(found[2])) == found[0] * columns
+                assert len(bulk_rows._parameters(found[2])) == found[0] * columns
         with contextlib.suppress(ValueError):
             _SQL.map_rows(text, at, (1 << 44, None, random_.choice((None, 1 << 59))), b",'x'", b"(a,b,c,d) VALUES ")
 
@@ -219,7 +220,7 @@ _PYTHON = {
     "test_rows_are_read_whole_however_the_network_cuts_them",
     "test_damaged_table_maps_are_tables_or_errors",
 }
-for _module in (rows, placement, derived, scan, relay, dump, load_text, row_rules, binlog):
+for _module in (rows, placement, derived, scan, relay, dump, sql_statements, bulk_rows, row_rules, binlog):
     for _name, _test in vars(_module).items():
         usable = hasattr(_test, "hypothesis") and not hasattr(_test, "pytestmark")  # no parameters of pytest's
         if _name.startswith("test_") and usable and _name not in _PYTHON:

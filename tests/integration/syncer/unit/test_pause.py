@@ -5,8 +5,8 @@ from __future__ import annotations
 from dm_worker.engine.engine import SparkEngine
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import wait_until
+from tests.harness.slow_engine import SlowEngine
 from tests.integration.syncer.support import assert_equal, rows, running, subtask
-from tests.unit.dm_worker.engine.test_spark_parts import SlowEngine
 
 
 def test_a_pause_does_not_wait_for_a_spark_that_starts(

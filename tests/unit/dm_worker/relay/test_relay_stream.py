@@ -2,76 +2,23 @@
 
 from __future__ import annotations
 
-import struct
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm_worker.relay.layout import RelayDir, RelayMeta, SubDir
 from dm_worker.relay.positions import find_position
 from dm_worker.relay.readable_end import ReadableEnd
 from dm_worker.relay.relay_stream import open_relay
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, parse_gtid, parse_rotate
-from pkg.binlog.gtid import MySQLGTIDSet
 from pkg.binlog.position import Location, Position
 from pkg.binlog.stream import BinlogStream
 from pkg.errors import Code
-from tests.harness import binlog_bytes
-
-UUIDS = ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"]
-
-
-def _file(before: str, gtids: list[str]) -> bytes:
-    """A MySQL file whose transactions are one XID each."""
-    content = c.MAGIC
-
-    def add(kind: int, body: bytes) -> None:
-        nonlocal content
-        content += binlog_bytes.raw(kind, body, checksum=True, log_pos=len(content) + 19 + len(body) + 4)
-
-    head = struct.pack("<H50sIB", 4, b"5.7.44-log", 0, 19) + bytes(40) + b"\x01"
-    add(c.FORMAT_DESCRIPTION_EVENT, head)
-    add(c.PREVIOUS_GTIDS_EVENT, MySQLGTIDSet(before).encode())
-    for gtid in gtids:
-        uuid, _, number = gtid.partition(":")
-        add(c.GTID_EVENT, b"\x01" + bytes.fromhex(uuid.replace("-", "")) + struct.pack("<Q", int(number)))
-        add(c.XID_EVENT, struct.pack("<Q", int(number)))
-    return content
-
-
-@dataclass
-class Log:
-    """What a relay wrote: ``gtids`` in their order."""
-
-    relay: RelayDir
-    readable_end: ReadableEnd
-    gtids: list[str]
-    subdirs: list[SubDir]
-
-
-def write_log(root: Path, servers: list[list[int]]) -> Log:
-    """One sub-folder per server, one file per number of transactions."""
-    log = Log(RelayDir(root), ReadableEnd(), [], [])
-    executed = MySQLGTIDSet()
-    for server, files in enumerate(servers):
-        subdir = log.relay.add(UUIDS[server % 2], RelayMeta("", 4, str(executed)))
-        log.subdirs.append(subdir)
-        for number, count in enumerate(files, 1):
-            new = [f"{UUIDS[server % 2]}:{len(log.gtids) + 1 + i}" for i in range(count)]
-            content = _file(str(executed), new)
-            (subdir.path / f"bin.{number:06d}").write_bytes(content)
-            for gtid in new:
-                executed.add(gtid)
-            log.gtids += new
-            subdir.save_meta(RelayMeta(f"bin.{number:06d}", len(content), str(executed)))
-            log.readable_end.moved(subdir.name, f"bin.{number:06d}", len(content))
-    return log
+from tests.unit.dm_worker.relay.relay_log import UUIDS, Log, binlog_file, write_log
 
 
 def _read_all(stream: BinlogStream) -> list[Event]:
@@ -151,7 +98,7 @@ def test_a_position_begins_there(servers: list[list[int]], data: st.DataObject) 
 def test_a_set_between_two_servers_begins_with_the_first_one(tmp_path: Path) -> None:
     """The second server's file names an early set, but was asked for by a late one: it lacks what is between."""
     log = write_log(tmp_path / "relay", [[4], [2]])
-    (log.subdirs[1].path / "bin.000001").write_bytes(_file(f"{UUIDS[0]}:1-2", log.gtids[4:]))
+    (log.subdirs[1].path / "bin.000001").write_bytes(binlog_file(f"{UUIDS[0]}:1-2", log.gtids[4:]))
     stream = _by_gtid(log, f"{UUIDS[0]}:1-3")
     assert stream is not None
     assert _gtids(_read_all(stream)) == log.gtids[3:]
@@ -168,7 +115,7 @@ def test_another_server_whose_file_has_the_same_name_is_another_place(tmp_path: 
 
 def test_what_the_relay_lacks_is_not_read_from_it(tmp_path: Path) -> None:
     log = write_log(tmp_path / "relay", [[2, 2]])
-    size = len(_file("", log.gtids[:2]))
+    size = len(binlog_file("", log.gtids[:2]))
     assert _open(log, Location(Position("bin.000001", size)), use_gtid=False) is not None
     for name, offset in (("bin.000001", size + 1), ("bin.000003", 4), ("bin|000002.000001", 4)):
         assert _open(log, Location(Position(name, offset)), use_gtid=False) is None
@@ -182,8 +129,8 @@ def test_what_the_relay_lacks_is_not_read_from_it(tmp_path: Path) -> None:
 def test_nothing_is_read_behind_the_tail(tmp_path: Path) -> None:
     """What lies there may still be cut away."""
     log = write_log(tmp_path / "relay", [[3]])
-    content = _file("", log.gtids)
-    readable = len(_file("", log.gtids[:2]))
+    content = binlog_file("", log.gtids)
+    readable = len(binlog_file("", log.gtids[:2]))
     log.readable_end.moved(log.subdirs[0].name, "bin.000001", readable)
     stream = _by_gtid(log, "")
     assert stream is not None

@@ -14,10 +14,10 @@ from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
 from pkg.binlog.stream import BinlogStream, Scan
-from tests.unit.dm_worker.relay.test_relay_stream import UUIDS, Log, write_log
+from tests.unit.dm_worker.relay.relay_log import UUIDS, Log, write_log
 
 
-class FakePulled:
+class FakeRelay:
     """A relay whose state a test sets."""
 
     def __init__(self, log: Log) -> None:
@@ -58,12 +58,12 @@ class Clock:
 
 
 @pytest.fixture
-def pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePulled:
+def pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeRelay:
     monkeypatch.setattr(source_selection, "_POLL", 0)
-    return FakePulled(write_log(tmp_path / "relay", [[2, 2]]))
+    return FakeRelay(write_log(tmp_path / "relay", [[2, 2]]))
 
 
-def reader(pulled: FakePulled, clock: Clock | None = None) -> RelayReader:
+def reader(pulled: FakeRelay, clock: Clock | None = None) -> RelayReader:
     return RelayReader(pulled, "mysql", clock=clock or Clock())
 
 
@@ -83,14 +83,14 @@ def _exhaust(stream: BinlogStream) -> None:
 
 
 @pytest.mark.parametrize("use_gtid", [False, True])
-def test_the_relay_log_is_read_where_it_holds_what_follows(pulled: FakePulled, use_gtid: bool) -> None:
+def test_the_relay_log_is_read_where_it_holds_what_follows(pulled: FakeRelay, use_gtid: bool) -> None:
     stream = reader(pulled).open(START, use_gtid=use_gtid)
     assert stream is not None
     stream.close()
 
 
 @pytest.mark.parametrize("use_gtid", [False, True])
-def test_a_relay_that_is_behind_for_long_is_not_waited_for(pulled: FakePulled, use_gtid: bool) -> None:
+def test_a_relay_that_is_behind_for_long_is_not_waited_for(pulled: FakeRelay, use_gtid: bool) -> None:
     ahead = Location(Position("bin.000003", 4), f"{UUIDS[0]}:1-5")
     clock = Clock()
     assert reader(pulled, clock).open(ahead, use_gtid=use_gtid) is None
@@ -99,7 +99,7 @@ def test_a_relay_that_is_behind_for_long_is_not_waited_for(pulled: FakePulled, u
     assert reader(pulled).open(START, use_gtid=use_gtid) is None
 
 
-def test_a_stopped_relay_sends_its_readers_to_the_upstream(pulled: FakePulled) -> None:
+def test_a_stopped_relay_sends_its_readers_to_the_upstream(pulled: FakeRelay) -> None:
     found = reader(pulled)
     stream = found.open(START, use_gtid=True)
     assert stream is not None
@@ -109,7 +109,7 @@ def test_a_stopped_relay_sends_its_readers_to_the_upstream(pulled: FakePulled) -
     assert found.open(START, use_gtid=True) is None
 
 
-def test_a_damaged_relay_log_sends_its_reader_to_the_upstream(pulled: FakePulled) -> None:
+def test_a_damaged_relay_log_sends_its_reader_to_the_upstream(pulled: FakeRelay) -> None:
     """The task does not stop, and does not come back at once."""
     (subdir,) = pulled.folder.subdirs()
     path = subdir.path / "bin.000002"
@@ -129,7 +129,7 @@ def test_a_damaged_relay_log_sends_its_reader_to_the_upstream(pulled: FakePulled
     again.close()
 
 
-def test_a_reader_of_the_upstream_comes_back_when_the_relay_has_caught_up(pulled: FakePulled) -> None:
+def test_a_reader_of_the_upstream_comes_back_when_the_relay_has_caught_up(pulled: FakeRelay) -> None:
     pulled.has_all = False
     found = reader(pulled)
     stream = found.watched(FakeUpstream())
@@ -140,7 +140,7 @@ def test_a_reader_of_the_upstream_comes_back_when_the_relay_has_caught_up(pulled
     assert (failure.code, failure.retryable) == (36069, True)
 
 
-def test_a_reader_that_the_relay_log_can_not_serve_stays_with_the_upstream(pulled: FakePulled) -> None:
+def test_a_reader_that_the_relay_log_can_not_serve_stays_with_the_upstream(pulled: FakeRelay) -> None:
     (subdir,) = pulled.folder.subdirs()
     (subdir.path / "bin.000001").unlink()
     found = reader(pulled)

@@ -1,0 +1,36 @@
+"""The chunks of a table leave a row out, hold it twice, or become far too large."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm_worker.dumper.chunks import range_conditions, split_range
+
+
+@given(st.lists(st.integers(0, 10_000), min_size=1, max_size=300, unique=True), st.integers(1, 50))
+def test_integer_ranges_hold_about_the_wanted_rows_however_they_lie(ids: list[int], step: int) -> None:
+    points = split_range(lambda a, b: sum(a <= i < b for i in ids), min(ids), max(ids) + 1, step)
+    assert points == sorted(set(points))
+    edges = [min(ids), *points, max(ids) + 1]
+    assert all(sum(a <= i < b for i in ids) <= step for a, b in itertools.pairwise(edges))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=60),
+    st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=5),
+)
+def test_conditions_on_a_composite_key_cover_every_row_once(
+    rows: list[tuple[int, int]], points: set[tuple[int, int]]
+) -> None:
+    conditions = range_conditions(["a", "b"], [tuple(str(v).encode() for v in point) for point in sorted(points)])
+    db = sqlite3.connect(":memory:")
+    db.execute("CREATE TABLE t (a INT, b INT)")
+    db.executemany("INSERT INTO t VALUES (?, ?)", rows)
+    found = [
+        row for text in conditions for row in db.execute("SELECT a, b FROM t" + (f" WHERE {text}" if text else ""))
+    ]
+    assert sorted(found) == sorted(rows)

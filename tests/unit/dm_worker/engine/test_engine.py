@@ -1,0 +1,71 @@
+"""A start, a stop or a failure of Spark blocks a subtask, or hits another engine."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+
+from dm_worker.engine import executors
+from dm_worker.engine.engine import SparkEngine, _not_of_py4j
+from pkg import errors
+from pkg.errors import Code, DMError
+from tests.harness.slow_engine import CONTEXT, SlowEngine
+
+
+def test_a_missing_java_is_an_error_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    engine = SparkEngine(folder=tmp_path)
+    with pytest.raises(errors.DMError, match="JVM did not start") as caught:
+        engine.context()
+    assert "java" in caught.value.raw_cause
+    assert "Java 17" in caught.value.workaround
+    engine.close()
+    assert not list(tmp_path.iterdir())
+    assert "PYSPARK_GATEWAY_PORT" not in os.environ
+
+
+def test_a_closed_engine_does_not_start_again_and_leaves_another_one_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_another = object()
+    monkeypatch.setattr(SparkContext, "_jvm", of_another)
+    engine = SparkEngine(folder=tmp_path)
+    engine.cancel("nothing runs")
+    engine.close()
+    assert SparkContext._jvm is of_another
+    with pytest.raises(RuntimeError, match="closed"):
+        engine.context()
+
+
+def test_what_py4j_logs_as_nobody_is_not_printed() -> None:
+    record = logging.LogRecord("root", logging.ERROR, "/x/py4j/java_gateway.py", 1038, "Exception", None, None)
+    ours = logging.LogRecord("root", logging.ERROR, "/x/other.py", 1, "Exception", None, None)
+    assert (_not_of_py4j(record), _not_of_py4j(ours)) == (False, True)
+
+
+def test_who_is_stopped_does_not_wait_for_a_spark_that_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "is_stopped", lambda _: False)
+    engine = SlowEngine()
+    for _ in range(2):
+        with (
+            pytest.raises(DMError, match="while Spark was starting") as caught,
+            engine.job_group("g", "", lambda: True),
+        ):
+            raise AssertionError("it did not start")
+        assert caught.value.retryable
+    engine.may_start.set()
+    assert engine.context(lambda: False) is CONTEXT
+    assert engine.starts == 1, "one start is enough, whoever went on waiting for it"
+
+
+def test_a_start_that_fails_is_told_to_who_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise errors.new(Code.NotSet, "no Java")
+
+    monkeypatch.setattr(SparkEngine, "_start", fail)
+    with pytest.raises(DMError, match="no Java"):
+        SparkEngine().context()
