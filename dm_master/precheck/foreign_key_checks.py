@@ -5,8 +5,7 @@ from __future__ import annotations
 from dm_master.inspection.inspected_server import InspectedServer
 from dm_master.precheck.result import Finding, fail, warn
 from dm_master.rules.inspected_upstream import InspectedUpstream
-from pkg.mysql.introspect import enforces_foreign_keys, fetch_foreign_keys, logs_actions
-from pkg.mysql.shown_keys import shown_foreign_keys
+from pkg.mysql.foreign_key_introspect import enforces_foreign_keys, fetch_foreign_keys, logs_actions, shown_foreign_keys
 from pkg.rules.foreign_keys import ForeignKeySetting, find_problems
 
 

@@ -13,13 +13,27 @@ from pkg import errors
 from pkg.binlog.server_position import master_status
 from pkg.config.model import Meta, SubTaskConfig, TaskConfig
 from pkg.errors import Code
-from pkg.meta_tables import meta_tables
 from pkg.mysql.connection import classify, connect
 from pkg.mysql.introspect import query, server_info
 from pkg.mysql.names import qualified
 from pkg.process.log import get_logger
 
 log = get_logger("service")
+
+#: The meta tables of DM itself, so that a task taken over from DM is forgotten as a whole.
+_DM_META_TABLES = (
+    "syncer_checkpoint",
+    "loader_checkpoint",
+    "lightning_checkpoint_list",
+    "onlineddl",
+    "syncer_sharding_meta",
+    "validator_checkpoint",
+    "validator_pending_change",
+    "validator_error_change",
+    "validator_table_status",
+)
+#: Our meta tables: progress of the load by file, and the records of the exactly-once protocol.
+_OWN_META_TABLES = ("loader_progress", "syncer_batch", "syncer_marker", "syncer_ddl", "syncer_xa")
 
 
 def complete(task: TaskConfig, subtask: SubTaskConfig) -> SubTaskConfig:
@@ -55,6 +69,11 @@ def fill_start_position(subtask: SubTaskConfig) -> SubTaskConfig:
             scope="upstream",
         )
     return with_start_position(subtask, Meta(location.position.name, location.position.pos, location.gtid_set))
+
+
+def meta_tables(task: str) -> tuple[str, ...]:
+    """Names of all meta tables that ``task`` may have, whether or not they exist."""
+    return tuple(f"{task}_{suffix}" for suffix in (*_DM_META_TABLES, *_OWN_META_TABLES))
 
 
 def remove_meta(task: TaskConfig) -> None:

@@ -25,7 +25,6 @@ from pkg.config.model import (
 )
 from pkg.config.source import LONGEST_SOURCE_ID
 from pkg.config.target_session import check_target_session
-from pkg.config.timezones import check_timezone
 from pkg.errors import Code, ErrorKind
 from pkg.rules import yaml_blocks
 from pkg.rules.model import (
@@ -41,6 +40,7 @@ from pkg.rules.online_tables import compile_online_rule
 from pkg.settings.connections import DBConfig
 from pkg.settings.database import read_database
 from pkg.settings.options import nearest
+from pkg.settings.units import check_timezone
 from pkg.settings.yaml_reader import Section, read_document, tidy_yaml
 
 _T = TypeVar("_T")

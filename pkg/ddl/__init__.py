@@ -4,14 +4,13 @@ A statement that is not understood is an error with a way out; it is never passe
 """
 
 from pkg.ddl.collate import with_collations
-from pkg.ddl.named_schemas import named_schemas
 from pkg.ddl.parser import classify, parse, parse_dialect
 from pkg.ddl.rewrite import IGNORABLE_ERRORS, TableRewrite, ignorable_errors, rewrite, split, split_alter
-from pkg.ddl.script import separate
 from pkg.ddl.skipped import StatementClass
 from pkg.ddl.statement import DDLKind, DDLStatement, TableRef
 from pkg.ddl.tokens import Dialect, SessionDefaults
 from pkg.ddl.uniform import uniform
+from pkg.ddl.unparsed import named_schemas, separate
 
 __all__ = [
     "IGNORABLE_ERRORS",

@@ -1,16 +1,14 @@
-"""Learning where etcd is from a running master. Standard library only."""
+"""Asks a running master where etcd is."""
 
 from __future__ import annotations
 
 import http.client
 import json
-import ssl
-import tempfile
 from collections.abc import Iterable
-from pathlib import Path
 
 from pkg.errors import Code, new
 from pkg.settings.connections import SecurityConfig
+from pkg.tls.client import verifying_context
 
 #: Where a master tells etcd's endpoints, as a JSON list of URLs.
 ENDPOINTS_PATH = "/apis/v1alpha1/etcd-endpoints"
@@ -39,7 +37,7 @@ def fetch_endpoints(masters: Iterable[str], tls: SecurityConfig | None = None, *
 
 def _fetch(address: str, tls: SecurityConfig | None, timeout: float) -> list[str]:
     connection = (
-        http.client.HTTPSConnection(address, timeout=timeout, context=_context(tls))
+        http.client.HTTPSConnection(address, timeout=timeout, context=verifying_context(tls))
         if tls
         else http.client.HTTPConnection(address, timeout=timeout)
     )
@@ -55,17 +53,3 @@ def _fetch(address: str, tls: SecurityConfig | None, timeout: float) -> list[str
     if not isinstance(endpoints, list) or not endpoints or not all(isinstance(url, str) for url in endpoints):
         raise ValueError("not a list of etcd endpoints")
     return endpoints
-
-
-def _context(tls: SecurityConfig) -> ssl.SSLContext:
-    authority = tls.ssl_ca_bytes or (Path(tls.ssl_ca).read_bytes() if tls.ssl_ca else b"")
-    context = ssl.create_default_context(cadata=authority.decode() or None)
-    if tls.ssl_cert_bytes:
-        # The standard library loads a certificate from files only.
-        with tempfile.NamedTemporaryFile(prefix="dm-tls-") as pair:
-            pair.write(tls.ssl_cert_bytes + b"\n" + tls.ssl_key_bytes)
-            pair.flush()
-            context.load_cert_chain(pair.name)
-    elif tls.ssl_cert:
-        context.load_cert_chain(tls.ssl_cert, tls.ssl_key or None)
-    return context

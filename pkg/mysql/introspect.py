@@ -13,7 +13,7 @@ from pymysql.connections import Connection
 
 from pkg.mysql.connection import error_number
 from pkg.mysql.names import SYSTEM_SCHEMAS, qualified, quote
-from pkg.mysql.schema import Column, ForeignKey, Index, IndexPart, TableInfo, in_order
+from pkg.mysql.schema import Column, Index, IndexPart, TableInfo, in_order
 
 _UNKNOWN_VARIABLE = 1193
 _MISSING = frozenset({1049, 1146, 1051, 1008})
@@ -191,51 +191,6 @@ def fetch_table_infos(conn: Connection[Any], schema: str, tables: Collection[str
         found = _structures(conn, schema) if there else {}
     # One that is dropped meanwhile is not there.
     return {table: replace(found[name], schema=schema, name=table) for table, name in there.items() if name in found}
-
-
-def fetch_foreign_keys(conn: Connection[Any]) -> list[ForeignKey]:
-    """All foreign keys that the server has, in a stable order."""
-    rows = query(
-        conn,
-        "SELECT k.CONSTRAINT_SCHEMA, k.TABLE_SCHEMA, k.TABLE_NAME, k.CONSTRAINT_NAME, k.COLUMN_NAME,"
-        " k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME, k.REFERENCED_COLUMN_NAME, r.UPDATE_RULE, r.DELETE_RULE"
-        " FROM information_schema.KEY_COLUMN_USAGE k JOIN information_schema.REFERENTIAL_CONSTRAINTS r"
-        " ON r.CONSTRAINT_SCHEMA = k.CONSTRAINT_SCHEMA AND r.CONSTRAINT_NAME = k.CONSTRAINT_NAME"
-        " AND r.TABLE_NAME = k.TABLE_NAME WHERE k.REFERENCED_TABLE_NAME IS NOT NULL"
-        " ORDER BY k.TABLE_SCHEMA, k.TABLE_NAME, k.CONSTRAINT_NAME, k.ORDINAL_POSITION",
-    )
-    parts: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
-    for row in rows:
-        parts.setdefault(tuple(map(str, row[:4])), []).append(tuple(map(str, row[4:])))
-    return [
-        ForeignKey(
-            child=(names[1], names[2]),
-            columns=tuple(part[0] for part in found),
-            parent=(found[0][1], found[0][2]),
-            parent_columns=tuple(part[3] for part in found),
-            acts=any(_action(rule) for rule in found[0][4:]),
-            actions=(_action(found[0][5]), _action(found[0][4])),
-        )
-        for names, found in parts.items()
-    ]
-
-
-def _action(rule: str) -> str:
-    return "" if rule in ("RESTRICT", "NO ACTION") else rule
-
-
-def enforces_foreign_keys(conn: Connection[Any], server: ServerInfo) -> bool:
-    """Whether the server enforces foreign keys. TiDB shows them since ever, and enforces them from 6.6 on."""
-    if server.flavor != "tidb":
-        return True
-    version = re.search(r"TiDB-v(\d+)\.(\d+)", server.version_text)
-    enabled = (variable(conn, "tidb_enable_foreign_key") or "OFF").upper() in ("1", "ON")
-    return enabled and version is not None and (int(version[1]), int(version[2])) >= (6, 6)
-
-
-def logs_actions(conn: Connection[Any]) -> bool:
-    """Whether what foreign keys do is in the server's binlog: MySQL from 9.6 on, unless InnoDB does it as before."""
-    return (variable(conn, "innodb_native_foreign_keys") or "ON").upper() in ("0", "OFF")
 
 
 def _structures(conn: Connection[Any], schema: str, table: str = "") -> dict[str, TableInfo]:

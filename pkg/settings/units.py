@@ -1,8 +1,9 @@
-"""Durations, sizes and addresses as DM's files write them. Pure; a ``ValueError`` says what was expected."""
+"""Durations, sizes, addresses and time zones as files write them. Pure; a ``ValueError`` says what was expected."""
 
 from __future__ import annotations
 
 import re
+import zoneinfo
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"([+-]?)((?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0)")
@@ -10,6 +11,9 @@ _DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?", re.IGNORECASE)
 _EXPONENT = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _PORT_LIMIT = 65536
+_ZONE_OFFSET = re.compile(r"([+-])(\d{1,2}):([0-5]\d)")
+#: The offsets that MySQL takes, in minutes.
+_LEAST_OFFSET, _MOST_OFFSET = -(12 * 60 + 59), 14 * 60
 
 
 def parse_duration(text: str) -> float:
@@ -58,3 +62,21 @@ def join_address(host: str, port: int) -> str:
 def is_unspecified(host: str) -> bool:
     """Whether nobody else can dial the host: it is empty or stands for all interfaces."""
     return host in ("", "0.0.0.0", "::")
+
+
+def check_timezone(text: str) -> None:
+    """Raises ``ValueError`` unless ``text`` is empty, an IANA name, or an offset within −12:59…+14:00."""
+    if not text:
+        return
+    match = _ZONE_OFFSET.fullmatch(text)
+    if match:
+        minutes = (int(match[2]) * 60 + int(match[3])) * (-1 if match[1] == "-" else 1)
+        if not _LEAST_OFFSET <= minutes <= _MOST_OFFSET:
+            raise ValueError(f"{text!r} is outside of -12:59 to +14:00")
+        return
+    if text.lower() in ("system", "local", "localtime"):
+        raise ValueError(f"{text!r} means something else on every machine")
+    try:
+        zoneinfo.ZoneInfo(text)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"{text!r} is no known time zone") from None

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ssl
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pkg import errors
 from pkg.errors import Code
 from pkg.settings.connections import SecurityConfig
-from pkg.tls.certificates import all_names
+from pkg.tls.certificates import all_names, load_pem_pair
 
 
 class _NamingContext(ssl.SSLContext):
@@ -64,10 +64,7 @@ def tls_context(security: SecurityConfig) -> ssl.SSLContext:
         if security.ssl_cert:
             context.load_cert_chain(security.ssl_cert, security.ssl_key or None)
         elif security.ssl_cert_bytes:
-            with tempfile.NamedTemporaryFile(suffix=".pem") as pem:
-                pem.write(security.ssl_cert_bytes + b"\n" + security.ssl_key_bytes)
-                pem.flush()
-                context.load_cert_chain(pem.name)
+            load_pem_pair(context, security)
     except (OSError, ValueError, ssl.SSLError) as exc:
         raise errors.new(
             Code.ConnInvalidTLSConfig,
@@ -75,4 +72,18 @@ def tls_context(security: SecurityConfig) -> ssl.SSLContext:
             raw=exc,
             workaround="Check ssl-ca, ssl-cert and ssl-key (or their -bytes forms) of this connection.",
         ) from exc
+    return context
+
+
+def verifying_context(security: SecurityConfig) -> ssl.SSLContext:
+    """A client's context that always verifies the server's certificate and its name; without a CA by the system's CAs.
+
+    Raises ``OSError`` (``ssl.SSLError`` too) or ``ValueError`` for files that are missing or unusable.
+    """
+    authority = security.ssl_ca_bytes or (Path(security.ssl_ca).read_bytes() if security.ssl_ca else b"")
+    context = ssl.create_default_context(cadata=authority.decode() or None)
+    if security.ssl_cert_bytes:
+        load_pem_pair(context, security)
+    elif security.ssl_cert:
+        context.load_cert_chain(security.ssl_cert, security.ssl_key or None)
     return context

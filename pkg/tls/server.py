@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ssl
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pkg.settings.connections import SecurityConfig
-from pkg.tls.certificates import common_names
+from pkg.tls.certificates import common_names, load_pem_pair
 
 
 def server_context(security: SecurityConfig) -> ssl.SSLContext:
@@ -20,7 +19,10 @@ def server_context(security: SecurityConfig) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["h2", "http/1.1"])
-    _load_pair(context, security)
+    if security.ssl_cert_bytes:
+        load_pem_pair(context, security)
+    else:
+        context.load_cert_chain(security.ssl_cert, security.ssl_key)
     if security.ssl_ca or security.ssl_ca_bytes:
         data = security.ssl_ca_bytes or Path(security.ssl_ca).read_bytes()
         context.load_verify_locations(cadata=data.decode("ascii"))
@@ -33,17 +35,6 @@ def mutual(security: SecurityConfig | None) -> bool:
     return security is not None and bool(
         (security.ssl_cert or security.ssl_cert_bytes) and (security.ssl_ca or security.ssl_ca_bytes)
     )
-
-
-def _load_pair(context: ssl.SSLContext, security: SecurityConfig) -> None:
-    if not security.ssl_cert_bytes:
-        context.load_cert_chain(security.ssl_cert, security.ssl_key)
-        return
-    # The library reads certificates from files only; this one is gone before anybody connects.
-    with tempfile.NamedTemporaryFile(suffix=".pem") as pem:
-        pem.write(security.ssl_cert_bytes + b"\n" + security.ssl_key_bytes)
-        pem.flush()
-        context.load_cert_chain(pem.name)
 
 
 def name_allowed(certificate: dict[str, Any] | None, allowed: Sequence[str]) -> bool:

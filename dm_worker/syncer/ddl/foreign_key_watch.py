@@ -15,8 +15,8 @@ from pkg import errors
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
-from pkg.mysql.introspect import enforces_foreign_keys, fetch_foreign_keys, list_all_tables, logs_actions, server_info
-from pkg.mysql.shown_keys import shown_foreign_keys
+from pkg.mysql.foreign_key_introspect import enforces_foreign_keys, fetch_foreign_keys, logs_actions, shown_foreign_keys
+from pkg.mysql.introspect import list_all_tables, server_info
 from pkg.process.log import get_logger
 from pkg.rules.foreign_keys import IGNORE, ForeignKeyProblem, ForeignKeySetting, find_problems
 

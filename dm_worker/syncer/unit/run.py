@@ -64,7 +64,8 @@ from pkg.errors.workarounds import RENEW_STRUCTURE, TELL_STRUCTURE, renew_struct
 from pkg.ha.binlog_operator import OperatorSource
 from pkg.mysql import engines
 from pkg.mysql.collation_weights import CollationWeights, fetch_characters, fetch_collation_weights
-from pkg.mysql.introspect import fetch_foreign_keys, list_all_tables, server_info
+from pkg.mysql.foreign_key_introspect import fetch_foreign_keys
+from pkg.mysql.introspect import list_all_tables, server_info
 from pkg.mysql.names import qualified
 from pkg.mysql.retry import retrying
 from pkg.mysql.schema import ForeignKey

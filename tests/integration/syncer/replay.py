@@ -30,7 +30,8 @@ from pkg.binlog.rows import KERNEL
 from pkg.binlog.table_map import TableMap
 from pkg.mysql.collation_weights import CollationWeights, fetch_characters, fetch_collation_weights
 from pkg.mysql.connection import error_number
-from pkg.mysql.introspect import fetch_foreign_keys, fetch_table_info
+from pkg.mysql.foreign_key_introspect import fetch_foreign_keys
+from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import TableInfo
 from tests.harness.mysql import SQLServer
 from tests.integration.binlog_replay import events_between, here

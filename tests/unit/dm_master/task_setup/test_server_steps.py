@@ -1,8 +1,8 @@
-"""--remove-meta must forget everything a task kept, and nothing of a task with a similar name."""
+"""Hazard: `--remove-meta` leaves something that a task kept, or removes what a task with a similar name keeps."""
 
 from __future__ import annotations
 
-from pkg.meta_tables import meta_tables
+from dm_master.task_setup.server_steps import meta_tables
 
 
 def test_names_are_distinct_and_the_tasks_own() -> None:
