@@ -14,12 +14,12 @@ is part of the location: reading again from the transaction's start, that many r
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
 from dm_worker.syncer.planning.batch_builder import BatchBuilder
+from dm_worker.syncer.planning.batch_cutter import BatchCutter
 from dm_worker.syncer.planning.event_buffer import (
     CLOSE,
     CUT,
@@ -30,20 +30,14 @@ from dm_worker.syncer.planning.event_buffer import (
     new_event_buffer,
 )
 from dm_worker.syncer.planning.gtid_tracker import GtidTracker
-from dm_worker.syncer.planning.held_rows import HeldRowCounter
-from dm_worker.syncer.planning.instructions import (
-    DEFAULT_LIMITS,
-    Advance,
-    BatchLimits,
-    BinlogStatement,
-    PlannerInstruction,
-)
+from dm_worker.syncer.planning.instructions import DEFAULT_LIMITS, BatchLimits, BinlogStatement
+from dm_worker.syncer.planning.planner_progress import PlannerProgress
+from dm_worker.syncer.planning.planning_range import PlanningRange
 from dm_worker.syncer.planning.reading_state import ReadingState
-from dm_worker.syncer.planning.savepoints import SavepointTracker, savepoint_statement, unsupported
-from dm_worker.syncer.planning.server_switch import ensure_server, ensure_transaction, gtid_of_cut
+from dm_worker.syncer.planning.savepoints import SavepointTracker, savepoint_statement
 from dm_worker.syncer.planning.table_maps import Handling, NeedTable, TableMaps
 from dm_worker.syncer.planning.xa import PreparedTransactions, Xid, prepared_xid, xa_statement
-from dm_worker.syncer.planning.xa_rows import XaEventCache, XaReread, XaRereadStep
+from dm_worker.syncer.planning.xa_rows import XaReread, XaRereadStep, XaState
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog import events as ev
@@ -63,12 +57,8 @@ _OF_NO_TRANSACTION = GTID_EVENTS | {
 _DUMMY_TABLE = b"\xff\xff\xff\0\0\0"
 
 
-class Planner:
-    """Feed it events; it appends to ``out``.
-
-    ``until`` asks for one batch over exactly the range up to there; by GTID over exactly its transactions, whichever
-    others this server has between them. ``limit`` ends the planning at that end of a transaction.
-    """
+class Planner(PlannerProgress):
+    """Feed it events; it adds instructions to ``out``. ``until`` and ``limit``: see :class:`PlanningRange`."""
 
     def __init__(
         self,
@@ -82,30 +72,21 @@ class Planner:
         buffer: EventBuffer | None = None,
         prepared: PreparedTransactions | None = None,
     ) -> None:
-        self.out: list[PlannerInstruction] = []
-        self._until = until
-        self._limit = limit
         self._by_gtid = by_gtid
-        self._buffer = new_event_buffer() if buffer is None else buffer
-        self._reading = ReadingState(start, self._buffer, gtids, by_gtid=by_gtid)
-        self._tables = TableMaps(self._buffer)
+        buffer = new_event_buffer() if buffer is None else buffer
+        reading = ReadingState(start, buffer, gtids, by_gtid=by_gtid)
+        self._range = PlanningRange(reading, until, limit, by_gtid=by_gtid)
+        self._tables = TableMaps(buffer)
         self._limits = limits or DEFAULT_LIMITS
-        self._builder = BatchBuilder(start, self._buffer, self._tables, self._limits)
-        self._savepoint_tracker = SavepointTracker(self._buffer, start.rows_events)
-        #: Inside an XA transaction; inside one that is known to end with XA PREPARE.
-        self._xa = self._prepared = False
-        #: All that wait for their XA COMMIT; the events of the one being read.
-        self._waiting = prepared or PreparedTransactions()
-        self._xa_cache = XaEventCache()
-        #: Rows of an XA transaction were given up, because it may still be rolled back and a batch can't hold it.
-        self._overflown = False
-        #: The stream must be opened at another place: see :meth:`take_jump`.
+        self._savepoints = SavepointTracker(buffer, start.rows_events)
+        self._xa = XaState(prepared or PreparedTransactions())
+        self._builder = BatchBuilder(start, buffer, self._tables, self._limits)
+        cutter = BatchCutter(self._builder, buffer, reading, self._savepoints, self._xa, whole=until is not None)
+        super().__init__(buffer, reading, cutter)
+        #: The stream must be opened at another position: see :meth:`take_reopen_request`.
         self._must_reopen = False
-        #: Events of a prepared transaction that are kept in memory and come before what is fed next.
-        self._kept_events: deque[Event] = deque()
-        #: The transaction being read is none of those that ``until`` asks for.
+        #: The transaction being read is not one of those that ``until`` asks for.
         self._is_skipping = False
-        self._held = HeldRowCounter()
 
     def bound(self, batch_bytes: int) -> None:
         """From here on a batch is closed at ``batch_bytes`` of rows events, or earlier by the planner's own limits."""
@@ -116,72 +97,20 @@ class Planner:
     @property
     def reached(self) -> bool:
         """Whether the range up to ``until``, or to ``limit``, is planned."""
-        return self._builder.start in (self._until, self._limit)
-
-    @property
-    def location(self) -> Location:
-        """Where to read on after the stream broke: the running transaction's start and its rows events so far."""
-        return self._reading.location
-
-    @property
-    def read_from(self) -> Location:
-        """Where the stream is to be opened: :attr:`location`, or the prepared transaction that is read again."""
-        reread = self._reading.reread
-        return self.location if reread is None else reread.start
-
-    @property
-    def reopen_reason(self) -> str:
-        """Why the stream is not at :attr:`location`, for errors of the stream; '' when it is."""
-        reread = self._reading.reread
-        return "" if reread is None else reread.reopen_reason
+        return self._range.ends_with(self._builder.start)
 
     def take_reopen_request(self) -> bool:
-        """Whether the stream has to be opened anew at :attr:`read_from`; what it sent and was not fed is void."""
-        jump, self._must_reopen = self._must_reopen, False
-        return jump
-
-    @property
-    def read_to(self) -> Location:
-        """Behind the newest event seen, its transaction counted as executed: for errors that name the event."""
-        return self._reading.read_to
-
-    @property
-    def newest(self) -> int:
-        """Upstream time (unix seconds) of the newest event seen, for the lag."""
-        return self._buffer.newest
-
-    @property
-    def bytes_read(self) -> int:
-        return self._buffer.bytes_read
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Bytes of rows events that are read and not given out."""
-        return self._buffer.size
-
-    @property
-    def oldest_commit(self) -> int:
-        """Upstream time of the oldest transaction whose rows wait here; 0 when there is none."""
-        return self._buffer.commit_time
-
-    @property
-    def has_pending(self) -> bool:
-        """Whether :meth:`close` would give out something: finished transactions, or moved past filtered events."""
-        return self._buffer.transactions > 0 or self._reading.boundary != self._builder.start.position
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether finished transactions wait that changed migrated tables."""
-        return self._buffer.marked > 0
+        """Whether the stream must be opened again, at :attr:`read_from`. What it sent and was not fed is void."""
+        requested, self._must_reopen = self._must_reopen, False
+        return requested
 
     def reopened(self) -> None:
         """The stream was opened again at :attr:`location`: pass over the rows events that are already planned."""
         self._reading.reopened()
-        self._savepoint_tracker.reopened()
+        self._savepoints.reopened()
         self._tables.forget_ids()
-        self._xa = self._prepared = self._is_skipping = False
-        self._xa_cache.drop()
-        self._kept_events.clear()
+        self._xa.reopened()
+        self._is_skipping = False
 
     def forget_tables(self) -> None:
         """Structures, routes or targets changed: ask for every table again."""
@@ -197,34 +126,28 @@ class Planner:
         in a batch of its own, because the rule of the target's table changed."""
         position = self._reading.place
         if self._tables.resolve(handling, ends_batch=ends_batch):
-            # An unfinished range stays one batch: two rules in it would place changes of one key into two buckets.
-            if self._until is None:
-                self._cut_before_statement()
+            self._cutter.cut_before_new_rule()
             self._tables.renew(position)
 
     @property
     def can_scan(self) -> bool:
         """Whether :meth:`scan` may be used now. Everything rare is left to :meth:`feed`."""
-        odd = self._xa or self._prepared or self._savepoint_tracker.is_used or self._until is not None
-        odd = odd or self._reading.reread is not None or self._reading.resumed is not None or self._is_near_limit()
+        reading, planned = self._reading, self._range
+        odd = self._xa.is_read or self._savepoints.is_used or planned.until is not None
+        odd = odd or reading.reread is not None or reading.resumed is not None or planned.scan_may_pass_limit()
         return hasattr(self._buffer, "scan") and not odd
-
-    def _is_near_limit(self) -> bool:
-        """Whether a scan, which stops at the end of a file, might go beyond ``limit``."""
-        # Bytes tell nothing of the place: servers leave out events, so that fewer come than lie between two offsets.
-        return self._limit is not None and (self._by_gtid or self._reading.file == self._limit.position.name)
 
     def scan(self, raw: bytes, pos: int, packets: bool, checksummed: bool) -> int:
         """Plans the ordinary events in ``raw`` from ``pos`` on, up to the first other one or to a full batch.
 
-        Returns the position behind them; see :meth:`ScanningTape.scan`. Raises as :meth:`feed` does.
+        Returns the position behind them; see :meth:`ScanningEventBuffer.scan`. Raises as :meth:`feed` does.
         """
         buffer = cast(ScanningEventBuffer, self._buffer)
         limits = self._builder.limits
         pos, why = buffer.scan(raw, pos, packets, checksummed, limits.batch_bytes, limits.batch_events)
         self._note_end()
         if why == CUT:
-            self._cut()
+            self._cutter.cut()
         elif why == CLOSE:
             self.close()
         return pos
@@ -237,7 +160,7 @@ class Planner:
         Raises DMError for events that can't be replicated, and ServerSwitched; what came before is planned.
         """
         assert self._tables.needed is None, "a table must be resolved first"
-        if self._kept_events and self._feed_kept():
+        if self._xa.replayed and self._feed_replayed():
             return 0
         for index, event in enumerate(events):
             if self._take(event):
@@ -254,26 +177,22 @@ class Planner:
         elif event.type == c.TABLE_MAP_EVENT:
             self._on_table_map(event)
         elif self._on_other(event):
-            if self._limit is not None:
-                self._at_limit()
+            self._at_limit()
             return True
-        if self._xa_cache.events is not None:
-            self._xa_cache.add(event, self._reading.file)
-        if self._until is not None and self._at_until():
-            return True
-        return (self._limit is not None and self._at_limit()) or self._tables.needed is not None
+        if self._xa.cache.events is not None:
+            self._xa.cache.add(event, self._reading.file)
+        return (self._range.is_bounded and (self._at_until() or self._at_limit())) or self._tables.needed is not None
 
-    def _feed_kept(self) -> bool:
-        """Plans the events of a prepared transaction that are kept in memory. True when feeding must pause."""
-        while self._kept_events:
-            if self._take(self._kept_events.popleft()):
+    def _feed_replayed(self) -> bool:
+        """Plans the events of a prepared transaction that are in memory. True when feeding must pause."""
+        while self._xa.replayed:
+            if self._take(self._xa.replayed.popleft()):
                 return True
         return False
 
     def close(self) -> None:
         """Gives out what is finished: all up to the last transaction end."""
-        if self._until is None and self.has_pending:
-            self._emit(self._reading.at_boundary(), self._buffer.marked, inside=False)
+        self._cutter.close()
 
     # -- events -------------------------------------------------------------------------------------------------
 
@@ -298,39 +217,11 @@ class Planner:
             )
         if number <= FILTERED:
             if number < FILTERED:
-                self._held.add(self._tables.held(number), data, reading.file_read)
+                self._cutter.held.add(self._tables.held(number), data, reading.file_read)
             return
         # Rows that are read again come to be at their XA COMMIT.
         buffer.append(number, data, timestamp if reading.reread is None else reading.reread.timestamp)
-        if self._builder.is_full and (self._until is None or self._undecided):
-            self._cut()
-
-    def _cut(self) -> None:
-        """The batch is full inside a transaction: give out the finished ones, or cut the transaction itself."""
-        if self._buffer.marked and self._until is None:
-            self._emit(self._reading.at_boundary(), self._buffer.marked, inside=False)
-            if not self._builder.is_full:
-                return
-        self._emit_inside()
-
-    @property
-    def _undecided(self) -> bool:
-        """In an XA transaction, of which no part may be applied before it is known how it ends."""
-        return self._xa and self._reading.reread is None
-
-    def _emit_inside(self) -> None:
-        if self._undecided:
-            # They are read again if they come to be.
-            self._buffer.truncate(self._buffer.marked)
-            self._held.roll_back()
-            self._overflown = True
-            self._xa_cache.drop()
-            return
-        if self._savepoint_tracker.just_rewound:
-            # The place would be the same as before the rows that were undone.
-            raise unsupported(f"a statement or new table directly after ROLLBACK TO SAVEPOINT at {self.read_to}")
-        self._savepoint_tracker.cut_at = self._buffer.rows
-        self._emit(self._reading.inside(), self._buffer.count, inside=True)
+        self._cutter.cut_if_full()
 
     def _on_table_map(self, event: Event) -> None:
         data = event.data
@@ -339,17 +230,11 @@ class Planner:
         if reread is not None:
             reread.ensure_found(self._reading.place)
         self._buffer.inside = True
-        if self._prepared:
+        if self._xa.ends_prepared:
             # Rows that wait for an XA COMMIT are not planned.
             self._tables.hide(data)
             return
         self._tables.add(data, self._reading.place)
-
-    def _cut_before_statement(self) -> None:
-        if self._buffer.marked:
-            self._emit(self._reading.at_boundary(), self._buffer.marked, inside=False)
-        if self._buffer.count:
-            self._emit_inside()
 
     def _on_other(self, event: Event) -> bool:
         """True when feeding must pause after this event."""
@@ -388,16 +273,14 @@ class Planner:
 
     def _on_format(self, event: Event) -> None:
         self._reading.server_id = event.server_id
-        for place in (self._reading.resumed, self._until):
-            if place is not None:
-                ensure_server(place, event.server_id)
+        self._range.ensure_server(event.server_id)
 
     def _on_gtid(self, event: Event) -> None:
         buffer = self._buffer
         self._is_skipping = False
         buffer.begin_gtid(*gtid_of(event, self._reading.file))
-        if self._until is not None and self._by_gtid and buffer.gtid is not None:
-            self._is_skipping = not self._is_asked_for(gtid_text(buffer.gtid), self._until, event)
+        if self._range.until is not None and buffer.gtid is not None:
+            self._is_skipping = self._range.skips(gtid_text(buffer.gtid), event)
             if self._is_skipping:
                 buffer.begin_gtid(b"", 0)
                 self._reading.move(event)
@@ -407,21 +290,9 @@ class Planner:
         buffer.standalone = is_standalone(event)
         if event.type == c.MARIADB_GTID_EVENT:
             buffer.is_void = is_void_alter(event.data)
-            self._prepared = is_prepared_xa(event.data)
-            if self._prepared:
-                self._xa_cache.begin()
-
-    def _is_asked_for(self, gtid: str, until: Location, event: Event) -> bool:
-        """Whether a transaction belongs to the range up to ``until``: as a whole, or as the one that it ends in."""
-        if self._reading.is_part(gtid, until.gtid_set):
-            return True
-        if not until.cut:
-            # Written by an earlier version: the transaction that comes when all others are in.
-            return bool(until.rows_events) and self._reading.is_at(until)
-        if gtid != gtid_of_cut(until):
-            return False
-        ensure_transaction(until, self._reading.server_id, gtid, self._reading.file, event)
-        return True
+            self._xa.ends_prepared = is_prepared_xa(event.data)
+            if self._xa.ends_prepared:
+                self._xa.cache.begin()
 
     def _skip(self, event: Event) -> bool:
         """Whether the event belongs to the transaction that is passed over."""
@@ -452,20 +323,20 @@ class Planner:
 
     def _on_xa_statement(self, event: Event) -> bool:
         """Handles XA statements; False for others, and for XA COMMIT of what was prepared before the start."""
-        word = xa_statement(event, self._reading.file)
-        if word is None:
+        statement = xa_statement(event, self._reading.file)
+        if statement is None:
             return False
-        if word.kind in ("start", "end"):
-            self._buffer.inside, self._buffer.standalone, self._xa = True, False, True
-            if word.kind == "start":
-                self._xa_cache.begin()
-        elif word.kind == "rollback":
-            self._waiting.end(word.xid)
+        transactions, xid = self._xa.transactions, statement.xid
+        if statement.kind in ("start", "end"):
+            self._buffer.inside, self._buffer.standalone, self._xa.inside = True, False, True
+            if statement.kind == "start":
+                self._xa.cache.begin()
+        elif statement.kind == "rollback":
+            transactions.end(xid)
             self._end_transaction(0)
-        elif word.xid in self._waiting.waiting:
-            kept = self._waiting.events(word.xid)
-            self._begin_reread(word.xid, self._waiting.waiting[word.xid], event.timestamp, kept)
-            self._feed_kept()
+        elif xid in transactions.waiting:
+            self._begin_reread(xid, transactions.waiting[xid], event.timestamp, transactions.events(xid))
+            self._feed_replayed()
         else:
             return False
         return True
@@ -475,15 +346,13 @@ class Planner:
         self._reading.move(event)
         one_phase, xid = prepared_xid(event, self._reading.file)
         if not one_phase:
-            kept = None if self._xa_cache.events is None else [*self._xa_cache.events, event]
-            self._waiting.add(xid, self._reading.at_boundary(), kept)
+            kept = None if self._xa.cache.events is None else [*self._xa.cache.events, event]
+            self._xa.transactions.add(xid, self._reading.at_boundary(), kept)
             self._roll_back()
             return False
-        until = self._until
-        if self._overflown or (until is not None and until.rows_events and self._reading.is_at(until)):
-            self._buffer.truncate(self._buffer.marked)
-            self._held.roll_back()
-            self._buffer.rows, self._buffer.skip = 0, self._savepoint_tracker.cut_at
+        if self._xa.overflown or self._range.is_cut_here():
+            self._cutter.drop_open()
+            self._buffer.rows, self._buffer.skip = 0, self._savepoints.cut_at
             self._begin_reread(xid, self._reading.at_boundary(), event.timestamp, None)
             return True
         self._end_transaction(event.timestamp)
@@ -492,25 +361,24 @@ class Planner:
     def _begin_reread(self, xid: Xid, start: Location, timestamp: int, kept: list[Event] | None) -> None:
         """The rows of the transaction that was prepared at ``start`` become this transaction's."""
         self._reading.begin_reread(xid, start, timestamp, streamed=kept is None)
-        self._xa = False
-        self._xa_cache.drop()
-        self._savepoint_tracker.restart()
+        self._xa.inside = False
+        self._xa.cache.drop()
+        self._savepoints.restart()
         self._enter_file()
         self._must_reopen = kept is None
-        self._kept_events.extend(kept or ())
+        self._xa.replayed.extend(kept or ())
 
     def _end_reread(self, reread: XaReread) -> None:
         self._reading.end_reread(reread)
         self._must_reopen = reread.streamed
         self._enter_file()
-        self._waiting.end(reread.xid)
+        self._xa.transactions.end(reread.xid)
         self._end_transaction(reread.timestamp)
-        if self._until is not None:
-            # A jump ends the feeding before it is asked.
-            self._at_until()
+        # The request to reopen the stream ends the feeding before this is asked.
+        self._at_until()
 
     def _on_reread(self, event: Event, reread: XaReread) -> bool:
-        """What is no row of the transaction that is read again; True to pause feeding."""
+        """What is not a row of the transaction that is read again; True to pause feeding."""
         self._reading.move(event)
         step = reread.step(event, self._reading.place)
         if step is XaRereadStep.DONE:
@@ -522,14 +390,15 @@ class Planner:
 
     def _on_control_statement(self, event: Event) -> bool:
         """Handles what controls a transaction from within; False for any other statement."""
-        statement = ev.parse_query(event, self._reading.file).statement
-        if statement.strip().rstrip(b";").upper() == b"ROLLBACK":
+        text = ev.parse_query(event, self._reading.file).statement
+        if text.strip().rstrip(b";").upper() == b"ROLLBACK":
             self._roll_back()
             return True
-        word = savepoint_statement(statement)
-        if word is None:
+        statement = savepoint_statement(text)
+        if statement is None:
             return False
-        self._savepoint_tracker.obey(word, self._reading.place, given_up=self._undecided and self._overflown)
+        given_up = self._cutter.undecided and self._xa.overflown
+        self._savepoints.obey(statement, self._reading.place, given_up=given_up)
         return True
 
     def _roll_back(self) -> None:
@@ -541,99 +410,65 @@ class Planner:
                 f"the transaction that starts at {start.position} ends with ROLLBACK after a part of it was applied",
                 workaround="Migrate the tables of this transaction again.",
             )
-        self._buffer.truncate(self._buffer.marked)
-        self._held.roll_back()
+        self._cutter.drop_open()
         self._end_transaction(0)
 
     def _on_statement(self, event: Event, standalone: bool) -> bool:
-        buffer, place = self._buffer, self._reading.place
+        """A statement is a barrier. False when it was executed before this start, so that nothing pauses."""
+        buffer, reading, limit = self._buffer, self._reading, self._range.limit
+        position = reading.place
         if not standalone and buffer.rows < buffer.skip:
             return False
-        if self._until is not None and not (standalone or buffer.count or buffer.rows > buffer.skip):
+        if self._range.until is not None and not (standalone or buffer.count or buffer.rows > buffer.skip):
             # The one right before the unfinished batch shows up again: it was done before that batch began.
             return False
-        if self._until is not None:
-            # Statements end batches, so none can be inside one.
-            raise errors.new(
-                Code.SyncerEvent,
-                f"the statement at {place} is inside the unfinished batch, which ends at {self._until}",
-                workaround="Check that the upstream's binlog files were not replaced; migrate again if they were.",
-            )
-        self._cut_before_statement()
-        start = self._reading.inside() if buffer.inside and not standalone else self._reading.at_boundary()
-        if self._held or self._builder.start.position != start.position:
-            self.out.append(Advance(start, self._waiting.waiting, self._held.take(inside=True)))
+        self._range.ensure_no_statement(position)
+        self._cutter.cut_before_statement()
+        start = reading.inside() if buffer.inside and not standalone else reading.at_boundary()
+        self._cutter.advance(start)
         behind, run = self.read_to, buffer.gtid
-        name = gtid_text(run) if self._by_gtid and run is not None else str(place)
+        name = gtid_text(run) if self._by_gtid and run is not None else str(position)
+        end = start
         if standalone:
             self._end_transaction(0)
-            end = self._reading.at_boundary()
-            if self._limit is not None and self._reading.is_at(self._limit):
-                # On another server it is at another position.
-                end = self._limit
-        else:
-            end = start
-        self._builder.begin(end, buffer.count, self._reading.file_read)
-        self.out.append(BinlogStatement(event, place, start, end, behind, name))
+            # On another server the limit is at another position.
+            end = limit if limit is not None and reading.is_at(limit) else reading.at_boundary()
+        self._cutter.emit_statement(BinlogStatement(event, position, start, end, behind, name))
         return True
 
-    # -- bookkeeping --------------------------------------------------------------------------------------------
+    # -- ends ---------------------------------------------------------------------------------------------------
 
     def _end_transaction(self, timestamp: int) -> None:
         self._buffer.end_transaction(timestamp)
         self._note_end()
-        if self._until is None and self._builder.is_full:
-            self.close()
+        self._cutter.close_if_full()
 
     def _note_end(self) -> None:
         """What is to be done once transactions have ended in the event buffer."""
         if not self._buffer.ended:
             return
         self._buffer.ended = False
-        self._held.end_transaction()
-        self._xa = self._prepared = self._overflown = False
-        self._xa_cache.drop()
-        self._savepoint_tracker.end()
+        self._cutter.held.end_transaction()
+        self._xa.end_transaction()
+        self._savepoints.end()
         self._reading.take_gtids()
 
     def _at_until(self) -> bool:
-        until = self._until
-        assert until is not None
-        if self.reached or self._undecided:
+        """Whether the unfinished range is planned; gives it out when it ends here."""
+        until, buffer = self._range.until, self._buffer
+        if until is None or self.reached or self._cutter.undecided:
             return self.reached
-        gone = self._reading.rows_gone if self._buffer.inside else 0
-        if gone == until.rows_events and self._reading.is_at(until):
-            self._emit(until, self._buffer.count, inside=self._buffer.inside)
-            return True
-        if self._reading.is_beyond(until):
-            raise errors.new(
-                Code.SyncerEvent,
-                f"the binlog has no event that ends at {until}, the end of the unfinished batch",
-                scope="upstream",
-                workaround="Check that the upstream's binlog files were not replaced; migrate again if they were.",
-            )
-        return False
+        if not self._range.at_until(until, rows_events=self._reading.rows_gone if buffer.inside else 0):
+            return False
+        self._cutter.emit(until, buffer.count, inside=buffer.inside)
+        return True
 
     def _at_limit(self) -> bool:
-        limit = self._limit
-        assert limit is not None
-        if self.reached or self._buffer.inside or self._reading.reread is not None:
+        """Whether the pass is planned; gives out the rest when it ends here."""
+        limit = self._range.limit
+        if limit is None or self.reached or self._buffer.inside or self._reading.reread is not None:
             return self.reached
-        if self._reading.is_at(limit):
-            self._emit(limit, self._buffer.marked, inside=False)
-            return True
-        if self._reading.is_beyond(limit):
-            raise errors.new(
-                Code.SyncerEvent,
-                f"the binlog has no transaction that ends at {limit}, the end of the part that is read again",
-                scope="upstream",
-                workaround="Check that the upstream's binlog files were not replaced; migrate again if they were.",
-            )
-        return False
-
-    def _emit(self, end: Location, count: int, *, inside: bool) -> None:
-        """Gives out the first ``count`` events as a batch that ends at ``end``, and keeps the others."""
-        waiting, held = self._waiting.waiting, self._held.take(inside=inside)
-        batch = self._builder.batch(end, count, waiting, held, inside=inside) if count else Advance(end, waiting, held)
-        self.out.append(batch)
-        self._builder.begin(end, count, self._reading.file_read)
+        if not self._range.at_limit(limit):
+            return False
+        self._cutter.emit(limit, self._buffer.marked, inside=False)
+        return True

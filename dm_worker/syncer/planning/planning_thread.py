@@ -215,8 +215,7 @@ class PlanningThread:
 
     def _give_out(self) -> None:
         planner = self.planner
-        given, planner.out = planner.out, []
-        for item in given:
+        for item in planner.take_instructions():
             if isinstance(item, BinlogStatement):
                 self._resume.clear()
                 if self._stop.is_set():

@@ -95,7 +95,7 @@ class SavepointTracker:
         #: Words in this transaction: those read, and those that were obeyed before the stream broke.
         self._words = self._words_obeyed = 0
         #: Rows events of this transaction up to the last ROLLBACK TO SAVEPOINT, -1 for none, and up to the last cut.
-        self._rewound = -1
+        self._rolled_back_at = -1
         self.cut_at = cut_at
 
     @property
@@ -104,9 +104,9 @@ class SavepointTracker:
         return bool(self._words or self._words_obeyed)
 
     @property
-    def just_rewound(self) -> bool:
+    def just_rolled_back(self) -> bool:
         """Whether no row followed the last ROLLBACK TO SAVEPOINT: the buffer's position is the same as before it."""
-        return self._rewound == self._buffer.rows
+        return self._rolled_back_at == self._buffer.rows
 
     def reopened(self) -> None:
         """The transaction is read once more from its start: what was obeyed is not obeyed again."""
@@ -116,7 +116,7 @@ class SavepointTracker:
     def restart(self) -> None:
         """Rows that were read before take this transaction's place, with words of their own."""
         self._words = self._words_obeyed = 0
-        self._rewound = -1
+        self._rolled_back_at = -1
         self._savepoints.clear()
 
     def end(self) -> None:
@@ -148,7 +148,7 @@ class SavepointTracker:
                 "for one batch, and some of them are already applied"
             )
         self._buffer.truncate(self._buffer.marked + savepoint.held)
-        self._rewound = self._buffer.rows
+        self._rolled_back_at = self._buffer.rows
 
 
 def unsupported(what: str) -> errors.DMError:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from dm_worker.syncer.planning.xa import RECENT_BYTES, Xid, gtid_xid, prepared_xid, xa_statement, xid_text
+from dm_worker.syncer.planning.xa import (
+    RECENT_BYTES,
+    PreparedTransactions,
+    Xid,
+    gtid_xid,
+    prepared_xid,
+    xa_statement,
+    xid_text,
+)
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog import events as ev
@@ -40,6 +49,37 @@ class XaEventCache:
         elif event.type in c.QUERY_EVENTS and xa_statement(event, file) is None:
             # Words about savepoints, and statements, may ask for a pause.
             self.drop()
+
+
+class XaState:
+    """What is known of the XA transaction that is being read."""
+
+    def __init__(self, transactions: PreparedTransactions) -> None:
+        #: All that wait for their XA COMMIT.
+        self.transactions = transactions
+        #: Inside an XA transaction; inside one that is known to end with XA PREPARE.
+        self.inside = self.ends_prepared = False
+        #: Its rows were given up, because it may still be rolled back and a batch can't hold it.
+        self.overflown = False
+        #: Its events.
+        self.cache = XaEventCache()
+        #: Events of a prepared transaction that are in memory: they come before what is fed next.
+        self.replayed: deque[Event] = deque()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether an XA transaction is being read."""
+        return self.inside or self.ends_prepared
+
+    def end_transaction(self) -> None:
+        self.inside = self.ends_prepared = self.overflown = False
+        self.cache.drop()
+
+    def reopened(self) -> None:
+        """The stream begins again at the start of the transaction, or of the one that is read again."""
+        self.inside = self.ends_prepared = False
+        self.cache.drop()
+        self.replayed.clear()
 
 
 class XaRereadStep(Enum):

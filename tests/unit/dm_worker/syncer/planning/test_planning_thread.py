@@ -79,6 +79,10 @@ class Trickle:
             self.out.append(batch(self.waiting_bytes))
             self.waiting_bytes = 0
 
+    def take_instructions(self) -> list[Batch]:
+        taken, self.out = self.out, []
+        return taken
+
     def take_reopen_request(self) -> bool:
         return False
 

@@ -102,8 +102,7 @@ def play(
             left -= 1
             taken = feed(planner, now)
             events = now[taken:] + events
-            given += planner.out
-            planner.out = []
+            given += planner.take_instructions()
             jumped = planner.take_reopen_request()
             if jumped:
                 break
@@ -113,8 +112,7 @@ def play(
             break
         planner.reopened()
     planner.close()
-    given += planner.out
-    planner.out = []
+    given += planner.take_instructions()
     return given
 
 

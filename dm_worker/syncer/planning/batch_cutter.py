@@ -1,0 +1,123 @@
+"""Where batches end: at the end of a transaction if possible, inside one that is larger than a batch. Pure."""
+
+from __future__ import annotations
+
+from dm_worker.syncer.planning.batch_builder import BatchBuilder
+from dm_worker.syncer.planning.event_buffer import EventBuffer
+from dm_worker.syncer.planning.held_rows import HeldRowCounter
+from dm_worker.syncer.planning.instructions import Advance, BinlogStatement, PlannerInstruction
+from dm_worker.syncer.planning.reading_state import ReadingState
+from dm_worker.syncer.planning.savepoints import SavepointTracker, unsupported
+from dm_worker.syncer.planning.xa_rows import XaState
+from pkg.binlog.position import Location
+
+
+class BatchCutter:
+    """Gives out what waits in the event buffer: as batches, or as advances where only filtered events wait.
+
+    ``whole``: the range stays one batch, so nothing is given out before its end.
+    """
+
+    def __init__(
+        self,
+        builder: BatchBuilder,
+        buffer: EventBuffer,
+        reading: ReadingState,
+        savepoints: SavepointTracker,
+        xa: XaState,
+        *,
+        whole: bool,
+    ) -> None:
+        self.out: list[PlannerInstruction] = []
+        self.held = HeldRowCounter()
+        self.builder = builder
+        self._buffer = buffer
+        self._reading = reading
+        self._savepoints = savepoints
+        self._xa = xa
+        self._whole = whole
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether :meth:`close` would give out something: finished transactions, or moved past filtered events."""
+        return self._buffer.transactions > 0 or self._reading.boundary != self.builder.start.position
+
+    @property
+    def undecided(self) -> bool:
+        """In an XA transaction, of which no part may be applied before it is known how it ends."""
+        return self._xa.inside and self._reading.reread is None
+
+    def close(self) -> None:
+        """Gives out what is finished: all up to the last transaction end."""
+        if not self._whole and self.has_pending:
+            self._emit_finished()
+
+    def close_if_full(self) -> None:
+        """A transaction has ended."""
+        if self.builder.is_full:
+            self.close()
+
+    def cut_if_full(self) -> None:
+        """A rows event was added to the open transaction."""
+        if self.builder.is_full and (not self._whole or self.undecided):
+            self.cut()
+
+    def cut(self) -> None:
+        """The batch is full inside a transaction: give out the finished ones, or cut the transaction itself."""
+        if self._buffer.marked and not self._whole:
+            self._emit_finished()
+            if not self.builder.is_full:
+                return
+        self._emit_inside()
+
+    def cut_before_statement(self) -> None:
+        """All that waits is given out: a statement, or rows under another rule, follow."""
+        if self._buffer.marked:
+            self._emit_finished()
+        if self._buffer.count:
+            self._emit_inside()
+
+    def cut_before_new_rule(self) -> None:
+        """The rule of a target table changed: what was planned by the old one is given out."""
+        # An unfinished range stays one batch: two rules in it would place changes of one key into two buckets.
+        if not self._whole:
+            self.cut_before_statement()
+
+    def drop_open(self) -> None:
+        """Forgets the rows of the open transaction."""
+        self._buffer.truncate(self._buffer.marked)
+        self.held.roll_back()
+
+    def emit(self, end: Location, count: int, *, inside: bool) -> None:
+        """Gives out the first ``count`` events as a batch that ends at ``end``, and keeps the others."""
+        prepared, held = self._xa.transactions.waiting, self.held.take(inside=inside)
+        batch = self.builder.batch(end, count, prepared, held, inside=inside) if count else Advance(end, prepared, held)
+        self.out.append(batch)
+        self.builder.begin(end, count, self._reading.file_read)
+
+    def advance(self, location: Location) -> None:
+        """Moves past filtered events in front of a statement at ``location``."""
+        if self.held or self.builder.start.position != location.position:
+            self.out.append(Advance(location, self._xa.transactions.waiting, self.held.take(inside=True)))
+
+    def emit_statement(self, statement: BinlogStatement) -> None:
+        """Gives out a statement; the next batch begins behind it."""
+        self.builder.begin(statement.end, self._buffer.count, self._reading.file_read)
+        self.out.append(statement)
+
+    def _emit_finished(self) -> None:
+        self.emit(self._reading.at_boundary(), self._buffer.marked, inside=False)
+
+    def _emit_inside(self) -> None:
+        if self.undecided:
+            # They are read again if they come to be.
+            self.drop_open()
+            self._xa.overflown = True
+            self._xa.cache.drop()
+            return
+        if self._savepoints.just_rolled_back:
+            # The location would be the same as before the rows that were undone.
+            position = self._reading.read_to
+            raise unsupported(f"a statement or new table directly after ROLLBACK TO SAVEPOINT at {position}")
+        self._savepoints.cut_at = self._buffer.rows
+        self.emit(self._reading.inside(), self._buffer.count, inside=True)

@@ -1,0 +1,78 @@
+"""What the caller of a planner asks about its progress. Pure."""
+
+from __future__ import annotations
+
+from dm_worker.syncer.planning.batch_cutter import BatchCutter
+from dm_worker.syncer.planning.event_buffer import EventBuffer
+from dm_worker.syncer.planning.instructions import PlannerInstruction
+from dm_worker.syncer.planning.reading_state import ReadingState
+from pkg.binlog.position import Location
+
+
+class PlannerProgress:
+    """How far a planner has read, what waits in it, and what it has given out."""
+
+    def __init__(self, buffer: EventBuffer, reading: ReadingState, cutter: BatchCutter) -> None:
+        self._buffer = buffer
+        self._reading = reading
+        self._cutter = cutter
+
+    @property
+    def out(self) -> list[PlannerInstruction]:
+        """The instructions that were not taken yet."""
+        return self._cutter.out
+
+    def take_instructions(self) -> list[PlannerInstruction]:
+        taken, self._cutter.out = self._cutter.out, []
+        return taken
+
+    @property
+    def location(self) -> Location:
+        """Where to read on after the stream broke: the running transaction's start and its rows events so far."""
+        return self._reading.location
+
+    @property
+    def read_from(self) -> Location:
+        """Where the stream is to be opened: :attr:`location`, or the prepared transaction that is read again."""
+        reread = self._reading.reread
+        return self.location if reread is None else reread.start
+
+    @property
+    def reopen_reason(self) -> str:
+        """Why the stream is not at :attr:`location`, for errors of the stream; '' when it is."""
+        reread = self._reading.reread
+        return "" if reread is None else reread.reopen_reason
+
+    @property
+    def read_to(self) -> Location:
+        """Behind the newest event seen, its transaction counted as executed: for errors that name the event."""
+        return self._reading.read_to
+
+    @property
+    def newest(self) -> int:
+        """Upstream time (unix seconds) of the newest event seen, for the lag."""
+        return self._buffer.newest
+
+    @property
+    def bytes_read(self) -> int:
+        return self._buffer.bytes_read
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of rows events that are read and not given out."""
+        return self._buffer.size
+
+    @property
+    def oldest_commit(self) -> int:
+        """Upstream time of the oldest transaction whose rows wait here; 0 when there is none."""
+        return self._buffer.commit_time
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether :meth:`close` would give out something: finished transactions, or moved past filtered events."""
+        return self._cutter.has_pending
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether finished transactions wait that changed migrated tables."""
+        return self._buffer.marked > 0
