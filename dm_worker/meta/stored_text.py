@@ -14,9 +14,17 @@ from typing import Any
 from pkg.errors import ErrorKind
 
 #: The first name of a class, by its present one.
-_CLASSES: Mapping[str, str] = {"FilterDecision": "Decision", "MappedColumn": "Place"}
+_CLASSES: Mapping[str, str] = {
+    "ConflictKey": "Tie",
+    "FilterDecision": "Decision",
+    "KeyNormalizer": "Canon",
+    "MappedColumn": "Place",
+}
 #: The first name of a field, by the present names of the class and the field.
-_FIELDS: Mapping[tuple[str, str], str] = {}
+_FIELDS: Mapping[tuple[str, str], str] = {
+    ("ConflictKey", "normalizers"): "canons",
+    ("KeyNormalizer", "collation_weights"): "folding",
+}
 
 
 #: Types whose ``repr`` is taken as it is.

@@ -9,7 +9,7 @@ from dm_worker.operator_commands.binlog_operators import BinlogOperators
 from dm_worker.operator_commands.replicating_unit import ReplicatingUnit, replicating_unit
 from dm_worker.subtask.subtask import SubTask
 from dm_worker.syncer.ddl.operator_orders import checked, in_order, listing, parse_place, refused
-from dm_worker.syncer.rows.task_rules import Rules
+from dm_worker.syncer.rows.task_rules import TaskRules
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from pkg import errors
 from pkg.binlog.position import Position
@@ -94,7 +94,7 @@ def _ensure_possible(op: int, position: Position, unit: ReplicatingUnit) -> None
 def _order(subtask: SubTask, kind: OperatorKind, position: Position, texts: Sequence[str]) -> BinlogOperator:
     statements = () if kind == "skip" else tuple(texts)
     if kind != "skip":
-        rules = Rules(subtask.config)
+        rules = TaskRules(subtask.config)
         for parsed in checked(statements):
             for name in parsed.tables:
                 if not rules.allows(*name):

@@ -16,7 +16,7 @@ from pymysql.constants import CLIENT
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
-from dm_worker.syncer.checkpoint.protocol import IDLE, Progress
+from dm_worker.syncer.checkpoint.protocol import IDLE, BatchProgress
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
@@ -104,7 +104,7 @@ def test_a_takeover_goes_on_past_a_checkpoint_that_is_not_committed(
     with closing(MetaStore(cfg)) as first, closing(MetaStore(cfg)) as second:
         first.prepare()
         epoch = first.take_over(2).epoch
-        progress = Progress(1, epoch, IDLE, here, here)
+        progress = BatchProgress(1, epoch, IDLE, here, here)
         first.write(progress)
         frozen = server.connect(autocommit=False, client_flag=CLIENT.FOUND_ROWS)
 

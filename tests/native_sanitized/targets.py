@@ -18,8 +18,8 @@ from dm_worker.loader import sql_file
 from dm_worker.relay.scan import Scanned, python_scan
 from dm_worker.syncer.execution import merge, partition, row_statements
 from dm_worker.syncer.execution.compaction import ImpossibleChange
-from dm_worker.syncer.execution.row_statements import Form
-from dm_worker.syncer.rows.conflict_sets import Pairs
+from dm_worker.syncer.execution.row_statements import StatementForm
+from dm_worker.syncer.rows.conflict_sets import ConflictPairs
 from dm_worker.syncer.rows.kernel_layout import placement_of
 from pkg.errors import DMError
 from tests.compiled import required
@@ -71,17 +71,17 @@ def damaged_slices(buffer: bytes) -> None:
     buckets, safe = random_.randrange(1, 9), random_.random() < 0.5
     found = []
     for kernel in (_ROWS, None) if random_.random() < 0.3 else (_ROWS,):
-        pairs = Pairs()
-        use = partial(partition.scatter, part, plans, buckets, safe=safe, pairs=pairs, kernel=kernel)
+        pairs = ConflictPairs()
+        use = partial(partition.partition_slice, part, plans, buckets, safe=safe, pairs=pairs, kernel=kernel)
         blocks = _outcome(use, DMError, partition.KeysMoved)
         found.append((blocks, sorted(pairs.packed()) if isinstance(blocks, list) else None))
     assert found[0] == found[-1]
     if not isinstance(found[0][0], list):
         return
-    rules = {number: row_statements.rule_of(plan, Form(safe=safe)) for number, plan in plans.items()}
+    rules = {number: row_statements.write_rule_of(plan, StatementForm(safe=safe)) for number, plan in plans.items()}
     for _, block in found[0][0]:
         with contextlib.suppress(ValueError, KeyError, DMError, ImpossibleChange):
-            merge.combine([(0, _damaged(random_, block))], rules, safe=safe, kernel=_ROWS)
+            merge.merge_blocks([(0, _damaged(random_, block))], rules, safe=safe, kernel=_ROWS)
     for _, block in found[0][0]:
         placement.assert_resettled_alike(_damaged(random_, block), 0, {1: 2}, buckets)
 

@@ -28,7 +28,7 @@ _Statement = tuple[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownTables:
     """What the target shows of a statement's tables or schemas, in the statement's order.
 
     ``texts``: SHOW CREATE of each without its AUTO_INCREMENT, '' for what is not there. ``ids``: for each the numbers
@@ -50,7 +50,7 @@ class Shown:
         return json.dumps({"texts": self.texts, "ids": self.ids}, ensure_ascii=False)
 
     @classmethod
-    def from_json(cls, text: str) -> Shown:
+    def from_json(cls, text: str) -> ShownTables:
         data = json.loads(text)
         return cls(tuple(data["texts"]), tuple(tuple(ids) for ids in data["ids"]))
 
@@ -71,7 +71,7 @@ class DDLRecord:
     fingerprint: str
     done: bool = False
     part: int | None = None
-    before: Shown | None = None
+    before: ShownTables | None = None
 
 
 class DDLTable:
@@ -109,7 +109,7 @@ class DDLTable:
                 str(fingerprint),
                 state == "done",
                 _part_of(str(state)),
-                None if shown is None else Shown.from_json(shown),
+                None if shown is None else ShownTables.from_json(shown),
             )
             for number, statement, fingerprint, state, shown in query(conn, sql, which)
         ]

@@ -21,7 +21,7 @@ from dm_worker.syncer.checkpoint.ddl_table import LATE_COLUMNS as DDL_COLUMNS
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, DDLTable
 from dm_worker.syncer.checkpoint.lost_ownership import may_not_write
 from dm_worker.syncer.checkpoint.open_transactions import end_open_transactions
-from dm_worker.syncer.checkpoint.protocol import IDLE, Applied, Progress
+from dm_worker.syncer.checkpoint.protocol import IDLE, AppliedBuckets, BatchProgress
 from dm_worker.syncer.checkpoint.start_location import FULL_MODES
 from dm_worker.syncer.online_ddl.ghost_records import GhostRecord
 from dm_worker.syncer.online_ddl.records_table import OnlineDDLTable
@@ -44,9 +44,9 @@ from pkg.process.log import get_logger
 log = get_logger("syncer.checkpoint")
 
 T = TypeVar("T")
-Conn: TypeAlias = "Connection[Any]"
+MetaConnection: TypeAlias = "Connection[Any]"
 #: Runs something in a transaction of its own, without trying again.
-Transaction: TypeAlias = Callable[[Callable[["Conn"], None]], None]
+Transaction: TypeAlias = Callable[[Callable[["MetaConnection"], None]], None]
 
 #: Tells our table structures from DM's in the column ``table_info``.
 _FORMAT = "dm-spark/1"
@@ -75,12 +75,12 @@ _LATE_COLUMNS = {
 
 
 @dataclass(slots=True)
-class Durable:
+class DurableState:
     """What a run finds when it takes over. ``exit_safe``: safe mode holds until there. ``shards``: the state of the
     sharding groups, None when none is stored."""
 
     epoch: int
-    progress: Progress | None
+    progress: BatchProgress | None
     checkpoint: Location | None
     exit_safe: Location | None = None
     tables: list[TableInfo] = field(default_factory=list)
@@ -100,7 +100,7 @@ class MetaStore:
     def __init__(self, cfg: SubTaskConfig, *, should_stop: Callable[[], bool] | None = None) -> None:
         self._cfg = cfg
         self._should_stop = should_stop
-        self._conn: Conn | None = None
+        self._conn: MetaConnection | None = None
         self._id = self.source_id = cfg.source_id
         self.checkpoints = self._name("checkpoint")
         self.batches = self._name("batch")
@@ -126,7 +126,7 @@ class MetaStore:
     def prepare(self) -> None:
         """Creates schema and tables where they are missing. Raises DMError."""
 
-        def create(conn: Conn) -> None:
+        def create(conn: MetaConnection) -> None:
             query(conn, f"CREATE DATABASE IF NOT EXISTS {quote(self._cfg.meta_schema)}")
             try:
                 query(conn, self._checkpoint_table("JSON"))
@@ -144,7 +144,7 @@ class MetaStore:
 
         self._transaction(create)
 
-    def _check_engines(self, conn: Conn) -> None:
+    def _check_engines(self, conn: MetaConnection) -> None:
         """Raises 36004 for a table that can't roll back, made by something else or by a server's default."""
         names = ("checkpoint", "batch", "marker", "ddl", "xa", "sharding_meta")
         tables = [(self._cfg.meta_schema, f"{self._cfg.name}_syncer_{name}") for name in names]
@@ -165,7 +165,7 @@ class MetaStore:
     def remove(self) -> None:
         """Deletes this source's rows from all tables; tables that were never made are fine."""
 
-        def delete(conn: Conn) -> None:
+        def delete(conn: MetaConnection) -> None:
             own = (self.checkpoints, self.batches, self.markers, self._ddls.name, self.prepared, self._ghosts.name)
             deletions = [(f"DELETE FROM {table} WHERE id = %s", (self._id,)) for table in own]
             for sql, values in (*deletions, self._shards.deletion()):
@@ -179,10 +179,10 @@ class MetaStore:
 
     # -- the protocol -------------------------------------------------------------------------------------------
 
-    def take_over(self, buckets: int) -> Durable:
+    def take_over(self, buckets: int) -> DurableState:
         """Raises the epoch in the batch row and all markers, in one transaction, and reads what is durable."""
 
-        def take(conn: Conn) -> Durable:
+        def take(conn: MetaConnection) -> DurableState:
             # What a frozen process holds would keep this waiting, again and again.
             patience = int(query(conn, "SELECT @@SESSION.innodb_lock_wait_timeout")[0][0])
             query(conn, f"SET SESSION innodb_lock_wait_timeout = {_TAKEOVER_LOCK_WAIT}")
@@ -193,7 +193,7 @@ class MetaStore:
             epoch = next_epoch(max(int(newest[0][0]), progress.epoch if progress else 0))
             if progress is None:
                 nowhere = Location(Position("", 0))
-                self._insert_batch(conn, Progress(0, epoch, IDLE, nowhere, nowhere))
+                self._insert_batch(conn, BatchProgress(0, epoch, IDLE, nowhere, nowhere))
             else:
                 raised = "epoch = %s, writes = 0, connection = CONNECTION_ID()"
                 query(conn, f"UPDATE {self.batches} SET {raised} WHERE id = %s", (epoch, self._id))
@@ -208,7 +208,7 @@ class MetaStore:
             tables, given_up = self._read_tables(conn)
             shards, ghosts = self._shards.read(conn), self._ghosts.read(conn)
             query(conn, f"SET SESSION innodb_lock_wait_timeout = {patience}")
-            return Durable(epoch, progress, checkpoint, exit_safe, tables, given_up, shards, ghosts)
+            return DurableState(epoch, progress, checkpoint, exit_safe, tables, given_up, shards, ghosts)
 
         durable = self._transaction(take)
         self._writes = 0
@@ -216,14 +216,14 @@ class MetaStore:
 
     def write(
         self,
-        progress: Progress,
+        progress: BatchProgress,
         *,
         changed: Iterable[TableInfo] = (),
         dropped: Iterable[tuple[str, str]] = (),
         ddl: DDLRecord | None = None,
         shards: GroupsChanges | None = None,
         checkpoint: Location | None = None,
-        applied: Applied | None = None,
+        applied: AppliedBuckets | None = None,
         through: Transaction | None = None,
     ) -> None:
         """Makes progress durable with its checkpoint, in one transaction. Raises DMError, also when fenced, and when
@@ -235,7 +235,7 @@ class MetaStore:
         location = checkpoint or (progress.end if progress.state == IDLE else progress.start)
         tables, gone = list(changed), list(dropped)
 
-        def put(conn: Conn) -> None:
+        def put(conn: MetaConnection) -> None:
             update = self._update_batch(progress, applied)
             rest = [self._write_checkpoint(location)]
             if progress.prepared != self._waiting:
@@ -274,7 +274,7 @@ class MetaStore:
     def put_table(self, info: TableInfo) -> None:
         """Stores a structure at the present checkpoint; no run may be under way."""
 
-        def put(conn: Conn) -> None:
+        def put(conn: MetaConnection) -> None:
             location, _ = self._read_checkpoint(conn)
             query(conn, *self._write_table(info, location or Location(Position("", 0))))
 
@@ -290,7 +290,7 @@ class MetaStore:
         Creates nothing.
         """
 
-        def read(conn: Conn) -> tuple[Location | None, GroupsSnapshot | None]:
+        def read(conn: MetaConnection) -> tuple[Location | None, GroupsSnapshot | None]:
             try:
                 return self._read_checkpoint(conn)[0], self._shards.read(conn)
             except pymysql.Error as exc:
@@ -338,7 +338,7 @@ class MetaStore:
             f" {_LOCATION.format('start')}, PRIMARY KEY (id, xid)){_SMALL_KEYS}"
         )
 
-    def _add_late_columns(self, conn: Conn) -> None:
+    def _add_late_columns(self, conn: MetaConnection) -> None:
         """What a table of an earlier version lacks. An unfinished batch of it counts as one of another plan."""
         late = {self.batches: _LATE_COLUMNS, self.markers: _CONNECTION, self._ddls.name: DDL_COLUMNS}
         for table, columns in late.items():
@@ -347,7 +347,7 @@ class MetaStore:
                 if name not in there:
                     query(conn, f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
 
-    def _read_progress(self, conn: Conn) -> Progress | None:
+    def _read_progress(self, conn: MetaConnection) -> BatchProgress | None:
         rows = query(
             conn,
             "SELECT batch, epoch, state, start_name, start_pos, start_gtid, start_rows, start_cut, end_name, end_pos,"
@@ -357,14 +357,14 @@ class MetaStore:
         )
         if not rows:
             return None
-        number, epoch, state, *places, buckets, fingerprint, safe, keyless, since = rows[0]
+        number, epoch, state, *places, buckets, fingerprint, safe, keyless, keyless_since = rows[0]
         start, end = _location(*places[:5]), _location(*places[5:])
-        return Progress(
+        return BatchProgress(
             int(number), int(epoch), str(state), start, end, int(buckets), str(fingerprint), bool(safe),
-            self._read_prepared(conn), str(keyless), int(since) or int(number),
+            self._read_prepared(conn), str(keyless), int(keyless_since) or int(number),
         )  # fmt: skip
 
-    def _read_prepared(self, conn: Conn) -> PreparedLocations:
+    def _read_prepared(self, conn: MetaConnection) -> PreparedLocations:
         sql = f"SELECT HEX(xid), start_name, start_pos, start_gtid FROM {self.prepared} WHERE id = %s"
         return {bytes.fromhex(str(xid)): _location(*place) for xid, *place in query(conn, sql, (self._id,))}
 
@@ -375,7 +375,7 @@ class MetaStore:
             written.append((sql, (self._id, xid.hex(), start.position.name, start.position.pos, start.gtid_set)))
         return written
 
-    def _insert_batch(self, conn: Conn, progress: Progress) -> None:
+    def _insert_batch(self, conn: MetaConnection, progress: BatchProgress) -> None:
         values = _batch_values(progress)
         names = ", ".join(values)
         marks = ", ".join(["%s"] * len(values))
@@ -385,7 +385,7 @@ class MetaStore:
             (self._id, progress.epoch, *values.values()),
         )
 
-    def _update_batch(self, progress: Progress, applied: Applied | None) -> _Statement:
+    def _update_batch(self, progress: BatchProgress, applied: AppliedBuckets | None) -> _Statement:
         writes = self._writes + 1
         values = _batch_values(progress) | {"writes": writes}
         assignments = ", ".join([*(f"{name} = %s" for name in values), "connection = CONNECTION_ID()"])
@@ -397,7 +397,7 @@ class MetaStore:
         sql += f" AND (SELECT COUNT(*) FROM {self.markers} WHERE id = %s AND batch = %s) = %s"
         return sql, (*args, self._id, applied.number, applied.buckets)
 
-    def _send(self, conn: Conn, update: _Statement, rest: Iterable[_Statement], epoch: int) -> None:
+    def _send(self, conn: MetaConnection, update: _Statement, rest: Iterable[_Statement], epoch: int) -> None:
         """Runs the statements in one round trip. Raises DMError when the first, of the batch row, matches none."""
         with conn.cursor() as cursor:
             texts = [cursor.mogrify(sql, args).encode("utf-8", "surrogateescape") for sql, args in (update, *rest)]
@@ -408,16 +408,16 @@ class MetaStore:
         if answers[0].matched != 1:
             raise self._fenced(conn, epoch)
 
-    def ensure_epoch(self, epoch: int, conn: Conn) -> None:
+    def ensure_epoch(self, epoch: int, conn: MetaConnection) -> None:
         """Raises DMError when the epoch has moved; and what the driver raises."""
         if query(conn, f"SELECT epoch FROM {self.batches} WHERE id = %s", (self._id,)) != [(epoch,)]:
             raise self._fenced(conn, epoch)
 
-    def _fenced(self, conn: Conn, epoch: int) -> DMError:
+    def _fenced(self, conn: MetaConnection, epoch: int) -> DMError:
         found = query(conn, f"SELECT epoch FROM {self.batches} WHERE id = %s", (self._id,))
         return may_not_write(self.batches, self._id, epoch, int(found[0][0]) if found else None)
 
-    def _read_checkpoint(self, conn: Conn) -> tuple[Location | None, Location | None]:
+    def _read_checkpoint(self, conn: MetaConnection) -> tuple[Location | None, Location | None]:
         rows = query(
             conn,
             "SELECT binlog_name, binlog_pos, binlog_gtid, exit_safe_binlog_name, exit_safe_binlog_pos,"
@@ -434,7 +434,7 @@ class MetaStore:
         leave = self.exit_safe or Location(Position("", 0))
         return self._upsert("", "", location, leave, "null", is_global=True)
 
-    def _read_tables(self, conn: Conn) -> tuple[list[TableInfo], list[TableId]]:
+    def _read_tables(self, conn: MetaConnection) -> tuple[list[TableInfo], list[TableId]]:
         """The structures, and the names that were given up."""
         sql = f"SELECT cp_schema, cp_table, table_info FROM {self.checkpoints} WHERE id = %s AND is_global = 0"
         found: list[TableInfo] = []
@@ -483,7 +483,7 @@ class MetaStore:
 
     # -- connection ---------------------------------------------------------------------------------------------
 
-    def _transaction(self, work: Callable[[Conn], T]) -> T:
+    def _transaction(self, work: Callable[[MetaConnection], T]) -> T:
         """Runs ``work`` in a transaction of its own; again on a new connection while that may help."""
 
         def attempt() -> T:
@@ -519,7 +519,7 @@ def _location(name: Any, pos: Any, gtid: Any, rows: Any = 0, cut: Any = "") -> L
     return Location(Position(str(name or ""), int(pos or 0)).of_upstream(), str(gtid or ""), int(rows), str(cut))
 
 
-def _batch_values(progress: Progress) -> dict[str, Any]:
+def _batch_values(progress: BatchProgress) -> dict[str, Any]:
     values: dict[str, Any] = {"batch": progress.number, "state": progress.state}
     for name, place in (("start", progress.start), ("end", progress.end)):
         values |= {
@@ -530,4 +530,4 @@ def _batch_values(progress: Progress) -> dict[str, Any]:
             f"{name}_cut": place.cut,
         }
     values |= {"buckets": progress.buckets, "fingerprint": progress.fingerprint, "safe": int(progress.safe)}
-    return values | {"keyless": progress.keyless, "since": progress.since}
+    return values | {"keyless": progress.keyless, "since": progress.keyless_since}

@@ -1,6 +1,6 @@
 """The exactly-once protocol as a state machine: what is durable, what a restart does with it. Pure.
 
-Durable in the target, per upstream source: the batch row (:class:`Progress`), one marker per bucket
+Durable in the target, per upstream source: the batch row (:class:`BatchProgress`), one marker per bucket
 (:class:`Marker`), the checkpoint. The order of events, each line one transaction:
 
 1. a run starts: the epoch of batch row and markers goes up by one, so that writers of older runs fail;
@@ -29,11 +29,11 @@ IDLE, OPEN, DDL = "idle", "open", "ddl"
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class BatchProgress:
     """The batch row. In state ``idle`` all is applied up to ``end``; otherwise [start, end) is under way.
 
-    ``fingerprint`` is that of the whole plan, ``keyless`` that of what places rows without a key. ``since``: a bucket
-    whose marker has this number or a later one holds its rows without a key.
+    ``fingerprint`` is that of the whole plan, ``keyless`` that of what places rows without a key.
+    ``keyless_since``: a bucket whose marker has this number or a later one holds its rows without a key.
     ``prepared``: the XA transactions that wait for their XA COMMIT where the applied part ends.
     """
 
@@ -47,11 +47,11 @@ class Progress:
     safe: bool = False
     prepared: PreparedLocations = field(default_factory=dict)
     keyless: str = ""
-    since: int = 0
+    keyless_since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedBuckets:
     """How many buckets have taken batch ``number``."""
 
     number: int
@@ -66,7 +66,7 @@ class Marker:
     epoch: int
 
 
-class Verdict(Enum):
+class MarkerVerdict(Enum):
     """What a bucket's transaction found at its marker."""
 
     APPLY = "apply"
@@ -75,15 +75,15 @@ class Verdict(Enum):
     LOST = "lost"
 
 
-def judge(marker: Marker | None, number: int, epoch: int) -> Verdict:
+def judge_marker(marker: Marker | None, number: int, epoch: int) -> MarkerVerdict:
     """Whether batch ``number`` may still write to a bucket with this marker, or has done so already."""
     if marker is None:
-        return Verdict.LOST
+        return MarkerVerdict.LOST
     if marker.epoch != epoch:
-        return Verdict.FENCED
+        return MarkerVerdict.FENCED
     if marker.batch == number:
-        return Verdict.APPLIED
-    return Verdict.APPLY if marker.batch < number else Verdict.FENCED
+        return MarkerVerdict.APPLIED
+    return MarkerVerdict.APPLY if marker.batch < number else MarkerVerdict.FENCED
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +96,13 @@ class Recovery:
     """
 
     location: Location
-    redo: Progress | None = None
+    redo: BatchProgress | None = None
     safe: bool = False
     prepared: PreparedLocations = field(default_factory=dict)
 
 
 def recover(
-    progress: Progress | None, checkpoint: Location | None, fallback: Location | None, main: Location | None = None
+    progress: BatchProgress | None, checkpoint: Location | None, fallback: Location | None, main: Location | None = None
 ) -> Recovery | None:
     """Where a run begins, by what is durable; None when nothing tells.
 
@@ -129,11 +129,11 @@ class Sequencer:
     """Numbers batches and says what becomes durable when. One per run; the shell writes what it returns."""
 
     def __init__(
-        self, epoch: int, last: Progress | None, start: Location, prepared: PreparedLocations | None = None
+        self, epoch: int, last: BatchProgress | None, start: Location, prepared: PreparedLocations | None = None
     ) -> None:
         self.epoch = epoch
         self._number = last.number if last is not None else 0
-        self._open: Progress | None = None
+        self._open: BatchProgress | None = None
         #: All before this is applied.
         self.applied = start
         #: The XA transactions that wait where the main pass stands.
@@ -153,12 +153,12 @@ class Sequencer:
         safe: bool,
         state: str = OPEN,
         keyless: str = "",
-    ) -> Progress:
+    ) -> BatchProgress:
         """The intent to apply [start, end). The one before must be done."""
         if self._open is not None:
             raise AssertionError("a batch may begin only when the one before is complete")
         self._number += 1
-        self._open = Progress(
+        self._open = BatchProgress(
             number=self._number,
             epoch=self.epoch,
             state=state,
@@ -169,11 +169,11 @@ class Sequencer:
             safe=safe,
             prepared=self.prepared,
             keyless=keyless,
-            since=self._number,
+            keyless_since=self._number,
         )
         return self._open
 
-    def redo(self, last: Progress, fingerprint: str, keyless: str = "") -> Progress:
+    def redo(self, last: BatchProgress, fingerprint: str, keyless: str = "") -> BatchProgress:
         """The intent to finish ``last``, whose range was planned again.
 
         Under the same plan finished buckets are skipped by their markers. Under another plan rows with a key may fall
@@ -184,7 +184,7 @@ class Sequencer:
         if not same:
             self._number += 1
         number = last.number if same else self._number
-        since = last.since if same or keyless == last.keyless else number
+        keyless_since = last.keyless_since if same or keyless == last.keyless else number
         self._open = replace(
             last,
             number=number,
@@ -192,7 +192,7 @@ class Sequencer:
             fingerprint=fingerprint,
             safe=last.safe or not same,
             keyless=keyless,
-            since=since,
+            keyless_since=keyless_since,
         )
         return self._open
 
@@ -205,7 +205,7 @@ class Sequencer:
         self.prepared = self.prepared if prepared is None else prepared
         self._open = None
 
-    def idle(self, location: Location, prepared: PreparedLocations | None = None) -> Progress:
+    def idle(self, location: Location, prepared: PreparedLocations | None = None) -> BatchProgress:
         """Nothing is under way, and all is applied up to ``location`` (filtered events move it without a batch).
 
         ``prepared`` as in :meth:`done`.
@@ -214,4 +214,4 @@ class Sequencer:
             raise AssertionError("a batch is open")
         self.applied = location
         self.prepared = self.prepared if prepared is None else prepared
-        return Progress(self._number, self.epoch, IDLE, location, location, prepared=self.prepared)
+        return BatchProgress(self._number, self.epoch, IDLE, location, location, prepared=self.prepared)

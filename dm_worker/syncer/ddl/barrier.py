@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from dm_worker.syncer.checkpoint.ddl_table import SETTLING, DDLRecord
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
-from dm_worker.syncer.checkpoint.protocol import Progress
+from dm_worker.syncer.checkpoint.protocol import BatchProgress
 from dm_worker.syncer.ddl.differences import adds_ids
 from dm_worker.syncer.ddl.executor import DDLExecutor, DDLStep, StatementContext, contexts_of, contexts_text
 from dm_worker.syncer.ddl.operator_orders import STRIDE, readable, refused
@@ -23,7 +23,7 @@ from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.rows.row_shape import NO_RULES
 from dm_worker.syncer.rows.schema_source import SchemaSource
-from dm_worker.syncer.rows.task_rules import Rules
+from dm_worker.syncer.rows.task_rules import TaskRules
 from dm_worker.syncer.shard_ddl.sharding import Sharding
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
 from dm_worker.syncer.shard_ddl.statement_effects import (
@@ -68,7 +68,7 @@ class DDLBarrier:
         self,
         cfg: SubTaskConfig,
         *,
-        rules: Rules,
+        rules: TaskRules,
         source: SchemaSource,
         online: OnlineDDL,
         store: MetaStore,
@@ -89,7 +89,7 @@ class DDLBarrier:
         self._sharding = sharding
         self._orders = orders
 
-    def execute(self, statement: BinlogStatement, intent: Progress) -> bool:
+    def execute(self, statement: BinlogStatement, intent: BatchProgress) -> bool:
         """Executes the statement unless it was; True when structures may have changed.
 
         ``intent`` is the progress to write with each record. Raises DMError naming the range in the binlog.
@@ -136,7 +136,7 @@ class DDLBarrier:
             raise self._explained(exc, statement) from exc
         return bool(ordered.target or ordered.followed)
 
-    def settle(self, settle: SettleDDL, intent: Progress) -> DDLRecord | None:
+    def settle(self, settle: SettleDDL, intent: BatchProgress) -> DDLRecord | None:
         """Executes what the groups' tables have all run, unless it was. Returns the record of its last statement, or
         None for one that an operator leaves out.
 
@@ -249,7 +249,7 @@ class DDLBarrier:
         own = own.replace(RENEW_STRUCTURE, renew_structure(self._cfg.name, self._cfg.source_id))
         return found.with_workaround(f"{own} {command}".strip())
 
-    def _wind_up(self, statement: BinlogStatement, query: Query, intent: Progress) -> None:
+    def _wind_up(self, statement: BinlogStatement, query: Query, intent: BatchProgress) -> None:
         """Another order decides from now on: what was under way either ran, or it never will as it was begun."""
         for record in self._store.read_ddls(statement.place):
             if not record.done and record.fingerprint:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, Shown
+from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, ShownTables
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
-from dm_worker.syncer.checkpoint.protocol import Progress
+from dm_worker.syncer.checkpoint.protocol import BatchProgress
 from dm_worker.syncer.ddl.differences import Sides, adds_ids, doubts, refused
 from dm_worker.syncer.ddl.operator_orders import STRIDE
 from dm_worker.syncer.ddl.outcome_proof import StatementOutcome, exchanges, judge
@@ -139,7 +139,7 @@ class DDLExecutor:
         self._should_stop = should_stop
 
     def once(
-        self, place: Position, index: int, step: DDLStep, context: StatementContext, intent: Progress
+        self, place: Position, index: int, step: DDLStep, context: StatementContext, intent: BatchProgress
     ) -> DDLRecord:
         """Executes the step unless it was: (``place``, ``index``) is its name. Returns the record to be written then.
 
@@ -172,7 +172,7 @@ class DDLExecutor:
             return replace(record, part=record.part + ran, fingerprint="")
         return replace(record, done=True) if ran else replace(record, fingerprint="")
 
-    def _whole(self, record: DDLRecord, step: DDLStep, context: StatementContext, intent: Progress) -> bool:
+    def _whole(self, record: DDLRecord, step: DDLStep, context: StatementContext, intent: BatchProgress) -> bool:
         """Executes the statement; False when it has to be executed part by part.
 
         Shards that merge run the same DDL once each: its effect may be there already. And TiDB does not take every
@@ -189,7 +189,7 @@ class DDLExecutor:
             raise self._refused(record, step, exc, intent) from exc
         return True
 
-    def _parts(self, record: DDLRecord, step: DDLStep, context: StatementContext, intent: Progress) -> None:
+    def _parts(self, record: DDLRecord, step: DDLStep, context: StatementContext, intent: BatchProgress) -> None:
         """Executes the parts from that of the record on, each with an intent of its own: once one of them ran, the
         statement's tables are not as they were, whatever became of the next."""
         first = record.part or 0
@@ -204,7 +204,7 @@ class DDLExecutor:
                 log.info("a part of a DDL already had its effect", statement=part.sql, error=exc.error.raw_cause)
 
     def _execute(
-        self, record: DDLRecord, step: DDLStep, part: ddl.DDLStatement, context: StatementContext, intent: Progress
+        self, record: DDLRecord, step: DDLStep, part: ddl.DDLStatement, context: StatementContext, intent: BatchProgress
     ) -> None:
         """Executes what the record is about unless it was: the step's statement, or a part of it. Raises DMError and
         StatementFailed.
@@ -240,7 +240,7 @@ class DDLExecutor:
         self._session.execute(text, part.kind, context.query, context.timestamp, self.upstream)
 
     def _is_due(
-        self, record: DDLRecord, part: ddl.DDLStatement, step: DDLStep, context: StatementContext, now: Shown
+        self, record: DDLRecord, part: ddl.DDLStatement, step: DDLStep, context: StatementContext, now: ShownTables
     ) -> bool:
         """Whether a statement that was begun has to run. Raises 36061 when nothing tells."""
         verdict = self._verdict(record, part, step, context, now)
@@ -249,7 +249,7 @@ class DDLExecutor:
         return verdict is not StatementOutcome.RAN
 
     def _verdict(
-        self, record: DDLRecord, part: ddl.DDLStatement, step: DDLStep, context: StatementContext, now: Shown
+        self, record: DDLRecord, part: ddl.DDLStatement, step: DDLStep, context: StatementContext, now: ShownTables
     ) -> StatementOutcome:
         before = record.before
         if before is None:
@@ -266,7 +266,7 @@ class DDLExecutor:
 
         return judge(part, before, now, leads_to)
 
-    def _unknown(self, record: DDLRecord, step: DDLStep, now: Shown) -> DMError:
+    def _unknown(self, record: DDLRecord, step: DDLStep, now: ShownTables) -> DMError:
         assert record.before is not None
         shown = [
             f"{_shown(step.targets, texts)} {when}"
@@ -289,7 +289,7 @@ class DDLExecutor:
             if not doubt.rows or self._session.has_rows(*step.targets[0], doubt.rows):
                 raise refused(part, doubt)
 
-    def _refused(self, record: DDLRecord, step: DDLStep, failed: StatementFailed, intent: Progress) -> DMError:
+    def _refused(self, record: DDLRecord, step: DDLStep, failed: StatementFailed, intent: BatchProgress) -> DMError:
         """Withdraws the intent: whatever is done to its tables before the next try is not its effect."""
         self._store.write(intent, ddl=replace(record, fingerprint=""))
         return self._failed(step, failed)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from dm_worker.syncer.rows.server_lookup import Server
-from dm_worker.syncer.rows.task_rules import Rules
+from dm_worker.syncer.rows.server_lookup import ServerLookup
+from dm_worker.syncer.rows.task_rules import TaskRules
 from pkg import errors
 from pkg.binlog.position import Location
 from pkg.config.model import SubTaskConfig
@@ -68,11 +68,11 @@ class ForeignKeyWatch:
 class ServersKeys:
     """Asks both servers, over connections of its own: what else asks them is another thread. Raises DMError."""
 
-    def __init__(self, cfg: SubTaskConfig, rules: Rules, should_stop: Callable[[], bool]) -> None:
+    def __init__(self, cfg: SubTaskConfig, rules: TaskRules, should_stop: Callable[[], bool]) -> None:
         self._cfg = cfg
         self._rules = rules
-        self._upstream = Server(cfg.from_, "upstream", should_stop)
-        self._target = Server(cfg.to, "downstream", should_stop)
+        self._upstream = ServerLookup(cfg.from_, "upstream", should_stop)
+        self._target = ServerLookup(cfg.to, "downstream", should_stop)
         #: Whether the upstream's binlog has what its foreign keys do, as it was when they were last looked at.
         self.logged_upstream = False
 

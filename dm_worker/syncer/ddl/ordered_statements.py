@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
-from dm_worker.syncer.checkpoint.protocol import Progress
+from dm_worker.syncer.checkpoint.protocol import BatchProgress
 from dm_worker.syncer.ddl.operator_orders import OrderDecision, meeting
 from dm_worker.syncer.ddl.parts import Part, StatementParts
 from dm_worker.syncer.planning.instructions import BinlogStatement
@@ -62,7 +62,7 @@ class OrderedStatements:
         self._orders = orders
 
     def ordered(
-        self, statement: BinlogStatement, query: Query, intent: Progress, *, settle: Callable[[], None]
+        self, statement: BinlogStatement, query: Query, intent: BatchProgress, *, settle: Callable[[], None]
     ) -> OrderedParts:
         """Makes the decision durable with ``intent`` where an operator has a say. Raises DMError.
 
@@ -77,7 +77,7 @@ class OrderedStatements:
         own = tuple(OrderedPart(part, part.in_session(query)) for part in self._parts.for_target(parts))
         return OrderedParts((*added, *own), tuple(parts))
 
-    def _decide(self, statement: BinlogStatement, intent: Progress, settle: Callable[[], None]) -> OrderDecision:
+    def _decide(self, statement: BinlogStatement, intent: BatchProgress, settle: Callable[[], None]) -> OrderDecision:
         known = self._store.read_ddl(statement.place, DECISION)
         before = OrderDecision() if known is None else OrderDecision.from_json(known.statement)
         decision = before.under(meeting(statement, self._orders()))

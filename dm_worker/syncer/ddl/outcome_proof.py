@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from dm_worker.syncer.checkpoint.ddl_table import Shown
+from dm_worker.syncer.checkpoint.ddl_table import ShownTables
 from pkg import ddl
 from pkg.ddl.statement import (
     AddColumn,
@@ -37,7 +37,7 @@ class StatementOutcome(Enum):
 LeadsTo = Callable[[tuple[str, ...]], bool | None]
 
 
-def judge(statement: ddl.DDLStatement, before: Shown, now: Shown, leads_to: LeadsTo) -> StatementOutcome:
+def judge(statement: ddl.DDLStatement, before: ShownTables, now: ShownTables, leads_to: LeadsTo) -> StatementOutcome:
     """What became of a statement about tables that were ``before`` and are ``now``.
 
     ``leads_to`` is asked only where that matters. Nothing of ours has changed the tables since: a statement is a
@@ -54,7 +54,9 @@ def judge(statement: ddl.DDLStatement, before: Shown, now: Shown, leads_to: Lead
     return StatementOutcome.TRY if _is_told_by_the_target(statement) else StatementOutcome.UNKNOWN
 
 
-def _of_unchanged(statement: ddl.DDLStatement, before: Shown, now: Shown, leads_to: LeadsTo) -> StatementOutcome:
+def _of_unchanged(
+    statement: ddl.DDLStatement, before: ShownTables, now: ShownTables, leads_to: LeadsTo
+) -> StatementOutcome:
     """What shows no change did not run, or leaves the same behind when it runs once more: TRUNCATE, FORCE, a column as
     it was. Not so where rows or columns change places."""
     if exchanges(statement):
@@ -69,7 +71,7 @@ def exchanges(statement: ddl.DDLStatement) -> bool:
     return any(isinstance(action, NoStructure) and action.what == _EXCHANGE for action in statement.actions)
 
 
-def _by_ids(before: Shown, now: Shown) -> StatementOutcome:
+def _by_ids(before: ShownTables, now: ShownTables) -> StatementOutcome:
     """Whether the table's file is now a partition's, or still its own."""
     if not all(before.ids) or len(before.ids) != 2 or before.ids[0] == before.ids[1]:
         return StatementOutcome.UNKNOWN

@@ -11,7 +11,7 @@ from dm_worker.syncer.ddl.variables import defaults_of, sql_mode_text
 from dm_worker.syncer.online_ddl.ghost_records import GhostSession
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL, Replay
 from dm_worker.syncer.rows.schema_source import SchemaSource
-from dm_worker.syncer.rows.task_rules import Rules
+from dm_worker.syncer.rows.task_rules import TaskRules
 from pkg import ddl, errors
 from pkg.binlog.events import Query
 from pkg.errors import Code, DMError
@@ -49,7 +49,7 @@ class Part:
 class StatementParts:
     """Takes statements apart."""
 
-    def __init__(self, rules: Rules, source: SchemaSource, online: OnlineDDL, flavor: str) -> None:
+    def __init__(self, rules: TaskRules, source: SchemaSource, online: OnlineDDL, flavor: str) -> None:
         self._rules = rules
         self._source = source
         self._online = online

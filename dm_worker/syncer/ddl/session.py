@@ -10,7 +10,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.meta.ddl_fence import DDLFence
-from dm_worker.syncer.checkpoint.ddl_table import Shown
+from dm_worker.syncer.checkpoint.ddl_table import ShownTables
 from dm_worker.syncer.ddl.variables import OPTIONAL, TargetSession, UpstreamSession, settings, sql_mode_text
 from pkg import errors
 from pkg.binlog.events import Query
@@ -165,16 +165,16 @@ class DDLSession:
         if rows and (str(rows[0][1]).upper() in ("ON", "1")) != explicit:
             query(conn, f"SET SESSION explicit_defaults_for_timestamp = {int(explicit)}")
 
-    def shown(self, names: Iterable[tuple[str, str]], *, ids: bool = False) -> Shown:
+    def shown(self, names: Iterable[tuple[str, str]], *, ids: bool = False) -> ShownTables:
         """The tables (or schemas) as the target has them now, with the numbers of their files if ``ids``.
 
         Raises DMError.
         """
 
-        def look(conn: Conn) -> Shown:
+        def look(conn: Conn) -> ShownTables:
             _plainly(conn)
             texts = tuple(_AUTO_INCREMENT.sub("", show_create_if_there(conn, *name)) for name in names)
-            return Shown(texts, tuple(fetch_file_ids(conn, *name) for name in names) if ids else ())
+            return ShownTables(texts, tuple(fetch_file_ids(conn, *name) for name in names) if ids else ())
 
         return self._on_connection(look, "SHOW CREATE …")
 

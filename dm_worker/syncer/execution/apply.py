@@ -15,15 +15,21 @@ from itertools import chain, groupby, islice
 import pymysql
 
 from dm_worker.syncer.checkpoint.lost_ownership import fell_back
-from dm_worker.syncer.checkpoint.protocol import Marker, Verdict, judge
+from dm_worker.syncer.checkpoint.protocol import Marker, MarkerVerdict, judge_marker
 from dm_worker.syncer.execution import bulk_execution, keyless_writer, load_data, refused_rows, row_statements
 from dm_worker.syncer.execution.computed_rows import RowByRow
 from dm_worker.syncer.execution.keyless import KeylessRows, plan_for
-from dm_worker.syncer.execution.keyless_writer import NoSuchRow, RowRefused, Unsure
-from dm_worker.syncer.execution.merge import DELETE_KEYS, INSERT_ROWS, UPSERT_ROWS, Content, Group
-from dm_worker.syncer.execution.row_statements import SQL, Form, Load
-from dm_worker.syncer.execution.target_connections import MOST_PREPARED, SESSION, Address, Pool, Writer
-from dm_worker.syncer.planning.batch import BucketResult, Ticket
+from dm_worker.syncer.execution.keyless_writer import NeedsSingleRows, NoSuchRow, RowRefused
+from dm_worker.syncer.execution.merge import DELETE_KEYS, INSERT_ROWS, UPSERT_ROWS, BucketContent, RowGroup
+from dm_worker.syncer.execution.row_statements import LoadStatement, RowStatement, StatementForm
+from dm_worker.syncer.execution.target_connections import (
+    MOST_PREPARED,
+    SESSION,
+    TargetAddress,
+    TargetWriter,
+    WriterPool,
+)
+from dm_worker.syncer.planning.batch import BucketResult, WriteToken
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg import errors
 from pkg.config.target_session import writing_session
@@ -50,14 +56,14 @@ class TargetSpec:
     session: tuple[tuple[str, str], ...]
     markers: str
     batches: str
-    form: Form
+    form: StatementForm
 
     @property
-    def address(self) -> Address:
+    def address(self) -> TargetAddress:
         return self.config, self.session
 
 
-_POOL = Pool()
+_POOL = WriterPool()
 
 
 class _NotExact(Exception):
@@ -74,9 +80,9 @@ class _NotClaimed(Exception):
 
 def apply_bucket(
     spec: TargetSpec,
-    ticket: Ticket,
+    token: WriteToken,
     bucket: int,
-    content: Content,
+    content: BucketContent,
     plans: Mapping[int, TablePlan],
     should_stop: Callable[[], bool] | None = None,
 ) -> BucketResult:
@@ -86,7 +92,7 @@ def apply_bucket(
         ahead = AHEAD if _POOL.may_send_ahead(spec.address) else 1
         try:
             with _POOL.writer(spec.address) as writer:
-                bucket_writer = _BucketWriter(writer, spec, ticket, bucket, plans, ahead)
+                bucket_writer = _BucketWriter(writer, spec, token, bucket, plans, ahead)
                 try:
                     return bucket_writer.run(content, fast=True)
                 except _NotExact:
@@ -120,9 +126,9 @@ class _BucketWriter:
 
     def __init__(
         self,
-        writer: Writer,
+        writer: TargetWriter,
         spec: TargetSpec,
-        ticket: Ticket,
+        token: WriteToken,
         bucket: int,
         plans: Mapping[int, TablePlan],
         ahead: int,
@@ -130,7 +136,7 @@ class _BucketWriter:
         self._writer = writer
         self._conn = writer.conn
         self._spec = spec
-        self._ticket = ticket
+        self._token = token
         self._bucket = bucket
         self._plans = plans
         self._ahead = ahead
@@ -142,14 +148,14 @@ class _BucketWriter:
         """Bytes that the server takes as a statement."""
         return self._writer.most_bytes - 1
 
-    def run(self, content: Content, *, fast: bool) -> BucketResult:
+    def run(self, content: BucketContent, *, fast: bool) -> BucketResult:
         """The whole transaction, with loads, bulk executions and multisets if ``fast``.
 
         Raises DMError, and ``_NotExact`` when it must be done without them.
         """
         self._statements = 0
         self._by_row = None if fast or not _computes(content, self._plans) else self._row_by_row()
-        if self._ticket.replanned and self._holds_once():
+        if self._token.replanned and self._holds_once():
             content = without_once(content, self._plans)
         loadable = self._loadable(content) if fast and self._writer.loads else frozenset()
         bulk = self._bulk_statements(content, loadable) if fast else {}
@@ -173,37 +179,37 @@ class _BucketWriter:
         marker."""
         sql = f"SELECT batch FROM {self._spec.markers} WHERE id = %s AND bucket = %s AND batch >= %s FOR UPDATE"
         try:
-            found = query(self._conn, sql, (self._ticket.source_id, self._bucket, self._ticket.since))
+            found = query(self._conn, sql, (self._token.source_id, self._bucket, self._token.keyless_since))
         except (pymysql.Error, OSError) as exc:
             raise classify(exc, scope="downstream", table=self._spec.markers) from exc
         return bool(found)
 
     # -- what is written --------------------------------------------------------------------------------------------
 
-    def _marker(self) -> SQL:
+    def _marker(self) -> RowStatement:
         """Claims the bucket for the batch; matches no row when its rows are in already, or when fenced, or where the
         batch's intent is not: this state of the target is an older one."""
-        ticket = self._ticket
-        intent = (ticket.source_id, ticket.epoch, ticket.number)
+        token = self._token
+        intent = (token.source_id, token.epoch, token.number)
         with self._conn.cursor() as cursor:
             text = cursor.mogrify(
                 f"UPDATE {self._spec.markers} SET batch = %s, connection = CONNECTION_ID()"
                 " WHERE id = %s AND bucket = %s AND epoch = %s"
                 f" AND batch < %s AND EXISTS ({self._intent()})",
-                (ticket.number, ticket.source_id, self._bucket, ticket.epoch, ticket.number, *intent),
+                (token.number, token.source_id, self._bucket, token.epoch, token.number, *intent),
             )
-        return SQL(text.encode(), _MARKER, expect=1)
+        return RowStatement(text.encode(), _MARKER, expect=1)
 
     def _intent(self) -> str:
         return f"SELECT 1 FROM {self._spec.batches} WHERE id = %s AND epoch = %s AND batch = %s"
 
     def _steps(
         self,
-        content: Content,
+        content: BucketContent,
         loadable: frozenset[tuple[int, int]],
         bulk: Mapping[tuple[int, int], PreparedStatement],
         mergeable: frozenset[int],
-    ) -> Iterator[SQL | Load | KeylessRows]:
+    ) -> Iterator[RowStatement | LoadStatement | KeylessRows]:
         most = self._most
         for step in row_statements.for_content(
             self._plans,
@@ -213,20 +219,20 @@ class _BucketWriter:
             lambda plan: plan.number in mergeable,
             most,
         ):
-            if isinstance(step, SQL) and len(step.text) > most:
+            if isinstance(step, RowStatement) and len(step.text) > most:
                 if self._writer.reused:
                     raise _OldLimit
                 plan = self._plans[step.plan]
                 raise refused_rows.too_long(
                     plan, row_statements.row_name(plan, step), len(step.text) + 1, self._writer.most_bytes
                 )
-            if isinstance(step, SQL) and step.group is not None:
+            if isinstance(step, RowStatement) and step.group is not None:
                 statement = bulk.get((step.plan, step.group.kind))
                 if statement is not None:
                     step = bulk_execution.in_bulk(self._plans[step.plan], step, step.group, statement, most)
             yield step
 
-    def _loadable(self, content: Content) -> frozenset[tuple[int, int]]:
+    def _loadable(self, content: BucketContent) -> frozenset[tuple[int, int]]:
         """The plans and kinds of groups whose rows may be loaded."""
         form, address = self._spec.form, self._spec.address
         found = set()
@@ -246,7 +252,7 @@ class _BucketWriter:
                 found.add((number, kind))
         return frozenset(found)
 
-    def _mergeable(self, content: Content) -> frozenset[int]:
+    def _mergeable(self, content: BucketContent) -> frozenset[int]:
         """The plans whose rows without a key may be written as a multiset."""
         if not row_statements.mergeable(self._spec.form):
             return frozenset()
@@ -260,7 +266,7 @@ class _BucketWriter:
         return self._writer.bulk and self._ahead > 1 and bool(plan.bulk)
 
     def _bulk_statements(
-        self, content: Content, loadable: frozenset[tuple[int, int]]
+        self, content: BucketContent, loadable: frozenset[tuple[int, int]]
     ) -> dict[tuple[int, int], PreparedStatement]:
         """The statements of the plans and kinds whose rows go by bulk executions."""
         found: dict[tuple[int, int], PreparedStatement] = {}
@@ -287,17 +293,17 @@ class _BucketWriter:
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
-    def _write(self, steps: Iterator[SQL | Load | KeylessRows]) -> int:
+    def _write(self, steps: Iterator[RowStatement | LoadStatement | KeylessRows]) -> int:
         """Runs the steps in order; returns how many of them were more than a statement. Raises Refused, DMError,
         ``_NotExact``."""
         others = 0
-        for is_statement, run in groupby(steps, lambda step: isinstance(step, SQL)):
+        for is_statement, run in groupby(steps, lambda step: isinstance(step, RowStatement)):
             if is_statement:
-                self._send(step for step in run if isinstance(step, SQL))
+                self._send(step for step in run if isinstance(step, RowStatement))
                 continue
             for step in run:
                 others += 1
-                if isinstance(step, Load):
+                if isinstance(step, LoadStatement):
                     self._load(step)
                 elif isinstance(step, KeylessRows):
                     self._merge(step)
@@ -307,7 +313,7 @@ class _BucketWriter:
         mode = writing_session(SESSION, dict(self._spec.session))["sql_mode"]
         return RowByRow(self._conn, self._spec.form, mode, lambda sql: self._send_run(iter([sql])))
 
-    def _send(self, run: Iterator[SQL]) -> None:
+    def _send(self, run: Iterator[RowStatement]) -> None:
         if self._by_row is None:
             self._send_run(run)
             return
@@ -317,7 +323,7 @@ class _BucketWriter:
             else:
                 self._by_row.write(sql, self._plans[sql.plan])
 
-    def _send_run(self, run: Iterator[SQL]) -> None:
+    def _send_run(self, run: Iterator[RowStatement]) -> None:
         with closing(send_ahead(self._conn, run, lambda sql: sql.sent, ahead=self._ahead)) as answers:
             for sql, answer in answers:
                 if sql.expect is None or answer.matched == sql.expect:
@@ -327,7 +333,7 @@ class _BucketWriter:
                 else:
                     raise self._mismatch(sql)
 
-    def _load(self, step: Load) -> None:
+    def _load(self, step: LoadStatement) -> None:
         target = self._plans[step.plan].target
         try:
             answer = load_data.load(self._conn, step.text, (group.body for group in step.groups))
@@ -350,7 +356,7 @@ class _BucketWriter:
             if plan.computed:
                 raise _NotExact(plan.target) from exc
             raise refused_rows.refusal(exc.cause, plan, exc.row, 0, self._plans.values()) from exc
-        except Unsure as exc:
+        except NeedsSingleRows as exc:
             raise _NotExact(plan.target) from exc
         except (pymysql.Error, OSError) as exc:
             raise classify(exc, scope="downstream", table=qualified(*plan.target)) from exc
@@ -359,16 +365,16 @@ class _BucketWriter:
         _POOL.refuse_loads(self._spec.address, target)
         return _NotExact(target)
 
-    def _left_out(self, content: Content) -> BucketResult:
+    def _left_out(self, content: BucketContent) -> BucketResult:
         """The marker did not match: the rows are in already, or this writer may write no more. Raises DMError."""
-        ticket, markers = self._ticket, self._spec.markers
+        token, markers = self._token, self._spec.markers
         try:
             rows = query(
                 self._conn,
                 f"SELECT batch, epoch FROM {markers} WHERE id = %s AND bucket = %s",
-                (ticket.source_id, self._bucket),
+                (token.source_id, self._bucket),
             )
-            intent = query(self._conn, self._intent(), (ticket.source_id, ticket.epoch, ticket.number))
+            intent = query(self._conn, self._intent(), (token.source_id, token.epoch, token.number))
             self._conn.rollback()
             if any(plan.family for plan in self._plans.values()):
                 # What was sent behind the marker may have changed it, and others use this connection next.
@@ -376,21 +382,21 @@ class _BucketWriter:
         except (pymysql.Error, OSError) as exc:
             raise classify(exc, scope="downstream", table=markers) from exc
         marker = Marker(int(rows[0][0]), int(rows[0][1])) if rows else None
-        verdict = judge(marker, ticket.number, ticket.epoch)
-        if verdict is Verdict.APPLIED:
+        verdict = judge_marker(marker, token.number, token.epoch)
+        if verdict is MarkerVerdict.APPLIED:
             return BucketResult(self._bucket, content.changes, skipped=True)
-        if marker is None or marker.epoch < ticket.epoch or (verdict is Verdict.APPLY and not intent):
-            raise fell_back(markers if marker is None else self._spec.batches, ticket.source_id)
-        if verdict is Verdict.APPLY:
+        if marker is None or marker.epoch < token.epoch or (verdict is MarkerVerdict.APPLY and not intent):
+            raise fell_back(markers if marker is None else self._spec.batches, token.source_id)
+        if verdict is MarkerVerdict.APPLY:
             # Another attempt of this very bucket rolled back between the two statements.
             raise errors.new(
                 Code.DBExecuteFailed, f"the marker of bucket {self._bucket} changed meanwhile", retryable=True
             )
-        raise fenced(markers, ticket, marker)
+        raise fenced(markers, token, marker)
 
     # -- what went wrong --------------------------------------------------------------------------------------------
 
-    def _mismatch(self, sql: SQL) -> DMError:
+    def _mismatch(self, sql: RowStatement) -> DMError:
         plan = self._plans[sql.plan]
         text = sql.text[:2000].decode("utf-8", "backslashreplace")
         return errors.new(
@@ -402,7 +408,7 @@ class _BucketWriter:
             "task, or migrate the table again. A primary key prevents this error.",
         )
 
-    def _refusal(self, content: Content, sql: SQL, exc: Exception, *, fast: bool) -> Exception:
+    def _refusal(self, content: BucketContent, sql: RowStatement, exc: Exception, *, fast: bool) -> Exception:
         """What to raise for a refused statement."""
         if sql.plan == _MARKER:
             return classify(exc, scope="downstream", table=self._spec.markers)
@@ -427,16 +433,18 @@ class _BucketWriter:
                 return classify(lost, scope="downstream", table=qualified(*plan.target))
         return refused_rows.refusal(exc, plan, row_statements.row_name(plan, sql), sql.position, self._plans.values())
 
-    def _hunt(self, content: Content, failed: SQL, group: Group, exc: Exception) -> tuple[SQL, Exception]:
+    def _hunt(
+        self, content: BucketContent, failed: RowStatement, group: RowGroup, exc: Exception
+    ) -> tuple[RowStatement, Exception]:
         """The statement of the one row at fault, and the server's error for it. The transaction is rolled back and
         replayed up to the failed statement; nothing of it is committed."""
         form, plan = self._spec.form, self._plans[failed.plan]
         self._conn.rollback()
         before = islice(self._steps(content, frozenset(), {}, frozenset()), self._statements)
-        self._replay(step for step in before if isinstance(step, SQL))
+        self._replay(step for step in before if isinstance(step, RowStatement))
         last = exc
 
-        def of(first: int, end: int) -> SQL:
+        def of(first: int, end: int) -> RowStatement:
             return row_statements.for_group(plan, row_statements.part(group, first, end), form)
 
         def refused(first: int, end: int) -> bool:
@@ -455,13 +463,13 @@ class _BucketWriter:
         self._conn.rollback()
         return of(bad, bad + 1), last
 
-    def _replay(self, run: Iterator[SQL]) -> None:
+    def _replay(self, run: Iterator[RowStatement]) -> None:
         with closing(send_ahead(self._conn, run, lambda sql: sql.sent, ahead=self._ahead)) as answers:
             for _ in answers:
                 pass
 
 
-def _counts(content: Content) -> dict[tuple[int, int], int]:
+def _counts(content: BucketContent) -> dict[tuple[int, int], int]:
     """Rows of the groups by plan and kind."""
     counts: dict[tuple[int, int], int] = {}
     for group in content.groups:
@@ -469,26 +477,25 @@ def _counts(content: Content) -> dict[tuple[int, int], int]:
     return counts
 
 
-def _computes(content: Content, plans: Mapping[int, TablePlan]) -> bool:
+def _computes(content: BucketContent, plans: Mapping[int, TablePlan]) -> bool:
     """Whether a target of the content has generated columns."""
     numbers = {group.plan for group in content.groups}
     numbers |= {row[2] for rows in content.ordered.values() for row in rows}
     return any(plans[number].computed for number in numbers)
 
 
-def without_once(content: Content, plans: Mapping[int, TablePlan]) -> Content:
+def without_once(content: BucketContent, plans: Mapping[int, TablePlan]) -> BucketContent:
     """The content without the rows of ``only_once`` tables. They are all among the rows in order."""
     ordered = {target: [row for row in rows if not plans[row[2]].only_once] for target, rows in content.ordered.items()}
     return replace(content, ordered={target: rows for target, rows in ordered.items() if rows})
 
 
-def fenced(table: str, ticket: Ticket, marker: Marker) -> DMError:
+def fenced(table: str, token: WriteToken, marker: Marker) -> DMError:
     """The error of a writer whose right to write is gone."""
     found = f"epoch {marker.epoch}, batch {marker.batch}"
     return errors.new(
         Code.SyncerEvent,
-        f"batch {ticket.number} of epoch {ticket.epoch} of source {ticket.source_id} may not write: "
-        f"{table} has {found}",
+        f"batch {token.number} of epoch {token.epoch} of source {token.source_id} may not write: {table} has {found}",
         scope="downstream",
         workaround="Another worker took over this subtask, or its meta tables were changed. query-status shows which "
         "worker runs it. Resume the task to take it over again.",

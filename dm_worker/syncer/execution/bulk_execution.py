@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dm_worker.syncer.execution.merge import Group
-from dm_worker.syncer.execution.row_statements import SQL
+from dm_worker.syncer.execution.merge import RowGroup
+from dm_worker.syncer.execution.row_statements import RowStatement
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.bulk import PreparedStatement
 from pkg.mysql.bulk_types import types_of
@@ -20,7 +20,9 @@ _NATIVE = load("sqlscan")
 LEAST_ROWS = 100
 
 
-def in_bulk(plan: TablePlan, sql: SQL, group: Group, statement: PreparedStatement, most: int) -> SQL:
+def in_bulk(
+    plan: TablePlan, sql: RowStatement, group: RowGroup, statement: PreparedStatement, most: int
+) -> RowStatement:
     """The statement of a group with its bulk execution, when that has at most ``most`` bytes; otherwise as it is."""
     found = _NATIVE.bulk_rows(group.body, 0, len(plan.bulk)) if _NATIVE is not None else None
     if found is None:

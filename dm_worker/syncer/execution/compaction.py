@@ -34,14 +34,14 @@ MIXED = 8
 _THERE = (INSERTED, UPDATED, REPLACED)
 
 #: Plan number → number of its upstream table.
-Sources = Mapping[int, int]
-ONE_SOURCE: Sources = MappingProxyType({})
+SourceNumbers = Mapping[int, int]
+ONE_SOURCE: SourceNumbers = MappingProxyType({})
 
 #: (state, plan number, values): the values are the SQL tuple of the last image, empty when there is none.
-Entry = tuple[int, int, bytes]
-States = dict[bytes, Entry]
+KeyState = tuple[int, int, bytes]
+KeyStates = dict[bytes, KeyState]
 #: (op, key, values, old key), as the row decoder gives them.
-Change = tuple[int, bytes, bytes, bytes]
+KeyChange = tuple[int, bytes, bytes, bytes]
 
 # Indexed by state * 3 + operation.
 _STRICT = (
@@ -101,8 +101,13 @@ class ImpossibleChange(Exception):
         )
 
 
-def absorb(
-    states: States, plan: int, changes: Iterable[Change], *, safe: bool = False, sources: Sources = ONE_SOURCE
+def compact_changes(
+    states: KeyStates,
+    plan: int,
+    changes: Iterable[KeyChange],
+    *,
+    safe: bool = False,
+    sources: SourceNumbers = ONE_SOURCE,
 ) -> int:
     """Folds decoded row changes into ``states``; returns how many there were. Raises :class:`ImpossibleChange`, also
     for a change to a row that another upstream table has put there."""
@@ -121,13 +126,13 @@ def absorb(
 
 
 def _step(
-    states: States,
+    states: KeyStates,
     table: tuple[int, ...],
     key: bytes,
     op: int,
     plan: int,
     values: bytes,
-    sources: Sources,
+    sources: SourceNumbers,
     mixed: int = 0,
 ) -> None:
     """``mixed``: whether it may be a change by another upstream table than that of ``plan``."""
@@ -147,12 +152,12 @@ def _step(
     states[key] = (state | mixed_before, plan, values)
 
 
-def merge(
-    states: States,
+def merge_states(
+    states: KeyStates,
     later: Iterable[tuple[bytes, int, int, bytes]],
     *,
     safe: bool = False,
-    sources: Sources = ONE_SOURCE,
+    sources: SourceNumbers = ONE_SOURCE,
 ) -> None:
     """Folds the packed states of a later slice (key, state, plan, values) into those of the earlier ones."""
     table = _SAFE if safe else _STRICT

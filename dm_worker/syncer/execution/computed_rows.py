@@ -15,7 +15,7 @@ from pymysql.connections import Connection
 
 from dm_worker.syncer.execution import refused_rows, row_statements
 from dm_worker.syncer.execution.merge import DELETE_KEYS
-from dm_worker.syncer.execution.row_statements import SQL, Form
+from dm_worker.syncer.execution.row_statements import RowStatement, StatementForm
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql import generated
 from pkg.mysql.connection import error_number, is_retryable
@@ -28,11 +28,11 @@ class RowByRow:
     """``send`` runs one statement and raises :class:`Refused`; ``mode`` is the session's own sql_mode."""
 
     conn: Connection[Any]
-    form: Form
+    form: StatementForm
     mode: str
-    send: Callable[[SQL], None]
+    send: Callable[[RowStatement], None]
 
-    def write(self, sql: SQL, plan: TablePlan) -> None:
+    def write(self, sql: RowStatement, plan: TablePlan) -> None:
         """Runs a statement. When it is refused for one of its rows, nothing of it is there; then its parts are run.
 
         Raises :class:`Refused` for the single row at fault, or for the statement where that tells more, and the
@@ -53,7 +53,7 @@ class RowByRow:
         elif not self._lets_pass(sql, plan, error_number(refused.cause)):
             raise refused
 
-    def _lets_pass(self, sql: SQL, plan: TablePlan, number: int) -> bool:
+    def _lets_pass(self, sql: RowStatement, plan: TablePlan, number: int) -> bool:
         """Whether the one row of a statement, refused with this error, is written by another sql_mode."""
         if not plan.computed or number not in generated.REFUSALS:
             return False
@@ -65,7 +65,7 @@ class RowByRow:
         # The other way round, differences beyond the signed numbers would be refused.
         return any(self._sent(sql, mode) for mode in _relaxed(self.mode)) and self._holds(check)
 
-    def _sent(self, sql: SQL, mode: str) -> bool:
+    def _sent(self, sql: RowStatement, mode: str) -> bool:
         self._set(mode)
         try:
             self.send(sql)
@@ -93,7 +93,7 @@ def _relaxed(mode: str) -> Iterator[str]:
     yield generated.with_unsigned(relaxed)
 
 
-def _check(sql: SQL, plan: TablePlan) -> bytes | None:
+def _check(sql: RowStatement, plan: TablePlan) -> bytes | None:
     """The SELECT that counts the statement's row when all of its values are there; None where that proves too little.
 
     Where a column's type is another one than the upstream's, comparing would convert as writing did.

@@ -20,7 +20,7 @@ UNCHECKED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class OrderedRun:
     """Rows to be written in their order, with foreign keys checked or not. ``safe``: whatever the target holds."""
 
     rows: Sequence[OrderedRow]
@@ -28,17 +28,19 @@ class Step:
     safe: bool
 
 
-def steps(plans: Mapping[int, TablePlan], rows: Sequence[OrderedRow], *, safe: bool, checks: bool) -> Iterator[Step]:
+def ordered_runs(
+    plans: Mapping[int, TablePlan], rows: Sequence[OrderedRow], *, safe: bool, checks: bool
+) -> Iterator[OrderedRun]:
     """What to do for rows that keep their order among each other: those of one table, or of one family.
 
     ``checks``: what holds for rows of no family.
     """
     if not plans[rows[0][2]].family:
-        yield Step(rows, checks, safe)
+        yield OrderedRun(rows, checks, safe)
         return
     single = _safely(plans, rows) if safe else _exactly(rows)
     for (checked, forced), run in groupby(single, key=lambda one: one[:2]):
-        yield Step([row for _, _, row in run], checked, forced)
+        yield OrderedRun([row for _, _, row in run], checked, forced)
 
 
 #: Whether foreign keys are checked, whether whatever the target holds is overwritten, the row.

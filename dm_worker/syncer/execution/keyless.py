@@ -39,7 +39,7 @@ class KeylessRows:
 
 
 @dataclass(slots=True)
-class Images:
+class RowImages:
     """The images of some rows by numbers. ``looked_for`` are those of rows that must be there before a change."""
 
     literals: list[bytes]
@@ -50,14 +50,14 @@ class Images:
 
 
 @dataclass(slots=True)
-class Outcome:
+class ImageChanges:
     """What is to be written: images that lose rows, and images with the number of copies to insert."""
 
     fewer: list[int]
     inserts: list[tuple[int, int]]
 
 
-class Missing(Exception):
+class MissingRow(Exception):
     """The change with the number ``change`` finds no row that is like the image before it."""
 
     def __init__(self, change: int) -> None:
@@ -84,9 +84,9 @@ def _alike(one: TablePlan, other: TablePlan) -> bool:
     )
 
 
-def images_of(plan: TablePlan, rows: Iterable[OrderedRow]) -> Images:
+def images_of(plan: TablePlan, rows: Iterable[OrderedRow]) -> RowImages:
     """The images of the rows, each once."""
-    found = Images([], [], [], [])
+    found = RowImages([], [], [], [])
     numbers: dict[bytes, int] = {}
     looked_for: set[int] = set()
 
@@ -110,7 +110,7 @@ def images_of(plan: TablePlan, rows: Iterable[OrderedRow]) -> Images:
     return found
 
 
-def merge_equal(images: Images, digests: Sequence[bytes]) -> dict[int, bytes]:
+def merge_equal(images: RowImages, digests: Sequence[bytes]) -> dict[int, bytes]:
     """Makes images one that the target's columns don't tell apart; ``digests`` belong to ``images.looked_for``.
 
     Returns the digests of the images that are left.
@@ -127,20 +127,20 @@ def _mapped(same: Mapping[int, int], number: int | None) -> int | None:
     return None if number is None else same.get(number, number)
 
 
-def settle(images: Images, counts: Mapping[int, int]) -> Outcome:
+def play_changes(images: RowImages, counts: Mapping[int, int]) -> ImageChanges:
     """Plays the changes on the rows that are there: ``counts`` of the images that were looked for.
 
-    Raises :class:`Missing` for the first change of a row that is not there.
+    Raises :class:`MissingRow` for the first change of a row that is not there.
     """
     now = dict(counts)
     for change, (before, after) in enumerate(images.changes):
         if before is not None:
             if now.get(before, 0) == 0:
-                raise Missing(change)
+                raise MissingRow(change)
             now[before] -= 1
         if after is not None:
             now[after] = now.get(after, 0) + 1
-    outcome = Outcome([], [])
+    outcome = ImageChanges([], [])
     for number, count in now.items():
         there = counts.get(number, 0)
         if count < there:
@@ -155,7 +155,7 @@ def settle(images: Images, counts: Mapping[int, int]) -> Outcome:
 # -- statements -----------------------------------------------------------------------------------------------------
 
 
-def digest_queries(plan: TablePlan, images: Images, most: int) -> Iterator[bytes]:
+def digest_queries(plan: TablePlan, images: RowImages, most: int) -> Iterator[bytes]:
     """SELECTs of one value each, of about ``most`` bytes: the digests of the images looked for, one behind the other.
 
     The value is NULL when an image is longer than the server makes values.
@@ -182,7 +182,7 @@ def scans(numbers: Sequence[int], most: int) -> Iterator[Sequence[int]]:
 
 
 def count_query(
-    plan: TablePlan, images: Images, digests: Mapping[int, bytes], numbers: Sequence[int], most: int
+    plan: TablePlan, images: RowImages, digests: Mapping[int, bytes], numbers: Sequence[int], most: int
 ) -> bytes:
     """The SELECT of digest and number of rows of these images that are there. It locks the rows."""
     digest = _digest_of_row(plan)
@@ -191,12 +191,14 @@ def count_query(
     return b"SELECT %b, COUNT(*) FROM %b%b GROUP BY 1 FOR UPDATE" % (digest, _table(plan), where)
 
 
-def removal(plan: TablePlan, images: Images, digests: Mapping[int, bytes], numbers: Sequence[int], most: int) -> bytes:
+def removal(
+    plan: TablePlan, images: RowImages, digests: Mapping[int, bytes], numbers: Sequence[int], most: int
+) -> bytes:
     """The DELETE of all rows that have one of the images."""
     return b"DELETE FROM %b%b" % (_table(plan), _where(plan, images, digests, numbers, most))
 
 
-def new_rows(images: Images, outcome: Outcome) -> list[bytes]:
+def new_rows(images: RowImages, outcome: ImageChanges) -> list[bytes]:
     """The SQL tuples of the rows to insert."""
     return [b"(%b)" % images.literals[number] for number, count in outcome.inserts for _ in range(count)]
 
@@ -215,14 +217,16 @@ def _digest(values: Iterable[bytes]) -> bytes:
     return b"UNHEX(SHA2(CONCAT(%b),256))" % quoted
 
 
-def _where(plan: TablePlan, images: Images, digests: Mapping[int, bytes], numbers: Sequence[int], most: int) -> bytes:
+def _where(
+    plan: TablePlan, images: RowImages, digests: Mapping[int, bytes], numbers: Sequence[int], most: int
+) -> bytes:
     listed = b",".join(b"x'%b'" % digests[number].hex().encode() for number in numbers)
     room = min(_LOOKUP_BYTES, most // _LOOKUP_PART) // max(1, len(plan.lookups))
     parts = [lookup for at in plan.lookups if (lookup := _lookup(plan, images, at, numbers, room))]
     return b" WHERE " + b" AND ".join([*parts, b"%b IN (%b)" % (_digest_of_row(plan), listed)])
 
 
-def _lookup(plan: TablePlan, images: Images, at: int, numbers: Collection[int], room: int) -> bytes:
+def _lookup(plan: TablePlan, images: RowImages, at: int, numbers: Collection[int], room: int) -> bytes:
     """A condition that is true for these images at least, and that an index on the column serves; none for values
     that take more ``room``."""
     values = {images.values[number][at] for number in numbers}

@@ -9,9 +9,9 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.syncer.execution import keyless, row_statements
-from dm_worker.syncer.execution.keyless import Images, KeylessRows, Missing, Outcome
+from dm_worker.syncer.execution.keyless import ImageChanges, KeylessRows, MissingRow, RowImages
 from dm_worker.syncer.execution.merge import INSERT_ROWS
-from dm_worker.syncer.execution.row_statements import SQL, Form
+from dm_worker.syncer.execution.row_statements import RowStatement, StatementForm
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.connection import is_retryable
 from pkg.mysql.driver import reading_for
@@ -20,7 +20,7 @@ from pkg.mysql.driver import reading_for
 SCAN_SECONDS = 3600.0
 
 
-class Unsure(Exception):
+class NeedsSingleRows(Exception):
     """The rows can't be told by digests here, or the server refused a statement about them: one by one tells more."""
 
 
@@ -36,16 +36,16 @@ class RowRefused(Exception):
 class NoSuchRow(Exception):
     """The change that ``statement`` would make alone finds no row."""
 
-    def __init__(self, statement: SQL) -> None:
+    def __init__(self, statement: RowStatement) -> None:
         super().__init__(statement)
         self.statement = statement
 
 
-def write(conn: Connection[Any], step: KeylessRows, form: Form, most: int) -> int:
+def write(conn: Connection[Any], step: KeylessRows, form: StatementForm, most: int) -> int:
     """Writes the rows; returns the number of statements that changed something. Nothing may be on its way on ``conn``.
 
     ``most``: the bytes that the server takes as a statement. Raises :class:`NoSuchRow`, :class:`RowRefused`,
-    :class:`Unsure`, and the driver's exceptions for what may pass by itself.
+    :class:`NeedsSingleRows`, and the driver's exceptions for what may pass by itself.
     """
     try:
         with reading_for(conn, SCAN_SECONDS):
@@ -53,11 +53,11 @@ def write(conn: Connection[Any], step: KeylessRows, form: Form, most: int) -> in
     except (pymysql.Error, OSError) as exc:
         if is_retryable(exc):
             raise
-        raise Unsure from exc
+        raise NeedsSingleRows from exc
 
 
 class _KeylessWriter:
-    def __init__(self, conn: Connection[Any], plan: TablePlan, form: Form, most: int) -> None:
+    def __init__(self, conn: Connection[Any], plan: TablePlan, form: StatementForm, most: int) -> None:
         self._conn, self._plan, self._form, self._most = conn, plan, form, most
         self._statements = 0
 
@@ -66,22 +66,22 @@ class _KeylessWriter:
         digests = keyless.merge_equal(images, list(self._digests(images)))
         counts = self._counts(images, digests)
         try:
-            outcome = keyless.settle(images, counts)
-        except Missing as exc:
+            outcome = keyless.play_changes(images, counts)
+        except MissingRow as exc:
             raise self._explained(step, images, counts, exc.change) from exc
         self._remove(images, digests, outcome, counts)
         self._insert(images, outcome)
         return self._statements
 
-    def _digests(self, images: Images) -> Iterator[bytes]:
+    def _digests(self, images: RowImages) -> Iterator[bytes]:
         for text in keyless.digest_queries(self._plan, images, min(self._most, self._form.limit)):
             ((value,),) = self._rows(text)
             if value is None:
-                raise Unsure
+                raise NeedsSingleRows
             for start in range(0, len(value), keyless.DIGEST_BYTES):
                 yield value[start : start + keyless.DIGEST_BYTES]
 
-    def _counts(self, images: Images, digests: Mapping[int, bytes]) -> dict[int, int]:
+    def _counts(self, images: RowImages, digests: Mapping[int, bytes]) -> dict[int, int]:
         numbers = {digest: number for number, digest in digests.items()}
         counts: dict[int, int] = {}
         for part in keyless.scans(images.looked_for, self._most):
@@ -90,14 +90,14 @@ class _KeylessWriter:
         return counts
 
     def _remove(
-        self, images: Images, digests: Mapping[int, bytes], outcome: Outcome, counts: Mapping[int, int]
+        self, images: RowImages, digests: Mapping[int, bytes], outcome: ImageChanges, counts: Mapping[int, int]
     ) -> None:
         for part in keyless.scans(outcome.fewer, self._most):
             removed = self._execute(keyless.removal(self._plan, images, digests, part, self._most))
             if removed != sum(counts[number] for number in part):
-                raise Unsure
+                raise NeedsSingleRows
 
-    def _insert(self, images: Images, outcome: Outcome) -> None:
+    def _insert(self, images: RowImages, outcome: ImageChanges) -> None:
         rows = keyless.new_rows(images, outcome)
         for whole in row_statements.of_kind(self._plan, INSERT_ROWS, rows, self._form):
             for sql in row_statements.fitting(self._plan, whole, self._form, self._most):
@@ -107,9 +107,9 @@ class _KeylessWriter:
                     if is_retryable(exc):
                         raise
                     self._find_refused(sql)
-                    raise Unsure from exc
+                    raise NeedsSingleRows from exc
 
-    def _find_refused(self, sql: SQL) -> None:
+    def _find_refused(self, sql: RowStatement) -> None:
         """Raises :class:`RowRefused` for the row at fault. Nothing of the statement is there."""
         for row in sql.group.rows() if sql.group is not None else ():
             for single in row_statements.of_kind(self._plan, INSERT_ROWS, [row], self._form):
@@ -120,7 +120,7 @@ class _KeylessWriter:
                         raise
                     raise RowRefused(row[1:-1], exc) from exc
 
-    def _explained(self, step: KeylessRows, images: Images, counts: Mapping[int, int], change: int) -> Exception:
+    def _explained(self, step: KeylessRows, images: RowImages, counts: Mapping[int, int], change: int) -> Exception:
         """What to raise for a change whose row is not there: the exact comparison must say the same."""
         (single,) = row_statements.for_ordered(
             {row[2]: self._plan for row in step.rows}, [step.rows[change]], self._form
@@ -128,7 +128,7 @@ class _KeylessWriter:
         before, _ = images.changes[change]
         assert before is not None
         ((there,),) = self._rows(row_statements.count_like(self._plan, images.values[before]))
-        return NoSuchRow(single) if int(there) == counts.get(before, 0) else Unsure()
+        return NoSuchRow(single) if int(there) == counts.get(before, 0) else NeedsSingleRows()
 
     def _rows(self, text: bytes) -> list[tuple[Any, ...]]:
         with self._conn.cursor() as cursor:
@@ -143,5 +143,5 @@ class _KeylessWriter:
 
     def _run(self, cursor: Any, text: bytes) -> None:
         if len(text) > self._most:
-            raise Unsure
+            raise NeedsSingleRows
         cursor.execute(text)

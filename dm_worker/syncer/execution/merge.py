@@ -19,7 +19,7 @@ DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS = 0, 1, 2
 AS_DELETE, AS_UPSERT, AS_INSERT = 1 << DELETE_KEYS, 1 << UPSERT_ROWS, 1 << INSERT_ROWS
 
 
-class Rule(NamedTuple):
+class WriteRule(NamedTuple):
     """How the states of one plan become groups.
 
     ``kinds`` has the flags ``AS_…`` of each state (INSERTED, UPDATED, DELETED, REPLACED, GONE). ``wrap``: keys are put
@@ -35,7 +35,7 @@ class Rule(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RowGroup:
     """The rows of one statement: SQL tuples or keys joined by commas, without the statement's head and tail.
 
     ``cuts`` holds where each row ends in ``body``, as unsigned 32-bit little-endian numbers; the next row begins one
@@ -58,23 +58,23 @@ class Group:
 
 
 @dataclass(slots=True)
-class Content:
+class BucketContent:
     """What one bucket is to write: groups in the order to run them, then the rows that keep their order, per target
     table. ``changes`` is the number of row changes that they stand for. A row's sequence is unique within the bucket
     and follows the binlog across tables."""
 
-    groups: list[Group] = field(default_factory=list)
+    groups: list[RowGroup] = field(default_factory=list)
     ordered: dict[int, list[OrderedRow]] = field(default_factory=dict)
     changes: int = 0
 
 
-def combine(
+def merge_blocks(
     blocks: Iterable[tuple[int, bytes]],
-    rules: Mapping[int, Rule],
+    rules: Mapping[int, WriteRule],
     *,
     safe: bool = False,
     kernel: ModuleType | None = KERNEL,
-) -> Content:
+) -> BucketContent:
     """Merges the blocks (slice order, bytes) of one bucket in slice order.
 
     Within a target table all DELETE groups come before UPSERT groups, and these before INSERT groups: keys and values
@@ -83,14 +83,14 @@ def combine(
     """
     if kernel is not None:
         return _combine_natively(kernel, sorted(blocks), rules, safe=safe)
-    content = Content()
-    states: dict[int, compaction.States] = {}
+    content = BucketContent()
+    states: dict[int, compaction.KeyStates] = {}
     sources = {number: rule.source for number, rule in rules.items()}
     for order, data in sorted(blocks):
         content.changes += row_block.changes_of(data)
         for target, packed, rows in row_block.sections(data):
             if packed:
-                compaction.merge(states.setdefault(target, {}), packed, safe=safe, sources=sources)
+                compaction.merge_states(states.setdefault(target, {}), packed, safe=safe, sources=sources)
             if rows:
                 content.ordered.setdefault(target, []).extend(_in_bucket(order, rows))
     for target in sorted(states):
@@ -99,13 +99,13 @@ def combine(
 
 
 def _combine_natively(
-    kernel: ModuleType, blocks: Sequence[tuple[int, bytes]], rules: Mapping[int, Rule], *, safe: bool
-) -> Content:
+    kernel: ModuleType, blocks: Sequence[tuple[int, bytes]], rules: Mapping[int, WriteRule], *, safe: bool
+) -> BucketContent:
     try:
         changes, groups, places = kernel.merge(tuple(data for _, data in blocks), dict(rules), safe)
     except kernel.Impossible as exc:
         raise ImpossibleChange(*exc.args) from None
-    content = Content([Group(*group) for group in groups], changes=changes)
+    content = BucketContent([RowGroup(*group) for group in groups], changes=changes)
     for number, target, count, at in places:
         order, data = blocks[number]
         rows, _ = row_block.rows_at(data, at, count)
@@ -119,7 +119,7 @@ def _in_bucket(order: int, rows: Iterable[OrderedRow]) -> Iterator[OrderedRow]:
         yield (order << 64 | row[0], *row[1:])
 
 
-def groups_of(states: compaction.States, rules: Mapping[int, Rule]) -> list[Group]:
+def groups_of(states: compaction.KeyStates, rules: Mapping[int, WriteRule]) -> list[RowGroup]:
     """The groups of one target table, by kind, then by plan, rows in the order of their keys."""
     rows: tuple[dict[int, list[bytes]], ...] = ({}, {}, {})
     for key in sorted(states, key=_place):
@@ -146,24 +146,24 @@ def _place(key: bytes) -> tuple[bool, int, bytes]:
     return not number, len(key) if number else 0, key
 
 
-def cut(plan: int, kind: int, rows: Sequence[bytes], most_bytes: int, most_rows: int) -> Iterator[Group]:
+def cut(plan: int, kind: int, rows: Sequence[bytes], most_bytes: int, most_rows: int) -> Iterator[RowGroup]:
     """Cuts rows into groups of at most ``most_rows`` and about ``most_bytes``; a row beyond that goes alone."""
     group: list[bytes] = []
     size = 0
     for row in rows:
         if group and (size + len(row) > most_bytes or len(group) >= most_rows):
-            yield _group(plan, kind, group)
+            yield _row_group(plan, kind, group)
             group, size = [], 0
         group.append(row)
         size += len(row) + 1
     if group:
-        yield _group(plan, kind, group)
+        yield _row_group(plan, kind, group)
 
 
-def _group(plan: int, kind: int, rows: Sequence[bytes]) -> Group:
+def _row_group(plan: int, kind: int, rows: Sequence[bytes]) -> RowGroup:
     cuts = array("I")
     end = -1
     for row in rows:
         end += len(row) + 1
         cuts.append(end)
-    return Group(plan, kind, b",".join(rows), cuts.tobytes(), len(rows))
+    return RowGroup(plan, kind, b",".join(rows), cuts.tobytes(), len(rows))

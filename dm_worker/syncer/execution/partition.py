@@ -9,11 +9,11 @@ from functools import lru_cache
 from types import ModuleType
 
 from dm_worker.syncer.execution import compaction, row_block
-from dm_worker.syncer.execution.compaction import DELETE, INSERT, UPDATE, Change, ImpossibleChange
+from dm_worker.syncer.execution.compaction import DELETE, INSERT, UPDATE, ImpossibleChange, KeyChange
 from dm_worker.syncer.execution.family_rows import UNCHECKED
 from dm_worker.syncer.execution.row_block import OrderedRow
 from dm_worker.syncer.planning.batch import Slice
-from dm_worker.syncer.rows.conflict_sets import Binder, Hasher, Pairs, hasher
+from dm_worker.syncer.rows.conflict_sets import ConflictCollector, ConflictPairs, KeyHash, key_hash
 from dm_worker.syncer.rows.kernel_layout import placement_of
 from dm_worker.syncer.rows.table_plan import COMPACT, TablePlan
 from pkg.binlog import constants as c
@@ -39,16 +39,16 @@ class KeysMoved(Exception):
 
 
 #: Bucket → its sections.
-Sections = dict[int, list[bytes]]
+BucketSections = dict[int, list[bytes]]
 
 
-def scatter(
+def partition_slice(
     part: Slice,
     plans: Mapping[int, TablePlan],
     buckets: int,
     *,
     safe: bool = False,
-    pairs: Pairs | None = None,
+    pairs: ConflictPairs | None = None,
     kernel: ModuleType | None = KERNEL,
 ) -> list[tuple[int, bytes]]:
     """The rows of a slice as (bucket, block), by ascending bucket. Raises DMError naming table and position, and
@@ -57,16 +57,18 @@ def scatter(
     ``pairs`` collects what ties rows; it is needed when a plan has ties. ``kernel``: the compiled row kernel, None for
     the Python code.
     """
-    pairs, moved = pairs if pairs is not None else Pairs(), set[int]()
+    pairs, moved = pairs if pairs is not None else ConflictPairs(), set[int]()
     used = {number: plans[number] for number in part.plan_numbers()}
     if any(not plan.filter.kinds.takes_all for plan in used.values()):
         part = _without_ignored(part, used)
     decoders = {number: decoder_of(plan, kernel) for number, plan in used.items()}
-    placed: Sections = {}
+    placed: BucketSections = {}
     compacted = {number: plan for number, plan in used.items() if plan.mode == COMPACT}
     if kernel is None:
         readers = {
-            number: _TiedReader(plan, decoders[number], pairs) if plan.ties else _Reader(decoders[number].changes)
+            number: _ConflictReader(plan, decoders[number], pairs)
+            if plan.conflict_keys
+            else _ChangeReader(decoders[number].changes)
             for number, plan in compacted.items()
         }
         changes = _compacted(part, compacted, readers, buckets, placed, safe=safe)
@@ -106,7 +108,7 @@ def _decoder(
 
 def _without_ignored(part: Slice, plans: Mapping[int, TablePlan]) -> Slice:
     """The slice without the events whose kind of row change is left out. Raises 36015 for one that stops the task."""
-    place = _Place(part, plans)
+    place = _EventPlace(part, plans)
     kept: list[tuple[bytes, int, int]] = []
     with place.locating_errors():
         for data, place.plan, place.position in part.events():
@@ -126,20 +128,20 @@ def row_hash(plan: TablePlan, key: bytes) -> int:
     return _hash_of(plan)(key)
 
 
-def _hash_of(plan: TablePlan) -> Hasher:
+def _hash_of(plan: TablePlan) -> KeyHash:
     seed = plan.seed
-    return hasher(plan.canons, seed) if plan.spread else lambda _: seed
+    return key_hash(plan.normalizers, seed) if plan.spread else lambda _: seed
 
 
-class _Reader:
+class _ChangeReader:
     """Gives the changes of rows events to be folded; ``rows`` counts them. ``moved``: one of them changed its key."""
 
-    def __init__(self, changes: Callable[[bytes], list[Change]]) -> None:
+    def __init__(self, changes: Callable[[bytes], list[KeyChange]]) -> None:
         self._changes = changes
         self.rows = 0
         self.moved = False
 
-    def read(self, data: bytes) -> list[Change]:
+    def read(self, data: bytes) -> list[KeyChange]:
         """The changes of an event. May be more than its rows."""
         found = self._changes(data)
         self.rows += len(found)
@@ -147,21 +149,21 @@ class _Reader:
         return found
 
 
-class _TiedReader(_Reader):
+class _ConflictReader(_ChangeReader):
     """Gives the changes of a table with ties, and their pairs. An update that changes a tied value comes as a delete
     and an insert, so that the value is free before another row takes it."""
 
-    def __init__(self, plan: TablePlan, decoder: RowDecoder, pairs: Pairs) -> None:
+    def __init__(self, plan: TablePlan, decoder: RowDecoder, pairs: ConflictPairs) -> None:
         super().__init__(decoder.changes)
         self._plan = plan
         self._images = decoder.images
-        self._hash = hasher(plan.canons, plan.seed)
-        self._bind = Binder(plan.ties, plan.seed, keeps_rows=False).bind
+        self._hash = key_hash(plan.normalizers, plan.seed)
+        self._collect = ConflictCollector(plan.conflict_keys, plan.seed, key_changes_conflict=False).collect
         self._pairs = pairs
 
-    def read(self, data: bytes) -> list[Change]:
-        found: list[Change] = []
-        plan, hash_of, bind, pairs = self._plan, self._hash, self._bind, self._pairs
+    def read(self, data: bytes) -> list[KeyChange]:
+        found: list[KeyChange] = []
+        plan, hash_of, collect, pairs = self._plan, self._hash, self._collect, self._pairs
         images = self._images(data)
         self.rows += len(images)
         for op, before, after in images:
@@ -169,7 +171,7 @@ class _TiedReader(_Reader):
             new = None if after is None else _key(plan, after)
             old_hash = None if old is None else hash_of(old)
             new_hash = old_hash if new == old else None if new is None else hash_of(new)
-            changes_hands = bind(pairs, old_hash, new_hash, before, after)
+            changes_hands = collect(pairs, old_hash, new_hash, before, after)
             if new is None or after is None:
                 assert old is not None
                 found.append((DELETE, old, b"", b""))
@@ -182,7 +184,7 @@ class _TiedReader(_Reader):
         return found
 
 
-class _Place:
+class _EventPlace:
     """Where in the binlog the work is, for error messages."""
 
     def __init__(self, part: Slice, plans: Mapping[int, TablePlan]) -> None:
@@ -210,21 +212,21 @@ class _Place:
 def _compacted(
     part: Slice,
     plans: Mapping[int, TablePlan],
-    readers: Mapping[int, _Reader],
+    readers: Mapping[int, _ChangeReader],
     buckets: int,
-    placed: Sections,
+    placed: BucketSections,
     *,
     safe: bool,
 ) -> int:
     """Folds the rows of compacted tables and places them; returns how many changes there were."""
     if not plans:
         return 0
-    states: dict[int, compaction.States] = {}
+    states: dict[int, compaction.KeyStates] = {}
     wanted = {
         number: (readers[number].read, states.setdefault(plan.target_number, {})) for number, plan in plans.items()
     }
-    place = _Place(part, plans)
-    absorb = compaction.absorb
+    place = _EventPlace(part, plans)
+    absorb = compaction.compact_changes
     sources = {number: plan.source_number for number, plan in plans.items()}
     with place.locating_errors():
         for data, place.plan, place.position in part.events():
@@ -237,7 +239,7 @@ def _compacted(
 
 
 def _place_states(
-    target: int, states: compaction.States, plans: Mapping[int, TablePlan], buckets: int, placed: Sections
+    target: int, states: compaction.KeyStates, plans: Mapping[int, TablePlan], buckets: int, placed: BucketSections
 ) -> None:
     records: dict[int, list[bytes]] = {}
     record = row_block.state_record
@@ -255,8 +257,8 @@ def _compacted_natively(
     plans: Mapping[int, TablePlan],
     decoders: Mapping[int, RowDecoder],
     buckets: int,
-    placed: Sections,
-    pairs: Pairs,
+    placed: BucketSections,
+    pairs: ConflictPairs,
     moved: set[int],
     *,
     safe: bool,
@@ -275,7 +277,7 @@ def _compacted_natively(
         changes, sections, packed, plans_moved = kernel.partition(part.data, part.index, specs, buckets, safe)
     except kernel.EventError as exc:
         event, cause = exc.args
-        place = _Place(part, plans)
+        place = _EventPlace(part, plans)
         data, place.plan, place.position = next(itertools.islice(part.events(), event, None))
         with place.locating_errors():
             if isinstance(cause, kernel.Impossible):
@@ -296,8 +298,8 @@ def _ordered(
     plans: Mapping[int, TablePlan],
     decoders: Mapping[int, RowDecoder],
     buckets: int,
-    placed: Sections,
-    pairs: Pairs,
+    placed: BucketSections,
+    pairs: ConflictPairs,
 ) -> int:
     """Places the rows of tables that keep their order; returns how many changes there were.
 
@@ -308,10 +310,12 @@ def _ordered(
     if not wanted:
         return 0
     changes = 0
-    binders = {
-        number: Binder(plan.ties, plan.seed, keeps_rows=True) for number, plan in wanted.items() if plan.moves_rows
+    collectors = {
+        number: ConflictCollector(plan.conflict_keys, plan.seed, key_changes_conflict=True)
+        for number, plan in wanted.items()
+        if plan.key_changes_conflict
     }
-    place = _Place(part, plans)
+    place = _EventPlace(part, plans)
     records: dict[tuple[int, int], list[bytes]] = {}
     with place.locating_errors():
         for event, (data, place.plan, place.position) in enumerate(part.events()):
@@ -325,7 +329,7 @@ def _ordered(
             changes += len(images)
             for n, (op, before, after) in enumerate(images):
                 row = (event << 32 | n, op, plan.number, place.position, before, after)
-                for where, moved in _moves(row, plan, buckets, binders.get(plan.number), pairs):
+                for where, moved in _moves(row, plan, buckets, collectors.get(plan.number), pairs):
                     kept = records.setdefault((where % buckets, plan.target_number), [])
                     kept.append(row_block.row_record((moved[0], moved[1] | unchecked, *moved[2:]), where))
     for (bucket, target), kept in sorted(records.items()):
@@ -334,7 +338,7 @@ def _ordered(
 
 
 def _moves(
-    row: OrderedRow, plan: TablePlan, buckets: int, binder: Binder | None, pairs: Pairs
+    row: OrderedRow, plan: TablePlan, buckets: int, collector: ConflictCollector | None, pairs: ConflictPairs
 ) -> list[tuple[int, OrderedRow]]:
     """(row hash, row); an update that moves a row to another bucket becomes a delete and an insert, unless the two
     are tied."""
@@ -342,8 +346,8 @@ def _moves(
         return [(plan.seed, row)]
     sequence, op, number, position, before, after = row
     old, new = (None if image is None else row_hash(plan, _key(plan, image)) for image in (before, after))
-    if binder is not None:
-        binder.bind(pairs, old, new, before, after)
+    if collector is not None:
+        collector.collect(pairs, old, new, before, after)
     elif op == UPDATE and old is not None and new is not None and old % buckets != new % buckets:
         return [
             (old, (sequence, DELETE, number, position, before, None)),

@@ -107,7 +107,7 @@ def rows_at(data: bytes, at: int, count: int) -> tuple[list[OrderedRow], int]:
     return rows, at
 
 
-def resettle(
+def reassign(
     data: bytes, home: int, moved: Mapping[int, int], buckets: int, kernel: ModuleType | None = KERNEL
 ) -> list[tuple[int, bytes]]:
     """The block of bucket ``home`` again, as (bucket, block), with its records where ``moved`` puts them.
@@ -116,8 +116,8 @@ def resettle(
     kernel, None for the Python code. Raises ``ValueError`` for torn bytes.
     """
     if kernel is not None:
-        settled: list[tuple[int, bytes]] = kernel.reassign(data, home, moved, buckets)
-        return settled
+        reassigned: list[tuple[int, bytes]] = kernel.reassign(data, home, moved, buckets)
+        return reassigned
     if len(data) < HEADER.size or home >= buckets:
         raise ValueError("torn block: no header, or no such bucket")
     found: dict[int, list[bytes]] = {}

@@ -18,9 +18,9 @@ from dm_worker.syncer.execution.merge import (
     DELETE_KEYS,
     INSERT_ROWS,
     UPSERT_ROWS,
-    Content,
-    Group,
-    Rule,
+    BucketContent,
+    RowGroup,
+    WriteRule,
     cut,
 )
 from dm_worker.syncer.execution.row_block import OrderedRow
@@ -39,7 +39,7 @@ _ONE = b" LIMIT 1"
 
 
 @dataclass(frozen=True, slots=True)
-class SQL:
+class RowStatement:
     """One statement. ``expect`` is the number of rows that it must match, None when any will do.
 
     ``plan`` and ``position`` tell an error message which table and which place in the binlog it belongs to. ``group``
@@ -51,7 +51,7 @@ class SQL:
     plan: int
     position: int = 0
     expect: int | None = None
-    group: Group | None = None
+    group: RowGroup | None = None
     row: bytes = b""
     bulk: Command | None = None
 
@@ -62,7 +62,7 @@ class SQL:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class StatementForm:
     """How statements are made: ``limit`` in bytes; ``multiple`` rows in one statement, or one each.
 
     ``alias``: the server wants the new row of ON DUPLICATE KEY UPDATE by an alias (MySQL from 8.0.20 on).
@@ -86,13 +86,13 @@ def wants_alias(server: ServerInfo) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LoadStatement:
     """Groups of one plan and kind, ``count`` rows, to be written by one LOAD DATA statement."""
 
     text: bytes
     plan: int
     count: int
-    groups: tuple[Group, ...]
+    groups: tuple[RowGroup, ...]
 
 
 #: Whether rows of a plan and kind may be loaded.
@@ -102,8 +102,13 @@ MayMerge = Callable[[TablePlan], bool]
 
 
 def for_content(
-    plans: Mapping[int, TablePlan], content: Content, form: Form, may_load: MayLoad, may_merge: MayMerge, most: int
-) -> Iterator[SQL | Load | KeylessRows]:
+    plans: Mapping[int, TablePlan],
+    content: BucketContent,
+    form: StatementForm,
+    may_load: MayLoad,
+    may_merge: MayMerge,
+    most: int,
+) -> Iterator[RowStatement | LoadStatement | KeylessRows]:
     """All statements of a bucket, in the order to run them; ``most``: bytes that the server takes as one.
 
     They begin and end with the session's own foreign_key_checks where they change it in between.
@@ -118,7 +123,7 @@ def for_content(
         plan = plans[number]
         if may_load(plan, kind):
             text = load_data.statement(plan, replace=kind == UPSERT_ROWS)
-            yield Load(text, number, count, groups)
+            yield LoadStatement(text, number, count, groups)
             continue
         for group in groups:
             yield from fitting(plan, for_group(plan, group, form), form, most)
@@ -128,7 +133,7 @@ def for_content(
         if merged is not None and may_merge(merged):
             yield KeylessRows(merged, rows)
             continue
-        for step in family_rows.steps(plans, rows, safe=form.safe, checks=form.checks):
+        for step in family_rows.ordered_runs(plans, rows, safe=form.safe, checks=form.checks):
             if step.checks != checks:
                 checks = step.checks
                 yield switch(step.rows[0][2], on=checks)
@@ -138,12 +143,12 @@ def for_content(
         yield switch(related.number, on=form.checks)
 
 
-def switch(plan: int, *, on: bool) -> SQL:
+def switch(plan: int, *, on: bool) -> RowStatement:
     """Has the session check foreign keys, or not, for rows of the plan with this number."""
-    return SQL(b"SET SESSION foreign_key_checks = %d" % on, plan)
+    return RowStatement(b"SET SESSION foreign_key_checks = %d" % on, plan)
 
 
-def loadable(plan: TablePlan, kind: int, form: Form) -> bool:
+def loadable(plan: TablePlan, kind: int, form: StatementForm) -> bool:
     """Whether rows of this kind may be loaded as far as the plan tells.
 
     LOAD DATA REPLACE would remove what collides by a further unique key, which must be an error instead.
@@ -152,7 +157,7 @@ def loadable(plan: TablePlan, kind: int, form: Form) -> bool:
     return plan.loadable and form.multiple and kind != DELETE_KEYS and not overwrites
 
 
-def mergeable(form: Form) -> bool:
+def mergeable(form: StatementForm) -> bool:
     """Whether the form of the statements lets rows without a key be written as a multiset.
 
     In safe mode a row that is missing is none to complain of, and its change may not make it up.
@@ -160,7 +165,7 @@ def mergeable(form: Form) -> bool:
     return form.multiple and not form.safe
 
 
-def rule_of(plan: TablePlan, form: Form) -> Rule:
+def write_rule_of(plan: TablePlan, form: StatementForm) -> WriteRule:
     """What the compacted states of a plan's rows become, and how many fit in one statement.
 
     All rows that go are deleted before any comes: within the transaction, keys and values of unique keys that rows
@@ -171,41 +176,41 @@ def rule_of(plan: TablePlan, form: Form) -> Rule:
         kinds = (AS_UPSERT, AS_UPSERT, AS_DELETE, AS_UPSERT, 0)
     else:
         # With ties, an update that changes a value of a further unique key comes as a replacement.
-        updated = renew if plan.rewrite_existing and not plan.ties else AS_UPSERT
+        updated = renew if plan.rewrite_existing and not plan.conflict_keys else AS_UPSERT
         replaced = renew if plan.rewrite_existing or plan.extra_columns else AS_UPSERT
         kinds = (AS_INSERT, updated, AS_DELETE, replaced, 0)
     bytes_ = [_room(plan, kind, form) for kind in (DELETE_KEYS, UPSERT_ROWS, INSERT_ROWS)]
     in_list = max(1, min(form.rows, MAX_IN_LIST // max(1, len(plan.key_names))))
     rows = (in_list, form.rows, form.rows)
-    return Rule(bytes(kinds), len(plan.key_names) > 1, (bytes_[0], bytes_[1], bytes_[2]), rows, plan.source_number)
+    return WriteRule(bytes(kinds), len(plan.key_names) > 1, (bytes_[0], bytes_[1], bytes_[2]), rows, plan.source_number)
 
 
-def _room(plan: TablePlan, kind: int, form: Form) -> int:
+def _room(plan: TablePlan, kind: int, form: StatementForm) -> int:
     """Bytes for the rows of a statement."""
     return form.limit - sum(map(len, _frame(plan, kind, form)))
 
 
-def for_group(plan: TablePlan, group: Group, form: Form) -> SQL:
+def for_group(plan: TablePlan, group: RowGroup, form: StatementForm) -> RowStatement:
     """The statement that writes a group."""
     head, tail = _frame(plan, group.kind, form)
-    return SQL(head + group.body + tail, plan.number, group=group)
+    return RowStatement(head + group.body + tail, plan.number, group=group)
 
 
-def template(plan: TablePlan, kind: int, form: Form) -> bytes:
+def template(plan: TablePlan, kind: int, form: StatementForm) -> bytes:
     """The statement of whole rows of this kind with a parameter for each value of one row."""
     head, tail = _frame(plan, kind, form)
     return head + b"(" + b",".join([b"?"] * len(plan.write)) + b")" + tail
 
 
-def part(group: Group, first: int, last: int) -> Group:
+def part(group: RowGroup, first: int, last: int) -> RowGroup:
     """The rows ``first`` to ``last`` (not included) of a group, as a group."""
     ends = memoryview(group.cuts).cast("I")
     start = ends[first - 1] + 1 if first else 0
     cuts = array("I", (end - start for end in ends[first:last]))
-    return Group(group.plan, group.kind, group.body[start : ends[last - 1]], cuts.tobytes(), last - first)
+    return RowGroup(group.plan, group.kind, group.body[start : ends[last - 1]], cuts.tobytes(), last - first)
 
 
-def fitting(plan: TablePlan, sql: SQL, form: Form, most: int) -> Iterator[SQL]:
+def fitting(plan: TablePlan, sql: RowStatement, form: StatementForm, most: int) -> Iterator[RowStatement]:
     """The statement, or several with its rows, each of at most ``most`` bytes as far as rows can be parted."""
     group = sql.group
     if len(sql.text) <= most or group is None or group.count == 1:
@@ -216,13 +221,13 @@ def fitting(plan: TablePlan, sql: SQL, form: Form, most: int) -> Iterator[SQL]:
         yield from fitting(plan, for_group(plan, part(group, first, last), form), form, most)
 
 
-def replaces(plan: TablePlan, kind: int, form: Form) -> bool:
+def replaces(plan: TablePlan, kind: int, form: StatementForm) -> bool:
     """Whether rows of this kind are written by REPLACE."""
     # What stands in the way in safe mode may be from beyond this range, and comes again later.
     return kind == UPSERT_ROWS and form.safe and not plan.extra_columns
 
 
-def row_name(plan: TablePlan, sql: SQL) -> bytes:
+def row_name(plan: TablePlan, sql: RowStatement) -> bytes:
     """The key of the one row of a statement, or all of its values when the table has none, as literals."""
     group = sql.group
     if group is None:
@@ -243,7 +248,7 @@ def split_tuple(row: bytes) -> list[bytes]:
     return _LITERAL.findall(row[1:-1])
 
 
-def _frame(plan: TablePlan, kind: int, form: Form) -> tuple[bytes, bytes]:
+def _frame(plan: TablePlan, kind: int, form: StatementForm) -> tuple[bytes, bytes]:
     """What stands before and after the rows."""
     if kind == DELETE_KEYS:
         keys = ",".join(quote(name) for name in plan.key_names)
@@ -263,7 +268,7 @@ def _frame(plan: TablePlan, kind: int, form: Form) -> tuple[bytes, bytes]:
     return head, f" ON DUPLICATE KEY UPDATE {update}".encode()
 
 
-def of_kind(plan: TablePlan, kind: int, rows: Sequence[bytes], form: Form) -> Iterator[SQL]:
+def of_kind(plan: TablePlan, kind: int, rows: Sequence[bytes], form: StatementForm) -> Iterator[RowStatement]:
     """The statements for whole rows, ``UPSERT_ROWS`` or ``INSERT_ROWS``."""
     for group in cut(plan.number, kind, rows, _room(plan, kind, form), form.rows):
         yield for_group(plan, group, form)
@@ -283,7 +288,9 @@ def in_order(
         yield sorted((row for rows in parts for row in rows), key=itemgetter(0))
 
 
-def for_ordered(plans: Mapping[int, TablePlan], rows: Iterable[OrderedRow], form: Form) -> Iterator[SQL]:
+def for_ordered(
+    plans: Mapping[int, TablePlan], rows: Iterable[OrderedRow], form: StatementForm
+) -> Iterator[RowStatement]:
     """The statements for rows in their order; inserts into one table that follow each other are joined."""
     waiting: list[bytes] = []
     plan: TablePlan | None = None
@@ -306,7 +313,7 @@ def for_ordered(plans: Mapping[int, TablePlan], rows: Iterable[OrderedRow], form
         yield from _insert_ordered(plan, waiting, form)
 
 
-def _insert_ordered(plan: TablePlan, rows: Sequence[bytes], form: Form) -> Iterator[SQL]:
+def _insert_ordered(plan: TablePlan, rows: Sequence[bytes], form: StatementForm) -> Iterator[RowStatement]:
     if form.safe and plan.key:
         yield from of_kind(plan, UPSERT_ROWS, rows, form)
     else:
@@ -346,20 +353,20 @@ def count_exact(plan: TablePlan, row: bytes) -> bytes | None:
     return f"SELECT COUNT(*) FROM {qualified(*plan.target)} WHERE ".encode() + b" AND ".join(parts)
 
 
-def _delete_one(plan: TablePlan, before: Sequence[bytes], position: int, form: Form) -> SQL:
+def _delete_one(plan: TablePlan, before: Sequence[bytes], position: int, form: StatementForm) -> RowStatement:
     head = f"DELETE FROM {qualified(*plan.target)}".encode()
     return _one_row(plan, head + _where(plan, before) + _ONE, before, position, form)
 
 
-def _one_row(plan: TablePlan, text: bytes, image: Sequence[bytes], position: int, form: Form) -> SQL:
+def _one_row(plan: TablePlan, text: bytes, image: Sequence[bytes], position: int, form: StatementForm) -> RowStatement:
     name = b",".join([image[i] for i in plan.key or plan.write])
     any_will_do = form.safe or plan.filter.leaves_gaps
-    return SQL(text, plan.number, position, None if any_will_do else 1, row=name)
+    return RowStatement(text, plan.number, position, None if any_will_do else 1, row=name)
 
 
 def _update_one(
-    plan: TablePlan, before: Sequence[bytes], after: Sequence[bytes], position: int, form: Form
-) -> Iterator[SQL]:
+    plan: TablePlan, before: Sequence[bytes], after: Sequence[bytes], position: int, form: StatementForm
+) -> Iterator[RowStatement]:
     if form.safe and plan.key:
         if not plan.extra_columns or any(before[i] != after[i] for i in plan.key):
             yield _delete_one(plan, before, position, form)

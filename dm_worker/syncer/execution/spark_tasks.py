@@ -20,12 +20,12 @@ from pyspark.core.broadcast import Broadcast
 from dm_worker.syncer.execution import row_block
 from dm_worker.syncer.execution.apply import TargetSpec, apply_bucket
 from dm_worker.syncer.execution.compaction import ImpossibleChange
-from dm_worker.syncer.execution.merge import Rule, combine
-from dm_worker.syncer.execution.partition import KeysMoved, scatter
-from dm_worker.syncer.execution.row_statements import rule_of
-from dm_worker.syncer.execution.spill import Content, Parcel, Store, fetch, parcels
-from dm_worker.syncer.planning.batch import BucketResult, Slice, Ticket
-from dm_worker.syncer.rows.conflict_sets import Pairs, components
+from dm_worker.syncer.execution.merge import WriteRule, merge_blocks
+from dm_worker.syncer.execution.partition import KeysMoved, partition_slice
+from dm_worker.syncer.execution.row_statements import write_rule_of
+from dm_worker.syncer.execution.spill import SliceReference, Spilled, SpillStore, fetch, spill_slices
+from dm_worker.syncer.planning.batch import BucketResult, Slice, WriteToken
+from dm_worker.syncer.rows.conflict_sets import ConflictPairs, find_conflict_sets
 from dm_worker.syncer.rows.table_plan import ORDERED, TablePlan
 from pkg import errors
 from pkg.errors import Code, DMError
@@ -34,35 +34,35 @@ from pkg.errors import Code, DMError
 WRITERS = 4
 
 #: Why no bucket may write.
-Failure = DMError | KeysMoved
-Outcome = BucketResult | Failure
+BatchFailure = DMError | KeysMoved
+BucketOutcome = BucketResult | BatchFailure
 #: (slice order, block)
-Packed = tuple[int, Content]
+OrderedBlock = tuple[int, Spilled]
 #: (bucket, packed rows), or (bucket, error) for every bucket when a slice can't be decoded. What ties the rows of a
-#: slice stands like a block under the bucket ``PAIRS``.
-Block = tuple[int, Packed | Failure]
-PAIRS = -1
+#: slice stands like a block under the bucket ``CONFLICTS``.
+PlacedBlock = tuple[int, OrderedBlock | BatchFailure]
+CONFLICTS = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class BatchJob:
     """One batch for the tasks. Holds all that they need, and nothing of the driver."""
 
-    ticket: Ticket
+    token: WriteToken
     target: TargetSpec
     buckets: int
     plans: Mapping[int, TablePlan]
 
     @property
-    def tied(self) -> bool:
+    def may_conflict(self) -> bool:
         """Whether rows of different keys may belong into one bucket."""
-        return any(plan.binds for plan in self.plans.values())
+        return any(plan.may_conflict for plan in self.plans.values())
 
     @property
     def safe(self) -> bool:
         return self.target.form.safe
 
-    def in_order(self, targets: frozenset[int]) -> Job:
+    def in_order(self, targets: frozenset[int]) -> BatchJob:
         """The job with all rows of these target tables in their order."""
         plans = {
             number: replace(plan, mode=ORDERED) if plan.target_number in targets else plan
@@ -81,15 +81,15 @@ def writing_tasks(buckets: int, slots: int, parallel: int) -> int:
 
 
 def run(
-    context: SparkContext, slices: Sequence[Slice], store: Store, job: Job, *, small: bool, partitions: int
-) -> list[Outcome]:
+    context: SparkContext, slices: Sequence[Slice], store: SpillStore, job: BatchJob, *, small: bool, partitions: int
+) -> list[BucketOutcome]:
     """Applies a batch; returns what each bucket did, or the errors that kept it from doing so.
 
     Tables whose rows turn out to be moved (``KeysMoved``) keep their order: the batch begins anew, when no bucket has
     written yet. The batch alone decides that, so a batch done again after a crash falls into the same buckets.
     Raises DMError when ``store`` can't take the slices.
     """
-    sent = parcels(slices, store)
+    sent = spill_slices(slices, store)
     while True:
         outcomes = _run(context, sent, store, job, small=small, partitions=partitions)
         moved = frozenset[int]().union(*(found.targets for found in outcomes if isinstance(found, KeysMoved)))
@@ -99,24 +99,24 @@ def run(
 
 
 def _run(
-    context: SparkContext, sent: list[Parcel], store: Store, job: Job, *, small: bool, partitions: int
-) -> list[Outcome]:
+    context: SparkContext, sent: list[SliceReference], store: SpillStore, job: BatchJob, *, small: bool, partitions: int
+) -> list[BucketOutcome]:
     # runJob is collect without having the JVM read through its largest class for each job (3 ms of CPU).
     if small:
         return list(context.runJob(context.parallelize([sent], 1), partial(_small, job), [0]))
-    blocks = context.parallelize(sent, len(sent)).mapPartitions(partial(_scatter, job, store))
-    if not job.tied:
+    blocks = context.parallelize(sent, len(sent)).mapPartitions(partial(_partition, job, store))
+    if not job.may_conflict:
         return list(context.runJob(blocks.partitionBy(partitions, _by_bucket), partial(_gather, job)))
     blocks.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         found = blocks.mapPartitions(_pairs_of).collect()
-        failed = [content for content in found if isinstance(content, Failure)]
+        failed = [content for content in found if isinstance(content, BatchFailure)]
         if failed:
             return list(failed)
-        moved = components(fetch(content[1]) for content in found if not isinstance(content, Failure))
+        moved = find_conflict_sets(fetch(content[1]) for content in found if not isinstance(content, BatchFailure))
         shared = context.broadcast(moved)
-        settled = blocks.mapPartitions(partial(_settle, job, store, shared))
-        outcomes = list(context.runJob(settled.partitionBy(partitions, _by_bucket), partial(_gather, job)))
+        reassigned = blocks.mapPartitions(partial(_reassign, job, store, shared))
+        outcomes = list(context.runJob(reassigned.partitionBy(partitions, _by_bucket), partial(_gather, job)))
         shared.destroy()
         return outcomes
     finally:
@@ -127,96 +127,98 @@ def _by_bucket(bucket: int) -> int:
     return bucket
 
 
-def _pairs_of(blocks: Iterable[Block]) -> Iterator[Packed | Failure]:
+def _pairs_of(blocks: Iterable[PlacedBlock]) -> Iterator[OrderedBlock | BatchFailure]:
     """What ties the rows of a partition's slices, or the first error of each."""
     for bucket, content in blocks:
-        if bucket == PAIRS or isinstance(content, Failure):
+        if bucket == CONFLICTS or isinstance(content, BatchFailure):
             yield content
-        if isinstance(content, Failure):
+        if isinstance(content, BatchFailure):
             return
 
 
-def _settle(job: Job, store: Store, moved: Broadcast[dict[int, int]], blocks: Iterable[Block]) -> Iterator[Block]:
+def _reassign(
+    job: BatchJob, store: SpillStore, moved: Broadcast[dict[int, int]], blocks: Iterable[PlacedBlock]
+) -> Iterator[PlacedBlock]:
     """The blocks with tied rows where their components belong."""
     places = moved.value
     for bucket, content in blocks:
-        if bucket != PAIRS:
-            yield from _settled(bucket, content, places, job.buckets, store)
+        if bucket != CONFLICTS:
+            yield from _reassigned(bucket, content, places, job.buckets, store)
 
 
-def _settled(
-    bucket: int, content: Packed | Failure, moved: Mapping[int, int], buckets: int, store: Store
-) -> Iterator[Block]:
-    if isinstance(content, Failure) or not moved:
+def _reassigned(
+    bucket: int, content: OrderedBlock | BatchFailure, moved: Mapping[int, int], buckets: int, store: SpillStore
+) -> Iterator[PlacedBlock]:
+    if isinstance(content, BatchFailure) or not moved:
         yield bucket, content
         return
     order, data = content
-    yield from _kept(order, row_block.resettle(fetch(data), bucket, moved, buckets), store)
+    yield from _kept(order, row_block.reassign(fetch(data), bucket, moved, buckets), store)
 
 
-def _small(job: Job, groups: Iterable[list[Parcel]]) -> Iterator[Outcome]:
+def _small(job: BatchJob, groups: Iterable[list[SliceReference]]) -> Iterator[BucketOutcome]:
     """All of a batch in one task."""
-    here = Store()
-    found = [placed for sent in groups for placed in _scatter(job, here, sent)]
-    moved = components(
-        fetch(content[1]) for bucket, content in found if bucket == PAIRS and not isinstance(content, Failure)
+    here = SpillStore()
+    found = [placed for sent in groups for placed in _partition(job, here, sent)]
+    moved = find_conflict_sets(
+        fetch(content[1]) for bucket, content in found if bucket == CONFLICTS and not isinstance(content, BatchFailure)
     )
-    blocks: dict[int, list[Packed]] = {}
+    blocks: dict[int, list[OrderedBlock]] = {}
     for home, data in found:
-        for bucket, content in _settled(home, data, moved, job.buckets, here) if home != PAIRS else ():
-            if isinstance(content, Failure):
+        for bucket, content in _reassigned(home, data, moved, job.buckets, here) if home != CONFLICTS else ():
+            if isinstance(content, BatchFailure):
                 yield content
                 return
             blocks.setdefault(bucket, []).append(content)
     yield from _apply_all(job, blocks)
 
 
-def _scatter(job: Job, store: Store, sent: Iterable[Parcel]) -> Iterator[Block]:
+def _partition(job: BatchJob, store: SpillStore, sent: Iterable[SliceReference]) -> Iterator[PlacedBlock]:
     """Decodes slices and packs the rows of each bucket."""
-    for part in map(Parcel.slice, sent):
-        pairs = Pairs()
+    for part in map(SliceReference.slice, sent):
+        pairs = ConflictPairs()
         try:
-            placed = scatter(part, job.plans, job.buckets, safe=job.safe, pairs=pairs)
+            placed = partition_slice(part, job.plans, job.buckets, safe=job.safe, pairs=pairs)
             yield from _kept(part.order, placed, store)
-            if job.tied:
-                yield PAIRS, (part.order, pairs.packed())
+            if job.may_conflict:
+                yield CONFLICTS, (part.order, pairs.packed())
         except (DMError, KeysMoved) as exc:
             # No bucket may write a batch that is not whole.
             yield from ((bucket, exc) for bucket in range(job.buckets))
 
 
-def _kept(order: int, placed: Sequence[tuple[int, bytes]], store: Store) -> Iterator[Block]:
+def _kept(order: int, placed: Sequence[tuple[int, bytes]], store: SpillStore) -> Iterator[PlacedBlock]:
     """The blocks of one slice, put away."""
     kept = store.keep([data for _, data in placed])
     yield from ((bucket, (order, content)) for (bucket, _), content in zip(placed, kept, strict=True))
 
 
-def _gather(job: Job, blocks: Iterable[Block]) -> Iterator[Outcome]:
+def _gather(job: BatchJob, blocks: Iterable[PlacedBlock]) -> Iterator[BucketOutcome]:
     """Applies the buckets of one partition."""
-    buckets: dict[int, list[Packed]] = {}
+    buckets: dict[int, list[OrderedBlock]] = {}
     for bucket, content in blocks:
-        if isinstance(content, Failure):
+        if isinstance(content, BatchFailure):
             yield content
             return
         buckets.setdefault(bucket, []).append(content)
     yield from _apply_all(job, buckets)
 
 
-def _apply_all(job: Job, buckets: Mapping[int, list[Packed]]) -> Iterator[Outcome]:
+def _apply_all(job: BatchJob, buckets: Mapping[int, list[OrderedBlock]]) -> Iterator[BucketOutcome]:
     """Several buckets of one task at the same time: most of a writer's time is waiting for the server."""
     rules = _rules(job)
     with ThreadPoolExecutor(WRITERS) as pool:
         yield from pool.map(lambda entry: _apply(job, rules, *entry), buckets.items())
 
 
-def _rules(job: Job) -> dict[int, Rule]:
-    return {number: rule_of(plan, job.target.form) for number, plan in job.plans.items()}
+def _rules(job: BatchJob) -> dict[int, WriteRule]:
+    return {number: write_rule_of(plan, job.target.form) for number, plan in job.plans.items()}
 
 
-def _apply(job: Job, rules: Mapping[int, Rule], bucket: int, packed: list[Packed]) -> Outcome:
+def _apply(job: BatchJob, rules: Mapping[int, WriteRule], bucket: int, packed: list[OrderedBlock]) -> BucketOutcome:
     try:
-        content = combine([(order, fetch(data)) for order, data in packed], rules, safe=job.safe)
-        return apply_bucket(job.target, job.ticket, bucket, content, job.plans)
+        content = merge_blocks([(order, fetch(data)) for order, data in packed], rules, safe=job.safe)
+        return apply_bucket(job.target, job.token, bucket, content, job.plans)
     except ImpossibleChange as exc:
         plan = job.plans[exc.plan]
         return exc.to_error(plan.target, plan.source, job.plans[exc.other_plan].source)
@@ -224,7 +226,7 @@ def _apply(job: Job, rules: Mapping[int, Rule], bucket: int, packed: list[Packed
         return exc
 
 
-def first_error(outcomes: Iterable[Outcome]) -> DMError | None:
+def first_error(outcomes: Iterable[BucketOutcome]) -> DMError | None:
     """The error to show: one that an operator must look at goes before those that only need another try."""
     found = [outcome for outcome in outcomes if isinstance(outcome, DMError)]
     return min(found, key=lambda exc: exc.retryable, default=None)

@@ -18,7 +18,7 @@ from pkg.errors import Code
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class FileRange:
     """``size`` bytes from ``offset`` on in the file ``path``."""
 
     path: str
@@ -26,16 +26,16 @@ class Stored:
     size: int
 
 
-Content = bytes | Stored
+Spilled = bytes | FileRange
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class SpillStore:
     """Where the bytes of one batch wait: in a folder that driver and tasks see, or, without one, nowhere but here."""
 
     folder: str = ""
 
-    def keep(self, pieces: Sequence[bytes]) -> list[Content]:
+    def keep(self, pieces: Sequence[bytes]) -> list[Spilled]:
         """Puts pieces away; what it returns is picklable and for :func:`fetch`. Raises DMError for a full disk."""
         if not self.folder or not pieces:
             return list(pieces)
@@ -45,21 +45,21 @@ class Store:
                 out.writelines(pieces)
         except OSError as exc:
             raise _unwritable(self.folder, exc) from exc
-        kept: list[Content] = []
+        kept: list[Spilled] = []
         offset = 0
         for piece in pieces:
-            kept.append(Stored(path, offset, len(piece)))
+            kept.append(FileRange(path, offset, len(piece)))
             offset += len(piece)
         return kept
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class SliceReference:
     """A slice on its way."""
 
     order: int
-    data: Content
-    index: Content
+    data: Spilled
+    index: Spilled
     file: str
 
     def slice(self) -> Slice:
@@ -68,26 +68,26 @@ class Parcel:
 
 
 @contextmanager
-def store_in(folder: Path | None) -> Iterator[Store]:
+def spill_store_in(folder: Path | None) -> Iterator[SpillStore]:
     """A store for one batch within ``folder``, which the tasks see; None when they see none. Raises DMError."""
     if folder is None:
-        yield Store()
+        yield SpillStore()
         return
     try:
         room = tempfile.TemporaryDirectory(prefix="batch-", dir=folder, ignore_cleanup_errors=True)
     except OSError as exc:
         raise _unwritable(str(folder), exc) from exc
     with room as path:
-        yield Store(path)
+        yield SpillStore(path)
 
 
-def parcels(slices: Sequence[Slice], store: Store) -> list[Parcel]:
+def spill_slices(slices: Sequence[Slice], store: SpillStore) -> list[SliceReference]:
     """The slices, put away. Raises DMError."""
     kept = iter(store.keep([piece for part in slices for piece in (part.data, part.index)]))
-    return [Parcel(part.order, next(kept), next(kept), part.file) for part in slices]
+    return [SliceReference(part.order, next(kept), next(kept), part.file) for part in slices]
 
 
-def fetch(content: Content) -> bytes:
+def fetch(content: Spilled) -> bytes:
     """What was put away. Raises ``OSError`` when its file is gone or cut."""
     if isinstance(content, bytes):
         return content

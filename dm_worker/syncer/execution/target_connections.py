@@ -55,11 +55,11 @@ _TRIGGERS = (
     " AND TABLE_NAME = %s)"
 )
 
-Address = tuple[DBConfig, tuple[tuple[str, str], ...]]
+TargetAddress = tuple[DBConfig, tuple[tuple[str, str], ...]]
 
 
 @dataclass(slots=True)
-class Writer:
+class TargetWriter:
     """A connection. ``most_bytes``: what the server takes as one statement. ``loads``: LOAD DATA LOCAL is possible and
     keeps to the transaction. ``loads_side_by_side``: loads into one AUTO_INCREMENT table do not wait for each other.
     ``bulk``: the server executes in bulk. ``reused``: opened for an earlier transaction, so the settings may be
@@ -88,18 +88,18 @@ class Writer:
         return found
 
 
-class Pool:
+class WriterPool:
     """The idle writers of this process, by target, and what it learned about targets and tables."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._idle: dict[Address, list[tuple[Writer, float]]] = {}
-        self._alone: dict[Address, float] = {}
-        self._triggers: dict[tuple[Address, tuple[str, str]], tuple[bool, float]] = {}
-        self._unloadable: dict[tuple[Address, tuple[str, str]], float] = {}
+        self._idle: dict[TargetAddress, list[tuple[TargetWriter, float]]] = {}
+        self._alone: dict[TargetAddress, float] = {}
+        self._triggers: dict[tuple[TargetAddress, tuple[str, str]], tuple[bool, float]] = {}
+        self._unloadable: dict[tuple[TargetAddress, tuple[str, str]], float] = {}
 
     @contextmanager
-    def writer(self, address: Address) -> Iterator[Writer]:
+    def writer(self, address: TargetAddress) -> Iterator[TargetWriter]:
         """A writer for one transaction; closed when that raises. Raises DMError."""
         writer = self._take(address)
         try:
@@ -112,7 +112,7 @@ class Pool:
         with self._lock:
             self._idle.setdefault(address, []).append((writer, time.monotonic()))
 
-    def _take(self, address: Address) -> Writer:
+    def _take(self, address: TargetAddress) -> TargetWriter:
         while True:
             with self._lock:
                 idle = self._idle.get(address)
@@ -123,28 +123,28 @@ class Pool:
             if time.monotonic() - since < REST or _alive(writer.conn):
                 return writer
 
-    def forget(self, address: Address) -> None:
+    def forget(self, address: TargetAddress) -> None:
         """Closes the idle writers: the next ones see the server's settings of now."""
         with self._lock:
             idle = self._idle.pop(address, [])
         for writer, _ in idle:
             writer.conn.close() if writer.conn.open else None
 
-    def lost_ahead(self, address: Address) -> None:
+    def lost_ahead(self, address: TargetAddress) -> None:
         """A connection was lost while several statements were on their way."""
         self._alone[address] = time.monotonic() + ALONE
 
-    def may_send_ahead(self, address: Address) -> bool:
+    def may_send_ahead(self, address: TargetAddress) -> bool:
         return time.monotonic() >= self._alone.get(address, 0.0)
 
-    def refuse_loads(self, address: Address, table: tuple[str, str]) -> None:
+    def refuse_loads(self, address: TargetAddress, table: tuple[str, str]) -> None:
         """Rows of this table did not load exactly: for a while they are inserted."""
         self._unloadable[address, table] = time.monotonic() + UNLOADABLE
 
-    def may_load(self, address: Address, table: tuple[str, str]) -> bool:
+    def may_load(self, address: TargetAddress, table: tuple[str, str]) -> bool:
         return time.monotonic() >= self._unloadable.get((address, table), 0.0)
 
-    def has_triggers(self, address: Address, conn: Connection[Any], table: tuple[str, str]) -> bool:
+    def has_triggers(self, address: TargetAddress, conn: Connection[Any], table: tuple[str, str]) -> bool:
         """Whether the table has triggers, or may have some: who lacks the TRIGGER privilege is told of none.
 
         Raises pymysql.Error. Nothing may be on its way on ``conn``.
@@ -166,7 +166,7 @@ def _alive(conn: Connection[Any]) -> bool:
     return True
 
 
-def open_writer(config: DBConfig, session: Mapping[str, str]) -> Writer:
+def open_writer(config: DBConfig, session: Mapping[str, str]) -> TargetWriter:
     """Opens a writer's connection. Raises DMError."""
     conn = connect(
         config,
@@ -188,7 +188,7 @@ def open_writer(config: DBConfig, session: Mapping[str, str]) -> Writer:
         raise classify(exc, scope="downstream", statement="SET SESSION TRANSACTION …") from exc
     most_bytes = int(found.get("max_allowed_packet", 0)) or config.max_allowed_packet
     # In the other modes InnoDB locks the table for a load, whether or not the rows bring their numbers.
-    return Writer(conn, most_bytes, loads(found), found.get("innodb_autoinc_lock_mode") == "2", takes_bulk(found))
+    return TargetWriter(conn, most_bytes, loads(found), found.get("innodb_autoinc_lock_mode") == "2", takes_bulk(found))
 
 
 def loads(variables: Mapping[str, str]) -> bool:

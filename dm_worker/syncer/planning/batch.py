@@ -108,22 +108,22 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class WriteToken:
     """What a bucket's transaction needs to prove its right to write: whose batch, and under which epoch.
 
-    ``since`` is the number of the first attempt at the batch's range that placed the rows of ``only_once`` tables as
-    this one does.
+    ``keyless_since`` is the number of the first attempt at the batch's range that placed the rows of ``only_once``
+    tables as this one does.
     """
 
     source_id: str
     number: int
     epoch: int
-    since: int
+    keyless_since: int
 
     @property
     def replanned(self) -> bool:
         """Whether an earlier attempt, under another plan, may have written the rows of ``only_once`` tables."""
-        return self.since < self.number
+        return self.keyless_since < self.number
 
 
 @dataclass(slots=True)

@@ -21,13 +21,13 @@ from functools import lru_cache
 from types import ModuleType
 
 from dm_worker.syncer.rows.key_normalization import (
-    ANY,
     BLOCK,
     EXACT,
+    INCOMPARABLE,
     NULL,
-    Canon,
-    Make,
-    maker,
+    KeyNormalizer,
+    Normalize,
+    normalize_function,
     split_literals,
     without_last_digits,
 )
@@ -36,13 +36,13 @@ from pkg.mysql.names import TableId
 from pkg.mysql.schema import ForeignKey
 
 #: Row hash, tie hash.
-PAIR = struct.Struct("<II")
+CONFLICT_PAIR = struct.Struct("<II")
 #: Literals of a row image.
-Image = Sequence[bytes]
+LiteralImage = Sequence[bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Tie:
+class ConflictKey:
     """Rows with equal values in ``columns`` (numbers in the upstream's structure) under one ``seed`` are tied.
 
     ``canons`` belong to ``columns``. A row with a NULL among them is not tied.
@@ -50,48 +50,48 @@ class Tie:
 
     seed: int
     columns: tuple[int, ...]
-    canons: tuple[Canon, ...]
+    normalizers: tuple[KeyNormalizer, ...]
 
 
 #: From a key's literals, joined by commas, to its row hash.
-Hasher = Callable[[bytes], int]
+KeyHash = Callable[[bytes], int]
 
 
 @lru_cache(maxsize=1024)
-def hasher(canons: tuple[Canon, ...], seed: int) -> Hasher:
+def key_hash(normalizers: tuple[KeyNormalizer, ...], seed: int) -> KeyHash:
     """The row hash of keys with these canonical forms: stable across runs and machines.
 
     It is the CRC-32 of the columns' canonical bytes, joined by commas, that begins with ``seed``; ``seed`` itself for
     keys that tell nothing.
     """
     crc32 = zlib.crc32
-    if all(canon.kind == ANY for canon in canons):
+    if all(normalizer.kind == INCOMPARABLE for normalizer in normalizers):
         return lambda _: seed
-    if all(canon.kind == EXACT for canon in canons):
+    if all(normalizer.kind == EXACT for normalizer in normalizers):
         return lambda key: crc32(key, seed)
-    if canons[-1].kind == BLOCK and all(canon.kind == EXACT for canon in canons[:-1]):
+    if normalizers[-1].kind == BLOCK and all(normalizer.kind == EXACT for normalizer in normalizers[:-1]):
         return lambda key: crc32(without_last_digits(key), seed)
-    makers = [maker(canon) for canon in canons]
-    if len(makers) == 1:
-        make = makers[0]
-        return lambda key: crc32(make(key), seed)
+    functions = [normalize_function(normalizer) for normalizer in normalizers]
+    if len(functions) == 1:
+        normalize = functions[0]
+        return lambda key: crc32(normalize(key), seed)
 
     def several(key: bytes) -> int:
         literals = split_literals(key)
-        return crc32(b",".join([make(part) for make, part in zip(makers, literals, strict=True)]), seed)
+        return crc32(b",".join([normalize(part) for normalize, part in zip(functions, literals, strict=True)]), seed)
 
     return several
 
 
-class Pairs:
+class ConflictPairs:
     """Collects the pairs of one slice."""
 
     def __init__(self) -> None:
         self._found: set[bytes] = set()
         self._packed: list[bytes] = []
 
-    def add(self, row: int, tie: int) -> None:
-        self._found.add(PAIR.pack(row, tie))
+    def add(self, row: int, conflict_key: int) -> None:
+        self._found.add(CONFLICT_PAIR.pack(row, conflict_key))
 
     def extend(self, packed: bytes) -> None:
         """Adds the pairs of the compiled kernel, which has each once."""
@@ -102,23 +102,35 @@ class Pairs:
         return b"".join((*sorted(self._found), *self._packed))
 
 
-class Binder:
+class ConflictCollector:
     """Gives the pairs of the changes of one table plan.
 
     ``keeps_rows``: an update that changes the key ties its two row hashes, because it stays one row.
     """
 
-    def __init__(self, ties: Sequence[Tie], seed: int, *, keeps_rows: bool) -> None:
-        self._ties: list[tuple[int, tuple[int, ...], list[Make]]] = [
-            (tie.seed, tie.columns, [maker(canon) for canon in tie.canons]) for tie in ties
+    def __init__(self, conflict_keys: Sequence[ConflictKey], seed: int, *, key_changes_conflict: bool) -> None:
+        self._conflict_keys: list[tuple[int, tuple[int, ...], list[Normalize]]] = [
+            (
+                conflict_key.seed,
+                conflict_key.columns,
+                [normalize_function(normalizer) for normalizer in conflict_key.normalizers],
+            )
+            for conflict_key in conflict_keys
         ]
-        self._moved = zlib.crc32(b"\0moved", seed) if keeps_rows else None
+        self._moved = zlib.crc32(b"\0moved", seed) if key_changes_conflict else None
 
-    def bind(self, pairs: Pairs, old: int | None, new: int | None, before: Image | None, after: Image | None) -> bool:
+    def collect(
+        self,
+        pairs: ConflictPairs,
+        old: int | None,
+        new: int | None,
+        before: LiteralImage | None,
+        after: LiteralImage | None,
+    ) -> bool:
         """Adds the pairs of a change from ``before`` (row hash ``old``) to ``after`` (``new``), None where there is
         none. True when a tied value changes hands: the row may not simply be updated."""
         changes = False
-        for seed, columns, makers in self._ties:
+        for seed, columns, functions in self._conflict_keys:
             if before is not None and after is not None and all(before[i] == after[i] for i in columns):
                 if old == new:
                     continue
@@ -126,20 +138,20 @@ class Binder:
                 changes = True
             for row, image in ((old, before), (new, after)):
                 if row is not None and image is not None and all(image[i] != NULL for i in columns):
-                    values = [make(image[i]) for make, i in zip(makers, columns, strict=True)]
+                    values = [normalize(image[i]) for normalize, i in zip(functions, columns, strict=True)]
                     pairs.add(row, zlib.crc32(b",".join(values), seed))
         if self._moved is not None and old is not None and new is not None and old != new:
-            tie = zlib.crc32(old.to_bytes(4, "little"), self._moved)
-            pairs.add(old, tie)
-            pairs.add(new, tie)
+            conflict_key = zlib.crc32(old.to_bytes(4, "little"), self._moved)
+            pairs.add(old, conflict_key)
+            pairs.add(new, conflict_key)
         return changes
 
 
-def components(packed: Iterable[bytes], kernel: ModuleType | None = KERNEL) -> dict[int, int]:
-    """Row hash → representative of its component, for the rows of components with two rows or more.
+def find_conflict_sets(packed: Iterable[bytes], kernel: ModuleType | None = KERNEL) -> dict[int, int]:
+    """Row hash → representative of its conflict set, for the rows of sets with two rows or more.
 
-    ``packed`` are :data:`PAIR` records. The representative is the smallest row hash, so that the answer depends on
-    the set of pairs alone. ``kernel``: the compiled row kernel, None for the Python code.
+    ``packed`` are :data:`CONFLICT_PAIR` records. The representative is the smallest row hash, so that the answer
+    depends on the set of pairs alone. ``kernel``: the compiled row kernel, None for the Python code.
     """
     if kernel is not None:
         found: dict[int, int] = kernel.components(*packed)
@@ -156,8 +168,8 @@ def components(packed: Iterable[bytes], kernel: ModuleType | None = KERNEL) -> d
         return root
 
     for data in packed:
-        for row, tie in PAIR.iter_unpack(data):
-            other = first.setdefault(tie, row)
+        for row, conflict_key in CONFLICT_PAIR.iter_unpack(data):
+            other = first.setdefault(conflict_key, row)
             if other != row:
                 one, two = find(row), find(other)
                 if one != two:
@@ -189,27 +201,27 @@ def checked_keys(checks: bool | None, fetch: Callable[[], Iterable[ForeignKey]])
         return []
     keys = list(fetch())
     found = families(keys)
-    return [key for key in keys if checks or found[folded(key.child)].acts]
+    return [key for key in keys if checks or found[lower_case(key.child)].acts]
 
 
-def folded(table: TableId) -> TableId:
+def lower_case(table: TableId) -> TableId:
     """The name without case: some servers fold it, and calling two tables one is harmless here."""
     return table[0].lower(), table[1].lower()
 
 
 def families(keys: Iterable[ForeignKey]) -> Mapping[TableId, Family]:
-    """Each table that takes part in a foreign key, by its :func:`folded` name → its family."""
+    """Each table that takes part in a foreign key, by its :func:`lower_case` name → its family."""
     members: dict[TableId, set[TableId]] = {}
     keys = list(keys)
     for key in keys:
-        child, parent = folded(key.child), folded(key.parent)
+        child, parent = lower_case(key.child), lower_case(key.parent)
         joined = members.get(child, {child}) | members.get(parent, {parent})
         for table in joined:
             members[table] = joined
     found: dict[TableId, Family] = {}
     for table, joined in members.items():
         if table not in found:
-            own = tuple(key for key in keys if folded(key.child) in joined)
+            own = tuple(key for key in keys if lower_case(key.child) in joined)
             family = Family(".".join(min(joined)), frozenset(joined), own, any(key.acts for key in own))
             found.update(dict.fromkeys(joined, family))
     return found

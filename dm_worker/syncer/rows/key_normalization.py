@@ -10,7 +10,7 @@ of the target's would have.
 =============  =====================================================================================================
 ``EXACT``      the literal itself
 ``BLOCK``      a whole number without its last three digits: a thousand neighbours in an index have equal bytes
-``ANY``        nothing: the values can't be compared here, so that all of them count as equal
+``INCOMPARABLE``        nothing: the values can't be compared here, so that all of them count as equal
 ``DECIMAL``    the number rounded to ``size`` decimal places
 ``FLOAT``      the number as a float of ``size`` bytes; -0 is 0
 ``FRACTION``   a time with ``size`` digits behind its seconds
@@ -36,7 +36,7 @@ from pkg.binlog.literals import MembersByName
 from pkg.mysql.collation_weights import NEAR, TAGS, CollationWeights, weights
 from pkg.mysql.schema import Column
 
-EXACT, BLOCK, ANY, DECIMAL, FLOAT, FRACTION, BINARY, MEMBERS, TEXT = (
+EXACT, BLOCK, INCOMPARABLE, DECIMAL, FLOAT, FRACTION, BINARY, MEMBERS, TEXT = (
     *("exact", "block", "any", "decimal", "float"),
     *("fraction", "binary", "members", "text"),
 )
@@ -59,7 +59,7 @@ _LITERAL = re.compile(rb"(?:[^,']|'(?:[^'\\]|\\.)*')+", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Canon:
+class KeyNormalizer:
     """How a literal becomes canonical. ``charset`` and ``characters`` (256, for a single-byte one) are those of the
     upstream's text."""
 
@@ -69,109 +69,110 @@ class Canon:
     members: tuple[str, ...] = ()
     charset: str = ""
     characters: str = ""
-    folding: CollationWeights | None = None
+    collation_weights: CollationWeights | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Charsets:
+class TargetCharsets:
     """What the target tells about texts. ``foldings`` by collation, None for one that can't be folded;
     ``characters`` by single-byte charset."""
 
-    foldings: Callable[[str, str], CollationWeights | None]
+    weights_of: Callable[[str, str], CollationWeights | None]
     characters: Callable[[str], str | None]
 
 
 #: A target that tells nothing: texts are compared by no collation but ``_bin``.
-SILENT = Charsets(lambda *_: None, lambda _: None)
+UNKNOWN_CHARSETS = TargetCharsets(lambda *_: None, lambda _: None)
 
 
-def canon_of(here: Column, there: Column, prefix: int, charsets: Charsets) -> Canon:
+def normalizer_of(here: Column, there: Column, prefix: int, charsets: TargetCharsets) -> KeyNormalizer:
     """The form for values of the upstream's column ``here`` in an index of the target's column ``there``.
 
     ``prefix`` is the index's prefix length in characters or bytes, 0 for none. ``here`` is the column that literals
-    are made for: its ENUM and SET values stand as :class:`MembersByName` says. ``ANY`` when equality can't be told.
+    are made for: its ENUM and SET values stand as :class:`MembersByName` says.
+    ``INCOMPARABLE`` when equality can't be decided.
     """
     if there.generated or here.generated:
-        return Canon(ANY)
+        return KeyNormalizer(INCOMPARABLE)
     rule = _RULES.get(there.type_name)
-    return rule(here, there, prefix, charsets) if rule is not None else Canon(ANY)
+    return rule(here, there, prefix, charsets) if rule is not None else KeyNormalizer(INCOMPARABLE)
 
 
-def by_block(canons: Sequence[Canon], last: Column) -> tuple[Canon, ...] | None:
+def by_block(normalizers: Sequence[KeyNormalizer], last: Column) -> tuple[KeyNormalizer, ...] | None:
     """The forms of a key by blocks of neighbours; None when ``last``, the upstream's column that is last in the key,
     is no whole number in the target's index."""
-    whole = canons[-1].kind == EXACT and last.type_name in _INTEGERS
-    return (*canons[:-1], Canon(BLOCK)) if whole else None
+    whole = normalizers[-1].kind == EXACT and last.type_name in _INTEGERS
+    return (*normalizers[:-1], KeyNormalizer(BLOCK)) if whole else None
 
 
-def _integer(here: Column, _: Column, __: int, ___: Charsets) -> Canon:
-    return Canon(EXACT if here.type_name in _INTEGERS else ANY)
+def _integer(here: Column, _: Column, __: int, ___: TargetCharsets) -> KeyNormalizer:
+    return KeyNormalizer(EXACT if here.type_name in _INTEGERS else INCOMPARABLE)
 
 
-def _same(here: Column, there: Column, _: int, __: Charsets) -> Canon:
-    return Canon(EXACT if here.type_name == there.type_name else ANY)
+def _same(here: Column, there: Column, _: int, __: TargetCharsets) -> KeyNormalizer:
+    return KeyNormalizer(EXACT if here.type_name == there.type_name else INCOMPARABLE)
 
 
-def _decimal(here: Column, there: Column, _: int, __: Charsets) -> Canon:
+def _decimal(here: Column, there: Column, _: int, __: TargetCharsets) -> KeyNormalizer:
     if here.type_name not in _INTEGERS and here.type_name != "decimal":
-        return Canon(ANY)
-    return Canon(EXACT) if _shape(here) == _shape(there) else Canon(DECIMAL, _numbers(there, 10, 0)[1])
+        return KeyNormalizer(INCOMPARABLE)
+    return KeyNormalizer(EXACT) if _shape(here) == _shape(there) else KeyNormalizer(DECIMAL, _numbers(there, 10, 0)[1])
 
 
-def _float(here: Column, there: Column, _: int, __: Charsets) -> Canon:
+def _float(here: Column, there: Column, _: int, __: TargetCharsets) -> KeyNormalizer:
     # FLOAT(7,2) rounds in decimal, which only the server does exactly alike.
     rounds = _NUMBERS.search(there.column_type) is not None
     if here.type_name not in _FLOATS or (rounds and _shape(here) != _shape(there)):
-        return Canon(ANY)
-    return Canon(FLOAT, _FLOATS[there.type_name])
+        return KeyNormalizer(INCOMPARABLE)
+    return KeyNormalizer(FLOAT, _FLOATS[there.type_name])
 
 
-def _time(here: Column, there: Column, _: int, __: Charsets) -> Canon:
+def _time(here: Column, there: Column, _: int, __: TargetCharsets) -> KeyNormalizer:
     digits, wanted = (_numbers(column, 0)[0] for column in (here, there))
     if here.type_name != there.type_name or digits > wanted:
         # Fewer digits: some servers round, others cut.
-        return Canon(ANY)
-    return Canon(EXACT) if digits == wanted else Canon(FRACTION, wanted)
+        return KeyNormalizer(INCOMPARABLE)
+    return KeyNormalizer(EXACT) if digits == wanted else KeyNormalizer(FRACTION, wanted)
 
 
-def _enum(here: Column, there: Column, _: int, __: Charsets) -> Canon:
+def _enum(here: Column, there: Column, _: int, __: TargetCharsets) -> KeyNormalizer:
     if here.type_name != "enum" or not set(here.elements) <= set(there.elements):
-        return Canon(ANY)
-    return Canon(MEMBERS, members=there.elements) if isinstance(here, MembersByName) else Canon(EXACT)
+        return KeyNormalizer(INCOMPARABLE)
+    return KeyNormalizer(MEMBERS, members=there.elements) if isinstance(here, MembersByName) else KeyNormalizer(EXACT)
 
 
-def _set(here: Column, there: Column, _: int, __: Charsets) -> Canon:
+def _set(here: Column, there: Column, _: int, __: TargetCharsets) -> KeyNormalizer:
     by_number = here.type_name == "set" and not isinstance(here, MembersByName)
-    return Canon(EXACT if by_number and here.elements == there.elements else ANY)
+    return KeyNormalizer(EXACT if by_number and here.elements == there.elements else INCOMPARABLE)
 
 
-def _bytes(here: Column, there: Column, prefix: int, _: Charsets) -> Canon:
+def _bytes(here: Column, there: Column, prefix: int, _: TargetCharsets) -> KeyNormalizer:
     if here.type_name not in _BYTES and here.type_name != "binary":
-        return Canon(ANY)
+        return KeyNormalizer(INCOMPARABLE)
     size = _numbers(there, 1)[0] if there.type_name == "binary" else 0
     if not prefix and (not size or _shape(here) == _shape(there)):
-        return Canon(EXACT)
-    return Canon(BINARY, size, prefix)
+        return KeyNormalizer(EXACT)
+    return KeyNormalizer(BINARY, size, prefix)
 
 
-def _text(here: Column, there: Column, prefix: int, charsets: Charsets) -> Canon:
+def _text(here: Column, there: Column, prefix: int, charsets: TargetCharsets) -> KeyNormalizer:
     if here.type_name not in _TEXTS or not there.collation:
-        return Canon(ANY)
+        return KeyNormalizer(INCOMPARABLE)
     characters = ""
     if here.charset not in UTF8 and here.charset not in _CODECS:
         characters = charsets.characters(here.charset) or ""
         if not characters:
-            return Canon(ANY)
+            return KeyNormalizer(INCOMPARABLE)
     charset = "utf8" if here.charset in UTF8 else here.charset
-    folding = None
+    collation_weights = None
     if not there.collation.endswith("_bin"):
-        folding = charsets.foldings(there.charset, there.collation)
-        if folding is None:
-            return Canon(ANY)
-    return Canon(TEXT, 0, prefix, (), charset, characters, folding)
+        collation_weights = charsets.weights_of(there.charset, there.collation)
+        if collation_weights is None:
+            return KeyNormalizer(INCOMPARABLE)
+    return KeyNormalizer(TEXT, 0, prefix, (), charset, characters, collation_weights)
 
 
-_Rule = Callable[[Column, Column, int, Charsets], Canon]
+_Rule = Callable[[Column, Column, int, TargetCharsets], KeyNormalizer]
 _RULES: Mapping[str, _Rule] = {
     **dict.fromkeys(_INTEGERS, _integer),
     **dict.fromkeys((*_SAME_IS_EXACT, "bit"), _same),
@@ -198,7 +199,7 @@ def _numbers(column: Column, *default: int) -> tuple[int, ...]:
 
 # -- values ---------------------------------------------------------------------------------------------------------
 
-Make = Callable[[bytes], bytes]
+Normalize = Callable[[bytes], bytes]
 
 
 def split_literals(joined: bytes) -> list[bytes]:
@@ -207,16 +208,16 @@ def split_literals(joined: bytes) -> list[bytes]:
 
 
 @lru_cache(maxsize=1024)
-def maker(canon: Canon) -> Make:
+def normalize_function(normalizer: KeyNormalizer) -> Normalize:
     """The function from a literal to its canonical bytes."""
-    return _MAKERS[canon.kind](canon)
+    return _FUNCTIONS[normalizer.kind](normalizer)
 
 
-def _make_exact(_: Canon) -> Make:
+def _normalize_exact(_: KeyNormalizer) -> Normalize:
     return lambda literal: literal
 
 
-def _make_block(_: Canon) -> Make:
+def _normalize_block(_: KeyNormalizer) -> Normalize:
     return without_last_digits
 
 
@@ -225,24 +226,24 @@ def without_last_digits(literal: bytes) -> bytes:
     return _WITHIN_BLOCK.sub(b"", literal, count=1)
 
 
-def _make_any(_: Canon) -> Make:
+def _normalize_any(_: KeyNormalizer) -> Normalize:
     return lambda _: b""
 
 
-def _make_decimal(canon: Canon) -> Make:
-    unit = Decimal(1).scaleb(-canon.size)
+def _normalize_decimal(normalizer: KeyNormalizer) -> Normalize:
+    unit = Decimal(1).scaleb(-normalizer.size)
 
-    def make(literal: bytes) -> bytes:
+    def normalize(literal: bytes) -> bytes:
         value = Decimal(literal.decode()).quantize(unit, context=_DIGITS)
         return b"%b" % format(value if value else abs(value), "f").encode()
 
-    return make
+    return normalize
 
 
-def _make_float(canon: Canon) -> Make:
-    code = "<f" if canon.size == 4 else "<d"
+def _normalize_float(normalizer: KeyNormalizer) -> Normalize:
+    code = "<f" if normalizer.size == 4 else "<d"
 
-    def make(literal: bytes) -> bytes:
+    def normalize(literal: bytes) -> bytes:
         try:
             # Adding 0 turns -0 into 0.
             return struct.pack(code, float(literal) + 0.0)
@@ -250,81 +251,81 @@ def _make_float(canon: Canon) -> Make:
             # The target refuses it, or takes the largest float there is.
             return b"out of range"
 
-    return make
+    return normalize
 
 
-def _make_fraction(canon: Canon) -> Make:
-    def make(literal: bytes) -> bytes:
+def _normalize_fraction(normalizer: KeyNormalizer) -> Normalize:
+    def normalize(literal: bytes) -> bytes:
         whole, _, fraction = literal[1:-1].partition(b".")
-        return b"'%b.%b'" % (whole, fraction.ljust(canon.size, b"0"))
+        return b"'%b.%b'" % (whole, fraction.ljust(normalizer.size, b"0"))
 
-    return make
-
-
-def _make_binary(canon: Canon) -> Make:
-    def make(literal: bytes) -> bytes:
-        digits = literal[2:-1].ljust(2 * canon.size, b"0")
-        return b"x'%b'" % (digits[: 2 * canon.prefix] if canon.prefix else digits)
-
-    return make
+    return normalize
 
 
-def _make_members(canon: Canon) -> Make:
-    numbers = {name: number for number, name in enumerate(("", *canon.members))}
+def _normalize_binary(normalizer: KeyNormalizer) -> Normalize:
+    def normalize(literal: bytes) -> bytes:
+        digits = literal[2:-1].ljust(2 * normalizer.size, b"0")
+        return b"x'%b'" % (digits[: 2 * normalizer.prefix] if normalizer.prefix else digits)
 
-    def make(literal: bytes) -> bytes:
+    return normalize
+
+
+def _normalize_members(normalizer: KeyNormalizer) -> Normalize:
+    numbers = {name: number for number, name in enumerate(("", *normalizer.members))}
+
+    def normalize(literal: bytes) -> bytes:
         return b"%d" % numbers[_ESCAPED.sub(rb"\1", literal[1:-1]).decode()]
 
-    return make
+    return normalize
 
 
-def _make_text(canon: Canon) -> Make:
-    cut = canon.prefix or None
-    if canon.folding is None:
-        return lambda literal: _characters(canon, literal)[:cut].rstrip(" ").encode("utf-8", "surrogatepass")
-    table, far = weights(canon.folding), canon.folding.far
+def _normalize_text(normalizer: KeyNormalizer) -> Normalize:
+    cut = normalizer.prefix or None
+    if normalizer.collation_weights is None:
+        return lambda literal: _characters(normalizer, literal)[:cut].rstrip(" ").encode("utf-8", "surrogatepass")
+    table, far = weights(normalizer.collation_weights), normalizer.collation_weights.far
     # Decoded as Latin-1, weights can be put in place of characters by one call.
     by_point = [weight.decode("latin-1") for weight in table]
     space = by_point[0x20]
     near, most = min(len(by_point), NEAR), chr(min(len(by_point), NEAR))
 
-    def make(literal: bytes) -> bytes:
-        text = _characters(canon, literal)[:cut]
+    def normalize(literal: bytes) -> bytes:
+        text = _characters(normalizer, literal)[:cut]
         if text and max(text) >= most:
-            folded = "".join([by_point[ord(c)] if ord(c) < near else _far(ord(c)) for c in text])
+            weighed = "".join([by_point[ord(c)] if ord(c) < near else _far(ord(c)) for c in text])
         else:
-            folded = text.translate(by_point)  # type: ignore[arg-type]
-        while space and folded.endswith(space):
-            folded = folded.removesuffix(space)
-        return folded.encode("latin-1")
+            weighed = text.translate(by_point)  # type: ignore[arg-type]
+        while space and weighed.endswith(space):
+            weighed = weighed.removesuffix(space)
+        return weighed.encode("latin-1")
 
     def _far(point: int) -> str:
         if point in TAGS and len(by_point) > NEAR:
             return by_point[NEAR + point - TAGS.start]
         return (far or b"\0" + point.to_bytes(3, "big")).decode("latin-1")
 
-    return make
+    return normalize
 
 
-def _characters(canon: Canon, literal: bytes) -> str:
+def _characters(normalizer: KeyNormalizer, literal: bytes) -> str:
     """The text of a literal: ``'…'``, or ``_charset x'…'``."""
     if literal[:1] == b"'":
         body = literal[1:-1]
         return (_ESCAPED.sub(rb"\1", body) if b"\\" in body else body).decode("utf-8", "replace")
     raw = unhexlify(literal[literal.index(b"'") + 1 : -1])
-    if canon.characters:
-        return raw.decode("latin-1").translate(canon.characters)  # type: ignore[arg-type]
-    return raw.decode(_CODECS[canon.charset], "replace")
+    if normalizer.characters:
+        return raw.decode("latin-1").translate(normalizer.characters)  # type: ignore[arg-type]
+    return raw.decode(_CODECS[normalizer.charset], "replace")
 
 
-_MAKERS: Mapping[str, Callable[[Canon], Make]] = {
-    EXACT: _make_exact,
-    BLOCK: _make_block,
-    ANY: _make_any,
-    DECIMAL: _make_decimal,
-    FLOAT: _make_float,
-    FRACTION: _make_fraction,
-    BINARY: _make_binary,
-    MEMBERS: _make_members,
-    TEXT: _make_text,
+_FUNCTIONS: Mapping[str, Callable[[KeyNormalizer], Normalize]] = {
+    EXACT: _normalize_exact,
+    BLOCK: _normalize_block,
+    INCOMPARABLE: _normalize_any,
+    DECIMAL: _normalize_decimal,
+    FLOAT: _normalize_float,
+    FRACTION: _normalize_fraction,
+    BINARY: _normalize_binary,
+    MEMBERS: _normalize_members,
+    TEXT: _normalize_text,
 }

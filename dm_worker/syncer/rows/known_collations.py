@@ -15,7 +15,7 @@ from pkg.mysql.collation_weights import CollationWeights
 Key = tuple[str, int, str, str]
 
 
-class KnownFoldings:
+class KnownCollations:
     """The ``limit`` collations that were used last; for threads."""
 
     def __init__(self, limit: int = 64) -> None:
@@ -44,4 +44,4 @@ class KnownFoldings:
         return asked
 
 
-FOLDINGS = KnownFoldings()
+KNOWN_COLLATIONS = KnownCollations()

@@ -6,9 +6,15 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dm_worker.syncer.rows.conflict_sets import Family, Tie, folded
-from dm_worker.syncer.rows.key_normalization import ANY, SILENT, Canon, Charsets, canon_of
-from dm_worker.syncer.rows.row_matching import Canonical, canonical, condition, is_searchable
+from dm_worker.syncer.rows.conflict_sets import ConflictKey, Family, lower_case
+from dm_worker.syncer.rows.key_normalization import (
+    INCOMPARABLE,
+    UNKNOWN_CHARSETS,
+    KeyNormalizer,
+    TargetCharsets,
+    normalizer_of,
+)
+from dm_worker.syncer.rows.row_matching import DigestForm, condition, digest_form, is_searchable
 from dm_worker.syncer.rows.row_shape import NO_RULES, RowShape, TableRules
 from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
 from pkg import errors
@@ -32,7 +38,7 @@ class PlanOptions:
     """``compact`` as the task asks. ``charsets``: what the target tells of its collations."""
 
     compact: bool = True
-    charsets: Charsets = SILENT
+    charsets: TargetCharsets = UNKNOWN_CHARSETS
 
 
 def build(
@@ -43,16 +49,16 @@ def build(
     target: TableInfo,
     options: PlanOptions,
     *,
-    weak: frozenset[str] = frozenset(),
+    incomparable: frozenset[str] = frozenset(),
     family: Family | None = None,
     rules: TableRules = NO_RULES,
 ) -> TablePlan:
     """The plan of one table under its ``rules``. Raises 36027 when the target lacks a column of the upstream, and as
     :class:`RowShape`.
 
-    ``weak`` are columns (lower-case names) that don't count for the placement, because for some upstream table of
-    this target they can't be compared; at least :func:`weak_columns`. ``family``: the tables that foreign keys connect
-    to the target, when it checks them.
+    ``incomparable`` are columns (lower-case names) that don't count for the placement, because for some upstream table
+    of this target they can't be compared; at least :func:`incomparable_columns`. ``family``: the tables that foreign
+    keys connect to the target, when it checks them.
     """
     shape = RowShape(upstream, target, rules)
     written = _written(upstream, target, shape)
@@ -96,7 +102,7 @@ def build(
     )
     if not key and not extra and plan.bulk and not rules.filter.leaves_gaps:
         plan = replace(plan, digests=_digests(compared), lookups=_lookups(target, compared))
-    return _placed(plan, shape, target, key, further, options.charsets, weak, family)
+    return _placed(plan, shape, target, key, further, options.charsets, incomparable, family)
 
 
 def _alike(here: Column, there: Column) -> bool:
@@ -110,10 +116,10 @@ def _alike(here: Column, there: Column) -> bool:
 
 def unspread(plan: TablePlan) -> TablePlan:
     """The plan with all rows of its target, or of its family, in one bucket."""
-    return replace(plan, spread=False, canons=(), ties=())
+    return replace(plan, spread=False, normalizers=(), conflict_keys=())
 
 
-def weak_columns(
+def incomparable_columns(
     upstream: TableInfo,
     target: TableInfo,
     options: PlanOptions,
@@ -123,13 +129,13 @@ def weak_columns(
     """The columns of the target's unique and foreign keys (lower-case names) whose values can't be compared. Raises as
     :class:`RowShape`."""
     shape = RowShape(upstream, target, rules)
-    weak = set()
+    incomparable = set()
     for part in [part for index in target.unique_keys for part in index.parts] + [
         IndexPart(name) for _, names in _references(target, family) for name in names
     ]:
-        if _canon(shape, target, part, options.charsets).kind == ANY:
-            weak.add(part.column.lower())
-    return frozenset(weak)
+        if _normalizer(shape, target, part, options.charsets).kind == INCOMPARABLE:
+            incomparable.add(part.column.lower())
+    return frozenset(incomparable)
 
 
 def _placed(
@@ -138,42 +144,49 @@ def _placed(
     target: TableInfo,
     key: Index | None,
     further: Sequence[Index],
-    charsets: Charsets,
-    weak: frozenset[str],
+    charsets: TargetCharsets,
+    incomparable: frozenset[str],
     family: Family | None,
 ) -> TablePlan:
     """The plan with its placement: by the key and what ties rows, or all of the table in one bucket."""
     if key is None or (family is not None and family.acts):
         return plan
 
-    def tie(parts: Sequence[IndexPart], *name: str) -> Tie | None:
-        told = [part for part in parts if part.column.lower() not in weak]
-        canons = [_canon(shape, target, part, charsets) for part in told]
-        if not told or any(canon.kind == ANY for canon in canons):
+    def conflict_key(parts: Sequence[IndexPart], *name: str) -> ConflictKey | None:
+        told = [part for part in parts if part.column.lower() not in incomparable]
+        normalizers = [_normalizer(shape, target, part, charsets) for part in told]
+        if not told or any(normalizer.kind == INCOMPARABLE for normalizer in normalizers):
             return None
         seed = zlib.crc32("\0".join(name).encode())
-        return Tie(seed, tuple(shape.index_of(part.column) for part in told), tuple(canons))
+        return ConflictKey(seed, tuple(shape.index_of(part.column) for part in told), tuple(normalizers))
 
-    def reference(names: Sequence[str], seed: Sequence[str]) -> Tie | None:
+    def reference(names: Sequence[str], seed: Sequence[str]) -> ConflictKey | None:
         same = all((there := target.column(name)) is not None and there.type_name in _REFERABLE for name in names)
         # Child and parent must leave out the same columns: none.
-        return tie([IndexPart(name) for name in names], *seed) if same and not weak.intersection(names) else None
+        return (
+            conflict_key([IndexPart(name) for name in names], *seed)
+            if same and not incomparable.intersection(names)
+            else None
+        )
 
-    canons = tuple(
-        Canon(ANY) if part.column.lower() in weak else _canon(shape, target, part, charsets) for part in key.parts
+    normalizers = tuple(
+        KeyNormalizer(INCOMPARABLE)
+        if part.column.lower() in incomparable
+        else _normalizer(shape, target, part, charsets)
+        for part in key.parts
     )
     # Columns that can't be compared are left out: that ties more rows, never fewer.
-    ties = [tie(index.parts, *plan.target, index.name) for index in further]
-    ties += [reference(names, seed) for seed, names in _references(target, family)]
-    found = tuple(one for one in ties if one is not None)
-    if all(canon.kind == ANY for canon in canons) or len(found) < len(ties):
+    conflict_keys = [conflict_key(index.parts, *plan.target, index.name) for index in further]
+    conflict_keys += [reference(names, seed) for seed, names in _references(target, family)]
+    found = tuple(one for one in conflict_keys if one is not None)
+    if all(normalizer.kind == INCOMPARABLE for normalizer in normalizers) or len(found) < len(conflict_keys):
         return plan
-    return replace(plan, spread=True, canons=canons, ties=found)
+    return replace(plan, spread=True, normalizers=normalizers, conflict_keys=found)
 
 
-def _digests(columns: Sequence[tuple[Column, Column]]) -> tuple[Canonical, ...]:
+def _digests(columns: Sequence[tuple[Column, Column]]) -> tuple[DigestForm, ...]:
     """The canonical forms of all columns; none when one has none."""
-    forms = [canonical(here, there) for here, there in columns]
+    forms = [digest_form(here, there) for here, there in columns]
     found = tuple(form for form in forms if form is not None)
     return found if len(found) == len(forms) else ()
 
@@ -201,22 +214,22 @@ def _further_keys(target: TableInfo, key: Index) -> tuple[Index, ...]:
 def _references(target: TableInfo, family: Family | None) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     """What foreign keys tie: names for the seed, which child and parent share, and this table's columns."""
     found: dict[tuple[tuple[str, ...], tuple[str, ...]], None] = {}
-    own = folded((target.schema, target.name))
+    own = lower_case((target.schema, target.name))
     for key in family.keys if family is not None else ():
         order = sorted(range(len(key.columns)), key=lambda i: key.parent_columns[i].lower())
         columns = tuple(key.parent_columns[i].lower() for i in order)
-        seed = (*folded(key.parent), "foreign", *columns)
-        if folded(key.parent) == own:
+        seed = (*lower_case(key.parent), "foreign", *columns)
+        if lower_case(key.parent) == own:
             found[seed, columns] = None
-        if folded(key.child) == own:
+        if lower_case(key.child) == own:
             found[seed, tuple(key.columns[i].lower() for i in order)] = None
     return list(found)
 
 
 def _referenced(target: TableInfo, family: Family | None, shape: RowShape) -> tuple[int, ...]:
     """The columns that foreign keys which act refer to; all, where one of them is computed from others."""
-    own = folded((target.schema, target.name))
-    keys = [key for key in (family.keys if family is not None else ()) if key.acts and folded(key.parent) == own]
+    own = lower_case((target.schema, target.name))
+    keys = [key for key in (family.keys if family is not None else ()) if key.acts and lower_case(key.parent) == own]
     names = sorted({name.lower() for key in keys for name in key.parent_columns})
     columns = [target.column(name) for name in names]
     if any(column is None or column.generated or shape.index_of(column.name) < 0 for column in columns):
@@ -224,12 +237,12 @@ def _referenced(target: TableInfo, family: Family | None, shape: RowShape) -> tu
     return tuple(shape.index_of(name) for name in names)
 
 
-def _canon(shape: RowShape, target: TableInfo, part: IndexPart, charsets: Charsets) -> Canon:
-    """The canonical form of an index part's values; ``ANY`` for a column that one side lacks."""
+def _normalizer(shape: RowShape, target: TableInfo, part: IndexPart, charsets: TargetCharsets) -> KeyNormalizer:
+    """The canonical form of an index part's values; ``INCOMPARABLE`` for a column that one side lacks."""
     at, there = shape.index_of(part.column), target.column(part.column)
     if at < 0 or there is None:
-        return Canon(ANY)
-    return canon_of(shape.columns[at], there, part.length, charsets)
+        return KeyNormalizer(INCOMPARABLE)
+    return normalizer_of(shape.columns[at], there, part.length, charsets)
 
 
 def _written(upstream: TableInfo, target: TableInfo, shape: RowShape) -> tuple[Column, ...]:

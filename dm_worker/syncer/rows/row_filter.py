@@ -24,7 +24,7 @@ _WORDS = ("insert", "update", "delete")
 _OFFSET = re.compile(r"([+-])(\d{1,2}):(\d\d)")
 
 #: Gives those row changes of an event that are not left out; the number is the event's time (UNIX seconds).
-Keep = Callable[[Sequence[Image], int], Sequence[Image]]
+KeepRows = Callable[[Sequence[Image], int], Sequence[Image]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class RowFilter:
         """Whether all row changes of the kind are left out."""
         return (self.kinds.insert, self.kinds.update, self.kinds.delete)[op].action == "ignore"
 
-    def compiled(self, columns: tuple[Column, ...]) -> Keep:
+    def compiled(self, columns: tuple[Column, ...]) -> KeepRows:
         """The function that leaves rows out, for rows of these columns; kept by the process.
 
         Raises 20041 for an expression that they don't support. The function raises 36017 for a row for which an
@@ -81,7 +81,7 @@ TAKES_ALL = RowFilter()
 
 
 @lru_cache(maxsize=1024)
-def _compiled(rules: RowFilter, columns: tuple[Column, ...]) -> Keep:
+def _compiled(rules: RowFilter, columns: tuple[Column, ...]) -> KeepRows:
     zone = zone_of(rules.zone)
 
     def one(text: str) -> CompiledFilter:

@@ -15,9 +15,9 @@ from pkg.mysql.names import quote
 from pkg.mysql.schema import Column
 
 #: SQL text in parts; the value's literal goes between each two of them.
-Expression = tuple[str, ...]
+MatchExpression = tuple[str, ...]
 #: A column's value, and what a literal becomes in it, in one form with equal bytes for equal values only.
-Canonical = tuple[str, Expression]
+DigestForm = tuple[str, MatchExpression]
 
 _TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 _BYTES = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
@@ -30,7 +30,7 @@ _NUMBERED_MEMBERS = 63
 _DIGITS = re.compile(r"\((\d+(?:,\d+)?)\)")
 
 
-def condition(here: Column, there: Column) -> Expression:
+def condition(here: Column, there: Column) -> MatchExpression:
     """True for exactly the values of the target's column ``there`` that a literal of the column ``here`` becomes."""
     name = quote(there.name)
     if there.type_name in _TEXT or there.type_name == "binary":
@@ -49,7 +49,7 @@ def condition(here: Column, there: Column) -> Expression:
     return f"{name} <=> ", ""
 
 
-def canonical(here: Column, there: Column) -> Canonical | None:
+def digest_form(here: Column, there: Column) -> DigestForm | None:
     """The form in which values of the two columns can be put into one text per row; None where there is none."""
     name, kind = quote(there.name), there.type_name
     if kind in _TEXT or kind == "binary":
@@ -78,7 +78,7 @@ def canonical(here: Column, there: Column) -> Canonical | None:
     return None
 
 
-def around(expression: Expression, literal: bytes) -> bytes:
+def around(expression: MatchExpression, literal: bytes) -> bytes:
     """The expression with the literal in its gaps."""
     return literal.join(map(str.encode, expression))
 
@@ -94,7 +94,7 @@ def is_searchable(here: Column, there: Column) -> bool:
     return same and (kind in _TIMES or kind in ("decimal", "varbinary", "binary"))
 
 
-def _number(name: str) -> Canonical:
+def _number(name: str) -> DigestForm:
     """A whole number without the zeros of a ZEROFILL column, and not as the bytes of a BIT or a member's name."""
     return f"{name}+0", ("", "+0")
 
@@ -104,7 +104,7 @@ def _digits(column: Column) -> str:
     return found[1] if found else ""
 
 
-def _stored_bytes(here: Column, there: Column) -> Canonical:
+def _stored_bytes(here: Column, there: Column) -> DigestForm:
     """The bytes that a text or BINARY column keeps, and those that it would keep of a literal."""
     name = quote(there.name)
     if there.type_name == "binary":

@@ -28,7 +28,7 @@ from pkg.schema_tracker import SchemaTracker, ServerDefaults, parse_create_table
 log = get_logger("syncer.schema")
 
 #: Asks a server for a table's structure; None when there is no such table.
-Fetch = Callable[[str, str], TableInfo | None]
+FetchTable = Callable[[str, str], TableInfo | None]
 #: Asks the upstream for a schema's (charset, collation); None when there is no such schema.
 SchemaCharset = Callable[[str], tuple[str, str] | None]
 
@@ -41,8 +41,8 @@ class SchemaSource:
         *,
         server: ServerDefaults,
         dump_files: Callable[[str, str], Path | None],
-        upstream: Fetch,
-        target: Fetch,
+        upstream: FetchTable,
+        target: FetchTable,
         schema_charset: SchemaCharset,
         trust_dump: bool = True,
         filled: Callable[[str, str], Collection[str]] = lambda *_: (),
@@ -148,7 +148,7 @@ class SchemaSource:
         origins = [("target", self._target), ("upstream", upstream), ("operator", self.tracker.table)]
         return self._fitting(table_map, origins)
 
-    def _fitting(self, table_map: TableMap, origins: Iterable[tuple[str, Fetch]]) -> TableInfo:
+    def _fitting(self, table_map: TableMap, origins: Iterable[tuple[str, FetchTable]]) -> TableInfo:
         name = (table_map.schema, table_map.table)
         for origin, fetch in origins:
             info = fetch(*name)

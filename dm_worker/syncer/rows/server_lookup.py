@@ -20,7 +20,7 @@ from pkg.settings.connections import DBConfig
 T = TypeVar("T")
 
 
-class Server:
+class ServerLookup:
     """One server; not to be shared between threads. Every question raises DMError when it can't be answered."""
 
     def __init__(self, cfg: DBConfig, scope: Scope, should_stop: Callable[[], bool], *, attempts: int = 60) -> None:

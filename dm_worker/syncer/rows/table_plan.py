@@ -7,10 +7,10 @@ import zlib
 from dataclasses import dataclass, replace
 
 from dm_worker.meta.stored_text import stored_text
-from dm_worker.syncer.rows.conflict_sets import Tie
-from dm_worker.syncer.rows.key_normalization import Canon, by_block
+from dm_worker.syncer.rows.conflict_sets import ConflictKey
+from dm_worker.syncer.rows.key_normalization import KeyNormalizer, by_block
 from dm_worker.syncer.rows.row_filter import TAKES_ALL, RowFilter
-from dm_worker.syncer.rows.row_matching import Canonical, Expression
+from dm_worker.syncer.rows.row_matching import DigestForm, MatchExpression
 from pkg.binlog.derived import Derived
 from pkg.mysql.schema import Column
 
@@ -58,22 +58,22 @@ class TablePlan:
     key_names: tuple[str, ...]
     write: tuple[int, ...]
     write_names: tuple[str, ...]
-    matchers: tuple[Expression, ...]
+    matchers: tuple[MatchExpression, ...]
     spread: bool
     rewrite_existing: bool = False
     extra_columns: bool = False
     loadable: bool = False
     numbered: bool = False
     bulk: tuple[Column, ...] = ()
-    canons: tuple[Canon, ...] = ()
-    ties: tuple[Tie, ...] = ()
+    normalizers: tuple[KeyNormalizer, ...] = ()
+    conflict_keys: tuple[ConflictKey, ...] = ()
     family: str = ""
     acts: bool = False
     referenced: tuple[int, ...] = ()
     source_number: int = 0
     derived: tuple[Derived, ...] = ()
     filter: RowFilter = TAKES_ALL
-    digests: tuple[Canonical, ...] = ()
+    digests: tuple[DigestForm, ...] = ()
     lookups: tuple[int, ...] = ()
     computed: tuple[str, ...] = ()
     alike: bool = False
@@ -89,7 +89,7 @@ class TablePlan:
     def fingerprint(self) -> bytes:
         """What decides which bucket a row falls into and what is written there; equal across runs when unchanged."""
         rule = (self.source, self.target, self.mode, self.key_names, self.write_names, self.spread)
-        placement = (self.canons, self.ties, self.family + "\0acts" * self.acts)
+        placement = (self.normalizers, self.conflict_keys, self.family + "\0acts" * self.acts)
         rows = (self.columns, self.key, self.write, self.derived, self.filter)
         return stored_text((rule, self.rewrite_existing, self.extra_columns, rows, placement)).encode()
 
@@ -106,18 +106,18 @@ class TablePlan:
     def by_block(self) -> TablePlan | None:
         """The plan with neighbouring keys in one bucket; None where that can't be, or would bind too much together:
         where rows are tied, a tie would bind their neighbours, and theirs, and so all."""
-        if not self.spread or self.binds or self.key[-1] >= len(self.columns):
+        if not self.spread or self.may_conflict or self.key[-1] >= len(self.columns):
             return None
-        canons = by_block(self.canons, self.columns[self.key[-1]])
-        return replace(self, canons=canons) if canons else None
+        normalizers = by_block(self.normalizers, self.columns[self.key[-1]])
+        return replace(self, normalizers=normalizers) if normalizers else None
 
     @property
-    def binds(self) -> bool:
+    def may_conflict(self) -> bool:
         """Whether rows of different keys may belong into one bucket."""
-        return bool(self.ties) or self.moves_rows
+        return bool(self.conflict_keys) or self.key_changes_conflict
 
     @property
-    def moves_rows(self) -> bool:
+    def key_changes_conflict(self) -> bool:
         """Whether an update that changes the key moves the row, with what only the target knows of it."""
-        only_there = bool(self.ties) or self.extra_columns or self.filter.leaves_gaps
+        only_there = bool(self.conflict_keys) or self.extra_columns or self.filter.leaves_gaps
         return self.mode == ORDERED and self.spread and only_there

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from dm_worker.syncer.rows.conflict_sets import Family, families, folded
-from dm_worker.syncer.rows.plan_builder import PlanOptions, build, unspread, weak_columns
+from dm_worker.syncer.rows.conflict_sets import Family, families, lower_case
+from dm_worker.syncer.rows.plan_builder import PlanOptions, build, incomparable_columns, unspread
 from dm_worker.syncer.rows.row_shape import NO_RULES, TableRules
-from dm_worker.syncer.rows.schema_source import Fetch
+from dm_worker.syncer.rows.schema_source import FetchTable
 from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
 from pkg import errors
 from pkg.binlog.events import event_from_bytes
@@ -31,7 +31,7 @@ RulesOf = Callable[[TableInfo], TableRules]
 ForeignKeys = Callable[[], list[ForeignKey]]
 
 
-class Structures(Protocol):
+class StructureSource(Protocol):
     """Tells structures of upstream tables."""
 
     def structure(self, table_map: TableMap) -> TableInfo:
@@ -41,7 +41,7 @@ class Structures(Protocol):
 class HeldBackTable:
     """Counts the rows of a table that are held back. Raises 36027 when its structure does not fit the TABLE_MAP."""
 
-    def __init__(self, table_map: TableMap, structures: Structures) -> None:
+    def __init__(self, table_map: TableMap, structures: StructureSource) -> None:
         self.table = (table_map.schema, table_map.table)
         self._decoder: RowDecoder | None = None
         try:
@@ -57,13 +57,13 @@ class HeldBackTable:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
+class _TargetRule:
     """How the rows of one target table are handled, whichever upstream table they come from."""
 
     mode: str
     spread: bool
     key_names: tuple[str, ...]
-    weak: frozenset[str]
+    incomparable: frozenset[str]
 
 
 class TableRegistry:
@@ -79,8 +79,8 @@ class TableRegistry:
         *,
         allows: Callable[[str, str], bool],
         route: Callable[[str, str], tuple[str, str]],
-        source: Structures,
-        target: Fetch,
+        source: StructureSource,
+        target: FetchTable,
         options: PlanOptions,
         rules: RulesOf = lambda _: NO_RULES,
         foreign_keys: ForeignKeys = list,
@@ -104,7 +104,7 @@ class TableRegistry:
         self._targets: dict[tuple[str, str], TableInfo] = {}
         self._numbers: dict[tuple[str, str], int] = {}
         self._sources: dict[tuple[str, str], int] = {}
-        self._rules: dict[tuple[str, str], _Rule] = {}
+        self._rules: dict[tuple[str, str], _TargetRule] = {}
         self._planned: set[tuple[str, str]] = set()
         self._next = 0
 
@@ -142,37 +142,47 @@ class TableRegistry:
         number = self._numbers.setdefault(name, len(self._numbers))
         family = self._family(name)
         rules = self._rules_of(upstream)
-        weak = weak_columns(upstream, target, self._options, family, rules)
+        incomparable = incomparable_columns(upstream, target, self._options, family, rules)
         known = self._rules.get(name)
         if known is not None:
-            weak |= known.weak
-        plan = build(self._next, number, data, upstream, target, self._options, weak=weak, family=family, rules=rules)
+            incomparable |= known.incomparable
+        plan = build(
+            self._next,
+            number,
+            data,
+            upstream,
+            target,
+            self._options,
+            incomparable=incomparable,
+            family=family,
+            rules=rules,
+        )
         plan = replace(plan, source_number=self._sources.setdefault(plan.source, len(self._sources)))
-        plan, rule = _agree(plan, _Rule(plan.mode, plan.spread, plan.key_names, weak), known)
+        plan, rule = _agree(plan, _TargetRule(plan.mode, plan.spread, plan.key_names, incomparable), known)
         self._rules[name] = rule
         split = known is not None and rule != known and name in self._planned
         if family is not None:
             if not plan.spread and family.name not in self._whole:
                 self._whole.add(family.name)
-                split = split or any(folded(other) in family.tables for other in self._planned)
+                split = split or any(lower_case(other) in family.tables for other in self._planned)
             if family.name in self._whole:
                 plan = unspread(plan)
-        self._note(plan, first=known is None, weak=weak)
+        self._note(plan, first=known is None, incomparable=incomparable)
         self._planned.add(name)
         return plan, split
 
     def _family(self, name: tuple[str, str]) -> Family | None:
         if self._families is None:
             self._families = families(self._fetch_foreign_keys())
-        return self._families.get(folded(name))
+        return self._families.get(lower_case(name))
 
     @staticmethod
-    def _note(plan: TablePlan, *, first: bool, weak: frozenset[str]) -> None:
+    def _note(plan: TablePlan, *, first: bool, incomparable: frozenset[str]) -> None:
         if first and plan.key and not plan.spread:
             log.info(
                 "one writer at a time for a table: its keys can't be compared here, or foreign keys act on its rows",
                 table=qualified(*plan.target),
-                not_compared=", ".join(sorted(weak)),
+                not_compared=", ".join(sorted(incomparable)),
                 foreign_keys=plan.family,
             )
 
@@ -200,12 +210,12 @@ class TableRegistry:
         return info
 
 
-def _agree(plan: TablePlan, rule: _Rule, known: _Rule | None) -> tuple[TablePlan, _Rule]:
+def _agree(plan: TablePlan, rule: _TargetRule, known: _TargetRule | None) -> tuple[TablePlan, _TargetRule]:
     """The plan under the rule of its target, and that rule, which may have become weaker by it."""
     if known is None:
         return plan, rule
     same_key = rule.key_names == known.key_names
     mode = COMPACT if same_key and rule.mode == known.mode == COMPACT else ORDERED
-    agreed = _Rule(mode, same_key and rule.spread and known.spread, known.key_names, rule.weak)
+    agreed = _TargetRule(mode, same_key and rule.spread and known.spread, known.key_names, rule.incomparable)
     plan = replace(plan, mode=mode)
     return (plan if agreed.spread else unspread(plan)), agreed

@@ -23,7 +23,7 @@ log = get_logger("syncer.rules")
 _ALL_KINDS = frozenset({INSERT, UPDATE, DELETE})
 
 
-class Rules:
+class TaskRules:
     """Raises 20044, 20045, 20046 or 20037 for a rule that is not valid."""
 
     def __init__(self, cfg: SubTaskConfig) -> None:

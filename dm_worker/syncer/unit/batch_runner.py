@@ -12,12 +12,12 @@ from pyspark.errors import PySparkException
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
-from dm_worker.syncer.checkpoint.protocol import DDL, Applied, Progress, Sequencer
+from dm_worker.syncer.checkpoint.protocol import DDL, AppliedBuckets, BatchProgress, Sequencer
 from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.execution import spark_tasks
 from dm_worker.syncer.execution.apply import TargetSpec
-from dm_worker.syncer.execution.spill import store_in
-from dm_worker.syncer.planning.batch import Batch, BucketResult, Ticket
+from dm_worker.syncer.execution.spill import spill_store_in
+from dm_worker.syncer.planning.batch import Batch, BucketResult, WriteToken
 from dm_worker.syncer.planning.batch_policy import BatchPolicy
 from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
 from dm_worker.syncer.planning.xa import PreparedLocations
@@ -102,14 +102,14 @@ class BatchRunner:
         #: The checkpoint as it is durable, and whether more is applied than it says.
         self.flushed = self._checkpoint or sequencer.applied
         #: The batch whose buckets the next write has to find.
-        self._applied: Applied | None = None
+        self._applied: AppliedBuckets | None = None
         self.behind = False
         self.total_rows = 0
         self.statements = 0
         #: Bytes of rows events in the last batch.
         self.batch_bytes = 0
 
-    def apply(self, batch: Batch, redo: Progress | None = None) -> None:
+    def apply(self, batch: Batch, redo: BatchProgress | None = None) -> None:
         """One batch: intent, buckets. ``redo`` is the open intent that this batch is the range of."""
         began = time.monotonic()
         batch = batch.by_blocks()
@@ -124,13 +124,13 @@ class BatchRunner:
         else:
             intent = self._sequencer.redo(redo, fingerprint, keyless)
             if intent.number != redo.number:
-                _tell_of_other_plan(batch, doubled=intent.since != redo.since)
+                _tell_of_other_plan(batch, doubled=intent.keyless_since != redo.keyless_since)
         self._write(intent)
         try:
             results = self._run(batch, intent, small=small)
         except DMError as exc:
             raise exc.at(location_range(batch.start, batch.end)) from exc
-        self._applied = Applied(intent.number, len(results))
+        self._applied = AppliedBuckets(intent.number, len(results))
         # A re-read's prepared transactions are not those of the main pass.
         self._sequencer.done(batch.prepared if self._checkpoint is None else None)
         seconds = time.monotonic() - began
@@ -223,7 +223,7 @@ class BatchRunner:
 
     # -- what is durable ----------------------------------------------------------------------------------------
 
-    def _write(self, progress: Progress, ddl: DDLRecord | None = None) -> None:
+    def _write(self, progress: BatchProgress, ddl: DDLRecord | None = None) -> None:
         changed, dropped = self._source.take_changes()
         shards = None if self._sharding is None else self._sharding.take_changes()
         checkpoint = self._checkpoint
@@ -258,10 +258,10 @@ class BatchRunner:
 
     # -- the Spark job ------------------------------------------------------------------------------------------
 
-    def _run(self, batch: Batch, intent: Progress, *, small: bool) -> list[BucketResult]:
+    def _run(self, batch: Batch, intent: BatchProgress, *, small: bool) -> list[BucketResult]:
         form = replace(self._target.form, safe=intent.safe)
-        job = spark_tasks.Job(
-            ticket=Ticket(self._target_id, intent.number, intent.epoch, intent.since),
+        job = spark_tasks.BatchJob(
+            token=WriteToken(self._target_id, intent.number, intent.epoch, intent.keyless_since),
             target=replace(self._target, form=form),
             buckets=intent.buckets,
             plans=batch.plans,
@@ -285,11 +285,11 @@ class BatchRunner:
     def _target_id(self) -> str:
         return self._store.source_id
 
-    def _job(self, batch: Batch, job: spark_tasks.Job, *, small: bool) -> list[BucketResult]:
+    def _job(self, batch: Batch, job: spark_tasks.BatchJob, *, small: bool) -> list[BucketResult]:
         try:
             with (
                 self._engine.job_group(self._group, "syncer batch", self._should_stop) as context,
-                store_in(self._engine.shared_folder) as store,
+                spill_store_in(self._engine.shared_folder) as store,
             ):
                 partitions = spark_tasks.writing_tasks(job.buckets, self._engine.slots, self._engine.parallel)
                 outcomes = spark_tasks.run(context, batch.slices, store, job, small=small, partitions=partitions)

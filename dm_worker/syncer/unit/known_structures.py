@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
-from dm_worker.syncer.rows.server_lookup import Server
-from dm_worker.syncer.rows.task_rules import Rules
+from dm_worker.syncer.rows.server_lookup import ServerLookup
+from dm_worker.syncer.rows.task_rules import TaskRules
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
@@ -26,7 +26,7 @@ class KnownStructures:
 
     def __init__(self, cfg: SubTaskConfig) -> None:
         self._cfg = cfg
-        self._rules = Rules(cfg)
+        self._rules = TaskRules(cfg)
         self._store = MetaStore(cfg, should_stop=lambda: True)
 
     def close(self) -> None:
@@ -99,10 +99,10 @@ class KnownStructures:
         self._store.put_table(info)
         log.info("set a table's structure", table=qualified(info.schema, info.name), origin=origin)
 
-    def _server(self, scope: str) -> Server:
+    def _server(self, scope: str) -> ServerLookup:
         if scope == "upstream":
-            return Server(self._cfg.from_, "upstream", lambda: False, attempts=_ATTEMPTS)
-        return Server(self._cfg.to, "downstream", lambda: False, attempts=_ATTEMPTS)
+            return ServerLookup(self._cfg.from_, "upstream", lambda: False, attempts=_ATTEMPTS)
+        return ServerLookup(self._cfg.to, "downstream", lambda: False, attempts=_ATTEMPTS)
 
     def _ensure_migrated(self, schema: str, table: str) -> None:
         if not (schema and table and self._rules.allows(schema, table)):

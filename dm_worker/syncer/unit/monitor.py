@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dm_worker.subtask.rate import Rate
-from dm_worker.syncer.rows.server_lookup import Server
+from dm_worker.syncer.rows.server_lookup import ServerLookup
 from dm_worker.syncer.shard_ddl.group_status import NO_SHARDING, GroupStatus, ShardingStatus
 from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.position import Location, Position
@@ -68,7 +68,7 @@ def _group(status: GroupStatus) -> pb.ShardingGroup:
 class Monitor:
     """Watches a run from a thread of its own."""
 
-    def __init__(self, server: Server, flavor: str, look: Callable[[], RunSnapshot], *, by_gtid: bool) -> None:
+    def __init__(self, server: ServerLookup, flavor: str, look: Callable[[], RunSnapshot], *, by_gtid: bool) -> None:
         self._server = server
         self._flavor = flavor
         self._look = look

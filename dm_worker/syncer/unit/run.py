@@ -13,8 +13,8 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.meta.ddl_fence import DDLFence
 from dm_worker.meta.stored_text import stored_text
 from dm_worker.relay.source_selection import RelayReader
-from dm_worker.syncer.checkpoint.meta_store import Durable, MetaStore
-from dm_worker.syncer.checkpoint.protocol import Progress, Recovery, Sequencer, recover
+from dm_worker.syncer.checkpoint.meta_store import DurableState, MetaStore
+from dm_worker.syncer.checkpoint.protocol import BatchProgress, Recovery, Sequencer, recover
 from dm_worker.syncer.checkpoint.start_location import dump_schema_files, dumped_tables, start_location
 from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.ddl.executor import DDLExecutor
@@ -24,7 +24,7 @@ from dm_worker.syncer.ddl.trial import Trial
 from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations
 from dm_worker.syncer.ddl.variables import UpstreamSession
 from dm_worker.syncer.execution.apply import TargetSpec
-from dm_worker.syncer.execution.row_statements import Form, wants_alias
+from dm_worker.syncer.execution.row_statements import StatementForm, wants_alias
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
@@ -37,13 +37,13 @@ from dm_worker.syncer.planning.planning_thread import InstructionQueue, Planning
 from dm_worker.syncer.planning.server_switch import ServerSwitched, SwitchSurvey, switch_error, uncertain_gtids
 from dm_worker.syncer.planning.xa import PreparedTransactions
 from dm_worker.syncer.rows.conflict_sets import checked_keys
-from dm_worker.syncer.rows.key_normalization import Charsets
-from dm_worker.syncer.rows.known_collations import FOLDINGS
+from dm_worker.syncer.rows.key_normalization import TargetCharsets
+from dm_worker.syncer.rows.known_collations import KNOWN_COLLATIONS
 from dm_worker.syncer.rows.plan_builder import PlanOptions
 from dm_worker.syncer.rows.schema_source import SchemaSource
-from dm_worker.syncer.rows.server_lookup import Server
+from dm_worker.syncer.rows.server_lookup import ServerLookup
 from dm_worker.syncer.rows.table_registry import TableRegistry
-from dm_worker.syncer.rows.task_rules import Rules
+from dm_worker.syncer.rows.task_rules import TaskRules
 from dm_worker.syncer.shard_ddl.group_status import NO_SHARDING
 from dm_worker.syncer.shard_ddl.initial_groups import ensure_settled, new_groups, regroup, stored_groups
 from dm_worker.syncer.shard_ddl.lock_client import LockClient, LockService
@@ -106,13 +106,13 @@ class SyncRun:
         self._engine = engine
         self._group = group
         self._should_stop = should_stop
-        self._upstream = Server(cfg.from_, "upstream", should_stop)
-        self._target = Server(cfg.to, "downstream", should_stop)
+        self._upstream = ServerLookup(cfg.from_, "upstream", should_stop)
+        self._target = ServerLookup(cfg.to, "downstream", should_stop)
         self._store = MetaStore(cfg, should_stop=should_stop)
         #: What the task's session says; None: rows of tables that foreign keys act on are written with checks.
         self._checks = cfg.to.foreign_key_checks
         self._ddl_session = DDLSession(cfg.to, bool(self._checks), DDLFence(cfg, should_stop))
-        self._rules = Rules(cfg)
+        self._rules = TaskRules(cfg)
         self._servers_keys = ServersKeys(cfg, self._rules, should_stop)
         self._keys = ForeignKeyWatch(self._servers_keys.problems, self._servers_keys.end)
         self._engines: frozenset[str] | None = None
@@ -131,7 +131,10 @@ class SyncRun:
         #: The statement that is being handled, or was when the run ended in an error.
         self.handling: BinlogStatement | SettleDDL | None = None
         self.monitor = Monitor(
-            Server(cfg.from_, "upstream", should_stop, attempts=1), cfg.flavor, self._look, by_gtid=cfg.enable_gtid
+            ServerLookup(cfg.from_, "upstream", should_stop, attempts=1),
+            cfg.flavor,
+            self._look,
+            by_gtid=cfg.enable_gtid,
         )
 
     # -- the script ---------------------------------------------------------------------------------------------
@@ -168,7 +171,9 @@ class SyncRun:
         self.monitor.start()
         self._passes(self._runner, barrier, registry, recovery.redo)
 
-    def _passes(self, runner: BatchRunner, barrier: DDLBarrier, registry: TableRegistry, redo: Progress | None) -> None:
+    def _passes(
+        self, runner: BatchRunner, barrier: DDLBarrier, registry: TableRegistry, redo: BatchProgress | None
+    ) -> None:
         """One pass over the binlog, if no shards merge; else the main pass and re-reads in turn."""
         while not self._should_stop():
             reader = self._open_pass(runner, registry, redo)
@@ -197,7 +202,7 @@ class SyncRun:
         reader: PlanningThread,
         barrier: DDLBarrier,
         registry: TableRegistry,
-        redo: Progress | None,
+        redo: BatchProgress | None,
     ) -> ServerSwitched | None:
         """The pass that was opened, until a stop is asked for or another pass has to follow: because the upstream is
         another server now, or else the next one of merged shards."""
@@ -244,7 +249,7 @@ class SyncRun:
         return None
 
     def _go_back(
-        self, runner: BatchRunner, registry: TableRegistry, redo: Progress | None, switch: ServerSwitched
+        self, runner: BatchRunner, registry: TableRegistry, redo: BatchProgress | None, switch: ServerSwitched
     ) -> None:
         """Sees to it that what is unfinished is applied again from the start of its first transaction, in safe mode.
 
@@ -350,7 +355,7 @@ class SyncRun:
 
     # -- the parts ----------------------------------------------------------------------------------------------
 
-    def _recover(self, durable: Durable, reread: RereadPass | None) -> Recovery:
+    def _recover(self, durable: DurableState, reread: RereadPass | None) -> Recovery:
         fallback: Location | None = None
         if durable.checkpoint is None:
             fallback, self._store.exit_safe = start_location(self._cfg)
@@ -436,7 +441,7 @@ class SyncRun:
         checks = False if self._checks is None and self._servers_keys.logged_upstream else self._checks
         return checked_keys(checks, lambda: self._target.ask(fetch_foreign_keys))
 
-    def _open_pass(self, runner: BatchRunner, registry: TableRegistry, redo: Progress | None) -> PlanningThread:
+    def _open_pass(self, runner: BatchRunner, registry: TableRegistry, redo: BatchProgress | None) -> PlanningThread:
         """Begins to read where all before is applied."""
         reread = None if self._sharding is None else self._sharding.reread
         prepared = PreparedTransactions(runner.prepared if reread is None else reread.prepared)
@@ -503,7 +508,7 @@ class SyncRun:
             use_gtid=self._cfg.enable_gtid,
         )
 
-    def _schema_source(self, durable: Durable, *, trust_dump: bool) -> SchemaSource:
+    def _schema_source(self, durable: DurableState, *, trust_dump: bool) -> SchemaSource:
         source = SchemaSource(
             server=self._upstream.ask(fetch_server_defaults),
             dump_files=dump_schema_files(self._cfg),
@@ -527,7 +532,7 @@ class SyncRun:
             rules=self._rules.of_table,
             source=source if sharding is None else sharding,
             target=self._target.table,
-            options=PlanOptions(compact=compact, charsets=Charsets(self._folding, self._characters)),
+            options=PlanOptions(compact=compact, charsets=TargetCharsets(self._folding, self._characters)),
             foreign_keys=self._checked_keys,
             unsafe_engines=self._unsafe_engines,
         )
@@ -543,7 +548,7 @@ class SyncRun:
         if collation not in self._foldings:
             version = self._target.ask(server_info).version_text
             key = (self._cfg.to.host, self._cfg.to.port, version, collation)
-            self._foldings[collation] = FOLDINGS.get(key, ask)
+            self._foldings[collation] = KNOWN_COLLATIONS.get(key, ask)
         return self._foldings[collation]
 
     def _characters(self, charset: str) -> str | None:
@@ -579,7 +584,7 @@ class SyncRun:
 
     def _batch_runner(self, sequencer: Sequencer, source: SchemaSource) -> BatchRunner:
         limit = min(STATEMENT_BYTES, max(16 * 1024, self._cfg.to.max_allowed_packet // 2))
-        form = Form(
+        form = StatementForm(
             multiple=self._cfg.syncer.multiple_rows is not False,
             limit=limit,
             alias=wants_alias(self._target.ask(server_info)),

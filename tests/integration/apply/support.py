@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from dm_worker.syncer.execution import compaction, row_statements
 from dm_worker.syncer.execution.apply import TargetSpec
-from dm_worker.syncer.execution.merge import Content, groups_of
-from dm_worker.syncer.execution.row_statements import Form
-from dm_worker.syncer.planning.batch import Ticket
+from dm_worker.syncer.execution.merge import BucketContent, groups_of
+from dm_worker.syncer.execution.row_statements import StatementForm
+from dm_worker.syncer.planning.batch import WriteToken
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.introspect import fetch_table_info
 from pkg.settings.connections import DBConfig
 from tests.harness.mysql import SQLServer
 
-TICKET = Ticket("source-1", 1, 1, 1)
+TOKEN = WriteToken("source-1", 1, 1, 1)
 MARKERS = "`meta`.`markers`"
 BATCHES = "`meta`.`batches`"
 COUNT = 2500
@@ -39,7 +39,7 @@ VALUES = [
 
 
 def prepare(server: SQLServer, *tables: str) -> None:
-    """A marker table whose bucket 0 may be claimed by ``TICKET``, and the tables of schema d."""
+    """A marker table whose bucket 0 may be claimed by ``TOKEN``, and the tables of schema d."""
     server.wipe()
     server.execute(
         "CREATE DATABASE meta",
@@ -54,7 +54,7 @@ def prepare(server: SQLServer, *tables: str) -> None:
 
 
 def next_batch(server: SQLServer) -> None:
-    """Lets ``TICKET`` write once more."""
+    """Lets ``TOKEN`` write once more."""
     server.execute(f"UPDATE {MARKERS} SET batch = 0")
 
 
@@ -62,9 +62,9 @@ def marker(server: SQLServer) -> int:
     return int(server.execute(f"SELECT batch FROM {MARKERS}")[0][0])
 
 
-def spec_of(server: SQLServer, form: Form | None = None, *, port: int = 0, **session: str) -> TargetSpec:
+def spec_of(server: SQLServer, form: StatementForm | None = None, *, port: int = 0, **session: str) -> TargetSpec:
     config = DBConfig(host="127.0.0.1", port=port or server.port, user="root")
-    return TargetSpec(config, tuple(session.items()), MARKERS, BATCHES, form or Form())
+    return TargetSpec(config, tuple(session.items()), MARKERS, BATCHES, form or StatementForm())
 
 
 def plan_of(server: SQLServer, table: str, *, source: str = "", number: int = 1) -> TablePlan:
@@ -79,16 +79,16 @@ def plan_of(server: SQLServer, table: str, *, source: str = "", number: int = 1)
     return build(number, 1, b"", upstream.renamed("up", source or table), target, PlanOptions())
 
 
-def states_of(rows: Sequence[tuple[int, bytes, bytes]], plan: int = 1) -> compaction.States:
+def states_of(rows: Sequence[tuple[int, bytes, bytes]], plan: int = 1) -> compaction.KeyStates:
     """(state, key, values)"""
     return {key: (state, plan, values) for state, key, values in rows}
 
 
 def content_of(
-    plans: Mapping[int, TablePlan], states: compaction.States, form: Form | None = None, *, changes: int = 1
-) -> Content:
-    rules = {number: row_statements.rule_of(plan, form or Form()) for number, plan in plans.items()}
-    return Content(groups_of(states, rules), changes=changes)
+    plans: Mapping[int, TablePlan], states: compaction.KeyStates, form: StatementForm | None = None, *, changes: int = 1
+) -> BucketContent:
+    rules = {number: row_statements.write_rule_of(plan, form or StatementForm()) for number, plan in plans.items()}
+    return BucketContent(groups_of(states, rules), changes=changes)
 
 
 def check_written(server: SQLServer, rows: Sequence[tuple[int, bytes]]) -> None:

@@ -10,8 +10,8 @@ import pytest
 from dm_worker.syncer.execution import apply, load_data, target_connections
 from dm_worker.syncer.execution.apply import apply_bucket
 from dm_worker.syncer.execution.compaction import INSERTED, UPDATED
-from dm_worker.syncer.execution.row_statements import Form
-from dm_worker.syncer.execution.target_connections import Pool, loads
+from dm_worker.syncer.execution.row_statements import StatementForm
+from dm_worker.syncer.execution.target_connections import WriterPool, loads
 from dm_worker.syncer.planning.batch import BucketResult
 from pkg.errors import DMError
 from pkg.mysql.driver import ServerAnswer
@@ -19,7 +19,7 @@ from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.apply.support import (
     COLUMNS,
     COUNT,
-    TICKET,
+    TOKEN,
     VALUES,
     check_written,
     content_of,
@@ -51,10 +51,10 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return seen
 
 
-def _write(server: SQLServer, rows: list[tuple[int, bytes, bytes]], form: Form | None = None) -> BucketResult:
+def _write(server: SQLServer, rows: list[tuple[int, bytes, bytes]], form: StatementForm | None = None) -> BucketResult:
     plans = {1: plan_of(server, "t")}
     next_batch(server)
-    return apply_bucket(spec_of(server, form), TICKET, 0, content_of(plans, states_of(rows), form), plans)
+    return apply_bucket(spec_of(server, form), TOKEN, 0, content_of(plans, states_of(rows), form), plans)
 
 
 def _check_every_type(server: SQLServer, loaded: list[bool]) -> None:
@@ -117,7 +117,7 @@ def test_rows_that_mysql_skips_without_a_warning_are_an_error(
     values = {n: b"%d" % n for n in range(COUNT)} | {1777: bad}
     rows = [(INSERTED, b"%d" % n, b"(%d,%b)" % (n, value)) for n, value in values.items()]
     with pytest.raises(DMError, match=f"Error {number} "):
-        apply_bucket(spec_of(mysql_target), TICKET, 0, content_of(plans, states_of(rows)), plans)
+        apply_bucket(spec_of(mysql_target), TOKEN, 0, content_of(plans, states_of(rows)), plans)
     assert loaded == [False]
     assert mysql_target.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
     assert marker(mysql_target) == 0
@@ -128,7 +128,7 @@ def test_rows_that_are_passed_over_for_their_shape_are_noticed(target: MariaDBSe
     # Only the number of records tells: the server neither warns nor counts what is not between "(" and ")".
     prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, s VARCHAR(20))")
     text = load_data.statement(plan_of(target, "t"), replace=False)
-    with Pool().writer(spec_of(target).address) as writer:
+    with WriterPool().writer(spec_of(target).address) as writer:
         answer = load_data.load(writer.conn, text, [torn])
         assert answer.warnings == 0
         assert not load_data.exact(answer, 2)
@@ -159,13 +159,13 @@ def test_what_a_load_would_alter_or_skip_is_an_error(
     values = {n: b"%d" % n for n in range(100, COUNT)} | {1777: bad}
     rows = [(INSERTED, b"%d" % n, b"(%d,%b)" % (n, value)) for n, value in values.items()]
     with pytest.raises(DMError, match=rf"the row \(1777\) of `up`.`up`.*Error {number} "):
-        apply_bucket(spec_of(target), TICKET, 0, content_of(plans, states_of(rows)), plans)
+        apply_bucket(spec_of(target), TOKEN, 0, content_of(plans, states_of(rows)), plans)
     assert loaded == [False]
     assert target.execute("SELECT COUNT(*) FROM d.t WHERE id BETWEEN 100 AND 1776") == [(0,)]
     assert marker(target) == 0
     # From now on this table's rows are inserted.
     with pytest.raises(DMError):
-        apply_bucket(spec_of(target), TICKET, 0, content_of(plans, states_of(rows)), plans)
+        apply_bucket(spec_of(target), TOKEN, 0, content_of(plans, states_of(rows)), plans)
     assert loaded == [False]
 
 
@@ -191,7 +191,7 @@ def test_triggers_see_an_upsert_and_safe_mode_a_replacement(target: MariaDBServe
     _write(target, [(UPDATED, b"%d" % n, b"(%d,1)" % n) for n in range(COUNT)])
     assert loaded == [True]
     assert target.execute("SELECT what, COUNT(*) FROM d.log GROUP BY what") == [("upd", COUNT)]
-    _write(target, [(UPDATED, b"%d" % n, b"(%d,2)" % n) for n in range(COUNT)], Form(safe=True))
+    _write(target, [(UPDATED, b"%d" % n, b"(%d,2)" % n) for n in range(COUNT)], StatementForm(safe=True))
     assert loaded == [True, True]
     assert target.execute("SELECT what, COUNT(*) FROM d.log GROUP BY what ORDER BY what") == [
         ("del", COUNT),
@@ -214,14 +214,14 @@ def test_who_may_not_see_triggers_does_not_replace_rows(
     spec = spec_of(target)
     spec = replace(spec, config=replace(spec.config, user="writer"))
     rows = [(UPDATED, b"%d" % n, b"(%d,0)" % n) for n in range(COUNT)]
-    apply_bucket(spec, TICKET, 0, content_of(plans, states_of(rows)), plans)
+    apply_bucket(spec, TOKEN, 0, content_of(plans, states_of(rows)), plans)
     assert loaded == [True] * told
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(COUNT,)]
 
 
 def test_one_row_per_statement_is_never_loaded(target: MariaDBServer, loaded: list[bool]) -> None:
     prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
-    form = Form(multiple=False)
+    form = StatementForm(multiple=False)
     rows = [(INSERTED, b"%d" % n, b"(%d,0)" % n) for n in range(load_data.LEAST_ROWS)]
     assert _write(target, rows, form).statements == load_data.LEAST_ROWS
     assert loaded == []
@@ -234,7 +234,7 @@ def test_server_without_local_infile_gets_inserts(target: MariaDBServer, loaded:
     target.execute("SET GLOBAL local_infile = OFF")
     try:
         spec = spec_of(target, group_concat_max_len="4444")  # its connections are new
-        assert apply_bucket(spec, TICKET, 0, content_of(plans, states_of(rows)), plans).statements == 3
+        assert apply_bucket(spec, TOKEN, 0, content_of(plans, states_of(rows)), plans).statements == 3
     finally:
         target.execute("SET GLOBAL local_infile = ON")
     assert loaded == []

@@ -7,8 +7,8 @@ import pytest
 from dm_worker.syncer.execution import apply, bulk_execution
 from dm_worker.syncer.execution.apply import apply_bucket
 from dm_worker.syncer.execution.compaction import INSERTED, UPDATED
-from dm_worker.syncer.execution.merge import Group
-from dm_worker.syncer.execution.row_statements import SQL, Form
+from dm_worker.syncer.execution.merge import RowGroup
+from dm_worker.syncer.execution.row_statements import RowStatement, StatementForm
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.errors import DMError
 from pkg.mysql.bulk import PreparedStatement
@@ -16,7 +16,7 @@ from tests.harness.mysql import MariaDBServer, MySQLServer
 from tests.integration.apply.support import (
     COLUMNS,
     COUNT,
-    TICKET,
+    TOKEN,
     VALUES,
     check_written,
     content_of,
@@ -35,7 +35,9 @@ def bulks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
     in_bulk = bulk_execution.in_bulk
 
-    def spy(plan: TablePlan, sql: SQL, group: Group, statement: PreparedStatement, most: int) -> SQL:
+    def spy(
+        plan: TablePlan, sql: RowStatement, group: RowGroup, statement: PreparedStatement, most: int
+    ) -> RowStatement:
         made = in_bulk(plan, sql, group, statement, most)
         if made.bulk is not None:
             seen.append(group.count)
@@ -55,9 +57,9 @@ def test_rows_are_those_that_a_statement_writes(target: MariaDBServer, bulks: li
             states = states_of([(state, b"%d" % n, b"(%d,%b)" % (n, values)) for n, values in rows])
             plans = {1: plan_of(target, "t")}
             next_batch(target)
-            form = Form(safe=safe)
+            form = StatementForm(safe=safe)
             spec = spec_of(target, form, group_concat_max_len="4446")  # its connections are new
-            assert apply_bucket(spec, TICKET, 0, content_of(plans, states, form), plans).statements == len(bulks)
+            assert apply_bucket(spec, TOKEN, 0, content_of(plans, states, form), plans).statements == len(bulks)
             assert sum(bulks) == COUNT
             bulks.clear()
             check_written(target, rows)
@@ -74,7 +76,7 @@ def test_updates_go_in_bulk_also_where_rows_could_be_loaded(target: MariaDBServe
     )
     plans = {1: plan_of(target, "t", source="up")}
     rows = [(UPDATED, b"%d" % n, b"(%d,1)" % n) for n in range(COUNT)]
-    apply_bucket(spec_of(target), TICKET, 0, content_of(plans, states_of(rows)), plans)
+    apply_bucket(spec_of(target), TOKEN, 0, content_of(plans, states_of(rows)), plans)
     assert sum(bulks) == COUNT
     # The target's own column keeps its values.
     assert target.execute("SELECT COUNT(*) FROM d.t WHERE v = 1 AND own = id") == [(COUNT,)]
@@ -94,7 +96,7 @@ def test_row_at_fault_is_named_and_none_is_written(
     values = {n: b"%d" % n for n in range(100, COUNT)} | {1777: bad}
     rows = [(INSERTED, b"%d" % n, b"(%d,%b)" % (n, value)) for n, value in values.items()]
     with pytest.raises(DMError, match=rf"the row \(1777\) of `up`.`up`.*Error {number} "):
-        apply_bucket(spec_of(target), TICKET, 0, content_of(plans, states_of(rows)), plans)
+        apply_bucket(spec_of(target), TOKEN, 0, content_of(plans, states_of(rows)), plans)
     assert sum(bulks) > 0
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(1,)]
     assert marker(target) == 0
@@ -104,7 +106,7 @@ def test_literals_that_a_parameter_would_store_otherwise_stay_literals(target: M
     prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, e ENUM('1', '2', '0'), y YEAR)")
     plans = {1: plan_of(target, "t")}
     rows = [(INSERTED, b"%d" % n, b"(%d,3,0)" % n) for n in range(500)]
-    apply_bucket(spec_of(target), TICKET, 0, content_of(plans, states_of(rows)), plans)
+    apply_bucket(spec_of(target), TOKEN, 0, content_of(plans, states_of(rows)), plans)
     assert bulks == []
     assert target.execute("SELECT DISTINCT e, y FROM d.t") == [("0", 0)]
 
@@ -114,7 +116,7 @@ def test_engine_without_transactions_gets_statements(target: MariaDBServer, bulk
     prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, v INT) ENGINE=MyISAM")
     plans = {1: plan_of(target, "t")}
     rows = [(UPDATED, b"%d" % n, b"(%d,3)" % n) for n in range(500)]
-    apply_bucket(spec_of(target), TICKET, 0, content_of(plans, states_of(rows)), plans)
+    apply_bucket(spec_of(target), TOKEN, 0, content_of(plans, states_of(rows)), plans)
     assert bulks == []
 
 
@@ -133,7 +135,7 @@ def test_more_tables_than_a_connection_keeps_statements_of(
                 rows = [(UPDATED, b"%d" % n, b"(%d,%d)" % (n, turn)) for n in range(200)]
                 content.groups += content_of(plans, states_of(rows, i)).groups
             next_batch(target)
-            apply_bucket(spec_of(target), TICKET, 0, content, plans)
+            apply_bucket(spec_of(target), TOKEN, 0, content, plans)
     assert bulks == [200] * 8
     for name in tables:
         assert target.execute(f"SELECT COUNT(*), SUM(v) FROM d.{name}") == [(200, 200)]
@@ -143,5 +145,5 @@ def test_mysql_gets_statements(mysql_upstream: MySQLServer, bulks: list[int]) ->
     prepare(mysql_upstream, "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
     plans = {1: plan_of(mysql_upstream, "t")}
     rows = [(UPDATED, b"%d" % n, b"(%d,3)" % n) for n in range(500)]
-    apply_bucket(spec_of(mysql_upstream), TICKET, 0, content_of(plans, states_of(rows)), plans)
+    apply_bucket(spec_of(mysql_upstream), TOKEN, 0, content_of(plans, states_of(rows)), plans)
     assert bulks == []

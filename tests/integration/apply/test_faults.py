@@ -10,13 +10,13 @@ import pytest
 from dm_worker.syncer.execution import apply
 from dm_worker.syncer.execution.apply import apply_bucket
 from dm_worker.syncer.execution.compaction import DELETED, INSERTED, UPDATED
-from dm_worker.syncer.execution.row_statements import SQL, Form
+from dm_worker.syncer.execution.row_statements import RowStatement, StatementForm
 from pkg.errors import DMError
 from pkg.mysql.pipeline import Refused
 from pkg.process.log_redaction import redact
 from tests.harness.mysql import MariaDBServer
 from tests.integration.apply.support import (
-    TICKET,
+    TOKEN,
     content_of,
     marker,
     plan_of,
@@ -76,7 +76,7 @@ def test_row_at_fault_is_named_and_nothing_is_committed(
     content = content_of(plans, states_of([(INSERTED, b"1", b"(1)")], 2))
     content.groups += content_of(plans, states_of(rows)).groups
     with pytest.raises(DMError) as caught:
-        apply_bucket(spec, TICKET, 0, content, plans)
+        apply_bucket(spec, TOKEN, 0, content, plans)
     error = caught.value
     name = f"{at},{bad.decode()}" if split else f"{at}"
     assert f"the row ({name}) of `up`.`up` (key: {'id,v' if split else 'id'}), target table `d`.`t`" in error.message
@@ -96,7 +96,7 @@ def test_later_group_is_hunted_behind_the_statements_before_it(target: MariaDBSe
     plans = {1: plan_of(target, "t")}
     rows = [(DELETED, b"5", b"")] + [(INSERTED, b"%d" % i, b"(%d,%d)" % (i, i - 1000)) for i in range(1005, 2200)]
     with pytest.raises(DMError, match=r"the row \(1900\) of `up`.`t`.*1062.*'900'"):
-        apply_bucket(spec_of(target), TICKET, 0, content_of(plans, states_of(rows)), plans)
+        apply_bucket(spec_of(target), TOKEN, 0, content_of(plans, states_of(rows)), plans)
     assert target.execute("SELECT * FROM d.t ORDER BY id") == [(5, 5), (9000, 900)]
 
 
@@ -109,7 +109,7 @@ def test_conflict_while_the_row_at_fault_is_hunted_is_tried_again(
     rows = [(INSERTED, b"%d" % i, b"(%d,%d)" % (i, 999 if i == 1411 else 1)) for i in range(1500)]
     replay, conflicts = apply._BucketWriter._replay, [pymysql.err.OperationalError(number, "in the way")]
 
-    def refused(self: apply._BucketWriter, run: Iterator[SQL]) -> None:
+    def refused(self: apply._BucketWriter, run: Iterator[RowStatement]) -> None:
         found = list(run)
         if conflicts:
             raise Refused(found[0], conflicts.pop())
@@ -117,7 +117,7 @@ def test_conflict_while_the_row_at_fault_is_hunted_is_tried_again(
 
     monkeypatch.setattr(apply._BucketWriter, "_replay", refused)
     with pytest.raises(DMError, match=r"the row \(1411\) of `up`.`up`.*Error 1264 "):
-        apply_bucket(spec_of(target), TICKET, 0, content_of(plans, states_of(rows)), plans)
+        apply_bucket(spec_of(target), TOKEN, 0, content_of(plans, states_of(rows)), plans)
     assert not conflicts
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
 
@@ -128,7 +128,7 @@ def test_row_that_only_shows_after_rows_of_its_own_statement_is_named(target: Ma
     plans = {1: plan_of(target, "t")}
     rows = [(INSERTED, b"%d" % i, b"(%d,%d)" % (i, 10 if i == 300 else i)) for i in range(COUNT)]
     with pytest.raises(DMError, match=r"the row \(300\) of"):
-        apply_bucket(spec_of(target), TICKET, 0, content_of(plans, states_of(rows)), plans)
+        apply_bucket(spec_of(target), TOKEN, 0, content_of(plans, states_of(rows)), plans)
 
 
 def test_duplicate_from_an_unmapped_shard_names_the_tables_that_merge(target: MariaDBServer) -> None:
@@ -138,7 +138,7 @@ def test_duplicate_from_an_unmapped_shard_names_the_tables_that_merge(target: Ma
     plans = {n: plan_of(target, "t", source=f"s{n}", number=n) for n in (1, 2)}
     content = content_of(plans, states_of([(INSERTED, b"'a,\\'b'", b"('a,\\'b')")], 2))
     with pytest.raises(DMError) as caught:
-        apply_bucket(spec_of(target), TICKET, 0, content, plans)
+        apply_bucket(spec_of(target), TOKEN, 0, content, plans)
     assert r"the row ('a,\'b') of `up`.`s2`" in caught.value.message
     assert "merges this upstream table with `up`.`s1`" in caught.value.workaround
 
@@ -149,7 +149,7 @@ def test_statement_that_fails_for_all_rows_is_no_rows_fault(target: MariaDBServe
     target.execute("ALTER TABLE d.t DROP COLUMN v")
     rows = [(INSERTED, b"%d" % i, b"(%d,1)" % i) for i in range(9)]
     with pytest.raises(DMError, match=r"refused a statement on `d`.`t` with rows of `up`.`t`: Error 1054") as caught:
-        apply_bucket(spec_of(target), TICKET, 0, content_of(plans, states_of(rows)), plans)
+        apply_bucket(spec_of(target), TOKEN, 0, content_of(plans, states_of(rows)), plans)
     assert "Add the column" in caught.value.workaround
 
 
@@ -161,20 +161,20 @@ def test_row_beyond_max_allowed_packet_is_named_with_its_size(target: MariaDBSer
         spec = spec_of(target, sql_notes="1")  # a session of its own, so that its connections are new
         rows = [(INSERTED, b"%d" % i, b"(%d,'%b')" % (i, b"x" * 5000)) for i in range(400)]
         # Statements of 2 MB are parted.
-        form = Form(limit=4 << 20)
-        apply_bucket(spec, TICKET, 0, content_of(plans, states_of(rows), form), plans)
+        form = StatementForm(limit=4 << 20)
+        apply_bucket(spec, TOKEN, 0, content_of(plans, states_of(rows), form), plans)
         assert target.execute("SELECT COUNT(*), SUM(LENGTH(v)) FROM d.t") == [(400, 2_000_000)]
         target.execute("UPDATE meta.markers SET batch = 0")
         big = [(UPDATED, b"7", b"(7,'%b')" % (b"y" * 1100000))]
         with pytest.raises(DMError, match=r"the row \(7\) of `up`.`t` needs a statement of 11\d+ bytes") as caught:
-            apply_bucket(spec, TICKET, 0, content_of(plans, states_of(big)), plans)
+            apply_bucket(spec, TOKEN, 0, content_of(plans, states_of(big)), plans)
         assert "1048576 bytes (max_allowed_packet)" in caught.value.message
         assert "SET GLOBAL max_allowed_packet" in caught.value.workaround
         # A resting connection keeps the limit that it was opened under; the raised one holds at once all the same.
         small = [(UPDATED, b"8", b"(8,'small')")]
-        apply_bucket(spec, TICKET, 0, content_of(plans, states_of(small)), plans)
+        apply_bucket(spec, TOKEN, 0, content_of(plans, states_of(small)), plans)
         target.execute("SET GLOBAL max_allowed_packet = 67108864", "UPDATE meta.markers SET batch = 0")
-        apply_bucket(spec, TICKET, 0, content_of(plans, states_of(big)), plans)
+        apply_bucket(spec, TOKEN, 0, content_of(plans, states_of(big)), plans)
         assert target.execute("SELECT LENGTH(v) FROM d.t WHERE id = 7") == [(1100000,)]
     finally:
         target.execute("SET GLOBAL max_allowed_packet = 67108864")
@@ -190,10 +190,10 @@ def test_a_row_that_would_not_be_there_as_it_is_stays_refused(target: MariaDBSer
     plans = {1: plan_of(target, "t")}
     content = content_of(plans, states_of([(INSERTED, b"%d" % i, b"(%d,'1')" % i) for i in range(3)]))
     with pytest.raises(DMError, match="Error 1292") as caught:
-        apply_bucket(spec_of(target), TICKET, 0, content, plans)
+        apply_bucket(spec_of(target), TOKEN, 0, content, plans)
     assert "computes `g` of `d`.`t`" in caught.value.workaround
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
     target.execute("DROP TRIGGER d.x")
     content = content_of(plans, states_of([(INSERTED, b"%d" % i, b"(%d,'%dx')" % (i, i)) for i in range(3)]))
-    apply_bucket(spec_of(target), TICKET, 0, content, plans)
+    apply_bucket(spec_of(target), TOKEN, 0, content, plans)
     assert target.execute("SELECT v, g FROM d.t ORDER BY id") == [("0x", 0), ("1x", 1), ("2x", 2)]

@@ -13,13 +13,13 @@ import pytest
 from dm_worker.syncer.execution import keyless, keyless_writer
 from dm_worker.syncer.execution.apply import apply_bucket
 from dm_worker.syncer.execution.keyless import KeylessRows
-from dm_worker.syncer.execution.merge import Content
+from dm_worker.syncer.execution.merge import BucketContent
 from dm_worker.syncer.execution.row_block import OrderedRow
-from dm_worker.syncer.execution.row_statements import Form
+from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.planning.batch import BucketResult
 from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.integration.apply.support import TICKET, marker, next_batch, plan_of, prepare, spec_of
+from tests.integration.apply.support import TOKEN, marker, next_batch, plan_of, prepare, spec_of
 from tests.integration.binlog_replay import decode, events_between, here
 from tests.integration.charset_codes import charsets, codes
 from tests.integration.sql_values import COMMON_COLUMNS, MARIADB_COLUMNS, value_for
@@ -47,10 +47,10 @@ def _ordered(images: Sequence[tuple[int, list[bytes] | None, list[bytes] | None]
     return [(n, op, 1, 1000 + n, before, after) for n, (op, before, after) in enumerate(images)]
 
 
-def _apply(server: SQLServer, rows: list[OrderedRow], form: Form | None = None) -> BucketResult:
+def _apply(server: SQLServer, rows: list[OrderedRow], form: StatementForm | None = None) -> BucketResult:
     next_batch(server)
     plans = {1: plan_of(server, "t", source="up")}
-    return apply_bucket(spec_of(server, form), TICKET, 0, Content(ordered={1: rows}, changes=len(rows)), plans)
+    return apply_bucket(spec_of(server, form), TOKEN, 0, BucketContent(ordered={1: rows}, changes=len(rows)), plans)
 
 
 def _replicate(server: SQLServer, *changes: str) -> BucketResult:
@@ -67,7 +67,7 @@ def merged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
     write = keyless_writer.write
 
-    def spy(conn: Any, step: KeylessRows, form: Form, most: int) -> int:
+    def spy(conn: Any, step: KeylessRows, form: StatementForm, most: int) -> int:
         count = write(conn, step, form, most)
         seen.append(len(step.rows))
         return count
@@ -292,7 +292,7 @@ def test_rows_that_a_digest_does_not_tell_are_changed_one_by_one(target: MariaDB
     plan = plan_of(target, "t", source="up")
     wrong = replace(plan, digests=(("`a`+0", ("", "+1")), plan.digests[1]))
     next_batch(target)
-    content = Content(ordered={1: _changes(40, last="100")}, changes=40)
-    apply_bucket(spec_of(target), TICKET, 0, content, {1: wrong})
+    content = BucketContent(ordered={1: _changes(40, last="100")}, changes=40)
+    apply_bucket(spec_of(target), TOKEN, 0, content, {1: wrong})
     assert merged == []
     assert target.execute("SELECT * FROM d.t") == [(100, "x")]

@@ -13,7 +13,7 @@ import pytest
 from dm_worker.syncer.execution import apply
 from dm_worker.syncer.execution.apply import apply_bucket
 from dm_worker.syncer.execution.compaction import DELETED, INSERTED, UPDATED
-from dm_worker.syncer.execution.row_statements import SQL, Form
+from dm_worker.syncer.execution.row_statements import RowStatement, StatementForm
 from dm_worker.syncer.planning.batch import BucketResult
 from pkg.errors import DMError
 from pkg.mysql.connection import connect
@@ -22,7 +22,7 @@ from tests.harness.mysql import MariaDBServer
 from tests.harness.proxy import CountingProxy
 from tests.integration.apply.support import (
     MARKERS,
-    TICKET,
+    TOKEN,
     content_of,
     marker,
     next_batch,
@@ -47,14 +47,14 @@ def test_a_bucket_takes_two_round_trips_however_many_statements_it_has(
     target.execute("INSERT INTO d.t VALUES (1, 'a'), (2, 'b')")
     plans = {1: plan_of(target, "t")}
     spec = spec_of(target, port=proxy.port)
-    apply_bucket(spec, TICKET, 0, content_of(plans, states_of([(UPDATED, b"1", b"(1,'c')")])), plans)
+    apply_bucket(spec, TOKEN, 0, content_of(plans, states_of([(UPDATED, b"1", b"(1,'c')")])), plans)
     next_batch(target)
     rows = [(DELETED, b"1", b""), (UPDATED, b"2", b"(2,x'64')")]
     rows += [(INSERTED, b"%d" % i, b"(%d,x'65')" % i) for i in range(10, 900)]
     # What is sent ahead is sent before the first answer comes, also where sending it is interrupted.
     proxy.delay = 0.5
     before = proxy.round_trips
-    result = apply_bucket(spec, TICKET, 0, content_of(plans, states_of(rows)), plans)
+    result = apply_bucket(spec, TOKEN, 0, content_of(plans, states_of(rows)), plans)
     assert result.statements == 3
     # Marker and statements, then COMMIT; before them, once for each connection, what is executed in bulk is prepared.
     assert proxy.round_trips - before == 3
@@ -62,14 +62,14 @@ def test_a_bucket_takes_two_round_trips_however_many_statements_it_has(
     rows = [(DELETED, b"%d" % i, b"") for i in range(10, 900)] + [(DELETED, b"2", b""), (INSERTED, b"1", b"(1,x'63')")]
     rows += [(INSERTED, b"%d" % i, b"(%d,x'65')" % i) for i in range(1010, 1900)]
     before = proxy.round_trips
-    assert apply_bucket(spec, TICKET, 0, content_of(plans, states_of(rows)), plans).statements == 2
+    assert apply_bucket(spec, TOKEN, 0, content_of(plans, states_of(rows)), plans).statements == 2
     assert proxy.round_trips - before == 2
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(891,)]
     next_batch(target)
     states = states_of([(UPDATED, b"%d" % i, b"(%d,x'66')" % i) for i in range(1010, 1024)])
-    form = Form(multiple=False)
+    form = StatementForm(multiple=False)
     before = proxy.round_trips
-    result = apply_bucket(spec_of(target, form, port=proxy.port), TICKET, 0, content_of(plans, states, form), plans)
+    result = apply_bucket(spec_of(target, form, port=proxy.port), TOKEN, 0, content_of(plans, states, form), plans)
     assert result.statements == 14
     assert proxy.round_trips - before == 2
 
@@ -80,21 +80,21 @@ def test_fenced_writer_leaves_nothing_though_its_rows_were_sent_ahead(target: Ma
     content = content_of(plans, states_of([(INSERTED, b"1", b"(1)")]))
     target.execute(f"UPDATE {MARKERS} SET epoch = 2")
     with pytest.raises(DMError, match="may not write"):
-        apply_bucket(spec_of(target), TICKET, 0, content, plans)
+        apply_bucket(spec_of(target), TOKEN, 0, content, plans)
     target.execute(f"UPDATE {MARKERS} SET epoch = 1, batch = 1")
-    assert apply_bucket(spec_of(target), TICKET, 0, content, plans).skipped
+    assert apply_bucket(spec_of(target), TOKEN, 0, content, plans).skipped
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
     # The answers to what was sent for nothing were read: the connection was of use still.
     assert apply._POOL.may_send_ahead(spec_of(target).address)
     next_batch(target)
-    assert not apply_bucket(spec_of(target), TICKET, 0, content, plans).skipped
+    assert not apply_bucket(spec_of(target), TOKEN, 0, content, plans).skipped
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(1,)]
 
 
 def test_deadlock_in_the_middle_is_tried_again_as_a_whole(target: MariaDBServer) -> None:
     prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)", "INSERT INTO d.t VALUES (1, 0), (2, 0)")
     plans = {1: plan_of(target, "t")}
-    form = Form(multiple=False)
+    form = StatementForm(multiple=False)
     rows = [(UPDATED, b"1", b"(1,7)"), (UPDATED, b"2", b"(2,7)"), (INSERTED, b"3", b"(3,7)")]
     content = content_of(plans, states_of(rows), form)
     with ThreadPoolExecutor(1) as pool, closing(target.connect(autocommit=False, database="d")) as other:
@@ -102,7 +102,7 @@ def test_deadlock_in_the_middle_is_tried_again_as_a_whole(target: MariaDBServer)
         # A big transaction, so that the server picks the writer as the victim.
         cursor.execute("INSERT INTO d.t SELECT seq, 0 FROM seq_1000_to_3000")
         cursor.execute("UPDATE d.t SET v = 1 WHERE id = 2")
-        writing = pool.submit(apply_bucket, spec_of(target, form), TICKET, 0, content, plans)
+        writing = pool.submit(apply_bucket, spec_of(target, form), TOKEN, 0, content, plans)
         _wait_for_lock(target, writing)
         deadlocks = _status(target, "Innodb_deadlocks")
         cursor.execute("UPDATE d.t SET v = v + 100 WHERE id = 1")
@@ -144,15 +144,15 @@ def test_connection_lost_while_statements_are_on_their_way_is_tried_again_one_by
     def breaking(conn: object, run: object, text: object, *, ahead: int) -> object:
         tried.append(ahead)
         if ahead > 1:
-            raise Refused(SQL(b"", -1), pymysql.err.OperationalError(2013, "Lost connection"))
+            raise Refused(RowStatement(b"", -1), pymysql.err.OperationalError(2013, "Lost connection"))
         return send_ahead(conn, run, text, ahead=ahead)  # type: ignore[arg-type]
 
     monkeypatch.setattr(apply, "send_ahead", breaking)
     spec = spec_of(target, sql_notes="0")  # an address of its own
-    apply_bucket(spec, TICKET, 0, content, plans)
+    apply_bucket(spec, TOKEN, 0, content, plans)
     next_batch(target)
     target.execute("DELETE FROM d.t")
-    apply_bucket(spec, TICKET, 0, content, plans)
+    apply_bucket(spec, TOKEN, 0, content, plans)
     assert tried == [AHEAD, 1, 1]
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord
-from dm_worker.syncer.checkpoint.protocol import DDL, Progress
+from dm_worker.syncer.checkpoint.protocol import DDL, BatchProgress
 from dm_worker.syncer.ddl.executor import DDLExecutor, DDLStep, StatementContext
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.trial import Trial
@@ -33,7 +33,7 @@ class Store:
     def read_ddl(self, place: Position, index: int) -> DDLRecord | None:
         return None
 
-    def write(self, intent: Progress, *, ddl: DDLRecord, through: object = None) -> None:
+    def write(self, intent: BatchProgress, *, ddl: DDLRecord, through: object = None) -> None:
         """Nothing is read back."""
 
 
@@ -102,7 +102,7 @@ class Pair:
             )
             text = ddl.rewrite(parsed, route, target_flavor=self.target.flavor)
             step = DDLStep(parsed, text, tuple(route(*name) for name in parsed.tables), route, source)
-            progress = Progress(1, 1, DDL, NOWHERE, NOWHERE)
+            progress = BatchProgress(1, 1, DDL, NOWHERE, NOWHERE)
             executor.once(Position("b", 4), 0, step, StatementContext(query, timestamp), progress)
 
     def run(self, variables: str, statement: str, **how: Any) -> None:

@@ -12,20 +12,20 @@ from typing import Any
 import pymysql
 
 from dm_worker.syncer.execution import row_block, row_statements
-from dm_worker.syncer.execution.merge import Content, combine
-from dm_worker.syncer.execution.partition import scatter
-from dm_worker.syncer.execution.row_statements import Form
+from dm_worker.syncer.execution.merge import BucketContent, merge_blocks
+from dm_worker.syncer.execution.partition import partition_slice
+from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.execution.target_connections import open_writer
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.instructions import BatchLimits
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.planning.table_resolution import feed_events
-from dm_worker.syncer.rows.conflict_sets import Pairs, checked_keys, components
-from dm_worker.syncer.rows.key_normalization import Charsets
+from dm_worker.syncer.rows.conflict_sets import ConflictPairs, checked_keys, find_conflict_sets
+from dm_worker.syncer.rows.key_normalization import TargetCharsets
 from dm_worker.syncer.rows.plan_builder import PlanOptions
 from dm_worker.syncer.rows.row_shape import NO_RULES
 from dm_worker.syncer.rows.table_registry import TableRegistry
-from dm_worker.syncer.rows.task_rules import Rules
+from dm_worker.syncer.rows.task_rules import TaskRules
 from pkg.binlog.rows import KERNEL
 from pkg.binlog.table_map import TableMap
 from pkg.mysql.collation_weights import CollationWeights, fetch_characters, fetch_collation_weights
@@ -80,7 +80,7 @@ class Replay:
         compact: bool = True,
         slice_bytes: int = 500,
         kernel: ModuleType | None = KERNEL,
-        rules: Rules | None = None,
+        rules: TaskRules | None = None,
     ) -> None:
         self._upstream = upstream
         self._target = target
@@ -89,10 +89,10 @@ class Replay:
         self._slice_bytes = slice_bytes
         self._kernel = kernel
         self._session = {} if foreign_keys is None else {"foreign_key_checks": str(int(foreign_keys))}
-        self._form = Form(safe=safe, checks=bool(foreign_keys))
+        self._form = StatementForm(safe=safe, checks=bool(foreign_keys))
         conn = target.connect()
 
-        def folding(charset: str, collation: str) -> CollationWeights | None:
+        def collation_weights(charset: str, collation: str) -> CollationWeights | None:
             if (target.port, collation) not in _FOLDINGS:
                 _FOLDINGS[target.port, collation] = fetch_collation_weights(conn, charset, collation)
             return _FOLDINGS[target.port, collation]
@@ -103,7 +103,9 @@ class Replay:
             rules=rules.of_table if rules else lambda _: NO_RULES,
             source=Structures(upstream),  # type: ignore[arg-type]
             target=lambda schema, table: fetch_table_info(conn, schema, table),
-            options=PlanOptions(compact, Charsets(folding, lambda charset: fetch_characters(conn, charset))),
+            options=PlanOptions(
+                compact, TargetCharsets(collation_weights, lambda charset: fetch_characters(conn, charset))
+            ),
             foreign_keys=lambda: checked_keys(foreign_keys, lambda: fetch_foreign_keys(conn)),
         )
         self._start = here(upstream)
@@ -125,9 +127,9 @@ class Replay:
 
     def _apply(self, batch: Batch) -> None:
         form = self._form
-        rules = {number: row_statements.rule_of(plan, form) for number, plan in batch.plans.items()}
+        rules = {number: row_statements.write_rule_of(plan, form) for number, plan in batch.plans.items()}
         work = [
-            combine(parts, rules, safe=form.safe, kernel=self._kernel)
+            merge_blocks(parts, rules, safe=form.safe, kernel=self._kernel)
             for parts in placed(batch, self._buckets, self._kernel, safe=form.safe).values()
         ]
         self._chance.shuffle(work)
@@ -135,9 +137,9 @@ class Replay:
             for _ in pool.map(lambda content: self._write(batch, content), work):
                 pass
 
-    def _write(self, batch: Batch, content: Content) -> None:
+    def _write(self, batch: Batch, content: BucketContent) -> None:
         made = row_statements.for_content(batch.plans, content, self._form, _never, _never, 1 << 24)
-        found = [sql for sql in made if isinstance(sql, row_statements.SQL)]
+        found = [sql for sql in made if isinstance(sql, row_statements.RowStatement)]
         conn = open_writer(self._target.db_config, self._session).conn
         try:
             while not self._transaction(conn, found):
@@ -146,7 +148,7 @@ class Replay:
             conn.close()
 
     @staticmethod
-    def _transaction(conn: Any, found: Sequence[row_statements.SQL]) -> bool:
+    def _transaction(conn: Any, found: Sequence[row_statements.RowStatement]) -> bool:
         try:
             with conn.cursor() as cursor:
                 for sql in found:
@@ -164,17 +166,17 @@ def placed(
     batch: Batch, buckets: int, kernel: ModuleType | None = KERNEL, *, safe: bool = False
 ) -> dict[int, list[tuple[int, bytes]]]:
     """Bucket → (slice order, block)."""
-    tied, blocks = [], []
+    may_conflict, blocks = [], []
     for part in batch.slices:
-        pairs = Pairs()
-        made = scatter(part, batch.plans, buckets, safe=safe, pairs=pairs, kernel=kernel)
+        pairs = ConflictPairs()
+        made = partition_slice(part, batch.plans, buckets, safe=safe, pairs=pairs, kernel=kernel)
         blocks += [(bucket, part.order, data) for bucket, data in made]
-        tied.append(pairs.packed())
-    moved = components(tied)
+        may_conflict.append(pairs.packed())
+    moved = find_conflict_sets(may_conflict)
     found: dict[int, list[tuple[int, bytes]]] = {}
     for home, order, data in blocks:
-        for bucket, settled in row_block.resettle(data, home, moved, buckets) if moved else [(home, data)]:
-            found.setdefault(bucket, []).append((order, settled))
+        for bucket, reassigned in row_block.reassign(data, home, moved, buckets) if moved else [(home, data)]:
+            found.setdefault(bucket, []).append((order, reassigned))
     return found
 
 

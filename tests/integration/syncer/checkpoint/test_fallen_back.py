@@ -14,14 +14,14 @@ import pytest
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.checkpoint.meta_store import MetaStore
-from dm_worker.syncer.checkpoint.protocol import OPEN, Applied, Progress
+from dm_worker.syncer.checkpoint.protocol import OPEN, AppliedBuckets, BatchProgress
 from dm_worker.syncer.execution.apply import apply_bucket
 from dm_worker.syncer.execution.compaction import INSERTED
 from pkg.binlog.position import Location, Position
 from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import PATIENCE, wait_until
-from tests.integration.apply.support import BATCHES, TICKET, content_of, plan_of, prepare, spec_of, states_of
+from tests.integration.apply.support import BATCHES, TOKEN, content_of, plan_of, prepare, spec_of, states_of
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 TABLES = ("d.plain", "d.keyless")
@@ -121,8 +121,8 @@ def store(mariadb_upstream: MariaDBServer, target: MariaDBServer) -> Iterator[Me
         yield store
 
 
-def intent(epoch: int, number: int) -> Progress:
-    return Progress(number, epoch, OPEN, at(10 * number), at(10 * number + 10), buckets=4, since=number)
+def intent(epoch: int, number: int) -> BatchProgress:
+    return BatchProgress(number, epoch, OPEN, at(10 * number), at(10 * number + 10), buckets=4, keyless_since=number)
 
 
 def test_a_write_that_misses_an_earlier_one_is_refused(store: MetaStore, target: MariaDBServer) -> None:
@@ -144,8 +144,8 @@ def test_a_write_that_misses_a_bucket_of_the_batch_is_refused(store: MetaStore, 
     store.write(intent(epoch, 1))
     target.execute(f"UPDATE {store.markers} SET batch = 1 WHERE bucket IN (0, 2)")
     with pytest.raises(DMError, match="the target went back"):
-        store.write(intent(epoch, 2), applied=Applied(1, 3))
-    store.write(intent(epoch, 2), applied=Applied(1, 2))
+        store.write(intent(epoch, 2), applied=AppliedBuckets(1, 3))
+    store.write(intent(epoch, 2), applied=AppliedBuckets(1, 2))
     assert target.execute(f"SELECT batch FROM {store.batches}") == [(2,)]
 
 
@@ -186,7 +186,7 @@ def test_a_bucket_without_its_intent_is_not_written(target: MariaDBServer) -> No
     prepare(target, "CREATE TABLE d.t (id INT PRIMARY KEY)")
     plans = {1: plan_of(target, "t")}
     content = content_of(plans, states_of([(INSERTED, b"1", b"(1)")]))
-    late = replace(TICKET, number=2, since=2)
+    late = replace(TOKEN, number=2, keyless_since=2)
     with pytest.raises(DMError, match="the target went back"):
         apply_bucket(spec_of(target), late, 0, content, plans)
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(0,)]

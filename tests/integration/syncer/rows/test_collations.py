@@ -11,7 +11,7 @@ import pytest
 from pymysql.connections import Connection
 
 from dm_worker.syncer.rows import key_normalization
-from dm_worker.syncer.rows.key_normalization import ANY, TEXT, Charsets, canon_of
+from dm_worker.syncer.rows.key_normalization import INCOMPARABLE, TEXT, TargetCharsets, normalizer_of
 from pkg.mysql.collation_weights import fetch_characters, fetch_collation_weights
 from pkg.mysql.introspect import query
 from pkg.mysql.schema import Column
@@ -63,8 +63,8 @@ def column(collation: str) -> Column:
 HERE = Column("v", "varchar", "varchar(200)", charset="utf8mb4", collation="utf8mb4_bin")
 
 
-def charsets(conn: Connection[Any]) -> Charsets:
-    return Charsets(
+def charsets(conn: Connection[Any]) -> TargetCharsets:
+    return TargetCharsets(
         lambda *names: fetch_collation_weights(conn, *names), lambda charset: fetch_characters(conn, charset)
     )
 
@@ -140,9 +140,9 @@ def test_equal_texts_have_equal_canonical_bytes_and_few_others_do(
     more = {"mariadb": ONLY_MARIADB, "8.0": ONLY_MYSQL_8}.get(getattr(server, "version", flavor), ())
     chance = random.Random(SEED)
     for collation in (*COLLATIONS, *more):
-        made = canon_of(HERE, column(collation), 0, charsets(conn))
+        made = normalizer_of(HERE, column(collation), 0, charsets(conn))
         assert made.kind == TEXT, collation
-        fold = key_normalization.maker(made)
+        fold = key_normalization.normalize_function(made)
         found = pairs(chance, collation, ENCODINGS[collation.partition("_")[0]])
         if collation.startswith("utf8_"):
             found = [(one, other) for one, other in found if max(one + other, default="") <= "\uffff"]
@@ -171,5 +171,5 @@ def test_collations_with_contractions_are_not_folded(
     own = {"mariadb": ("utf8mb4_uca1400_ai_ci",), "8.0": ("utf8mb4_de_pb_0900_ai_ci", "utf8mb4_ja_0900_as_cs")}
     more = own.get(getattr(server, "version", flavor), ())
     for collation in (*REFUSED, *more):
-        assert canon_of(HERE, column(collation), 0, charsets(conn)).kind == ANY, collation
+        assert normalizer_of(HERE, column(collation), 0, charsets(conn)).kind == INCOMPARABLE, collation
     conn.close()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dm_worker.syncer.rows.task_rules import Rules
+from dm_worker.syncer.rows.task_rules import TaskRules
 from pkg.binlog.rows import KERNEL
 from pkg.config.model import SubTaskConfig
 from pkg.rules.model import BinlogFilterRule, ColumnMappingRule, ExpressionFilter, ExtractRule, RouteRule
@@ -23,8 +23,8 @@ from tests.integration.syncer.support import rows
 KERNELS = [None] if KERNEL is None else [None, KERNEL]
 
 
-def rules_of(upstream: SQLServer, target: SQLServer, **rules: Any) -> Rules:
-    return Rules(SubTaskConfig("t", "s", "all", upstream.db_config, target.db_config, **rules))
+def rules_of(upstream: SQLServer, target: SQLServer, **rules: Any) -> TaskRules:
+    return TaskRules(SubTaskConfig("t", "s", "all", upstream.db_config, target.db_config, **rules))
 
 
 PARTITIONS = tuple(

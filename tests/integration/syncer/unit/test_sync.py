@@ -8,7 +8,7 @@ import pytest
 from pymysql.connections import Connection
 
 from dm_worker.engine.engine import SparkEngine
-from dm_worker.syncer.rows.known_collations import KnownFoldings
+from dm_worker.syncer.rows.known_collations import KnownCollations
 from dm_worker.syncer.unit import run as syncer_run
 from pkg.config.model import SyncerConfig
 from pkg.errors import Code
@@ -71,7 +71,7 @@ def test_a_resumed_task_does_not_ask_for_collations_again(
 
     monkeypatch.setattr(syncer_run, "fetch_collation_weights", counted)
     # What earlier tests asked the shared target is known already.
-    monkeypatch.setattr(syncer_run, "FOLDINGS", KnownFoldings())
+    monkeypatch.setattr(syncer_run, "FOLDINGS", KnownCollations())
     for server in (mariadb_upstream, target):
         server.execute("CREATE DATABASE d", "CREATE TABLE d.t (k VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY)")
     cfg = subtask(mariadb_upstream, target)

@@ -71,9 +71,9 @@ def merged() -> object:
     _, sections, pairs = BLOCKS[:3]
     moved = rows.components(pairs, pairs)
     blocks = [b"\1\0\0\0" + data for data in sections.values()]
-    settled = [rows.reassign(data, 0, moved, 3) for data in blocks]
+    reassigned = [rows.reassign(data, 0, moved, 3) for data in blocks]
     rule = (b"\4\2\1\2\1", True, (300, 300, 300), (5, 5, 5), 1)
-    return moved, settled, rows.merge(tuple(blocks), {1: rule}, True)
+    return moved, reassigned, rows.merge(tuple(blocks), {1: rule}, True)
 
 
 def dumped() -> object:

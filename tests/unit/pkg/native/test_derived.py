@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm_worker.syncer.execution.partition import scatter
+from dm_worker.syncer.execution.partition import partition_slice
 from dm_worker.syncer.planning.batch import Slice
-from dm_worker.syncer.rows.conflict_sets import Pairs, Tie, components
-from dm_worker.syncer.rows.key_normalization import Canon
+from dm_worker.syncer.rows.conflict_sets import ConflictKey, ConflictPairs, find_conflict_sets
+from dm_worker.syncer.rows.key_normalization import KeyNormalizer
 from pkg.binlog.derived import Derived
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.rows import KERNEL, RowDecoder
@@ -102,15 +102,15 @@ def test_the_range_of_partition_id_is_taken_to_its_edges(kernel: ModuleType | No
 
 @settings(deadline=None, max_examples=50)
 @given(st.data(), st.booleans())
-def test_blocks_and_ties_of_mapped_keys_are_the_same(data: st.DataObject, tied: bool) -> None:
+def test_blocks_and_ties_of_mapped_keys_are_the_same(data: st.DataObject, may_conflict: bool) -> None:
     """A key of a constant and a mapped number; ties by a mapped column."""
     int_, bigint = (next(kind for kind in NUMBERS if kind.column_type == name) for name in ("int", "bigint"))
     shape = Shape((int_, bigint), (False, True), (0,))
     more = (mapped(0, 0, 3 << 44), Derived(text=b"'01'"), mapped(1, 1, 0))
     plan = replace(shape.plan(1, 0), key=(3, 2), key_names=("s", "id"), write=(2, 4, 3), derived=more)
-    plan = replace(plan, canons=(Canon("exact"), Canon("exact")))
-    if tied:
-        plan = replace(plan, ties=(Tie(9, (4,), (Canon("exact"),)),))
+    plan = replace(plan, normalizers=(KeyNormalizer("exact"), KeyNormalizer("exact")))
+    if may_conflict:
+        plan = replace(plan, conflict_keys=(ConflictKey(9, (4,), (KeyNormalizer("exact"),)),))
     events = []
     for _ in range(data.draw(st.integers(1, 4))):
         op = data.draw(st.integers(0, 2))
@@ -128,7 +128,7 @@ def test_blocks_and_ties_of_mapped_keys_are_the_same(data: st.DataObject, tied: 
     part = Slice.pack(0, events, [1] * len(events), list(range(len(events))), "b.1")
     found = []
     for kernel in BOTH:
-        pairs = Pairs()
-        blocks = outcome(scatter, part, {1: plan}, 3, pairs=pairs, safe=True, kernel=kernel)
-        found.append((blocks, components([pairs.packed()], kernel=None)))
+        pairs = ConflictPairs()
+        blocks = outcome(partition_slice, part, {1: plan}, 3, pairs=pairs, safe=True, kernel=kernel)
+        found.append((blocks, find_conflict_sets([pairs.packed()], kernel=None)))
     assert all(one == found[0] for one in found)

@@ -13,7 +13,7 @@ import struct
 import pytest
 
 from dm_worker.syncer.execution import partition, row_statements
-from dm_worker.syncer.execution.row_statements import Form
+from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.planning.batch import RECORD, Slice
 from dm_worker.syncer.rows.kernel_layout import placement_of
 from dm_worker.syncer.rows.table_plan import TablePlan
@@ -118,7 +118,9 @@ def test_mutated_slices_are_rows_or_errors() -> None:
         part, plans = random_slice(random_, tables)
         for kernel in (KERNEL, None) if random_.random() < 0.1 else (KERNEL,):
             try:
-                partition.scatter(part, plans, random_.randrange(1, 9), safe=random_.random() < 0.5, kernel=kernel)
+                partition.partition_slice(
+                    part, plans, random_.randrange(1, 9), safe=random_.random() < 0.5, kernel=kernel
+                )
                 counts["rows"] += 1
             except DMError:
                 counts["errors"] += 1
@@ -154,9 +156,9 @@ def test_mutated_blocks_are_groups_or_errors() -> None:
     images = [shape.image([struct.pack("<i", n), b"\1"]) for n in range(6)]
     events = [(n % 3 + 1, binlog_bytes.rows(23, 2, image)) for n, image in enumerate(images)]
     part = Slice.pack(0, [raw for _, raw in events], [n for n, _ in events], [1] * 6, "b.1")
-    blocks = [data for _, data in partition.scatter(part, plans, 2)]
-    forms = {number: Form(limit=random_.choice((0, 150, 10**6))) for number in plans}
-    rules = {number: tuple(row_statements.rule_of(plan, forms[number])) for number, plan in plans.items()}
+    blocks = [data for _, data in partition.partition_slice(part, plans, 2)]
+    forms = {number: StatementForm(limit=random_.choice((0, 150, 10**6))) for number in plans}
+    rules = {number: tuple(row_statements.write_rule_of(plan, forms[number])) for number, plan in plans.items()}
     failed = 0
     for round_ in range(ROUNDS):
         bad = tuple(mutated(random_, random_.choice(blocks)) for _ in range(2))

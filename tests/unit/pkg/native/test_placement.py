@@ -16,9 +16,9 @@ from dm_worker.syncer.execution import partition, row_block
 from dm_worker.syncer.execution.compaction import REPLACED, UPDATED
 from dm_worker.syncer.planning.batch import Slice
 from dm_worker.syncer.rows import key_normalization
-from dm_worker.syncer.rows.conflict_sets import PAIR, Pairs, Tie, components
+from dm_worker.syncer.rows.conflict_sets import CONFLICT_PAIR, ConflictKey, ConflictPairs, find_conflict_sets
 from dm_worker.syncer.rows.kernel_layout import placement_of
-from dm_worker.syncer.rows.key_normalization import Canon
+from dm_worker.syncer.rows.key_normalization import KeyNormalizer
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.collation_weights import NEAR, TAGS, CollationWeights
 from tests.compiled import required
@@ -35,7 +35,7 @@ SHAPE = Shape((INT, TEXT, INT, LATIN, TEXT), (False, False, True, False, True), 
 CHARACTERS = bytes(range(256)).decode("latin-1")
 
 
-def folding(points: int, far: bytes = b"") -> CollationWeights:
+def collation_weights(points: int, far: bytes = b"") -> CollationWeights:
     """Letters without their case; a space weighs two bytes; every seventh character weighs nothing."""
     table = [b"" if point % 7 == 6 else zlib.crc32(chr(point).lower().encode("utf-8", "replace")).to_bytes(4, "big")[:3]
              for point in range(points)]  # fmt: skip
@@ -43,14 +43,16 @@ def folding(points: int, far: bytes = b"") -> CollationWeights:
     return CollationWeights.of(f"folded_{points}", table, far)
 
 
-FOLDINGS = (None, folding(0x3000), folding(0x3000, b"\xff\xfd"), folding(NEAR + len(TAGS)))
-TEXTS = [Canon(key_normalization.TEXT, 0, prefix, (), "utf8", "", fold) for fold in FOLDINGS for prefix in (0, 2)]
+WEIGHTS = (None, collation_weights(0x3000), collation_weights(0x3000, b"\xff\xfd"), collation_weights(NEAR + len(TAGS)))
+TEXTS = [
+    KeyNormalizer(key_normalization.TEXT, 0, prefix, (), "utf8", "", fold) for fold in WEIGHTS for prefix in (0, 2)
+]
 LATINS = [replace(form, charset="latin1", characters=CHARACTERS) for form in TEXTS]
 INTS = [
-    Canon(key_normalization.EXACT),
-    Canon(key_normalization.BLOCK),
-    Canon(key_normalization.ANY),
-    Canon(key_normalization.DECIMAL, 0),
+    KeyNormalizer(key_normalization.EXACT),
+    KeyNormalizer(key_normalization.BLOCK),
+    KeyNormalizer(key_normalization.INCOMPARABLE),
+    KeyNormalizer(key_normalization.DECIMAL, 0),
 ]
 words = st.text("aAbßé \\',\U0001f600\U000e0041\u3001~", max_size=6).map(str.encode) | st.binary(max_size=3)
 
@@ -60,12 +62,14 @@ def plans(draw: st.DrawFn) -> TablePlan:
     key = draw(st.sampled_from([(0,), (1,), (3,), (1, 0), (0, 3, 1)]))
     forms = {0: st.sampled_from(INTS), 1: st.sampled_from(TEXTS), 2: st.sampled_from(INTS), 3: st.sampled_from(LATINS)}
     forms[4] = forms[1]
-    ties = [
-        Tie(seed, columns, tuple(draw(forms[i]) for i in columns))
+    conflict_keys = [
+        ConflictKey(seed, columns, tuple(draw(forms[i]) for i in columns))
         for seed, columns in enumerate(draw(st.lists(st.sampled_from([(4,), (2,), (2, 1), (3, 4)]), max_size=2)))
     ]
     plan = replace(SHAPE, key=key).plan(1, 1)
-    return replace(plan, canons=tuple(draw(forms[i]) for i in key), ties=tuple(ties), mode="compact")
+    return replace(
+        plan, normalizers=tuple(draw(forms[i]) for i in key), conflict_keys=tuple(conflict_keys), mode="compact"
+    )
 
 
 @st.composite
@@ -86,24 +90,24 @@ def test_rows_fall_into_the_same_buckets_and_have_the_same_ties(
     part = Slice.pack(0, events, [1] * len(events), [7] * len(events), "b.000001")
     found = []
     for kernel in (KERNEL, None):
-        pairs = Pairs()
-        blocks = outcome(partition.scatter, part, {1: plan}, 5, safe=safe, pairs=pairs, kernel=kernel)
+        pairs = ConflictPairs()
+        blocks = outcome(partition.partition_slice, part, {1: plan}, 5, safe=safe, pairs=pairs, kernel=kernel)
         # After an error the pairs are of no use; Python binds a whole event before it folds it.
-        found.append((blocks, sorted(PAIR.iter_unpack(pairs.packed())) if isinstance(blocks, list) else []))
+        found.append((blocks, sorted(CONFLICT_PAIR.iter_unpack(pairs.packed())) if isinstance(blocks, list) else []))
     assert found[0] == found[1]
 
 
 @settings(deadline=None, max_examples=300)
 @given(st.sampled_from(TEXTS + LATINS), st.lists(words, min_size=1, max_size=5))
-def test_texts_have_the_same_canonical_form(form: Canon, texts: list[bytes]) -> None:
+def test_texts_have_the_same_canonical_form(form: KeyNormalizer, texts: list[bytes]) -> None:
     kind = LATIN if form.charset == "latin1" else TEXT
     shape = Shape((kind,), (False,), (0,))
-    plan = replace(shape.plan(1, 1), canons=(form,))
+    plan = replace(shape.plan(1, 1), normalizers=(form,))
     raw = [binlog_bytes.rows(23, 1, shape.image([bytes([len(text)]) + text])) for text in dict.fromkeys(texts)]
     part = Slice.pack(0, raw, [1] * len(raw), [1] * len(raw), "b")
     hashes = [
         [row_block.STATE.unpack_from(data, row_block.HEADER.size + row_block.SECTION.size)[2]
-         for _, data in partition.scatter(part, {1: plan}, 1, kernel=kernel)]
+         for _, data in partition.partition_slice(part, {1: plan}, 1, kernel=kernel)]
         for kernel in (KERNEL, None)
     ]  # fmt: skip
     assert hashes[0] == hashes[1]
@@ -111,15 +115,18 @@ def test_texts_have_the_same_canonical_form(form: Canon, texts: list[bytes]) -> 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=40), st.integers(1, 3))
 def test_components_are_the_same(pairs: list[tuple[int, int]], parts: int) -> None:
-    packed = [b"".join(PAIR.pack(row * 7919 % 13, tie) for row, tie in pairs[i::parts]) for i in range(parts)]
-    assert components(packed, KERNEL) == components(packed, None)
+    packed = [
+        b"".join(CONFLICT_PAIR.pack(row * 7919 % 13, conflict_key) for row, conflict_key in pairs[i::parts])
+        for i in range(parts)
+    ]
+    assert find_conflict_sets(packed, KERNEL) == find_conflict_sets(packed, None)
 
 
 def test_long_chains_are_one_component() -> None:
     random_ = random.Random(3)
     order = random_.sample(range(50000), 50000)
-    packed = [b"".join(PAIR.pack(n, n) + PAIR.pack(n + 1, n) for n in order)]
-    assert components(packed, KERNEL) == dict.fromkeys(range(50001), 0)
+    packed = [b"".join(CONFLICT_PAIR.pack(n, n) + CONFLICT_PAIR.pack(n + 1, n) for n in order)]
+    assert find_conflict_sets(packed, KERNEL) == dict.fromkeys(range(50001), 0)
 
 
 @settings(deadline=None)
@@ -136,8 +143,8 @@ def test_tied_rows_move_to_the_same_buckets(moved: dict[int, int], buckets: int,
             sections.append(row_block.section(target, row_block.ROWS, records))
     whole = row_block.HEADER.pack(77) + b"".join(sections)
     home = data.draw(st.integers(0, buckets - 1))
-    settled = row_block.resettle(whole, home, moved, buckets, KERNEL)
-    assert settled == row_block.resettle(whole, home, moved, buckets, None)
+    reassigned = row_block.reassign(whole, home, moved, buckets, KERNEL)
+    assert reassigned == row_block.reassign(whole, home, moved, buckets, None)
     for cut in range(len(whole)):
         assert_resettled_alike(whole[:cut], home, moved, buckets)
     damaged = bytearray(whole)
@@ -152,7 +159,7 @@ def assert_resettled_alike(data: bytes, home: int, moved: dict[int, int], bucket
     found: list[object] = []
     for kernel in (KERNEL, None):
         try:
-            found.append(row_block.resettle(data, home, moved, buckets, kernel))
+            found.append(row_block.reassign(data, home, moved, buckets, kernel))
         except ValueError:
             found.append(ValueError)
     assert found[0] == found[1]
@@ -178,17 +185,21 @@ def test_placements_that_do_not_fit_are_refused() -> None:
 
 @pytest.mark.parametrize("kernel", [KERNEL, None], ids=["compiled", "python"])
 def test_an_update_that_changes_a_tied_value_gives_up_the_old_one_first(kernel: ModuleType | None) -> None:
-    plan = replace(SHAPE.plan(1, 1), ties=(Tie(5, (2,), (Canon(key_normalization.EXACT),)),), mode="compact")
+    plan = replace(
+        SHAPE.plan(1, 1),
+        conflict_keys=(ConflictKey(5, (2,), (KeyNormalizer(key_normalization.EXACT),)),),
+        mode="compact",
+    )
 
     def state_of(before: int, after: int) -> tuple[int, int]:
         both = b"".join(
             SHAPE.image([struct.pack("<i", 1), b"\1a", struct.pack("<i", value), b"\1b", None])
             for value in (before, after)
         )
-        pairs = Pairs()
+        pairs = ConflictPairs()
         part = Slice.pack(0, [binlog_bytes.rows(24, 5, both)], [1], [1], "b")
-        ((_, data),) = partition.scatter(part, {1: plan}, 1, pairs=pairs, kernel=kernel)
+        ((_, data),) = partition.partition_slice(part, {1: plan}, 1, pairs=pairs, kernel=kernel)
         return row_block.STATE.unpack_from(data, row_block.HEADER.size + row_block.SECTION.size)[1], len(pairs.packed())
 
-    assert state_of(7, 8) == (REPLACED, 2 * PAIR.size)
+    assert state_of(7, 8) == (REPLACED, 2 * CONFLICT_PAIR.size)
     assert state_of(7, 7) == (UPDATED, 0)

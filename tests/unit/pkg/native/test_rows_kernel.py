@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dm_worker.syncer.execution import merge, partition, row_statements
 from dm_worker.syncer.execution.compaction import ImpossibleChange
-from dm_worker.syncer.execution.row_statements import Form
+from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.planning.batch import Slice
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog.events import event_from_bytes
@@ -134,24 +134,30 @@ def _few_keys(draw: st.DrawFn, shape: Shape) -> list[bytes | None]:
 
 
 @settings(deadline=None)
-@given(slices(), st.integers(1, 5), st.booleans(), st.sampled_from([Form(), Form(limit=150), Form(multiple=False)]))
+@given(
+    slices(),
+    st.integers(1, 5),
+    st.booleans(),
+    st.sampled_from([StatementForm(), StatementForm(limit=150), StatementForm(multiple=False)]),
+)
 def test_blocks_and_groups_are_the_same_byte_for_byte(
-    made: tuple[list[Slice], dict[int, TablePlan]], buckets: int, safe: bool, form: Form
+    made: tuple[list[Slice], dict[int, TablePlan]], buckets: int, safe: bool, form: StatementForm
 ) -> None:
     parts, plans = made
     form = replace(form, safe=safe)
     packed: dict[int, list[tuple[int, bytes]]] = {}
     for part in parts:
         one, other = (
-            outcome(partition.scatter, part, plans, buckets, safe=safe, kernel=kernel) for kernel in (KERNEL, None)
+            outcome(partition.partition_slice, part, plans, buckets, safe=safe, kernel=kernel)
+            for kernel in (KERNEL, None)
         )
         assert one == other
         if isinstance(other, list):
             for bucket, data in other:
                 packed.setdefault(bucket, []).append((part.order, data))
-    rules = {number: row_statements.rule_of(plan, form) for number, plan in plans.items()}
+    rules = {number: row_statements.write_rule_of(plan, form) for number, plan in plans.items()}
     for blocks in packed.values():
-        one, other = (outcome(merge.combine, blocks, rules, safe=safe, kernel=kernel) for kernel in (KERNEL, None))
+        one, other = (outcome(merge.merge_blocks, blocks, rules, safe=safe, kernel=kernel) for kernel in (KERNEL, None))
         assert one == other
 
 
@@ -162,7 +168,7 @@ def test_an_event_is_named_when_it_is_torn_or_contradicts() -> None:
         part = Slice.pack(0, [good, bad], [1, 1], [100, 200], "b.000009")
         for kernel in (KERNEL, None):
             with pytest.raises(DMError, match=r"b.000009, 200") as caught:
-                partition.scatter(part, {1: plan}, 2, kernel=kernel)
+                partition.partition_slice(part, {1: plan}, 2, kernel=kernel)
             assert caught.value.code == code
 
 
@@ -174,10 +180,13 @@ def test_compressed_events_and_extra_data_take_the_long_way_to_the_same_rows() -
         binlog_bytes.rows(166, 3, bytes([0x81, len(images)]) + zlib.compress(images)),
         binlog_bytes.rows(30, 3, images, extra=b"\0\5abc"),
     ]
-    expected = partition.scatter(Slice.pack(0, [plain], [1], [1], "b"), {1: plan}, 2)
+    expected = partition.partition_slice(Slice.pack(0, [plain], [1], [1], "b"), {1: plan}, 2)
     for other in others:
         for kernel in (KERNEL, None):
-            assert partition.scatter(Slice.pack(0, [other], [1], [1], "b"), {1: plan}, 2, kernel=kernel) == expected
+            assert (
+                partition.partition_slice(Slice.pack(0, [other], [1], [1], "b"), {1: plan}, 2, kernel=kernel)
+                == expected
+            )
 
 
 def test_images_without_all_columns_are_refused_in_slices() -> None:
@@ -185,7 +194,7 @@ def test_images_without_all_columns_are_refused_in_slices() -> None:
     part = Slice.pack(0, [binlog_bytes.rows(31, 3, b"", present=0b011)], [1], [1], "b")
     for kernel in (KERNEL, None):
         with pytest.raises(DMError) as caught:
-            partition.scatter(part, {1: plan}, 2, kernel=kernel)
+            partition.partition_slice(part, {1: plan}, 2, kernel=kernel)
         assert caught.value.kind is Code.BinlogNotLogColumn
 
 
@@ -211,4 +220,6 @@ def test_wide_tables(count: int) -> None:
     plan = replace(shape.plan(1, 1), table_map=table_map.data) if count < 251 else None
     if plan is not None:
         part = Slice.pack(0, [raw], [1], [1], "b")
-        assert partition.scatter(part, {1: plan}, 3) == partition.scatter(part, {1: plan}, 3, kernel=None)
+        assert partition.partition_slice(part, {1: plan}, 3) == partition.partition_slice(
+            part, {1: plan}, 3, kernel=None
+        )

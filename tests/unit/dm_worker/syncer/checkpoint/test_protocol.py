@@ -16,13 +16,13 @@ from dm_worker.syncer.checkpoint.protocol import (
     DDL,
     IDLE,
     OPEN,
-    Applied,
+    AppliedBuckets,
+    BatchProgress,
     Marker,
-    Progress,
+    MarkerVerdict,
     Recovery,
     Sequencer,
-    Verdict,
-    judge,
+    judge_marker,
     recover,
 )
 from pkg.binlog.position import Location, Position
@@ -47,16 +47,16 @@ class Writer:
         self.recovery: Recovery = recovery
         self.sequencer = Sequencer(self.epoch, target.progress, recovery.location)
         self.next = recovery.location.position.pos
-        self.open: Progress | None = None
+        self.open: BatchProgress | None = None
         self.left: list[int] = []
         self.plan = target.plan
         #: It was told that a newer run took over or that the target fell back, and ends.
         self.fenced = False
         #: How often it wrote the batch row, and the batch whose buckets the next write has to find.
         self.writes = 0
-        self.applied: Applied | None = None
+        self.applied: AppliedBuckets | None = None
 
-    def write(self, target: Target, progress: Progress) -> bool:
+    def write(self, target: Target, progress: BatchProgress) -> bool:
         """False when it may not."""
         written = target.write_progress(progress, self.writes, self.applied)
         self.fenced = not written
@@ -74,7 +74,7 @@ class Target:
     def __init__(self) -> None:
         self.epoch = 0
         self.writes = 0
-        self.progress: Progress | None = None
+        self.progress: BatchProgress | None = None
         self.checkpoint: Location | None = None
         self.markers = [Marker(0, 0)] * BUCKETS
         self.rows: list[list[int]] = [[] for _ in range(BUCKETS)]
@@ -89,7 +89,7 @@ class Target:
             self.progress = replace(self.progress, epoch=self.epoch)
         return self.epoch
 
-    def write_progress(self, progress: Progress, writes: int, applied: Applied | None) -> bool:
+    def write_progress(self, progress: BatchProgress, writes: int, applied: AppliedBuckets | None) -> bool:
         if progress.epoch != self.epoch or self.writes != writes:
             return False
         if applied is not None and sum(one.batch == applied.number for one in self.markers) != applied.buckets:
@@ -99,15 +99,15 @@ class Target:
         self.checkpoint = progress.end if progress.state == IDLE else progress.start
         return True
 
-    def write_bucket(self, bucket: int, intent: Progress, plan: int) -> Verdict:
+    def write_bucket(self, bucket: int, intent: BatchProgress, plan: int) -> MarkerVerdict:
         marker = self.markers[bucket]
-        verdict = judge(marker, intent.number, intent.epoch)
-        if verdict is Verdict.APPLY and (self.progress is None or self.progress.number != intent.number):
-            return Verdict.FENCED
-        if verdict is Verdict.APPLY:
+        verdict = judge_marker(marker, intent.number, intent.epoch)
+        if verdict is MarkerVerdict.APPLY and (self.progress is None or self.progress.number != intent.number):
+            return MarkerVerdict.FENCED
+        if verdict is MarkerVerdict.APPLY:
             changes = range(intent.start.position.pos, intent.end.position.pos)
             self.markers[bucket] = Marker(intent.number, intent.epoch)
-            if marker.batch < intent.since:
+            if marker.batch < intent.keyless_since:
                 self.rows[bucket].extend(i for i in changes if i % BUCKETS == bucket)
             keyed = {i for i in changes if (i + plan) % BUCKETS == bucket}
             assert intent.safe or not keyed & self.keyed, "a row is there already"
@@ -156,11 +156,11 @@ class Replication(RuleBasedStateMachine):
             return
         bucket = writer.left[pick % len(writer.left)]
         verdict = self.target.write_bucket(bucket, writer.open, writer.plan)
-        if verdict is Verdict.FENCED:
+        if verdict is MarkerVerdict.FENCED:
             assert self.fell or writer is not self.current, "the running writer was fenced"
             writer.fenced = True
             return
-        assert verdict is not Verdict.LOST
+        assert verdict is not MarkerVerdict.LOST
         if not lost_ack:
             writer.left.remove(bucket)
 
@@ -171,7 +171,7 @@ class Replication(RuleBasedStateMachine):
             return
         writer.sequencer.done()
         writer.next = writer.open.end.position.pos
-        writer.applied = Applied(writer.open.number, BUCKETS)
+        writer.applied = AppliedBuckets(writer.open.number, BUCKETS)
         writer.open = None
         if rest:
             written = writer.write(self.target, writer.sequencer.idle(at(writer.next)))
@@ -225,8 +225,8 @@ Replication.TestCase.settings = settings(max_examples=200, stateful_step_count=6
 TestReplication = Replication.TestCase
 
 
-def progress(state: str, start: int = 10, end: int = 20) -> Progress:
-    return Progress(5, 2, state, at(start), at(end), BUCKETS, "plan", keyless="keyless", since=5)
+def progress(state: str, start: int = 10, end: int = 20) -> BatchProgress:
+    return BatchProgress(5, 2, state, at(start), at(end), BUCKETS, "plan", keyless="keyless", keyless_since=5)
 
 
 def test_open_intent_is_done_again_over_its_exact_range() -> None:
@@ -257,13 +257,13 @@ def test_without_checkpoint_the_fallback_rules_and_without_that_nothing() -> Non
 def test_changed_plan_is_done_again_under_a_new_number_in_safe_mode() -> None:
     sequencer = Sequencer(3, progress(OPEN), at(10))
     same = sequencer.redo(progress(OPEN), "plan", "keyless")
-    assert (same.number, same.safe, same.epoch, same.since) == (5, False, 3, 5)
+    assert (same.number, same.safe, same.epoch, same.keyless_since) == (5, False, 3, 5)
     other = Sequencer(3, progress(OPEN), at(10)).redo(progress(OPEN), "another plan", "keyless")
-    assert (other.number, other.safe, other.since) == (6, True, 5)
+    assert (other.number, other.safe, other.keyless_since) == (6, True, 5)
     again = Sequencer(4, other, at(10)).redo(other, "yet another plan", "keyless")
-    assert (again.number, again.safe, again.since) == (7, True, 5)
+    assert (again.number, again.safe, again.keyless_since) == (7, True, 5)
     elsewhere = Sequencer(4, other, at(10)).redo(other, "another plan, keyless", "elsewhere")
-    assert (elsewhere.number, elsewhere.safe, elsewhere.since) == (7, True, 7)
+    assert (elsewhere.number, elsewhere.safe, elsewhere.keyless_since) == (7, True, 7)
 
 
 def test_batches_do_not_overlap() -> None:
@@ -276,9 +276,9 @@ def test_batches_do_not_overlap() -> None:
 
 
 def test_marker_of_a_later_batch_is_never_written_over() -> None:
-    assert judge(Marker(7, 2), 6, 2) is Verdict.FENCED
-    assert judge(Marker(6, 3), 7, 2) is Verdict.FENCED
-    assert judge(None, 7, 2) is Verdict.LOST
+    assert judge_marker(Marker(7, 2), 6, 2) is MarkerVerdict.FENCED
+    assert judge_marker(Marker(6, 3), 7, 2) is MarkerVerdict.FENCED
+    assert judge_marker(None, 7, 2) is MarkerVerdict.LOST
 
 
 def test_prepared_transactions_are_durable_as_of_the_applied_end() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from dm_worker.syncer.checkpoint.protocol import IDLE, Progress, Recovery, recover
+from dm_worker.syncer.checkpoint.protocol import IDLE, BatchProgress, Recovery, recover
 from dm_worker.syncer.checkpoint.start_location import dumped_tables
 from pkg.binlog.position import Location, Position
 from pkg.config.model import LoaderConfig, SubTaskConfig
@@ -31,7 +31,7 @@ def at(pos: int) -> Location:
 
 def test_the_checkpoint_stays_while_rows_are_read_again() -> None:
     """The batch row is where the re-read is, far behind the checkpoint."""
-    progress = Progress(3, 1, IDLE, at(20), at(20))
+    progress = BatchProgress(3, 1, IDLE, at(20), at(20))
     assert recover(progress, at(90), None, main=at(90)) == Recovery(at(20))
     assert recover(progress, at(91), None, main=at(90)) == Recovery(at(91), safe=True)
     assert recover(progress, at(90), None) == Recovery(at(90), safe=True)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, Shown
-from dm_worker.syncer.checkpoint.protocol import DDL, Progress
+from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, ShownTables
+from dm_worker.syncer.checkpoint.protocol import DDL, BatchProgress
 from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.ddl.executor import DDLExecutor
 from dm_worker.syncer.ddl.operator_orders import (
@@ -35,7 +35,7 @@ from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.planning.instructions import BinlogStatement
 from dm_worker.syncer.planning.planner import Planner
 from dm_worker.syncer.rows.schema_source import SchemaSource
-from dm_worker.syncer.rows.task_rules import Rules
+from dm_worker.syncer.rows.task_rules import TaskRules
 from dm_worker.syncer.shard_ddl.initial_groups import new_groups
 from dm_worker.syncer.shard_ddl.lock_client import LockClient, LockService
 from dm_worker.syncer.shard_ddl.sharding import Sharding
@@ -205,7 +205,7 @@ class Store:
     def read_ddls(self, place: Position) -> list[DDLRecord]:
         return list(self.records.values())
 
-    def write(self, intent: Progress, *, ddl: DDLRecord, through: object = None) -> None:
+    def write(self, intent: BatchProgress, *, ddl: DDLRecord, through: object = None) -> None:
         self._chance.step(lambda: self.records.update({ddl.index: ddl}))
 
     @staticmethod
@@ -243,8 +243,8 @@ class Session:
         self.executed.append(sql)
         self.sessions.append(query)
 
-    def shown(self, names: Iterable[tuple[str, str]], *, ids: bool) -> Shown:
-        return Shown(tuple(self._text(f"{schema}.{table}") for schema, table in names))
+    def shown(self, names: Iterable[tuple[str, str]], *, ids: bool) -> ShownTables:
+        return ShownTables(tuple(self._text(f"{schema}.{table}") for schema, table in names))
 
     def _text(self, name: str) -> str:
         about = [sql for sql in self.executed if name in sql.split()]
@@ -298,7 +298,7 @@ class World:
         self.session = Session(self.chance)
         self.order: BinlogOperator | None = None
         self.meet(sql)
-        rules = Rules(cfg)
+        rules = TaskRules(cfg)
         self.groups = new_groups([("d", name) for name in shards], rules.route)
         self.link = LockClient(cast(LockService, None), "t", "s")
         self.sharding = Sharding(
@@ -358,7 +358,7 @@ class World:
     def run(self, steps: int = 1000, *, behind: bool = False) -> None:
         """Ends at this durable step, or behind it."""
         self.chance.left, self.chance.behind = steps, behind
-        self._on_statement.execute(self.statement, Progress(1, 1, DDL, NOWHERE, NOWHERE))
+        self._on_statement.execute(self.statement, BatchProgress(1, 1, DDL, NOWHERE, NOWHERE))
 
     def stopped(self) -> DMError:
         with pytest.raises(DMError) as caught:

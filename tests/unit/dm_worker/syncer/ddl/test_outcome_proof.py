@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm_worker.syncer.checkpoint.ddl_table import Shown
+from dm_worker.syncer.checkpoint.ddl_table import ShownTables
 from dm_worker.syncer.ddl.outcome_proof import StatementOutcome, judge
 from pkg import ddl
 
@@ -21,7 +21,10 @@ def verdict(sql: str, before: str, now: str, leads_to: str | None) -> StatementO
     """Of a statement about one table, which makes ``leads_to`` of it; None when nothing tells."""
     parsed = ddl.parse(sql, default_schema="d")
     return judge(
-        parsed, Shown((before,)), Shown((now,)), lambda after: None if leads_to is None else (leads_to,) == after
+        parsed,
+        ShownTables((before,)),
+        ShownTables((now,)),
+        lambda after: None if leads_to is None else (leads_to,) == after,
     )
 
 
@@ -90,9 +93,9 @@ def test_files_tell_whether_a_partition_was_exchanged(
 ) -> None:
     parsed = ddl.parse("ALTER TABLE d.t EXCHANGE PARTITION p WITH TABLE d.u")
     shown = ("a", "b")
-    assert judge(parsed, Shown(shown, before), Shown(shown, now), lambda _: None) is expected
+    assert judge(parsed, ShownTables(shown, before), ShownTables(shown, now), lambda _: None) is expected
 
 
 def test_what_was_shown_is_read_as_it_was_written() -> None:
-    shown = Shown(("CREATE TABLE `é` ('\\', '')", ""), ((1, 2), ()))
-    assert Shown.from_json(shown.to_json()) == shown
+    shown = ShownTables(("CREATE TABLE `é` ('\\', '')", ""), ((1, 2), ()))
+    assert ShownTables.from_json(shown.to_json()) == shown

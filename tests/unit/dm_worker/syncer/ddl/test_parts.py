@@ -10,7 +10,7 @@ from dm_worker.syncer.ddl.parts import Part, StatementParts
 from dm_worker.syncer.online_ddl.ghost_records import GhostSession
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.rows.schema_source import SchemaSource
-from dm_worker.syncer.rows.task_rules import Rules
+from dm_worker.syncer.rows.task_rules import TaskRules
 from pkg import ddl
 from pkg.binlog.events import Query
 from pkg.config.model import SubTaskConfig
@@ -50,7 +50,7 @@ def decided(sql: str, *filters: BinlogFilterRule, of: SchemaSource | None = None
     server = DBConfig("h", 1)
     names = BlockAllowList(ignore_tables=(TableName("d", "mine"),))
     cfg = SubTaskConfig("t", "s", "all", server, server, filters=filters, block_allow_list=names)
-    rules = Rules(cfg)
+    rules = TaskRules(cfg)
     parts = StatementParts(rules, of or source(), OnlineDDL(rules.online), "mariadb")
     found = parts.for_target(parts.migrated(Query(1, 0, 0, "d", sql.encode())))
     return [(part.number, part.parsed.sql) for part in found]
@@ -152,7 +152,7 @@ def test_a_statement_that_is_no_text_stops_only_a_task_that_may_need_it(
 ) -> None:
     server = DBConfig("h", 1)
     cfg = SubTaskConfig("t", "s", "all", server, server, block_allow_list=BlockAllowList(do_dbs=("d",)))
-    rules = Rules(cfg)
+    rules = TaskRules(cfg)
     parts = StatementParts(rules, source(), OnlineDDL(rules.online), "mariadb")
     query = Query(1, 0, 0, "other", sql, charsets=(collation, 45, 45))
     # In gbk, a byte that looks like a quote may be a part of another character; 9999 is no collation.
@@ -169,7 +169,7 @@ def test_an_online_change_is_decided_as_if_it_had_been_done_to_the_real_table() 
     server = DBConfig("h", 1)
     filters = (ignore("value range decrease"), ignore("drop column"))
     names = BlockAllowList(do_tables=(TableName("d", "t"),))
-    rules = Rules(SubTaskConfig("t", "s", "all", server, server, filters=filters, block_allow_list=names))
+    rules = TaskRules(SubTaskConfig("t", "s", "all", server, server, filters=filters, block_allow_list=names))
     online = OnlineDDL(rules.online)
     parts = StatementParts(rules, known, online, "mariadb")
 
@@ -200,7 +200,7 @@ def test_an_online_change_is_decided_as_if_it_had_been_done_to_the_real_table() 
 
 def test_names_are_those_of_the_upstream_that_folds_them() -> None:
     known = source(ServerDefaults(folds_names=True))
-    rules = Rules(SubTaskConfig("t", "s", "all", DBConfig("h", 1), DBConfig("h", 1), case_sensitive=True,
+    rules = TaskRules(SubTaskConfig("t", "s", "all", DBConfig("h", 1), DBConfig("h", 1), case_sensitive=True,
                                 block_allow_list=BlockAllowList(do_dbs=("d",))))  # fmt: skip
     parts = StatementParts(rules, known, OnlineDDL(rules.online), "mariadb")
     for sql in ("ALTER TABLE D.T ADD x INT, DROP n", "RENAME TABLE T TO `D`.U, u TO T", "DROP TABLE IF EXISTS a, T"):

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from dm_worker.syncer.checkpoint.ddl_table import Shown
+from dm_worker.syncer.checkpoint.ddl_table import ShownTables
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.trial import Trial
 from pkg import ddl
@@ -35,8 +35,8 @@ class Session:
     def run(self, sql: str) -> None:
         self.texts.append(sql)
 
-    def shown(self, names: Iterable[tuple[str, str]]) -> Shown:
-        return Shown(tuple(AFTER.format(table, "`d`.") for _, table in names))
+    def shown(self, names: Iterable[tuple[str, str]]) -> ShownTables:
+        return ShownTables(tuple(AFTER.format(table, "`d`.") for _, table in names))
 
 
 def told(name: str, shown: str, sql: str) -> tuple[bool | None, list[str]]:

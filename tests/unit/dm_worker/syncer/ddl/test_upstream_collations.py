@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, Shown
-from dm_worker.syncer.checkpoint.protocol import DDL, Progress
+from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, ShownTables
+from dm_worker.syncer.checkpoint.protocol import DDL, BatchProgress
 from dm_worker.syncer.ddl.executor import DDLExecutor, DDLStep, StatementContext
 from dm_worker.syncer.ddl.session import StatementFailed
 from dm_worker.syncer.ddl.trial import Trial
@@ -70,7 +70,7 @@ class Store:
     def read_ddl(self, place: Position, index: int) -> DDLRecord | None:
         return None
 
-    def write(self, intent: Progress, *, ddl: DDLRecord, through: object = None) -> None:
+    def write(self, intent: BatchProgress, *, ddl: DDLRecord, through: object = None) -> None:
         self.written.append(ddl)
 
 
@@ -88,8 +88,8 @@ class Replica:
             )
         self.executed.append(sql)
 
-    def shown(self, names: Iterable[tuple[str, str]], *, ids: bool) -> Shown:
-        return Shown(tuple(f"{name} after {len(self.executed)}" for name in names))
+    def shown(self, names: Iterable[tuple[str, str]], *, ids: bool) -> ShownTables:
+        return ShownTables(tuple(f"{name} after {len(self.executed)}" for name in names))
 
     def transaction(self, work: Callable[[Any], None]) -> None:
         """Nothing is read back."""
@@ -127,7 +127,7 @@ def executed(sql: str, *, strict: bool, one_part: bool = False) -> tuple[list[st
     step = DDLStep(parsed, ddl.rewrite(parsed, _route), (_route("d", "t"),), _route)
     nowhere = Location(Position("", 0))
     record = executor.once(
-        Position("b", 4), 0, step, StatementContext(session(7), 0), Progress(1, 1, DDL, nowhere, nowhere)
+        Position("b", 4), 0, step, StatementContext(session(7), 0), BatchProgress(1, 1, DDL, nowhere, nowhere)
     )
     return target.executed, [*store.written, record]
 

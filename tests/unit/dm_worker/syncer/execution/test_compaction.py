@@ -18,11 +18,11 @@ KEYS = [b"%d" % i for i in range(8)]
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[Rows, list[compaction.Change]]:
+def histories(draw: st.DrawFn) -> tuple[Rows, list[compaction.KeyChange]]:
     """A table's rows and a series of changes that a real upstream could have made to them."""
     start: Rows = dict.fromkeys(draw(st.sets(st.sampled_from(KEYS))), b"(start)")
     rows = dict(start)
-    changes: list[compaction.Change] = []
+    changes: list[compaction.KeyChange] = []
     for step in range(draw(st.integers(0, 40))):
         key, other = draw(st.sampled_from(KEYS)), draw(st.sampled_from(KEYS))
         values = b"(%d)" % step
@@ -40,7 +40,7 @@ def histories(draw: st.DrawFn) -> tuple[Rows, list[compaction.Change]]:
     return start, changes
 
 
-def serial(rows: Rows, changes: list[compaction.Change]) -> Rows:
+def serial(rows: Rows, changes: list[compaction.KeyChange]) -> Rows:
     rows = dict(rows)
     for op, key, values, old_key in changes:
         if op == DELETE:
@@ -53,7 +53,7 @@ def serial(rows: Rows, changes: list[compaction.Change]) -> Rows:
     return rows
 
 
-def write(rows: Rows, states: compaction.States, *, safe: bool) -> None:
+def write(rows: Rows, states: compaction.KeyStates, *, safe: bool) -> None:
     """What the appliers do with the states of one bucket, with the checks that a server makes."""
     for key, (state, _, _) in states.items():
         if state in (DELETED, REPLACED):
@@ -70,16 +70,16 @@ def write(rows: Rows, states: compaction.States, *, safe: bool) -> None:
 
 @given(histories(), st.lists(st.integers(0, 40), max_size=4), st.integers(1, 5))
 def test_compacted_slices_leave_the_rows_that_single_changes_leave(
-    history: tuple[Rows, list[compaction.Change]], cuts: list[int], buckets: int
+    history: tuple[Rows, list[compaction.KeyChange]], cuts: list[int], buckets: int
 ) -> None:
     start, changes = history
     edges = [0, *sorted(min(cut, len(changes)) for cut in cuts), len(changes)]
-    merged: dict[int, compaction.States] = {}
+    merged: dict[int, compaction.KeyStates] = {}
     for low, high in itertools.pairwise(edges):
-        states: compaction.States = {}
-        assert compaction.absorb(states, 7, changes[low:high]) == high - low
+        states: compaction.KeyStates = {}
+        assert compaction.compact_changes(states, 7, changes[low:high]) == high - low
         for key, entry in states.items():
-            compaction.merge(merged.setdefault(zlib.crc32(key, 99) % buckets, {}), [(key, *entry)])
+            compaction.merge_states(merged.setdefault(zlib.crc32(key, 99) % buckets, {}), [(key, *entry)])
     rows = dict(start)
     for states in merged.values():
         write(rows, states, safe=False)
@@ -88,12 +88,12 @@ def test_compacted_slices_leave_the_rows_that_single_changes_leave(
 
 @given(histories(), st.data())
 def test_safe_mode_repeats_a_range_from_any_state_in_between(
-    history: tuple[Rows, list[compaction.Change]], data: st.DataObject
+    history: tuple[Rows, list[compaction.KeyChange]], data: st.DataObject
 ) -> None:
     start, changes = history
     rows = serial(start, changes[: data.draw(st.integers(0, len(changes)))])
-    states: compaction.States = {}
-    compaction.absorb(states, 7, changes, safe=True)
+    states: compaction.KeyStates = {}
+    compaction.compact_changes(states, 7, changes, safe=True)
     write(rows, states, safe=True)
     assert rows == serial(start, changes)
 
@@ -109,10 +109,10 @@ def test_safe_mode_repeats_a_range_from_any_state_in_between(
     ],
 )
 def test_two_changes_fold_into_one(
-    first: compaction.Change, second: compaction.Change, state: compaction.Entry
+    first: compaction.KeyChange, second: compaction.KeyChange, state: compaction.KeyState
 ) -> None:
-    states: compaction.States = {}
-    compaction.absorb(states, 7, [first, second])
+    states: compaction.KeyStates = {}
+    compaction.compact_changes(states, 7, [first, second])
     assert states == {b"1": state}
 
 
@@ -128,15 +128,15 @@ def test_two_changes_fold_into_one(
 )
 @pytest.mark.parametrize("in_two_slices", [False, True])
 def test_contradicting_changes_of_merged_shards_are_an_error(
-    changes: list[compaction.Change], in_two_slices: bool
+    changes: list[compaction.KeyChange], in_two_slices: bool
 ) -> None:
-    states: compaction.States = {}
-    later: compaction.States = {}
+    states: compaction.KeyStates = {}
+    later: compaction.KeyStates = {}
 
     def fold() -> None:
-        compaction.absorb(states, 1, changes[:1])
-        compaction.absorb(later if in_two_slices else states, 2, changes[1:])
-        compaction.merge(states, [(key, *entry) for key, entry in later.items()])
+        compaction.compact_changes(states, 1, changes[:1])
+        compaction.compact_changes(later if in_two_slices else states, 2, changes[1:])
+        compaction.merge_states(states, [(key, *entry) for key, entry in later.items()])
 
     with pytest.raises(compaction.ImpossibleChange) as caught:
         fold()
@@ -154,16 +154,16 @@ LEAVE = (UPDATE, b"2", b"(c)", b"1")
 @pytest.mark.parametrize("first", [[PUT], [SET], [DROP, PUT], [PUT, SET]])
 @pytest.mark.parametrize("in_two_slices", [False, True])
 def test_no_shard_changes_the_row_that_another_one_put_there(
-    first: list[compaction.Change], last: compaction.Change, in_two_slices: bool
+    first: list[compaction.KeyChange], last: compaction.KeyChange, in_two_slices: bool
 ) -> None:
     sources = {1: 10, 2: 20, 3: 10}
 
     def fold(plan: int, *, safe: bool = False) -> None:
-        states: compaction.States = {}
-        later: compaction.States = {}
-        compaction.absorb(states, 1, first, safe=safe, sources=sources)
-        compaction.absorb(later if in_two_slices else states, plan, [last], safe=safe, sources=sources)
-        compaction.merge(states, [(key, *entry) for key, entry in later.items()], safe=safe, sources=sources)
+        states: compaction.KeyStates = {}
+        later: compaction.KeyStates = {}
+        compaction.compact_changes(states, 1, first, safe=safe, sources=sources)
+        compaction.compact_changes(later if in_two_slices else states, plan, [last], safe=safe, sources=sources)
+        compaction.merge_states(states, [(key, *entry) for key, entry in later.items()], safe=safe, sources=sources)
 
     fold(1)
     fold(3)
@@ -181,11 +181,11 @@ def test_rows_may_move_from_shard_to_shard() -> None:
     moves = [(1, SET), (1, DROP), (2, PUT), (2, SET), (2, DROP), (1, PUT)]
     for cut in range(len(moves) + 1):
         for again in range(cut, len(moves) + 1):
-            states: compaction.States = {}
+            states: compaction.KeyStates = {}
             for part in (moves[:cut], moves[cut:again], moves[again:]):
-                one: compaction.States = {}
+                one: compaction.KeyStates = {}
                 for plan, change in part:
-                    compaction.absorb(one, plan, [change], sources=sources)
-                compaction.merge(states, [(key, *entry) for key, entry in one.items()], sources=sources)
+                    compaction.compact_changes(one, plan, [change], sources=sources)
+                compaction.merge_states(states, [(key, *entry) for key, entry in one.items()], sources=sources)
             state, plan, values = states[b"1"]
             assert (state & ~compaction.MIXED, plan, values) == (REPLACED, 1, b"(a)")

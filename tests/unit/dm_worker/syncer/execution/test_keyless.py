@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from dm_worker.syncer.execution import keyless
 from dm_worker.syncer.execution.compaction import DELETE, INSERT, UPDATE
-from dm_worker.syncer.execution.keyless import Missing, images_of, merge_equal, settle
+from dm_worker.syncer.execution.keyless import MissingRow, images_of, merge_equal, play_changes
 from dm_worker.syncer.execution.row_block import OrderedRow
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
-from dm_worker.syncer.rows.row_matching import canonical, condition
+from dm_worker.syncer.rows.row_matching import condition, digest_form
 from pkg.binlog.literals import MembersByName
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 
@@ -61,11 +61,11 @@ def test_a_multiset_ends_as_the_changes_one_by_one_do(
     # An image that only comes is not looked for. It may be a literal of one that goes.
     unknown = {after for _, after in images.changes if after is not None} - set(digests)
     if isinstance(expected, int) or any(stored[number] in digests.values() for number in unknown):
-        with suppress(Missing):
-            settle(images, counts)
+        with suppress(MissingRow):
+            play_changes(images, counts)
             assert not isinstance(expected, int)
         return
-    outcome = settle(images, counts)
+    outcome = play_changes(images, counts)
     for number in outcome.fewer:
         del rows[stored[number]]
     for number, count in outcome.inserts:
@@ -133,5 +133,5 @@ def test_values_without_a_canonical_form_have_none() -> None:
         (A, Column("a", "double", "double")),
         (Column("j", "json", "json"), Column("j", "json", "json")),
     ]
-    assert [canonical(here, there) for here, there in pairs] == [None] * len(pairs)
-    assert canonical(enum, enum) == ("`e`+0", ("", "+0"))
+    assert [digest_form(here, there) for here, there in pairs] == [None] * len(pairs)
+    assert digest_form(enum, enum) == ("`e`+0", ("", "+0"))

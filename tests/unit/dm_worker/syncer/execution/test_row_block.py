@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dm_worker.syncer.execution import compaction, merge, partition, row_block, row_statements
-from dm_worker.syncer.execution.row_statements import Form
+from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.planning.batch import Slice
-from dm_worker.syncer.rows.conflict_sets import Pairs, components
+from dm_worker.syncer.rows.conflict_sets import ConflictPairs, find_conflict_sets
 from dm_worker.syncer.rows.plan_builder import PlanOptions
 from dm_worker.syncer.rows.plan_builder import build as build_plan
 from dm_worker.syncer.rows.table_plan import ORDERED, TablePlan
@@ -50,19 +50,21 @@ def slice_of(events: list[tuple[int, bytes]], *, order: int = 0) -> Slice:
 
 
 def contents(
-    slices: list[Slice], plans: dict[int, TablePlan], buckets: int, form: Form | None = None
-) -> dict[int, merge.Content]:
-    form = form or Form()
+    slices: list[Slice], plans: dict[int, TablePlan], buckets: int, form: StatementForm | None = None
+) -> dict[int, merge.BucketContent]:
+    form = form or StatementForm()
     packed: dict[int, list[tuple[int, bytes]]] = {}
     for part in slices:
-        for bucket, data in partition.scatter(part, plans, buckets, safe=form.safe):
+        for bucket, data in partition.partition_slice(part, plans, buckets, safe=form.safe):
             packed.setdefault(bucket, []).append((part.order, data))
-    rules = {number: row_statements.rule_of(plan, form) for number, plan in plans.items()}
-    return {bucket: merge.combine(reversed(blocks), rules, safe=form.safe) for bucket, blocks in sorted(packed.items())}
+    rules = {number: row_statements.write_rule_of(plan, form) for number, plan in plans.items()}
+    return {
+        bucket: merge.merge_blocks(reversed(blocks), rules, safe=form.safe) for bucket, blocks in sorted(packed.items())
+    }
 
 
-def texts(content: merge.Content, plans: dict[int, TablePlan], form: Form | None = None) -> list[bytes]:
-    return [row_statements.for_group(plans[g.plan], g, form or Form()).text for g in content.groups]
+def texts(content: merge.BucketContent, plans: dict[int, TablePlan], form: StatementForm | None = None) -> list[bytes]:
+    return [row_statements.for_group(plans[g.plan], g, form or StatementForm()).text for g in content.groups]
 
 
 def test_bucket_of_a_key_is_stable_across_processes() -> None:
@@ -138,18 +140,18 @@ def test_a_row_that_changes_its_key_is_not_deleted_where_the_target_has_more_of_
     )
     plain, more = plan_of(), replace(plan_of(target=5), extra_columns=True)
     for part, plan, safe in ((moves, plain, False), (stays, more, False), (moves, more, True)):
-        assert partition.scatter(part, {1: plan}, 4, safe=safe, kernel=kernel)
+        assert partition.partition_slice(part, {1: plan}, 4, safe=safe, kernel=kernel)
     with pytest.raises(partition.KeysMoved) as caught:
-        partition.scatter(moves, {1: more}, 4, kernel=kernel)
+        partition.partition_slice(moves, {1: more}, 4, kernel=kernel)
     assert caught.value.targets == {5}
     # In order, the row is one update, and its two keys are tied.
-    ordered, pairs = replace(more, mode=ORDERED), Pairs()
-    ((home, data),) = partition.scatter(moves, {1: ordered}, 4, pairs=pairs, kernel=kernel)
+    ordered, pairs = replace(more, mode=ORDERED), ConflictPairs()
+    ((home, data),) = partition.partition_slice(moves, {1: ordered}, 4, pairs=pairs, kernel=kernel)
     rows = [rows for _, _, rows in row_block.sections(data) if rows]
     assert [[row[1] for row in found] for found in rows] == [[1]]
     hashes = {partition.row_hash(more, b"%d" % there[n]) for n in (0, 1)}
-    assert components([pairs.packed()]) == dict.fromkeys(hashes, min(hashes))
-    assert ordered.binds
+    assert find_conflict_sets([pairs.packed()]) == dict.fromkeys(hashes, min(hashes))
+    assert ordered.may_conflict
     assert home in (0, 1)
 
 
@@ -158,7 +160,7 @@ def test_a_torn_event_names_table_and_place() -> None:
         [(1, binlog_bytes.rows(INSERT_EVENT, 2, image(1))), (1, binlog_bytes.rows(INSERT_EVENT, 2, image(1)[:-1]))]
     )
     with pytest.raises(DMError) as caught:
-        partition.scatter(part, {1: plan_of()}, 4)
+        partition.partition_slice(part, {1: plan_of()}, 4)
     assert caught.value.kind is Code.BinlogParseSingleEv
     assert "(b.000007, 200)" in caught.value.message
     assert "`s`.`t`" in caught.value.message
@@ -167,7 +169,7 @@ def test_a_torn_event_names_table_and_place() -> None:
 def test_contradicting_changes_name_table_and_place() -> None:
     part = slice_of([(1, binlog_bytes.rows(INSERT_EVENT, 2, image(1) + image(2) + image(1)))])
     with pytest.raises(DMError, match=r"Duplicate entry \(1\).*b.000007, 100"):
-        partition.scatter(part, {1: plan_of()}, 4)
+        partition.partition_slice(part, {1: plan_of()}, 4)
     halves = [slice_of([(1, binlog_bytes.rows(INSERT_EVENT, 2, image(1)))], order=n) for n in range(2)]
     with pytest.raises(compaction.ImpossibleChange) as caught:
         contents(halves, {1: plan_of()}, 1)
@@ -189,12 +191,14 @@ def test_groups_hold_all_rows_once_within_the_limits(rows: list[bytes], limit: i
 @given(st.binary(max_size=60), st.data(), st.sampled_from(["", ORDERED]))
 def test_torn_blocks_are_errors(junk: bytes, draw: st.DataObject, mode: str) -> None:
     plans = {1: plan_of(mode=mode)}
-    ((_, data),) = partition.scatter(slice_of([(1, binlog_bytes.rows(INSERT_EVENT, 2, image(1) + image(2)))]), plans, 1)
-    rules = {1: row_statements.rule_of(plans[1], Form())}
+    ((_, data),) = partition.partition_slice(
+        slice_of([(1, binlog_bytes.rows(INSERT_EVENT, 2, image(1) + image(2)))]), plans, 1
+    )
+    rules = {1: row_statements.write_rule_of(plans[1], StatementForm())}
     cut = draw.draw(st.integers(0, len(data) - 1).filter(lambda n: n != row_block.HEADER.size))
     for torn in (data[:cut], data + b"\0"):
         with pytest.raises(ValueError):
-            merge.combine([(0, torn)], rules)
+            merge.merge_blocks([(0, torn)], rules)
     if not mode:
         with contextlib.suppress(ValueError, KeyError, compaction.ImpossibleChange):
-            merge.combine([(0, data[:cut] + junk)], rules)
+            merge.merge_blocks([(0, data[:cut] + junk)], rules)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dm_worker.syncer.execution import merge, refused_rows, row_statements
 from dm_worker.syncer.execution.compaction import DELETE, UPDATE
 from dm_worker.syncer.execution.merge import DELETE_KEYS, INSERT_ROWS, UPSERT_ROWS
-from dm_worker.syncer.execution.row_statements import Form
+from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
 from pkg.binlog.literals import escape
 from pkg.mysql.connection import classify, is_retryable
@@ -82,9 +82,9 @@ def test_row_is_named_by_its_key_wherever_the_target_has_it() -> None:
     (insert,) = merge.cut(1, INSERT_ROWS, [b"(7,'a,b')"], 100, 100)
     (delete,) = merge.cut(1, DELETE_KEYS, [b"7"], 100, 100)
     for group in (insert, delete):
-        assert row_statements.row_name(plan, row_statements.for_group(plan, group, Form())) == b"7"
+        assert row_statements.row_name(plan, row_statements.for_group(plan, group, StatementForm())) == b"7"
     rows = [(1, UPDATE, 1, 99, [b"7", b"'a'"], [b"7", b"'b'"]), (2, DELETE, 1, 99, [b"8", b"'a'"], None)]
-    found = list(row_statements.for_ordered({1: plan}, rows, Form()))
+    found = list(row_statements.for_ordered({1: plan}, rows, StatementForm()))
     assert [row_statements.row_name(plan, sql) for sql in found] == [b"7", b"8"]
 
 
@@ -92,7 +92,9 @@ def test_statement_beyond_the_servers_packet_is_parted() -> None:
     plan = build(1, 1, b"", UPSTREAM, TARGET, PlanOptions())
     rows = [b"(%d,'%b')" % (n, b"x" * n) for n in range(60)]
     (group,) = merge.cut(1, UPSERT_ROWS, rows, 1 << 20, 1 << 20)
-    parts = list(row_statements.fitting(plan, row_statements.for_group(plan, group, Form()), Form(), 300))
+    parts = list(
+        row_statements.fitting(plan, row_statements.for_group(plan, group, StatementForm()), StatementForm(), 300)
+    )
     assert [row for sql in parts if sql.group for row in sql.group.rows()] == rows
     assert max(len(sql.text) for sql in parts) <= 300
 
@@ -114,7 +116,7 @@ def test_new_row_has_the_name_that_the_server_knows(flavor: str, version: tuple[
     assert row_statements.wants_alias(server) is expected
     plan = build(1, 1, b"", UPSTREAM, TARGET, PlanOptions())
     (group,) = merge.cut(1, UPSERT_ROWS, [b"(1,'a')"], 100, 100)
-    text = row_statements.for_group(plan, group, Form(alias=expected)).text
+    text = row_statements.for_group(plan, group, StatementForm(alias=expected)).text
     want = b" AS `dm_new` ON DUPLICATE KEY UPDATE `note`=`dm_new`.`note`" if expected else b"`note`=VALUES(`note`)"
     assert text.endswith(want)
 
@@ -123,8 +125,10 @@ def test_safe_update_in_order_keeps_what_only_the_target_has() -> None:
     plan = build(1, 1, b"", UPSTREAM, WITH_EXTRA, PlanOptions(compact=False))
     same = [(1, UPDATE, 1, 99, [b"7", b"'a'"], [b"7", b"'b'"])]
     moved = [(1, UPDATE, 1, 99, [b"7", b"'a'"], [b"8", b"'b'"])]
-    assert [sql.text[:6] for sql in row_statements.for_ordered({1: plan}, same, Form(safe=True))] == [b"INSERT"]
-    assert [sql.text[:6] for sql in row_statements.for_ordered({1: plan}, moved, Form(safe=True))] == [
+    assert [sql.text[:6] for sql in row_statements.for_ordered({1: plan}, same, StatementForm(safe=True))] == [
+        b"INSERT"
+    ]
+    assert [sql.text[:6] for sql in row_statements.for_ordered({1: plan}, moved, StatementForm(safe=True))] == [
         b"DELETE",
         b"INSERT",
     ]

@@ -13,8 +13,22 @@ from hypothesis import strategies as st
 
 from dm_worker.syncer.execution import row_block
 from dm_worker.syncer.rows import key_normalization
-from dm_worker.syncer.rows.conflict_sets import PAIR, Binder, Pairs, Tie, components, families, hasher
-from dm_worker.syncer.rows.key_normalization import Canon, Charsets, canon_of, maker, split_literals
+from dm_worker.syncer.rows.conflict_sets import (
+    CONFLICT_PAIR,
+    ConflictCollector,
+    ConflictKey,
+    ConflictPairs,
+    families,
+    find_conflict_sets,
+    key_hash,
+)
+from dm_worker.syncer.rows.key_normalization import (
+    KeyNormalizer,
+    TargetCharsets,
+    normalize_function,
+    normalizer_of,
+    split_literals,
+)
 from pkg.binlog.literals import MembersByName
 from pkg.mysql.collation_weights import NEAR, CollationWeights, weights
 from pkg.mysql.schema import Column, ForeignKey
@@ -23,17 +37,17 @@ pairs_of = st.lists(st.tuples(st.integers(0, 12), st.integers(100, 112)), max_si
 
 
 def packed(pairs: list[tuple[int, int]]) -> bytes:
-    return b"".join(PAIR.pack(*pair) for pair in pairs)
+    return b"".join(CONFLICT_PAIR.pack(*pair) for pair in pairs)
 
 
 @given(pairs_of, st.randoms(use_true_random=False))
 def test_components_are_what_one_reaches_over_shared_ties(pairs: list[tuple[int, int]], chance: random.Random) -> None:
-    moved = components([packed(pairs)])
+    moved = find_conflict_sets([packed(pairs)])
     reached = {row: {row} for row, _ in pairs}
     for _ in pairs:
-        for row, tie in pairs:
+        for row, conflict_key in pairs:
             for other, same in pairs:
-                if tie == same:
+                if conflict_key == same:
                     both = reached[row] | reached[other]
                     for member in both:
                         reached[member] = reached[member] | both
@@ -41,20 +55,23 @@ def test_components_are_what_one_reaches_over_shared_ties(pairs: list[tuple[int,
     shuffled = pairs * 2
     chance.shuffle(shuffled)
     cut = len(shuffled) // 3
-    assert components([packed(shuffled[:cut]), packed(shuffled[cut:])]) == moved
+    assert find_conflict_sets([packed(shuffled[:cut]), packed(shuffled[cut:])]) == moved
 
 
-BY_VALUE = Tie(7, (1,), (Canon(key_normalization.EXACT),))
+BY_VALUE = ConflictKey(7, (1,), (KeyNormalizer(key_normalization.EXACT),))
 
 
-def bound(*changes: tuple[list[bytes] | None, list[bytes] | None], keeps_rows: bool = False) -> tuple[int, list[bool]]:
+def bound(
+    *changes: tuple[list[bytes] | None, list[bytes] | None], key_changes_conflict: bool = False
+) -> tuple[int, list[bool]]:
     """How many pairs the changes of (key, value) rows give, and which change hands."""
-    pairs, key = Pairs(), hasher((Canon(key_normalization.EXACT),), 1)
-    binder = Binder([BY_VALUE], 1, keeps_rows=keeps_rows)
+    pairs, key = ConflictPairs(), key_hash((KeyNormalizer(key_normalization.EXACT),), 1)
+    collector = ConflictCollector([BY_VALUE], 1, key_changes_conflict=key_changes_conflict)
     hands = [
-        binder.bind(pairs, None if a is None else key(a[0]), None if b is None else key(b[0]), a, b) for a, b in changes
+        collector.collect(pairs, None if a is None else key(a[0]), None if b is None else key(b[0]), a, b)
+        for a, b in changes
     ]
-    return len(pairs.packed()) // PAIR.size, hands
+    return len(pairs.packed()) // CONFLICT_PAIR.size, hands
 
 
 def test_only_values_that_change_hands_tie() -> None:
@@ -65,7 +82,7 @@ def test_only_values_that_change_hands_tie() -> None:
     # The row has another key, hence another place, and takes its value along.
     assert bound(([b"1", b"5"], [b"2", b"5"])) == (2, [False])
     assert bound(([b"1", b"NULL"], [b"2", b"NULL"])) == (0, [False])
-    assert bound(([b"1", b"NULL"], [b"2", b"NULL"]), keeps_rows=True) == (2, [False])
+    assert bound(([b"1", b"NULL"], [b"2", b"NULL"]), key_changes_conflict=True) == (2, [False])
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4)), min_size=1, max_size=20), st.integers(1, 7))
@@ -79,7 +96,7 @@ def test_resettled_blocks_hold_every_record_once_where_it_belongs(rows: list[tup
     )
     moved = {0: 5, 5: 5, 3: 8}
     home = 2 % buckets
-    made = row_block.resettle(data, home, moved, buckets)
+    made = row_block.reassign(data, home, moved, buckets)
     assert sum(row_block.changes_of(part) for _, part in made) == 50
     states: dict[int, list[bytes]] = {}
     for bucket, part in made:
@@ -109,7 +126,7 @@ def test_joined_literals_come_apart_again(parts: list[bytes]) -> None:
 
 @given(st.decimals(-1000, 1000, places=4), st.integers(0, 6))
 def test_decimals_meet_when_the_target_stores_one_number(value: Decimal, places: int) -> None:
-    make = maker(Canon(key_normalization.DECIMAL, places))
+    make = normalize_function(KeyNormalizer(key_normalization.DECIMAL, places))
     made = make(str(value).encode())
     assert make(made) == made
     assert make(b"%b00" % str(value).encode()) == made
@@ -124,26 +141,28 @@ def column(name: str, kind: str, **more: str) -> Column:
     ("here", "there", "kind"),
     [
         (column("int", "int"), column("bigint", "bigint unsigned"), key_normalization.EXACT),
-        (column("int", "int"), column("double", "double"), key_normalization.ANY),
+        (column("int", "int"), column("double", "double"), key_normalization.INCOMPARABLE),
         (column("float", "float"), column("double", "double"), key_normalization.FLOAT),
-        (column("float", "float(7,2)"), column("float", "float(7,3)"), key_normalization.ANY),
+        (column("float", "float(7,2)"), column("float", "float(7,3)"), key_normalization.INCOMPARABLE),
         (column("enum", "enum('a','b')"), column("enum", "enum('a','b','c')"), key_normalization.EXACT),
         (MembersByName.of(column("enum", "enum('b','a')")), column("enum", "enum('a','b')"), key_normalization.MEMBERS),
-        (column("enum", "enum('z')"), column("enum", "enum('a')"), key_normalization.ANY),
+        (column("enum", "enum('z')"), column("enum", "enum('a')"), key_normalization.INCOMPARABLE),
         (column("binary", "binary(4)"), column("binary", "binary(6)"), key_normalization.BINARY),
         (column("varbinary", "varbinary(4)"), column("blob", "blob"), key_normalization.EXACT),
-        (column("varchar", "varchar(9)", charset="utf8mb4"), column("blob", "blob"), key_normalization.ANY),
-        (column("json", "json"), column("json", "json"), key_normalization.ANY),
-        (column("int", "int", generated="STORED"), column("int", "int"), key_normalization.ANY),
+        (column("varchar", "varchar(9)", charset="utf8mb4"), column("blob", "blob"), key_normalization.INCOMPARABLE),
+        (column("json", "json"), column("json", "json"), key_normalization.INCOMPARABLE),
+        (column("int", "int", generated="STORED"), column("int", "int"), key_normalization.INCOMPARABLE),
     ],
 )
 def test_forms_by_types(here: Column, there: Column, kind: str) -> None:
-    assert canon_of(here, there, 0, key_normalization.SILENT).kind == kind
+    assert normalizer_of(here, there, 0, key_normalization.UNKNOWN_CHARSETS).kind == kind
 
 
 def test_members_by_name_and_by_number_meet() -> None:
     there = column("enum", "enum('a','it''s')")
-    by_name = maker(canon_of(MembersByName.of(column("enum", "enum('it''s')")), there, 0, key_normalization.SILENT))
+    by_name = normalize_function(
+        normalizer_of(MembersByName.of(column("enum", "enum('it''s')")), there, 0, key_normalization.UNKNOWN_CHARSETS)
+    )
     assert (by_name(b"'it\\'s'"), by_name(b"'a'"), by_name(b"''")) == (b"2", b"1", b"0")
 
 
@@ -151,10 +170,10 @@ def text_maker(
     table: list[bytes], *, prefix: int = 0, far: bytes = b"", here: str = "utf8mb4"
 ) -> Callable[[bytes], bytes]:
     there = column("varchar", "varchar(9)", charset="utf8mb4", collation="utf8mb4_x_ci")
-    folding = CollationWeights.of("utf8mb4_x_ci", table, far)
-    assert weights(folding) == tuple(table)
-    told = Charsets(lambda *_: folding, lambda _: "".join(chr(0x20 + n % 0x60) for n in range(256)))
-    return maker(canon_of(column("varchar", "varchar(9)", charset=here), there, prefix, told))
+    collation_weights = CollationWeights.of("utf8mb4_x_ci", table, far)
+    assert weights(collation_weights) == tuple(table)
+    told = TargetCharsets(lambda *_: collation_weights, lambda _: "".join(chr(0x20 + n % 0x60) for n in range(256)))
+    return normalize_function(normalizer_of(column("varchar", "varchar(9)", charset=here), there, prefix, told))
 
 
 def test_texts_fold_by_weights_without_trailing_spaces() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm_worker.syncer.rows.known_collations import Key, KnownFoldings
+from dm_worker.syncer.rows.known_collations import Key, KnownCollations
 from pkg.mysql.collation_weights import CollationWeights
 
 KEYS: list[Key] = [(host, port, version, name) for host in "ab" for port in (1, 2) for version in "56" for name in "xy"]
@@ -16,7 +16,7 @@ KEYS: list[Key] = [(host, port, version, name) for host in "ab" for port in (1, 
 
 @given(st.lists(st.tuples(st.sampled_from(KEYS), st.booleans()), max_size=60), st.integers(1, 5))
 def test_what_was_asked_last_is_known_and_no_more(steps: list[tuple[Key, bool]], limit: int) -> None:
-    known = KnownFoldings(limit)
+    known = KnownCollations(limit)
     order: list[Key] = []  # of what must be known, the latest last
     for key, answers in steps:
         asked: list[Key] = []
@@ -33,7 +33,7 @@ def test_what_was_asked_last_is_known_and_no_more(steps: list[tuple[Key, bool]],
 
 
 def test_a_lost_connection_is_passed_on_and_forgotten() -> None:
-    known = KnownFoldings()
+    known = KnownCollations()
 
     def lost() -> CollationWeights:
         raise OSError("gone")
@@ -44,7 +44,7 @@ def test_a_lost_connection_is_passed_on_and_forgotten() -> None:
 
 
 def test_one_slow_server_holds_up_no_other() -> None:
-    known = KnownFoldings()
+    known = KnownCollations()
     both = Barrier(2)
 
     def ask() -> CollationWeights:

@@ -12,11 +12,11 @@ import pytest
 from dm_worker.syncer.execution import compaction, merge, row_statements
 from dm_worker.syncer.execution.compaction import DELETE, DELETED, GONE, INSERT, INSERTED, REPLACED, UPDATE, UPDATED
 from dm_worker.syncer.execution.row_block import OrderedRow
-from dm_worker.syncer.execution.row_statements import Form
+from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.planning.batch import BLOCKS_FROM, Batch
-from dm_worker.syncer.rows.conflict_sets import Family, families, hasher
+from dm_worker.syncer.rows.conflict_sets import Family, families, key_hash
 from dm_worker.syncer.rows.key_normalization import EXACT
-from dm_worker.syncer.rows.plan_builder import PlanOptions, build, unspread, weak_columns
+from dm_worker.syncer.rows.plan_builder import PlanOptions, build, incomparable_columns, unspread
 from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
 from pkg.binlog.literals import MembersByName
 from pkg.binlog.position import Location, Position
@@ -40,10 +40,10 @@ def plan(
     upstream: TableInfo,
     target: TableInfo | None = None,
     *,
-    weak: frozenset[str] = frozenset(),
+    incomparable: frozenset[str] = frozenset(),
     family: Family | None = None,
 ) -> TablePlan:
-    return build(1, 0, b"", upstream, target or upstream, PlanOptions(), weak=weak, family=family)
+    return build(1, 0, b"", upstream, target or upstream, PlanOptions(), incomparable=incomparable, family=family)
 
 
 KEYED = table(ID, V, N, keys=(index("id"),))
@@ -57,23 +57,25 @@ def test_integer_primary_key_spreads() -> None:
 def test_a_text_key_is_not_spread_by_a_collation_that_the_target_does_not_tell() -> None:
     made = plan(table(V, N, keys=(index("v"),)))
     assert (made.mode, made.spread) == (COMPACT, False)
-    assert weak_columns(table(V, N, keys=(index("v"),)), table(V, N, keys=(index("v"),)), PlanOptions()) == {"v"}
+    assert incomparable_columns(table(V, N, keys=(index("v"),)), table(V, N, keys=(index("v"),)), PlanOptions()) == {
+        "v"
+    }
 
 
 def test_the_other_columns_of_a_key_spread_what_one_does_not_tell() -> None:
-    made = plan(table(ID, V, keys=(index("v", "id"),)), weak=frozenset({"v"}))
+    made = plan(table(ID, V, keys=(index("v", "id"),)), incomparable=frozenset({"v"}))
     assert made.spread
-    assert hasher(made.canons, made.seed)(b"'a',1") == hasher(made.canons, made.seed)(b"'B, \\'x',1")
-    assert hasher(made.canons, made.seed)(b"'a',1") != hasher(made.canons, made.seed)(b"'a',2")
+    assert key_hash(made.normalizers, made.seed)(b"'a',1") == key_hash(made.normalizers, made.seed)(b"'B, \\'x',1")
+    assert key_hash(made.normalizers, made.seed)(b"'a',1") != key_hash(made.normalizers, made.seed)(b"'a',2")
 
 
 def test_prefixes_and_floats_spread_by_what_the_index_compares() -> None:
     made = plan(table(Column("b", "varbinary", "varbinary(9)", nullable=False), keys=(index("b", length=2),)))
-    hashed = hasher(made.canons, made.seed)
+    hashed = key_hash(made.normalizers, made.seed)
     assert made.spread
     assert hashed(b"x'61626300'") == hashed(b"x'616264'") != hashed(b"x'61'")
     made = plan(table(Column("f", "double", "double", nullable=False), keys=(index("f"),)))
-    hashed = hasher(made.canons, made.seed)
+    hashed = key_hash(made.normalizers, made.seed)
     assert hashed(b"-0.0e0") == hashed(b"0.0e0") != hashed(b"1e0")
 
 
@@ -82,7 +84,7 @@ def test_shards_with_other_types_meet_in_the_form_of_the_target() -> None:
         there = Column("k", "decimal", "decimal(10,2)", nullable=False)
         here = Column("k", kind.partition("(")[0], kind, nullable=False)
         made = plan(table(here, keys=(index("k"),)), table(there, keys=(index("k"),)))
-        return hasher(made.canons, made.seed)(literal)
+        return key_hash(made.normalizers, made.seed)(literal)
 
     assert hashed("decimal(10,2)", b"1.50") == hashed("decimal(12,4)", b"1.4950") != hashed("int", b"1")
     assert hashed("decimal(10,2)", b"-1.00") == hashed("int", b"-1")
@@ -93,23 +95,23 @@ def test_a_further_unique_key_ties_rows_by_its_columns() -> None:
     made = plan(table(ID, V, N, keys=(index("id"), index("n", name="u"), index("n", "id", name="w"))))
     # The third key includes the first: rows that collide there are one row already.
     assert (made.mode, made.spread, made.rewrite_existing) == (COMPACT, True, True)
-    assert [tie.columns for tie in made.ties] == [(2,)]
+    assert [conflict_key.columns for conflict_key in made.conflict_keys] == [(2,)]
 
 
 def test_a_unique_key_that_only_the_upstream_has_ties_nothing() -> None:
     made = plan(table(ID, N, keys=(index("id"), index("n", name="u"))), table(ID, N, keys=(index("id"),)))
-    assert (made.spread, made.ties, made.rewrite_existing) == (True, (), False)
+    assert (made.spread, made.conflict_keys, made.rewrite_existing) == (True, (), False)
 
 
 def test_a_unique_key_that_can_not_be_compared_leaves_one_bucket() -> None:
     made = plan(table(ID, V, keys=(index("id"), index("v", name="u"))))
-    assert (made.mode, made.spread, made.ties) == (COMPACT, False, ())
+    assert (made.mode, made.spread, made.conflict_keys) == (COMPACT, False, ())
 
 
 def test_columns_that_only_the_target_has_keep_their_values_when_unique_values_change() -> None:
     there = table(ID, N, Column("x", "int", "int(11)"), keys=(index("id"), index("n", name="u")))
     made = plan(table(ID, N, keys=(index("id"), index("n", name="u"))), there)
-    assert (made.mode, made.spread, len(made.ties)) == (ORDERED, True, 1)
+    assert (made.mode, made.spread, len(made.conflict_keys)) == (ORDERED, True, 1)
 
 
 def test_fractions_that_the_target_may_round_do_not_spread() -> None:
@@ -121,7 +123,7 @@ def test_fractions_that_the_target_may_round_do_not_spread() -> None:
     assert not made("datetime(6)", "datetime(3)").spread
     wide = made("datetime(3)", "datetime(6)")
     same = made("datetime(6)", "datetime(6)")
-    assert hasher(wide.canons, 1)(b"'2020-01-01 00:00:00.120'") == hasher(same.canons, 1)(
+    assert key_hash(wide.normalizers, 1)(b"'2020-01-01 00:00:00.120'") == key_hash(same.normalizers, 1)(
         b"'2020-01-01 00:00:00.120000'"
     )
 
@@ -150,9 +152,9 @@ def test_foreign_keys_tie_child_and_parent_by_value() -> None:
     child = plan(KEYED, family=foreign())
     parent = plan(table(ID, keys=(index("id"),), name="p"), family=foreign())
     assert (child.mode, child.spread, parent.mode, parent.spread) == (ORDERED, True, ORDERED, True)
-    assert [tie.columns for tie in child.ties] == [(2,)]
-    assert [tie.columns for tie in parent.ties] == [(0,)]
-    assert child.ties[0].seed == parent.ties[0].seed
+    assert [conflict_key.columns for conflict_key in child.conflict_keys] == [(2,)]
+    assert [conflict_key.columns for conflict_key in parent.conflict_keys] == [(0,)]
+    assert child.conflict_keys[0].seed == parent.conflict_keys[0].seed
 
 
 def test_foreign_keys_that_act_keep_their_tables_in_one_bucket() -> None:
@@ -195,17 +197,19 @@ STATES = {
 HEAD = "INTO `d`.`t` (`id`,`v`,`n`) VALUES "
 
 
-def texts(made: TablePlan, form: Form) -> list[str]:
+def texts(made: TablePlan, form: StatementForm) -> list[str]:
     return [sql.text.decode() for sql in _statements(made, STATES, form)]
 
 
-def _statements(made: TablePlan, states: compaction.States, form: Form) -> list[row_statements.SQL]:
-    groups = merge.groups_of(states, {1: row_statements.rule_of(made, form)})
+def _statements(
+    made: TablePlan, states: compaction.KeyStates, form: StatementForm
+) -> list[row_statements.RowStatement]:
+    groups = merge.groups_of(states, {1: row_statements.write_rule_of(made, form)})
     return [row_statements.for_group(made, group, form) for group in groups]
 
 
 def test_forms_of_a_table_with_one_key() -> None:
-    assert texts(plan(KEYED), Form()) == [
+    assert texts(plan(KEYED), StatementForm()) == [
         "DELETE FROM `d`.`t` WHERE `id` IN (3)",
         f"INSERT {HEAD}(2,'b',2),(4,'d',4) ON DUPLICATE KEY UPDATE `v`=VALUES(`v`),`n`=VALUES(`n`)",
         f"INSERT {HEAD}(1,'a',1)",
@@ -215,19 +219,19 @@ def test_forms_of_a_table_with_one_key() -> None:
 def test_forms_of_a_table_with_further_unique_keys() -> None:
     several = table(ID, V, N, keys=(index("id"), index("n", name="u")))
     # A row whose unique values changed comes as a replacement; the others may be updated.
-    assert texts(plan(several), Form()) == [
+    assert texts(plan(several), StatementForm()) == [
         "DELETE FROM `d`.`t` WHERE `id` IN (3,4)",
         f"INSERT {HEAD}(2,'b',2) ON DUPLICATE KEY UPDATE `v`=VALUES(`v`),`n`=VALUES(`n`)",
         f"INSERT {HEAD}(1,'a',1),(4,'d',4)",
     ]
-    assert texts(unspread(plan(several)), Form()) == [
+    assert texts(unspread(plan(several)), StatementForm()) == [
         "DELETE FROM `d`.`t` WHERE `id` IN (2,3,4)",
         f"INSERT {HEAD}(1,'a',1),(2,'b',2),(4,'d',4)",
     ]
 
 
 def test_safe_mode_replaces() -> None:
-    assert texts(plan(KEYED), Form(safe=True)) == [
+    assert texts(plan(KEYED), StatementForm(safe=True)) == [
         "DELETE FROM `d`.`t` WHERE `id` IN (3)",
         f"REPLACE {HEAD}(1,'a',1),(2,'b',2),(4,'d',4)",
     ]
@@ -235,7 +239,7 @@ def test_safe_mode_replaces() -> None:
 
 def test_extra_columns_of_the_target_keep_their_values_unless_the_row_was_replaced() -> None:
     extra = table(ID, V, N, Column("x", "int", "int(11)"), keys=(index("id"),))
-    assert texts(plan(KEYED, extra), Form()) == [
+    assert texts(plan(KEYED, extra), StatementForm()) == [
         "DELETE FROM `d`.`t` WHERE `id` IN (3,4)",
         f"INSERT {HEAD}(2,'b',2) ON DUPLICATE KEY UPDATE `v`=VALUES(`v`),`n`=VALUES(`n`)",
         f"INSERT {HEAD}(1,'a',1),(4,'d',4)",
@@ -244,7 +248,7 @@ def test_extra_columns_of_the_target_keep_their_values_unless_the_row_was_replac
 
 def test_statements_are_cut_by_bytes_and_single_rows_when_asked() -> None:
     states = {b"%d" % i: (INSERTED, 1, b"(%d,'%b',0)" % (i, b"x" * 50)) for i in range(10)}
-    for form, count in ((Form(limit=200), 5), (Form(multiple=False), 10), (Form(), 1)):
+    for form, count in ((StatementForm(limit=200), 5), (StatementForm(multiple=False), 10), (StatementForm(), 1)):
         made = _statements(plan(KEYED), states, form)
         assert len(made) == count
         assert sum(sql.text.count(b"xxx,") + sql.text.count(b"x'") for sql in made) == 10
@@ -258,7 +262,7 @@ def test_rows_without_key_are_matched_byte_by_byte_and_must_be_there() -> None:
         (2, UPDATE, 1, 30, [b"1", b"'a'"], [b"1", b"'{}'"]),
         (3, DELETE, 1, 40, [b"2", b"NULL"], None),
     ]
-    found = list(row_statements.for_ordered({1: made}, rows, Form()))
+    found = list(row_statements.for_ordered({1: made}, rows, StatementForm()))
     text = "CAST(`v` AS BINARY) <=> CAST({} AS BINARY)"
     assert [(sql.text.decode(), sql.expect) for sql in found] == [
         ("INSERT INTO `d`.`t` (`id`,`v`) VALUES (1,'a'),(2,NULL)", None),
@@ -309,7 +313,7 @@ def placed(*plans: TablePlan, size: int = BLOCKS_FROM) -> list[TablePlan]:
 
 
 def hashes(made: TablePlan, *keys: bytes) -> list[int]:
-    return [hasher(made.canons, made.seed)(key) for key in keys]
+    return [key_hash(made.normalizers, made.seed)(key) for key in keys]
 
 
 def test_a_large_batch_has_neighbouring_keys_in_one_bucket() -> None:
@@ -328,7 +332,10 @@ def test_blocks_are_those_of_the_last_column() -> None:
     assert len(set(hashes(made, b"5,1", b"5,999"))) == 1
     assert len(set(hashes(made, b"5,1", b"6,1", b"5,1000"))) == 3
     assert (
-        placed(plan(table(ID, V, keys=(index("id", "v"),), name="u"), weak=frozenset({"v"})))[0].canons[0].kind == EXACT
+        placed(plan(table(ID, V, keys=(index("id", "v"),), name="u"), incomparable=frozenset({"v"})))[0]
+        .normalizers[0]
+        .kind
+        == EXACT
     )
 
 
@@ -350,8 +357,8 @@ def test_tables_with_one_target_are_placed_alike() -> None:
     one = plan(KEYED)
     other = replace(plan(KEYED), number=2, mode=ORDERED, extra_columns=True)
     elsewhere = replace(plan(table(ID, N, keys=(index("id"),), name="u")), target_number=2)
-    assert other.binds
-    assert not one.binds
+    assert other.may_conflict
+    assert not one.may_conflict
     made = placed(one, other, elsewhere)
     assert made[:2] == [one, other]
     assert made[2] != elsewhere

@@ -17,10 +17,10 @@ from dm_worker.dumper.folder import fingerprint
 from dm_worker.meta.stored_text import stored_text
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.rows.conflict_sets import families
-from dm_worker.syncer.rows.key_normalization import Charsets
+from dm_worker.syncer.rows.key_normalization import TargetCharsets
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
 from dm_worker.syncer.rows.table_plan import TablePlan
-from dm_worker.syncer.rows.task_rules import Rules
+from dm_worker.syncer.rows.task_rules import TaskRules
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
 from pkg.mysql.collation_weights import CollationWeights
@@ -58,7 +58,7 @@ WIDER = (
     Column("e", "enum", "enum('y','x')", nullable=False),
     Column("f", "set", "set('y','x')", nullable=False),
 )
-OPTIONS = PlanOptions(charsets=Charsets(lambda *_: WEIGHTS, lambda _: "".join(map(chr, range(256)))))
+OPTIONS = PlanOptions(charsets=TargetCharsets(lambda *_: WEIGHTS, lambda _: "".join(map(chr, range(256)))))
 HERE = Location(Position("mysql-bin.000001", 4))
 
 
@@ -116,7 +116,7 @@ def ruled() -> TablePlan:
     upstream = TableInfo("s_1", "t_1", (ID, OTHER, V), (index("id"),))
     shard = Column("shard", "varchar", "varchar(9)", False, False, "utf8mb4", "utf8mb4_bin")
     target = table(ID, OTHER, V, shard, keys=(index("id", "shard"),))
-    return plan(upstream, target, rules=Rules(task()).of_table(upstream))
+    return plan(upstream, target, rules=TaskRules(task()).of_table(upstream))
 
 
 def keyless() -> TablePlan:
@@ -149,7 +149,7 @@ def test_neighbours_in_one_bucket_are_so_after_an_upgrade() -> None:
 
 def test_the_rules_of_a_batch_under_way_are_the_same_after_an_upgrade() -> None:
     assert (
-        blake2b(stored_text(Rules(task()).settings).encode(), digest_size=16).hexdigest()
+        blake2b(stored_text(TaskRules(task()).settings).encode(), digest_size=16).hexdigest()
         == "b2c864ecd0a29fd1e513feb6cfa81729"
     )
 

@@ -12,15 +12,15 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from dm_worker.syncer.execution.compaction import DELETE, INSERT, UPDATE
-from dm_worker.syncer.execution.partition import scatter
-from dm_worker.syncer.execution.row_statements import Form, for_ordered
+from dm_worker.syncer.execution.partition import partition_slice
+from dm_worker.syncer.execution.row_statements import StatementForm, for_ordered
 from dm_worker.syncer.planning.batch import Slice
-from dm_worker.syncer.rows.conflict_sets import hasher
-from dm_worker.syncer.rows.plan_builder import PlanOptions, build, weak_columns
+from dm_worker.syncer.rows.conflict_sets import key_hash
+from dm_worker.syncer.rows.plan_builder import PlanOptions, build, incomparable_columns
 from dm_worker.syncer.rows.row_filter import RowFilter, zone_of
 from dm_worker.syncer.rows.row_shape import NO_RULES, TableRules
 from dm_worker.syncer.rows.table_plan import COMPACT, ORDERED, TablePlan
-from dm_worker.syncer.rows.task_rules import Rules
+from dm_worker.syncer.rows.task_rules import TaskRules
 from pkg.binlog.rows import KERNEL
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
@@ -116,14 +116,14 @@ def test_a_constant_belongs_to_the_key_with_the_upstreams_columns() -> None:
     assert (made.key, made.key_names, made.write_names) == ((3, 0), ("c", "id"), ("id", "other", "v", "c"))
     assert (made.mode, made.spread, made.extra_columns, made.derived[0].text) == (COMPACT, True, False, rb"'it\'s \\'")
     # The target tells nothing of this collation but that it is binary: shards' rows are told apart.
-    assert hasher(made.canons, 0)(b"'1',5") != hasher(made.canons, 0)(b"'2',5")
+    assert key_hash(made.normalizers, 0)(b"'1',5") != key_hash(made.normalizers, 0)(b"'2',5")
     assert plan(NO_RULES, target=target).key == ()
 
 
 def test_a_constant_that_can_not_be_compared_leaves_the_rest_of_the_key() -> None:
     target = table(ID, OTHER, V, replace(V, name="c", nullable=False), keys=(index("c", "id"),))
     rules = TableRules(extracts=(("c", "01"),))
-    assert weak_columns(UPSTREAM, target, PlanOptions(), None, rules) == {"c"}
+    assert incomparable_columns(UPSTREAM, target, PlanOptions(), None, rules) == {"c"}
     assert plan(rules, target=target).spread
 
 
@@ -157,11 +157,11 @@ def test_events_of_an_ignored_kind_are_not_even_decoded(
 ) -> None:
     made = plan(TableRules(filter=kinds(left_out)))
     part = the_slice()
-    blocks = scatter(part, {1: made}, 1, kernel=kernel)
+    blocks = partition_slice(part, {1: made}, 1, kernel=kernel)
     assert sum(int.from_bytes(data[:4], "little") for _, data in blocks) == changes
     if "all dml" in left_out:
         torn = Slice.pack(0, [data[:-2] for data, _, _ in part.events()], [1, 1, 1], [1, 2, 3], "b.1")
-        assert scatter(torn, {1: made}, 1, kernel=kernel) == blocks == []
+        assert partition_slice(torn, {1: made}, 1, kernel=kernel) == blocks == []
 
 
 @pytest.mark.parametrize("kernel", BOTH)
@@ -170,11 +170,11 @@ def test_a_refused_kind_names_rule_table_and_place(kernel: ModuleType | None) ->
     with pytest.raises(
         DMError, match=r"'d\.t_\*: Error'.*`d`\.`t_7`: update \(rows event that ends at \(b.1, 200\)"
     ) as e:
-        scatter(the_slice(), {1: made}, 1, kernel=kernel)
+        partition_slice(the_slice(), {1: made}, 1, kernel=kernel)
     assert e.value.kind is Code.SyncerUnitBinlogEventFilter
     other = plan(TableRules(filter=kinds(("delete",), "Error")))
     part = Slice.pack(0, [next(the_slice().events())[0]], [1], [100], "b.1")
-    assert scatter(part, {1: other}, 1, kernel=kernel)
+    assert partition_slice(part, {1: other}, 1, kernel=kernel)
 
 
 def test_rows_that_may_be_missing_are_changed_in_order_and_never_made_up() -> None:
@@ -187,12 +187,18 @@ def test_rows_that_may_be_missing_are_changed_in_order_and_never_made_up() -> No
         (RowFilter(), False),
     ):
         made = plan(TableRules(filter=found))
-        assert (made.filter.leaves_gaps, made.mode, made.moves_rows) == (gaps, ORDERED if gaps else COMPACT, gaps)
+        assert (made.filter.leaves_gaps, made.mode, made.key_changes_conflict) == (
+            gaps,
+            ORDERED if gaps else COMPACT,
+            gaps,
+        )
         rows = [
             (1, UPDATE, 1, 9, [b"1", b"1", b"1"], [b"2", b"1", b"1"]),
             (2, DELETE, 1, 9, [b"2", b"1", b"1"], None),
         ]
-        assert [sql.expect for sql in for_ordered({1: made}, rows, Form())] == ([None, None] if gaps else [1, 1])
+        assert [sql.expect for sql in for_ordered({1: made}, rows, StatementForm())] == (
+            [None, None] if gaps else [1, 1]
+        )
 
 
 def test_an_update_is_left_out_when_both_of_its_expressions_are_true() -> None:
@@ -237,23 +243,23 @@ def config(**rules: Any) -> SubTaskConfig:
 
 
 def test_rows_of_a_table_whose_changes_are_all_ignored_are_not_looked_at() -> None:
-    rules = Rules(config(filters=(BinlogFilterRule("d", "a", ("all dml",), (), "Ignore"),)))
+    rules = TaskRules(config(filters=(BinlogFilterRule("d", "a", ("all dml",), (), "Ignore"),)))
     assert [rules.takes_rows("d", name) for name in ("a", "b")] == [False, True]
     assert rules.allows("d", "a")
     assert not rules.allows("dm_meta", "x")
-    refused = Rules(config(filters=(BinlogFilterRule("d", "a", ("all dml",), (), "Error"),)))
+    refused = TaskRules(config(filters=(BinlogFilterRule("d", "a", ("all dml",), (), "Error"),)))
     assert refused.takes_rows("d", "a")
 
 
 def test_the_first_table_that_is_not_to_be_changed_decides() -> None:
-    rules = Rules(config(filters=(BinlogFilterRule("d", "b", ("rename table",), (), "Error"),)))
+    rules = TaskRules(config(filters=(BinlogFilterRule("d", "b", ("rename table",), (), "Error"),)))
     decision, *name = rules.decide([("d", "a"), ("d", "b")], ("rename table",), "RENAME …")
     assert (decision.action, name) == ("error", ["d", "b"])
     assert rules.decide([], (), "x")[0].action == "do"
 
 
 def test_a_tables_rules_depend_on_its_structure() -> None:
-    rules = Rules(
+    rules = TaskRules(
         config(
             routes=(RouteRule("d", "m", "t_*", "t", extract_source=ExtractRule("s-(.)", "c")),),
             column_mappings=(partition(),),
@@ -290,5 +296,5 @@ def test_a_tables_rules_depend_on_its_structure() -> None:
     ids=lambda rules: next(iter(rules)),
 )
 def test_every_rule_counts_for_an_unfinished_range(rules: dict[str, Any]) -> None:
-    assert repr(Rules(config(**rules)).settings) != repr(Rules(config()).settings)
-    assert repr(Rules(config(**rules)).settings) == repr(Rules(config(**rules)).settings)
+    assert repr(TaskRules(config(**rules)).settings) != repr(TaskRules(config()).settings)
+    assert repr(TaskRules(config(**rules)).settings) == repr(TaskRules(config(**rules)).settings)
