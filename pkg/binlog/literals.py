@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
+import struct
 import zlib
 from binascii import hexlify
 from collections.abc import Callable
@@ -50,6 +51,20 @@ class Codec:
     render: Render | None = None
     escape: bool = False
     native: tuple[str, int, int, bytes] | None = None
+
+    @property
+    def fixed_size(self) -> int:
+        """Bytes of a value without a length before it."""
+        return struct.calcsize("<" + self.fixed)
+
+    def literal(self, raw: bytes) -> bytes:
+        """The literal of a value that is not NULL, by its bytes in the row image."""
+        value: Any = struct.unpack("<" + self.fixed, raw)[0] if self.fixed else raw
+        if self.escape:
+            value = escape(raw)
+        elif self.render is not None:
+            value = self.render(value)
+        return self.form % (value,)
 
 
 class MembersByName(Column):

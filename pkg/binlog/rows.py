@@ -1,7 +1,7 @@
 """Row images as SQL: decoders per table shape. Runs inside Spark tasks; pure.
 
 A decoder belongs to one TABLE_MAP and one tracked structure. Making one is cheap when the shape was seen before in the
-process: its readers are kept, be they the compiled kernel's or generated functions.
+process: its readers are kept, those of the compiled kernel and those in Python alike.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 from pkg import errors, native
 from pkg.binlog import constants as c
-from pkg.binlog.codegen import Reader, Readers, compile_readers
 from pkg.binlog.cursor import MALFORMED, malformed, whereabouts
 from pkg.binlog.derived import Derived
 from pkg.binlog.events import event_from_bytes, inflate
 from pkg.binlog.literals import codec_for
 from pkg.binlog.programs import derived_programs, programs
+from pkg.binlog.row_reader import PythonReaders, RowReaders
 from pkg.binlog.table_check import check_table_map
 from pkg.binlog.table_map import TableMap, parse_rows_header
 from pkg.errors import Code
@@ -31,6 +31,8 @@ Image = tuple[int, list[bytes] | None, list[bytes] | None]
 
 #: The compiled row kernel, None when the Python code does its work.
 KERNEL: ModuleType | None = native.load("rows")
+#: (data, start, end, append) → where it stopped.
+_Read = Callable[[bytes, int, int, Callable[[Any], None]], int]
 _HEADERS_KEPT = 64
 
 
@@ -45,11 +47,11 @@ def _readers(
     write: tuple[int, ...],
     derived: tuple[Derived, ...],
     kernel: ModuleType | None,
-) -> Readers:
+) -> RowReaders:
     codecs = [codec_for(*shape) for shape in zip(types, metas, columns, collations, strict=True)]
     if kernel is None:
-        return compile_readers(codecs, nullable, key, write, derived)
-    readers: Readers = kernel.Readers(programs(codecs, nullable), key, write, derived_programs(derived))
+        return PythonReaders(codecs, nullable, key, write, derived)
+    readers: RowReaders = kernel.Readers(programs(codecs, nullable), key, write, derived_programs(derived))
     return readers
 
 
@@ -126,9 +128,7 @@ class RowDecoder:
                 raise self.malformed(data, file, exc) from exc
         return data, op, body
 
-    def _run(
-        self, readers: tuple[Reader, Reader, Reader], data: bytes, file: str, append: Callable[[Any], None]
-    ) -> int:
+    def _run(self, readers: tuple[_Read, _Read, _Read], data: bytes, file: str, append: Callable[[Any], None]) -> int:
         data, op, body = self.prepare(data, file)
         end = len(data)
         try:

@@ -2,15 +2,12 @@
 
 There are three forms of times, datetimes and timestamps: today's (since MySQL 5.6), the one before it, which knows no
 fractions, and MariaDB's own for fractions in tables that were made with ``mysql56_temporal_format=OFF``.
-
-The same moments come again and again, so literals are remembered by their bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
-from functools import lru_cache
 
 from pkg.binlog import constants as c
 
@@ -24,12 +21,7 @@ KINDS = (
     c.TYPE_DATETIME2,
     c.TYPE_TIMESTAMP2,
 )
-#: How many literals a column remembers.
-_REMEMBERED = 16384
 _EPOCH = date(1970, 1, 1).toordinal()
-#: Minutes and seconds by ``minute << 6 | second``, and hours, ready to be joined.
-_CLOCK = [b"%02d:%02d" % (n >> 6, n & 63) for n in range(4096)]
-_HOURS = [b"%02d:" % hour for hour in range(1024)]
 
 
 def decoder(kind: int, meta: int) -> tuple[int, Callable[[bytes], bytes]]:
@@ -39,33 +31,16 @@ def decoder(kind: int, meta: int) -> tuple[int, Callable[[bytes], bytes]]:
         return sizes[meta], _quoted(lambda raw: of_ticks(int.from_bytes(raw, "big"), meta))
     if kind in _OLD:
         size, convert = _OLD[kind]
-        return size, Remembered(_quoted(convert))
+        return size, _quoted(convert)
     base, convert = _NEW[kind]
     size = base + (meta + 1) // 2
     if kind == c.TYPE_TIME2:
-        render = _quoted(lambda raw: _time(raw, meta))
-    else:
-        render = _with_fraction(base, meta, convert) if meta else _quoted(convert)
-    # Finer moments hardly ever come again.
-    return size, Remembered(render) if meta < 3 else render
+        return size, _quoted(lambda raw: _time(raw, meta))
+    return size, _with_fraction(base, meta, convert) if meta else _quoted(convert)
 
 
 def _quoted(convert: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
     return lambda raw: b"'%b'" % convert(raw)
-
-
-class Remembered(dict[bytes, bytes]):
-    """Literals by raw bytes; calling it makes a missing one. Emptied when it holds too many."""
-
-    def __init__(self, convert: Callable[[bytes], bytes]) -> None:
-        super().__init__()
-        self._convert = convert
-
-    def __call__(self, raw: bytes) -> bytes:
-        if len(self) >= _REMEMBERED:
-            self.clear()
-        literal = self[raw] = self._convert(raw)
-        return literal
 
 
 def _with_fraction(base: int, digits: int, convert: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
@@ -79,14 +54,12 @@ def _with_fraction(base: int, digits: int, convert: Callable[[bytes], bytes]) ->
     return render
 
 
-@lru_cache(maxsize=8192)
 def _day(number: int) -> bytes:
     """A date and the blank after it, by days since 1970."""
     day = date.fromordinal(_EPOCH + number)
     return b"%04d-%02d-%02d " % (day.year, day.month, day.day)
 
 
-@lru_cache(maxsize=8192)
 def _packed_day(value: int) -> bytes:
     """A date and the blank after it, by the bits of DATETIME above the clock; it may be no real date."""
     year_month = value >> 5
@@ -118,7 +91,7 @@ def _seconds(value: int) -> bytes:
         return b"0000-00-00 00:00:00"
     days, rest = divmod(value, 86400)
     minutes, seconds = divmod(rest, 60)
-    return _day(days) + _HOURS[minutes // 60] + _CLOCK[minutes % 60 << 6 | seconds]
+    return _day(days) + b"%02d:%02d:%02d" % (*divmod(minutes, 60), seconds)
 
 
 def _old_timestamp(raw: bytes) -> bytes:
@@ -133,7 +106,7 @@ def _datetime(raw: bytes) -> bytes:
     value = int.from_bytes(raw, "big") - 0x8000000000
     if value < 0:
         raise ValueError("negative DATETIME")
-    return _packed_day(value >> 17) + _HOURS[value >> 12 & 31] + _CLOCK[value & 4095]
+    return _packed_day(value >> 17) + b"%02d:%02d:%02d" % (value >> 12 & 31, value >> 6 & 63, value & 63)
 
 
 def _time(raw: bytes, digits: int) -> bytes:
@@ -142,7 +115,7 @@ def _time(raw: bytes, digits: int) -> bytes:
     value = int.from_bytes(raw, "big") - (0x800000 << bits)
     sign, value = (b"-", -value) if value < 0 else (b"", value)
     clock, fraction = value >> bits, value & ((1 << bits) - 1)
-    whole = sign + _HOURS[clock >> 12 & 0x3FF] + _CLOCK[clock & 4095]
+    whole = sign + b"%02d:%02d:%02d" % (clock >> 12 & 0x3FF, clock >> 6 & 63, clock & 63)
     return b"%b.%0*d" % (whole, digits, fraction // (10 if digits & 1 else 1)) if digits else whole
 
 
