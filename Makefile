@@ -4,10 +4,10 @@ TESTS ?= tests
 # Test processes side by side. The tests of a file stay together: they share its servers.
 JOBS ?= 2
 
-.PHONY: help setup kernel demo test lint bench proto clean
+.PHONY: help setup kernel demo test lint bench proto version-before clean
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 setup: ## install system packages and .venv
 	@deploy/setup.sh
@@ -33,6 +33,9 @@ bench: ## every target side by side with the native ways (BENCH="--only oltp,cop
 
 proto: setup ## regenerate the committed gRPC stubs
 	PYTHON=$(VENV)/python proto/gen.sh
+
+version-before: ## keep REF's code as the version that the upgrade test starts from (at each release)
+	git archive $(REF) dm_master dm_worker dmctl pkg ':!pkg/native/*.[ch]' | xz -9e > tests/e2e/data/version-before.tar.xz
 
 clean: ## remove what setup and runs left in the checkout
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info pkg/native/*.so

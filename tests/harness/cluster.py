@@ -40,14 +40,17 @@ def program(module: str, *args: str) -> list[str]:
     return [sys.executable, "-m", module, *args]
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+def environment(code: Path = ROOT) -> dict[str, str]:
+    """The environment of our programs, whose packages are in ``code``."""
+    return {**os.environ, "PYTHONPATH": str(code), "PYTHONUNBUFFERED": "1"}
 
 
 class DMMaster(Process):
     """One dm-master with its own etcd member (or external ``etcd_endpoints``)."""
 
     name = "dm-master"
+    #: Where the code is that it runs.
+    code = ROOT
 
     def __init__(self, base: Path, *, member: str = "master1", extra: str = "") -> None:
         super().__init__(base)
@@ -78,7 +81,7 @@ class DMMaster(Process):
         return program("dm_master.cli", "--config", str(self.config))
 
     def environment(self) -> Mapping[str, str]:
-        return environment()
+        return environment(self.code)
 
     def ready(self) -> bool:
         return http_ok(f"http://{self.address}/health")
@@ -88,6 +91,8 @@ class DMWorker(Process):
     """One dm-worker."""
 
     name = "dm-worker"
+    #: Where the code is that it runs.
+    code = ROOT
 
     def __init__(
         self, base: Path, *, member: str, join: str, keepalive_ttl: int = KEEPALIVE_TTL, extra: str = ""
@@ -111,7 +116,7 @@ class DMWorker(Process):
         return program("dm_worker.cli", "--config", str(self.config))
 
     def environment(self) -> Mapping[str, str]:
-        return environment()
+        return environment(self.code)
 
     def ready(self) -> bool:
         return http_ok(f"http://127.0.0.1:{self.port}/status")
@@ -144,6 +149,11 @@ class Cluster:
             )
             for i in range(workers)
         ]
+
+    def run_from(self, code: Path) -> None:
+        """From its next start on, each process of the cluster runs the code in ``code``."""
+        for process in (self.master, *self.workers):
+            process.code = code
 
     def start(self) -> None:
         self.master.start()

@@ -1,0 +1,183 @@
+"""An upgrade reads the stored state in another way: rows are lost or doubled, locks or orders are forgotten.
+
+``data/version-before.tar.xz`` is the code of the version before. It runs real tasks, is killed while they are in the
+middle of everything that is stored, and the present code goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cluster import ROOT, Cluster
+from tests.harness.mysql import MariaDBServer, MySQLServer
+from tests.harness.sharded import Servers, ShardedTask, arrives
+
+VERSION_BEFORE = Path(__file__).parent / "data" / "version-before.tar.xz"
+TASK = """\
+name: {name}
+task-mode: {mode}
+online-ddl: true
+clean-dump-file: false
+target-database: {{host: 127.0.0.1, port: {port}, user: root, password: ''}}
+mysql-instances:
+  - {{source-id: source-1, block-allow-list: mine}}
+block-allow-list:
+  mine: {{do-dbs: [{name}]}}
+"""
+
+
+@dataclass
+class Before:
+    """A cluster of the version before, with its sources and their target."""
+
+    cluster: Cluster
+    one: MariaDBServer
+    two: MySQLServer
+    target: MariaDBServer
+
+    def task(self, name: str, mode: str) -> str:
+        return self.cluster.write_task(TASK.format(name=name, mode=mode, port=self.target.port), f"{name}.yaml")
+
+    def upgrade(self) -> None:
+        """kill -9 of everything; the present code starts in its place."""
+        processes = (*self.cluster.workers, self.cluster.master)
+        for process in processes:
+            process.kill()
+        self.cluster.run_from(ROOT)
+        self.cluster.start()
+
+
+@pytest.fixture(scope="module")
+def before(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Before]:
+    base = tmp_path_factory.mktemp("upgrade")
+    with tarfile.open(VERSION_BEFORE) as archive:
+        archive.extractall(base / "code", filter="data")
+    cluster = Cluster(2, base=base, keepalive_ttl=5, worker_extra=f'relay-dir = "{base}/relay"')
+    cluster.run_from(base / "code")
+    try:
+        cluster.start()
+        for number, server in enumerate(servers[:2], start=1):
+            cluster.add_source(server, f"source-{number}", gtid=True)
+        yield Before(cluster, *servers)
+    finally:
+        cluster.close()
+
+
+def test_everything_that_is_stored_is_read_by_the_next_version(before: Before) -> None:
+    cluster, one, target = before.cluster, before.one, before.target
+    sharded = ShardedTask(cluster, (one, before.two), target, "merged")
+    sharded.create(seed=11)
+    try:
+        cluster.ok("start-relay", "-s", "source-1")
+        sharded.start()
+        _begin_online_change_and_xa(before)
+        _stop_a_load_half_way(before)
+        skipped = _order_a_statement_to_be_skipped(before)
+        # A lock waits, with rows held back, while writers go on.
+        sharded.alter(sharded.shards("orders", 0), "ADD COLUMN c1 INT NOT NULL DEFAULT 7", adds="c1")
+        sharded.wait_lock("orders", "waiting", "source-2")
+        relayed = _relay_folders(before)
+
+        before.upgrade()
+
+        sharded.wait_lock("orders", "waiting", "source-2")
+        assert _shown_orders(before) == [skipped]
+        sharded.alter(sharded.shards("orders", 1), "ADD COLUMN c1 INT NOT NULL DEFAULT 7", adds="c1")
+        sharded.wait_no_lock()
+        _end_online_change_and_xa(before)
+        _end_the_load(before)
+        sharded.finish()
+    finally:
+        sharded.abandon()
+    sharded.assert_executed_once("`orders` ADD COLUMN c1 INT NOT NULL DEFAULT 7")
+    assert relayed <= _relay_folders(before), "the relay goes on in its files"
+    for worker in cluster.workers:
+        log = (worker.dir / "dm-worker.log").read_text()
+        assert "planned otherwise" not in log, "a batch that was under way is another one now"
+
+
+def _begin_online_change_and_xa(before: Before) -> None:
+    """A ghost table is altered and not swapped in; rows of an XA transaction are prepared."""
+    before.one.execute(
+        "CREATE DATABASE changing",
+        "CREATE TABLE changing.t (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO changing.t VALUES (1, 1)",
+        "CREATE TABLE changing.x (id INT PRIMARY KEY)",
+    )
+    before.cluster.ok("start-task", before.task("changing", "all"))
+    before.cluster.wait_stage("changing", "Running", unit="Sync")
+    before.one.execute("CREATE TABLE changing._t_gho LIKE changing.t", "ALTER TABLE changing._t_gho ADD COLUMN w INT")
+    conn = before.one.connect()
+    with conn.cursor() as cursor:
+        for sql in ("XA START 'upgrade'", "INSERT INTO changing.x VALUES (7)", "XA END 'upgrade'"):
+            cursor.execute(sql)
+        cursor.execute("XA PREPARE 'upgrade'")
+    conn.close()
+    before.cluster.wait_synced("changing")
+
+
+def _end_online_change_and_xa(before: Before) -> None:
+    before.one.execute(
+        "INSERT INTO changing._t_gho SELECT id, v, 5 FROM changing.t",
+        "RENAME TABLE changing.t TO changing._t_del, changing._t_gho TO changing.t",
+        "INSERT INTO changing.t VALUES (2, 2, 2)",
+        "XA COMMIT 'upgrade'",
+    )
+    arrives(before.target, "SELECT 1 FROM changing.x WHERE id = 7", "the prepared rows arrive")
+    arrives(
+        before.target,
+        "SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'changing' "
+        "AND TABLE_NAME = 't' AND COLUMN_NAME = 'w'",
+        "the change of the ghost table arrives",
+    )
+    arrives(before.target, "SELECT 1 FROM changing.t WHERE id = 2 AND w = 2", "rows behind it arrive")
+
+
+def _stop_a_load_half_way(before: Before) -> None:
+    """One table of a full copy is loaded, the other one is refused by the target."""
+    before.one.execute(
+        "CREATE DATABASE copied",
+        "CREATE TABLE copied.a (id INT PRIMARY KEY)",
+        "CREATE TABLE copied.b (id INT PRIMARY KEY)",
+        "INSERT INTO copied.a SELECT seq FROM copied.seq_1_to_1000",
+        "INSERT INTO copied.b SELECT seq FROM copied.seq_1_to_1000",
+    )
+    before.target.execute(
+        "CREATE DATABASE copied", "CREATE TABLE copied.b (id INT PRIMARY KEY, CONSTRAINT small CHECK (id < 500))"
+    )
+    before.cluster.dmctl("start-task", before.task("copied", "full"))
+    before.cluster.wait_stage("copied", "Paused")
+    arrives(before.target, "SELECT 1 FROM copied.a HAVING COUNT(*) = 1000", "one table is loaded")
+    # What is durably loaded is not loaded again: this row would come back.
+    before.target.execute("DELETE FROM copied.a WHERE id = 1")
+
+
+def _end_the_load(before: Before) -> None:
+    before.target.execute("ALTER TABLE copied.b DROP CONSTRAINT small")
+    before.cluster.ok("resume-task", "copied")
+    before.cluster.wait_stage("copied", "Finished")
+    counts = [before.target.execute(f"SELECT COUNT(*) FROM copied.{table}")[0][0] for table in ("a", "b")]
+    assert counts == [999, 1000]
+
+
+def _order_a_statement_to_be_skipped(before: Before) -> str:
+    """An order for a statement far ahead; its position."""
+    name, *_ = before.one.execute("SHOW MASTER STATUS")[0]
+    position = f"{name}:900000000"
+    before.cluster.ok("binlog", "skip", "changing", "-s", "source-1", "-b", position)
+    return position
+
+
+def _shown_orders(before: Before) -> list[str]:
+    (answer,) = before.cluster.ok("binlog", "list", "changing", "-s", "source-1")["sources"]
+    return [one["binlogPos"] for one in json.loads(answer["msg"])]
+
+
+def _relay_folders(before: Before) -> set[str]:
+    return {path.name for path in before.cluster.dir.parent.glob("relay/*/*") if path.is_dir()}
