@@ -152,8 +152,9 @@ class Cluster:
 
     def run_from(self, code: Path) -> None:
         """From its next start on, each process of the cluster runs the code in ``code``."""
-        for process in (self.master, *self.workers):
-            process.code = code
+        self.master.code = code
+        for worker in self.workers:
+            worker.code = code
 
     def start(self) -> None:
         self.master.start()
