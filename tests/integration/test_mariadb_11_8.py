@@ -22,11 +22,11 @@ from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
 from dm_worker.syncer.planning.instructions import BatchLimits
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.pb import dmworker_pb2 as pb
+from tests.harness.full_copy import config, dump, load
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import PATIENCE, up, wait_until
+from tests.harness.running_relay import binlog_end, same_files, source_of
 from tests.integration.binlog_replay import here
-from tests.integration.full_copy import config, dump, load
-from tests.integration.relay.pulling import binlog_end, same_files, source_of
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask
 

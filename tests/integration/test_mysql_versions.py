@@ -12,10 +12,10 @@ import pytest
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from pkg.settings.connections import DBConfig
+from tests.harness.full_copy import config, contents, dump, load
 from tests.harness.mysql import MYSQL_8_COLLATION, MYSQL_VERSIONS, MariaDBServer, MySQLServer
 from tests.harness.process import up
-from tests.integration.full_copy import config, contents, dump, load
-from tests.integration.relay.pulling import RunningRelay, binlog_end, same_files
+from tests.harness.running_relay import RunningRelay, binlog_end, same_files
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask
 

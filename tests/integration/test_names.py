@@ -13,8 +13,8 @@ from dm_worker.dumper.metadata import dump_dir
 from dm_worker.engine.engine import SparkEngine
 from pkg.mysql.names import SYSTEM_SCHEMAS, qualified, quote
 from pkg.rules.model import BlockAllowList, ColumnMappingRule, ExtractRule, RouteRule, TableName
+from tests.harness.full_copy import config, dump, load
 from tests.harness.mysql import MariaDBServer
-from tests.integration.full_copy import config, dump, load
 from tests.integration.syncer.support import running, subtask
 
 #: Names that somebody has, each of a table and of its column.

@@ -16,11 +16,11 @@ from pkg.errors import Code, DMError
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query
 from pkg.settings.connections import DBConfig, SecurityConfig
+from tests.harness import full_copy
 from tests.harness.certificates import Authority
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import up, wait_until
-from tests.integration import full_copy
-from tests.integration.relay.pulling import RunningRelay, same_files
+from tests.harness.running_relay import RunningRelay, same_files
 from tests.integration.syncer.support import assert_equal, location, running, subtask
 
 _TLS_ONLY = "--require-secure-transport=ON"

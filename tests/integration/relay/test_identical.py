@@ -8,8 +8,8 @@ import pytest
 
 from pkg.binlog.gtid import parse_gtid_set
 from tests.harness.mysql import SQLServer
+from tests.harness.running_relay import RunningRelay, binlog_end, same_files
 from tests.integration.binlog_replay import here
-from tests.integration.relay.pulling import RunningRelay, binlog_end, same_files
 
 
 @pytest.fixture(params=["mariadb", "mariadb_11_8", "mysql"])

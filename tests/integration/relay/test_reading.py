@@ -17,8 +17,8 @@ from pkg.binlog.events import Event, ensure_supported
 from pkg.binlog.position import Location, Position
 from pkg.binlog.stream import BinlogStream
 from tests.harness.mysql import MariaDBServer, SQLServer
+from tests.harness.running_relay import RunningRelay
 from tests.integration.binlog_replay import here, open_at
-from tests.integration.relay.pulling import RunningRelay
 
 #: What makes up transactions.
 _KINDS = frozenset({c.GTID_EVENT, c.MARIADB_GTID_EVENT, c.QUERY_EVENT, c.TABLE_MAP_EVENT, c.XID_EVENT, *c.ROWS_EVENTS})

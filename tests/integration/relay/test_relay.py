@@ -17,8 +17,8 @@ from pkg.config.model import PurgeConfig
 from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
 from tests.harness.mysql import MariaDBServer, MySQLServer
+from tests.harness.running_relay import RunningRelay, binlog_end, same_files
 from tests.integration.binlog_replay import here
-from tests.integration.relay.pulling import RunningRelay, binlog_end, same_files
 
 TABLE = ("CREATE DATABASE IF NOT EXISTS r", "CREATE TABLE IF NOT EXISTS r.t (a INT AUTO_INCREMENT PRIMARY KEY, b TEXT)")
 ROW = "INSERT INTO r.t (b) VALUES (REPEAT('x', 500))"

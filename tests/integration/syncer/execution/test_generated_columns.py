@@ -10,9 +10,9 @@ import pytest
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.loader import LoadUnit
 from dm_worker.subtask.unit import UnitOutcome
+from tests.harness.full_copy import config, dump, load
 from tests.harness.mysql import MYSQL_8_COLLATION, MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import up
-from tests.integration.full_copy import config, dump, load
 from tests.integration.syncer.support import assert_equal, rows, running, subtask
 
 _DATES = """CREATE TABLE d.{} (id INT {}, d DATE, s VARCHAR(20), e VARCHAR(9) CHARACTER SET latin1,

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from dm_worker.engine.engine import SparkEngine
+from tests.harness.full_copy import config, contents, dump, load
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.integration.full_copy import config, contents, dump, load
 
 _NUMBERS = """CREATE TABLE v.numbers (id INT PRIMARY KEY, t TINYINT, tu TINYINT UNSIGNED, s SMALLINT, m MEDIUMINT UNSIGNED,
  i INT, b BIGINT, bu BIGINT UNSIGNED, d DECIMAL(65,30), d2 DECIMAL(10,2) UNSIGNED, f FLOAT, f2 FLOAT(10,3), g DOUBLE,
@@ -190,7 +190,7 @@ def test_a_row_of_64_mib_takes_bounded_memory(new_mariadb: Callable[..., MariaDB
         "CREATE TABLE copy.b LIKE big.b", "INSERT INTO big.b VALUES (1, REPEAT('ab', 32 << 20)), (2, 'x')",
     )  # fmt: skip
     script = Path(__file__).with_name("copy_memory.py")
-    root = script.parents[2]
+    root = script.parents[3]
     command = [sys.executable, str(script), str(server.port), str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(root), "DM_KERNEL": "native"}
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)

@@ -29,11 +29,11 @@ from dm_worker.syncer.checkpoint.start_location import start_location
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.rules.model import RouteRule
+from tests.harness.full_copy import config, contents, dump, load
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.proctree import spark_workers
-from tests.integration.full_copy import config, contents, dump, load
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 
 
 def _keyless(server: SQLServer, rows: int = 3000) -> None:
@@ -135,7 +135,7 @@ def _start_driver(cfg: SubTaskConfig, folder: Path) -> subprocess.Popen[bytes]:
     path = folder / "cfg.pickle"
     path.write_bytes(pickle.dumps(cfg))
     env = {**os.environ, "PYTHONPATH": str(_ROOT)}
-    command = [sys.executable, str(_ROOT / "tests/integration/load_driver.py"), str(path)]
+    command = [sys.executable, str(_ROOT / "tests/integration/full_copy/load_driver.py"), str(path)]
     return subprocess.Popen(command, cwd=_ROOT, env=env, start_new_session=True, stderr=subprocess.DEVNULL)
 
 

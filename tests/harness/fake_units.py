@@ -1,6 +1,6 @@
 """Units for tests of the worker: they do no work, keep a journal, and end when a file tells them to.
 
-Run as a module, this is a dm-worker with such units: ``python -m tests.integration.fake_units --config …``. The folder
+Run as a module, this is a dm-worker with such units: ``python -m tests.harness.fake_units --config …``. The folder
 is given by the variable ``FAKE_UNITS``. A task's unit ends successfully once ``<unit>.finish`` exists there, fails once
 ``<unit>.fail`` does (with the file's text), ignores a graceful stop while ``<unit>.stubborn`` does, and any stop while
 ``<unit>.immortal`` does; it does not come to its beginning as long as ``<unit>.initialising`` exists. What is finished

@@ -29,8 +29,8 @@ from pkg.mysql.introspect import fetch_table_info
 from pkg.rules.model import ColumnMappingRule, ExtractRule, RouteRule
 from pkg.rules.table_router import TableRouter
 from tests.compiled import required
+from tests.harness.full_copy import config, contents, dump, load
 from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.integration.full_copy import config, contents, dump, load
 
 IDS = ColumnMappingRule("s_*", "id", "partition id", "t_*", "", ("3", "s_", "t_"))
 REFS = ColumnMappingRule("s_1", "ref", "partition id", "t_1", "", ("3", "", ""))

@@ -28,8 +28,8 @@ from pkg.mysql.bulk import PreparedStatement
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query
 from tests.compiled import required
+from tests.harness.full_copy import config, contents, dump
 from tests.harness.mysql import MariaDBServer
-from tests.integration.full_copy import config, contents, dump
 from tests.integration.sql_values import COMMON_COLUMNS, MARIADB_COLUMNS, value_for
 
 required("sqlscan")

@@ -20,8 +20,8 @@ from dm_worker.engine.engine import SparkEngine
 from dm_worker.meta.load_progress import begin_load, remove_progress
 from pkg.rules.model import BlockAllowList, TableName
 from pkg.settings.connections import DBConfig
+from tests.harness.full_copy import config, contents, dump, load
 from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.integration.full_copy import config, contents, dump, load
 
 _ACCOUNTS = 200
 

@@ -59,7 +59,7 @@ class FakeUnitWorker(Process):
         self.spark = spark
 
     def command(self) -> Sequence[str]:
-        return [sys.executable, "-m", "tests.integration.fake_units", "--config", str(self.config)]
+        return [sys.executable, "-m", "tests.harness.fake_units", "--config", str(self.config)]
 
     def environment(self) -> Mapping[str, str]:
         home = {} if self.spark else {"SPARK_HOME": str(self.dir)}
