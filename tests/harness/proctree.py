@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 #: Ours of the embedded engine, Spark's own elsewhere.
-_DAEMON = re.compile(r"-m (dm_worker\.python_daemon|pyspark\.daemon) ")
+_DAEMON = re.compile(r"-m (dm_worker\.engine\.python_daemon|pyspark\.daemon) ")
 
 
 def command_of(pid: int) -> str:
