@@ -15,7 +15,7 @@ from dm_master.master_metrics import MasterMetrics
 from dm_master.precheck import check_source, run_prechecks
 from dm_master.rules.dry_run import show_rules
 from dm_master.scheduling.scheduler import Scheduler
-from dm_master.service.cluster import Cluster
+from dm_master.service.cluster_access import ClusterAccess
 from dm_master.service.dispatcher import Dispatcher, handlers, no_leader, refusal, register
 from dm_master.service.http_api import add_routes
 from dm_master.service.task_service import TaskSteps
@@ -49,7 +49,7 @@ class MasterServer:
     def __init__(self, config: MasterConfig, ending: threading.Event | None = None) -> None:
         self._config = config
         self._ending = ending or threading.Event()
-        self._cluster: Cluster | None = None
+        self._cluster: ClusterAccess | None = None
         self._dispatcher: Dispatcher | None = None
         self._embedded: EmbeddedEtcd | None = None
         self._cleanup = contextlib.ExitStack()
@@ -175,7 +175,7 @@ class MasterServer:
             on_lost=_stopping(scheduler, locks),
             ttl=config.election_ttl,
         )
-        self._cluster = Cluster(config, scheduler, election, etcd, workers, locks)
+        self._cluster = ClusterAccess(config, scheduler, election, etcd, workers, locks)
         steps = TaskSteps(split_task, run_prechecks, show_rules, complete, remove_meta)
         table = handlers(self._cluster, steps, check_source)
         self._dispatcher = Dispatcher(self._cluster, table, self._leading)

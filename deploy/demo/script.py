@@ -14,7 +14,7 @@ from deploy.demo.environment import PROBES, RANGE, ROWS, Environment
 from deploy.demo.progress import CopyProgress
 from deploy.demo.screen import Board, Screen
 from tests.harness.cluster import program
-from tests.harness.process import PATIENCE, HarnessError
+from tests.harness.process import WAIT_TIMEOUT, HarnessError
 
 DDL = "ADD COLUMN channel VARCHAR(20) NOT NULL DEFAULT 'web'"
 States = dict[str, dict[str, Any]]
@@ -238,8 +238,8 @@ def _states(environment: Environment) -> States:
 
 def _follow(environment: Environment, look: Callable[[], bool], pause: float) -> None:
     """Looks until ``look`` is true."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + WAIT_TIMEOUT
     while not look():
         if time.monotonic() > end:
-            raise HarnessError(f"not done within {PATIENCE:.0f} s\n{environment.cluster.logs()}")
+            raise HarnessError(f"not done within {WAIT_TIMEOUT:.0f} s\n{environment.cluster.logs()}")
         time.sleep(pause)

@@ -21,7 +21,7 @@ from pkg.mysql.introspect import (
     server_info,
     variable,
 )
-from pkg.mysql.names import qualified
+from pkg.mysql.names import TableId, qualified
 from pkg.mysql.schema import TableInfo
 from pkg.settings.connections import DBConfig
 
@@ -89,7 +89,7 @@ class InspectedServer:
         except pymysql.err.OperationalError:
             return []  # the grants of a role that the user may not see cannot be relied on
 
-    def table_infos(self, tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], TableInfo]:
+    def table_infos(self, tables: Iterable[TableId]) -> dict[TableId, TableInfo]:
         """The structures of those of ``tables`` that exist."""
         by_schema: dict[str, set[str]] = {}
         for schema, table in tables:

@@ -22,7 +22,7 @@ _MOST_SOURCES_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class TaskRules:
+class RuleDryRun:
     """Every table of the task's sources."""
 
     explanations: tuple[Explanation, ...]
@@ -35,7 +35,7 @@ class _ExplainedSource:
     uses: Mapping[RuleName, RuleUse]
 
 
-def show_rules(task: TaskConfig, sources: Mapping[str, SourceConfig], only: Sequence[str]) -> TaskRules:
+def show_rules(task: TaskConfig, sources: Mapping[str, SourceConfig], only: Sequence[str]) -> RuleDryRun:
     """``only`` selects some of the task's sources. Tables are in the order of the file's sources, then by name.
 
     Raises 20031 for a source that does not exist, 26002 for an upstream that can't be reached.
@@ -48,7 +48,7 @@ def show_rules(task: TaskConfig, sources: Mapping[str, SourceConfig], only: Sequ
     uses = known_uses((source.uses for source in found), names, [subtask.source_id for subtask in subtasks])
     targets = [explained.target for explained in explanations if explained.target is not None]
     left_out = sum(bool(explained.reason) for explained in explanations)
-    return TaskRules(explanations, summary(targets, left_out, uses))
+    return RuleDryRun(explanations, summary(targets, left_out, uses))
 
 
 def _explain(subtask: SubTaskConfig, names: InstanceNames) -> _ExplainedSource:

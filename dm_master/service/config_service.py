@@ -7,7 +7,7 @@ from dataclasses import replace
 import grpc
 from google.protobuf.empty_pb2 import Empty
 
-from dm_master.service.cluster import Cluster
+from dm_master.service.cluster_access import ClusterAccess
 from pkg import errors
 from pkg.config.codec import encode_subtask
 from pkg.config.model import SubTaskConfig
@@ -24,7 +24,7 @@ HIDDEN = "******"
 
 
 class ConfigService:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterAccess) -> None:
         self._cluster = cluster
 
     def get_cfg(self, request: pb.GetCfgRequest) -> pb.GetCfgResponse:

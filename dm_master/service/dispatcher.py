@@ -12,7 +12,7 @@ import grpc
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from dm_master.service.cluster import Cluster
+from dm_master.service.cluster_access import ClusterAccess
 from dm_master.service.config_service import ConfigService
 from dm_master.service.member_service import MemberService
 from dm_master.service.operator_actions import OperatorActionsService
@@ -54,7 +54,7 @@ LATER = {
 }
 
 
-def handlers(cluster: Cluster, steps: TaskSteps, check_source: CheckSource) -> dict[str, RpcHandler]:
+def handlers(cluster: ClusterAccess, steps: TaskSteps, check_source: CheckSource) -> dict[str, RpcHandler]:
     """RPC → the function that answers it, for every RPC of the service."""
     task, status, source = TaskService(cluster, steps), StatusService(cluster), SourceService(cluster, check_source)
     member, config, relay = MemberService(cluster), ConfigService(cluster), RelayService(cluster)
@@ -119,7 +119,7 @@ class Dispatcher:
     ``leading`` says whether this master leads and its scheduler is ready.
     """
 
-    cluster: Cluster
+    cluster: ClusterAccess
     table: Mapping[str, RpcHandler]
     leading: Callable[[], bool]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
-from dm_master.service.cluster import Cluster
+from dm_master.service.cluster_access import ClusterAccess
 from dm_master.service.secret_key import key_for
 from pkg import errors
 from pkg.errors import Code
@@ -23,7 +23,7 @@ HEALTH_TIMEOUT = 1.0
 
 
 class MemberService:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterAccess) -> None:
         self._cluster = cluster
 
     def register_worker(self, request: pb.RegisterWorkerRequest) -> pb.RegisterWorkerResponse:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dm_master.service.cluster import Cluster
+from dm_master.service.cluster_access import ClusterAccess
 from dm_master.workers.source_workers import ask_workers
 from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
 
 
 class OperatorActionsService:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterAccess) -> None:
         self._cluster = cluster
 
     def handle_error(self, request: pb.HandleErrorRequest) -> pb.HandleErrorResponse:

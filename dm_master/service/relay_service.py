@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dm_master.service.cluster import Cluster
+from dm_master.service.cluster_access import ClusterAccess
 from dm_master.workers.source_workers import ask_workers, unbound
 from dm_master.workers.stage_wait import relay_reaches, wait_for_all
 from pkg import errors
@@ -22,7 +22,7 @@ _STAGES = {
 
 
 class RelayService:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterAccess) -> None:
         self._cluster = cluster
 
     def operate_relay(self, request: pb.OperateRelayRequest) -> pb.OperateRelayResponse:

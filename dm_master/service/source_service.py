@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dm_master.service.cluster import Cluster
+from dm_master.service.cluster_access import ClusterAccess
 from dm_master.workers import source_transfer
 from dm_master.workers.source_workers import success
 from dm_master.workers.stage_wait import serves, wait_for_all
@@ -27,7 +27,7 @@ CheckSource = Callable[[SourceConfig], SourceConfig]
 class SourceService:
     """``check`` connects to a source and completes its configuration (flavor, server id)."""
 
-    def __init__(self, cluster: Cluster, check: CheckSource) -> None:
+    def __init__(self, cluster: ClusterAccess, check: CheckSource) -> None:
         self._cluster = cluster
         self._check = check
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dm_master.service.cluster import Cluster
+from dm_master.service.cluster_access import ClusterAccess
 from dm_master.shardddl.lock_answers import add_locks
 from dm_master.shardddl.lock_registry import LockRegistry
 from dm_master.workers.source_workers import ask_statuses
@@ -17,7 +17,7 @@ log = get_logger("service")
 
 
 class StatusService:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterAccess) -> None:
         self._cluster = cluster
 
     def query_status(self, request: pb.QueryStatusListRequest) -> pb.QueryStatusListResponse:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dm_master.rules.dry_run import TaskRules
+from dm_master.rules.dry_run import RuleDryRun
 from dm_master.rules.rule_usage import RuleSummary
 from dm_master.rules.source_rules import Explanation
-from dm_master.service.cluster import Cluster
+from dm_master.service.cluster_access import ClusterAccess
 from dm_master.workers.source_workers import failure, unbound
 from dm_master.workers.stage_wait import is_gone, reaches, wait_for_all
 from pkg import errors
@@ -49,7 +49,7 @@ class TaskSteps:
 
     split: Callable[[TaskConfig, Mapping[str, SourceConfig], Sequence[str]], Sequence[SubTaskConfig]]
     precheck: RunPrechecks
-    show_rules: Callable[[TaskConfig, Mapping[str, SourceConfig], Sequence[str]], TaskRules]
+    show_rules: Callable[[TaskConfig, Mapping[str, SourceConfig], Sequence[str]], RuleDryRun]
     complete: Callable[[TaskConfig, SubTaskConfig], SubTaskConfig]
     remove_meta: Callable[[TaskConfig], None]
 
@@ -63,7 +63,7 @@ _STOPPING = (worker_pb.Stop, worker_pb.Delete)
 
 
 class TaskService:
-    def __init__(self, cluster: Cluster, steps: TaskSteps) -> None:
+    def __init__(self, cluster: ClusterAccess, steps: TaskSteps) -> None:
         self._cluster = cluster
         self._steps = steps
 

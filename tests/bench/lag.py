@@ -31,7 +31,7 @@ PROBE_INTERVAL, LOOK_INTERVAL = 0.02, 0.004
 #: How often the load is topped up, and the most of it that one call may make up for (seconds).
 _LOAD_INTERVAL, _LOAD_MOST = 0.02, 0.2
 #: How long the last probe may take (seconds).
-_PATIENCE = 120.0
+_ARRIVAL_TIMEOUT = 120.0
 _RATE_CHANGES = 200_000
 _TRICKLE_SECONDS = 15.0
 _CLASSES = (50, 100, 150, 200, 300, 400, 600, 1000, 2000, 5000)
@@ -156,7 +156,7 @@ class Session:
 
     def _look(self) -> None:
         wanted = max(1, int(self.seconds / self.interval))
-        end = time.monotonic() + self.seconds + _PATIENCE
+        end = time.monotonic() + self.seconds + _ARRIVAL_TIMEOUT
         # Probes of one batch may become visible in any order: all up to ``floor`` are there.
         floor, beyond = 0, set[int]()
         with _connect(self.target) as conn, conn.cursor() as cursor:
@@ -172,7 +172,7 @@ class Session:
                 beyond = found
                 if now > end:
                     missing = wanted - len(self.seen)
-                    raise HarnessError(f"{missing} of {wanted} probes did not arrive within {_PATIENCE:g} s")
+                    raise HarnessError(f"{missing} of {wanted} probes did not arrive within {_ARRIVAL_TIMEOUT:g} s")
 
     def _load(self) -> None:
         per_call = all_workloads()["oltp"].changes

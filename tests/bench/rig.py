@@ -29,7 +29,7 @@ from tests.harness.proctree import by_kind
 #: The catch-ups that warm the JVM and the Python workers up, and row changes of each.
 WARM_TURNS, WARM_CHANGES = 4, 200_000
 #: A catch-up that takes longer, or applies nothing for so long, has gone wrong (seconds).
-_PATIENCE, _STANDSTILL = 1800.0, 180.0
+_CATCH_UP_TIMEOUT, _STANDSTILL = 1800.0, 180.0
 
 
 def subtask(
@@ -88,7 +88,7 @@ class Running:
             # MariaDB writes a BINLOG_CHECKPOINT of its own accord some time after it began a file.
             return "." in status.syncerBinlog and end <= parse_position(status.syncerBinlog)
 
-        wait_until(synced, "the syncer catches up", _PATIENCE, step=0.02)
+        wait_until(synced, "the syncer catches up", _CATCH_UP_TIMEOUT, step=0.02)
 
 
 @dataclass

@@ -14,7 +14,7 @@ import pytest
 from pkg.etcd import EtcdClient
 from tests.harness.cluster import Cluster
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import PATIENCE, HarnessError, wait_until
+from tests.harness.process import WAIT_TIMEOUT, HarnessError, wait_until
 
 SECRET = "hunter2-Secret"
 #: Nobody listens there, now or later.
@@ -277,7 +277,7 @@ def test_missing_target_privilege_pauses_the_task_with_what_to_grant(place: Fiel
     grant(place.target, "ALL ON *.*")
     place.cluster.dmctl("resume-task", "grants")
     # Not by wait_stage: until the worker has heard of it, the old error is shown.
-    wait_until(lambda: stages(place, "grants") == ["Finished"], "the copy is done", PATIENCE, step=0.3)
+    wait_until(lambda: stages(place, "grants") == ["Finished"], "the copy is done", WAIT_TIMEOUT, step=0.3)
     assert rows(place.target) == rows(place.upstream)
     place.cluster.ok("stop-task", "grants")
     place.target.wipe()

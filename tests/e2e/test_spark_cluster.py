@@ -12,7 +12,7 @@ import pytest
 from tests.harness.cluster import Cluster
 from tests.harness.migration import Migration
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import PATIENCE, up, wait_until
+from tests.harness.process import WAIT_TIMEOUT, up, wait_until
 from tests.harness.proctree import kill_hard
 from tests.harness.spark import SparkCluster
 
@@ -96,7 +96,7 @@ def test_an_executor_dies_while_dumping(
     migration = started(cluster, servers, "indump", tmp_path)
     try:
         wait_until(
-            lambda: bool(list(tmp_path.glob("dump.*/.work-*/done.*"))), "the dump's tasks work", PATIENCE, step=0.01
+            lambda: bool(list(tmp_path.glob("dump.*/.work-*/done.*"))), "the dump's tasks work", WAIT_TIMEOUT, step=0.01
         )
         kill_executor(spark_cluster, random.Random(1))
     except BaseException:
@@ -123,7 +123,7 @@ def test_an_executor_dies_while_loading_and_others_while_replicating(
         return bool(rows[0][1]) and rows[0][1] < rows[0][0]
 
     try:
-        wait_until(half_loaded, "some files are loaded", PATIENCE, step=0.01)
+        wait_until(half_loaded, "some files are loaded", WAIT_TIMEOUT, step=0.01)
         kill_executor(spark_cluster, rng)
         left = target.execute("SELECT SUM(1 - finished) FROM dm_meta.inload_loader_progress")
         assert left[0][0] > 0, "the executor died in the middle of the load"

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.harness.cluster import Cluster
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import PATIENCE, wait_until
+from tests.harness.process import WAIT_TIMEOUT, wait_until
 
 TASK = """\
 name: out
@@ -70,7 +70,7 @@ class Stage:
                     found[:] = (state["result"] or {}).get("errors") or []
             return bool(found)
 
-        wait_until(told, f"an error {code}", PATIENCE, step=0.3)
+        wait_until(told, f"an error {code}", WAIT_TIMEOUT, step=0.3)
         (error,) = found
         assert error["ErrCode"] == code, error
         return error  # type: ignore[no-any-return]

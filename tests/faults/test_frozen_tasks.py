@@ -21,7 +21,7 @@ from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.harness.process import PATIENCE, wait_until
+from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.harness.proctree import descendants, spark_pythons
 from tests.integration.syncer.checkpoint.test_crash import start_driver
 from tests.integration.syncer.support import assert_equal, running, subtask
@@ -60,16 +60,16 @@ def frozen_in_a_transaction(
         frozen: list[int] = []
         try:
             upstream.execute("UPDATE d.t SET v = 2 WHERE id = 1")
-            wait_until(lambda: bool(server.execute(_WAITING)), "a task waits for the row", PATIENCE)
+            wait_until(lambda: bool(server.execute(_WAITING)), "a task waits for the row", WAIT_TIMEOUT)
             frozen = FREEZES[what](driver.pid)
             signalled(frozen, signal.SIGSTOP)
             blocker.rollback()
-            wait_until(lambda: not server.execute(_WAITING), "the row is changed", PATIENCE)
+            wait_until(lambda: not server.execute(_WAITING), "the row is changed", WAIT_TIMEOUT)
             assert server.execute("SELECT v FROM d.t WHERE id = 1") == [(1,)], "not committed"
             yield driver, frozen
         finally:
             signalled([*FREEZES["worker"](driver.pid), *frozen], signal.SIGKILL)
-            driver.wait(PATIENCE)
+            driver.wait(WAIT_TIMEOUT)
 
 
 @pytest.mark.parametrize(("what", "family"), [("task", "target"), ("worker", "mysql_upstream")])
@@ -86,7 +86,7 @@ def test_a_takeover_goes_on_past_a_frozen_transaction_and_a_ddl(
         with running(cfg, spark) as run:
             run.wait_synced(mariadb_upstream)
             signalled(frozen, signal.SIGCONT)
-            assert driver.wait(PATIENCE) == 1
+            assert driver.wait(WAIT_TIMEOUT) == 1
             assert driver.stdout is not None
             assert "may not write" in driver.stdout.read()
             mariadb_upstream.execute("UPDATE d.t SET v = v + 1")

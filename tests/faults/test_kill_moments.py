@@ -12,7 +12,7 @@ import pytest
 from tests.harness.cluster import Cluster
 from tests.harness.migration import Migration
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import PATIENCE, wait_until
+from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.harness.proctree import command_of, descendants, kill_hard, spark_workers
 from tests.harness.sharded import Servers
 
@@ -110,7 +110,7 @@ def test_full_copy_survives(cluster: Cluster, servers: Servers, fault: str, unit
         print(FAULTS[fault](cluster, servers[2], rng))
         settle(cluster)
         wait_until(
-            lambda: _quietly(lambda: in_sync(cluster, name)), f"{name} in Sync after the fault", PATIENCE, step=0.5
+            lambda: _quietly(lambda: in_sync(cluster, name)), f"{name} in Sync after the fault", WAIT_TIMEOUT, step=0.5
         )
         migration.stop_writers()
         cluster.wait_synced(name)

@@ -21,7 +21,7 @@ from typing import Any
 
 from dmctl.cli import main as dmctl_main
 from tests.harness.mysql import SQLServer
-from tests.harness.process import PATIENCE, HarnessError, Process, free_port, wait_until
+from tests.harness.process import WAIT_TIMEOUT, HarnessError, Process, free_port, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Seconds that a worker may be silent, as on a busy machine: one that loses its lease stops everything, to begin anew.
@@ -217,7 +217,9 @@ class Cluster:
         if not answer["result"] or not all(may_be_late and _LATE in source["msg"] for source in failed):
             raise HarnessError(f"dmctl {' '.join(args)} failed:\n{json.dumps(answer, indent=2)}\n{self.logs()}")
         late = [source["source"] for source in failed if args[0] in _FOLLOWED]
-        self._wait(lambda: all(self._is_done(*args, source=one) for one in late), f"{' '.join(args)} is done", PATIENCE)
+        self._wait(
+            lambda: all(self._is_done(*args, source=one) for one in late), f"{' '.join(args)} is done", WAIT_TIMEOUT
+        )
         return answer
 
     def _is_done(self, command: str, task: str, *_: str, source: str) -> bool:
@@ -254,10 +256,10 @@ class Cluster:
             found.update(self.subtasks(task))
             return source in found
 
-        self._wait(told, f"{source} tells of {task}", PATIENCE)
+        self._wait(told, f"{source} tells of {task}", WAIT_TIMEOUT)
         return found[source]
 
-    def wait_stage(self, task: str, stage: str, *, unit: str = "", seconds: float = PATIENCE) -> None:
+    def wait_stage(self, task: str, stage: str, *, unit: str = "", seconds: float = WAIT_TIMEOUT) -> None:
         """Waits until every subtask is in ``stage`` (and ``unit``)."""
 
         def reached() -> bool:
@@ -269,7 +271,7 @@ class Cluster:
 
         self._wait(reached, f"task {task} in {stage} {unit}", seconds)
 
-    def wait_synced(self, task: str, *, seconds: float = PATIENCE) -> None:
+    def wait_synced(self, task: str, *, seconds: float = WAIT_TIMEOUT) -> None:
         """Waits until every subtask's checkpoint reached the end of its upstream's binlog."""
 
         def synced() -> bool:

@@ -24,7 +24,7 @@ class HarnessError(RuntimeError):
 
 
 #: Seconds to wait for anything: machines that do other things too are slow, and the first to need Spark starts it.
-PATIENCE = 240.0
+WAIT_TIMEOUT = 240.0
 #: Below the range from which outgoing connections take theirs, and the part of it that a parallel test process owns.
 _PORTS, _SHARE = range(16_000, 32_000), 2_000
 

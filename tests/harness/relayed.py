@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.harness.cluster import Cluster
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import PATIENCE, wait_until
+from tests.harness.process import WAIT_TIMEOUT, wait_until
 
 TASK = """\
 name: {name}
@@ -79,7 +79,7 @@ class Relayed:
         return status
 
     def wait(self, ready: Callable[[], bool], what: str) -> None:
-        wait_until(ready, what, PATIENCE, step=0.3)
+        wait_until(ready, what, WAIT_TIMEOUT, step=0.3)
 
     def wait_read_from(self, kind: str) -> None:
         """Until both tasks read the binlog from there."""

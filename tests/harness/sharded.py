@@ -15,7 +15,7 @@ import pymysql
 from pkg.ddl import Dialect, uniform
 from tests.harness.cluster import Cluster
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import PATIENCE, binary, wait_until
+from tests.harness.process import WAIT_TIMEOUT, binary, wait_until
 from tests.harness.workload import COMPARED, EVENTS_COMPARED, Shard, Writer, create_shard, differences
 
 #: Two upstreams and their target.
@@ -150,7 +150,7 @@ class ShardedTask:
         shown = self.cluster.look("shard-ddl-lock", self.name)["locks"]
         return {group: one for one in shown for group in self.groups if one["ID"] == self.lock_id(group)}
 
-    def wait_lock(self, group: str, phase: str, *waits_for: str, seconds: float = PATIENCE) -> dict[str, Any]:
+    def wait_lock(self, group: str, phase: str, *waits_for: str, seconds: float = WAIT_TIMEOUT) -> dict[str, Any]:
         """The group's lock, once it is in ``phase`` and waits for these sources."""
         seen: list[dict[str, Any]] = []
 
@@ -161,7 +161,7 @@ class ShardedTask:
         self.cluster._wait(reached, f"the lock of {group} is {phase}", seconds)
         return seen[0]
 
-    def wait_no_lock(self, seconds: float = PATIENCE) -> None:
+    def wait_no_lock(self, seconds: float = WAIT_TIMEOUT) -> None:
         self.cluster._wait(self._has_no_lock, f"{self.name} has no locks", seconds)
 
     def _has_no_lock(self) -> bool:
@@ -208,6 +208,6 @@ def structure(server: SQLServer, schema: str, table: str) -> list[tuple[Any, ...
     ]
 
 
-def arrives(target: SQLServer, query: str, what: str, seconds: float = PATIENCE) -> None:
+def arrives(target: SQLServer, query: str, what: str, seconds: float = WAIT_TIMEOUT) -> None:
     """Waits until ``query`` finds something in the target."""
     wait_until(lambda: bool(target.execute(query)), what, seconds)

@@ -92,7 +92,7 @@ def test_probes_that_do_not_arrive_are_an_error(
     source, target = servers
     for server in servers:
         _with_probes(server)
-    monkeypatch.setattr(lag, "_PATIENCE", 0.2)
+    monkeypatch.setattr(lag, "_ARRIVAL_TIMEOUT", 0.2)
     with pytest.raises(HarnessError, match="5 of 5 probes did not arrive"):
         Session(source.port, target.port, rate=0, interval=0.02, seconds=0.1).run()
 

@@ -24,7 +24,7 @@ from pkg.config.model import SubTaskConfig, SyncerConfig
 from pkg.pb import dmworker_pb2 as pb
 from tests.harness.full_copy import config, dump, load
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import PATIENCE, up, wait_until
+from tests.harness.process import WAIT_TIMEOUT, up, wait_until
 from tests.harness.running_relay import binlog_end, same_files, source_of
 from tests.integration.binlog_replay import here
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
@@ -84,9 +84,9 @@ def read_through(route: str, cfg: SubTaskConfig, upstream: MariaDBServer, folder
             assert not found.result.errors, found
             return found
 
-        wait_until(lambda: bool(status().relayBinlog), "the relay has begun", PATIENCE)
+        wait_until(lambda: bool(status().relayBinlog), "the relay has begun", WAIT_TIMEOUT)
         yield relay.reader()
-        wait_until(lambda: status().relayBinlog == str(binlog_end(upstream)), "the relay has all", PATIENCE)
+        wait_until(lambda: status().relayBinlog == str(binlog_end(upstream)), "the relay has all", WAIT_TIMEOUT)
         current = RelayDir(folder).current()
         assert current is not None
         same_files(upstream, current)
@@ -184,7 +184,7 @@ def test_a_large_transaction_is_cut_inside_and_stopped_there(
         for _ in range(2):
             before = batch(target)
             with running(cfg, spark, relay=relay) as run:
-                wait_until(partial(begun, target, before + 3), "a batch inside the transaction", PATIENCE)
+                wait_until(partial(begun, target, before + 3), "a batch inside the transaction", WAIT_TIMEOUT)
                 run.stop(graceful=False)
         with running(cfg, spark, relay=relay) as run:
             run.wait_synced(upstream)

@@ -26,10 +26,10 @@ ROOT = Path(__file__).resolve().parents[2]
 CORPUS = Path(__file__).parent / "corpus"
 SECONDS = float(os.environ.get("DM_TEST_FUZZ_SECONDS", "45"))
 #: A machine that does other things too takes long to start, and for the rarest entry point.
-PATIENCE = 10 * SECONDS + 500
+FUZZ_TIMEOUT = 10 * SECONDS + 500
 _FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g -O1"
 
-pytestmark = pytest.mark.timeout(PATIENCE + 300)
+pytestmark = pytest.mark.timeout(FUZZ_TIMEOUT + 300)
 
 
 def _library(name: str) -> str:
@@ -76,7 +76,7 @@ def _fuzz(parts: Path, seconds: float, seed: int, current: Path, *, corpus: Path
         *(str(parts), str(seconds), str(seed), str(current), str(corpus)),
     ]
     return subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=FUZZ_TIMEOUT
     )
 
 

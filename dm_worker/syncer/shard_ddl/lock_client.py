@@ -30,7 +30,7 @@ log = get_logger("syncer.shard")
 
 #: Seconds between tries while etcd does not answer.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
-_STOP_PATIENCE = 10.0
+_STOP_TIMEOUT = 10.0
 
 
 class RunningMirror(Protocol):
@@ -82,7 +82,7 @@ class LockClient:
         for mirror in self._mirrors:
             mirror.stop()
         if self._thread.ident is not None:
-            self._thread.join(_STOP_PATIENCE)
+            self._thread.join(_STOP_TIMEOUT)
 
     def request(self, request: LockRequest) -> None:
         """From now on this is what the source wants of the lock of ``wish.target``."""

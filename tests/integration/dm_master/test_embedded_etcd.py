@@ -87,10 +87,10 @@ def names(client: EtcdClient) -> set[str]:
     return {found.name for found in client.member_list()}
 
 
-Member = Callable[[MasterConfig], EmbeddedEtcd]
+MemberFactory = Callable[[MasterConfig], EmbeddedEtcd]
 
 
-def test_data_outlives_a_stop(tmp_path: Path, member: Member) -> None:
+def test_data_outlives_a_stop(tmp_path: Path, member: MemberFactory) -> None:
     settings = config(tmp_path, "m1")
     etcd = member(settings)
     pid = etcd.pid
@@ -105,7 +105,7 @@ def test_data_outlives_a_stop(tmp_path: Path, member: Member) -> None:
         assert stored.value == "v"
 
 
-def test_a_web_page_writes_nothing_into_etcd(tmp_path: Path, member: Member) -> None:
+def test_a_web_page_writes_nothing_into_etcd(tmp_path: Path, member: MemberFactory) -> None:
     """Its JSON gateway would take what a browser sends to another site without asking."""
     etcd = member(config(tmp_path, "m1"))
     body = b'{"key": "L2s=", "value": "dg=="}'
@@ -119,7 +119,7 @@ def test_a_web_page_writes_nothing_into_etcd(tmp_path: Path, member: Member) -> 
         assert client.get("/k") is None
 
 
-def test_a_killed_member_comes_back_with_its_data(tmp_path: Path, member: Member) -> None:
+def test_a_killed_member_comes_back_with_its_data(tmp_path: Path, member: MemberFactory) -> None:
     etcd = member(config(tmp_path, "m1"))
     with EtcdClient(etcd.client_endpoints, timeout=60) as client:
         client.put("/k", "v")
@@ -173,7 +173,7 @@ def test_a_taken_port_is_named_and_nothing_is_left(tmp_path: Path) -> None:
 
 
 def test_a_master_joins_a_running_cluster_once(
-    tmp_path: Path, member: Member, master_of: Callable[[EmbeddedEtcd], str]
+    tmp_path: Path, member: MemberFactory, master_of: Callable[[EmbeddedEtcd], str]
 ) -> None:
     first = member(config(tmp_path, "m1"))
     with EtcdClient(first.client_endpoints) as client:
@@ -192,7 +192,7 @@ def test_a_master_joins_a_running_cluster_once(
 
 
 def test_a_name_that_is_taken_changes_nothing(
-    tmp_path: Path, member: Member, master_of: Callable[[EmbeddedEtcd], str]
+    tmp_path: Path, member: MemberFactory, master_of: Callable[[EmbeddedEtcd], str]
 ) -> None:
     first = member(config(tmp_path, "m1"))
     twin = EmbeddedEtcd(config(tmp_path / "other", "m1", f"--join={master_of(first)}"))
@@ -204,7 +204,7 @@ def test_a_name_that_is_taken_changes_nothing(
 
 
 def test_a_join_that_ended_half_way_is_taken_up_again(
-    tmp_path: Path, member: Member, master_of: Callable[[EmbeddedEtcd], str]
+    tmp_path: Path, member: MemberFactory, master_of: Callable[[EmbeddedEtcd], str]
 ) -> None:
     first = member(config(tmp_path, "m1"))
     settings = config(tmp_path, "m2", f"--join={master_of(first)}")

@@ -34,7 +34,7 @@ ADD_B: DDLTexts = ("ALTER TABLE `db`.`t` ADD COLUMN `b` INT",)
 
 
 @dataclass
-class Cluster:
+class CoordinatedCluster:
     """An etcd, sources of one task, and coordinators that lead one after the other."""
 
     client: EtcdClient
@@ -88,14 +88,14 @@ def ready(coordinator: LockCoordinator) -> bool:
 
 
 @pytest.fixture
-def cluster(etcd: EtcdServer) -> Iterator[Cluster]:
+def cluster(etcd: EtcdServer) -> Iterator[CoordinatedCluster]:
     with EtcdClient([etcd.endpoint]) as client:
-        made = Cluster(client)
+        made = CoordinatedCluster(client)
         yield made
         made.stop()
 
 
-def settle(cluster: Cluster, *shards: FakeShards) -> None:
+def settle(cluster: CoordinatedCluster, *shards: FakeShards) -> None:
     """Until all records are gone."""
 
     def over() -> bool:
@@ -106,7 +106,7 @@ def settle(cluster: Cluster, *shards: FakeShards) -> None:
     wait_until(over, "all records are gone", 30)
 
 
-def test_ddls_go_through_one_after_the_other(cluster: Cluster) -> None:
+def test_ddls_go_through_one_after_the_other(cluster: CoordinatedCluster) -> None:
     one, two = cluster.shards("s1", "s2")
     cluster.lead()
     for ddls in (ADD_A, ADD_B, ADD_A):
@@ -118,7 +118,7 @@ def test_ddls_go_through_one_after_the_other(cluster: Cluster) -> None:
     assert cluster.troubles == []
 
 
-def test_a_source_that_reports_while_its_task_begins_is_not_taken_for_a_stranger(cluster: Cluster) -> None:
+def test_a_source_that_reports_while_its_task_begins_is_not_taken_for_a_stranger(cluster: CoordinatedCluster) -> None:
     """What the sources are is read in another moment than what they report."""
     (one,) = cluster.shards("s1")
     began = cluster.tasks
@@ -154,7 +154,7 @@ class Looks(EtcdLockService):
         return super().operation(lock)
 
 
-def test_a_stopped_task_does_not_report_again_what_the_master_removes(cluster: Cluster) -> None:
+def test_a_stopped_task_does_not_report_again_what_the_master_removes(cluster: CoordinatedCluster) -> None:
     """Its unit needs a moment to end; until then they would take turns."""
     cluster.shards("s1", "s2")
     coordinator = cluster.lead()
@@ -183,7 +183,7 @@ def test_a_stopped_task_does_not_report_again_what_the_master_removes(cluster: C
         link.stop()
 
 
-def test_a_source_that_leaves_is_not_waited_for_any_more(cluster: Cluster) -> None:
+def test_a_source_that_leaves_is_not_waited_for_any_more(cluster: CoordinatedCluster) -> None:
     one, _ = cluster.shards("s1", "s2")
     coordinator = cluster.lead()
     assert one.report(ADD_A)
@@ -203,7 +203,7 @@ def test_a_source_that_leaves_is_not_waited_for_any_more(cluster: Cluster) -> No
 
 
 @pytest.mark.parametrize("abrupt", [True, False])
-def test_another_master_goes_on_between_any_two_steps(cluster: Cluster, abrupt: bool) -> None:
+def test_another_master_goes_on_between_any_two_steps(cluster: CoordinatedCluster, abrupt: bool) -> None:
     """Before every step of the flow the leader changes; ``abrupt``: the former one still runs and thinks it leads."""
     one, two = cluster.shards("s1", "s2")
     former: list[LockCoordinator] = []
@@ -231,7 +231,7 @@ def test_another_master_goes_on_between_any_two_steps(cluster: Cluster, abrupt: 
         coordinator.stop()
 
 
-def test_an_etcd_that_goes_away_and_comes_back_loses_nothing(cluster: Cluster, etcd: EtcdServer) -> None:
+def test_an_etcd_that_goes_away_and_comes_back_loses_nothing(cluster: CoordinatedCluster, etcd: EtcdServer) -> None:
     one, two = cluster.shards("s1", "s2")
     coordinator = cluster.lead()
     assert one.report(ADD_A)
@@ -248,7 +248,7 @@ def test_an_etcd_that_goes_away_and_comes_back_loses_nothing(cluster: Cluster, e
     assert cluster.target.executed == [("s1", ADD_A)]
 
 
-def test_a_mirror_that_breaks_is_begun_anew(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mirror_that_breaks_is_begun_anew(cluster: CoordinatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """etcd may refuse to be read for a while (permissions): leadership goes on, and the locks do when it ends."""
     follow, broken = LockStore.follow, list[PrefixMirror]()
 
@@ -272,7 +272,7 @@ def test_a_mirror_that_breaks_is_begun_anew(cluster: Cluster, monkeypatch: pytes
 
 
 def test_more_than_etcd_takes_in_one_transaction_is_said_and_done_once_it_takes_it(
-    cluster: Cluster, etcd: EtcdServer
+    cluster: CoordinatedCluster, etcd: EtcdServer
 ) -> None:
     """etcd's own default is 128 operations: too few for 70 sources, which each have two records and conditions."""
     shards = cluster.shards(*(f"s{number:02}" for number in range(70)))
@@ -291,7 +291,7 @@ def test_more_than_etcd_takes_in_one_transaction_is_said_and_done_once_it_takes_
     assert cluster.target.executed == [("s00", ADD_A)]
 
 
-def test_a_damaged_record_stops_its_lock_and_no_other(cluster: Cluster) -> None:
+def test_a_damaged_record_stops_its_lock_and_no_other(cluster: CoordinatedCluster) -> None:
     one, two = cluster.shards("s1", "s2")
     cluster.client.put(LockId(TASK, "db", "u").info_key("s1"), "?")
     cluster.client.put(BASE + "info/x", "?")
@@ -305,7 +305,7 @@ def test_a_damaged_record_stops_its_lock_and_no_other(cluster: Cluster) -> None:
     assert cluster.target.executed == [("s1", ADD_A)]
 
 
-def test_a_conflict_is_counted_once(cluster: Cluster) -> None:
+def test_a_conflict_is_counted_once(cluster: CoordinatedCluster) -> None:
     one, two = cluster.shards("s1", "s2")
     coordinator = cluster.lead()
     one.report(ADD_A)
@@ -321,7 +321,7 @@ def test_a_conflict_is_counted_once(cluster: Cluster) -> None:
 # --- orders ---
 
 
-def test_an_order_is_followed_until_all_who_waited_are_done(cluster: Cluster) -> None:
+def test_an_order_is_followed_until_all_who_waited_are_done(cluster: CoordinatedCluster) -> None:
     one, two, three = cluster.shards("s1", "s2", "s3")
     term = cluster.lead().term()
     one.report(ADD_A)
@@ -352,7 +352,7 @@ def test_an_order_is_followed_until_all_who_waited_are_done(cluster: Cluster) ->
     assert cluster.target.executed == [("s2", ADD_A)]
 
 
-def test_a_wait_ends_with_the_leadership(cluster: Cluster) -> None:
+def test_a_wait_ends_with_the_leadership(cluster: CoordinatedCluster) -> None:
     (one,) = cluster.shards("s1")
     cluster.tasks = {TASK: frozenset({"s1", "s2"})}
     coordinator = cluster.lead()
@@ -369,7 +369,7 @@ def test_a_wait_ends_with_the_leadership(cluster: Cluster) -> None:
         term.order(str(LOCK), UnlockOrder())
 
 
-def test_a_former_leader_neither_orders_nor_forgets(cluster: Cluster) -> None:
+def test_a_former_leader_neither_orders_nor_forgets(cluster: CoordinatedCluster) -> None:
     one, _ = cluster.shards("s1", "s2")
     coordinator = cluster.lead()
     term = coordinator.term()

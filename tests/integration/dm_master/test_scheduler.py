@@ -33,7 +33,7 @@ def subtask(task: str, name: str) -> SubTaskConfig:
 
 
 @dataclass
-class Master:
+class SchedulingMaster:
     """A leader without an election: its key is simply there."""
 
     client: EtcdClient
@@ -49,15 +49,15 @@ def client(etcd: EtcdServer) -> Iterator[EtcdClient]:
 
 
 @pytest.fixture
-def lead(client: EtcdClient) -> Iterator[Callable[[], Master]]:
-    made: list[Master] = []
+def lead(client: EtcdClient) -> Iterator[Callable[[], SchedulingMaster]]:
+    made: list[SchedulingMaster] = []
 
-    def start() -> Master:
+    def start() -> SchedulingMaster:
         key = f"{keys.LEADER_PREFIX}{len(made):x}"
         leader = LeaderKey(key, client.put(key, LeaderInfo("m", "m:8261").to_json()))
         failures: list[str] = []
         scheduler = Scheduler(client, on_failure=lambda: failures.append("failed"))
-        made.append(Master(client, scheduler, leader, failures))
+        made.append(SchedulingMaster(client, scheduler, leader, failures))
         scheduler.start(leader)
         return made[-1]
 
@@ -66,17 +66,17 @@ def lead(client: EtcdClient) -> Iterator[Callable[[], Master]]:
         master.scheduler.stop()
 
 
-class Worker:
+class LeasedWorker:
     """What a worker process does about its presence."""
 
     def __init__(self, client: EtcdClient, name: str) -> None:
         self.client, self.name = client, name
 
-    def join(self, scheduler: Scheduler) -> Worker:
+    def join(self, scheduler: Scheduler) -> LeasedWorker:
         scheduler.register_worker(self.name, f"{self.name}:8262")
         return self.come()
 
-    def come(self) -> Worker:
+    def come(self) -> LeasedWorker:
         self.client.put(keys.WORKER_ALIVE.key(self.name), WorkerAlive(self.name, "2026-01-02T03:04:05Z").to_json())
         return self
 
@@ -103,33 +103,36 @@ def code_of(action: Callable[[], object]) -> int:
 
 
 def test_a_leader_whose_follower_dies_gives_up_its_term(
-    client: EtcdClient, lead: Callable[[], Master], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    client: EtcdClient,
+    lead: Callable[[], SchedulingMaster],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Else nobody would ever take the sources of a dead worker to another."""
     master = lead()
-    Worker(client, "w1").join(master.scheduler)
+    LeasedWorker(client, "w1").join(master.scheduler)
     becomes(master.scheduler, "w1", "free")
 
     def broken(_: object) -> None:
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr(topology, "rebalance", broken)
-    Worker(client, "w1").go()
+    LeasedWorker(client, "w1").go()
     wait_until(lambda: master.failures == ["failed"], "the term is given up")
     assert not master.scheduler.started
     assert any("a bug" in str(vars(record).get("fields")) for record in caplog.records)
 
 
 def test_a_source_is_bound_to_a_worker_that_comes_and_moves_when_it_goes(
-    client: EtcdClient, lead: Callable[[], Master]
+    client: EtcdClient, lead: Callable[[], SchedulingMaster]
 ) -> None:
     scheduler = lead().scheduler
     assert scheduler.add_source(source("s1")) == "source is added but there is no free worker to bound"
     assert scheduler.bound_worker("s1") is None
-    first = Worker(client, "w1").join(scheduler)
+    first = LeasedWorker(client, "w1").join(scheduler)
     becomes(scheduler, "w1", "bound")
     assert first.bound() == "s1"
-    second = Worker(client, "w2").join(scheduler)
+    second = LeasedWorker(client, "w2").join(scheduler)
     becomes(scheduler, "w2", "free")
     first.go()
     becomes(scheduler, "w2", "bound")
@@ -143,11 +146,11 @@ def test_a_source_is_bound_to_a_worker_that_comes_and_moves_when_it_goes(
     assert bound.addr == "w2:8262"
 
 
-def test_a_task_is_stored_whole_and_removed_whole(client: EtcdClient, lead: Callable[[], Master]) -> None:
+def test_a_task_is_stored_whole_and_removed_whole(client: EtcdClient, lead: Callable[[], SchedulingMaster]) -> None:
     scheduler = lead().scheduler
     for name in ("s1", "s2"):
         scheduler.add_source(source(name))
-        Worker(client, f"worker of {name}").join(scheduler)
+        LeasedWorker(client, f"worker of {name}").join(scheduler)
     becomes(scheduler, "worker of s1", "bound")
     becomes(scheduler, "worker of s2", "bound")
     subtasks = [subtask("t", "s1"), subtask("t", "s2")]
@@ -171,11 +174,13 @@ def test_a_task_is_stored_whole_and_removed_whole(client: EtcdClient, lead: Call
     assert set(scheduler.sources()) == {"s2"}
 
 
-def test_orders_for_statements_live_as_long_as_the_checkpoints(client: EtcdClient, lead: Callable[[], Master]) -> None:
+def test_orders_for_statements_live_as_long_as_the_checkpoints(
+    client: EtcdClient, lead: Callable[[], SchedulingMaster]
+) -> None:
     scheduler = lead().scheduler
     for name in ("s1", "s2"):
         scheduler.add_source(source(name))
-        Worker(client, f"worker of {name}").join(scheduler)
+        LeasedWorker(client, f"worker of {name}").join(scheduler)
         becomes(scheduler, f"worker of {name}", "bound")
         for task in ("t", "other"):
             client.put(keys.BINLOG_OPERATOR.key(name, task, "bin.000001:4"), "order")
@@ -194,7 +199,7 @@ def test_orders_for_statements_live_as_long_as_the_checkpoints(client: EtcdClien
     assert set(scheduler.sources()) == {"s1"}
 
 
-def test_a_refused_command_writes_nothing(client: EtcdClient, lead: Callable[[], Master]) -> None:
+def test_a_refused_command_writes_nothing(client: EtcdClient, lead: Callable[[], SchedulingMaster]) -> None:
     scheduler = lead().scheduler
     scheduler.add_source(source("s1"))
     scheduler.register_worker("w1", "w1:8262")
@@ -209,10 +214,10 @@ def test_a_refused_command_writes_nothing(client: EtcdClient, lead: Callable[[],
 
 
 def test_a_new_leader_finds_everything_and_repairs_what_changed_meanwhile(
-    client: EtcdClient, lead: Callable[[], Master]
+    client: EtcdClient, lead: Callable[[], SchedulingMaster]
 ) -> None:
     old = lead()
-    workers = {name: Worker(client, name).join(old.scheduler) for name in ("w1", "w2")}
+    workers = {name: LeasedWorker(client, name).join(old.scheduler) for name in ("w1", "w2")}
     wait_until(lambda: stage_of(old.scheduler, "w2") == stage_of(old.scheduler, "w1") == "free", "workers are online")
     old.scheduler.add_source(source("s1"), "w1")
     old.scheduler.start_task("t", "name: t\n", [subtask("t", "s1")])
@@ -229,10 +234,10 @@ def test_a_new_leader_finds_everything_and_repairs_what_changed_meanwhile(
 
 
 def test_a_worker_that_goes_while_the_new_leader_starts_is_not_missed(
-    client: EtcdClient, lead: Callable[[], Master]
+    client: EtcdClient, lead: Callable[[], SchedulingMaster]
 ) -> None:
     old = lead()
-    worker = Worker(client, "w1").join(old.scheduler)
+    worker = LeasedWorker(client, "w1").join(old.scheduler)
     becomes(old.scheduler, "w1", "free")
     old.scheduler.stop()
     new = lead()
@@ -240,7 +245,7 @@ def test_a_worker_that_goes_while_the_new_leader_starts_is_not_missed(
     becomes(new.scheduler, "w1", "offline")
 
 
-def test_two_leaders_cannot_both_write(client: EtcdClient, lead: Callable[[], Master]) -> None:
+def test_two_leaders_cannot_both_write(client: EtcdClient, lead: Callable[[], SchedulingMaster]) -> None:
     old = lead()
     old.scheduler.add_source(source("s1"))
     client.delete(old.leader.key)
@@ -254,7 +259,7 @@ def test_two_leaders_cannot_both_write(client: EtcdClient, lead: Callable[[], Ma
     assert set(new.scheduler.sources()) == {"s1", "s2"}
 
 
-def test_without_leadership_nothing_is_answered(client: EtcdClient, lead: Callable[[], Master]) -> None:
+def test_without_leadership_nothing_is_answered(client: EtcdClient, lead: Callable[[], SchedulingMaster]) -> None:
     scheduler = Scheduler(client)
     assert not scheduler.started
     assert code_of(scheduler.workers) == 46001
@@ -267,10 +272,10 @@ def test_without_leadership_nothing_is_answered(client: EtcdClient, lead: Callab
     assert code_of(master.scheduler.tasks) == 46001
 
 
-def test_the_scheduler_survives_a_kill_of_etcd(etcd: EtcdServer, lead: Callable[[], Master]) -> None:
+def test_the_scheduler_survives_a_kill_of_etcd(etcd: EtcdServer, lead: Callable[[], SchedulingMaster]) -> None:
     master = lead()
     with EtcdClient([etcd.endpoint], timeout=20) as client:
-        worker = Worker(client, "w1").join(master.scheduler)
+        worker = LeasedWorker(client, "w1").join(master.scheduler)
         becomes(master.scheduler, "w1", "free")
         etcd.kill()
         assert code_of(lambda: master.scheduler.add_source(source("s1"))) == 42501
@@ -314,10 +319,10 @@ def _add_again(scheduler: Scheduler) -> int:
 
 
 def test_an_offline_worker_can_be_forgotten_and_its_name_used_again(
-    client: EtcdClient, lead: Callable[[], Master]
+    client: EtcdClient, lead: Callable[[], SchedulingMaster]
 ) -> None:
     scheduler = lead().scheduler
-    worker = Worker(client, "w1").join(scheduler)
+    worker = LeasedWorker(client, "w1").join(scheduler)
     becomes(scheduler, "w1", "free")
     assert code_of(lambda: scheduler.offline_worker("w1")) == 46005
     worker.go()
@@ -328,15 +333,15 @@ def test_an_offline_worker_can_be_forgotten_and_its_name_used_again(
 
 
 def test_an_unfinished_load_goes_back_to_the_worker_that_has_its_files(
-    client: EtcdClient, lead: Callable[[], Master]
+    client: EtcdClient, lead: Callable[[], SchedulingMaster]
 ) -> None:
     scheduler = lead().scheduler
-    first = Worker(client, "w1").join(scheduler)
+    first = LeasedWorker(client, "w1").join(scheduler)
     becomes(scheduler, "w1", "free")
     scheduler.add_source(source("s1"))
     scheduler.start_task("t", "name: t\n", [subtask("t", "s1")])
     client.put(keys.LOAD_TASK.key("t", "s1"), "w1")
-    second = Worker(client, "w2").join(scheduler)
+    second = LeasedWorker(client, "w2").join(scheduler)
     becomes(scheduler, "w2", "free")
     first.go()
     becomes(scheduler, "w2", "bound")
@@ -347,9 +352,11 @@ def test_an_unfinished_load_goes_back_to_the_worker_that_has_its_files(
     assert client.get_prefix(keys.LOAD_TASK.prefix())[0] == []
 
 
-def test_a_transferred_source_is_served_by_the_chosen_worker(client: EtcdClient, lead: Callable[[], Master]) -> None:
+def test_a_transferred_source_is_served_by_the_chosen_worker(
+    client: EtcdClient, lead: Callable[[], SchedulingMaster]
+) -> None:
     scheduler = lead().scheduler
-    first, second = (Worker(client, name).join(scheduler) for name in ("w1", "w2"))
+    first, second = (LeasedWorker(client, name).join(scheduler) for name in ("w1", "w2"))
     becomes(scheduler, "w1", "free")
     becomes(scheduler, "w2", "free")
     scheduler.add_source(source("s1"), "w1")
@@ -358,11 +365,11 @@ def test_a_transferred_source_is_served_by_the_chosen_worker(client: EtcdClient,
 
 
 def test_a_tasks_sources_are_those_with_subtasks_whatever_their_stage_and_worker(
-    client: EtcdClient, lead: Callable[[], Master]
+    client: EtcdClient, lead: Callable[[], SchedulingMaster]
 ) -> None:
     """Who is waited for in a lock of shard DDL: a pause or a move to another worker takes nobody out."""
     scheduler = lead().scheduler
-    workers = [Worker(client, name).join(scheduler) for name in ("w1", "w2", "w3")]
+    workers = [LeasedWorker(client, name).join(scheduler) for name in ("w1", "w2", "w3")]
     for name, worker in (("s1", "w1"), ("s2", "w2")):
         becomes(scheduler, worker, "free")
         scheduler.add_source(source(name), worker)
@@ -383,7 +390,7 @@ def test_a_tasks_sources_are_those_with_subtasks_whatever_their_stage_and_worker
     assert code_of(scheduler.task_sources) == 46001
 
 
-def test_one_command_at_a_time_has_a_tasks_latch(lead: Callable[[], Master]) -> None:
+def test_one_command_at_a_time_has_a_tasks_latch(lead: Callable[[], SchedulingMaster]) -> None:
     scheduler = lead().scheduler
     with scheduler.task_latch("t", "removing meta data"):
         with pytest.raises(DMError) as caught, scheduler.task_latch("t", "starting"):
@@ -395,7 +402,7 @@ def test_one_command_at_a_time_has_a_tasks_latch(lead: Callable[[], Master]) -> 
         pass
 
 
-def test_damaged_state_is_named_and_not_led(client: EtcdClient, lead: Callable[[], Master]) -> None:
+def test_damaged_state_is_named_and_not_led(client: EtcdClient, lead: Callable[[], SchedulingMaster]) -> None:
     client.put(keys.WORKER.key("w1"), "damaged")
     with pytest.raises(DMError) as caught:
         lead()
@@ -403,7 +410,7 @@ def test_damaged_state_is_named_and_not_led(client: EtcdClient, lead: Callable[[
     assert "damaged" in caught.value.message
 
 
-def test_passwords_stay_out_of_reprs(client: EtcdClient, lead: Callable[[], Master]) -> None:
+def test_passwords_stay_out_of_reprs(client: EtcdClient, lead: Callable[[], SchedulingMaster]) -> None:
     scheduler = lead().scheduler
     scheduler.add_source(source("s1"))
     assert "a secret" not in repr(scheduler.sources())

@@ -65,7 +65,7 @@ def series(master: DMMaster, name: str) -> set[str]:
 
 
 @dataclass
-class Migration:
+class MergeOfShards:
     """A task of two sources that runs, as far as the master can tell."""
 
     master: DMMaster
@@ -93,7 +93,7 @@ class Migration:
 
 
 @pytest.fixture
-def migration(tmp_path: Path, mariadb_upstream: MariaDBServer, target: MariaDBServer) -> Iterator[Migration]:
+def migration(tmp_path: Path, mariadb_upstream: MariaDBServer, target: MariaDBServer) -> Iterator[MergeOfShards]:
     with mariadb_upstream.connect() as connection, connection.cursor() as cursor:
         cursor.execute("CREATE DATABASE shop")
         cursor.execute("CREATE TABLE shop.orders (id INT PRIMARY KEY)")
@@ -121,7 +121,7 @@ def migration(tmp_path: Path, mariadb_upstream: MariaDBServer, target: MariaDBSe
         started = dmctl(master, "start-task", str(task))
         assert started["result"], started
         with EtcdClient(fetch_endpoints([master.address])) as client:
-            yield Migration(master, client, workers, str(task), FakeTarget())
+            yield MergeOfShards(master, client, workers, str(task), FakeTarget())
     finally:
         for worker in workers:
             worker.stop()
@@ -137,7 +137,7 @@ def holds_back(rows: int, *tables: str) -> Callable[[dmworker_pb2.SubTaskStatus]
     return twist
 
 
-def test_a_lock_is_shown_before_anything_runs_and_in_dms_words(migration: Migration) -> None:
+def test_a_lock_is_shown_before_anything_runs_and_in_dms_words(migration: MergeOfShards) -> None:
     one, two = migration.shards("s1"), migration.shards("s2")
     assert migration.dmctl("shard-ddl-lock") == {"result": True, "msg": "no DDL lock exists", "locks": []}
     assert migration.dmctl("show-ddl-locks", TASK)["msg"] == "no DDL lock exists"
@@ -176,7 +176,7 @@ def test_a_lock_is_shown_before_anything_runs_and_in_dms_words(migration: Migrat
     assert migration.target.executed == [("s1", ADD_A)]
 
 
-def test_locks_are_resolved_by_operators(migration: Migration) -> None:
+def test_locks_are_resolved_by_operators(migration: MergeOfShards) -> None:
     one, two = migration.shards("s1"), migration.shards("s2")
     unknown = migration.dmctl("unlock-ddl-lock", NAME)
     assert not unknown["result"]
@@ -218,7 +218,7 @@ def test_locks_are_resolved_by_operators(migration: Migration) -> None:
     assert migration.dmctl("shard-ddl-lock")["locks"] == []
 
 
-def test_a_stopped_task_keeps_what_was_executed_and_one_that_begins_anew_forgets_it(migration: Migration) -> None:
+def test_a_stopped_task_keeps_what_was_executed_and_one_that_begins_anew_forgets_it(migration: MergeOfShards) -> None:
     one, two = migration.shards("s1"), migration.shards("s2")
     one.report(ADD_A)
     migration.wait_shown("waiting", "s2")

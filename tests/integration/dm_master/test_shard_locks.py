@@ -39,7 +39,7 @@ def info(source: str) -> ShardInfo:
     return ShardInfo(TASK, source, LOCK.schema, LOCK.table, DDLS, "2026-01-01T00:00:00Z")
 
 
-class Master:
+class LockingMaster:
     """Follows etcd and commits what the locks decide, as the leader of a term."""
 
     def __init__(self, client: EtcdClient, leader: LeaderKey) -> None:
@@ -69,7 +69,7 @@ class Master:
 
 
 def test_a_ddl_goes_through_a_real_etcd(client: EtcdClient) -> None:
-    master = Master(client, lead(client))
+    master = LockingMaster(client, lead(client))
     one, two, three = (EtcdLockService(client, TASK, source) for source in SOURCES)
     three.publish_tables(ShardTables(TASK, "s3", {"db": {"other": {"up": ("x",)}}}))
     assert two.report(info("s2"))
@@ -143,7 +143,7 @@ def test_a_mirror_lists_what_was_there_before(client: EtcdClient) -> None:
     assert EtcdLockService(client, TASK, "s1").report(info("s1"))
     client.txn([], [Put("/dm-master/shardddl-optimism/info/61/62/63/64", "not ours")])
     leader = lead(client)
-    master = Master(client, leader)
+    master = LockingMaster(client, leader)
     assert master.mirror.wait_synced(30)
     assert [str(lock.id) for lock in master.locks.all()] == ["merge-`db`.`t``1`"]
     assert master.store.commit(master.locks.forget(TASK), leader)

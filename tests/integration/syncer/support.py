@@ -19,7 +19,7 @@ from pkg.binlog.server_position import master_status
 from pkg.config.model import Meta, SubTaskConfig
 from pkg.ha.binlog_operator import OperatorSource
 from tests.harness.mysql import SQLServer
-from tests.harness.process import PATIENCE
+from tests.harness.process import WAIT_TIMEOUT
 
 
 def location(upstream: SQLServer) -> Location:
@@ -68,7 +68,7 @@ class Running:
     def _main(self) -> None:
         self.outcome = self.unit.run()
 
-    def wait_synced(self, upstream: SQLServer, timeout: float = PATIENCE) -> None:
+    def wait_synced(self, upstream: SQLServer, timeout: float = WAIT_TIMEOUT) -> None:
         """Until the checkpoint is at the end of the upstream's binlog, as it is now, or behind it.
 
         MariaDB writes a BINLOG_CHECKPOINT of its own accord some time after a FLUSH.
@@ -88,14 +88,14 @@ class Running:
             time.sleep(0.02)
         raise AssertionError(f"not at {want} after {timeout} s: {self.unit.status()}")
 
-    def wait_ended(self, timeout: float = PATIENCE) -> UnitOutcome:
+    def wait_ended(self, timeout: float = WAIT_TIMEOUT) -> UnitOutcome:
         self._thread.join(timeout)
         assert self.outcome is not None, f"still running: {self.unit.status()}"
         return self.outcome
 
     def stop(self, *, graceful: bool = True) -> UnitOutcome:
         """As a subtask does it: again and again, for the first stop may come before what it is to end has begun."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + WAIT_TIMEOUT
         while self._thread.is_alive() and time.monotonic() < end:
             self.unit.stop(graceful=graceful)
             self._thread.join(0.5)

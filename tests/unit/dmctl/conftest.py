@@ -9,7 +9,7 @@ import pytest
 
 from dmctl.cli import main
 from tests.harness.canned_master import CannedMaster
-from tests.unit.dmctl.support import Run
+from tests.unit.dmctl.support import RunDmctl
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def fake(shared_fake: CannedMaster) -> CannedMaster:
 
 
 @pytest.fixture
-def dmctl(fake: CannedMaster, capsys: pytest.CaptureFixture[str]) -> Run:
+def dmctl(fake: CannedMaster, capsys: pytest.CaptureFixture[str]) -> RunDmctl:
     def run(*argv: str) -> tuple[int, str, str]:
         code = main(["--master-addr", fake.address, *argv])
         captured = capsys.readouterr()

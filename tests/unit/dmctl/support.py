@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-Run = Callable[..., tuple[int, str, str]]
+RunDmctl = Callable[..., tuple[int, str, str]]

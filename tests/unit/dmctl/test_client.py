@@ -10,10 +10,10 @@ import pytest
 from dmctl.cli import main
 from pkg.pb import dmmaster_pb2 as master
 from tests.harness.canned_master import CannedMaster
-from tests.unit.dmctl.support import Run
+from tests.unit.dmctl.support import RunDmctl
 
 
-def test_a_grpc_error_is_told_and_ends_with_one(dmctl: Run, fake: CannedMaster) -> None:
+def test_a_grpc_error_is_told_and_ends_with_one(dmctl: RunDmctl, fake: CannedMaster) -> None:
     fake.answers["ListMember"] = grpc.StatusCode.INTERNAL
     code, out, err = dmctl("list-member")
     assert (code, out) == (1, "")
@@ -21,7 +21,7 @@ def test_a_grpc_error_is_told_and_ends_with_one(dmctl: Run, fake: CannedMaster) 
     assert len(fake.requests) == 1
 
 
-def test_an_unavailable_master_is_tried_once_more(dmctl: Run, fake: CannedMaster) -> None:
+def test_an_unavailable_master_is_tried_once_more(dmctl: RunDmctl, fake: CannedMaster) -> None:
     fake.answers["ListMember"] = grpc.StatusCode.UNAVAILABLE
     assert dmctl("list-member")[0] == 1
     assert len(fake.requests) == 2

@@ -21,7 +21,7 @@ from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
 from dm_worker.syncer.planning.instructions import BatchLimits
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import PATIENCE
+from tests.harness.process import WAIT_TIMEOUT
 from tests.harness.proctree import kill_hard, spark_pythons
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask
@@ -53,7 +53,7 @@ class Writer:
 
     def stop(self) -> None:
         self._end.set()
-        self._thread.join(PATIENCE)
+        self._thread.join(WAIT_TIMEOUT)
         assert not self._thread.is_alive()
 
 
@@ -74,7 +74,7 @@ def start_driver(cfg: SubTaskConfig, *options: str) -> subprocess.Popen[str]:
 def kill_during_a_batch(driver: subprocess.Popen[str], target: MariaDBServer, chance: random.Random) -> None:
     """kill -9 at a random moment after the process has begun a batch of its own."""
     before = batch(target)[0]
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + WAIT_TIMEOUT
     try:
         while batch(target)[0] < before + 2 or batch(target)[1] != "open":
             assert driver.poll() is None, driver.stdout.read() if driver.stdout else ""
@@ -83,7 +83,7 @@ def kill_during_a_batch(driver: subprocess.Popen[str], target: MariaDBServer, ch
         time.sleep(chance.random() * 0.4)
     finally:
         os.kill(driver.pid, signal.SIGKILL)
-        driver.wait(PATIENCE)
+        driver.wait(WAIT_TIMEOUT)
 
 
 @pytest.mark.parametrize("gtid", [False, True])
@@ -100,7 +100,7 @@ def test_killed_driver_loses_and_doubles_nothing(
     finally:
         writer.stop()
     with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream, PATIENCE)
+        run.wait_synced(mariadb_upstream, WAIT_TIMEOUT)
     assert_equal(mariadb_upstream, target, *ALL)
 
 
@@ -121,12 +121,12 @@ def test_transaction_beyond_the_budget_is_cut_and_killed_inside(
     for _ in range(3):
         with running(cfg, spark) as run:
             number = batch(target)[0]
-            end = time.monotonic() + PATIENCE
+            end = time.monotonic() + WAIT_TIMEOUT
             while batch(target)[0] < number + 3 and time.monotonic() < end and run.outcome is None:
                 time.sleep(0.02)
             assert run.stop(graceful=False).errors == []
     with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream, PATIENCE)
+        run.wait_synced(mariadb_upstream, WAIT_TIMEOUT)
     assert_equal(mariadb_upstream, target, "d.plain", "d.keyless")
 
 
@@ -144,7 +144,7 @@ def test_killed_python_workers_change_nothing(
                 for pid in spark_pythons(os.getpid()):
                     kill_hard(pid)
             writer.stop()
-            run.wait_synced(mariadb_upstream, PATIENCE)
+            run.wait_synced(mariadb_upstream, WAIT_TIMEOUT)
     finally:
         writer.stop()
     assert_equal(mariadb_upstream, target, *ALL)
@@ -173,7 +173,7 @@ def test_target_that_gains_a_column_while_a_batch_is_unfinished_gets_no_row_twic
     assert batch(target)[1] == "open"
     target.execute("ALTER TABLE d.plain ADD COLUMN more INT NOT NULL DEFAULT 7")
     with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream, PATIENCE)
+        run.wait_synced(mariadb_upstream, WAIT_TIMEOUT)
     assert_equal(mariadb_upstream, target, "d.keyless")
     assert target.execute("SELECT * FROM d.plain") == [(1, "new", 0, 7)]
 
@@ -186,7 +186,7 @@ def test_meta_tables_of_an_earlier_version_are_brought_up_to_date(
     for i in (1, 2):
         mariadb_upstream.execute(f"INSERT INTO d.keyless VALUES ({i}, 'a', 1)")
         with running(cfg, spark) as run:
-            run.wait_synced(mariadb_upstream, PATIENCE)
+            run.wait_synced(mariadb_upstream, WAIT_TIMEOUT)
             assert run.stop().errors == []
         assert_equal(mariadb_upstream, target, "d.keyless")
         target.execute("ALTER TABLE dm_meta.t_syncer_batch DROP COLUMN keyless, DROP COLUMN since")
@@ -206,13 +206,13 @@ def test_restarting_target_is_waited_for(
             target.start()
             wait_for(lambda: batch(target)[0] > 4)
             writer.stop()
-            run.wait_synced(mariadb_upstream, PATIENCE)
+            run.wait_synced(mariadb_upstream, WAIT_TIMEOUT)
     finally:
         writer.stop()
     assert_equal(mariadb_upstream, target, *ALL)
 
 
-def wait_for(condition: Callable[[], bool], timeout: float = PATIENCE) -> None:
+def wait_for(condition: Callable[[], bool], timeout: float = WAIT_TIMEOUT) -> None:
     end = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < end, "waited in vain"

@@ -20,7 +20,7 @@ from dm_worker.syncer.execution.compaction import INSERTED
 from pkg.binlog.position import Location, Position
 from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import PATIENCE, wait_until
+from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.integration.apply.support import BATCHES, TOKEN, content_of, plan_of, prepare, spec_of, states_of
 from tests.integration.syncer.support import assert_equal, running, subtask
 
@@ -80,7 +80,7 @@ def test_a_target_that_falls_back_under_a_run_is_noticed_and_gets_what_it_lost(
         def has_chosen() -> bool:
             return run.outcome is not None or tables.execute("SELECT 1 FROM d.keyless WHERE v = 'new'") != []
 
-        wait_until(has_chosen, "the run neither goes on nor ends", PATIENCE)
+        wait_until(has_chosen, "the run neither goes on nor ends", WAIT_TIMEOUT)
         (error,) = run.wait_ended().errors
         assert "the target went back" in error.message
     with running(cfg, spark) as run:

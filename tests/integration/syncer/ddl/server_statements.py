@@ -19,7 +19,7 @@ from pkg.mysql.names import qualified
 from pkg.rules.model import BlockAllowList
 from tests.harness.mysql import SQLServer
 from tests.harness.mysqltest import statements
-from tests.harness.process import PATIENCE, wait_until
+from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.integration.syncer.support import location, running, subtask
 
 _DROPS = re.compile(r"DROP\s+(TABLE|DATABASE|SCHEMA)\b", re.I)
@@ -68,7 +68,7 @@ def _migrate(cfg: SubTaskConfig, upstream: SQLServer, spark: SparkEngine) -> Uni
     end = str(location(upstream).position)
     with running(cfg, spark) as run:
         wait_until(
-            lambda: run.outcome is not None or run.unit.status().syncerBinlog == end, "it is replicated", PATIENCE
+            lambda: run.outcome is not None or run.unit.status().syncerBinlog == end, "it is replicated", WAIT_TIMEOUT
         )
         return run.stop() if run.outcome is None else run.outcome
 

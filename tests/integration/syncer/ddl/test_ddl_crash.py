@@ -16,7 +16,7 @@ from pkg.binlog.events import Query
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import PATIENCE
+from tests.harness.process import WAIT_TIMEOUT
 from tests.integration.syncer.checkpoint.test_crash import start_driver, wait_for
 from tests.integration.syncer.shard_ddl.test_sharding import Faults, kill_again_and_again
 from tests.integration.syncer.support import assert_equal, location, running, subtask
@@ -52,19 +52,19 @@ def test_statement_runs_once_though_its_driver_was_killed(
     with read_by_somebody(target):
         driver = start_driver(cfg)
         try:
-            wait_for(lambda: bool(target.execute(_WAITING)), PATIENCE)
+            wait_for(lambda: bool(target.execute(_WAITING)), WAIT_TIMEOUT)
         finally:
             os.kill(driver.pid, signal.SIGKILL)
-            driver.wait(PATIENCE)
+            driver.wait(WAIT_TIMEOUT)
         # The server itself ends a statement that waits for a table when its client has gone.
-        wait_for(lambda: not target.execute(_WAITING), PATIENCE)
+        wait_for(lambda: not target.execute(_WAITING), WAIT_TIMEOUT)
     ((text, state),) = target.execute("SELECT statement, state FROM dm_meta.t_syncer_ddl")
     assert state == "intent"
     if executed:
         target.execute(text)
     mariadb_upstream.execute("INSERT INTO d.t VALUES (2, 2)")
     with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream, PATIENCE)
+        run.wait_synced(mariadb_upstream, WAIT_TIMEOUT)
     assert_equal(mariadb_upstream, target, "d.t")
     assert [row[2] for row in target.execute("SHOW INDEX FROM d.t")] == ["PRIMARY", "v"]
 
@@ -76,10 +76,10 @@ def test_lag_grows_while_a_statement_runs_and_is_none_when_idle(
     with running(cfg, spark) as run:
         with read_by_somebody(target):
             mariadb_upstream.execute("ALTER TABLE d.t ADD INDEX (v)")
-            wait_for(lambda: bool(target.execute(_WAITING)), PATIENCE)
-            wait_for(lambda: run.unit.status().secondsBehindMaster >= 2, PATIENCE)
-        run.wait_synced(mariadb_upstream, PATIENCE)
-        wait_for(lambda: run.unit.status().secondsBehindMaster == 0, PATIENCE)
+            wait_for(lambda: bool(target.execute(_WAITING)), WAIT_TIMEOUT)
+            wait_for(lambda: run.unit.status().secondsBehindMaster >= 2, WAIT_TIMEOUT)
+        run.wait_synced(mariadb_upstream, WAIT_TIMEOUT)
+        wait_for(lambda: run.unit.status().secondsBehindMaster == 0, WAIT_TIMEOUT)
 
 
 def test_stop_at_once_ends_a_statement_that_waits_and_the_next_run_does_it(
@@ -89,12 +89,12 @@ def test_stop_at_once_ends_a_statement_that_waits_and_the_next_run_does_it(
     with read_by_somebody(target):
         with running(cfg, spark) as run:
             mariadb_upstream.execute("ALTER TABLE d.t ADD INDEX (v)")
-            wait_for(lambda: bool(target.execute(_WAITING)), PATIENCE)
+            wait_for(lambda: bool(target.execute(_WAITING)), WAIT_TIMEOUT)
             assert run.stop(graceful=False).errors == []
         # The server answers a killed statement a moment before it takes it off the list.
-        wait_for(lambda: not target.execute(_WAITING), PATIENCE)
+        wait_for(lambda: not target.execute(_WAITING), WAIT_TIMEOUT)
     with running(cfg, spark) as run:
-        run.wait_synced(mariadb_upstream, PATIENCE)
+        run.wait_synced(mariadb_upstream, WAIT_TIMEOUT)
     assert [row[2] for row in target.execute("SHOW INDEX FROM d.t")] == ["PRIMARY", "v"]
 
 

@@ -30,7 +30,7 @@ from pkg.mysql.connection import connect
 from pkg.mysql.introspect import query
 from pkg.settings.connections import DBConfig
 from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.harness.process import PATIENCE
+from tests.harness.process import WAIT_TIMEOUT
 from tests.harness.proxy import CountingProxy
 from tests.integration.syncer.checkpoint.test_crash import start_driver, wait_for
 from tests.integration.syncer.support import assert_equal, running, subtask
@@ -64,7 +64,7 @@ def read_by_somebody(server: SQLServer) -> Iterator[None]:
         yield
 
 
-def fence_of(server: SQLServer, timeout: float = PATIENCE) -> DDLFence:
+def fence_of(server: SQLServer, timeout: float = WAIT_TIMEOUT) -> DDLFence:
     return DDLFence(SubTaskConfig("t", "s", "all", server.db_config, server.db_config), timeout=timeout)
 
 
@@ -101,14 +101,14 @@ def test_a_stopped_workers_statement_does_not_begin_once_another_has_taken_over(
                 run.wait_synced(mariadb_upstream)
                 proxy.release()
                 os.kill(driver.pid, signal.SIGCONT)
-                assert driver.wait(PATIENCE) == 1
+                assert driver.wait(WAIT_TIMEOUT) == 1
                 assert driver.stdout is not None
                 assert "may not write any more" in driver.stdout.read()
                 mariadb_upstream.execute("INSERT INTO d.t VALUES (3, 3)")
                 run.wait_synced(mariadb_upstream)
         finally:
             driver.kill()
-            driver.wait(PATIENCE)
+            driver.wait(WAIT_TIMEOUT)
     assert_equal(mariadb_upstream, target, "d.t")
 
 
@@ -145,8 +145,8 @@ def test_who_takes_over_waits_for_a_statement_and_ends_an_idle_connection(server
             takeover.start()
             wait_for(lambda: bool(server.execute(_WAITING)))
             assert server.execute(_UNDER_WAY), "it goes on"
-        work.join(PATIENCE)
-        takeover.join(PATIENCE)
+        work.join(WAIT_TIMEOUT)
+        takeover.join(WAIT_TIMEOUT)
         assert not takeover.is_alive()
         assert [row[2] for row in server.execute("SHOW INDEX FROM d.t")] == ["PRIMARY", "v"]
         with pytest.raises(DMError) as lost:
@@ -170,7 +170,7 @@ def test_a_statement_that_never_ends_is_an_error_with_the_way_out(server: SQLSer
                 fence_of(server, 0.5).take(conn, nobody)
             assert f"KILL {number}" in stays.value.workaround
             server.execute(f"KILL {number}")
-            work.join(PATIENCE)
+            work.join(WAIT_TIMEOUT)
             fence_of(server).take(conn, nobody)
 
 
@@ -205,11 +205,11 @@ def test_a_stopped_loads_tables_are_not_made_once_they_were_dropped(
         with running(cfg, spark) as run:
             run.wait_synced(mariadb_upstream)
             go_on.set()
-            stopped.join(PATIENCE)
+            stopped.join(WAIT_TIMEOUT)
             assert target.execute("SHOW TABLES FROM d") == []
     finally:
         go_on.set()
-        stopped.join(PATIENCE)
+        stopped.join(WAIT_TIMEOUT)
     assert len(outcomes) == 1
 
 

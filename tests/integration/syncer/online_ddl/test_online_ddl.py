@@ -18,7 +18,7 @@ from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
 from pkg.rules.model import BlockAllowList, RouteRule, TableName
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
-from tests.harness.process import PATIENCE
+from tests.harness.process import WAIT_TIMEOUT
 from tests.integration.syncer.checkpoint.test_crash import start_driver, wait_for
 from tests.integration.syncer.ddl.test_operators import Task
 from tests.integration.syncer.one_source import OneSource
@@ -101,7 +101,7 @@ def test_pt_online_schema_change_under_writers(
         writer = Writer(mariadb_upstream, ["d.t", "d.other"])
         change = "ADD COLUMN c INT NOT NULL DEFAULT 5 AFTER id, ADD INDEX (v), MODIFY note VARCHAR(60)"
         pt_osc(mariadb_upstream, "d", "t", change)
-        wait_for(lambda: "c" in {row[0] for row in target.execute("SHOW COLUMNS FROM d.t")}, PATIENCE)
+        wait_for(lambda: "c" in {row[0] for row in target.execute("SHOW COLUMNS FROM d.t")}, WAIT_TIMEOUT)
         # Twice the same tables; the second leaves its trash behind.
         pt_osc(mariadb_upstream, "d", "t", "DROP COLUMN c, ADD COLUMN z VARCHAR(9) DEFAULT 'ö'", "--no-drop-old-table")
         pt_osc(mariadb_upstream, "d", "t", "ADD UNIQUE KEY (id, note)", "--no-check-unique-key-change")
@@ -125,10 +125,10 @@ def test_run_that_is_killed_between_the_ghosts_alter_and_the_renaming(
         for number, tool in enumerate(tools):
             tool.begin("ADD COLUMN c INT NOT NULL DEFAULT 5, ADD INDEX k (v)", f"AUTO_INCREMENT={number + 7}")
         mysql_upstream.execute("INSERT INTO d.t1 VALUES (1, 1, 'x')", "UPDATE d.t2 SET v = 9 WHERE id < 20100")
-        wait_for(lambda: [text.count("alter") for _, text in remembered(target)] == [1, 1], PATIENCE)
+        wait_for(lambda: [text.count("alter") for _, text in remembered(target)] == [1, 1], WAIT_TIMEOUT)
     finally:
         os.kill(driver.pid, signal.SIGKILL)
-        driver.wait(PATIENCE)
+        driver.wait(WAIT_TIMEOUT)
     with running(cfg, spark) as run:
         for tool, atomic in zip(tools, (True, False), strict=True):
             tool.copy()
@@ -175,7 +175,7 @@ def interrupted(
     while True:
         faults.left, faults.late = chance.randrange(7), chance.random() < 0.5
         with running(cfg, spark, lock_service=lock_service) as run:
-            wait_for(lambda run=run: run.outcome is not None or _synced(run, upstream), PATIENCE)  # type: ignore[misc]
+            wait_for(lambda run=run: run.outcome is not None or _synced(run, upstream), WAIT_TIMEOUT)  # type: ignore[misc]
             if run.outcome is None:
                 return count
         assert [error.message.partition(" at ")[0] for error in run.outcome.errors] == ["a fault"]
@@ -323,7 +323,7 @@ def test_changes_of_merged_shards_are_coordinated_like_any_ddl(
         assert (list(group.synced), list(group.unsynced)) == (["`d`.`t1`"], ["`d`.`t2`"])
         assert [row[0] for row in target.execute("SHOW COLUMNS FROM m.t")] == ["id", "v", "note"]
         change("t2", "id, v, note", "ADD COLUMN c INT NOT NULL DEFAULT 5", "ADD INDEX (v)", atomic=True)
-        wait_for(lambda: _synced(run, mariadb_upstream), PATIENCE)
+        wait_for(lambda: _synced(run, mariadb_upstream), WAIT_TIMEOUT)
     assert_merged(mariadb_upstream, target)
     # The next change, with faults. A second execution would make one more index.
     for table, atomic in (("t1", True), ("t2", False)):

@@ -13,7 +13,7 @@ from dm_worker.syncer.planning.batch_policy import Budget
 from dm_worker.syncer.planning.instructions import BatchLimits
 from pkg.config.model import SubTaskConfig, SyncerConfig
 from tests.harness.mysql import MariaDBServer, SQLServer
-from tests.harness.process import PATIENCE, wait_until
+from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -57,7 +57,7 @@ def stopped_inside(
         statements += [f"UPDATE {table} SET n = n + 1", f"DELETE FROM {table} WHERE id % 7 = 0"]
     first.execute(*statements, "COMMIT", "INSERT INTO d.plain VALUES (-1, 'behind', 0)")
     with running(cfg, spark) as run:
-        wait_until(lambda: inside(target) > 5 or run.outcome is not None, "not inside the transaction", PATIENCE)
+        wait_until(lambda: inside(target) > 5 or run.outcome is not None, "not inside the transaction", WAIT_TIMEOUT)
         assert run.stop(graceful=False).errors == []
     assert inside(target) > 5
     return cfg
@@ -81,7 +81,7 @@ def test_a_failover_inside_a_transaction_loses_and_doubles_nothing(
     elsewhere = replace(cfg, from_=second.db_config)
     with running(elsewhere, spark) as run:
         # Once more, while what was in doubt is applied again.
-        wait_until(lambda: run.unit.status().totalRows > 500 or run.outcome is not None, "no progress", PATIENCE)
+        wait_until(lambda: run.unit.status().totalRows > 500 or run.outcome is not None, "no progress", WAIT_TIMEOUT)
         assert run.stop(graceful=False).errors == []
     with running(elsewhere, spark) as run:
         run.wait_synced(second)

@@ -17,7 +17,7 @@ import pytest
 from pkg.config.model import SubTaskConfig
 from tests.harness.memory import MemorySampler
 from tests.harness.mysql import MariaDBServer
-from tests.harness.process import PATIENCE
+from tests.harness.process import WAIT_TIMEOUT
 from tests.integration.syncer.checkpoint.test_crash import start_driver, wait_for
 from tests.integration.syncer.support import subtask
 
@@ -55,7 +55,7 @@ def wait_written(process: subprocess.Popen[str], upstream: MariaDBServer, target
         assert process.poll() is None, process.stdout.read() if process.stdout else ""
         return (number,) in target.execute("SELECT id FROM d.done") and target.execute(count) == wanted
 
-    wait_for(arrived, PATIENCE * max(1, ROWS / 300_000))
+    wait_for(arrived, WAIT_TIMEOUT * max(1, ROWS / 300_000))
 
 
 def test_memory_stays_within_the_budget_whatever_the_transaction_s_size(

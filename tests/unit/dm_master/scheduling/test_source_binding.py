@@ -51,7 +51,7 @@ def moved(state: Topology, alive: str) -> Topology:
     return state.after(source_binding.rebalance(state).ops)
 
 
-class Cluster(RuleBasedStateMachine):
+class ClusterMachine(RuleBasedStateMachine):
     """Any order of commands and events; refused ones must change nothing, and the invariants always hold."""
 
     def __init__(self) -> None:
@@ -195,8 +195,8 @@ class Cluster(RuleBasedStateMachine):
         assert set(self.state.stages.values()) <= {"Running", "Paused"}
 
 
-Cluster.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
-TestCluster = Cluster.TestCase
+ClusterMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestCluster = ClusterMachine.TestCase
 
 
 @settings(max_examples=1000, deadline=None)

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from google.protobuf.message import Message
 
-from dm_master.service.cluster import Cluster
+from dm_master.service.cluster_access import ClusterAccess
 from dm_master.service.dispatcher import LATER, SERVICE, Dispatcher, RpcHandler, handlers, refusal, request_class
 from dm_master.service.http_api import ROUTES, add_routes
 from dm_master.service.task_service import TaskSteps
@@ -24,11 +24,11 @@ from pkg.rpc.server import HttpRequest, HttpRoutes
 from tests.harness.canned_master import CannedMaster
 
 
-def _cluster(leader: LeaderInfo | None = None) -> Cluster:
+def _cluster(leader: LeaderInfo | None = None) -> ClusterAccess:
     """A cluster that nothing but leadership may be asked of."""
     config = SimpleNamespace(name="me", security=None)
     election = SimpleNamespace(leader=lambda: leader)
-    return cast(Cluster, SimpleNamespace(config=config, election=election, locks=None))
+    return cast(ClusterAccess, SimpleNamespace(config=config, election=election, locks=None))
 
 
 def _dispatcher(handler: RpcHandler, *, leading: bool = True, leader: LeaderInfo | None = None) -> Dispatcher:

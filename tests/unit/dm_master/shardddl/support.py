@@ -20,7 +20,7 @@ from pkg.pb import dmmaster_pb2 as pb
 TASK = "merge"
 
 
-class FakeEtcd:
+class RevisionedKeys:
     """Keys with revisions, and a log of events."""
 
     def __init__(self) -> None:
@@ -57,14 +57,14 @@ class FakeEtcd:
 
 
 @dataclass
-class Target:
+class MergedTable:
     """One merged table: what was executed, in order, by whom."""
 
     executed: list[tuple[str, DDLTexts]] = field(default_factory=list)
 
 
 @dataclass
-class Shard:
+class LockParticipant:
     """A source's part of one lock. ``passed`` and ``obeyed`` are durable, in the target; nothing else need be."""
 
     source: str
@@ -81,35 +81,35 @@ class Shard:
         return self.ddls[self.passed] if self.passed < len(self.ddls) else ()
 
 
-class World:
+class LockWorld:
     """Etcd, targets and workers; the master's memory lags behind etcd by the events that it has not read."""
 
     def __init__(self, ddls: Mapping[str, Mapping[str, Sequence[DDLTexts]]]) -> None:
         """``ddls``: target table → source → what its shards run."""
-        self.etcd = FakeEtcd()
+        self.etcd = RevisionedKeys()
         self.sources = frozenset(source for by_source in ddls.values() for source in by_source)
         self.members = self.sources
         self.shards = {
-            (source, table): Shard(source, LockId(TASK, "db", table), sequence)
+            (source, table): LockParticipant(source, LockId(TASK, "db", table), sequence)
             for table, by_source in ddls.items()
             for source, sequence in by_source.items()
         }
-        self.targets = {table: Target() for table in ddls}
+        self.targets = {table: MergedTable() for table in ddls}
         self.locks = LockRegistry({TASK: self.members})
         self.read = 0
 
     # --- workers ---
 
-    def operation(self, shard: Shard) -> StoredRecord[ShardOperation] | None:
+    def operation(self, shard: LockParticipant) -> StoredRecord[ShardOperation] | None:
         kv = self.etcd.kvs.get(shard.lock.operation_key(shard.source))
         return StoredRecord(ShardOperation.from_json(kv.value), kv.create_revision, kv.mod_revision) if kv else None
 
-    def report(self, shard: Shard, since: str = "") -> bool:
+    def report(self, shard: LockParticipant, since: str = "") -> bool:
         lock = shard.lock
         info = ShardInfo(lock.task, shard.source, lock.schema, lock.table, shard.next, since)
         return bool(shard.next) and self.etcd.commit(steps.report(info))
 
-    def obey(self, shard: Shard) -> bool:
+    def obey(self, shard: LockParticipant) -> bool:
         """Executes or skips, and records it in the same transaction of the target."""
         operation = self.operation(shard)
         if operation is None or operation.record.done or operation.create_revision == shard.obeyed:
@@ -123,20 +123,20 @@ class World:
         shard.passed += 1
         return True
 
-    def confirm(self, shard: Shard) -> bool:
+    def confirm(self, shard: LockParticipant) -> bool:
         operation = self.operation(shard)
         if operation is None or operation.record.done or operation.create_revision != shard.obeyed:
             return False
         return self.etcd.commit(steps.confirm(shard.lock, operation))
 
-    def withdraw(self, shard: Shard) -> bool:
+    def withdraw(self, shard: LockParticipant) -> bool:
         return self.etcd.commit(steps.withdraw(shard.lock, shard.source))
 
     def has_tables(self, source: str, tables: Iterable[str]) -> None:
         told = ShardTables(TASK, source, {"db": {table: {"up": ("t",)} for table in tables}})
         self.etcd.commit(LockStep((), (Put(SHARD_DDL_TABLES.key(TASK, source), told.to_json()),)))
 
-    def work(self, shard: Shard) -> bool:
+    def work(self, shard: LockParticipant) -> bool:
         """One step of a worker that runs; False if it has nothing to do."""
         if shard.source not in self.members:
             return False
@@ -199,29 +199,29 @@ ADD_B: DDLTexts = ("ALTER TABLE `db`.`t` ADD b INT",)
 LOCK = "merge-`db`.`t`"
 
 
-def world_of(**ddls: Sequence[DDLTexts]) -> World:
+def world_of(**ddls: Sequence[DDLTexts]) -> LockWorld:
     """One target table ``t``; a source's argument is what its shards run."""
-    return World({"t": ddls})
+    return LockWorld({"t": ddls})
 
 
-def wait(world: World, *sources: str) -> None:
+def wait(world: LockWorld, *sources: str) -> None:
     for source in sources:
         assert world.report(world.shards[source, "t"], f"2026-01-01T00:00:0{source[-1]}Z")
     world.hear()
 
 
-def executed(world: World) -> list[tuple[str, DDLTexts]]:
+def executed(world: LockWorld) -> list[tuple[str, DDLTexts]]:
     return world.targets["t"].executed
 
 
-def answer(world: World, **request: str | Sequence[str]) -> pb.ShowDDLLocksResponse:
+def answer(world: LockWorld, **request: str | Sequence[str]) -> pb.ShowDDLLocksResponse:
     """What ``shard-ddl-lock`` answers, without what workers say."""
     asked = pb.ShowDDLLocksRequest(**request)  # type: ignore[arg-type]
     chosen = world.locks.all(asked.task, asked.sources)
     return lock_answers.answer([lock_answers.view(world.locks, lock) for lock in chosen], world.locks.damaged())
 
 
-def refusal(world: World, order: UnlockOrder, lock_id: str = LOCK) -> DMError:
+def refusal(world: LockWorld, order: UnlockOrder, lock_id: str = LOCK) -> DMError:
     with pytest.raises(DMError) as caught:
         world.unlock(lock_id, order)
     return caught.value

@@ -11,13 +11,23 @@ from pkg.errors import Code
 from pkg.etcd.types import Delete, Put
 from pkg.ha.keys import SHARD_DDL_TABLES
 from pkg.ha.shard_ddl_steps import LockId, LockStep
-from tests.unit.dm_master.shardddl.support import ADD_A, LOCK, TASK, World, answer, executed, refusal, wait, world_of
+from tests.unit.dm_master.shardddl.support import (
+    ADD_A,
+    LOCK,
+    TASK,
+    LockWorld,
+    answer,
+    executed,
+    refusal,
+    wait,
+    world_of,
+)
 
 ID = LockId(TASK, "db", "t")
 NO_KEY_OF_OURS = "/dm-master/shardddl-pessimism/info/61/62"
 
 
-def put(world: World, key: str, value: str) -> None:
+def put(world: LockWorld, key: str, value: str) -> None:
     assert world.etcd.commit(LockStep((), (Put(key, value),)))
     world.hear()
 
@@ -90,7 +100,7 @@ def test_a_source_whose_tables_are_damaged_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("rebuild", [lambda world: world.restart_master(), lambda world: None])
-def test_a_new_master_sees_the_same_damage(rebuild: Callable[[World], None]) -> None:
+def test_a_new_master_sees_the_same_damage(rebuild: Callable[[LockWorld], None]) -> None:
     world = world_of(s1=[ADD_A])
     put(world, ID.info_key("s1"), "?")
     put(world, NO_KEY_OF_OURS, "?")

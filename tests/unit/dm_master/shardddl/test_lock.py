@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from dm_master.shardddl.lock_registry import LockRegistry, UnlockOrder
 from pkg.errors import Code, DMError
 from pkg.ha.shard_ddl import DDLTexts
-from tests.unit.dm_master.shardddl.support import TASK, Shard, World
+from tests.unit.dm_master.shardddl.support import TASK, LockParticipant, LockWorld
 
 SOURCES = ("s1", "s2", "s3")
 TABLES = ("t1", "t2")
@@ -28,7 +28,7 @@ differing = st.fixed_dictionaries({source: st.lists(st.sampled_from(DDLS), max_s
 class LockMachine(RuleBasedStateMachine):
     """``forced``: somebody took a decision that only a person may take, which may execute a DDL again or never."""
 
-    world: World
+    world: LockWorld
     forced: bool
     same: bool
     #: Nobody takes such a decision in this run.
@@ -38,10 +38,10 @@ class LockMachine(RuleBasedStateMachine):
     def shards_begin(self, data: st.DataObject, same: bool, careful: bool) -> None:
         each = agreed if same else differing
         tables = data.draw(st.sampled_from((TABLES[:1], TABLES)))
-        self.world = World(data.draw(st.fixed_dictionaries(dict.fromkeys(tables, each))))
+        self.world = LockWorld(data.draw(st.fixed_dictionaries(dict.fromkeys(tables, each))))
         self.forced, self.same, self.careful = False, same, careful
 
-    def shard(self, source: str, table: str) -> Shard:
+    def shard(self, source: str, table: str) -> LockParticipant:
         return self.world.shards.get((source, table)) or self.world.shards[source, TABLES[0]]
 
     def sources_running(self) -> bool:

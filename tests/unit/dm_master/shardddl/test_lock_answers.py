@@ -13,7 +13,7 @@ from dm_master.shardddl.lock_registry import UnlockOrder
 from pkg import errors
 from pkg.errors import Code
 from pkg.pb import dmworker_pb2 as pb
-from tests.unit.dm_master.shardddl.support import ADD_A, ADD_B, LOCK, TASK, World, wait, world_of
+from tests.unit.dm_master.shardddl.support import ADD_A, ADD_B, LOCK, TASK, LockWorld, wait, world_of
 
 TARGET = "`db`.`t`"
 
@@ -49,12 +49,12 @@ def test_a_lock_that_etcd_refuses_to_change_says_so() -> None:
     assert "too many operations" in one.message().problem
 
 
-def far(world: World) -> UnlockProgress:
+def far(world: LockWorld) -> UnlockProgress:
     [lock] = world.locks.all()
     return progress(lock, world.locks.members(lock))
 
 
-def work(world: World, *steps: Callable[[World], object]) -> None:
+def work(world: LockWorld, *steps: Callable[[LockWorld], object]) -> None:
     for step in steps:
         assert step(world)
         world.hear()
@@ -65,14 +65,14 @@ def test_the_progress_of_an_order() -> None:
     wait(world, "s1", "s2", "s3")
     work(world, lambda w: w.unlock(LOCK, UnlockOrder("s2")))
     assert far(world) == UnlockProgress((), ("s2",), ("s1", "s3"), ("s4",))
-    work(world, World.lead)
+    work(world, LockWorld.lead)
     assert far(world) == UnlockProgress((), ("s2",), ("s1", "s3"), ("s4",))
     owner = world.shards["s2", "t"]
     work(world, lambda w: w.obey(owner), lambda w: w.confirm(owner))
     assert far(world) == UnlockProgress(("s2",), (), ("s1", "s3"), ("s4",))
-    work(world, World.lead)
+    work(world, LockWorld.lead)
     for shard in (world.shards["s1", "t"], world.shards["s3", "t"]):
-        work(world, partial(World.obey, shard=shard), partial(World.confirm, shard=shard))
+        work(world, partial(LockWorld.obey, shard=shard), partial(LockWorld.confirm, shard=shard))
     assert far(world) == UnlockProgress(("s2",), (), (), ("s4",))
     assert lock_answers.describe_outcome(LOCK, far(world)) == (
         f"s2 executed the DDLs of lock {LOCK}, the others that waited skipped them; "
@@ -121,7 +121,7 @@ def test_who_has_done_what_it_was_told_waits_no_more() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_A])
     wait(world, "s1", "s2")
     owner = world.shards["s1", "t"]
-    work(world, World.lead, lambda w: w.obey(owner), lambda w: w.confirm(owner))
+    work(world, LockWorld.lead, lambda w: w.obey(owner), lambda w: w.confirm(owner))
     for source, lock in (("s1", ""), ("s2", LOCK)):
         shown = status(source)
         lock_answers.add_locks(world.locks, shown)

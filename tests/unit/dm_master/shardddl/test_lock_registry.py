@@ -10,7 +10,7 @@ from dm_master.shardddl.lock_errors import side_by_side
 from dm_master.shardddl.lock_registry import UnlockOrder
 from pkg.ha.shard_ddl import DDLTexts
 from pkg.pb import dmmaster_pb2 as pb
-from tests.unit.dm_master.shardddl.support import ADD_A, ADD_B, LOCK, TASK, World, answer, executed, wait, world_of
+from tests.unit.dm_master.shardddl.support import ADD_A, ADD_B, LOCK, TASK, LockWorld, answer, executed, wait, world_of
 
 
 def test_the_first_to_report_executes_once_and_the_others_skip() -> None:
@@ -244,7 +244,7 @@ def test_a_task_that_begins_anew_forgets_its_locks_and_no_others() -> None:
 
 def test_locks_of_several_tables_do_not_wait_for_each_other() -> None:
     sources: Mapping[str, Sequence[DDLTexts]] = {"s1": [ADD_A], "s2": [ADD_A]}
-    world = World({"t": sources, "u": sources})
+    world = LockWorld({"t": sources, "u": sources})
     for table, source in (("t", "s1"), ("u", "s2"), ("u", "s1")):
         assert world.report(world.shards[source, table])
     world.hear()

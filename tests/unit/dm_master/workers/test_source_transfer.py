@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from dm_master.service.cluster import Cluster
+from dm_master.service.cluster_access import ClusterAccess
 from dm_master.workers import source_transfer
 from pkg import errors
 from pkg.errors import Code, DMError
@@ -17,20 +17,20 @@ NO_ANSWER = errors.new(Code.HAFailTxnOperation, "etcd did not answer; the outcom
 GONE = errors.new(Code.SchedulerTaskNotExist, "task t2 not exist")
 
 
-class World:
+class TransferWorld:
     """A source with three tasks in Sync, whose worker follows at once. ``failures``: what etcd does, call by call."""
 
     def __init__(self, **failures: list[DMError | None]) -> None:
         self.failures = failures
         self.stages = {f"t{n}": "Running" for n in (1, 2, 3)}
 
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterAccess:
         scheduler = SimpleNamespace(
             bound_worker=lambda _: SimpleNamespace(name="w", addr="x"),
             tasks=lambda: {task: {"s": stage} for task, stage in self.stages.items()},
             set_stage=self.set_stage,
         )
-        return cast(Cluster, SimpleNamespace(scheduler=scheduler, workers=SimpleNamespace(call=self.call)))
+        return cast(ClusterAccess, SimpleNamespace(scheduler=scheduler, workers=SimpleNamespace(call=self.call)))
 
     def set_stage(self, task: str, sources: list[str], stage: str) -> None:
         assert sources == ["s"]
@@ -53,14 +53,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tasks_are_paused_meanwhile_and_run_again() -> None:
-    world = World()
+    world = TransferWorld()
     with source_transfer.paused(world.cluster(), "s"):
         assert set(world.stages.values()) == {"Paused"}
     assert set(world.stages.values()) == {"Running"}
 
 
 def test_an_error_of_etcd_while_they_are_paused_leaves_none_paused() -> None:
-    world = World(t2_Paused=[NO_ANSWER])
+    world = TransferWorld(t2_Paused=[NO_ANSWER])
     with pytest.raises(DMError) as caught, source_transfer.paused(world.cluster(), "s"):
         raise AssertionError("not all are paused")
     assert caught.value is NO_ANSWER
@@ -68,7 +68,7 @@ def test_an_error_of_etcd_while_they_are_paused_leaves_none_paused() -> None:
 
 
 def test_an_error_of_etcd_while_they_are_resumed_is_tried_again() -> None:
-    world = World(t1_Running=[NO_ANSWER, NO_ANSWER])
+    world = TransferWorld(t1_Running=[NO_ANSWER, NO_ANSWER])
     with source_transfer.paused(world.cluster(), "s"):
         pass
     assert set(world.stages.values()) == {"Running"}
@@ -76,13 +76,13 @@ def test_an_error_of_etcd_while_they_are_resumed_is_tried_again() -> None:
 
 def test_one_that_can_not_be_resumed_is_named_and_the_others_run() -> None:
     refused = errors.new(Code.HAFailTxnOperation, "etcd refuses")
-    world = World(t1_Running=[refused], t2_Running=[GONE])
+    world = TransferWorld(t1_Running=[refused], t2_Running=[GONE])
     told = pytest.raises(DMError, match=r"s is not transferred \(.*no such worker.*tasks t1, which")
     with told as caught, source_transfer.paused(world.cluster(), "s"):
         raise errors.new(Code.SchedulerWorkerNotExist, "no such worker")
     assert caught.value.kind is Code.SchedulerPauseTaskForTransferSource
     assert "`resume-task` -s s" in caught.value.workaround
     assert world.stages == {"t1": "Paused", "t2": "Paused", "t3": "Running"}
-    world = World(t3_Running=[refused])
+    world = TransferWorld(t3_Running=[refused])
     with pytest.raises(DMError, match="s is transferred, and tasks t3"), source_transfer.paused(world.cluster(), "s"):
         pass

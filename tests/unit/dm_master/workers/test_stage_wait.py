@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from dm_master.service.cluster import Cluster
+from dm_master.service.cluster_access import ClusterAccess
 from dm_master.workers.stage_wait import StageCheck, is_gone, reaches, serves, wait_for_all
 from pkg import errors
 from pkg.errors import Code, DMError
@@ -65,7 +65,7 @@ def test_a_subtask_that_fails_at_once_is_told_with_its_error() -> None:
     assert problem == "[code=10001:class=database:scope=:level=], Message: no way, RawCause: gone"
 
 
-class _Scripted:
+class _ScriptedAnswers:
     """A cluster with one worker that gives its answers one after another, the last one for ever."""
 
     def __init__(self, *answers: pb.QueryStatusResponse | DMError, bound: bool = True) -> None:
@@ -80,8 +80,8 @@ class _Scripted:
         return answer
 
 
-def _wait(script: _Scripted, judge: StageCheck) -> pb.CommonWorkerResponse:
-    [answer] = wait_for_all(cast(Cluster, script), ["s"], "t", judge, "it runs")
+def _wait(script: _ScriptedAnswers, judge: StageCheck) -> pb.CommonWorkerResponse:
+    [answer] = wait_for_all(cast(ClusterAccess, script), ["s"], "t", judge, "it runs")
     return answer
 
 
@@ -93,12 +93,12 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_error_of_before_the_request_is_not_taken_for_its_result() -> None:
-    script = _Scripted(_answer(_subtask(pb.Paused, failed=True)), _answer(_subtask(pb.Running)))
+    script = _ScriptedAnswers(_answer(_subtask(pb.Paused, failed=True)), _answer(_subtask(pb.Running)))
     assert _wait(script, reaches("t", pb.Running)) == pb.CommonWorkerResponse(result=True, source="s", worker="w")
 
 
 def test_an_error_that_stays_is_the_result() -> None:
-    answer = _wait(_Scripted(_answer(_subtask(pb.Paused, failed=True))), reaches("t", pb.Running))
+    answer = _wait(_ScriptedAnswers(_answer(_subtask(pb.Paused, failed=True))), reaches("t", pb.Running))
     assert (answer.result, answer.worker) == (False, "w")
     assert answer.msg.startswith("[code=10001:")
 
@@ -106,22 +106,24 @@ def test_an_error_that_stays_is_the_result() -> None:
 @pytest.mark.parametrize("before", [_ABSENT, _subtask(pb.New), _subtask(pb.Resuming)])
 def test_a_new_error_is_told_at_once(before: pb.SubTaskStatus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dm_master.workers.stage_wait.STALE_FAILURE_TIMEOUT", 60.0)
-    script = _Scripted(_answer(before), _answer(_subtask(pb.Paused, failed=True)))
+    script = _ScriptedAnswers(_answer(before), _answer(_subtask(pb.Paused, failed=True)))
     assert _wait(script, reaches("t", pb.Running)).msg.startswith("[code=10001:")
 
 
 def test_a_worker_that_answers_late_is_waited_for() -> None:
     gone = errors.new(Code.MasterGRPCRequestError, "not there yet")
-    assert _wait(_Scripted(gone, gone, _answer(_subtask(pb.Running))), reaches("t", pb.Running)).result
+    assert _wait(_ScriptedAnswers(gone, gone, _answer(_subtask(pb.Running))), reaches("t", pb.Running)).result
 
 
 @pytest.mark.parametrize("bound", [True, False])
 def test_waiting_ends_and_says_what_was_seen(bound: bool) -> None:
-    answer = _wait(_Scripted(_answer(_subtask(pb.New)), bound=bound), reaches("t", pb.Running))
+    answer = _wait(_ScriptedAnswers(_answer(_subtask(pb.New)), bound=bound), reaches("t", pb.Running))
     assert not answer.result
     assert "code=38045" in answer.msg
     assert ("t New" if bound else "not bound") in answer.msg
 
 
 def test_stopping_on_an_unbound_source_needs_no_worker() -> None:
-    assert _wait(_Scripted(_answer(), bound=False), is_gone("t")) == pb.CommonWorkerResponse(result=True, source="s")
+    assert _wait(_ScriptedAnswers(_answer(), bound=False), is_gone("t")) == pb.CommonWorkerResponse(
+        result=True, source="s"
+    )

@@ -22,7 +22,7 @@ from pkg.rpc.server import HttpRoutes, PortServer
 _GO_ON = threading.Event()
 
 
-class _Worker(dmworker_pb2_grpc.WorkerServicer):
+class _AnsweringWorker(dmworker_pb2_grpc.WorkerServicer):
     def QueryStatus(self, request: pb.QueryStatusRequest, context: grpc.ServicerContext) -> pb.QueryStatusResponse:
         if request.name == "slow":
             _GO_ON.wait(60)
@@ -32,7 +32,7 @@ class _Worker(dmworker_pb2_grpc.WorkerServicer):
 @pytest.fixture
 def address() -> Iterator[str]:
     def register(server: grpc.Server) -> None:
-        dmworker_pb2_grpc.add_WorkerServicer_to_server(_Worker(), server)  # type: ignore[no-untyped-call]
+        dmworker_pb2_grpc.add_WorkerServicer_to_server(_AnsweringWorker(), server)  # type: ignore[no-untyped-call]
 
     port = PortServer("127.0.0.1", 0, register, HttpRoutes(status=str, metrics=Metrics(), ready=lambda: True))
     port.start()
@@ -82,7 +82,7 @@ def test_too_many_requests_are_refused_before_they_reach_the_worker(clients: Wor
 # Scripts that poll must not drown a worker, and bursts within the limit must pass.
 
 
-class _Clock:
+class _BucketClock:
     def __init__(self) -> None:
         self.now = 0.0
 
@@ -92,7 +92,7 @@ class _Clock:
 
 @given(st.floats(0.1, 100), st.integers(1, 50), st.lists(st.floats(0, 3), max_size=100))
 def test_never_more_than_burst_plus_rate_times_time(rate: float, burst: int, pauses: list[float]) -> None:
-    clock = _Clock()
+    clock = _BucketClock()
     bucket = TokenBucket(rate, burst, clock)
     taken = 0
     for pause in pauses:
@@ -103,7 +103,7 @@ def test_never_more_than_burst_plus_rate_times_time(rate: float, burst: int, pau
 
 
 def test_a_burst_passes_and_the_next_waits() -> None:
-    clock = _Clock()
+    clock = _BucketClock()
     bucket = TokenBucket(10, 3, clock)
     assert [bucket.take() for _ in range(4)] == [True, True, True, False]
     clock.now = 0.1

@@ -9,7 +9,7 @@ import pytest
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from tests.harness.canned_master import CannedMaster
-from tests.unit.dmctl.support import Run
+from tests.unit.dmctl.support import RunDmctl
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,9 @@ from tests.unit.dmctl.support import Run
         ["config", "task"],
     ],
 )
-def test_wrong_calls_end_with_one_and_never_reach_the_master(dmctl: Run, fake: CannedMaster, argv: list[str]) -> None:
+def test_wrong_calls_end_with_one_and_never_reach_the_master(
+    dmctl: RunDmctl, fake: CannedMaster, argv: list[str]
+) -> None:
     code, out, err = dmctl(*argv)
     assert (code, out) == (1, "")
     assert err.startswith("Error: ")
@@ -70,7 +72,7 @@ def test_wrong_calls_end_with_one_and_never_reach_the_master(dmctl: Run, fake: C
         (["validation", "update", "t", "--cutover-binlog-gtid", "g"], "UpdateValidation"),
     ],
 )
-def test_every_command_reaches_its_rpc(dmctl: Run, fake: CannedMaster, argv: list[str], method: str) -> None:
+def test_every_command_reaches_its_rpc(dmctl: RunDmctl, fake: CannedMaster, argv: list[str], method: str) -> None:
     services = master.DESCRIPTOR.services_by_name["Master"].methods_by_name
     kind = services[method].output_type
     module = master if hasattr(master, kind.name) else worker

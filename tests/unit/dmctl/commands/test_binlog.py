@@ -6,10 +6,10 @@ import pytest
 
 from pkg.pb import dmmaster_pb2 as master
 from tests.harness.canned_master import CannedMaster
-from tests.unit.dmctl.support import Run
+from tests.unit.dmctl.support import RunDmctl
 
 
-def test_statements_are_split(dmctl: Run, fake: CannedMaster) -> None:
+def test_statements_are_split(dmctl: RunDmctl, fake: CannedMaster) -> None:
     fake.answers["HandleError"] = master.HandleErrorResponse()
     dmctl("binlog", "replace", "t", "alter table a.b comment ';'; drop table a.d; /* ; */", "drop table `;`.e")
     sqls = ["alter table a.b comment ';'", "drop table a.d", "/* ; */ drop table `;`.e"]
@@ -26,7 +26,7 @@ def test_statements_are_split(dmctl: Run, fake: CannedMaster) -> None:
         ("/*!50000 DROP TABLE d.t */; # note", ["/*!50000 DROP TABLE d.t */"]),
     ],
 )
-def test_a_statement_needs_no_quotes(dmctl: Run, fake: CannedMaster, words: str, sqls: list[str]) -> None:
+def test_a_statement_needs_no_quotes(dmctl: RunDmctl, fake: CannedMaster, words: str, sqls: list[str]) -> None:
     fake.answers["HandleError"] = master.HandleErrorResponse()
     dmctl("binlog", "replace", "t", *words.split())
     assert list(fake.last("HandleError").sqls) == sqls

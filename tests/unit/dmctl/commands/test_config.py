@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pkg.pb import dmmaster_pb2 as master
 from tests.harness.canned_master import CannedMaster
-from tests.unit.dmctl.support import Run
+from tests.unit.dmctl.support import RunDmctl
 
 
-def test_encrypt_prints_the_ciphertext_alone(dmctl: Run, fake: CannedMaster) -> None:
+def test_encrypt_prints_the_ciphertext_alone(dmctl: RunDmctl, fake: CannedMaster) -> None:
     fake.answers["Encrypt"] = master.EncryptResponse(result=True, ciphertext="c2VjcmV0")
     assert dmctl("encrypt", "p w") == (0, "c2VjcmV0\n", "")
     assert fake.last("Encrypt").plaintext == "p w"
@@ -18,7 +18,7 @@ def test_encrypt_prints_the_ciphertext_alone(dmctl: Run, fake: CannedMaster) -> 
     assert dmctl("encrypt", "pw") == (1, "", "Error: no secret key\n")
 
 
-def test_config_goes_to_a_file_that_only_its_owner_reads(dmctl: Run, fake: CannedMaster, tmp_path: Path) -> None:
+def test_config_goes_to_a_file_that_only_its_owner_reads(dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path) -> None:
     fake.answers["GetCfg"] = lambda _: master.GetCfgResponse(result=True, cfg="name: t\n")
     assert json.loads(dmctl("config", "task", "t")[1])["cfg"] == "name: t\n"
     path = tmp_path / "out.yaml"
@@ -30,7 +30,7 @@ def test_config_goes_to_a_file_that_only_its_owner_reads(dmctl: Run, fake: Canne
     assert json.loads(dmctl("get-config", "task", "t")[1])["result"] is True
 
 
-def test_export_and_import_are_each_others_inverse(dmctl: Run, fake: CannedMaster, tmp_path: Path) -> None:
+def test_export_and_import_are_each_others_inverse(dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path) -> None:
     fake.answers["ListTaskConfigs"] = master.ListTaskConfigsResponse(result=True, taskConfigs={"t": "name: t\n"})
     fake.answers["ListSourceConfigs"] = master.ListSourceConfigsResponse(
         result=True, sourceConfigs={"s": "source-id: s\n"}
@@ -48,7 +48,7 @@ def test_export_and_import_are_each_others_inverse(dmctl: Run, fake: CannedMaste
     assert "precheck failed" in err
 
 
-def test_import_refuses_hidden_passwords(dmctl: Run, fake: CannedMaster, tmp_path: Path) -> None:
+def test_import_refuses_hidden_passwords(dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path) -> None:
     (tmp_path / "sources").mkdir()
     (tmp_path / "sources" / "s.yaml").write_text("source-id: s\nfrom: {password: '******'}\n")
     code, _, err = dmctl("config", "import", "-p", str(tmp_path))

@@ -6,10 +6,10 @@ import json
 
 from pkg.pb import dmmaster_pb2 as master
 from tests.harness.canned_master import CannedMaster
-from tests.unit.dmctl.support import Run
+from tests.unit.dmctl.support import RunDmctl
 
 
-def test_list_member_prints_each_kind(dmctl: Run, fake: CannedMaster) -> None:
+def test_list_member_prints_each_kind(dmctl: RunDmctl, fake: CannedMaster) -> None:
     leader = master.Members(leader=master.ListLeaderMember(name="m1", addr="h:1"))
     fake.answers["ListMember"] = master.ListMemberResponse(result=True, members=[leader])
     code, out, _ = dmctl("list-member", "-l", "--name", "a", "-n", "b,c")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pkg.pb import dmmaster_pb2 as master
 from tests.harness.canned_master import CannedMaster
-from tests.unit.dmctl.support import Run
+from tests.unit.dmctl.support import RunDmctl
 
 
 def _rules_answer() -> master.ShowRulesResponse:
@@ -30,7 +30,7 @@ def _rules_answer() -> master.ShowRulesResponse:
     return master.ShowRulesResponse(result=True, summary=summary, tables=tables)
 
 
-def test_show_rules_is_a_text_for_people(dmctl: Run, fake: CannedMaster, task_file: Path) -> None:
+def test_show_rules_is_a_text_for_people(dmctl: RunDmctl, fake: CannedMaster, task_file: Path) -> None:
     fake.answers["ShowRules"] = _rules_answer()
     code, out, err = dmctl("show-rules", str(task_file), "-s", "s1,s2")
     assert (fake.last("ShowRules").task, list(fake.last("ShowRules").sources)) == (task_file.read_text(), ["s1", "s2"])
@@ -59,7 +59,9 @@ def test_show_rules_is_a_text_for_people(dmctl: Run, fake: CannedMaster, task_fi
     ]
 
 
-def test_show_rules_is_bounded_as_a_text_and_complete_as_json(dmctl: Run, fake: CannedMaster, task_file: Path) -> None:
+def test_show_rules_is_bounded_as_a_text_and_complete_as_json(
+    dmctl: RunDmctl, fake: CannedMaster, task_file: Path
+) -> None:
     fake.answers["ShowRules"] = _rules_answer()
     _, out, _ = dmctl("show-rules", str(task_file), "--limit", "1")
     assert "  … and 2 more (--limit 0 shows all)\n" in out
@@ -72,7 +74,7 @@ def test_show_rules_is_bounded_as_a_text_and_complete_as_json(dmctl: Run, fake: 
     assert answer["tables"][0]["rules"][0]["place"] == "task.yaml:7:3"
 
 
-def test_show_rules_that_fails_says_why(dmctl: Run, fake: CannedMaster, task_file: Path) -> None:
+def test_show_rules_that_fails_says_why(dmctl: RunDmctl, fake: CannedMaster, task_file: Path) -> None:
     fake.answers["ShowRules"] = master.ShowRulesResponse(msg="[code=26002] no upstream")
     code, out, err = dmctl("show-rules", str(task_file))
     assert (code, out) == (1, "")

@@ -7,17 +7,17 @@ from pathlib import Path
 
 from pkg.pb import dmmaster_pb2 as master
 from tests.harness.canned_master import CannedMaster
-from tests.unit.dmctl.support import Run
+from tests.unit.dmctl.support import RunDmctl
 
 
-def test_a_value_that_looks_like_a_boolean_stays_a_value(dmctl: Run, fake: CannedMaster, task_file: Path) -> None:
+def test_a_value_that_looks_like_a_boolean_stays_a_value(dmctl: RunDmctl, fake: CannedMaster, task_file: Path) -> None:
     dmctl("operate-source", "create", str(task_file), "--worker=true")
     assert fake.requests[0][1].workerName == "true"
     dmctl("start-task", str(task_file), "--remove-meta=true")
     assert fake.requests[1][1].removeMeta
 
 
-def test_operate_source_sends_contents_or_ids(dmctl: Run, fake: CannedMaster, tmp_path: Path) -> None:
+def test_operate_source_sends_contents_or_ids(dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path) -> None:
     source = tmp_path / "s.yaml"
     source.write_text("source-id: mysql-01\nfrom: {host: h, port: 1}\n")
     fake.answers["OperateSource"] = master.OperateSourceResponse(result=True)
@@ -30,7 +30,7 @@ def test_operate_source_sends_contents_or_ids(dmctl: Run, fake: CannedMaster, tm
     assert (fake.last("OperateSource").op, list(fake.last("OperateSource").sourceID)) == (master.ShowSource, [])
 
 
-def test_tls_files_travel_inside_and_lines_stay(dmctl: Run, fake: CannedMaster, tmp_path: Path) -> None:
+def test_tls_files_travel_inside_and_lines_stay(dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("CA")
     source = tmp_path / "s.yaml"
     source.write_text(f"source-id: a\nfrom:\n  security:\n    ssl-ca: '{tmp_path}/ca.pem'  # ours\n  host: h\n")

@@ -10,7 +10,7 @@ import pytest
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from tests.harness.canned_master import CannedMaster
-from tests.unit.dmctl.support import Run
+from tests.unit.dmctl.support import RunDmctl
 
 
 def _status(*parts: tuple[str, worker.SubTaskStatus]) -> master.QueryStatusListResponse:
@@ -46,7 +46,7 @@ def _subtask(stage: worker.Stage, error: bool = False) -> worker.SubTaskStatus:
     ],
 )
 def test_the_summary_says_the_worst(
-    dmctl: Run, fake: CannedMaster, stages: list[tuple[worker.Stage, bool]], expected: str
+    dmctl: RunDmctl, fake: CannedMaster, stages: list[tuple[worker.Stage, bool]], expected: str
 ) -> None:
     parts = [(f"s{number}", _subtask(stage, error)) for number, (stage, error) in enumerate(stages)]
     fake.answers["QueryStatus"] = _status(*parts)
@@ -58,7 +58,7 @@ def test_the_summary_says_the_worst(
     }
 
 
-def test_a_relay_that_stands_still_is_an_error_of_the_task(dmctl: Run, fake: CannedMaster) -> None:
+def test_a_relay_that_stands_still_is_an_error_of_the_task(dmctl: RunDmctl, fake: CannedMaster) -> None:
     answer = _status(("s1", _subtask(worker.Running)))
     answer.sources[0].sourceStatus.relayStatus.stage = worker.Paused
     fake.answers["QueryStatus"] = answer
@@ -66,13 +66,13 @@ def test_a_relay_that_stands_still_is_an_error_of_the_task(dmctl: Run, fake: Can
     assert status == "Error - Relay status is Paused. Please run `query-status t` to get more details."
 
 
-def test_no_tasks_print_an_empty_list(dmctl: Run, fake: CannedMaster) -> None:
+def test_no_tasks_print_an_empty_list(dmctl: RunDmctl, fake: CannedMaster) -> None:
     fake.answers["QueryStatus"] = _status(("s1", worker.SubTaskStatus(msg="no sub task started")))
     assert dmctl("query-status")[1] == '{\n    "result": true,\n    "msg": "",\n    "tasks": []\n}\n'
 
 
 @pytest.mark.parametrize("argv", [["t"], ["-s", "s1"], ["--more"]])
-def test_details_on_demand(dmctl: Run, fake: CannedMaster, argv: list[str]) -> None:
+def test_details_on_demand(dmctl: RunDmctl, fake: CannedMaster, argv: list[str]) -> None:
     fake.answers["QueryStatus"] = _status(("s1", _subtask(worker.Running)))
     out = dmctl("query-status", *argv)[1]
     assert json.loads(out)["sources"][0]["subTaskStatus"][0]["stage"] == "Running"
@@ -83,12 +83,12 @@ def test_details_on_demand(dmctl: Run, fake: CannedMaster, argv: list[str]) -> N
 @pytest.mark.parametrize(
     ("argv", "key"), [(["--more=true"], "sources"), (["--more=false"], "tasks"), (["--", "--more=true"], "sources")]
 )
-def test_flags_take_gos_booleans(dmctl: Run, fake: CannedMaster, argv: list[str], key: str) -> None:
+def test_flags_take_gos_booleans(dmctl: RunDmctl, fake: CannedMaster, argv: list[str], key: str) -> None:
     fake.answers["QueryStatus"] = _status(("s1", _subtask(worker.Running)))
     assert key in json.loads(dmctl("query-status", *argv)[1])
 
 
-def test_an_unanswering_source_turns_the_summary_into_details(dmctl: Run, fake: CannedMaster) -> None:
+def test_an_unanswering_source_turns_the_summary_into_details(dmctl: RunDmctl, fake: CannedMaster) -> None:
     answer = _status(("s1", _subtask(worker.Running)))
     answer.sources[0].result = False
     fake.answers["QueryStatus"] = answer

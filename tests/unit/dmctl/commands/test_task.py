@@ -10,14 +10,14 @@ import pytest
 from pkg.pb import dmmaster_pb2 as master
 from pkg.pb import dmworker_pb2 as worker
 from tests.harness.canned_master import CannedMaster
-from tests.unit.dmctl.support import Run
+from tests.unit.dmctl.support import RunDmctl
 
 
 def _cwr(source: str = "s1") -> worker.CommonWorkerResponse:
     return worker.CommonWorkerResponse(result=True, source=source, worker="w1")
 
 
-def test_start_task_sends_the_file_and_prints_the_answer(dmctl: Run, fake: CannedMaster, task_file: Path) -> None:
+def test_start_task_sends_the_file_and_prints_the_answer(dmctl: RunDmctl, fake: CannedMaster, task_file: Path) -> None:
     fake.answers["StartTask"] = master.StartTaskResponse(
         result=True, sources=[_cwr()], checkResult="pre-check is passed. "
     )
@@ -42,7 +42,7 @@ REPORT = (
 )
 
 
-def test_a_precheck_report_is_readable_inside_the_answer(dmctl: Run, fake: CannedMaster, task_file: Path) -> None:
+def test_a_precheck_report_is_readable_inside_the_answer(dmctl: RunDmctl, fake: CannedMaster, task_file: Path) -> None:
     fake.answers["CheckTask"] = master.CheckTaskResponse(result=False, msg=REPORT)
     code, out, _ = dmctl("check-task", str(task_file), "-e", "3", "--warn", "4")
     request = fake.last("CheckTask")
@@ -53,7 +53,7 @@ def test_a_precheck_report_is_readable_inside_the_answer(dmctl: Run, fake: Canne
     assert out.endswith('        }",\n    "rules": null\n}\n')
 
 
-def test_check_task_tells_what_the_rules_come_to(dmctl: Run, fake: CannedMaster, task_file: Path) -> None:
+def test_check_task_tells_what_the_rules_come_to(dmctl: RunDmctl, fake: CannedMaster, task_file: Path) -> None:
     rules = master.RulesSummary(tables=12, targets=3, leftOut=4, unused=["task.yaml:1:1: 'r' of routes does nothing"])
     fake.answers["CheckTask"] = master.CheckTaskResponse(result=True, msg="pre-check is passed. ", rules=rules)
     code, out, _ = dmctl("check-task", str(task_file))
@@ -70,7 +70,7 @@ def test_check_task_tells_what_the_rules_come_to(dmctl: Run, fake: CannedMaster,
     ("command", "op"), [("stop-task", "Delete"), ("pause-task", "Pause"), ("resume-task", "Resume")]
 )
 def test_operations_take_a_name_or_a_file(
-    dmctl: Run, fake: CannedMaster, task_file: Path, command: str, op: str
+    dmctl: RunDmctl, fake: CannedMaster, task_file: Path, command: str, op: str
 ) -> None:
     fake.answers["OperateTask"] = lambda request: master.OperateTaskResponse(op=request.op, result=True)
     code, out, _ = dmctl(command, "t1", "-s", "s1")
@@ -84,7 +84,7 @@ def test_operations_take_a_name_or_a_file(
     assert fake.last("OperateTask").name == "absent.yaml"
 
 
-def test_operating_a_source_touches_each_of_its_tasks(dmctl: Run, fake: CannedMaster) -> None:
+def test_operating_a_source_touches_each_of_its_tasks(dmctl: RunDmctl, fake: CannedMaster) -> None:
     subtasks = [worker.SubTaskStatus(name=name) for name in ("b", "a")]
     fake.answers["QueryStatus"] = master.QueryStatusListResponse(
         result=True, sources=[worker.QueryStatusResponse(result=True, subTaskStatus=subtasks)]
@@ -121,7 +121,7 @@ def test_operating_a_source_touches_each_of_its_tasks(dmctl: Run, fake: CannedMa
     [("name: [\n", "task.yaml:2:1: not valid YAML"), ("is-sharding: true\nshard-mode: optimistic\n", "task.yaml:2")],
 )
 def test_a_task_file_with_a_visible_mistake_is_not_sent(
-    dmctl: Run, fake: CannedMaster, tmp_path: Path, content: str, place: str
+    dmctl: RunDmctl, fake: CannedMaster, tmp_path: Path, content: str, place: str
 ) -> None:
     path = tmp_path / "task.yaml"
     path.write_text(content)

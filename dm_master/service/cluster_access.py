@@ -15,7 +15,7 @@ from pkg.ha.records import LeaderInfo
 
 
 @dataclass(slots=True)
-class Cluster:
+class ClusterAccess:
     """Everything that the service works on."""
 
     config: MasterConfig
