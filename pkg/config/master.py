@@ -236,7 +236,7 @@ def _advertise_addr(config: MasterConfig) -> str:
 def _bad_advertise(address: str, raw: ValueError | None) -> errors.DMError:
     return errors.new(
         Code.MasterAdvertiseAddrNotValid,
-        f"advertise-addr {address!r} is no address that others can reach",
+        f"advertise-addr {address!r} is not an address that others can reach",
         raw=raw,
         workaround="Set advertise-addr to this machine's host:port.",
     )
@@ -252,7 +252,7 @@ def _check_urls(key: str, urls: str) -> None:
         if not valid:
             raise errors.new(
                 Code.MasterParseURLFail,
-                f"{key}: {url!r} is no URL such as http://192.168.0.1:8291",
+                f"{key}: {url!r} is not a URL such as http://192.168.0.1:8291",
                 workaround=f"Write each URL of {key} as http://host:port or https://host:port.",
             )
 
@@ -263,7 +263,7 @@ def _check_advertised_peers(urls: str) -> None:
         if is_unspecified(urlsplit(url.strip()).hostname or ""):
             raise errors.new(
                 Code.MasterAdvertisePeerURLsNotValid,
-                f"advertise-peer-urls: {url!r} is no URL that others can reach",
+                f"advertise-peer-urls: {url!r} is not a URL that others can reach",
                 workaround="Set advertise-peer-urls to this machine's URLs.",
             )
 

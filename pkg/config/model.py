@@ -1,7 +1,7 @@
 """The typed objects that task and source files become. Pure data; the readers are beside this module.
 
 Field names are the keys of DM's files with ``-`` as ``_``; defaults are DM's (reference: §3.3–3.6).
-Sizes are bytes and durations seconds once parsed, whatever unit the file uses.
+Sizes are bytes and durations seconds once parsed, in every unit that a file may use.
 """
 
 from __future__ import annotations

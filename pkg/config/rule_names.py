@@ -1,7 +1,7 @@
-"""What the rules of a task are called and where they stand in its file.
+"""The names of a task's rules and their positions in its file.
 
-Rules travel to workers without names: they decide the same under any. Those who explain rules or complain of them
-read the names from the file again, in the order in which the instances have the rules.
+Workers get rules without names, because a name decides nothing. Code that explains rules, or that reports errors in
+them, reads the names from the file again, in the order in which the instances have the rules.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _LIST_KEYS = ("do-dbs", "do-tables", "ignore-dbs", "ignore-tables")
 
 @dataclass(frozen=True, slots=True)
 class RuleName:
-    """One rule: the ``block`` that it stands in, its ``name`` there, and ``place`` as file:line:column.
+    """One rule: its ``block`` in the file, its ``name`` there, and ``place`` as file:line:column.
 
-    A rule of a source's own file has no place: the file is not at hand.
+    A rule of a source's own file has no place, because the file is not available.
     """
 
     block: str

@@ -22,7 +22,7 @@ _IGNORED = ("auto-fix-gtid", "meta-dir", "charset", "tracer")
 
 
 def load_source(text: str, path: str = "source.yaml", warnings: list[str] | None = None) -> SourceConfig:
-    """Reads a source file; what has no effect is told in ``warnings``.
+    """Reads a source file; ``warnings`` gets the keys without effect.
 
     Raises 20003 (keys, types, features to come), 40005, 40006 (source-id), 40007 (relay-binlog-name), 11010
     (flavor), 20037 (filters) or 20043 (checker), each with its place.

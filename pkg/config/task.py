@@ -66,7 +66,7 @@ def load_task(text: str, path: str = "task.yaml") -> TaskConfig:
 
 
 def task_to_yaml(task: TaskConfig | str, *, redact: bool = True) -> str:
-    """The task's file again: keys in a fixed order, comments dropped, secrets as ``******`` unless told otherwise."""
+    """The task's file again: keys in a fixed order, comments dropped, secrets as ``******`` unless asked for."""
     text = task if isinstance(task, str) else task.text
     return tidy_yaml(text, "task.yaml", TASK, redact=redact)
 
@@ -299,7 +299,7 @@ class _TaskReader:
         return {**maps, "block-allow-list": lists}
 
     def _check_unused(self, maps: Mapping[str, _NamedBlocks]) -> None:
-        """A block that nobody names has no effect: people lost safe-mode that way."""
+        """A block that no instance names has no effect: people lost safe-mode that way."""
         for named in maps.values():
             unused = sorted(set(named.sections) - named.used)
             if unused:
@@ -327,7 +327,7 @@ class _TaskReader:
                 raise section.error(
                     Code.ConfigMySQLInstSameSourceID,
                     "source-id",
-                    f"source-id {source_id!r} stands in two entries of mysql-instances",
+                    f"source-id {source_id!r} is in two entries of mysql-instances",
                     "Give each source one entry.",
                 )
             seen.add(source_id)

@@ -22,7 +22,7 @@ _SYNCER_IGNORED = ("meta-file", "max-retry", "auto-fix-gtid", "enable-gtid", "di
 
 
 def read_mydumper(section: Section, warnings: list[str]) -> MydumperConfig:
-    """Raises 20047 for a chunk-filesize that is no size."""
+    """Raises 20047 for a chunk-filesize that is not a size."""
     default = MydumperConfig()
     if section.has("mydumper-path"):
         warnings.append("mydumper-path has no effect: the dumper is built in")

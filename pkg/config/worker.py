@@ -162,7 +162,7 @@ def _check_budget(text: str, place: str) -> None:
     if not enough:
         raise errors.new(
             Code.WorkerDecodeConfigFromFile,
-            f"{place}spark.memory-budget {text!r} is no size of at least {LEAST_MEMORY_BUDGET >> 20}m",
+            f"{place}spark.memory-budget {text!r} is not a size of at least {LEAST_MEMORY_BUDGET >> 20}m",
             workaround='Write it like "1g" or "512m".',
         )
 
@@ -172,7 +172,7 @@ def _check_heap(key: str, text: str, place: str) -> None:
     if found is None or int(found[1]) << " kmgt".index(found[2].lower() or " ") * 10 < LEAST_DRIVER_MEMORY:
         raise errors.new(
             Code.WorkerDecodeConfigFromFile,
-            f"{place}{key} {text!r} is no size of at least {LEAST_DRIVER_MEMORY >> 20}m, which Spark needs",
+            f"{place}{key} {text!r} is not a size of at least {LEAST_DRIVER_MEMORY >> 20}m, which Spark needs",
             workaround='Write it like "1g" or "512m", with one letter for the unit.',
         )
 

@@ -1,6 +1,6 @@
 """DDL statements: parsed with the place of every name, split, rewritten for the target.
 
-A statement that is not understood is an error with a way out; it is never passed on by guessing.
+A statement that is not understood is an error that names what an operator can do; it is never passed on by guessing.
 """
 
 from pkg.ddl.collate import with_collations

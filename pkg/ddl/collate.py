@@ -34,7 +34,7 @@ def with_collations(statement: DDLStatement, default: Callable[[str], str], sche
     except ValueError as exc:
         raise unsupported(statement.sql, f"the charset's default collation can't be written out: {exc}") from exc
     if schema_collation and _names_neither(statement):
-        # Right behind the name: what follows may stand in comments for other versions than the target's.
+        # Directly after the name: what follows may be in comments for other versions than the target's.
         places.append((max(statement.options.bare_charset, statement.refs[0].end), schema_collation))
     return edited(statement.sql, [(at, at, _insertion(statement.sql, at, collation)) for at, collation in places])
 

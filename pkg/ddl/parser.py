@@ -35,7 +35,7 @@ def parse(
     """One statement.
 
     ``sql_mode`` and ``default_schema`` are those of the session that ran it; ``flavor`` (mysql, mariadb or '') and
-    ``version`` tell which executable comments that server ran, all of them when not given. ``folds_names``: its names
+    ``version`` decide which executable comments that server ran; all of them when not given. ``folds_names``: its names
     of schemas and tables are in lower case. ``session`` is what else is known of the session. Statements that need
     nothing on the target have kind ``skip``.
 
@@ -94,7 +94,7 @@ def _statement(cursor: TokenCursor) -> DDLStatement:
     if cursor.at_any("XA"):
         raise errors.new(
             Code.SyncerUnsupportedStmt,
-            f"the rows of this XA transaction stand in the binlog before the task's start: {shorten(cursor.sql)}",
+            f"the rows of this XA transaction are in the binlog before the task's start: {shorten(cursor.sql)}",
             workaround="Copy the tables of this transaction again, when XA RECOVER on the upstream lists none that is "
             "prepared.",
         )

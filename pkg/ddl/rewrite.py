@@ -148,7 +148,7 @@ def rewrite(
 
     Every schema and table name is routed, qualified and quoted; IF NOT EXISTS and IF EXISTS are added where they
     make a repetition harmless; nothing else of the text changes. ``route(schema, table)`` gets table '' for a schema.
-    ``target_flavor`` (mariadb, tidb or '') tells whether DROP INDEX may have IF EXISTS. ``inherited`` is the charset
+    ``target_flavor`` (mariadb, tidb or '') decides whether DROP INDEX may have IF EXISTS. ``inherited`` is the charset
     and collation that a CREATE TABLE without its own takes over from the upstream's schema: written into the text,
     as the target's schema may have another default. Without it the target's default holds.
     """

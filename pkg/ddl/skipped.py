@@ -1,4 +1,4 @@
-"""Which class a statement of a QUERY event belongs to, told by its first words."""
+"""The class of a statement of a QUERY event, by its first words."""
 
 from __future__ import annotations
 

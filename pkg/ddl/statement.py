@@ -43,7 +43,7 @@ class TableRef:
 class TypeSpec:
     """A data type as written: canonical upper-case ``name``, raw ``args`` (members of ENUM and SET unquoted).
 
-    ``bare_charset`` is the offset behind a charset that the text names without a collation, -1 when there is none;
+    ``bare_charset`` is the offset after a charset that the text names without a collation, -1 when there is none;
     places do not count in comparisons.
     """
 
@@ -191,7 +191,7 @@ class DropConstraint:
 
 @dataclass(frozen=True, slots=True)
 class ConvertCharset:
-    """CONVERT TO CHARACTER SET; ``charset`` '' stands for DEFAULT. ``bare_charset`` is as in :class:`TypeSpec`."""
+    """CONVERT TO CHARACTER SET; ``charset`` '' means DEFAULT. ``bare_charset`` is as in :class:`TypeSpec`."""
 
     charset: str
     collation: str = ""

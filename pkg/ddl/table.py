@@ -148,7 +148,7 @@ def _key(
     hashed = index_type(cursor)
     if not cursor.at_op("("):
         given = cursor.name()
-        # A primary key is called PRIMARY whatever name is given.
+        # A primary key is always called PRIMARY, also when it is given a name.
         name = name if kind == "primary" else given
     hashed |= index_type(cursor)
     parts = key_parts(cursor)

@@ -65,7 +65,7 @@ class TokenCursor:
     # -- reading ------------------------------------------------------------------------------------------------
 
     def advance(self) -> Token:
-        """Reads the next token, whatever it is."""
+        """Reads the next token."""
         token = self.token
         if token.kind != "end":
             self._at += 1
@@ -144,7 +144,7 @@ class TokenCursor:
         return int(self.advance().text)
 
     def parenthesised(self) -> tuple[int, int]:
-        """Reads a whole ``( … )``, whatever is in it; its offsets."""
+        """Reads a whole ``( … )`` and gives its offsets."""
         start = self.token.start
         self.expect_op("(")
         depth = 1
@@ -190,7 +190,7 @@ class TokenCursor:
     def spelt(self) -> Iterator[tuple[Token, str, str]]:
         """Every token with its one spelling, and the word that may be left out before it.
 
-        The spelling is '' where what was read does not tell whether the token is a keyword or a name.
+        The spelling is '' where it is not known whether the token is a keyword or a name.
         """
         for at, token in enumerate(self._tokens):
             yield token, self._spellings.get(at, ""), self._left_out.get(at, "")

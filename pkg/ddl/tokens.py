@@ -28,7 +28,7 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SessionDefaults:
-    """What a session decides for definitions that leave it open; None and '' as far as its event does not tell.
+    """What a session decides for definitions that leave it open; None and '' where its event does not say.
 
     ``explicit_timestamp`` is explicit_defaults_for_timestamp, ``utf8mb4_collation`` what MySQL 8 gives to CHARACTER SET
     utf8mb4 without a collation (default_collation_for_utf8mb4), ``charset_collations`` what MariaDB gives to charsets
@@ -96,7 +96,7 @@ class Dialect:
 #: A session of an unknown server with MySQL's default quoting.
 DEFAULT_DIALECT = Dialect()
 
-#: All that stands between tokens and is no comment. Unicode has more blanks: here they are letters of a name.
+#: All that may be between tokens, apart from comments. Unicode has more blanks: here they are letters of a name.
 BLANKS = " \t\n\v\f\r"
 _WORD = r"[\w$\u0080-\U0010ffff]+"
 _TEMPLATE = r"""
@@ -134,7 +134,7 @@ _MYSQL_ONLY = range(50700, 100000)
 
 
 def tokenize(sql: str, dialect: Dialect) -> list[Token]:
-    """All tokens, an ``end`` token last. Raises a 36067 error for text that has no end (a quote, a comment)."""
+    """All tokens, an ``end`` token last. Raises a 36067 error for a quote or comment that does not end."""
     tokens = list(_scan(sql, dialect))
     tokens.append(Token("end", "", len(sql), len(sql)))
     return tokens
@@ -214,7 +214,7 @@ _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
 
 def name_value(token: Token) -> str:
-    """The name that a ``word`` or ``name`` token stands for."""
+    """The name that a ``word`` or ``name`` token means."""
     if token.kind == "word":
         return token.text
     quote = token.text[0]

@@ -22,13 +22,12 @@ _ANY_SCHEMA = "-"
 
 
 def uniform(sql: str, dialect: Dialect) -> str:
-    """The statement in the one spelling that all with the same parts share; it means the same to a server.
+    """The statement in one spelling, which all statements with the same parts share; its meaning is the same.
 
-    Single blanks, no comments; keywords in upper case and names in backticks, as far as the parser tells the one from
-    the other; COLUMN and INDEX where they may be left out; ADD (…, …) as single parts. What the parser does not look
-    into (expressions, partitions) keeps its words, all but reserved ones. So a text that differs may still mean the
-    same. One with executable comments stays as it is: what of it counts depends on the server. Raises 36067 for an
-    open quote.
+    Single blanks, no comments; keywords in upper case and names in backticks, where the parser can distinguish them;
+    COLUMN and INDEX where they may be left out; ADD (…, …) as single parts. Parts that the parser does not read
+    (expressions, partitions) keep their words, all but reserved ones. So texts that differ may still mean the same. A
+    text with executable comments stays as it is: its meaning depends on the server. Raises 36067 for an open quote.
     """
     if "/*!" in sql or "/*M!" in sql:
         return sql

@@ -15,10 +15,10 @@ _UNKNOWN = "\ufffd"
 
 
 def named_schemas(sql: str, *, sql_mode: str = "", default_schema: str = "", flavor: str = "") -> frozenset[str] | None:
-    """All schemas whose tables the statement may define, change or drop; None when that can't be told.
+    """All schemas whose tables the statement may define, change or drop; None when that is not known.
 
     A table is either qualified, its schema before a dot, or in the session's default schema. Names of tables before
-    their columns look the same: the answer may have more names than there are schemas, never fewer. U+FFFD stands for
+    their columns look the same: the answer may have more names than there are schemas, never fewer. U+FFFD is
     what is not known of the text.
     """
     try:
@@ -37,7 +37,7 @@ def named_schemas(sql: str, *, sql_mode: str = "", default_schema: str = "", fla
 
 
 def separate(text: str) -> list[str]:
-    """The statements of a text, parted at semicolons outside of quotes and comments; those without a word are left out.
+    """The statements of a text, split at semicolons outside of quotes and comments; empty ones are left out.
 
     Raises 36067 for a quote or comment that does not end.
     """

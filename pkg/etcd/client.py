@@ -57,7 +57,7 @@ class EtcdClient:
     # --- keys ---
 
     def get(self, key: str) -> KV | None:
-        """The pair at ``key``, read linearizably; None if there is none."""
+        """The pair at ``key``, read linearizably; None when the key does not exist."""
         response = self._call(f"read {key}", lambda endpoint: endpoint.get_response(key))
         return messages.kv_of(response.kvs[0]) if response.kvs else None
 
@@ -74,7 +74,7 @@ class EtcdClient:
         return int(response.header.revision)
 
     def delete(self, key: str) -> bool:
-        """Deletes ``key``; False if there was none."""
+        """Deletes ``key``; False when it did not exist."""
         return bool(self._call(f"delete {key}", lambda endpoint: endpoint.delete(key)))
 
     def delete_prefix(self, prefix: str) -> int:
@@ -97,7 +97,7 @@ class EtcdClient:
         return messages.txn_result(response)
 
     def compact(self, revision: int) -> None:
-        """Drops the history before ``revision``; watches that need it are told so."""
+        """Drops the history before ``revision``; watches that need it get an error."""
         self._call(f"compact to {revision}", lambda endpoint: endpoint.compact(revision))
 
     # --- leases ---
@@ -199,7 +199,7 @@ class EtcdClient:
                 header.revision, tuple(answer.errors),
             )  # fmt: skip
 
-        return self._call("tell its status", status)
+        return self._call("report its status", status)
 
     def close(self) -> None:
         """Ends all calls and watches of this client."""

@@ -10,7 +10,7 @@ from pkg.errors import Code, new
 from pkg.settings.connections import SecurityConfig
 from pkg.tls.client import verifying_context
 
-#: Where a master tells etcd's endpoints, as a JSON list of URLs.
+#: The path under which a master answers with etcd's endpoints, as a JSON list of URLs.
 ENDPOINTS_PATH = "/apis/v1alpha1/etcd-endpoints"
 
 
@@ -28,7 +28,7 @@ def fetch_endpoints(masters: Iterable[str], tls: SecurityConfig | None = None, *
             failures.append(f"{address}: {exc}")
     raise new(
         Code.HAFailTxnOperation,
-        "no master tells where etcd is",
+        "no master answers with the addresses of etcd",
         raw="; ".join(failures) or "no master is given",
         workaround="Check that a master runs at one of the addresses in `join`, and the TLS settings.",
         retryable=True,

@@ -76,7 +76,7 @@ class LeaseKeeper:
     def _run(self) -> None:
         try:
             self._keep()
-        except Exception as exc:  # noqa: BLE001 - whatever it is, nobody renews the lease any more
+        except Exception as exc:  # noqa: BLE001 - after any error nobody renews the lease
             self._valid_until = 0.0
             if not self._stop.is_set():
                 trace = "".join(traceback.format_exception(exc))

@@ -1,7 +1,7 @@
 """Gives the ``etcd3`` client stubs that today's protobuf loads, before it is imported.
 
 ``etcd3`` 0.12 ships stubs made for protobuf 3, which current runtimes refuse. Ours are generated from our own
-declaration of etcd's public API (proto/etcd) and stand in ``sys.modules`` where ``etcd3`` looks for its own.
+declaration of etcd's public API (proto/etcd) and are put into ``sys.modules`` where ``etcd3`` looks for its own.
 Import ``etcd3`` and the messages from here only.
 """
 

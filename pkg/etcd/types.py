@@ -111,7 +111,7 @@ class OperationResult:
 
 @dataclass(frozen=True, slots=True)
 class TxnResult:
-    """``responses`` answer the operations of the branch that ``succeeded`` tells."""
+    """``responses`` answer the operations of the branch that ``succeeded`` names."""
 
     succeeded: bool
     responses: tuple[OperationResult, ...]
@@ -130,7 +130,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """One member's view; ``leader`` is 0 while the cluster has none. ``db_size`` in bytes."""
+    """One member's view; ``leader`` is 0 while the cluster has no leader. ``db_size`` in bytes."""
 
     endpoint: str
     version: str

@@ -47,7 +47,7 @@ class BinlogOperator(Record):
 
     @property
     def at(self) -> Position:
-        """Raises 22003 when it is none."""
+        """Raises 22003 for other text."""
         return parse_position(self.position)
 
     @property

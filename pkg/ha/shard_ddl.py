@@ -55,7 +55,8 @@ class ShardInfo(_ShardRecord):
 
 @dataclass(frozen=True, slots=True)
 class ShardOperation(_ShardRecord):
-    """What ``source`` shall do with the ``ddls`` it reported to lock ``id``: execute or skip; then it sets ``done``."""
+    """What ``source`` has to do with the ``ddls`` that it reported to lock ``id``: execute or skip. It then sets
+    ``done``."""
 
     id: str
     task: str
@@ -74,7 +75,7 @@ class ShardOperation(_ShardRecord):
 class ShardUnlock(_ShardRecord):
     """An operator's order to resolve lock ``id`` as it stood.
 
-    ``owner`` executes first; ``sequences`` are executed one after the other, each by one source; ``waiting`` tells what
+    ``owner`` executes first; ``sequences`` are executed one after the other, each by one source; ``waiting`` says what
     each source had reported, and may therefore skip.
     """
 

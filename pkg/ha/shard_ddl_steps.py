@@ -1,6 +1,6 @@
 """The transactions by which workers take part in a lock of shard DDL, and what master and workers share for it. Pure.
 
-What the master does with them, and what a worker must keep to, is told in :mod:`dm_master.shardddl.lock`.
+What the master does with them, and what a worker must keep to, is in :mod:`dm_master.shardddl.lock`.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def report(info: ShardInfo) -> LockStep:
 
 
 def withdraw(lock: LockId, source: str) -> LockStep:
-    """A source waits no more (its DDLs were skipped or replaced by hand); refused once it was told what to do."""
+    """A source no longer waits (its DDLs were skipped or replaced by hand). Refused after it got an operation."""
     return LockStep((missing(lock.operation_key(source)),), (Delete(lock.info_key(source)),))
 
 
 def confirm(lock: LockId, operation: StoredRecord[ShardOperation]) -> LockStep:
-    """A source did what it was told. Refused if that was taken back meanwhile."""
+    """A source has carried out its operation. Refused when that was taken back meanwhile."""
     key = lock.operation_key(operation.record.source)
     done = replace(operation.record, done=True)
     return LockStep((mod_revision_is(key, operation.mod_revision),), (Put(key, done.to_json()),))

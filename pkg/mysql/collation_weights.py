@@ -1,8 +1,8 @@
-"""What a collation calls equal, as a table from code points to weights, asked of the server that compares.
+"""The weights of a collation, as a table from code points to weights, read from the server that compares.
 
-Two texts that the server calls equal have equal weights one behind the other. This holds for collations that give
-each character its weights by itself; those with contractions (``ch`` as one letter) are told apart by their names
-and by questions to the server.
+Two texts that the server calls equal have equal sequences of weights. This holds for collations that weigh each
+character alone; those with contractions (``ch`` as one letter) are recognised by their names and by queries to the
+server.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class CollationWeights:
     """The weights of a collation's characters.
 
     ``packed`` unfolds to a tuple of byte strings, see :func:`weights`. ``far`` is the weight of every code point
-    beyond the table; b'' when each of them stands for itself.
+    beyond the table; b'' when each of them equals only itself.
     """
 
     collation: str
@@ -97,8 +97,8 @@ def weights(folding: CollationWeights) -> tuple[bytes, ...]:
 
 
 def fetch_collation_weights(conn: Connection[Any], charset: str, collation: str) -> CollationWeights | None:
-    """The weights that this server gives; None for a collation whose characters don't weigh by themselves, or when
-    the server can't tell. Takes 0.3 s per plane. Raises ``pymysql.Error`` only when the connection is lost."""
+    """The weights that this server gives; None for a collation whose characters are not weighed alone, or when
+    the server cannot say. Takes 0.3 s per plane. Raises ``pymysql.Error`` only when the connection is lost."""
     try:
         asked = _first_level(charset, collation, single=_bytes_per_character(conn, charset) == 1)
         if not asked or not _independent(conn, charset, asked):

@@ -75,10 +75,10 @@ RETRYABLE_NUMBERS = frozenset(
     }
 )
 _LOST = frozenset({2006, 2013, 2014, 1053, 1927, 1158, 1159, 1160, 1161, 3169, 4031})
-#: Numbers that stand for several things, one of which passes by itself.
+#: Numbers that servers use for several errors, one of which is temporary.
 _RETRYABLE_TEXTS = {
     1290: re.compile(r"read.only", re.IGNORECASE),  # --read-only during a switch-over; not --skip-grant-tables
-    1105: re.compile(  # TiDB's number for whatever has none
+    1105: re.compile(  # TiDB's number for errors without a number of their own
         r"information schema is (?:changed|out of date)|region is unavailable|tikv|pd server timeout|"
         r"backoff|try again later|please retry",
         re.IGNORECASE,
@@ -162,7 +162,7 @@ def connect(
 ) -> Connection[Any]:
     """Opens a connection and sets its session variables (``session`` over those of ``cfg``).
 
-    ``local_data`` tells the server that LOAD DATA LOCAL may be used. The driver still opens no file for a server that
+    With ``local_data`` the server may be sent LOAD DATA LOCAL. The driver still opens no file for a server that
     asks for one: who runs such a statement sends the data itself. ``bulk`` allows :mod:`pkg.mysql.bulk`. Without
     ``security`` in ``cfg`` the connection is encrypted where the server offers that, and the server is not verified.
 
@@ -217,7 +217,7 @@ def error_number(exc: BaseException) -> int:
 
 
 def is_lost(exc: BaseException) -> bool:
-    """Whether the connection is gone, so that it must be opened anew before anything else."""
+    """Whether the connection is gone, so that it must be opened again before anything else."""
     if isinstance(exc, pymysql.err.InterfaceError):
         return True
     return isinstance(exc, OSError) or error_number(exc) in _LOST

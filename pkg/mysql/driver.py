@@ -57,7 +57,7 @@ def _unverified() -> ssl.SSLContext:
 
 
 class BulkConnection(PreferringConnection):
-    """A connection that tells a MariaDB server that it uses bulk executions; nothing differs for others."""
+    """A connection that announces bulk executions to a MariaDB server; for other servers nothing differs."""
 
     _greeted = False
 

@@ -1,4 +1,4 @@
-"""Tables that can't roll back: what is written to them counts at once, whatever becomes of the transaction."""
+"""Tables that cannot roll back: what is written to them stays, also when the transaction is rolled back."""
 
 from __future__ import annotations
 

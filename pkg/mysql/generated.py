@@ -38,8 +38,8 @@ def advice(target: tuple[str, str], names: Sequence[str], otherwise: str) -> str
     drops = ", ".join(f"DROP COLUMN {quote(name)}" for name in names)
     return (
         f"The target computes {columns} of {qualified(*target)} from the row, and its strict session refuses what the "
-        "expression makes of this row (SHOW CREATE TABLE tells the expression). If the message is about such a column, "
+        "expression makes of this row (SHOW CREATE TABLE shows the expression). If the message is about such a column, "
         f"drop it at the target alone (ALTER TABLE {qualified(*target)} {drops}), resume the task, and add the column "
-        "again, in a session with the upstream's sql_mode, when the task has passed this place and is paused. "
+        "again, in a session with the upstream's sql_mode, when the task has passed this position and is paused. "
         f"Otherwise: {otherwise}"
     )

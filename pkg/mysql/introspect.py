@@ -1,4 +1,4 @@
-"""What a server tells of itself and its tables."""
+"""What a server says about itself and its tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FOREIGN_KEYS = "REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME FROM information
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """``flavor`` is mysql, mariadb or tidb; ``gtid_on`` tells whether replication by GTID is possible."""
+    """``flavor`` is mysql, mariadb or tidb; ``gtid_on``: replication by GTID is possible."""
 
     flavor: str
     version: tuple[int, int, int]
@@ -271,7 +271,7 @@ def _to_indexes(rows: Sequence[tuple[Any, ...]], hidden_prefix: Callable[[str], 
     unique: dict[str, bool] = {}
     hashed: dict[str, bool] = {}
     for name, non_unique, column, length, kind in rows:
-        # A functional key part (MySQL 8) has no column name: such an index identifies no row for us.
+        # A functional key part (MySQL 8) has no column name: we do not identify rows by such an index.
         column = str(column or "")
         # Whole TEXT and BLOB columns are in FULLTEXT indexes and MariaDB's unique hashes only.
         prefix = hidden_prefix(column) if length is None and kind == "BTREE" else int(length or 0)

@@ -89,7 +89,7 @@ def _next(conn: Connection[Any], waiting: deque[_Sent[T]]) -> tuple[T, ServerAns
 
 
 def _drain(conn: Connection[Any], waiting: Iterable[_Sent[T]]) -> None:
-    """Reads the answers that nobody waits for any more: whatever they say, the transaction is rolled back."""
+    """Reads the answers that nobody waits for any more: the transaction is rolled back in any case."""
     for sent in waiting:
         try:
             receive(conn, sent.sequence)
@@ -109,6 +109,6 @@ def send(conn: Connection[Any], data: bytes | Command) -> int:
 
 
 def receive(conn: Connection[Any], sequence: int) -> ServerAnswer:
-    """The answer to the oldest statement that has none yet. Raises the driver's exceptions."""
+    """The answer to the oldest statement without an answer. Raises the driver's exceptions."""
     driver.number_next(conn, sequence)
     return answer_of(driver.read_packet(conn))

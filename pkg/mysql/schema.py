@@ -51,7 +51,7 @@ class IndexPart:
 class Index:
     """An index; ``name`` is ``PRIMARY`` for the primary key.
 
-    ``hashed``: it was told to be a hash, or the server says that it is one. Not part of what an index is: a statement
+    ``hashed``: it was declared as a hash, or the server says that it is one. Not part of what an index is: a statement
     may leave it to the server.
     """
 
@@ -197,7 +197,7 @@ def _positions(columns: tuple[Column, ...]) -> dict[str, int]:
 
 
 def parse_elements(column_type: str) -> tuple[str, ...]:
-    """``enum('a','it''s')`` → ``('a', "it's")``. Raises ``ValueError`` for text that is no such list."""
+    """``enum('a','it''s')`` → ``('a', "it's")``. Raises ``ValueError`` for text that is not such a list."""
     start = column_type.index("(") + 1
     end = column_type.rindex(")")
     members: list[str] = []

@@ -1,4 +1,4 @@
-"""Sends large statements, and commands that are no query, without copying them.
+"""Sends large statements, and commands that are not queries, without copying them.
 
 The driver's own way joins, slices and copies a statement several times over: a row of 64 MB would take 700 MB.
 """
@@ -31,7 +31,7 @@ def send(conn: Connection[Any], head: bytes, body: memoryview, tail: bytes) -> N
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of the protocol that is no query, in ``parts``, which are not copied."""
+    """A command of the protocol other than a query, in ``parts``, which are not copied."""
 
     code: int
     parts: tuple[bytes, ...]

@@ -2,7 +2,7 @@
 
 Run as a script: ``python -I -S dies_with_parent.py <parent pid> <program> <argument> …``. It asks the kernel to kill it
 when the thread that started it ends, then becomes the program. Start it from a thread that lives as long as the
-program shall.
+program has to.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the C library's heap treats memory that is free again."""
+"""Settings of the C library's heap: freed memory is kept and used again."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _TRIM_FROM = 64 << 20
 
 
 def keep_freed() -> bool:
-    """Has this process, and those that it forks, use freed memory again instead of giving it back; False where the C
-    library is not glibc.
+    """Makes this process, and those that it forks, use freed memory again instead of returning it to the system; False
+    where the C library is not glibc.
 
     By default a block of some MiB goes back to the system as soon as it is free. Batches come and go in such blocks,
-    and for each the system would clear all pages anew, several times the work of copying the bytes. Beyond 64 MiB
+    and for each the system would clear all pages again, several times the cost of copying the bytes. Beyond 64 MiB
     memory still goes back, for Spark's workers take turns, so that each of them keeps what it may.
     """
     try:

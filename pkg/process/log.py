@@ -61,7 +61,7 @@ def parse_level(text: str) -> int:
     try:
         return _LEVELS[text.lower()]
     except KeyError:
-        raise ValueError(f"log level {text!r} is none of debug, info, warn, error, fatal") from None
+        raise ValueError(f"log level {text!r} is not one of debug, info, warn, error, fatal") from None
 
 
 def setup(

@@ -1,7 +1,7 @@
 """Hides the values of rows in texts that go to a log (``redact-info-log``). Pure.
 
-Values stand in statements (literals from the first ``VALUES``, ``SET`` or ``WHERE`` on) and in what servers and we say
-about them (``Duplicate entry '…' for key``). Cut-off texts are common, so whatever may be a value goes: a number too
+Values are in statements (literals from the first ``VALUES``, ``SET`` or ``WHERE`` on) and in what servers and we say
+about them (``Duplicate entry '…' for key``). Cut-off texts are common, so all possible values are hidden: a number too
 many that shows as ``?`` does less harm than one shown.
 """
 
@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 )
 #: After the last of these comes the server's message, no statement any more.
 _SERVER_SAYS = re.compile(r"\bError \d+ \(\w{5}\): ")
-#: What stands before a value in a message, the value, and what follows it. A value may hold quotes itself.
+#: What precedes a value in a message, the value, and what follows it. A value may hold quotes itself.
 _MESSAGES = (
     re.compile(r"(Duplicate entry )(?:'.*?'(?= for key\b)|\(.*?\)(?= for the key\b)|['(].*)", re.DOTALL),
     re.compile(r"(\bvalue:? )(?:'.*?'(?= for (?:column|function)\b| value found\b)|'.*'|'.*)", re.DOTALL),

@@ -12,7 +12,7 @@ _LOCK = ".lock"
 
 
 class ProcessFolder:
-    """Makes ``<base>/<prefix><random>`` and keeps a file in it locked, which tells the living from the dead.
+    """Makes ``<base>/<prefix><random>`` and keeps a file in it locked, so others see that its owner lives.
 
     ``base`` is the system's temporary folder unless given. Only this user may enter the folder.
     Raises ``OSError`` when ``base`` is not writable.

@@ -2,7 +2,7 @@
 
 A thread that dies takes a service with it, and everything else goes on as if it were there: a leader that binds
 nothing any more, a source that follows nobody. So what ends a loop unasked is in the log, with where it came from; the
-loop then begins anew after a pause, or its owner is told, who has to end what cannot go on without it.
+loop then starts again after a pause, or its owner is informed and has to end what cannot go on without it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ServiceThread:
             try:
                 self._work()
                 failure: BaseException = RuntimeError("it ended although nobody asked it to")
-            except Exception as exc:  # noqa: BLE001 - whatever ends a service is told
+            except Exception as exc:  # noqa: BLE001 - every error that ends a service is reported
                 failure = exc
             if self._stopping.is_set():
                 return
@@ -77,7 +77,7 @@ class ServiceThread:
             pause = min(pause * 2, LONGEST_PAUSE)
 
     def _tell(self, failure: BaseException, pause: float) -> None:
-        what = "a service thread failed; " + ("it begins anew" if pause else "what depends on it ends")
+        what = "a service thread failed; " + ("it starts again" if pause else "what depends on it ends")
         # Of errors made for operators the text says all; of others, where they came from.
         trace = "" if isinstance(failure, DMError) else "".join(traceback.format_exception(failure))
         log.error(what, thread=self._name, error=str(failure) or repr(failure), pause=f"{pause:.1f}s", trace=trace)

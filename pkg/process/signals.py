@@ -38,4 +38,4 @@ def on_ending_signals(stop: Callable[[], None]) -> None:
 
 
 def _noted(number: int, frame: FrameType | None) -> None:
-    """The wakeup descriptor has told already."""
+    """The wakeup descriptor has already reported the signal."""

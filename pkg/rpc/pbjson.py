@@ -125,7 +125,7 @@ def _value(value: Any, field: FieldDescriptor, indent: str) -> Iterator[str]:
     elif kind == FieldDescriptor.CPPTYPE_BOOL:
         yield "true" if value else "false"
     elif field.type == FieldDescriptor.TYPE_BYTES:
-        # Go tells nil from empty; on the wire both are absent, hence nil.
+        # Go distinguishes nil and empty; on the wire both are absent, hence nil.
         yield f'"{base64.b64encode(value).decode("ascii")}"' if value else "null"
     elif kind == FieldDescriptor.CPPTYPE_STRING:
         yield quote(value)

@@ -22,7 +22,7 @@ _WAY_PAST = (
 
 @dataclass(frozen=True, slots=True)
 class ForeignKeyProblem:
-    """What can't come out equal, and what an operator does about it."""
+    """What cannot become equal at the target, and what an operator can do."""
 
     what: str
     workaround: str
@@ -75,10 +75,10 @@ def find_problems(
 
 
 def _obstacle(key: ForeignKey, routes: Mapping[TableId, TableId], setting: ForeignKeySetting) -> tuple[str, str] | None:
-    """Why a key of the upstream can't act at the target whatever that has, and what to do."""
+    """Why a key of the upstream cannot act at any target, and what to do."""
     if _folded(key.parent) not in routes:
         return (
-            f"its parent {qualified(*key.parent)} is not migrated, so nothing tells the target when it acts",
+            f"its parent {qualified(*key.parent)} is not migrated, so the target does not see when it acts",
             "Migrate the parent too, or leave the child out with block-allow-list.",
         )
     if not setting.acts:

@@ -23,7 +23,7 @@ _EXACT = {"float": 1 << 24, "double": 1 << 53}
 
 @dataclass(frozen=True, slots=True)
 class TargetProblem:
-    """Why rows of an upstream table can't go into its target, and the way out."""
+    """Why rows of an upstream table do not fit into its target, and what to do."""
 
     what: str
     workaround: str

@@ -1,4 +1,4 @@
-"""Tells the tables of online schema change tools (gh-ost, pt-online-schema-change) from others, by their names.
+"""Recognises the tables of online schema change tools (gh-ost, pt-online-schema-change) by their names.
 
 A *ghost* table is a copy that a tool changes and that takes the real table's name in the end; *trash* is what else a
 tool leaves: its log, and the real table as it was before. Neither takes part in a task with ``online-ddl``.
@@ -61,6 +61,6 @@ class OnlineTables:
 def compile_online_rule(rule: str) -> re.Pattern[str]:
     """One of the ``shadow-table-rules`` or ``trash-table-rules``: case counts, as in DM; RE2's rules hold.
 
-    Raises ``ValueError`` for text that is no regular expression.
+    Raises ``ValueError`` for text that is not a regular expression.
     """
     return compile_name_regex(rule, case_sensitive=True)

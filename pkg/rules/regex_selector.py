@@ -36,7 +36,7 @@ class _ByPrefix(Generic[_V]):
 
     def candidates(self, name: str) -> Iterable[_V]:
         if not self._case_sensitive and not name.isascii():
-            # Without case, letters outside ASCII may equal one of a prefix in ways that lower() does not tell.
+            # Without case, letters outside ASCII may equal one of a prefix in ways that lower() does not show.
             return chain.from_iterable(self._values.values())
         folded = name if self._case_sensitive else name.lower()
         return chain.from_iterable(self._values.get(folded[:end], ()) for end in range(len(folded) + 1))

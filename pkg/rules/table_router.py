@@ -103,7 +103,7 @@ class TableRouter:
         return rule.target_schema, (rule.target_table or table) if table else ""
 
     def matching(self, schema: str, table: str = "") -> Matches[RouteRule]:
-        """All rules that match the name, each level in the order of the rules; :meth:`rule_for` tells which decides."""
+        """The rules that match, each level in the order of the rules; :meth:`rule_for` gives the one that decides."""
         wildcard = self._selector.match(schema, table)
         schema_level, table_level = self._regexes.match(schema, table)
         return Matches(_rules([*wildcard.schema_level, *schema_level]), _rules([*wildcard.table_level, *table_level]))

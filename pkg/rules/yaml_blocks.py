@@ -1,6 +1,6 @@
 """The rules of source and task files: binlog events, expressions, block-allow-lists, routes, column mappings.
 
-Each is read and checked in full; what the units can't carry out yet is refused afterwards by the reader of the file.
+Each is read and checked in full; what the units do not support yet is refused afterwards by the reader of the file.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def read_filter(section: Section) -> BinlogFilterRule:
 
 
 def check_filters(rules: Sequence[BinlogFilterRule], case_sensitive: bool, section: Section, key: str) -> None:
-    """Compiles the rules together; a failure is told at ``key`` of ``section``, whose items are the rules (20037)."""
+    """Compiles the rules together; a failure names ``key`` of ``section``, whose items are the rules (20037)."""
     contradiction = find_contradiction(rules, case_sensitive)
     if contradiction is not None:
         first, second = contradiction
@@ -110,7 +110,7 @@ def read_column_mapping(section: Section, warnings: list[str]) -> ColumnMappingR
 
 
 def check_column_mappings(rules: Sequence[ColumnMappingRule], case_sensitive: bool, section: Section, key: str) -> None:
-    """Compiles the rules together; a failure is told at ``key`` of ``section`` (20046)."""
+    """Compiles the rules together; a failure names ``key`` of ``section`` (20046)."""
     try:
         ColumnMapper(rules, case_sensitive)
     except DMError as exc:
@@ -120,7 +120,7 @@ def check_column_mappings(rules: Sequence[ColumnMappingRule], case_sensitive: bo
 def read_expression_filter(section: Section) -> ExpressionFilter:
     """One expression filter.
 
-    Raises 20042 without schema or table, 20039 for expressions of several kinds, 20041 for what is no expression.
+    Raises 20042 without schema or table, 20039 for expressions of several kinds, 20041 for what is not an expression.
     """
     for key in ("schema", "table"):
         if not section.text(key):
@@ -225,7 +225,7 @@ def _extract(section: Section, key: str, regexp_key: str, case_sensitive: bool) 
 
 
 def check_routes(rules: Sequence[RouteRule], case_sensitive: bool, section: Section, key: str) -> None:
-    """Compiles the rules together; a failure is told at ``key`` of ``section`` (20045)."""
+    """Compiles the rules together; a failure names ``key`` of ``section`` (20045)."""
     try:
         TableRouter(rules, case_sensitive)
     except errors.DMError as exc:

@@ -47,7 +47,7 @@ def altered(
     """
     actions = _effective(table, actions)
     if not server.mariadb:
-        # To MySQL, CONVERT TO CHARACTER SET DEFAULT means the schema that is selected, whatever the table's is.
+        # To MySQL, CONVERT TO CHARACTER SET DEFAULT means the schema that is selected, independently of the table's.
         actions = [_naming(action, selected_charset) for action in actions]
     charset, converted = _charsets(table, actions, schema_charset, server)
     columns, names = _columns(table, actions, charset, server)

@@ -49,7 +49,7 @@ def _part(name: str, length: int, columns: Sequence[Column]) -> IndexPart:
 
 
 def normalised(part: IndexPart, column: Column) -> IndexPart:
-    """A prefix that is as long as the column is no prefix."""
+    """A prefix that is as long as the column is not a prefix."""
     limit = character_length(column)
     return replace(part, length=0) if limit and part.length >= limit else part
 

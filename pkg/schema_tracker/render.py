@@ -11,7 +11,7 @@ from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 def create_table(info: TableInfo) -> str:
     """The structure as a statement in one line, which makes the same structure again.
 
-    Not tracked, and therefore not in it: the expressions of generated columns (NULL stands for them), the columns of
+    Not tracked, and therefore not in it: the expressions of generated columns (NULL instead), the columns of
     foreign keys (a comment names the tables), comments, and what kind of index a FULLTEXT or SPATIAL one is.
     """
     lines = [_column(column) for column in info.columns] + [_index(index) for index in info.indexes]

@@ -26,7 +26,7 @@ def read_database(section: Section, missing: ErrorKind, warnings: list[str]) -> 
             raise section.error(
                 Code.ConfigYamlTransform,
                 "session",
-                f"{name!r} is no name of a session variable",
+                f"{name!r} is not the name of a session variable",
                 "Name variables such as sql_mode or time_zone.",
             )
     return DBConfig(

@@ -92,7 +92,7 @@ def encrypt(plain: str, key: bytes | None = None) -> str:
 def decrypt(text: str, key: bytes | None = None) -> str:
     """Opens what :func:`encrypt` made.
 
-    Raises 11044 without a key, 11050 for text that is no base64, 11047 or 11048 for base64 of another content.
+    Raises 11044 without a key, 11050 for text that is not base64, 11047 or 11048 for base64 of another content.
     """
     usable = _usable(key)
     try:
@@ -125,7 +125,7 @@ def plain_password(text: str, key: bytes | None = None) -> str:
     try:
         return decrypt(text, usable)
     except errors.DMError:
-        return text  # DM's rule: whatever does not decrypt is a plain password
+        return text  # as in DM: a text that does not decrypt is a plain password
 
 
 def _usable(key: bytes | None) -> bytes:

@@ -1,7 +1,7 @@
 """How dm-master and dm-worker read their settings: Go-style flags over a strict TOML file.
 
 A program lists its :class:`Option` objects; this module turns command line and file into one mapping of checked
-values (flags win) and writes such a mapping back as TOML. Which codes the errors carry is the program's to say.
+values (flags win) and writes such a mapping back as TOML. The program says which codes the errors have.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def parse_flags(argv: Sequence[str], options: Sequence[Option], codes: OptionErr
         values[option.field] = _flag_value(option, text, codes)
     if rest:
         raise errors.new(
-            codes.arguments, f"{rest[0]!r} is no flag", workaround="Settings are given as flags, -name=value."
+            codes.arguments, f"{rest[0]!r} is not a flag", workaround="Settings are given as flags, -name=value."
         )
     return values
 
@@ -223,7 +223,7 @@ def _flatten(data: Mapping[str, Any], by_key: Mapping[str, Option], prefix: str 
 
 
 def place_of(path: str, key: str) -> str:
-    """``file:line: `` of the setting ``key`` for an error found after reading; '' when there is no file."""
+    """``file:line: `` of the setting ``key`` for an error found after reading; '' without a file."""
     try:
         return f"{path}:{_line_of(Path(path).read_text(encoding='utf-8'), key)}: " if path else ""
     except (OSError, UnicodeDecodeError):
@@ -280,7 +280,7 @@ def pem_bytes(text: str) -> bytes:
 
 
 def take_security(values: dict[str, Any]) -> SecurityConfig | None:
-    """Takes the TLS settings out of ``values``; None when there are none."""
+    """Takes the TLS settings out of ``values``; None when there are no TLS settings."""
     taken = {
         name: values.pop(name, default)
         for name, default in (("ssl_ca", ""), ("ssl_cert", ""), ("ssl_key", ""), ("cert_allowed_cn", ()))

@@ -20,7 +20,7 @@ def parse_duration(text: str) -> float:
     """Seconds of a Go duration such as ``1h30m``, ``500ms`` or ``0``."""
     match = _DURATION.fullmatch(text.strip())
     if not match:
-        raise ValueError(f"{text!r} is no duration such as 30s, 5m or 1h30m")
+        raise ValueError(f"{text!r} is not a duration such as 30s, 5m or 1h30m")
     seconds = sum(float(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(match[2]))
     return -seconds if match[1] == "-" else seconds
 
@@ -37,21 +37,21 @@ def parse_size(text: str, bare_unit: int = 1) -> int:
     """Bytes of ``64MiB``, ``64M``, ``1g``; all units are powers of 1024. A bare number counts ``bare_unit`` bytes."""
     match = _SIZE.fullmatch(text.strip())
     if not match:
-        raise ValueError(f"{text!r} is no size such as 64 or 64MiB")
+        raise ValueError(f"{text!r} is not a size such as 64 or 64MiB")
     if text.strip().isdigit():
         return int(text) * bare_unit
     return int(float(match[1]) * 1024 ** _EXPONENT[match[2].lower()])
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """``host:port`` in its two parts; the host may be empty, an IPv6 host stands in brackets."""
+    """``host:port`` in its two parts; the host may be empty, an IPv6 host is in brackets."""
     host, colon, port = text.strip().rpartition(":")
     if not colon or not port.isdigit() or int(port) >= _PORT_LIMIT:
-        raise ValueError(f"{text!r} is no address such as 192.168.0.1:8261")
+        raise ValueError(f"{text!r} is not an address such as 192.168.0.1:8261")
     if host.startswith("[") and host.endswith("]"):
         return host[1:-1], int(port)
     if ":" in host or "[" in host or "]" in host or "/" in host:
-        raise ValueError(f"{text!r} is no address such as 192.168.0.1:8261 or [::1]:8261")
+        raise ValueError(f"{text!r} is not an address such as 192.168.0.1:8261 or [::1]:8261")
     return host, int(port)
 
 
@@ -60,7 +60,7 @@ def join_address(host: str, port: int) -> str:
 
 
 def is_unspecified(host: str) -> bool:
-    """Whether nobody else can dial the host: it is empty or stands for all interfaces."""
+    """Whether nobody else can dial the host: it is empty or means all interfaces."""
     return host in ("", "0.0.0.0", "::")
 
 
@@ -75,8 +75,8 @@ def check_timezone(text: str) -> None:
             raise ValueError(f"{text!r} is outside of -12:59 to +14:00")
         return
     if text.lower() in ("system", "local", "localtime"):
-        raise ValueError(f"{text!r} means something else on every machine")
+        raise ValueError(f"{text!r} differs from machine to machine")
     try:
         zoneinfo.ZoneInfo(text)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"{text!r} is no known time zone") from None
+        raise ValueError(f"{text!r} is not a known time zone") from None

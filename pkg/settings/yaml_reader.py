@@ -1,6 +1,6 @@
 """Strict YAML with places: every error names ``file:line:column``.
 
-Scalars keep the text that stands in the file, so that a password ``0123`` or a time zone ``+08:00`` is never
+Scalars keep the text of the file, so that a password ``0123`` or a time zone ``+08:00`` is never
 turned into a number on the way, as DM's parser keeps it too.
 """
 
@@ -105,9 +105,7 @@ def _check_duplicates(node: MappingNode, path: str) -> None:
             raise _error(path, key, "a key must be a plain name")
         if key.value in seen:
             first = seen[key.value].start_mark.line + 1
-            raise _error(
-                path, key, f"key {key.value!r} stands here twice, first in line {first}", "Remove one of them."
-            )
+            raise _error(path, key, f"key {key.value!r} is here twice, first in line {first}", "Remove one of them.")
         seen[key.value] = key
 
 

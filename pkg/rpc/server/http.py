@@ -88,7 +88,7 @@ class HttpRoutes:
         self._routes.append((method, _segments(pattern), handler))
 
     def publish(self, pattern: str, handler: HttpHandler) -> None:
-        """GET of ``pattern`` under whatever name this port is called: for what changes nothing and tells no secret."""
+        """GET of ``pattern`` under every name of this port: for what changes nothing and shows no secret."""
         self.add("GET", pattern, handler)
         self._public.add(_segments(pattern))
 
@@ -120,7 +120,7 @@ def _guarded(handler: HttpHandler, request: HttpRequest, params: Mapping[str, st
     matched = HttpRequest(request.method, request.path, params, request.query, request.headers, request.body)
     try:
         return handler(matched)
-    except Exception as exc:  # noqa: BLE001 - the border of the process: whatever went wrong becomes an answer
+    except Exception as exc:  # noqa: BLE001 - the border of the process: every error becomes an answer
         log.error("http handler failed", path=request.path, error=str(exc))
         return HttpResponse.json({"error": str(exc)}, 500)
 

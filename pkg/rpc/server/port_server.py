@@ -219,7 +219,7 @@ def _socket_base() -> Path:
 
 
 async def _first_bytes(reader: asyncio.StreamReader) -> bytes:
-    """Enough of a connection's beginning to tell HTTP/2 from anything else."""
+    """Enough bytes of a connection to distinguish HTTP/2 from everything else."""
     first = b""
     while len(first) < len(HTTP2_PREFACE) and HTTP2_PREFACE.startswith(first):
         data = await reader.read(READ_SIZE)

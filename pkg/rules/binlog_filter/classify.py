@@ -32,7 +32,7 @@ from pkg.mysql.schema import TableInfo
 from pkg.rules.binlog_filter.column_change import change_class
 
 EventTypes = tuple[str, ...]
-#: The class of an ALTER TABLE that has none of its own.
+#: The class of an ALTER TABLE without a class of its own.
 _PLAIN = "alter table"
 _TABLE_CHARSET = "modify table charset and collate"
 _PARTITION_CLASSES = frozenset(
@@ -59,7 +59,7 @@ def event_types(statement: DDLStatement, before: TableInfo | None = None, after:
     """The statement's event types, () for one that has no class (it needs nothing on the target).
 
     ``before`` and ``after`` are the table's structure around it. Without them a change of a column's type is a
-    *modify column*, whatever it does to the values, and a unique key that goes is a *drop index* only.
+    *modify column*, also when it changes values, and a dropped unique key is a *drop index* only.
     """
     if statement.kind == "skip":
         return ()

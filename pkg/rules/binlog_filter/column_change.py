@@ -18,7 +18,7 @@ _ARGUMENTS = re.compile(r"\((\d+)(?:,(\d+))?\)")
 _QUOTE = "'"
 _LITERAL = re.compile(r"'(.*)'", re.DOTALL)
 _NOW = re.compile(r"(?:now|current_timestamp|localtime|localtimestamp)(?:\s*\(\s*(\d*)\s*\))?", re.IGNORECASE)
-#: What stands for the length and the decimals of a float that has no limit.
+#: The length and the decimals of a float without a limit.
 _NO_LIMIT = (1 << 16, 1 << 8)
 
 

@@ -23,7 +23,7 @@ _CHECK_RULES = "Please check the `filters` config in task and source configurati
 
 @dataclass(frozen=True, slots=True)
 class FilterDecision:
-    """What becomes of an event. ``rule`` and ``why`` (the part of it that decided) are empty when no rule did."""
+    """What is done with an event. ``rule`` and ``why`` (the part of it that decided) are empty when no rule did."""
 
     action: FilterAction
     rule: BinlogFilterRule | None = None
@@ -235,7 +235,7 @@ def _pattern_problem(patterns: Sequence[str]) -> FilterProblem | None:
         if not text:
             return FilterProblem("sql-pattern", "an empty sql-pattern matches every statement", "Remove it.", i)
         if text in patterns[:i]:
-            return FilterProblem("sql-pattern", f"sql-pattern {text!r} stands here twice", "Remove one of them.", i)
+            return FilterProblem("sql-pattern", f"sql-pattern {text!r} is here twice", "Remove one of them.", i)
         try:
             compile_name_regex(text, case_sensitive=False)
         except ValueError as exc:

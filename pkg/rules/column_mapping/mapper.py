@@ -67,7 +67,7 @@ class TableMapping:
 class ColumnMapper:
     """Compiles the rules of one source for its tables.
 
-    ``unit`` tells which of DM's codes errors have: 26004 (check), 34011 and 34004 (load), 36032 and 36033 (sync).
+    ``unit`` decides which of DM's codes errors have: 26004 (check), 34011 and 34004 (load), 36032 and 36033 (sync).
     Raises 20046 for a rule that is not valid. Picklable.
     """
 
@@ -236,7 +236,7 @@ def collisions(
 
 
 def check_rule(rule: ColumnMappingRule) -> None:
-    """Raises 20046 for a rule that can't be carried out, whatever the tables are."""
+    """Raises 20046 for a rule that cannot work with any table."""
     problem = rule_problem(rule)
     if problem is not None:
         raise _invalid(rule, problem[1], problem[2])

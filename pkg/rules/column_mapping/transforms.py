@@ -1,6 +1,6 @@
 """The expressions of column mapping, each for one column of one table: value → value and SQL literal → SQL literal.
 
-NULL stays NULL under every expression: it is no key, so nothing has to be kept apart.
+NULL stays NULL under every expression: it is not a key value, so it needs no change.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PartitionId:
         return self.base | VALUE_LIMIT - 1
 
     def value(self, value: MappedValue) -> MappedValue:
-        """Raises the place's error for text that is no number, and for numbers out of range."""
+        """Raises the column's error for text that is not a number, and for numbers out of range."""
         if value is None:
             return None
         if isinstance(value, int):
@@ -89,7 +89,7 @@ class PartitionId:
 
     def _parse(self, text: str, value: MappedValue) -> int:
         if not _NUMBER.fullmatch(text):
-            raise self.place.failure(value, "which is no whole number, as `partition id` needs")
+            raise self.place.failure(value, "which is not a whole number, as `partition id` needs")
         return int(text)
 
     def _number(self, number: int, value: MappedValue) -> int:
@@ -112,14 +112,14 @@ class Affix:
     place: MappedColumn
 
     def value(self, value: MappedValue) -> MappedValue:
-        """Raises the place's error for a number, and 11054 when the text has no form in the column's charset."""
+        """Raises the column's error for a number, and 11054 when the text has no form in the column's charset."""
         if value is None:
             return None
         if isinstance(value, str):
             return self.prefix + value + self.suffix
         if isinstance(value, bytes):
             return self._around(value, self.charset)
-        raise self.place.failure(value, "which is no text, as `add prefix` and `add suffix` need")
+        raise self.place.failure(value, "which is not text, as `add prefix` and `add suffix` need")
 
     def literal(self, literal: bytes) -> bytes:
         """As :meth:`value`, for the SQL text of the value in a session with charset utf8mb4."""
@@ -130,7 +130,7 @@ class Affix:
             head, raw = _hex_parts(form)
             return _hex_literal(head, self._around(raw, head[1:].decode() or "binary"))
         if len(literal) < 2 or not literal[:1] == b"'" == literal[-1:]:
-            raise self.place.failure(literal, "which is no text, as `add prefix` and `add suffix` need")
+            raise self.place.failure(literal, "which is not text, as `add prefix` and `add suffix` need")
         inner = literal[1:-1]
         if b"\\" not in inner and ("\\" in self.prefix or "\\" in self.suffix):
             # The text may be for a session without backslash escapes; hex holds in both kinds.

@@ -35,15 +35,15 @@ class CompiledFilter:
 
         ``second`` is when it was changed (UNIX time, the event's), which is what NOW() means: so a row that is read
         again, after a crash or much later, is decided about as before. A row for which it is true is left out. Raises
-        36017 for a row for which the server would refuse the expression (an overflow), or for which the result can't
-        be told exactly.
+        36017 for a row for which the server would refuse the expression (an overflow), or for which the result is not
+        known exactly.
         """
         try:
             return self._condition([*values, b"%d" % second] if self._reads_time else values) is True
         except EvaluationError as exc:
             raise errors.new(
                 Code.SyncerUnitParseStmt,
-                f"expression filter {self.text!r} can't be evaluated for a row: {exc}",
+                f"expression filter {self.text!r} cannot be evaluated for a row: {exc}",
                 workaround="Change the expression so that it has a value for every row, and update the task.",
             ) from exc
 
@@ -69,7 +69,10 @@ class FilterExpression:
 
 
 def parse(text: str) -> FilterExpression:
-    """Parses an expression. Raises 20041 with the column (characters, from 1) for what is none or is not supported."""
+    """Parses an expression.
+
+    Raises 20041 with the column (characters, from 1) for text that is not an expression, or is not supported.
+    """
     try:
         tree = parse_tree(text)
     except ExpressionError as exc:

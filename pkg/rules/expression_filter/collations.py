@@ -34,7 +34,7 @@ _KNOWN = {
 _HOW = "Exact are: " + ", ".join(sorted(_KNOWN)) + ". Add COLLATE with one of them, or BINARY"
 #: Collations with case maps of later Unicode versions: some 300 characters differ.
 _NEWER_CASES = re.compile("_520_|_0900_|_uca1400_")
-#: These and MariaDB's nopad collations tell 'a' from 'a '.
+#: For these and MariaDB's nopad collations 'a' and 'a ' differ.
 _NO_PAD = frozenset({"utf8mb4_0900_bin", _UCA_900})
 
 
@@ -59,11 +59,11 @@ def encode(text: str, charset: str) -> bytes:
 
 
 def decode(raw: bytes, charset: str) -> str:
-    """Text of a column. Raises :class:`EvaluationError` for bytes that are none."""
+    """Text of a column. Raises :class:`EvaluationError` for bytes that are not text."""
     try:
         return _unlatin1(raw.decode("latin-1")) if charset == "latin1" else raw.decode()
     except UnicodeDecodeError:
-        raise EvaluationError(f"bytes {raw[:40].hex()} are no text in {charset}") from None
+        raise EvaluationError(f"bytes {raw[:40].hex()} are not text in {charset}") from None
 
 
 def weights(collation: str) -> Callable[[str], str]:

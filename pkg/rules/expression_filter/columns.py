@@ -118,5 +118,5 @@ def string_bytes(literal: bytes) -> bytes:
         return _ESCAPED.sub(rb"\1", body) if b"\\" in body else body
     start = literal.find(b"x'")
     if start < 0:
-        raise ValueError(f"{literal[:40]!r} is no string")
+        raise ValueError(f"{literal[:40]!r} is not a string")
     return bytes.fromhex(literal[start + 2 : -1].decode())

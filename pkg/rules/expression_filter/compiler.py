@@ -121,7 +121,7 @@ def _literal(node: ExpressionNode) -> TypedExpression:
         literal = TypedExpression(ValueType("text"), lambda _: value, node.at, constant=True)
         typed = times.constant(literal, node.text.lower())
         if typed.kind != node.text.lower():
-            raise ExpressionError(node.at, f"{value!r} is no {node.text}")
+            raise ExpressionError(node.at, f"{value!r} is not a valid {node.text}")
         return typed
     return TypedExpression(_literal_type(node), lambda _: value, node.at, constant=True, bits=node.text == "BITS")
 

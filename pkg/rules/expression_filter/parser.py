@@ -56,7 +56,7 @@ _MAX_UINT64 = (1 << 64) - 1
 
 
 def parse_tree(text: str) -> ExpressionNode:
-    """The tree of an expression. Raises :class:`ExpressionError` for what is no expression, or is not supported."""
+    """The tree of an expression. Raises :class:`ExpressionError` for text that is not one, or is not supported."""
     try:
         tokens = tokenize(text, DEFAULT_DIALECT)
     except DMError as exc:
@@ -122,7 +122,7 @@ class _ExpressionParser:
         return token.text in texts if token.kind == "op" else token.word in texts if token.kind == "word" else False
 
     def _take(self, *texts: str) -> str:
-        """The operator or keyword taken, '' when the next token is none of ``texts``."""
+        """The operator or keyword taken, '' when the next token is not one of ``texts``."""
         if not self._peek_op(*texts):
             return ""
         token = self._advance()

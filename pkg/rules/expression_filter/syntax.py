@@ -15,7 +15,7 @@ class ExpressionError(ValueError):
 
 
 class EvaluationError(ValueError):
-    """A row for which the expression has no value: the server would refuse it, or it can't be told exactly."""
+    """A row for which the expression has no value: the server would refuse it, or it is not known exactly."""
 
 
 @dataclass(frozen=True, slots=True)

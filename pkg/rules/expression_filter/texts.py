@@ -135,7 +135,7 @@ def trim(node: ExpressionNode, arg: TypedExpression, what: TypedExpression | Non
 
 
 def replace(node: ExpressionNode, *args: TypedExpression) -> TypedExpression:
-    """REPLACE, which tells upper from lower case."""
+    """REPLACE, which distinguishes upper and lower case."""
     for arg in args[1:]:
         if not arg.constant or arg.get(()) is None:
             raise arg.refuse("REPLACE needs literals as its second and third argument")

@@ -33,7 +33,7 @@ def read_moment(text: str) -> tuple[DateTimeParts, int] | None:
 
 
 def read_time(text: str) -> tuple[int, int] | None:
-    """Signed microseconds and the number of fraction digits; None for text that is no time."""
+    """Signed microseconds and the number of fraction digits; None for text that is not a time."""
     match = _TIME.fullmatch(text)
     if match is None or int(match[2]) > _MOST_HOURS or int(match[3]) > 59 or int(match[4]) > 59:
         return None
@@ -61,7 +61,7 @@ def to_zone(moment: DateTimeParts, zone: tzinfo) -> DateTimeParts:
 def _moment(text: str) -> DateTimeParts:
     found = read_moment(text)
     if found is None:
-        raise EvaluationError(f"{text!r} is no date")
+        raise EvaluationError(f"{text!r} is not a date")
     return found[0]
 
 
@@ -72,7 +72,7 @@ read_date = read_datetime = _moment
 def read_duration(text: str) -> int:
     found = read_time(text)
     if found is None:
-        raise EvaluationError(f"{text!r} is no time")
+        raise EvaluationError(f"{text!r} is not a time")
     return found[0]
 
 
@@ -93,10 +93,10 @@ def constant(arg: TypedExpression, kind: str) -> TypedExpression:
         time = read_time(text)
         if time is not None:
             return TypedExpression(ValueType("time", scale=time[1]), lambda _: time[0], arg.at, constant=True)
-        raise arg.refuse(f"{text!r} is no time like '12:30:00'")
+        raise arg.refuse(f"{text!r} is not a time like '12:30:00'")
     found = read_moment(text)
     if found is None or not _real_date(found[0]):
-        raise arg.refuse(f"{text!r} is no date like '2024-05-31' or '2024-05-31 12:30:00'")
+        raise arg.refuse(f"{text!r} is not a date like '2024-05-31' or '2024-05-31 12:30:00'")
     moment, scale = found
     type_ = ValueType("date") if len(moment) == 3 else ValueType("datetime", scale=scale)
     return TypedExpression(type_, lambda _: moment, arg.at, constant=True)
@@ -172,7 +172,7 @@ def cast(node: ExpressionNode, arg: TypedExpression) -> TypedExpression:
 
 
 def date_difference(node: ExpressionNode, one: TypedExpression, other: TypedExpression) -> TypedExpression:
-    """DATEDIFF; NULL for what is no real date."""
+    """DATEDIFF; NULL for what is not a real date."""
 
     def days(a: DateTimeParts, b: DateTimeParts) -> int | None:
         if not (_real_date(a) and _real_date(b)):
@@ -184,7 +184,7 @@ def date_difference(node: ExpressionNode, one: TypedExpression, other: TypedExpr
 
 
 def add(node: ExpressionNode, arg: TypedExpression, amount: TypedExpression) -> TypedExpression:
-    """DATE_ADD and DATE_SUB; NULL for what is no real date, and beyond the years 1 to 9999."""
+    """DATE_ADD and DATE_SUB; NULL for what is not a real date, and beyond the years 1 to 9999."""
     arg = temporal(arg, "date", "datetime")
     amount = as_exact(amount)
     if amount.kind == "decimal":

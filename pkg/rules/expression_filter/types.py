@@ -154,7 +154,7 @@ def as_exact(arg: TypedExpression) -> TypedExpression:
     if arg.bits:
         value = arg.get(())
         if len(value) > 8:
-            raise arg.refuse("a hex literal of more than 8 bytes is no number")
+            raise arg.refuse("a hex literal of more than 8 bytes is not a number")
         return made(ValueType("int", unsigned=True, digits=20), lambda raw: int.from_bytes(raw, "big"), arg, at=arg.at)
     raise arg.refuse("a whole or decimal number is needed here; use CAST")
 
@@ -213,5 +213,5 @@ def truth(arg: TypedExpression) -> Evaluate:
     if arg.kind == "null":
         return arg.get
     if arg.kind in TEMPORAL:
-        raise arg.refuse("a date or time is no condition; compare it with something")
+        raise arg.refuse("a date or time is not a condition; compare it with a value")
     return lift(bool, as_exact(arg) if arg.bits or arg.kind in ("enum", "set") else numeric(arg))

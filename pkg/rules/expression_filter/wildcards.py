@@ -46,7 +46,7 @@ def _fits(piece: _Piece, text: str, at: int) -> bool:
 
 
 def _find(piece: _Piece, text: str, start: int, end: int) -> int:
-    """The first place of ``piece`` between ``start`` and ``end``; -1 when there is none."""
+    """The first place of ``piece`` between ``start`` and ``end``; -1 when there is no such place."""
     if _ANY not in piece:
         return text.find("".join(char for char in piece if char is not None), start, end)
     places = range(start, end - len(piece) + 1)

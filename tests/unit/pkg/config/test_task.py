@@ -123,7 +123,7 @@ def test_column_mappings_and_extracts_of_an_old_file_reach_the_subtask() -> None
         ("task-mod: all\n", "t.yaml:5:1: unknown key 'task-mod'", "task-mode"),
         ("clean-dump-file: maybe\n", "t.yaml:5:18: clean-dump-file must be true or false", ""),
         ("case-sensitive: 'true'\n", "t.yaml:5:17", "Remove the quotes."),
-        ("name: again\n", "t.yaml:5:1: key 'name' stands here twice, first in line 1", ""),
+        ("name: again\n", "t.yaml:5:1: key 'name' is here twice, first in line 1", ""),
         ("routes: [a]\n", "t.yaml:5:9: routes must be keys and values", ""),
         ("routes: {r: {schema-patern: x}}\n", "t.yaml:5:14: unknown key 'schema-patern' in routes.r", "schema-pattern"),
         ("ignore-checking-items: all\n", "t.yaml:5:24: ignore-checking-items must be a list", "[value]"),

@@ -1,4 +1,4 @@
-"""Every text of the corpus, as every family of servers runs it: parsed, classified, rewritten."""
+"""Hazard: a statement of the corpus is parsed, classified or rewritten wrongly for one family of servers."""
 
 from __future__ import annotations
 

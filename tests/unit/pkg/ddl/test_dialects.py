@@ -1,4 +1,4 @@
-"""Texts of servers that tests can't start: what MySQL 5.7 and 8, Percona and newer MariaDB print and log."""
+"""Hazard: a text of a server that tests cannot start (MySQL 5.7, 8, Percona, newer MariaDB) is misread."""
 
 # ruff: noqa: E501
 from __future__ import annotations

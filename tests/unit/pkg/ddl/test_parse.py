@@ -1,4 +1,4 @@
-"""Statements are told apart, and what is not understood is never taken for something else."""
+"""Hazard: a statement is taken for another one, or one that is not understood is passed on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rewritten statement differs from the original in its names and guards alone."""
+"""Hazard: a rewritten statement differs from the original in more than its names and guards."""
 
 from __future__ import annotations
 

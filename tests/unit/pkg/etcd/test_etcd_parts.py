@@ -1,4 +1,4 @@
-"""The parts of the etcd client that need no server: keys, endpoints, errors, and where masters say etcd is."""
+"""Hazard: the etcd client builds wrong keys, takes a permanent error for a passing one, or asks a wrong address."""
 
 from __future__ import annotations
 

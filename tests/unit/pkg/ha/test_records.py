@@ -1,4 +1,4 @@
-"""Keys and records of the shared state: what one process writes another must read back, whatever the names hold."""
+"""Hazard: a record that one process writes to etcd is read as another by the next, because of what a name contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A literal that a bulk form reads as another value than an INSERT does would be stored wrongly without an error."""
+"""Hazard: a bulk form reads a literal as another value than an INSERT does and stores it without an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server's error means: whether it passes by itself."""
+"""Hazard: a permanent error of a server is retried for ever, or a passing one stops a task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retries end: by tries, by time, or when asked to."""
+"""Hazard: a retry never ends, or goes on after somebody asked it to stop."""
 
 from __future__ import annotations
 

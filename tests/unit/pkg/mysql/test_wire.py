@@ -1,4 +1,4 @@
-"""A statement that is sent in parts differs from what the driver would send, or is copied on its way."""
+"""Hazard: a statement that is sent in parts differs from what the driver would send, or is copied on its way."""
 
 from __future__ import annotations
 

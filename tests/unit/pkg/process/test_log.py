@@ -1,4 +1,4 @@
-"""Log lines have DM's form, survive what logrotate does, and hold neither secrets nor, if asked so, rows."""
+"""Hazard: a log line loses DM's form, is lost by log rotation, or holds a secret or, against the setting, a row."""
 
 from __future__ import annotations
 

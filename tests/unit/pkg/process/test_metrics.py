@@ -1,4 +1,4 @@
-"""Shell scripts grep and compare metrics as text: the text's form is part of the interface."""
+"""Hazard: the text form of a metric changes, so shell scripts that grep and compare it read nothing."""
 
 from __future__ import annotations
 

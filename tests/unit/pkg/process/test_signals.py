@@ -1,4 +1,4 @@
-"""A program that is asked to end does so, wherever its main thread is at that moment."""
+"""Hazard: a program that is asked to end does not, because its main thread was interrupted at a bad moment."""
 
 from __future__ import annotations
 

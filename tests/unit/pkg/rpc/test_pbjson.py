@@ -1,4 +1,4 @@
-"""Golden files and scripts compare dmctl's text: its form is checked against DM's rules, value by value."""
+"""Hazard: dmctl's JSON differs from DM's, so golden files and scripts that compare it fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shared port must tell gRPC from HTTP, survive rubbish, and never let an unknown client past TLS."""
+"""Hazard: the shared port mistakes gRPC for HTTP, dies of damaged input, or lets an unknown client past TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The block-allow-list's order of decisions."""
+"""Hazard: a table is migrated or left out against the order in which the block-allow-list decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wildcard selector against its written rules and against an independent matcher."""
+"""Hazard: a wildcard pattern matches other names than its written rules and an independent matcher say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routing: precedence of levels, ambiguity, regular expressions."""
+"""Hazard: rows go to another target table than the rules say, or an ambiguous name is routed without an error."""
 
 from __future__ import annotations
 

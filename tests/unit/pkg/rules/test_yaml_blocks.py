@@ -1,4 +1,4 @@
-"""The rule blocks of task files on their own: read in full, each mistake at its line and column."""
+"""Hazard: a mistake in a rule block is ignored, or is reported at the wrong line and column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tracker does around single tables: schemas, renames, errors, snapshots."""
+"""Hazard: the tracker applies a schema change, rename or snapshot to the wrong table, or hides that it failed."""
 
 from __future__ import annotations
 

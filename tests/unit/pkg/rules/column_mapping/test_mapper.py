@@ -114,7 +114,7 @@ def test_a_value_beyond_44_bits_is_refused_and_named(value: int | str | bytes) -
     "literal", [b"'12a'", b"''", b"1.5", b"1e3", b"' 1'", b"x'ff'", b"'1_0'", "'١'".encode(), b"'"]
 )
 def test_text_that_is_no_number_is_refused(literal: bytes) -> None:
-    with pytest.raises(DMError, match="no whole number") as caught:
+    with pytest.raises(DMError, match="not a whole number") as caught:
         compiled(partition("1", "", ""), unit="load").transforms[0].literal(literal)
     assert caught.value.kind is Code.LoadUnitDoColumnMapping
 
@@ -205,7 +205,7 @@ def test_an_affix_that_the_columns_charset_lacks_is_refused() -> None:
 
 
 def test_a_number_takes_no_affix() -> None:
-    with pytest.raises(DMError, match="no text"):
+    with pytest.raises(DMError, match="not text"):
         affixed(b"12", "x")
 
 

@@ -1,4 +1,4 @@
-"""What expression filters refuse, with its place, and how rows' literals are read. Decisions: tests/integration."""
+"""Hazard: a filter accepts an expression that it cannot decide as the servers do, or misreads a literal of a row."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_what_is_no_expression_is_refused_when_parsed_with_its_column(expression
         ("old = 'x'", 1, "text in gbk"),
         ("doc = '{}'", 1, "only ask for IS NULL"),
         ("id = '1x'", 6, "without quotes"),
-        ("`at` > 'yesterday'", 8, "is no date"),
+        ("`at` > 'yesterday'", 8, "is not a date"),
         ("`at` > 20240101", 6, "quote the date"),
         ("name = x'61'", 8, "hex literal next to text"),
         ("latin = 'ж'", 9, "can't be written in latin1"),
