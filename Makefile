@@ -22,10 +22,11 @@ test: ## unit, integration, end-to-end and fault tests (TESTS=path for some, JOB
 	@deploy/setup.sh test
 	$(VENV)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=15 $(TESTS)
 
-lint: setup ## style and types
+lint: setup ## style, types, and the layers of packages
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy pkg dm_master dm_worker dmctl deploy tests
+	$(VENV)/lint-imports --no-logo
 
 bench: ## every target side by side with the native ways (BENCH="--only oltp,copy --runs 1")
 	@deploy/setup.sh bench
