@@ -99,7 +99,11 @@ def test_statements_are_skipped_replaced_and_injected(
     assert_equal(server, target, "d.t", "d.u")
     assert indexes(target, "d.u") == ["PRIMARY", "n"]
 
-    # Rows that are logged as a statement: they are lost, which is what an operator who skips asks for.
+    _skip_rows_that_are_logged_as_a_statement(task, server, target)
+
+
+def _skip_rows_that_are_logged_as_a_statement(task: Task, server: SQLServer, target: MariaDBServer) -> None:
+    """They are lost, which is what an operator who skips asks for."""
     server.execute("SET binlog_format = STATEMENT", "INSERT INTO d.u VALUES (3, 3)")
     server.execute("INSERT INTO d.u VALUES (4, 4)")
     task.stop_at(36014)

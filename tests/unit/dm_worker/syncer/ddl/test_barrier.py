@@ -1,0 +1,197 @@
+"""A changed order repeats what was executed or loses what is due; a crash between two parts does."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dm_worker.syncer.ddl.operator_orders import (
+    STRIDE,
+    OrderDecision,
+)
+from dm_worker.syncer.ddl.ordered_statements import DECISION
+from pkg.binlog import constants as c
+from pkg.errors import Code
+from pkg.rules.model import BinlogFilterRule
+from tests.unit.dm_worker.syncer.ddl.barrier_world import (
+    ORDERS,
+    OWN,
+    Crash,
+    World,
+    order,
+    planned,
+)
+from tests.unit.dm_worker.syncer.planning.support import Log
+
+
+# Begun, perhaps executed or not, when another order comes.
+@example([(("",), 0, True)], ("inject", "ALTER TABLE d.x1 ADD INDEX (id)"))
+@example([(("",), 1, True)], ("inject", "ALTER TABLE d.x1 ADD INDEX (id)"))
+@given(st.lists(st.tuples(ORDERS, st.integers(0, 12), st.booleans()), max_size=5), ORDERS)
+def test_changed_orders_and_crashes_run_each_statement_as_often_as_it_is_due(
+    spells: list[tuple[tuple[str, ...], int, bool]], last: tuple[str, ...]
+) -> None:
+    world = World("DROP TABLE a, b, c")
+    due: list[str] = []
+    begun = 0
+    for (kind, *statements), steps, behind in [*spells, (last, 1000, False)]:
+        world.give(kind, *statements)
+        decided, already = world.store.records.get(DECISION), len(world.given())
+        with suppress(Crash):
+            world.run(steps, behind=behind)
+        if world.store.records.get(DECISION) != decided:
+            # A new order, and all of its statements: nothing of an earlier one counts for it.
+            begun, due = already, list(statements)
+    assert world.given()[begun:] == due
+    own = [sql for sql in world.executed if sql in OWN]
+    assert own == OWN[: len(own)], "in order, once each"
+    if last[0] in ("", "inject"):
+        assert own == OWN
+    assert world.tracker.tables() == [], "the structures follow the upstream, whatever the target does"
+
+
+@pytest.mark.parametrize("kind", ["", "inject", "replace"])
+def test_what_the_target_refused_runs_after_its_table_was_changed_by_hand(kind: str) -> None:
+    world = World("DROP TABLE a, b")
+    world.session.refused = "`b`"
+    assert world.stopped().kind is Code.SyncerUnitHandleDDLFailed
+    world.session.changes += 1  # by hand
+    if kind:
+        world.give(kind, "TRUNCATE TABLE d.x")
+    world.session.refused = ""
+    world.run()
+    given, own = ["TRUNCATE TABLE d.x"] if kind else [], OWN[1:2] if kind != "replace" else []
+    assert world.executed == [OWN[0], *given, *own]
+
+
+ADDS = "ADD p INT", "ADD q INT", "ADD INDEX (id)", "ADD r INT"
+ADDED = [f"ALTER TABLE d.a {part}" for part in ADDS[1:]]
+
+
+@pytest.mark.parametrize("order_after", ["", "inject"])
+@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize("steps", range(10))
+def test_parts_run_once_each_though_the_run_ended_between_them(steps: int, behind: bool, order_after: str) -> None:
+    world = World(f"ALTER TABLE a {', '.join(ADDS)}")
+    world.session.known = "ADD p "
+    try:
+        world.run(steps, behind=behind)
+    except Crash:
+        world.give(order_after, *(["TRUNCATE TABLE d.x"] if order_after else []))
+        world.run()
+    assert [sql for sql in world.executed if sql != "TRUNCATE TABLE d.x"] == ADDED
+
+
+def test_a_part_is_tried_again_after_a_lost_connection_and_goes_on_after_it_was_refused() -> None:
+    world = World(f"ALTER TABLE a {', '.join(ADDS)}")
+    world.session.known, world.session.lost = "ADD p ", "ADD q"
+    world.session.refused = "a` ADD r"
+    assert world.stopped().kind is Code.SyncerUnitHandleDDLFailed
+    assert world.executed == ADDED[:2]
+    world.session.changes += 1  # by hand
+    world.session.refused = ""
+    world.run()
+    assert world.executed == ADDED
+
+
+@pytest.mark.parametrize("steps", range(12))
+def test_an_alter_that_the_target_takes_only_part_by_part_runs_each_part_once(steps: int) -> None:
+    world = World(f"ALTER TABLE a {', '.join(ADDS)}")
+    world.session.one_part = "Unsupported multi schema change"
+    try:
+        world.run(steps)
+    except Crash:
+        world.run()
+    assert world.executed == [f"ALTER TABLE d.a {part}" for part in ADDS]
+
+
+def test_an_alter_with_a_part_that_the_target_never_takes_is_not_begun() -> None:
+    world = World(f"ALTER TABLE a {', '.join(ADDS)}")
+    world.session.one_part = "Unsupported modify column: can't set auto_increment"
+    assert world.stopped().kind is Code.SyncerUnitHandleDDLFailed
+    assert world.executed == []
+
+
+def test_the_error_names_the_commands_and_the_place() -> None:
+    world = World("DROP TABLE a, b")
+    world.session.refused = "`b`"
+    error = world.stopped()
+    assert f"dmctl binlog skip t -s s -b bin.000001:{world.statement.at.pos}" in error.workaround
+    assert "TASK" not in error.workaround
+    assert "resume the task" in error.workaround
+    assert "startLocation" in error.message
+
+
+def test_what_is_injected_comes_first() -> None:
+    world = World("DROP TABLE a")
+    world.give("inject", "TRUNCATE d.x", "ALTER TABLE d.y DROP COLUMN p, DROP COLUMN q", "TRUNCATE d.z")
+    world.run()
+    own_statements = ["TRUNCATE d.x", "ALTER TABLE d.y DROP COLUMN p, DROP COLUMN q", "TRUNCATE d.z"]
+    assert world.executed == [*own_statements, OWN[0]]
+    assert sorted(world.store.records) == [DECISION, 0, STRIDE, STRIDE + 1, STRIDE + 3]
+
+
+@pytest.mark.parametrize("kind", ["skip", "replace"])
+def test_a_statement_that_is_not_understood_can_be_passed(kind: str) -> None:
+    world = World("ALTER SEQUENCE s RESTART 5")
+    assert world.stopped().kind is Code.SyncerParseDDL
+    statements = ["ALTER TABLE d.a ADD COLUMN n INT"] if kind == "replace" else []
+    world.give(kind, *statements)
+    world.run()
+    assert world.executed == statements
+    table = world.tracker.table("d", "a")
+    # Nothing else tells what the upstream did.
+    assert table is not None
+    assert len(table.columns) == 1 + len(statements)
+
+
+@pytest.mark.parametrize("kind", ["skip", "replace"])
+def test_a_statement_that_the_known_structure_does_not_fit_can_be_passed(kind: str) -> None:
+    world = World("ALTER TABLE a DROP COLUMN nothing")
+    world.give(kind, *(["TRUNCATE d.x"] if kind == "replace" else []))
+    world.run()
+    assert world.executed == (["TRUNCATE d.x"] if kind == "replace" else [])
+
+
+@pytest.mark.parametrize("kind", ["", "skip"])
+def test_the_structures_follow_after_a_lost_connection_to_the_upstream(kind: str) -> None:
+    world = World("CREATE TABLE n (v CHAR(1))")
+    world.give(kind)
+    world.upstream_lost = True
+    assert world.stopped().retryable
+    world.run()
+    table = world.tracker.table("d", "n")
+    assert table is not None
+    assert table.columns[0].charset == "latin2"
+
+
+def test_event_filters_decide_on_the_statement_but_not_on_what_an_operator_gives() -> None:
+    world = World("TRUNCATE a", BinlogFilterRule("*", "*", ("truncate table",), (), "Ignore"))
+    world.give("inject", "TRUNCATE d.x")
+    world.run()
+    assert world.executed == ["TRUNCATE d.x"]
+
+
+def test_an_operators_text_is_read_without_the_sql_mode_of_the_event() -> None:
+    log = Log()
+    ansi_quotes = struct.pack("<BQ", 1, 4 | 1 << 22)
+    head = struct.pack("<IIBHH", 7, 0, 1, 0, len(ansi_quotes))
+    log.add(c.QUERY_EVENT, head + ansi_quotes + b"d\0" + b'DROP TABLE "a"')
+    world = World("DROP TABLE a")
+    (world.statement,) = planned(log)
+    text = 'ALTER TABLE d.x COMMENT "quoted"'
+    world.give("inject", text)
+    world.run()
+    assert world.executed == [text, OWN[0]]
+    assert [session.sql_mode for session in world.session.sessions] == [1 << 22, 4 | 1 << 22]
+
+
+def test_the_same_order_given_again_goes_on_where_it_was() -> None:
+    first = OrderDecision().under(order("replace", 4, "DROP TABLE d.x"))
+    assert first.under(order("replace", 4, "DROP TABLE d.x")) is first
+    assert OrderDecision.from_json(first.to_json()) == first
+    assert first.under(None).generation == 2
