@@ -1,4 +1,4 @@
-"""Small files that must be whole or absent after a crash."""
+"""Small files that are complete or absent after a crash."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PENDING = ".tmp"
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Writes ``path`` anew: after a crash it has the old text or the new one, and never a part. Raises ``OSError``."""
+    """Replaces ``path``: after a crash it has the old text or the new one, never a part. Raises ``OSError``."""
     temporary = path.with_name(path.name + PENDING)
     with temporary.open("w", encoding="utf-8") as file:
         file.write(text)

@@ -1,4 +1,4 @@
-"""What etcd wants of a source's relay on this worker."""
+"""The desired stage of a source's relay on this worker, as etcd has it."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class DesiredRelayStage:
         self._workers.stop()
 
     def synced(self) -> bool:
-        """Whether etcd's answers are in."""
+        """Whether the first answers of etcd have arrived."""
         return self._stages.wait_synced(0) and self._workers.wait_synced(0)
 
     def changed(self) -> str | None:
-        """The stage asked for ('' for no relay), if it was asked for since the last call; else None.
+        """The desired stage ('' for no relay) if it was written since the last call; else None.
 
-        To be called once it is :meth:`synced`. Raises 42502 for a key that is none of ours.
+        Call it once :meth:`synced` is true. Raises 42502 for a key that cannot be decoded.
         """
         with self._lock:
             desired = self._desired()
@@ -58,7 +58,7 @@ class DesiredRelayStage:
             return desired[0]
 
     def _desired(self) -> tuple[str, int]:
-        """The stage and the revision that asked for it."""
+        """The desired stage and the revision of its key."""
         stored = self._stages.snapshot().get(keys.RELAY_STAGE.key(self._source))
         named = [
             keys.RELAY_WORKER.names(key)[0] for key, kv in self._workers.snapshot().items() if kv.value == self._source

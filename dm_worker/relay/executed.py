@@ -1,4 +1,4 @@
-"""Leaves out of a stream what was executed before: what a server does for a replica that asks by GTID set. Pure."""
+"""Leaves executed transactions out of a stream, as a server does for a replica that asks by GTID set. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pkg.errors import Code
 
 _GTIDS = frozenset({c.GTID_EVENT, c.MARIADB_GTID_EVENT})
 _LISTS = frozenset({c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT})
-#: What belongs to no transaction that could be told by its GTID; the planner refuses tagged ones.
+#: Events that belong to no transaction with a plain GTID; the planner refuses tagged ones.
 _OUTSIDE = frozenset(
     {c.ROTATE_EVENT, c.FORMAT_DESCRIPTION_EVENT, c.STOP_EVENT, c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT}
     | {c.ANONYMOUS_GTID_EVENT, c.GTID_TAGGED_EVENT}
@@ -18,7 +18,7 @@ _OUTSIDE = frozenset(
 
 
 class MySQLExecuted:
-    """Passes over the transactions of ``executed``. ``before`` is what lies before the first event."""
+    """Skips the transactions of ``executed``. ``before``: the GTID set before the first event."""
 
     def __init__(self, executed: MySQLGTIDSet, before: MySQLGTIDSet) -> None:
         self._missing = executed.subtract(before)
@@ -26,11 +26,11 @@ class MySQLExecuted:
 
     @property
     def done(self) -> bool:
-        """Whether everything was passed over: whatever follows is new."""
+        """Whether everything was skipped: all that follows is new."""
         return self._seen.contains(self._missing)
 
     def holds(self, gtid: str) -> bool:
-        """Whether the transaction ``gtid``, which begins, was executed."""
+        """Whether ``gtid``, the transaction that begins, was executed."""
         one = MySQLGTIDSet(gtid)
         if not self._missing.contains(one):
             return False
@@ -38,13 +38,13 @@ class MySQLExecuted:
         return True
 
     def begin_file(self, listed: GTIDSet) -> None:
-        """A file begins, before which lies ``listed``."""
+        """A file begins; ``listed`` was executed before it."""
         if isinstance(listed, MySQLGTIDSet):
             self._seen.update(listed)
 
 
 class MariaDBExecuted:
-    """The same for MariaDB, where each domain goes on behind the very GTID that was its last."""
+    """The same for MariaDB, where each domain continues after exactly its last GTID."""
 
     def __init__(self, executed: MariaDBGTIDSet, before: MariaDBGTIDSet) -> None:
         self._missing = {
@@ -56,7 +56,7 @@ class MariaDBExecuted:
         return not self._missing
 
     def holds(self, gtid: str) -> bool:
-        """Raises 11121 when a domain's last GTID was passed without being met."""
+        """Raises 11121 when the stream passes a domain's last GTID without containing it."""
         domain, server, sequence = map(int, gtid.split("-"))
         last = self._missing.get(domain)
         if last is None:
@@ -68,7 +68,7 @@ class MariaDBExecuted:
         return True
 
     def begin_file(self, listed: GTIDSet) -> None:
-        """A file begins, before which lies ``listed``. Raises 11121 as :meth:`holds`."""
+        """A file begins; ``listed`` was executed before it. Raises 11121 as :meth:`holds`."""
         known = listed.domains() if isinstance(listed, MariaDBGTIDSet) else {}
         for domain, last in self._missing.items():
             if domain in known and known[domain][1] >= last[1]:
@@ -95,11 +95,11 @@ class Unexecuted:
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to be left out."""
+        """Whether nothing more has to be left out."""
         return not self._inside and self._executed.done
 
     def pick(self, events: list[Event], file: str) -> list[Event]:
-        """What of ``events`` is to be read. Raises 11121, 11071."""
+        """The events to read. Raises 11121, 11071."""
         return [event for event in events if self._wanted(event, file)]
 
     def _wanted(self, event: Event, file: str) -> bool:

@@ -2,7 +2,7 @@
 
     <relay-dir>/server-uuid.index                the sub-folders in order, one per line
     <relay-dir>/<server-uuid>.000001/            what one upstream server sent, until the next one took its place
-    <relay-dir>/<server-uuid>.000001/relay.meta  up to where it is whole (TOML)
+    <relay-dir>/<server-uuid>.000001/relay.meta  up to where it is complete (TOML)
     <relay-dir>/<server-uuid>.000001/mysql-bin.000001 …
 
 MariaDB has no server UUID: its sub-folders are named ``<domain id>-<server id>``.
@@ -33,7 +33,7 @@ _START_ANEW = "Remove the source's relay folder: the relay then starts again at 
 
 @dataclass(frozen=True, slots=True)
 class RelayMeta:
-    """Up to where a sub-folder is whole: always at a transaction's end. ``binlog_gtid`` is the set executed there."""
+    """Up to where a sub-folder is complete: the end of a transaction. ``binlog_gtid`` is the set executed there."""
 
     binlog_name: str
     binlog_pos: int
@@ -152,13 +152,13 @@ class RelayDir:
             return ""
 
     def own(self, source: str) -> None:
-        """Makes the folder if need be, and notes whose relay log it is. Raises ``OSError``."""
+        """Makes the folder if it is missing, and records the source. Raises ``OSError``."""
         if self.owner() != source:
             self.path.mkdir(parents=True, exist_ok=True)
             replace_file(self.path / OWNER, source)
 
     def entries(self) -> list[Path]:
-        """All that lies in the folder, but for the note whose it is. Raises ``OSError``."""
+        """Everything in the folder except the file that names the source. Raises ``OSError``."""
         try:
             found = sorted(self.path.iterdir())
         except FileNotFoundError:
@@ -166,8 +166,10 @@ class RelayDir:
         return [path for path in found if path.name not in (OWNER, OWNER + PENDING)]
 
     def clear(self) -> None:
-        """Removes everything but the note whose it was, so that a clearing that breaks off can be told. Raises
-        ``OSError``."""
+        """Removes everything except the file that names the former source, so that an interrupted removal is noticed.
+
+        Raises ``OSError``.
+        """
         for path in self.entries():
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)

@@ -1,4 +1,4 @@
-"""Where in the relay log a place of the upstream's binlog is, if it is there at all."""
+"""Finds a position or a GTID set of the upstream's binlog in the relay log."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pkg.binlog.gtid import GTIDSet, parse_gtid_set
 from pkg.binlog.position import Location, file_number, relay_suffix, upstream_name
 from pkg.binlog.stream import FileFramer
 
-#: The head of a file is read in pieces of so many bytes, and is not longer than that many pieces.
+#: The head of a file is read in pieces of this many bytes, and at most this many pieces.
 _PIECE, _PIECES = 1 << 16, 1 << 10
 _GTID_LISTS = (c.PREVIOUS_GTIDS_EVENT, c.MARIADB_GTID_LIST_EVENT)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadStart:
-    """A place to read from. ``before``: what was executed before ``file`` begins, when that was asked for."""
+    """Where a reader starts. ``before``: the GTID set executed before ``file``, for a search by GTID set."""
 
     subdir: SubDir
     file: str
@@ -30,9 +30,9 @@ class ReadStart:
 
 
 def find_position(relay: RelayDir, end: RelayLogEnd, location: Location) -> ReadStart | None:
-    """The place of ``location.position``: in the sub-folder that its name tells, or in the newest with such a file.
+    """Finds ``location.position``: in the sub-folder that its name gives, or in the newest one with such a file.
 
-    None when the relay log, as far as ``end``, does not hold it, or not yet.
+    None when the relay log up to ``end`` does not hold it (yet).
     """
     name, suffix = upstream_name(location.position.name), relay_suffix(location.position.name)
     for subdir, files in reversed(_readable(relay, end)):
@@ -54,7 +54,7 @@ def find_gtids(relay: RelayDir, end: RelayLogEnd, executed: GTIDSet) -> ReadStar
             if before is None or not _contains(executed, before):
                 continue
             if file == files[0] and index:
-                # The first file of another server was asked for by GTID: what the one before it had sent is not here.
+                # The first file of another server was requested by GTID set: it lacks what the former server had sent.
                 had = _sent(found[index - 1][0], executed.flavor)
                 if had is None or not _contains(executed, had):
                     continue
@@ -64,7 +64,7 @@ def find_gtids(relay: RelayDir, end: RelayLogEnd, executed: GTIDSet) -> ReadStar
 
 
 def _readable(relay: RelayDir, end: RelayLogEnd) -> list[tuple[SubDir, list[str]]]:
-    """The sub-folders in order with their files, without what lies behind ``end``."""
+    """The sub-folders in order with their files, without files after ``end``."""
     found = []
     for subdir in relay.subdirs():
         files = subdir.files()
@@ -76,7 +76,7 @@ def _readable(relay: RelayDir, end: RelayLogEnd) -> list[tuple[SubDir, list[str]
 
 
 def _sent(former: SubDir, flavor: str) -> GTIDSet | None:
-    """All that came from ``former``'s server, and before it."""
+    """The GTID set of all that came from ``former``'s server and the servers before it."""
     meta = former.meta()
     return parse_gtid_set(meta.binlog_gtid, flavor) if meta is not None else None
 

@@ -1,4 +1,4 @@
-"""Which files of the relay log may go. Pure decisions first, then the thin shell that carries them out."""
+"""Which files of the relay log may be removed: pure decisions first, then the shell that removes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GB = 1 << 30
 
 
 class NeededFile(NamedTuple):
-    """A file of the relay log that somebody still reads, or will."""
+    """A file of the relay log that a subtask or dump still reads, or will read."""
 
     subdir: str
     file: str
@@ -35,9 +35,9 @@ class RelayFile(NamedTuple):
 
 
 def removable(files: Sequence[RelayFile], needed: Sequence[NeededFile]) -> list[RelayFile]:
-    """Of ``files`` in order, those before everything that is needed; none when nothing is known to be.
+    """The files before every needed one; none when no needed file is known.
 
-    A place in a sub-folder that is not there keeps everything: its order is not known.
+    A needed file in an unknown sub-folder keeps everything, because its place in the order is not known.
     """
     if not needed:
         return []
@@ -49,7 +49,7 @@ def removable(files: Sequence[RelayFile], needed: Sequence[NeededFile]) -> list[
 
 
 def expired(files: Sequence[RelayFile], now: float, hours: float) -> list[RelayFile]:
-    """The files at the front that were written to last more than ``hours`` ago; 0 hours: none ever."""
+    """The oldest files, as far as their last write was more than ``hours`` ago; with 0 hours none."""
     found: list[RelayFile] = []
     for file in files:
         if not hours or file.modified >= now - hours * _HOUR:
@@ -59,7 +59,7 @@ def expired(files: Sequence[RelayFile], now: float, hours: float) -> list[RelayF
 
 
 def in_excess(files: Sequence[RelayFile], available: int, remain: int) -> list[RelayFile]:
-    """As many files at the front as give back what ``available`` bytes lack of ``remain``."""
+    """As many of the oldest files as must go until ``remain`` bytes are available."""
     found: list[RelayFile] = []
     for file in files:
         if available >= remain:
@@ -85,7 +85,7 @@ def before(files: Sequence[RelayFile], subdir: str, file: str) -> list[RelayFile
 class Purger:
     """Removes files of one source's relay log.
 
-    ``needed`` tells what subtasks and dumps still need, including the file that is written to; ``space`` the free
+    ``needed`` returns the files that subtasks and dumps still need, and the file being written; ``space`` the free
     bytes of the disk; ``now`` the time.
     """
 
@@ -103,7 +103,7 @@ class Purger:
         self._now = now
 
     def regularly(self, *, expires: float, remain_space: int) -> int:
-        """By free space (GB) first and then by age (hours), as DM. Returns how many files went."""
+        """Purges by free space (GB) first and then by age (hours), as DM. Returns the number of removed files."""
         with self._disk():
             files = self._removable()
             count = self._remove(in_excess(files, self._space(), remain_space * _GB))
@@ -130,7 +130,7 @@ class Purger:
             return self._remove([file for file in self._removable() if file.modified < moment])
 
     def unneeded(self) -> int:
-        """Removes everything that nobody needs."""
+        """Removes every file that is not needed."""
         with self._disk():
             return self._remove(self._removable())
 
@@ -144,7 +144,7 @@ class Purger:
                 yield RelayFile(subdir.name, name, found.st_size, found.st_mtime)
 
     def _remove(self, files: Sequence[RelayFile]) -> int:
-        """The oldest first, so that a failure leaves no gap; folders that are left empty go with their files."""
+        """Removes the oldest first, so that a failure leaves no gap. Empty sub-folders are removed too."""
         for file in files:
             (self._folder.path / file.subdir / file.file).unlink()
             log.info("relay log file purged", subdir=file.subdir, file=file.file, size=file.size)
@@ -155,7 +155,7 @@ class Purger:
 
     @contextmanager
     def _disk(self) -> Iterator[None]:
-        """A purge, whose failures at the disk come out as 30041."""
+        """Turns failures at the disk into 30041."""
         try:
             yield
         except OSError as exc:

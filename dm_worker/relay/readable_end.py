@@ -1,4 +1,4 @@
-"""How far the relay log may be read: the writer tells, readers wait for it without polling."""
+"""How far the relay log may be read: the writer moves the end, readers wait for it without polling."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class RelayLogEnd(NamedTuple):
-    """The readable end of the relay log: ``size`` bytes of ``file`` in ``subdir``."""
+    """An end of the relay log: ``size`` bytes of ``file`` in ``subdir``."""
 
     subdir: str
     file: str
@@ -17,8 +17,8 @@ class RelayLogEnd(NamedTuple):
 class ReadableEnd:
     """The readable end of one source's relay log. Thread-safe; one writer, any number of readers.
 
-    It only ever moves over whole transactions, and what lies before it never changes: a cut after a lost connection or
-    a switch of the upstream takes nothing away that a reader may have seen. Files before the current one are complete.
+    It moves over whole transactions only, and what lies before it never changes: what is cut off after a lost
+    connection or a switch of the upstream was never readable. Files before the current one are complete.
     """
 
     def __init__(self) -> None:
@@ -26,22 +26,22 @@ class ReadableEnd:
         self._end: RelayLogEnd | None = None
 
     def moved(self, subdir: str, file: str, size: int) -> None:
-        """The writer's: ``file`` can be read up to ``size``, and every file before it to its end."""
+        """For the writer: ``file`` can be read up to ``size``, and every file before it to its end."""
         with self._changed:
             self._end = RelayLogEnd(subdir, file, size)
             self._changed.notify_all()
 
     def end(self) -> RelayLogEnd | None:
-        """The end now; None until the writer has looked at what is there."""
+        """The end now; None until the writer has recovered the files."""
         with self._changed:
             return self._end
 
     def wait(self, subdir: str, file: str, beyond: int, timeout: float) -> int:
         """The readable size of ``file`` as soon as it exceeds ``beyond``; the size as it is after ``timeout`` seconds.
 
-        -1 when the file is complete and a next one exists, in this sub-folder or a later one: then read on to the end
-        of the file on disk, and go on with the next. Before the writer has looked at what is there, 0 after
-        ``timeout``.
+        -1 when the file is complete and a next one exists, in this sub-folder or a later one: then read to the end
+        of the file on disk and continue with the next one. 0 after ``timeout`` if the writer has not recovered the
+        files yet.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._known(subdir, file, beyond), timeout)

@@ -25,9 +25,9 @@ _PIECE = 4 << 20
 
 
 def recover(subdir: SubDir, *, flavor: str, base: str = "") -> StreamFollower:
-    """Cuts the last file of ``subdir`` behind its last whole, undamaged transaction, and returns where that is.
+    """Cuts the last file of ``subdir`` after its last whole, undamaged transaction; returns a follower at that end.
 
-    A file with nothing whole behind FORMAT_DESCRIPTION is removed, and the one before it becomes the last. ``base`` is
+    A file without a whole transaction is removed, and the one before it becomes the last. ``base`` is
     the GTID set that the sub-folder began with. The executed set is found from the file itself (its list of earlier
     GTIDs and its transactions), ``base``, and ``relay.meta`` where that is not ahead of the file.
 
@@ -66,9 +66,9 @@ def _last_file(subdir: SubDir, flavor: str) -> StreamFollower:
 
 
 def examine(path: Path, flavor: str) -> tuple[StreamFollower, str]:
-    """Follows a file to its last whole transaction, and says why it goes no further: '' at its end.
+    """Follows a file to its last whole transaction; the text says why it goes no further ('' at the file's end).
 
-    The course's boundary is 0 when there is nothing whole in it. Raises ``OSError``.
+    The follower's boundary is 0 when the file holds no whole transaction. Raises ``OSError``.
     """
     follower = StreamFollower(flavor=flavor)
     follower.reading(path.name)
@@ -117,19 +117,19 @@ def _followed(path: Path, follower: StreamFollower) -> Iterator[None]:
 
 
 def _event_size(raw: bytes, pos: int) -> int:
-    """How long the event at ``pos`` is; a header's length until that is there."""
+    """The size of the event at ``pos``; the size of a header until the header is read."""
     if len(raw) - pos < c.HEADER_SIZE:
         return c.HEADER_SIZE
     return max(int.from_bytes(raw[pos + 9 : pos + 13], "little"), c.HEADER_SIZE)
 
 
 def _one(whole: bytes, follower: StreamFollower) -> None:
-    """An event that the scan left. What a file can't hold, or not there, is damage."""
+    """Follows an event that the scan did not take. An event that does not belong there is damage."""
     at = max(follower.size, len(c.MAGIC))
     if int.from_bytes(whole[13:17], "little") not in (0, (at + len(whole)) & 0xFFFFFFFF):
         raise errors.new(Code.BinlogParseSingleEv, f"the end position in the event at offset {at} is wrong")
     if whole[4] != c.FORMAT_DESCRIPTION_EVENT and not follower.checksummed and crc32(whole) == CRC_RESIDUE:
-        # Without checksums nothing else tells that it was damaged where it denies them.
+        # Without checksums nothing else shows that FORMAT_DESCRIPTION was damaged in its checksum flag.
         raise errors.new(
             Code.BinlogExpectFormatDescEv, "events have checksums, but FORMAT_DESCRIPTION says that they have none"
         )
@@ -154,7 +154,7 @@ def _readable_meta(subdir: SubDir) -> RelayMeta | None:
 
 
 def _is_covered(meta: RelayMeta, follower: StreamFollower) -> bool:
-    """Whether everything that ``relay.meta`` counts is in the files."""
+    """Whether the files hold everything that ``relay.meta`` counts."""
     if not meta.binlog_name or not follower.file:
         return not meta.binlog_name
     here, there = file_number(follower.file), file_number(meta.binlog_name)

@@ -28,14 +28,14 @@ log = get_logger(__name__)
 
 #: Pauses between connections that failed in a row grow up to this (seconds).
 LONGEST_PAUSE = 30.0
-#: How often a full disk is looked at (seconds), and which part of it must be free to go on.
+#: Seconds between two looks at a full disk, and the share of it that must be free to resume.
 DISK_LOOK, ENOUGH = 2.0, 0.01
 _DAMAGE = frozenset({Code.BinlogParseSingleEv})
 
 
 @dataclass(slots=True)
 class RelayCounts:
-    """For the metrics, since the process began. ``exits``: pauses by an error, by whether it resumes by itself."""
+    """For the metrics, since the process began. ``exits``: pauses after an error, by whether it resumes by itself."""
 
     blocks: BlockCounts = field(default_factory=BlockCounts)
     read_errors: int = 0
@@ -44,11 +44,11 @@ class RelayCounts:
 
 
 class Relay:
-    """Pulls a source's binlog into ``relay_dir`` from :meth:`start` to :meth:`stop`. Thread-safe.
+    """Keeps a source's binlog in ``relay_dir`` from :meth:`start` to :meth:`stop`. Thread-safe.
 
-    ``source.flavor`` must be known. ``start_at``: where an empty folder begins, usually the smallest checkpoint of the
-    source's subtasks; it is asked for when it is needed. ``needed``: which files subtasks and dumps still need, for
-    every purge; it raises 30037 while nobody can tell.
+    ``source.flavor`` must be known. ``start_at``: where an empty folder begins, usually the earliest checkpoint of the
+    source's subtasks; it is called when it is needed. ``needed``: the files that subtasks and dumps still need, asked
+    before every purge; it raises 30037 while that is not known.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Relay:
 
     @property
     def goes_on(self) -> bool:
-        """Whether readers at the end shall wait: it runs, or was paused without an error."""
+        """Whether readers at the end should wait: it runs, or was paused without an error."""
         with self._lock:
             return not self._errors and self._stage in (pb.Running, pb.Paused)
 
@@ -90,11 +90,11 @@ class Relay:
         return progress.gtids if progress is not None else ""
 
     def start(self) -> None:
-        """Begins to pull. Nothing happens while it runs already."""
+        """Starts the relay; does nothing if it runs already."""
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 return
-            # Ends what an earlier start left when it failed; each start has an event of its own.
+            # Ends the purge loop of an earlier start that failed; each start has its own event.
             self._halt.set()
             self._halt = threading.Event()
             self._client.begin()
@@ -105,15 +105,15 @@ class Relay:
                 ServiceThread("relay-purge", partial(self._purge_loop, self._halt), self._halt).start()
 
     def resume(self) -> None:
-        """Goes on after :meth:`pause` or an error."""
+        """Resumes after :meth:`pause` or an error."""
         self.start()
 
     def pause(self) -> None:
-        """Ends pulling and keeps the stage Paused. Returns when the files are closed and whole."""
+        """Pauses the relay. Returns when the files are closed and complete."""
         self._end(pb.Paused)
 
     def stop(self) -> None:
-        """Ends pulling for good."""
+        """Stops the relay for good."""
         self._end(pb.Stopped)
 
     def _end(self, stage: pb.Stage) -> None:
@@ -153,7 +153,7 @@ class Relay:
             self._client.drop()
 
     def _survives(self, exc: DMError, failures: int) -> bool:
-        """Waits for what may help by itself; False when only an operator can help."""
+        """Waits before the next try; False when only an operator can help."""
         full = is_disk_full(exc)
         if not full:
             self.counts.read_errors += exc.scope == "upstream"
@@ -174,7 +174,7 @@ class Relay:
         self._set(pb.Paused, exc)
 
     def _await_space(self, exc: DMError) -> None:
-        """Paused with the reason, until there is room again."""
+        """Shows the stage Paused with the reason until the disk has space again."""
         self.counts.exits[True] += 1
         self._set(pb.Paused, exc)
         while not self._halt.wait(DISK_LOOK):

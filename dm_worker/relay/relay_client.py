@@ -1,4 +1,4 @@
-"""One connection of the relay, from looking at what is there to the end of the stream."""
+"""One connection of the relay to its upstream: recover the files, find the position, copy the stream."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 
-#: How long a read waits before it looks at other things (seconds).
-_TURN = 0.5
-#: A server can't be asked for an offset beyond 4 GiB: it sends such a file anew, and what is there is skipped.
+#: How long one read waits for events (seconds).
+_READ_TIMEOUT = 0.5
+#: No server accepts an offset beyond 4 GiB. It sends such a file again from its head; what is there is skipped.
 _HIGHEST_START = (1 << 32) - 1
 
 
 @dataclass(slots=True)
 class RelayClient:
-    """Pulls one source's binlog into its relay folder, connection after connection.
+    """Receives one source's binlog into its relay folder, one connection after another.
 
-    ``start_at`` says where to begin when the folder is empty; None: where the source's configuration says, or at the
-    upstream's current file.
+    ``start_at``: where an empty folder begins. None: where the source's configuration says, or at the upstream's
+    current file.
     """
 
     source: SourceConfig
@@ -46,18 +46,18 @@ class RelayClient:
     _stream: UpstreamStream | None = None
     _progress: RelayProgress | None = None
     _ended: threading.Event = field(default_factory=threading.Event)
-    #: Whether the last connection came as far as events.
+    #: Whether the last connection received events.
     received: bool = False
 
     @property
     def progress(self) -> RelayProgress | None:
-        """How far the relay log goes; None before the first look at it."""
+        """How far the relay log goes; None before it was first recovered."""
         if self.writer is not None and self.writer.progress is not None:
             self._progress = self.writer.progress
         return self._progress
 
     def begin(self) -> None:
-        """Before the first connection after :meth:`end`."""
+        """To be called before the first :meth:`pull` after :meth:`end`."""
         self._ended.clear()
 
     def end(self) -> None:
@@ -93,7 +93,7 @@ class RelayClient:
             self._stream = None
 
     def recover(self) -> None:
-        """Brings the files in order, and lets readers have them, also while the upstream is away. Raises DMError."""
+        """Recovers the files and publishes them to readers, also while the upstream is down. Raises DMError."""
         if self.writer is not None and not self.writer.torn:
             return
         self.drop()
@@ -113,7 +113,7 @@ class RelayClient:
             writer.close()
 
     def drop(self) -> None:
-        """Gives the files back as they are."""
+        """Closes the files as they are."""
         if self.writer is not None:
             self.writer.abandon()
             self.writer = None
@@ -125,7 +125,7 @@ class RelayClient:
         return self.writer
 
     def _writer_for(self, server: UpstreamServer) -> RelayWriter:
-        """The writer of this server's sub-folder; of a new one when another server answered last time."""
+        """The writer of this server's sub-folder; of a new sub-folder if another server answered last time."""
         writer = self.writer
         if writer is None:
             return self._take(self._add(server.uuid, self._first(server)), "")
@@ -161,7 +161,7 @@ class RelayClient:
             ) from exc
 
     def _first(self, server: UpstreamServer) -> RelayMeta:
-        """Where an empty relay folder begins: always at the head of a file, so that its files are whole."""
+        """Where an empty relay folder begins: at the head of a file, so that its files are complete."""
         source, start = self.source, self.start_at()
         if start is not None and not (source.enable_gtid and start.gtid_set):
             return RelayMeta(start.position.name, 4, start.gtid_set)
@@ -171,9 +171,9 @@ class RelayClient:
         return RelayMeta(source.relay_binlog_name or server.end.position.name, 4, "")
 
     def _location(self, writer: RelayWriter, server: UpstreamServer) -> tuple[Location, bool]:
-        """Where to go on, and whether by GTID: only a new server is asked that way.
+        """Where to continue, and whether by GTID set: only a new server is asked that way.
 
-        The position is exact, and so leaves no hole; a server whose history is another one is found out before.
+        A position is exact and leaves no hole. A server with another history is detected before.
         """
         follower, source = writer.follower, self.source
         gtids = str(follower.gtids)
@@ -191,9 +191,9 @@ class RelayClient:
         counts = self.counts
         while not self._ended.is_set():
             began, worked = time.perf_counter(), counts.worked
-            events = stream.read(1, _TURN, writer.take)
+            events = stream.read(1, _READ_TIMEOUT, writer.take)
             if events or counts.worked > worked:
-                # The stream has the writer take what it can while it reads.
+                # During the read the stream passes ordinary events to the writer.
                 counts.read.add(time.perf_counter() - began - (counts.worked - worked))
             for event in events:
                 writer.event(event.data)

@@ -16,7 +16,7 @@ _SPACES = ("capacity", "available")
 
 
 class RelayCollector(Collector):
-    """``relay`` tells the bound source's; its series end with it."""
+    """``relay`` returns the relay of the bound source; its series end with it."""
 
     def __init__(self, relay: Callable[[], SourceRelay | None]) -> None:
         self._relay = relay
@@ -54,7 +54,7 @@ def _counts(relay: SourceRelay) -> Iterator[Metric]:
     yield GaugeMetricFamily("dm_relay_read_error_count", "Connections that broke.", value=counts.read_errors)
     blocks = counts.blocks
     yield GaugeMetricFamily("dm_relay_write_error_count", "Writes that failed.", value=blocks.errors)
-    # DM has them per event; ours are per block, which is what arrives at once.
+    # DM counts per event; we count per block, which is what arrives at once.
     yield blocks.size.family("dm_relay_write_size", "Bytes written of a block of events.")
     yield blocks.write.family("dm_relay_write_duration", "Seconds of writing a block of events.")
     yield blocks.read.family("dm_relay_read_binlog_duration", "Seconds of waiting for a block of events.")

@@ -1,6 +1,6 @@
-"""The relay log as a stream: the same events that the upstream would send, from local files, up to the live end.
+"""The relay log as a stream: the events that the upstream would send, read from local files up to the readable end.
 
-Readers do not know each other; any number may read one relay log.
+Any number of readers may read one relay log; they are independent of each other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pkg.binlog.stream import BinlogStream, FileFramer, Scan, aborted
 from pkg.errors import Code, DMError
 
 _PIECE = 1 << 20
-#: At the end of what is there, a reader looks after so many seconds whether the relay still goes on.
+#: Seconds between two checks whether the relay still runs, while a reader waits at the readable end.
 _LOOK = 0.5
 
 
@@ -38,8 +38,8 @@ def open_relay(
 ) -> BinlogStream | None:
     """Reads from ``location`` on: from its GTID set with ``use_gtid``, else from its position.
 
-    None when the relay log does not hold what follows it. ``goes_on`` says whether a reader at the end shall wait for
-    more. Raises 11071 for damaged files, 11093/11095 for a bad GTID set.
+    None when the relay log does not hold what follows it. ``goes_on`` says whether a reader at the end should wait
+    for more. Raises 11071 for damaged files, 11093/11095 for a bad GTID set.
     """
     pick: Unexecuted | None = None
     end = readable_end.end()
@@ -80,7 +80,7 @@ class RelayStream:
         self._open = True
         self._ready: list[Event] = []
         self._looked = time.monotonic()
-        #: Bytes of the file that are read, and that may be; whether it is written to its end.
+        #: Bytes of the file that were read, and that may be read; whether the file is complete.
         self._read = self._size = 0
         self._complete = False
         self._enter(start.subdir, start.file)
@@ -106,7 +106,7 @@ class RelayStream:
             elif scan is not None and self._framer.scan(scan):
                 return []
             else:
-                # Behind an event that the scan left, it may go on.
+                # After an event that the scan left, the scan may continue.
                 events = self._framer.split(max_bytes if scan is None else 1)
             if events:
                 return events
@@ -131,7 +131,7 @@ class RelayStream:
         if self._feed():
             return True
         if self._framer.pending:
-            # The end moves over whole transactions only.
+            # The readable end moves over whole transactions only.
             raise self._broken(f"its event at offset {self._framer.offset} is incomplete", retryable=False)
         if not self._complete:
             self._ensure_going_on()
@@ -139,7 +139,7 @@ class RelayStream:
         return self._enter_next()
 
     def _await(self, deadline: float) -> None:
-        """Waits for more than was read."""
+        """Waits until there is more than was read."""
         timeout = max(deadline - time.monotonic(), 0.0)
         size = self._readable_end.wait(self._subdir.name, self._name, self._read, timeout)
         if size < 0:
@@ -148,7 +148,7 @@ class RelayStream:
             self._size = size
 
     def _feed(self) -> bool:
-        """Reads what is there; False when that is nothing."""
+        """Feeds available bytes to the framer; False when there are none."""
         wanted = max(_PIECE, self._framer.needed)
         if not self._complete:
             wanted = min(wanted, self._size - self._read)
@@ -157,7 +157,7 @@ class RelayStream:
         if piece:
             self._framer.feed(piece)
         elif not self._complete and wanted > 0:
-            # Removed or written anew, as when everything is removed by hand.
+            # Somebody removed or replaced the file.
             raise self._broken(f"it has fewer than the expected {self._size} bytes", retryable=True)
         return bool(piece)
 
@@ -186,7 +186,7 @@ class RelayStream:
             if not piece:
                 raise self._broken("it has no complete FORMAT_DESCRIPTION", retryable=False)
             framer.feed(piece)
-        # As servers do: in front of a place inside a file it belongs to none.
+        # As servers do: before an offset inside a file, FORMAT_DESCRIPTION has no position.
         self._ready = [_rotate_to(self._name, offset), events[0]._replace(log_pos=0)]
         self._framer = FileFramer(file=self._name, offset=offset)
         self._framer.checksummed = framer.checksummed
@@ -197,7 +197,7 @@ class RelayStream:
         following = self._next()
         if following is None:
             raise self._broken("it is complete, but no file follows it", retryable=True)
-        # Behind another server's files a file of the same name may follow: only a ROTATE of the file's own says so.
+        # The next server's file may have the same name: only a ROTATE with a position shows that it is another file.
         end = 0 if following[0].name == self._subdir.name else self._framer.offset
         self._handle.close()
         try:
@@ -208,7 +208,7 @@ class RelayStream:
         return True
 
     def _next(self) -> tuple[SubDir, str] | None:
-        """The file behind this one, maybe in another sub-folder."""
+        """The file after this one, maybe in another sub-folder."""
         subdirs = self._relay.subdirs()
         at = next((i for i, subdir in enumerate(subdirs) if subdir.name == self._subdir.name), None)
         if at is None:
@@ -243,7 +243,7 @@ class RelayStream:
 
 
 def _rotate_to(name: str, position: int = len(c.MAGIC), *, end: int = 0) -> Event:
-    """The ROTATE that a server makes up to name the file that follows; with ``end``, as if it stood before there."""
+    """The artificial ROTATE that names the next file; with ``end``, as if it were in the file and ended there."""
     body = position.to_bytes(8, "little") + name.encode()
     size, flags, end = HEADER.size + len(body), 0 if end else c.FLAG_ARTIFICIAL, end & 0xFFFFFFFF
     return Event(0, c.ROTATE_EVENT, 0, size, end, flags, HEADER.pack(0, c.ROTATE_EVENT, 0, size, end, flags) + body)

@@ -1,7 +1,7 @@
-"""Writes what the course decides into the files of one sub-folder.
+"""Writes the events of one sub-folder's files, as the stream follower decides.
 
-What is durable when: a file when the next one begins, and every file before ``relay.meta`` says that it is whole. In
-between the system writes at its own pace; what a crash of the machine takes is cut away and fetched again.
+A file is synced to disk when the next one begins, and before ``relay.meta`` records it as complete. In between the
+operating system writes at its own pace. What a crash of the machine loses is cut off and fetched again.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ PUBLISH_INTERVAL = 0.2
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-#: The longest piece of one write. The system takes a long one in large pages, which it must clear and fill while they
-#: are in no processor's cache: that costs twice the CPU of the whole relay.
+#: The most bytes of one write. For a longer one the kernel uses large pages, which it must clear and fill outside of
+#: the processor's caches: that costs twice the CPU of the whole relay.
 PIECE = 1 << 16
 
 
@@ -41,10 +41,10 @@ def _seconds() -> Distribution:
 
 @dataclass(slots=True)
 class BlockCounts:
-    """For the metrics, since the process began. A block is what arrives at once: one event up to thousands.
+    """For the metrics, since the process began. A block is what arrives at once: from one event to thousands.
 
-    Seconds until it was there (``read``), of deciding about it (``transform``), and of writing; bytes written
-    (``size``); writes that failed.
+    Seconds of waiting for it (``read``), of deciding about it (``transform``) and of writing it (``write``); bytes
+    written (``size``); failed writes (``errors``).
     """
 
     read: Distribution = field(default_factory=_seconds)
@@ -55,25 +55,25 @@ class BlockCounts:
 
     @property
     def worked(self) -> float:
-        """Seconds of all that is done to blocks once they are there."""
+        """Seconds spent on blocks after they arrived."""
         return self.transform.total + self.write.total
 
 
 class RelayProgress(NamedTuple):
-    """Where the relay log was whole, and the GTID set executed there."""
+    """Up to where the relay log was complete, and the GTID set executed there."""
 
     end: RelayLogEnd
     gtids: str
 
 
 def is_disk_full(exc: BaseException) -> bool:
-    """Whether a write failed for want of space: it goes on by itself once there is some."""
+    """Whether a write failed because the disk is full: the relay then resumes by itself once there is space."""
     cause = exc.__cause__
     return isinstance(cause, OSError) and cause.errno in _FULL
 
 
 class RelayWriter:
-    """One sub-folder's files. ``course`` must be at the end of its last file, as :func:`recover` leaves them."""
+    """Writes one sub-folder's files. ``follower`` must be at the end of the last file, as :func:`recover` leaves it."""
 
     def __init__(
         self, subdir: SubDir, follower: StreamFollower, readable_end: ReadableEnd, counts: BlockCounts
@@ -85,15 +85,15 @@ class RelayWriter:
         self._descriptor = -1
         self._server_id = 0
         self._end: RelayLogEnd | None = None
-        #: For status answers; as old as :data:`SHOW_INTERVAL` while much comes in.
+        #: For status answers; up to :data:`PUBLISH_INTERVAL` old.
         self.progress: RelayProgress | None = None
         self._published_at = 0.0
         self._saved = 0.0
-        #: Something failed between deciding and writing: only :func:`recover` knows now what the file holds.
+        #: Something failed between decision and write: only :func:`recover` can find out what the file holds.
         self.torn = False
 
     def connected(self, server_id: int) -> None:
-        """A stream of this server begins where the last whole transaction ends; what is behind it is cut off.
+        """A stream of this server begins where the last whole transaction ends; what follows it is cut off.
 
         Raises 30025.
         """
@@ -103,7 +103,7 @@ class RelayWriter:
         self.publish()
 
     def publish(self) -> None:
-        """Lets readers have what is whole, and brings ``relay.meta`` up to date when it is time. Raises 30025."""
+        """Publishes what is complete to readers, and saves ``relay.meta`` when it is due. Raises 30025."""
         follower = self.follower
         if not follower.begun:
             return
@@ -120,7 +120,7 @@ class RelayWriter:
             self.save_meta()
 
     def save_meta(self) -> None:
-        """``relay.meta`` as of the last whole transaction, which is durable first. Raises 30006."""
+        """Saves ``relay.meta`` as of the last whole transaction, which is synced to disk first. Raises 30006."""
         follower = self.follower
         try:
             if self._descriptor >= 0:
@@ -136,7 +136,7 @@ class RelayWriter:
         self._saved = time.monotonic()
 
     def take(self, raw: bytes, pos: int, packets: bool, checksummed: bool, /) -> int:
-        """Keeps :class:`pkg.binlog.stream.Scan`: writes the ordinary events of a block at once."""
+        """Implements :class:`pkg.binlog.stream.Scan`: writes the ordinary events of a block at once."""
         follower = self.follower
         if not follower.flowing:
             return pos
@@ -149,7 +149,7 @@ class RelayWriter:
         return found.pos
 
     def event(self, whole: bytes) -> None:
-        """Writes or skips one event, as the course decides. Raises what that raises, and 30025."""
+        """Writes or skips one event, as the follower decides. Raises what the follower raises, and 30025."""
         self.torn = True
         at = self.follower.size
         began = time.perf_counter()
@@ -230,7 +230,7 @@ class RelayWriter:
         self._counts.write.add(time.perf_counter() - started)
 
     def _compare(self, decision: EventDecision) -> None:
-        """What the server sends again must be what is here."""
+        """An event that the server sends again must equal the one in the file."""
         try:
             here = os.pread(self._descriptor, len(decision.data), decision.offset)
         except OSError as exc:

@@ -1,6 +1,6 @@
-"""The fast way through ordinary events: verified, counted, and copied without an object for each. Pure.
+"""Takes ordinary events in blocks: verified, counted and copied without an object for each. Pure.
 
-:func:`python_scan` says what it does; ``pkg/native/relay`` is the same in C, which runs when it is built.
+:func:`python_scan` defines what it does; ``pkg/native/relay`` is the same in C and runs when it is built.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CRC_RESIDUE = 0x2144DF1C
 MAX_RUNS = 256
 _HEAD = struct.Struct("<IBIIIH")
 _LEAD = 5
-#: Events that the scan leaves to its caller: they name files, begin them, are in none, or hold GTIDs of another form.
+#: Events that the scan leaves to its caller: they name or begin files, are in no file, or hold other forms of GTIDs.
 SPECIAL = frozenset(
     {
         c.ROTATE_EVENT,
@@ -37,8 +37,8 @@ SPECIAL = frozenset(
 class Scanned(NamedTuple):
     """How far a scan came.
 
-    ``pos``: behind what it took. ``data``: the events as they are in a file. ``state`` and ``gtid``: the open
-    transaction. ``boundary``: the offset in the file behind the last event that left no transaction open, -1 for
+    ``pos``: the end of what it took. ``data``: the events as they are in a file. ``state`` and ``gtid``: the open
+    transaction. ``boundary``: the offset in the file after the last event that left no transaction open, -1 for
     none. ``runs``: the GTIDs of the transactions that ended.
     """
 
@@ -70,7 +70,7 @@ def python_scan(
             break
         if packets and (size >= 0xFFFFFE or raw[pos : pos + 3] != (size + 1).to_bytes(3, "little") or raw[pos + 4]):
             break
-        # MariaDB 11.4 and later leave the end open, as 0, in what goes through a transaction's cache.
+        # MariaDB 11.4 and later set the end to 0 in events that pass through a transaction's cache.
         if flags & c.FLAG_ARTIFICIAL or log_pos not in (0, (offset + size) & 0xFFFFFFFF):
             break
         event = raw[at : at + size]
@@ -79,7 +79,7 @@ def python_scan(
         try:
             state, gtid = follow((state, gtid), event[: -c.CHECKSUM_SIZE] if checksummed else event)
         except errors.DMError:
-            # The caller comes upon the same event and raises it.
+            # The caller meets the same event and raises the error.
             break
         offset += size
         pos = at + size

@@ -1,4 +1,4 @@
-"""The relay of a bound source: started, paused and stopped as etcd wants it, and what the worker asks of it."""
+"""The relay of a bound source: follows its desired stage, and serves readers and status."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SourceRelay:
     # -- stages -------------------------------------------------------------------------------------------------------
 
     def follow(self, stage: str) -> None:
-        """Goes to ``Running`` or ``Paused``, or ends for '' ; asking for Running again resumes one that failed."""
+        """Goes to stage ``Running`` or ``Paused``; ends the relay for ''. ``Running`` again resumes a failed relay."""
         if not stage:
             self.close()
             return
@@ -70,7 +70,7 @@ class SourceRelay:
         log.info("relay", source=self._source.source_id, stage=stage)
 
     def close(self) -> None:
-        """Ends pulling; the files stay."""
+        """Stops the relay; the files stay."""
         with self._lock:
             relay, self._relay, self._error = self._relay, None, None
         if relay is not None:
@@ -81,7 +81,7 @@ class SourceRelay:
         with self._lock:
             if self._relay is None:
                 self._take_folder()
-                # A source's server id is that of its relay; each subtask that reads the upstream has one of its own.
+                # The source's server id is the relay's; each subtask that reads the upstream has its own.
                 self._relay = Relay(
                     self._source,
                     self.folder.path,
@@ -93,9 +93,9 @@ class SourceRelay:
             return self._relay
 
     def _take_folder(self) -> None:
-        """What another source left is removed: the folder is this worker's, and a worker serves one source.
+        """Removes what another source left: the folder is this worker's, and a worker serves one source.
 
-        Raises 30033 for files that nobody says are a relay log; they stay.
+        Raises 30033 for files that are not known to be a relay log; they stay.
         """
         folder, source = self.folder, self._source.source_id
         owner, there = folder.owner(), [path.name for path in folder.entries()]

@@ -1,4 +1,7 @@
-"""Where a subtask reads the binlog from: the relay log while it goes on and holds what is needed, else the upstream."""
+"""Decides whether a subtask reads the relay log or the upstream.
+
+The relay log is read while the relay runs and its files hold what the subtask needs; otherwise the upstream.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,14 @@ from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 
-#: Seconds that a subtask waits for a relay that just began, or is a little behind, before it reads the upstream.
+#: Seconds that a subtask waits for a relay that just started or is a little behind, before it reads the upstream.
 CATCH_UP_TIMEOUT = 5.0
-#: A subtask that reads the upstream looks after so many seconds whether the relay has caught up.
+#: Seconds between two checks whether the relay has caught up, while a subtask reads the upstream.
 LOOK_INTERVAL = 5.0
-#: After the relay log failed a reader, or did not hold what it needs, the reader does not come back for so long (s).
+#: Seconds for which a reader avoids the relay log after it was damaged or did not hold what the reader needs.
 DISTRUST_PERIOD = 300.0
 _POLL = 0.1
-#: What only the relay's files may be to blame for: the upstream is asked instead.
+#: Errors that the relay's files may have caused: the upstream is read instead.
 _DAMAGE = frozenset(
     {Code.BinlogParseSingleEv, Code.RelayNoActiveRelayLog, Code.NoRelayPosMatchGTID, Code.BinlogFileNotValid}
 )
@@ -39,17 +42,17 @@ class ReadableRelay(Protocol):
     readable_end: ReadableEnd
 
     def goes_on(self) -> bool:
-        """Whether readers at its end shall wait for more: it runs, or an operator paused it."""
+        """Whether readers at its end should wait for more: it runs, or an operator paused it."""
 
     def executed(self) -> str:
         """The GTID set at its end; '' while that is not known."""
 
     def caught_up(self) -> bool:
-        """Whether it has all that the upstream had when this was asked. May take a while."""
+        """Whether it has everything that the upstream had at the time of the call. May take a while."""
 
 
 class RelayReader:
-    """One subtask's way to the binlog. ``flavor`` is the upstream's."""
+    """Opens the relay log for one subtask. ``flavor`` is the upstream's."""
 
     def __init__(self, relay: ReadableRelay, flavor: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._relay = relay
@@ -58,7 +61,7 @@ class RelayReader:
         self._distrusted_until = float("-inf")
 
     def open(self, location: Location, *, use_gtid: bool) -> BinlogStream | None:
-        """The relay log from ``location`` on; None when the upstream is to be read. Raises 11093 or 11095."""
+        """The relay log from ``location`` on; None when the upstream must be read. Raises 11093 or 11095."""
         deadline = self._clock() + CATCH_UP_TIMEOUT
         while self._trusted() and self._relay.goes_on():
             if not self._behind(location, use_gtid):
@@ -136,7 +139,7 @@ class _Wrapped:
 
 
 class _Guarded(_Wrapped):
-    """The relay log, whose damage is a reason to open another stream and not to stop the task."""
+    """The relay log. Damage makes the reader open another stream; it does not stop the task."""
 
     def __init__(self, stream: BinlogStream, distrust: Callable[[DMError], None]) -> None:
         super().__init__(stream)
@@ -161,7 +164,7 @@ class _Guarded(_Wrapped):
 
 
 class _Watched(_Wrapped):
-    """The upstream, as long as the relay log is not the better choice."""
+    """The upstream, until the relay log is the better source."""
 
     def __init__(self, stream: BinlogStream, is_better: Callable[[], bool], clock: Callable[[], float]) -> None:
         super().__init__(stream)

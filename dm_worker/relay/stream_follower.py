@@ -1,7 +1,7 @@
-"""What becomes of each event that an upstream sends: written, skipped, or the start of a file. Pure.
+"""Decides what the relay does with each event of an upstream: write it, skip it, or begin a file with it. Pure.
 
-The relay's files are to be the upstream's, byte for byte. A server sends more than its files hold (heartbeats, made-up
-events, what a replica has already) and sometimes less (transactions that a GTID set has already).
+The relay's files must equal the upstream's, byte for byte. A server sends more than its files hold (heartbeats,
+artificial events, events that a replica already has) and sometimes less (no transactions that a GTID set contains).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class FileAction(enum.Enum):
 class EventDecision(NamedTuple):
     """What to do with an event.
 
-    ``WRITE``: append ``data``, after ``hole`` bytes of dummy events. ``OPEN``: begin ``file``, with ``data`` behind
-    the magic number. ``duplicate``: skipped because the file has it, at ``offset``, and it must be the same there.
+    ``WRITE``: append ``data``, after ``hole`` bytes of dummy events. ``OPEN``: begin ``file`` with the magic number
+    and ``data``. ``duplicate``: skipped because the file has it, at ``offset``, and it must be the same there.
     """
 
     action: FileAction
@@ -86,12 +86,12 @@ class StreamFollower:
         self._at = 0
 
     def reading(self, file: str) -> None:
-        """What comes next are the bytes of ``file`` itself, from its FORMAT_DESCRIPTION on."""
+        """The next events are those of ``file`` itself, from its FORMAT_DESCRIPTION on."""
         self.connected(0)
         self._next_file = file
 
     def connected(self, server_id: int) -> None:
-        """A new stream begins, from the server with this id. What was written behind the boundary is cut off."""
+        """A new stream begins, from the server with this id. What was written after the boundary is cut off."""
         self.size = self.boundary
         self._server_id = server_id
         self._flowing = False
@@ -101,17 +101,17 @@ class StreamFollower:
 
     @property
     def open(self) -> tuple[int, SourceAndNumber | None]:
-        """The open transaction, for the scan."""
+        """State and GTID of the open transaction, for the scan."""
         return self._state, self._gtid
 
     @property
     def begun(self) -> bool:
-        """Whether the file has something whole behind FORMAT_DESCRIPTION, which is nothing to go on from."""
+        """Whether the file has a whole transaction. FORMAT_DESCRIPTION alone is not enough to continue from."""
         return self.boundary > len(c.MAGIC) + len(self._description)
 
     @property
     def flowing(self) -> bool:
-        """Whether the next event belongs where the file ends, so that the scan may take it."""
+        """Whether the next event continues the file at its end, so that the scan may take it."""
         return self._flowing and self._at == self.size
 
     def scanned(self, found: Scanned, size: int) -> None:
@@ -127,7 +127,7 @@ class StreamFollower:
         """Decides on one event, with its checksum if it has one, which is verified.
 
         Raises 11071 for damage, 11070 and 11093 for tagged GTIDs, 30029 when the upstream's file is not the one that
-        is written, 30044 for another server, 11079 for a hole that no event fits in.
+        is being written, 30044 for another server, 11079 for a hole that is too small for a dummy event.
         """
         event = event_from_bytes(whole)
         if event.type in _HEARTBEATS:
@@ -148,7 +148,7 @@ class StreamFollower:
         return event.artificial and not really
 
     def _rotated(self, event: Event) -> None:
-        """The server names the file that it sends from now on, and where it begins in it."""
+        """The server names the file that it sends next, and the offset at which it starts."""
         if event.server_id != self._server_id:
             raise errors.new(
                 Code.RotateEventWithDifferentServerID,
@@ -161,7 +161,7 @@ class StreamFollower:
         self._flowing = False
 
     def _described(self, event: Event) -> EventDecision:
-        """A file begins, or a stream inside one."""
+        """A file begins, or a stream that starts inside a file."""
         description = parse_format_description(event, self.file)
         if not self._next_file:
             raise self._error(Code.RelayWriterExpectRotateEv, event, "no ROTATE named its file")
@@ -173,7 +173,7 @@ class StreamFollower:
             raise self._error(Code.RelayCheckIsDuplicateEvent, event, f"the upstream goes back to {self._next_file}")
         data = event.data
         if event.log_pos == 0:
-            # A stream that begins inside the file; the file is to be one that its readers know.
+            # The stream starts inside the file; the file must still begin as readers expect.
             data = _at_the_head(data, description.has_checksum_field)
         self._at = max(self._at, len(c.MAGIC) + event.size)
         self.file, self.checksummed, self._description = self._next_file, description.checksummed, data
@@ -182,7 +182,7 @@ class StreamFollower:
         return EventDecision(FileAction.OPEN, data, file=self.file)
 
     def _same_file(self, event: Event) -> None:
-        """What no server changes when it sends it again: when the file was made, and by which version."""
+        """Compares what stays the same whenever a server sends this file: its creation time and the server version."""
         ours, theirs = self._description, event.data
         if (ours[:4], ours[19:71]) != (theirs[:4], theirs[19:71]):
             raise self._error(Code.RelayCheckIsDuplicateEvent, event, "the upstream has another file of this name")
@@ -190,7 +190,7 @@ class StreamFollower:
     def _placed(self, event: Event) -> EventDecision:
         expected = self._at + event.size
         if not event.log_pos:
-            # MariaDB 11.4 and later leave it open in what goes through a transaction's cache.
+            # MariaDB 11.4 and later do not set it in events that pass through a transaction's cache.
             event = event._replace(log_pos=expected & 0xFFFFFFFF)
         if self.checksummed and crc32(event.data) != CRC_RESIDUE:
             raise self._error(Code.BinlogParseSingleEv, event, "its checksum is wrong", retryable=True)
@@ -242,13 +242,13 @@ class StreamFollower:
 
 
 def rotate_target(event: Event, file: str = "") -> Rotate:
-    """What a made-up ROTATE says. Whether it has a checksum depends on the server's settings, not on the file's."""
+    """Parses an artificial ROTATE. Whether it has a checksum depends on the server's settings, not on the file's."""
     plain = event.data[: -c.CHECKSUM_SIZE] if crc32(event.data) == CRC_RESIDUE else event.data
     return parse_rotate(event._replace(data=plain), file)
 
 
 def nearest(expected: int, log_pos: int) -> int:
-    """The offset next to ``expected`` whose lower 32 bits are ``log_pos``: files may be larger than 4 GiB."""
+    """The offset nearest to ``expected`` whose lower 32 bits are ``log_pos``: files may be larger than 4 GiB."""
     base = (expected & ~0xFFFFFFFF) | log_pos
     candidates = (base - (1 << 32), base, base + (1 << 32))
     return min((end for end in candidates if end >= 0), key=lambda end: abs(end - expected))
@@ -269,7 +269,7 @@ def dummies(size: int, checksummed: bool) -> list[int]:
 
 
 def dummy(end: int, size: int, checksummed: bool, server_id: int) -> bytes:
-    """An event of ``size`` bytes that ends at offset ``end`` and says nothing: IGNORABLE, which every reader passes."""
+    """A dummy event of ``size`` bytes that ends at offset ``end``: IGNORABLE, which every reader skips."""
     body = size - c.HEADER_SIZE - (c.CHECKSUM_SIZE if checksummed else 0)
     head = b"\0\0\0\0" + bytes([c.IGNORABLE_EVENT]) + server_id.to_bytes(4, "little") + size.to_bytes(4, "little")
     data = head + (end & 0xFFFFFFFF).to_bytes(4, "little") + c.FLAG_IGNORABLE.to_bytes(2, "little") + bytes(body)
@@ -277,7 +277,7 @@ def dummy(end: int, size: int, checksummed: bool, server_id: int) -> bytes:
 
 
 def _at_the_head(data: bytes, has_checksum: bool) -> bytes:
-    """FORMAT_DESCRIPTION with its end at the file's head, where it lies."""
+    """FORMAT_DESCRIPTION with the end position that it has at the head of a file."""
     plain = data[:13] + (len(c.MAGIC) + len(data)).to_bytes(4, "little") + data[17:]
     if not has_checksum:
         return plain

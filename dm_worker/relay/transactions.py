@@ -1,6 +1,6 @@
-"""Where transactions begin and end in a binlog, whatever they hold. Pure.
+"""Finds where transactions begin and end in a binlog. Pure.
 
-The relay cuts its files, and shows them to readers, only where no transaction is open.
+The relay cuts its files, and publishes them to readers, only where no transaction is open.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pkg.binlog.events import event_from_bytes
 from pkg.binlog.gtid import GTIDSet
 from pkg.binlog.gtid_event import GTID_EVENTS, gtid_of, is_standalone
 
-#: No transaction is open; its GTID is read, and a single statement would be all of it; it goes on until it is ended.
+#: No transaction is open; only its GTID was read (a single statement may be all of it); it is open until it is ended.
 OUTSIDE, BEGUN, INSIDE = 0, 1, 2
 
 #: The source of a GTID (MySQL: UUID; MariaDB: domain and server, 4 bytes each, little-endian), and its number.
 SourceAndNumber = tuple[bytes, int]
 #: Source, first and last number. Of a MariaDB domain only the newest GTID is kept.
 TransactionRun = tuple[bytes, int, int]
-#: Everything about the end of what was read: state and the open transaction's GTID (None: it has none).
+#: The state after what was read, and the open transaction's GTID (None: it has none).
 OpenTransaction = tuple[int, SourceAndNumber | None]
 
 _ENDS = frozenset({c.XID_EVENT, c.XA_PREPARE_EVENT, c.TRANSACTION_PAYLOAD_EVENT})
@@ -29,7 +29,7 @@ _XA_ENDS = (b"XA COMMIT", b"XA ROLLBACK")
 
 
 def follow(now: OpenTransaction, event: bytes, file: str = "") -> OpenTransaction:
-    """What is open after ``event`` (whole, without checksum). When nothing is, the GTID is that of what just ended.
+    """What is open after ``event`` (whole, without checksum). If nothing is, the GTID is that of what just ended.
 
     Raises 11071 for a torn GTID event and 11070 for a tagged one.
     """

@@ -1,4 +1,4 @@
-"""Where an upstream's binlog ends, for status answers: asked anew for each, and never waited for long."""
+"""Where an upstream's binlog ends, for status answers: asked for each answer, with a short timeout."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def query_upstream(source: SourceConfig) -> Location | None:
 
 
 class UpstreamEnd:
-    """Asks the upstream when asked. Calls at the same time share a query; there is never more than one under way."""
+    """Asks the upstream on demand. Concurrent calls share a query; there is never more than one at a time."""
 
     def __init__(
         self, source: SourceConfig, *, query: Callable[[SourceConfig], Location | None] = query_upstream
@@ -40,12 +40,12 @@ class UpstreamEnd:
         self._begun = self._ended = self._wanted = 0
 
     def get(self) -> tuple[Location | None, bool]:
-        """The upstream's end (None when it refused to tell), and whether it was asked after this call began.
+        """The upstream's end (None when the query failed), and whether it was asked after this call began.
 
         Only such an answer can prove that everything the upstream had is applied.
         """
         with self._changed:
-            # The query under way may have been answered before what the caller wants to know about.
+            # The upstream may have answered the running query before the change that the caller asks about.
             number = self._wanted = self._begun + 1
             if self._begun == self._ended:
                 self._begun += 1

@@ -1,4 +1,4 @@
-"""Which server answers as the upstream, what it has executed, and where its binlog is."""
+"""Which server answers as the upstream, what it has executed, and where its binlog ends."""
 
 from __future__ import annotations
 
