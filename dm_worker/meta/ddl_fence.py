@@ -16,6 +16,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from dm_worker.meta.end_connection import end_connection
 from pkg import errors
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
@@ -63,7 +64,7 @@ class DDLFence:
             command, seconds, statement = _look(conn, holder)
             if command == "Sleep" and holder not in killed:
                 log.info("ending the connection of an earlier run, which can still execute DDL", connection=holder)
-                _kill(conn, holder)
+                end_connection(conn, holder, log, passes_on=is_retryable)
                 killed.add(holder)
             now = time.monotonic()
             if now - begun > self._timeout:
@@ -107,13 +108,3 @@ def _look(conn: Connection[Any], holder: int) -> tuple[str, int, str]:
     sql = "SELECT COMMAND, TIME, INFO FROM information_schema.PROCESSLIST WHERE ID = %s"
     rows = query(conn, sql, (holder,))
     return (str(rows[0][0]), int(rows[0][1] or 0), str(rows[0][2] or "")) if rows else ("", 0, "")
-
-
-def _kill(conn: Connection[Any], holder: int) -> None:
-    try:
-        query(conn, f"KILL {holder}")
-    except pymysql.Error as exc:
-        # Gone meanwhile, or not ours to end: the lock tells.
-        if is_retryable(exc):
-            raise
-        log.warning("cannot end a connection at the target", connection=holder, error=error_text(exc))

@@ -13,6 +13,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from dm_worker.syncer.checkpoint.meta_connection import MetaStatement
 from pkg.binlog.position import Position
 from pkg.mysql.introspect import query
 
@@ -22,9 +23,6 @@ SETTLING = -1000
 _AT_PART = "at "
 #: Columns that the table's first version did not have.
 LATE_COLUMNS = {"shown": "LONGTEXT CHARACTER SET utf8mb4"}
-
-#: An SQL template and its values.
-_Statement = tuple[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ class DDLTable:
             for number, statement, fingerprint, state, shown in query(conn, sql, which)
         ]
 
-    def written(self, record: DDLRecord) -> Iterator[_Statement]:
+    def written(self, record: DDLRecord) -> Iterator[MetaStatement]:
         """The statements that store a record."""
         place = (self._source, record.place.name, record.place.pos)
         state = "done" if record.done else "intent" if record.part is None else f"{_AT_PART}{record.part}"

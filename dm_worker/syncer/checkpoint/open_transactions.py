@@ -13,7 +13,8 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
-from pkg.mysql.connection import connect, error_text, is_lost
+from dm_worker.meta.end_connection import end_connection
+from pkg.mysql.connection import connect, is_lost
 from pkg.mysql.introspect import query
 from pkg.process.log import get_logger
 from pkg.settings.connections import DBConfig
@@ -31,13 +32,7 @@ def end_open_transactions(cfg: DBConfig, source: str, *, batches: str, markers: 
     with closing(connect(cfg, scope="downstream")) as conn:
         for connection in sorted({found for sql in questions for found in _holders(conn, sql, source)}):
             log.info("ending an open transaction of an earlier run", connection=connection)
-            try:
-                query(conn, f"KILL {connection}")
-            except pymysql.Error as exc:
-                # Over meanwhile, or another user's.
-                if is_lost(exc):
-                    raise
-                log.warning("cannot end a connection at the target", connection=connection, error=error_text(exc))
+            end_connection(conn, connection, log, passes_on=is_lost)
 
 
 def _holders(conn: Connection[Any], sql: str, source: str) -> set[int]:
