@@ -61,14 +61,10 @@ def build(
     keys connect to the target, when it checks them.
     """
     shape = RowShape(upstream, target, rules)
-    written = _written(upstream, target, shape)
-    write = tuple(shape.index_of(column.name) for column in written)
-    names = tuple(column.name for column in written)
-    pairs = [(shape.columns[i], column) for i, column in zip(write, written, strict=True)]
-    compared = [(shape.literal_column(i), column) for i, column in zip(write, written, strict=True)]
+    columns = _WrittenColumns.of(upstream, target, shape)
     key = common_key(upstream, target, shape)
-    extra = any(not c.generated and shape.index_of(c.name) < 0 for c in target.columns)
     further = _further_keys(target, key) if key else ()
+    extra = any(not c.generated and shape.index_of(c.name) < 0 for c in target.columns)
     # A row that may be missing must not be made up from its change.
     ordered = not options.compact or family is not None or key is None or rules.filter.leaves_gaps
     ordered = ordered or bool(further and extra)
@@ -82,27 +78,60 @@ def build(
         mode=ORDERED if ordered else COMPACT,
         key=tuple(shape.index_of(name) for name in key.columns) if key else (),
         key_names=key.columns if key else (),
-        write=write,
-        write_names=names,
-        matchers=tuple(condition(here, there) for here, there in compared),
+        write=columns.numbers,
+        write_names=tuple(column.name for column in columns.there),
+        matchers=tuple(condition(here, there) for here, there in columns.compared),
         spread=False,
         rewrite_existing=bool(further),
         extra_columns=extra,
         family=family.name if family is not None else "",
         acts=family is not None and family.acts,
         referenced=_referenced(target, family, shape),
-        loadable=not extra and can_load(pairs),
-        # What is written before a refusal can only be undone there.
-        bulk=written if target.engine.lower() == "innodb" else (),
         numbered=any(column.auto_increment for column in target.columns),
         derived=shape.derived,
         computed=tuple(column.name for column in target.columns if column.generated),
-        alike=not extra and not shape.derived and all(_alike(here, there) for here, there in pairs),
         filter=rules.filter,
     )
-    if not key and not extra and plan.bulk and not rules.filter.leaves_gaps:
-        plan = replace(plan, digests=_digests(compared), lookups=_lookups(target, compared))
+    plan = _with_bulk_forms(plan, columns, target)
     return _placed(plan, shape, target, key, further, options.charsets, incomparable, family)
+
+
+@dataclass(frozen=True, slots=True)
+class _WrittenColumns:
+    """The target's columns that rows give values to: ``there``, and ``numbers`` of their literals.
+
+    ``pairs`` are the literals' columns and the target's. In ``compared``, the former are without a charset where
+    literals may come in several.
+    """
+
+    there: tuple[Column, ...]
+    numbers: tuple[int, ...]
+    pairs: Sequence[tuple[Column, Column]]
+    compared: Sequence[tuple[Column, Column]]
+
+    @classmethod
+    def of(cls, upstream: TableInfo, target: TableInfo, shape: RowShape) -> _WrittenColumns:
+        """Raises 36027 when the target lacks a column of the upstream."""
+        there = _written(upstream, target, shape)
+        numbers = tuple(shape.index_of(column.name) for column in there)
+        pairs = [(shape.columns[i], column) for i, column in zip(numbers, there, strict=True)]
+        compared = [(shape.literal_column(i), column) for i, column in zip(numbers, there, strict=True)]
+        return cls(there, numbers, pairs, compared)
+
+
+def _with_bulk_forms(plan: TablePlan, columns: _WrittenColumns, target: TableInfo) -> TablePlan:
+    """The plan with the ways to write many rows at once that its columns allow."""
+    same = not plan.extra_columns
+    plan = replace(
+        plan,
+        loadable=same and can_load(columns.pairs),
+        # What is written before a refusal can only be undone there.
+        bulk=columns.there if target.engine.lower() == "innodb" else (),
+        alike=same and not plan.derived and all(_alike(here, there) for here, there in columns.pairs),
+    )
+    if plan.key or plan.extra_columns or not plan.bulk or plan.filter.leaves_gaps:
+        return plan
+    return replace(plan, digests=_digests(columns.compared), lookups=_lookups(target, columns.compared))
 
 
 def _alike(here: Column, there: Column) -> bool:
