@@ -8,6 +8,8 @@ transaction that everything before it is there.
 
 from __future__ import annotations
 
+from dm_worker.syncer.checkpoint.protocol import Marker
+from dm_worker.syncer.planning.batch import WriteToken
 from pkg import errors
 from pkg.errors import Code, DMError
 
@@ -35,4 +37,16 @@ def fell_back(table: str, source_id: str) -> DMError:
         "restored backup, or a manual change of the meta tables. The target's rows and meta tables must be "
         "of the same moment. Then resume the task: it continues from the checkpoint that the target has "
         "now, and applies the lost changes again if the upstream still has their binlog.",
+    )
+
+
+def fenced(table: str, token: WriteToken, marker: Marker) -> DMError:
+    """The error of a writer whose right to write is gone."""
+    found = f"epoch {marker.epoch}, batch {marker.batch}"
+    return errors.new(
+        Code.SyncerEvent,
+        f"batch {token.number} of epoch {token.epoch} of source {token.source_id} may not write: {table} has {found}",
+        scope="downstream",
+        workaround="Another worker took over this subtask, or its meta tables were changed. query-status shows which "
+        "worker runs it. Resume the task to take it over again.",
     )

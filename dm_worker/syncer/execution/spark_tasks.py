@@ -18,12 +18,13 @@ from pyspark import SparkContext, StorageLevel
 from pyspark.core.broadcast import Broadcast
 
 from dm_worker.syncer.execution import row_block
-from dm_worker.syncer.execution.apply import TargetSpec, apply_bucket
+from dm_worker.syncer.execution.apply import apply_bucket
 from dm_worker.syncer.execution.compaction import ImpossibleChange
 from dm_worker.syncer.execution.merge import WriteRule, merge_blocks
 from dm_worker.syncer.execution.partition import KeysMoved, partition_slice
 from dm_worker.syncer.execution.row_statements import write_rule_of
 from dm_worker.syncer.execution.spill import SliceReference, Spilled, SpillStore, fetch, spill_slices
+from dm_worker.syncer.execution.target_spec import TargetSpec
 from dm_worker.syncer.planning.batch import BucketResult, Slice, WriteToken
 from dm_worker.syncer.rows.conflict_sets import ConflictPairs, find_conflict_sets
 from dm_worker.syncer.rows.table_plan import ORDERED, TablePlan

@@ -23,8 +23,8 @@ from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.trial import Trial
 from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations
 from dm_worker.syncer.ddl.variables import UpstreamSession
-from dm_worker.syncer.execution.apply import TargetSpec
 from dm_worker.syncer.execution.row_statements import StatementForm, wants_alias
+from dm_worker.syncer.execution.target_spec import TargetSpec
 from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dm_worker.syncer.execution import compaction, row_statements
-from dm_worker.syncer.execution.apply import TargetSpec
 from dm_worker.syncer.execution.merge import BucketContent, groups_of
 from dm_worker.syncer.execution.row_statements import StatementForm
+from dm_worker.syncer.execution.target_spec import TargetSpec
 from dm_worker.syncer.planning.batch import WriteToken
 from dm_worker.syncer.rows.plan_builder import PlanOptions, build
 from dm_worker.syncer.rows.table_plan import TablePlan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm_worker.syncer.execution import apply, bulk_execution
+from dm_worker.syncer.execution import bulk_choice, bulk_execution
 from dm_worker.syncer.execution.apply import apply_bucket
 from dm_worker.syncer.execution.compaction import INSERTED, UPDATED
 from dm_worker.syncer.execution.merge import RowGroup
@@ -124,7 +124,7 @@ def test_more_tables_than_a_connection_keeps_statements_of(
     target: MariaDBServer, bulks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dm_worker.syncer.execution.target_connections.MOST_PREPARED", 2)
-    monkeypatch.setattr(apply, "MOST_PREPARED", 2)
+    monkeypatch.setattr(bulk_choice, "MOST_PREPARED", 2)
     tables = [f"t{i}" for i in range(5)]
     prepare(target, *[f"CREATE TABLE d.{name} (id INT PRIMARY KEY, v INT)" for name in tables])
     for turn in range(2):
