@@ -123,7 +123,7 @@ class SourceRules:
         else:
             named = lists.do_tables[verdict.item]
             pattern = f"{named.db_name}.{named.tbl_name}"
-        yield AppliedRule(self.names.entries[verdict.key][verdict.item], pattern, "takes it in")
+        yield AppliedRule(self.names.entries[verdict.key][verdict.item], pattern, "includes it")
 
     def _route(self, schema: str, table: str) -> Iterator[AppliedRule]:
         rule = self.router.rule_for(schema, table)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from dm_master.precheck.result import PrecheckResult
 from dm_master.rules.dry_run import RuleDryRun
 from dm_master.rules.rule_usage import RuleSummary
 from dm_master.rules.source_rules import Explanation
@@ -20,17 +21,6 @@ from pkg.pb import dmmaster_pb2 as pb
 from pkg.pb import dmworker_pb2 as worker_pb
 
 
-class Precheck(Protocol):
-    """The result of a precheck; ``text`` is DM's report, ``rules`` is None when not all tables could be read."""
-
-    @property
-    def passed(self) -> bool: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def rules(self) -> RuleSummary | None: ...
-
-
 class RunPrechecks(Protocol):
     def __call__(
         self,
@@ -40,7 +30,7 @@ class RunPrechecks(Protocol):
         err_count: int,
         warn_count: int,
         only: Sequence[str],
-    ) -> Precheck: ...
+    ) -> PrecheckResult: ...
 
 
 @dataclass(frozen=True, slots=True)

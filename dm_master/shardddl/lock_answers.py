@@ -114,13 +114,13 @@ def order_of(request: pb.UnlockDDLLockRequest) -> UnlockOrder:
     return UnlockOrder(request.replaceOwner, request.forceRemove, action)
 
 
-def describe_outcome(lock_id: object, far: UnlockProgress | None) -> str:
+def describe_outcome(lock_id: object, outcome: UnlockProgress | None) -> str:
     """The result of an order that is carried out as far as possible now; None: the lock is gone."""
-    if far is None:
+    if outcome is None:
         return f"lock {lock_id} is resolved: no source waits for it now"
-    text = f"{_names(far.executed)} executed the DDLs of lock {lock_id}, the others that waited skipped them"
-    if far.unreported:
-        text += f"; {_names(far.unreported)} did not wait: the same DDLs are skipped there when they come"
+    text = f"{_names(outcome.executed)} executed the DDLs of lock {lock_id}, the others that waited skipped them"
+    if outcome.unreported:
+        text += f"; {_names(outcome.unreported)} did not wait: the same DDLs are skipped there when they come"
     return text
 
 

@@ -173,10 +173,10 @@ class LockTerm:
                 lock = self._locks.get(lock_id)
                 if lock is None or lock.unlock is None or lock.unlock.mod_revision != revision:
                     return None
-                far = progress(lock, self._locks.members(lock))
+                outcome = progress(lock, self._locks.members(lock))
                 left = deadline - time.monotonic()
-                if left <= 0 or not (far.executing or far.skipping):
-                    return far
+                if left <= 0 or not (outcome.executing or outcome.skipping):
+                    return outcome
                 self._changed.wait(left)
 
     def forget(self, task: str) -> None:

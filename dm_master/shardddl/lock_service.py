@@ -62,13 +62,15 @@ class ShardDDLService:
         if order.force_remove and not order.owner:
             text = f"lock {lock_id} is removed; sources that still wait report again and make a new one"
             return pb.UnlockDDLLockResponse(result=True, msg=text)
-        far = term.wait_order(lock_id, revision, UNLOCK_WAIT)
-        if far is not None and far.executing:
-            cause = self._cause(lock_id, far.executing)
-            raise lock_errors.not_executed(lock_id, ", ".join(far.executing), UNLOCK_WAIT, cause)
-        if far is not None and far.skipping:
-            raise lock_errors.not_skipped(lock_id, far.skipping, UNLOCK_WAIT, self._cause(lock_id, far.skipping))
-        return pb.UnlockDDLLockResponse(result=True, msg=lock_answers.describe_outcome(lock_id, far))
+        outcome = term.wait_order(lock_id, revision, UNLOCK_WAIT)
+        if outcome is not None and outcome.executing:
+            cause = self._cause(lock_id, outcome.executing)
+            raise lock_errors.not_executed(lock_id, ", ".join(outcome.executing), UNLOCK_WAIT, cause)
+        if outcome is not None and outcome.skipping:
+            raise lock_errors.not_skipped(
+                lock_id, outcome.skipping, UNLOCK_WAIT, self._cause(lock_id, outcome.skipping)
+            )
+        return pb.UnlockDDLLockResponse(result=True, msg=lock_answers.describe_outcome(lock_id, outcome))
 
     def _cause(self, lock_id: LockId, sources: Sequence[str]) -> str:
         """The errors that the workers of ``sources`` report."""

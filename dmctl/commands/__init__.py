@@ -23,7 +23,7 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
     "operate-source": ("source", "operate_source", "Creates, stops or shows upstream sources."),
     "transfer-source": ("source", "transfer_source", "Moves a source to another free worker."),
     "list-member": ("member", "list_member", "Lists the members of the cluster."),
-    "offline-member": ("member", "offline_member", "Takes a member that is offline out of the cluster."),
+    "offline-member": ("member", "offline_member", "Removes an offline member from the cluster."),
     "operate-leader": ("member", "operate_leader", "Evicts the leader, or lets the evicted one campaign again."),
     "config": ("config", "config", "Shows, exports or imports configurations."),
     "get-config": ("config", "get_config", None),

@@ -24,7 +24,7 @@ _WITH_STATEMENTS = ("replace", "inject")
 def binlog() -> None:
     """Skips, replaces or injects statements at a binlog position: that of the current error, or the one given.
 
-    Orders are kept until the task's checkpoint is behind them.
+    An operator action stays stored until the task's checkpoint has passed its position.
     """
 
 

@@ -118,7 +118,7 @@ get_task_config = _older("get-task-config")
 @click.argument("plaintext")
 @click.pass_obj
 def encrypt(context: CommandContext, plaintext: str) -> None:
-    """Encrypts a password with the cluster's secret key; differs at each call."""
+    """Encrypts a password with the cluster's secret key. The result differs each time."""
     answer = context.call("Encrypt", master.EncryptRequest(plaintext=plaintext))
     if not answer.result:
         raise CommandError(answer.msg)

@@ -30,7 +30,7 @@ def list_member(context: CommandContext, leader: bool, masters: bool, workers: b
 @click.option("-n", "--name", required=True, help="The member's name.")
 @click.pass_obj
 def offline_member(context: CommandContext, masters: bool, workers: bool, name: str) -> None:
-    """Takes a member that is offline out of the cluster."""
+    """Removes an offline member from the cluster."""
     if masters == workers:
         raise click.UsageError("exactly one of --master and --worker is needed")
     request = master.OfflineMemberRequest(type="master" if masters else "worker", name=name)

@@ -17,7 +17,10 @@ from pkg.pb import dmmaster_pb2 as master
 @click.argument("task_file")
 @click.option("-o", "--output", default="table", help="table (for people) or json (everything).")
 @click.option(
-    "--limit", type=click.IntRange(min=0), default=100, help="Most tables to show of each kind in a table; 0 for all."
+    "--limit",
+    type=click.IntRange(min=0),
+    default=100,
+    help="The maximum number of tables to show of each kind; 0 for all.",
 )
 @click.pass_obj
 def show_rules(context: CommandContext, task_file: str, output: str, limit: int) -> None:

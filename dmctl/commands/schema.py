@@ -41,8 +41,8 @@ def list_(context: CommandContext, task: str, database: str, table: str) -> None
 @click.argument("database")
 @click.argument("table")
 @click.argument("schema_file", required=False)
-@click.option("--flush/--no-flush", default=True, help="Write it into the checkpoint (always on).")
-@click.option("--sync", is_flag=True, help="Also report it to the master (optimistic).")
+@click.option("--flush/--no-flush", default=True, help="Write the structure into the checkpoint (always on).")
+@click.option("--sync", is_flag=True, help="Also report the structure to the master (optimistic mode).")
 @click.option("--from-source", is_flag=True, help="Take the structure from the upstream.")
 @click.option("--from-target", is_flag=True, help="Take the structure from the target.")
 @click.pass_obj

@@ -21,7 +21,7 @@ def shard_ddl_lock() -> None:
 
 
 def _show(name: str) -> click.Command:
-    @click.command(name, help="Shows the shard-DDL locks that wait.")
+    @click.command(name, help="Shows the shard-DDL locks that are not resolved.")
     @click.argument("task", required=False)
     @click.pass_obj
     def command(context: CommandContext, task: str | None) -> None:
@@ -35,10 +35,12 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         [
             click.option("-o", "--owner", default="", help="Make this source the owner."),
-            click.option("-f", "--force-remove", is_flag=True, help="Remove the lock even if a source fails."),
+            click.option(
+                "-f", "--force-remove", is_flag=True, help="Remove the lock even if a source fails to execute or skip."
+            ),
             click.option("-a", "--action", default="skip", help="What the sources that wait do: skip or exec."),
-            click.option("-d", "--database", default="", help="Upstream database (optimistic)."),
-            click.option("-t", "--table", default="", help="Upstream table (optimistic)."),
+            click.option("-d", "--database", default="", help="Upstream database (optimistic mode)."),
+            click.option("-t", "--table", default="", help="Upstream table (optimistic mode)."),
         ]
     ):
         function = option(function)

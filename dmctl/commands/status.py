@@ -18,7 +18,7 @@ _UNIFORM = (worker.New, worker.Finished, worker.Stopped)
 
 @click.command("query-status")
 @click.argument("task", required=False)
-@click.option("--more", is_flag=True, help="Show everything also when no task is named.")
+@click.option("--more", is_flag=True, help="Show all details even if no task is named.")
 @click.pass_obj
 def query_status(context: CommandContext, task: str | None, more: bool) -> None:
     """Shows the status of tasks: a summary of all, or the details of one task or of the sources given with -s."""

@@ -37,8 +37,12 @@ def start_task(context: CommandContext, task_file: str, remove_meta: bool, start
 
 @click.command("check-task")
 @click.argument("task_file")
-@click.option("-e", "--error", "errors", type=click.IntRange(min=0), default=10, help="Most errors to show.")
-@click.option("-w", "--warn", "warnings", type=click.IntRange(min=0), default=10, help="Most warnings to show.")
+@click.option(
+    "-e", "--error", "errors", type=click.IntRange(min=0), default=10, help="The maximum number of errors to show."
+)
+@click.option(
+    "-w", "--warn", "warnings", type=click.IntRange(min=0), default=10, help="The maximum number of warnings to show."
+)
 @click.option("--start-time", default="", help="Begin at this time in the binlog, like '2026-01-02 03:04:05'.")
 @click.pass_obj
 def check_task(context: CommandContext, task_file: str, errors: int, warnings: int, start_time: str) -> None:
@@ -76,7 +80,10 @@ def _operation(name: str, op: worker.TaskOp, text: str) -> click.Command:
     @click.command(name, help=text)
     @click.argument("task", required=False)
     @click.option(
-        "--batch-size", type=click.IntRange(min=1), default=5, help="Without a task: how many at the same time."
+        "--batch-size",
+        type=click.IntRange(min=1),
+        default=5,
+        help="Without a task name: how many tasks to operate at the same time.",
     )
     @click.pass_obj
     def command(context: CommandContext, task: str | None, batch_size: int) -> None:

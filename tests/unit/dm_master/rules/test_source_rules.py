@@ -84,7 +84,7 @@ def test_every_rule_of_a_table_is_told_with_its_place() -> None:
     assert (explained.target, explained.reason, explained.problem) == (("all", "orders"), "", "")
     base = 1 << 59 | 1 << 52 | 3 << 44
     assert _lines(explained) == [
-        "block-allow-list/shards: do-tables[0] task.yaml:20:17 shop_*.orders_*: takes it in",
+        "block-allow-list/shards: do-tables[0] task.yaml:20:17 shop_*.orders_*: includes it",
         "routes/orders task.yaml:25:21 shop_*.orders_*: goes to `all`.`orders`",
         "routes/orders task.yaml:25:21 shop_*.orders_*: fills `shop` with '1'",
         f"column-mappings/ids task.yaml:40:21 shop_*.orders_*: `id` becomes {base} + `id`"
