@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dm_master.inspection.inspected_server import InspectedServer
-from dm_master.precheck.result import Finding, fail, warn
+from dm_master.precheck.result import CheckFinding, fail, warn
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from pkg.mysql.foreign_key_introspect import enforces_foreign_keys, fetch_foreign_keys, logs_actions, shown_foreign_keys
 from pkg.rules.foreign_keys import ForeignKeySetting, find_problems
 
 
-def check_foreign_keys(upstream: InspectedUpstream, target: InspectedServer) -> list[Finding]:
+def check_foreign_keys(upstream: InspectedUpstream, target: InspectedServer) -> list[CheckFinding]:
     """Failures if the task starts now; warnings if the stream may still bring what is missing."""
     if logs_actions(upstream.conn):
         return []

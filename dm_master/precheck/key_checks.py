@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from dm_master.precheck.result import Finding, warn
+from dm_master.precheck.result import CheckFinding, warn
 from dm_master.precheck.table_checks import RoutedTable, TablesByTarget
 from dm_master.rules.mapping_proposal import propose
 from pkg.mysql.names import TableId
@@ -28,7 +28,9 @@ def proposer(migrated: Mapping[str, Sequence[TableId]], case_sensitive: bool) ->
     return run
 
 
-def check_unique_keys(groups: TablesByTarget, present: Mapping[TableId, TableInfo], proposed: Propose) -> list[Finding]:
+def check_unique_keys(
+    groups: TablesByTarget, present: Mapping[TableId, TableInfo], proposed: Propose
+) -> list[CheckFinding]:
     """Warns of unique keys whose values may be equal in tables that merge; ``present`` are the target's tables.
 
     Extracted and mapped columns with the same value in two shards do not keep these apart.
@@ -72,7 +74,7 @@ def _transforms(shard: RoutedTable, columns: set[str]) -> list[PartitionId | Aff
 
 def _may_repeat(
     target: TableId, key: Index, alike: Sequence[RoutedTable], shards: Sequence[RoutedTable], proposed: Propose
-) -> Finding:
+) -> CheckFinding:
     column = _number_of(key, alike)
     counts = column and any(_is_auto_increment(shard.info, column) for shard in alike)
     what = "the auto-increment primary key" if counts and key.primary else "the unique key"

@@ -6,7 +6,7 @@ import re
 
 import pymysql
 
-from dm_master.precheck.result import Finding, fail
+from dm_master.precheck.result import CheckFinding, fail
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from pkg.mysql.introspect import query
 
@@ -14,7 +14,7 @@ _MARIADB_GTID = re.compile(r"(\d+)-(\d+)-(\d+)")
 _HINT = "Copy again with task-mode all, or give a position that the upstream still has (SHOW BINARY LOGS)."
 
 
-def check_meta_position(upstream: InspectedUpstream) -> list[Finding]:
+def check_meta_position(upstream: InspectedUpstream) -> list[CheckFinding]:
     meta = upstream.subtask.meta
     if meta is None:
         return []
@@ -27,7 +27,7 @@ def check_meta_position(upstream: InspectedUpstream) -> list[Finding]:
     return _file_position(upstream, meta.binlog_name, meta.binlog_pos)
 
 
-def _file_position(upstream: InspectedUpstream, name: str, position: int) -> list[Finding]:
+def _file_position(upstream: InspectedUpstream, name: str, position: int) -> list[CheckFinding]:
     files = {str(row[0]): int(row[1]) for row in query(upstream.conn, "SHOW BINARY LOGS")}
     if name not in files:
         return [fail(f"binlog file {name} of meta is not on the upstream", _HINT)]
@@ -36,7 +36,7 @@ def _file_position(upstream: InspectedUpstream, name: str, position: int) -> lis
     return []
 
 
-def _mysql_gtid(upstream: InspectedUpstream, gtid_set: str) -> list[Finding]:
+def _mysql_gtid(upstream: InspectedUpstream, gtid_set: str) -> list[CheckFinding]:
     try:
         row = query(
             upstream.conn,
@@ -52,7 +52,7 @@ def _mysql_gtid(upstream: InspectedUpstream, gtid_set: str) -> list[Finding]:
     return []
 
 
-def _mariadb_gtid(upstream: InspectedUpstream, text: str) -> list[Finding]:
+def _mariadb_gtid(upstream: InspectedUpstream, text: str) -> list[CheckFinding]:
     wanted = _domains(text)
     if wanted is None:
         return [fail(f"binlog-gtid {text!r} of meta is no GTID set", "Write it as domain-server-sequence,… .")]

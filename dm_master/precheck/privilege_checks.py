@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from dm_master.inspection.inspected_server import InspectedServer
-from dm_master.precheck.result import Finding, fail, warn
+from dm_master.precheck.result import CheckFinding, fail, warn
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from pkg.config.model import SubTaskConfig
 from pkg.mysql.names import TableId
@@ -17,7 +17,7 @@ _DUMP_EXTRA = 2
 _NAMED = 5
 
 
-def check_dump_privilege(upstream: InspectedUpstream) -> list[Finding]:
+def check_dump_privilege(upstream: InspectedUpstream) -> list[CheckFinding]:
     grants, user = upstream.grants, upstream.config.user
     findings = []
     unreadable = [table for table in upstream.tables if not grants.allows("SELECT", *table)]
@@ -61,7 +61,7 @@ def consistency_of(extra_args: str) -> str:
     return "auto"
 
 
-def check_replication_privilege(upstream: InspectedUpstream) -> list[Finding]:
+def check_replication_privilege(upstream: InspectedUpstream) -> list[CheckFinding]:
     return [
         fail(
             f"lack of {privilege} global (*.*) privilege",
@@ -77,7 +77,7 @@ def may_ask_binlog(upstream: InspectedUpstream) -> bool:
     return upstream.grants.allows("REPLICATION CLIENT") or upstream.grants.allows("SUPER")
 
 
-def check_target_privilege(target: InspectedServer, schemas: Iterable[str]) -> list[Finding]:
+def check_target_privilege(target: InspectedServer, schemas: Iterable[str]) -> list[CheckFinding]:
     names = sorted(set(schemas))
     findings = []
     for privilege in _TARGET:
@@ -92,7 +92,7 @@ def check_target_privilege(target: InspectedServer, schemas: Iterable[str]) -> l
     return findings
 
 
-def check_dump_connections(upstream: InspectedUpstream) -> list[Finding]:
+def check_dump_connections(upstream: InspectedUpstream) -> list[CheckFinding]:
     needed = upstream.subtask.mydumper.threads + _DUMP_EXTRA
     limit, used = _connections(upstream)
     if not limit or needed <= limit - used:
@@ -105,7 +105,7 @@ def check_dump_connections(upstream: InspectedUpstream) -> list[Finding]:
     ]
 
 
-def check_load_connections(target: InspectedServer, subtasks: Sequence[SubTaskConfig]) -> list[Finding]:
+def check_load_connections(target: InspectedServer, subtasks: Sequence[SubTaskConfig]) -> list[CheckFinding]:
     needed = sum(subtask.loader.pool_size + 1 for subtask in subtasks)
     limit, used = _connections(target)
     if not limit or needed <= limit - used:
@@ -120,7 +120,7 @@ def _connections(server: InspectedServer) -> tuple[int, int]:
     return int(server.variable("max_connections") or 0), max(server.status("Threads_connected") - 1, 0)
 
 
-def _lacking(privilege: str, tables: Sequence[TableId], instruction: str) -> Finding:
+def _lacking(privilege: str, tables: Sequence[TableId], instruction: str) -> CheckFinding:
     return fail(f"lack of {privilege} privilege: {_shown(tables)}", instruction)
 
 

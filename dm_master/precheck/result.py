@@ -17,7 +17,7 @@ PASSED = "pre-check is passed. "
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """One problem with ``subject``, which may have been compared with ``other``."""
 
     severity: CheckState
@@ -38,7 +38,7 @@ class CheckResult:
 
     name: str
     desc: str
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[CheckFinding, ...] = ()
     extra: str = ""
 
     @property
@@ -72,15 +72,15 @@ class PrecheckResult:
     rules: RuleSummary | None = None
 
 
-def fail(message: str, instruction: str, *, subject: str = "", other: str = "") -> Finding:
-    return Finding("fail", message, instruction, subject, other)
+def fail(message: str, instruction: str, *, subject: str = "", other: str = "") -> CheckFinding:
+    return CheckFinding("fail", message, instruction, subject, other)
 
 
-def warn(message: str, instruction: str, *, subject: str = "", other: str = "") -> Finding:
-    return Finding("warn", message, instruction, subject, other)
+def warn(message: str, instruction: str, *, subject: str = "", other: str = "") -> CheckFinding:
+    return CheckFinding("warn", message, instruction, subject, other)
 
 
-def from_error(error: DMError) -> Finding:
+def from_error(error: DMError) -> CheckFinding:
     """A failed finding that carries the error's code and text."""
     # The workaround is in the finding's instruction; a cause is not repeated.
     cause = "" if error.raw_cause in error.message else error.raw_cause

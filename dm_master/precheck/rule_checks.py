@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from dm_master.precheck.result import Finding, fail, from_error, warn
+from dm_master.precheck.result import CheckFinding, fail, from_error, warn
 from dm_master.precheck.table_checks import TablesByTarget
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from dm_master.rules.rule_usage import REASONS, RuleUse
@@ -16,11 +16,11 @@ from pkg.mysql.schema import TableInfo
 from pkg.rules import expression_filter
 from pkg.rules.column_mapping import TableMapping, collisions
 
-_FindingMaker = Callable[..., Finding]
+_FindingMaker = Callable[..., CheckFinding]
 _IGNORE = "add `rules` to ignore-checking-items"
 
 
-def check_routes(upstream: InspectedUpstream) -> list[Finding]:
+def check_routes(upstream: InspectedUpstream) -> list[CheckFinding]:
     """Tables that several routes claim (40080), one finding for each set of routes."""
     rules = upstream.rules
     claimed: dict[tuple[int, ...], list[TableId]] = {}
@@ -32,7 +32,7 @@ def check_routes(upstream: InspectedUpstream) -> list[Finding]:
     return [_ambiguous(rules, tables) for tables in claimed.values()]
 
 
-def _ambiguous(rules: SourceRules, tables: Sequence[TableId]) -> Finding:
+def _ambiguous(rules: SourceRules, tables: Sequence[TableId]) -> CheckFinding:
     matches = rules.router.matching(*tables[0])
     names = [rules.name_of(route) for route in matches.table_level or matches.schema_level]
     more = f" and {len(tables) - 1} more tables" if len(tables) > 1 else ""
@@ -48,7 +48,7 @@ def _ambiguous(rules: SourceRules, tables: Sequence[TableId]) -> Finding:
     raise AssertionError("a table with several routes has a target")
 
 
-def check_usage(uses: Mapping[RuleName, RuleUse], *, strict: bool) -> list[Finding]:
+def check_usage(uses: Mapping[RuleName, RuleUse], *, strict: bool) -> list[CheckFinding]:
     """Rules without effect: the tables that they were meant for may be lost or go elsewhere. Pure.
 
     ``strict`` makes them failures, except for an entry that leaves out a table that does not exist: it is harmless.
@@ -67,9 +67,9 @@ def check_usage(uses: Mapping[RuleName, RuleUse], *, strict: bool) -> list[Findi
     return findings
 
 
-def check_rules(upstream: InspectedUpstream, *, certain: bool) -> list[Finding]:
+def check_rules(upstream: InspectedUpstream, *, certain: bool) -> list[CheckFinding]:
     """Rules that cannot work on the tables as they are; if not ``certain``, failures are warnings."""
-    findings: list[Finding] = []
+    findings: list[CheckFinding] = []
     for info in upstream.structures.values():
         found = [
             *_column_mapping(upstream, info),
@@ -84,7 +84,7 @@ def _subject(upstream: InspectedUpstream, info: TableInfo) -> str:
     return f"{upstream.subtask.source_id} `{info.schema}`.`{info.name}`"
 
 
-def _column_mapping(upstream: InspectedUpstream, info: TableInfo) -> Iterator[Finding]:
+def _column_mapping(upstream: InspectedUpstream, info: TableInfo) -> Iterator[CheckFinding]:
     rules = upstream.rules
     matching = rules.mapper.rules_for(info.schema, info.name)
     if not matching:
@@ -97,7 +97,7 @@ def _column_mapping(upstream: InspectedUpstream, info: TableInfo) -> Iterator[Fi
         yield fail(f"{places}: {found.message}", found.instruction, subject=_subject(upstream, info))
 
 
-def _extracts(upstream: InspectedUpstream, info: TableInfo) -> Iterator[Finding]:
+def _extracts(upstream: InspectedUpstream, info: TableInfo) -> Iterator[CheckFinding]:
     rules, subject = upstream.rules, _subject(upstream, info)
     route = rules.router.rule_for(info.schema, info.name)
     if route is None:
@@ -110,7 +110,7 @@ def _extracts(upstream: InspectedUpstream, info: TableInfo) -> Iterator[Finding]
         yield fail(f"{name}: {found.message}", found.instruction, subject=subject)
 
 
-def _expressions(upstream: InspectedUpstream, info: TableInfo) -> Iterator[Finding]:
+def _expressions(upstream: InspectedUpstream, info: TableInfo) -> Iterator[CheckFinding]:
     for rule in upstream.rules.expressions_for(info.schema, info.name):
         texts = (
             rule.insert_value_expr, rule.update_old_value_expr, rule.update_new_value_expr, rule.delete_value_expr,
@@ -127,7 +127,7 @@ def _expressions(upstream: InspectedUpstream, info: TableInfo) -> Iterator[Findi
                 )
 
 
-def check_collisions(groups: TablesByTarget, rules: Mapping[str, SourceRules]) -> list[Finding]:
+def check_collisions(groups: TablesByTarget, rules: Mapping[str, SourceRules]) -> list[CheckFinding]:
     """Shards of one target that get the same bits from ``partition id``: one would overwrite the other. Pure.
 
     Shards with different extracted values are left out: a key that contains these keeps them apart.
@@ -142,7 +142,9 @@ def check_collisions(groups: TablesByTarget, rules: Mapping[str, SourceRules]) -
     return findings
 
 
-def _collide(target: TableId, one: tuple[SourceRules, TableMapping], two: tuple[SourceRules, TableMapping]) -> Finding:
+def _collide(
+    target: TableId, one: tuple[SourceRules, TableMapping], two: tuple[SourceRules, TableMapping]
+) -> CheckFinding:
     names = dict.fromkeys(str(name) for side in (one, two) for name in _names_of(*side))
     first, second = (f"{rules.subtask.source_id} `{m.schema}`.`{m.table}`" for rules, m in (one, two))
     return fail(

@@ -20,7 +20,7 @@ from dm_master.precheck import (
     server_checks,
     table_checks,
 )
-from dm_master.precheck.result import CheckResult, Finding, PrecheckResult, conclude, from_error
+from dm_master.precheck.result import CheckFinding, CheckResult, PrecheckResult, conclude, from_error
 from dm_master.precheck.table_checks import TablesByTarget
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from dm_master.rules.rule_usage import RuleUse, known_uses, summary, usage_of
@@ -52,7 +52,7 @@ class _Check:
     name: str
     desc: str
     modes: frozenset[TaskMode]
-    run: Callable[[InspectedUpstream], list[Finding]]
+    run: Callable[[InspectedUpstream], list[CheckFinding]]
 
 
 _UPSTREAM_CHECKS = (
@@ -197,7 +197,7 @@ def _present(
     """The target tables that exist already."""
     found: dict[TableId, TableInfo] = {}
 
-    def look() -> list[Finding]:
+    def look() -> list[CheckFinding]:
         found.update({} if target is None else target.table_infos(_targets(upstreams)))
         return []
 
@@ -271,16 +271,16 @@ def _check_tables(upstream: InspectedUpstream, target_there: bool) -> Iterator[C
         )
 
 
-def _result(server: InspectedServer, name: str, desc: str, run: Callable[[], list[Finding]]) -> CheckResult:
+def _result(server: InspectedServer, name: str, desc: str, run: Callable[[], list[CheckFinding]]) -> CheckResult:
     return CheckResult(name, desc, _guarded(run, server), server.address)
 
 
-def _foreign_keys(upstream: InspectedUpstream) -> list[Finding]:
+def _foreign_keys(upstream: InspectedUpstream) -> list[CheckFinding]:
     with contextlib.closing(InspectedServer(upstream.subtask.to, "downstream")) as target:
         return foreign_key_checks.check_foreign_keys(upstream, target)
 
 
-def _table_schema(upstream: InspectedUpstream, target_there: bool) -> list[Finding]:
+def _table_schema(upstream: InspectedUpstream, target_there: bool) -> list[CheckFinding]:
     if not target_there:
         return table_checks.check_table_schema(upstream, None)
     # A connection of its own: the sources are checked at the same time.
@@ -288,7 +288,7 @@ def _table_schema(upstream: InspectedUpstream, target_there: bool) -> list[Findi
         return table_checks.check_table_schema(upstream, target)
 
 
-def _rules(upstream: InspectedUpstream, target_there: bool) -> list[Finding]:
+def _rules(upstream: InspectedUpstream, target_there: bool) -> list[CheckFinding]:
     if not target_there:
         return rule_checks.check_rules(upstream, certain=False)
     with contextlib.closing(InspectedServer(upstream.subtask.to, "downstream")) as target:
@@ -335,7 +335,7 @@ def _check_groups(
     migrated = {upstream.subtask.source_id: upstream.tables for upstream in upstreams}
     proposed = key_checks.proposer(migrated, any(upstream.subtask.case_sensitive for upstream in upstreams))
     rules = {upstream.subtask.source_id: upstream.rules for upstream in upstreams}
-    checks: tuple[tuple[str, str, str, Callable[[TablesByTarget], list[Finding]]], ...] = (
+    checks: tuple[tuple[str, str, str, Callable[[TablesByTarget], list[CheckFinding]]], ...] = (
         (
             "schema_of_shard_tables",
             "sharding table consistency check",
@@ -368,7 +368,7 @@ def _check_groups(
             yield CheckResult(name, desc, findings)
 
 
-def _guarded(run: Callable[[], list[Finding]], server: InspectedServer | None) -> tuple[Finding, ...]:
+def _guarded(run: Callable[[], list[CheckFinding]], server: InspectedServer | None) -> tuple[CheckFinding, ...]:
     """The findings of ``run``. A check that cannot be carried out has failed, with the cause."""
     try:
         return tuple(run())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dm_master.precheck.privilege_checks import may_ask_binlog
-from dm_master.precheck.result import Finding, fail, from_error, warn
+from dm_master.precheck.result import CheckFinding, fail, from_error, warn
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from pkg import errors
 from pkg.errors import Code
@@ -16,11 +16,11 @@ TRIED = {
 }
 
 
-def check_version(upstream: InspectedUpstream) -> list[Finding]:
+def check_version(upstream: InspectedUpstream) -> list[CheckFinding]:
     return version_findings(upstream.info)
 
 
-def version_findings(info: ServerInfo) -> list[Finding]:
+def version_findings(info: ServerInfo) -> list[CheckFinding]:
     """A warning unless a release of the same series was tested. Pure."""
     if info.flavor == "tidb":
         return [warn(f"the upstream is TiDB ({info.version_text})", "Use MySQL or MariaDB as upstream.")]
@@ -35,19 +35,19 @@ def version_findings(info: ServerInfo) -> list[Finding]:
     ]
 
 
-def check_server_id(upstream: InspectedUpstream) -> list[Finding]:
+def check_server_id(upstream: InspectedUpstream) -> list[CheckFinding]:
     if upstream.info.server_id > 0:
         return []
     return [warn("server_id is 0", "Set server_id to a positive number in the upstream's configuration.")]
 
 
-def check_binlog_enable(upstream: InspectedUpstream) -> list[Finding]:
+def check_binlog_enable(upstream: InspectedUpstream) -> list[CheckFinding]:
     if upstream.variable("log_bin").upper() in ("1", "ON"):
         return []
     return [fail("log_bin is OFF, and should be ON", "Set log-bin in the upstream's configuration and restart it.")]
 
 
-def check_binlog_format(upstream: InspectedUpstream) -> list[Finding]:
+def check_binlog_format(upstream: InspectedUpstream) -> list[CheckFinding]:
     value = upstream.variable("binlog_format").upper()
     if value == "ROW":
         return []
@@ -59,7 +59,7 @@ def check_binlog_format(upstream: InspectedUpstream) -> list[Finding]:
     ]
 
 
-def check_binlog_row_image(upstream: InspectedUpstream) -> list[Finding]:
+def check_binlog_row_image(upstream: InspectedUpstream) -> list[CheckFinding]:
     value = upstream.variable("binlog_row_image").upper()
     # Servers older than this variable always write whole rows.
     if value in ("FULL", ""):
@@ -72,7 +72,7 @@ def check_binlog_row_image(upstream: InspectedUpstream) -> list[Finding]:
     ]
 
 
-def check_binlog_db(upstream: InspectedUpstream) -> list[Finding]:
+def check_binlog_db(upstream: InspectedUpstream) -> list[CheckFinding]:
     if _told_elsewhere(upstream):
         return []
     if upstream.info.version >= (8, 4, 0) and upstream.info.flavor == "mysql":
@@ -99,7 +99,7 @@ def _told_elsewhere(upstream: InspectedUpstream) -> bool:
     return "replication_privilege" not in upstream.subtask.ignore_checking_items and not may_ask_binlog(upstream)
 
 
-def check_gtid(upstream: InspectedUpstream) -> list[Finding]:
+def check_gtid(upstream: InspectedUpstream) -> list[CheckFinding]:
     if not upstream.subtask.enable_gtid or upstream.info.gtid_on:
         return []
     return [from_error(gtid_is_off(upstream.subtask.source_id))]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dm_master.inspection.inspected_server import InspectedServer
-from dm_master.precheck.result import Finding, fail, from_error, warn
+from dm_master.precheck.result import CheckFinding, fail, from_error, warn
 from dm_master.rules.inspected_upstream import InspectedUpstream
 from pkg import errors
 from pkg.config.rule_names import RuleName
@@ -82,7 +82,7 @@ def shard_of(upstream: InspectedUpstream, info: TableInfo) -> RoutedTable:
     return RoutedTable(upstream.subtask.source_id, info, filled, mapping, via, mapped_by)
 
 
-def check_table_schema(upstream: InspectedUpstream, target: InspectedServer | None) -> list[Finding]:
+def check_table_schema(upstream: InspectedUpstream, target: InspectedServer | None) -> list[CheckFinding]:
     """Checks each table by itself and, if the target has it already, against its target."""
     subtask = upstream.subtask
     findings = [_not_migrated(subtask.source_id, *other) for other in upstream.others if other[2] in NOT_MIGRATED]
@@ -103,7 +103,7 @@ def check_table_schema(upstream: InspectedUpstream, target: InspectedServer | No
     return findings
 
 
-def _not_migrated(source_id: str, schema: str, name: str, kind: str) -> Finding:
+def _not_migrated(source_id: str, schema: str, name: str, kind: str) -> CheckFinding:
     return fail(
         f"a {NOT_MIGRATED[kind]} can't be migrated",
         "Leave it out by ignore-tables in the block-allow-list.",
@@ -111,7 +111,7 @@ def _not_migrated(source_id: str, schema: str, name: str, kind: str) -> Finding:
     )
 
 
-def _target_missing(shard: RoutedTable, name: TableId) -> Finding:
+def _target_missing(shard: RoutedTable, name: TableId) -> CheckFinding:
     return warn(
         f"target table `{name[0]}`.`{name[1]}` does not exist, and task-mode incremental does not create it",
         "Create it in the target, or use task-mode all.",
@@ -119,7 +119,7 @@ def _target_missing(shard: RoutedTable, name: TableId) -> Finding:
     )
 
 
-def check_merge_rules(shard: RoutedTable, there: TableInfo | None, *, certain: bool = True) -> list[Finding]:
+def check_merge_rules(shard: RoutedTable, there: TableInfo | None, *, certain: bool = True) -> list[CheckFinding]:
     """Whether the target's table has what column mapping and extracts need; None: the task would create it. Pure."""
     problem = fail if certain else warn
     findings = [
@@ -135,7 +135,7 @@ def check_merge_rules(shard: RoutedTable, there: TableInfo | None, *, certain: b
     return findings
 
 
-def check_table(shard: RoutedTable) -> list[Finding]:
+def check_table(shard: RoutedTable) -> list[CheckFinding]:
     """Properties of a table that matter by themselves. Pure."""
     findings = []
     if shard.info.foreign_keys:
@@ -157,9 +157,9 @@ def check_table(shard: RoutedTable) -> list[Finding]:
     return findings
 
 
-def compare_with_target(shard: RoutedTable, there: TableInfo, *, certain: bool = True) -> list[Finding]:
+def compare_with_target(shard: RoutedTable, there: TableInfo, *, certain: bool = True) -> list[CheckFinding]:
     """Whether rows of the shard fit into the target's table; if not ``certain``, failures are warnings. Pure."""
-    findings: list[Finding] = []
+    findings: list[CheckFinding] = []
     problem = fail if certain else warn
     other = f"target `{there.schema}`.`{there.name}`"
     stored = [column for column in shard.info.columns if not column.generated]
@@ -196,7 +196,7 @@ def _needs_value(column: Column) -> bool:
     return not (column.nullable or column.default is not None or column.generated or column.auto_increment)
 
 
-def _compare_details(shard: RoutedTable, there: TableInfo, other: str) -> list[Finding]:
+def _compare_details(shard: RoutedTable, there: TableInfo, other: str) -> list[CheckFinding]:
     findings = []
     changed = _differing_columns(shard.info, there, without=shard.mapped_columns)
     if changed:
@@ -252,16 +252,16 @@ def by_target(upstreams: Sequence[InspectedUpstream]) -> dict[TableId, list[Rout
     return dict(groups)
 
 
-def check_shards(groups: TablesByTarget) -> list[Finding]:
+def check_shards(groups: TablesByTarget) -> list[CheckFinding]:
     """Tables that merge must have the same columns. Pure."""
-    findings: list[Finding] = []
+    findings: list[CheckFinding] = []
     for target, shards in groups.items():
         for shard in shards[1:]:
             findings += _compare_shards(target, shards[0], shard)
     return findings
 
 
-def _compare_shards(target: TableId, first: RoutedTable, shard: RoutedTable) -> list[Finding]:
+def _compare_shards(target: TableId, first: RoutedTable, shard: RoutedTable) -> list[CheckFinding]:
     """Rows can merge if names agree and types are of one kind; any other difference may do harm."""
     one, two = first.info, shard.info
     only = [column.name for a, b in ((one, two), (two, one)) for column in a.columns if b.column(column.name) is None]
@@ -285,7 +285,7 @@ def _kind(column: Column) -> str:
     return next((kind for kind, names in _KINDS.items() if column.type_name in names), column.type_name)
 
 
-def check_engines(target: InspectedServer, tables: Iterable[TableId]) -> list[Finding]:
+def check_engines(target: InspectedServer, tables: Iterable[TableId]) -> list[CheckFinding]:
     """Target tables that can't roll back."""
     return [
         fail(engines.told(table, engine), f"{engines.way_out(table)} {engines.way_past()}")
@@ -293,7 +293,7 @@ def check_engines(target: InspectedServer, tables: Iterable[TableId]) -> list[Fi
     ]
 
 
-def check_same_names(targets: Iterable[TableId]) -> list[Finding]:
+def check_same_names(targets: Iterable[TableId]) -> list[CheckFinding]:
     """Targets whose names differ only in case are one table on some servers. Pure."""
     folded: dict[TableId, set[TableId]] = defaultdict(set)
     for schema, table in targets:
@@ -312,7 +312,7 @@ def check_same_names(targets: Iterable[TableId]) -> list[Finding]:
     ]
 
 
-def check_online_ddl(upstream: InspectedUpstream) -> list[Finding]:
+def check_online_ddl(upstream: InspectedUpstream) -> list[CheckFinding]:
     """A ghost table means that an online change is running; other tables with such names are left out, perhaps by
     mistake."""
     online = OnlineTables.of(upstream.subtask)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dm_master.precheck import PrecheckResult, run_prechecks
-from dm_master.precheck.result import PASSED, Finding
+from dm_master.precheck.result import PASSED, CheckFinding
 from pkg.config.model import Meta, SourceConfig, TaskConfig
 from pkg.config.task import load_task
 from pkg.errors import Code, DMError
@@ -43,7 +43,7 @@ def _run(task: TaskConfig, *sources: SourceConfig) -> PrecheckResult:
     return run_prechecks(task, {source.source_id: source for source in sources})
 
 
-def _findings(result: PrecheckResult, name: str) -> list[Finding]:
+def _findings(result: PrecheckResult, name: str) -> list[CheckFinding]:
     return [finding for check in result.results if check.name == name for finding in check.findings]
 
 

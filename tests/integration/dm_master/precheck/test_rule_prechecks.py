@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dm_master.precheck import PrecheckResult, run_prechecks
-from dm_master.precheck.result import PASSED, Finding
+from dm_master.precheck.result import PASSED, CheckFinding
 from dm_master.rules.dry_run import show_rules
 from pkg.config.model import SourceConfig, TaskConfig
 from pkg.config.task import load_task
@@ -36,7 +36,7 @@ def _sources(**servers: SQLServer) -> dict[str, SourceConfig]:
     }
 
 
-def _findings(result: PrecheckResult, name: str) -> list[Finding]:
+def _findings(result: PrecheckResult, name: str) -> list[CheckFinding]:
     return [finding for check in result.results if check.name == name for finding in check.findings]
 
 
@@ -210,7 +210,7 @@ def test_what_a_route_fills_must_have_its_place(shards: MariaDBServer, target: M
 
 
 def test_expressions_over_columns_that_are_not_there(shards: MariaDBServer, merged: MariaDBServer) -> None:
-    def run(expression: str, mode: str = "all") -> list[Finding]:
+    def run(expression: str, mode: str = "all") -> list[CheckFinding]:
         rules = f'{MERGE}expression-filter:\n  e: {{schema: a_1, table: t_1, insert-value-expr: "{expression}"}}\n'
         task = _task(merged, {"s1": "route-rules: [merge], expression-filters: [e]"}, rules, mode)
         return _findings(run_prechecks(task, _sources(s1=shards)), RULES)

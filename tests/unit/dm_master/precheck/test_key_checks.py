@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dm_master.precheck.key_checks import check_unique_keys
-from dm_master.precheck.result import Finding
+from dm_master.precheck.result import CheckFinding
 from dm_master.precheck.table_checks import RoutedTable, compare_with_target
 from pkg.errors import Code
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
@@ -40,7 +40,7 @@ def _mapped(shard: RoutedTable, base: int, column: int = 0) -> RoutedTable:
     return replace(shard, mapping=TableMapping("s", shard.info.name, (PartitionId(column, column, base, PLACE),)))
 
 
-def _check(shards: list[RoutedTable], there: TableInfo | None = None, proposal: str = "") -> list[Finding]:
+def _check(shards: list[RoutedTable], there: TableInfo | None = None, proposal: str = "") -> list[CheckFinding]:
     present = {} if there is None else {T: there}
     return check_unique_keys({T: shards}, present, lambda target, column, found: proposal)
 
