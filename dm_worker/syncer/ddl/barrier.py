@@ -1,7 +1,7 @@
 """A statement in the stream: filtered, routed, executed once at the target, and followed by the schema tracker.
 
-Everything before it is applied and checkpointed when it gets here. What the tables of merged shards run is told to the
-sharding groups instead, and executed when that is decided (:meth:`DDLBarrier.settle`).
+Everything before it is applied and checkpointed when it gets here. A DDL of merged shards goes to the sharding groups
+instead, and is executed after the DDL lock has decided (:meth:`DDLBarrier.settle`).
 """
 
 from __future__ import annotations

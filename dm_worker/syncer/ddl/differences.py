@@ -1,4 +1,4 @@
-"""Why a statement may do something else at the target than it did upstream, whatever its session is given. Pure."""
+"""Why a statement may have another effect at the target than upstream, even in the same session. Pure."""
 
 from __future__ import annotations
 

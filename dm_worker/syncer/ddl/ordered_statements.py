@@ -1,4 +1,4 @@
-"""What a statement of the binlog comes to under the operators' orders: what the target executes, what is followed."""
+"""What a statement becomes under the operators' orders: what the target executes, and what the tracker follows."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class GroupDDL:
 
 @dataclass(frozen=True, slots=True)
 class PendingAcknowledgement:
-    """A DDL that is settled at the target; that it is must still be told to the lock service.
+    """A DDL that is settled at the target, which the lock service does not know yet.
 
     ``revision`` is the lock service's name of the decision that was obeyed.
     """
@@ -125,7 +125,7 @@ class ShardGroup:
         self.number = 0
         self.ddls: list[GroupDDL] = []
         self.members: dict[TableId, TableLifetime] = {}
-        #: Lives that have ended and hold back rows.
+        #: Lifetimes that have ended and still hold back rows.
         self.gone: list[TableLifetime] = []
         self.pending_acknowledgement: PendingAcknowledgement | None = None
 

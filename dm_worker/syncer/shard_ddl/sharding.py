@@ -365,7 +365,7 @@ class Sharding:
             elif isinstance(one, SettleDDL):
                 self.settle = one
             else:
-                # Reread and GoOn.
+                # StartReread and EndReread.
                 self.turned = True
 
     def _publish(self) -> None:

@@ -15,7 +15,7 @@ that of the last DDL its table was past when it was written, and is applied when
 that it has. When the last segment is closed the rest is not read. What the main pass meets afterwards of tables that
 are no longer ahead is applied there.
 
-**Exactly once.** What is taken (:meth:`ShardGroups.takes`) changes at statements and when a DDL is settled, nowhere
+**Exactly once.** What is taken (:meth:`SourceGroups.takes`) changes at statements and when a DDL is settled, nowhere
 else. Both are barriers: all before is applied, and the state (:mod:`groups_snapshot`) is written in the same
 transaction as the checkpoint or intent that names the place, as that of prepared XA transactions is. A batch
 therefore has one choice of rows, and a batch that is done again after a crash has the same. Batches of a re-read are
@@ -23,14 +23,14 @@ numbered on with those of the main pass, so markers tell what is in; their place
 checkpoint stays at the main pass's place and the state has the re-read's own.
 
 **The rule for who carries this out:** what an event changed must be durable before the instructions that it returned
-are carried out, and an instruction that a crash prevented comes again from :meth:`ShardGroups.resume`. To settle a DDL
+are carried out, and an instruction that a crash prevented comes again from :meth:`SourceGroups.resume`. To settle a DDL
 is an intent and a record of its own (:mod:`barrier`); the record that it is done and the state behind
-:meth:`ShardGroups.settled` are one transaction. An acknowledgement is given again until it is known to have arrived,
+:meth:`SourceGroups.settled` are one transaction. An acknowledgement is given again until it is known to have arrived,
 and no later DDL of that group is reported before. What the lock service is told of one group keeps its order; nothing
 else must.
 
 **Decisions may be taken back** until they are obeyed. So none is kept for later: one that comes while another is
-carried out is asked for again when that is done, and :meth:`ShardGroups.revoke` tells that one was taken back.
+carried out is asked for again when that is done, and :meth:`SourceGroups.revoke` tells that one was taken back.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ReportDDL:
 
 @dataclass(frozen=True, slots=True)
 class SettleDDL:
-    """Execute the DDL once, or know that another source has (``execute`` False); then :meth:`ShardGroups.settled`.
+    """Execute the DDL once, or know that another source has (``execute`` False); then :meth:`SourceGroups.settled`.
 
     ``key`` names the statement in the binlog that was the first of its kind: the name of the DDL across restarts.
     ``session`` is what that statement ran in, ``revision`` the lock service's name of the decision, ``at`` the place in
