@@ -1,9 +1,9 @@
 """Operators' orders for statements of the binlog: which order a statement meets, and its effect. Pure.
 
-An order is identified by its content: the same order given twice is one order. Statements that an order adds are numbered apart
-from the parts of the statement itself, and apart from those of every other order that this statement met before. So
-what was executed is known from what is still due, even if the order changes in between: parts of the statement itself
-run once, whichever orders come and go, and a new order runs all of its statements.
+An order is identified by its content: the same order given twice is one order. Statements that an order adds are
+numbered apart from the parts of the statement itself, and apart from those of every other order that this statement met
+before. So what was executed is known from what is still due, even if the order changes in between: parts of the
+statement itself run once, whichever orders come and go, and a new order runs all of its statements.
 """
 
 from __future__ import annotations
