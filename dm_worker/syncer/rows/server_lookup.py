@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ T = TypeVar("T")
 
 
 class ServerLookup:
-    """One server; not to be shared between threads. Every question raises DMError when it can't be answered."""
+    """One server, for one thread at a time. Every question raises DMError when it can't be answered."""
 
     def __init__(self, cfg: DBConfig, scope: Scope, should_stop: Callable[[], bool], *, attempts: int = 60) -> None:
         self._cfg = cfg
@@ -29,6 +30,8 @@ class ServerLookup:
         self._should_stop = should_stop
         self._attempts = attempts
         self._conn: Connection[Any] | None = None
+        #: The thread that asks now; 0 for none.
+        self._asking = 0
 
     def ask(self, question: Callable[[Connection[Any]], T]) -> T:
         def attempt() -> T:
@@ -40,7 +43,13 @@ class ServerLookup:
                 self.close()
                 raise classify(exc, scope=self._scope) from exc
 
-        return retrying(attempt, should_stop=self._should_stop, attempts=self._attempts)
+        before, thread = self._asking, threading.get_ident()
+        assert before in (0, thread), "two threads ask over one connection"
+        self._asking = thread
+        try:
+            return retrying(attempt, should_stop=self._should_stop, attempts=self._attempts)
+        finally:
+            self._asking = before
 
     def interrupt(self) -> None:
         """Breaks off the question that is being asked, from another thread: for its asker the connection is lost."""

@@ -9,7 +9,7 @@ from pymysql.connections import Connection
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.rows.known_collations import KnownCollations
-from dm_worker.syncer.unit import run as syncer_run
+from dm_worker.syncer.unit import target_facts
 from pkg.config.model import SyncerConfig
 from pkg.errors import Code
 from pkg.mysql.collation_weights import CollationWeights, fetch_collation_weights
@@ -69,9 +69,9 @@ def test_a_resumed_task_does_not_ask_for_collations_again(
         asked.append(collation)
         return fetch_collation_weights(conn, charset, collation)
 
-    monkeypatch.setattr(syncer_run, "fetch_collation_weights", counted)
+    monkeypatch.setattr(target_facts, "fetch_collation_weights", counted)
     # What earlier tests asked the shared target is known already.
-    monkeypatch.setattr(syncer_run, "FOLDINGS", KnownCollations())
+    monkeypatch.setattr(target_facts, "KNOWN_COLLATIONS", KnownCollations())
     for server in (mariadb_upstream, target):
         server.execute("CREATE DATABASE d", "CREATE TABLE d.t (k VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY)")
     cfg = subtask(mariadb_upstream, target)

@@ -1,0 +1,42 @@
+"""The connections of a run, except those of Spark tasks, of the lock client and of the monitor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dm_worker.meta.ddl_fence import DDLFence
+from dm_worker.syncer.checkpoint.meta_store import MetaStore
+from dm_worker.syncer.ddl.foreign_key_watch import ServersKeys
+from dm_worker.syncer.ddl.session import DDLSession
+from dm_worker.syncer.rows.server_lookup import ServerLookup
+from dm_worker.syncer.rows.task_rules import TaskRules
+from pkg.config.model import SubTaskConfig
+
+
+class RunConnections:
+    """Each is opened when it is first needed, and again when it is lost.
+
+    ``upstream`` and ``target`` answer the questions of table plans: they are the planning thread's while it reads, and
+    the main thread's while it waits at a statement or has ended. The others are the main thread's.
+    """
+
+    def __init__(self, cfg: SubTaskConfig, rules: TaskRules, should_stop: Callable[[], bool]) -> None:
+        self.upstream = ServerLookup(cfg.from_, "upstream", should_stop)
+        self.target = ServerLookup(cfg.to, "downstream", should_stop)
+        self.store = MetaStore(cfg, should_stop=should_stop)
+        self.ddl_session = DDLSession(cfg.to, bool(cfg.to.foreign_key_checks), DDLFence(cfg, should_stop))
+        self.servers_keys = ServersKeys(cfg, rules, should_stop)
+
+    def interrupt(self) -> None:
+        """Cancels what the planning thread asks; from another thread."""
+        self.upstream.interrupt()
+        self.target.interrupt()
+
+    def abort_statement(self) -> None:
+        """Ends the statement that runs at the target; from another thread. Its intent shows the next run that it may
+        have run."""
+        self.ddl_session.abort()
+
+    def close(self) -> None:
+        for connection in (self.upstream, self.target, self.store, self.ddl_session, self.servers_keys):
+            connection.close()
