@@ -23,7 +23,7 @@ from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.harness.proctree import descendants, spark_pythons
-from tests.integration.syncer.checkpoint.test_crash import start_driver
+from tests.integration.syncer.driver_process import start_driver
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 _WAITING = (

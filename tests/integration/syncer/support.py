@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.relay.source_selection import RelayReader
@@ -17,6 +19,7 @@ from dm_worker.syncer.shard_ddl.lock_client import LockService
 from pkg.binlog.position import Location, parse_position
 from pkg.binlog.server_position import master_status
 from pkg.config.model import Meta, SubTaskConfig
+from pkg.errors import DMError
 from pkg.ha.binlog_operator import OperatorSource
 from tests.harness.mysql import SQLServer
 from tests.harness.process import WAIT_TIMEOUT
@@ -132,3 +135,11 @@ def rows(server: SQLServer, table: str) -> list[tuple[Any, ...]]:
 def assert_equal(upstream: SQLServer, target: SQLServer, *tables: str) -> None:
     for table in tables:
         assert rows(target, table) == rows(upstream, table), table
+
+
+def refusal(code: int, action: Callable[[], object]) -> DMError:
+    with pytest.raises(DMError) as caught:
+        action()
+    assert caught.value.code == code
+    assert caught.value.workaround
+    return caught.value

@@ -14,8 +14,7 @@ from dm_worker.loader import LoadUnit
 from pkg.config.model import LoaderConfig
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
-from tests.integration.syncer.support import assert_equal, running, subtask
-from tests.integration.syncer.unit.test_structures import refusal
+from tests.integration.syncer.support import assert_equal, refusal, running, subtask
 
 
 @pytest.mark.timeout(600)

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import base64
 import os
-import pickle
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.planning.batch_policy import BatchPolicy, Budget
 from dm_worker.syncer.planning.instructions import BatchLimits
-from pkg.config.model import SubTaskConfig, SyncerConfig
+from pkg.config.model import SyncerConfig
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import WAIT_TIMEOUT
 from tests.harness.proctree import kill_hard, spark_pythons
+from tests.integration.syncer.driver_process import start_driver, wait_for
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
 from tests.integration.syncer.support import assert_equal, running, subtask
 
-ROOT = Path(__file__).parents[4]
 #: Kills of the whole process: each costs the start of another Spark.
 KILLS = 2
 ALL = [f"d.{name}" for name in TABLES]
@@ -63,12 +59,6 @@ def batch(target: MariaDBServer) -> tuple[int, str]:
     except Exception:  # noqa: BLE001 - not there yet
         return (0, "none")
     return int(number), str(state)
-
-
-def start_driver(cfg: SubTaskConfig, *options: str) -> subprocess.Popen[str]:
-    argument = base64.b64encode(pickle.dumps(cfg)).decode()
-    command = [sys.executable, "-m", "tests.integration.syncer.driver", argument, *options]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def kill_during_a_batch(driver: subprocess.Popen[str], target: MariaDBServer, chance: random.Random) -> None:
@@ -210,10 +200,3 @@ def test_restarting_target_is_waited_for(
     finally:
         writer.stop()
     assert_equal(mariadb_upstream, target, *ALL)
-
-
-def wait_for(condition: Callable[[], bool], timeout: float = WAIT_TIMEOUT) -> None:
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)

@@ -17,8 +17,8 @@ from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import WAIT_TIMEOUT
-from tests.integration.syncer.checkpoint.test_crash import start_driver, wait_for
-from tests.integration.syncer.shard_ddl.test_sharding import Faults, kill_again_and_again
+from tests.integration.syncer.driver_process import start_driver, wait_for
+from tests.integration.syncer.killed_runs import Faults, kill_again_and_again
 from tests.integration.syncer.support import assert_equal, location, running, subtask
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

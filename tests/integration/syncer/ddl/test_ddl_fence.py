@@ -32,7 +32,7 @@ from pkg.settings.connections import DBConfig
 from tests.harness.mysql import MariaDBServer, SQLServer
 from tests.harness.process import WAIT_TIMEOUT
 from tests.harness.proxy import CountingProxy
-from tests.integration.syncer.checkpoint.test_crash import start_driver, wait_for
+from tests.integration.syncer.driver_process import start_driver, wait_for
 from tests.integration.syncer.support import assert_equal, running, subtask
 
 pytestmark = [pytest.mark.timeout(900)]

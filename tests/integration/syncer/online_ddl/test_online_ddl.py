@@ -19,10 +19,10 @@ from pkg.errors import Code
 from pkg.rules.model import BlockAllowList, RouteRule, TableName
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import WAIT_TIMEOUT
-from tests.integration.syncer.checkpoint.test_crash import start_driver, wait_for
-from tests.integration.syncer.ddl.test_operators import Task
+from tests.integration.syncer.driver_process import start_driver, wait_for
 from tests.integration.syncer.one_source import OneSource
 from tests.integration.syncer.online_ddl.online_tools import GhOst, Writer, pt_osc
+from tests.integration.syncer.ordered_task import OrderedTask
 from tests.integration.syncer.support import Running, assert_equal, location, rows, running, subtask
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -206,7 +206,7 @@ def test_task_that_starts_inside_a_change_stops_at_the_renaming_until_it_is_repl
     filled(mariadb_upstream, target, "t")
     tool = GhOst(mariadb_upstream, "d", "t", "id, v, note")
     tool.begin("ADD COLUMN c INT DEFAULT 3")
-    task = Task(subtask(mariadb_upstream, target, online_ddl=True), mariadb_upstream, spark)
+    task = OrderedTask(subtask(mariadb_upstream, target, online_ddl=True), mariadb_upstream, spark)
     tool.copy()
     tool.cut_over()
     mariadb_upstream.execute("INSERT INTO d.t VALUES (9000, 1, 'x', 2)")
@@ -268,7 +268,7 @@ def test_change_that_the_tool_made_in_another_way_is_an_error(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
     filled(mariadb_upstream, target, "t")
-    task = Task(subtask(mariadb_upstream, target, online_ddl=True), mariadb_upstream, spark)
+    task = OrderedTask(subtask(mariadb_upstream, target, online_ddl=True), mariadb_upstream, spark)
     mariadb_upstream.execute(
         "UPDATE d.t SET v = 0 WHERE id = 1",
         f"CREATE TABLE d._t_new {TABLE.replace('v INT', 'v BIGINT')}",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -16,14 +14,11 @@ from dm_master.election.campaign import LeaderKey
 from dm_master.shardddl.lock_coordinator import LockCoordinator
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.source.binlog_needs import durable_location
-from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.planning.batch_policy import Budget
 from dm_worker.syncer.planning.instructions import BatchLimits
 from dm_worker.syncer.planning.planning_thread import PlanningThread
 from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
-from dm_worker.syncer.unit.run import SyncRun
-from pkg.binlog.position import Position, parse_position
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
 from pkg.etcd import EtcdClient
@@ -34,6 +29,7 @@ from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import wait_until
 from tests.harness.shard_source import put_subtasks
+from tests.integration.syncer.killed_runs import Faults, kill_again_and_again
 from tests.integration.syncer.one_source import OneSource
 from tests.integration.syncer.support import Running, location, rows, running, subtask
 
@@ -304,60 +300,6 @@ def test_a_statement_that_changes_and_renames_is_taken_apart_by_an_operator(
     with running(cfg, spark, lock_service=lock_service, orders=lambda: orders) as run:
         wait_settled(run, lock_service, mariadb_upstream)
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t9 d.t2")
-
-
-class Killed(BaseException):
-    """What ends a run in the middle: nothing catches it."""
-
-
-class Faults:
-    """Ends runs in front of or behind one of their writes to the meta tables."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int, longest: int = 12) -> None:
-        """A run dies after ``longest`` writes at most."""
-        self._chance = random.Random(seed)
-        self._longest = longest
-        self._left = 0
-        self.kills = 0
-        monkeypatch.setattr(MetaStore, "write", self._instead(MetaStore.write))
-
-    def arm(self) -> None:
-        self._left = self._chance.randint(1, self._longest)
-
-    def _instead(self, write: Callable[..., None]) -> Callable[..., None]:
-        def instead(store: MetaStore, *args: Any, **options: Any) -> None:
-            self._left -= 1
-            early = self._chance.random() < 0.5
-            if self._left == 0 and early:
-                raise Killed
-            write(store, *args, **options)
-            if self._left == 0:
-                raise Killed
-
-        return instead
-
-
-def kill_again_and_again(
-    cfg: SubTaskConfig, spark: SparkEngine, lock_service: OneSource | None, faults: Faults, end: Position
-) -> int:
-    """Runs that die after a few durable steps, until one has nothing left to do. Returns how many died."""
-    for kills in range(400):
-        faults.arm()
-        run = SyncRun(cfg, spark, "killed", lambda: is_done(run, lock_service, end), lock_service=lock_service)  # noqa: B023
-        try:
-            run.work()
-            return kills
-        except Killed:
-            continue
-        finally:
-            run.close()
-    raise AssertionError("there is no end to it")
-
-
-def is_done(run: SyncRun, lock_service: OneSource | None, end: Position) -> bool:
-    status = run.monitor.status()
-    there = "." in status.syncerBinlog and end <= parse_position(status.syncerBinlog)
-    return there and not status.unresolvedGroups and not (lock_service is not None and lock_service.waiting())
 
 
 @pytest.mark.parametrize("gtid", [False, True])

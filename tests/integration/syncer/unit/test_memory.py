@@ -18,7 +18,7 @@ from pkg.config.model import SubTaskConfig
 from tests.harness.memory import MemorySampler
 from tests.harness.mysql import MariaDBServer
 from tests.harness.process import WAIT_TIMEOUT
-from tests.integration.syncer.checkpoint.test_crash import start_driver, wait_for
+from tests.integration.syncer.driver_process import start_driver, wait_for
 from tests.integration.syncer.support import subtask
 
 ROWS = int(os.environ.get("DM_TEST_BIG_ROWS", "300000"))

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
-
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer import SyncUnit
 from pkg.config.model import SubTaskConfig
-from pkg.errors import Code, DMError
+from pkg.errors import Code
 from pkg.ha.binlog_operator import BinlogOperator, position_name
 from pkg.rules.model import BlockAllowList
 from tests.harness.mysql import MariaDBServer
-from tests.integration.syncer.support import assert_equal, running, subtask
+from tests.integration.syncer.support import assert_equal, refusal, running, subtask
 
 WRONG = "CREATE TABLE x (id INT PRIMARY KEY)"
-
-
-def refusal(code: int, action: Callable[[], object]) -> DMError:
-    with pytest.raises(DMError) as caught:
-        action()
-    assert caught.value.code == code
-    assert caught.value.workaround
-    return caught.value
 
 
 def prepared(upstream: MariaDBServer, target: MariaDBServer) -> SubTaskConfig:
