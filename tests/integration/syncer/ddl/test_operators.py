@@ -67,7 +67,7 @@ def test_statements_are_skipped_replaced_and_injected(
     _skip_rows_that_are_logged_as_a_statement(task, server, target)
 
 
-def _skip_rows_that_are_logged_as_a_statement(task: Task, server: SQLServer, target: MariaDBServer) -> None:
+def _skip_rows_that_are_logged_as_a_statement(task: OrderedTask, server: SQLServer, target: MariaDBServer) -> None:
     """They are lost, which is what an operator who skips asks for."""
     server.execute("SET binlog_format = STATEMENT", "INSERT INTO d.u VALUES (3, 3)")
     server.execute("INSERT INTO d.u VALUES (4, 4)")
