@@ -44,7 +44,7 @@ def _mysql_gtid(upstream: InspectedUpstream, gtid_set: str) -> list[CheckFinding
             (gtid_set, gtid_set),
         )[0]
     except pymysql.Error:
-        return [fail(f"binlog-gtid {gtid_set!r} of meta is no GTID set", "Correct it.")]
+        return [fail(f"binlog-gtid {gtid_set!r} of meta is not a GTID set", "Correct it.")]
     if not row[0]:
         return [fail("the upstream purged transactions that binlog-gtid of meta does not have", _HINT)]
     if not row[1]:
@@ -55,7 +55,7 @@ def _mysql_gtid(upstream: InspectedUpstream, gtid_set: str) -> list[CheckFinding
 def _mariadb_gtid(upstream: InspectedUpstream, text: str) -> list[CheckFinding]:
     wanted = _domains(text)
     if wanted is None:
-        return [fail(f"binlog-gtid {text!r} of meta is no GTID set", "Write it as domain-server-sequence,… .")]
+        return [fail(f"binlog-gtid {text!r} of meta is not a GTID set", "Write it as domain-server-sequence,… .")]
     ahead = _domains(upstream.variable("gtid_binlog_pos")) or {}
     beyond = [domain for domain, sequence in wanted.items() if sequence > ahead.get(domain, 0)]
     if beyond:

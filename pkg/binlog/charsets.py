@@ -123,7 +123,7 @@ def collation_charset(collation_id: int) -> str:
     if name is None:
         raise errors.new(
             Code.BinlogEventDecode,
-            f"collation id {collation_id} in the binlog is not known",
+            f"collation id {collation_id} in the binlog is unknown",
             workaround="Use a built-in character set for the upstream's sessions and columns.",
         )
     return name
@@ -152,7 +152,7 @@ def decode_text(data: bytes, charset: str) -> str:
             return data.decode(_CODECS[charset])
     except UnicodeDecodeError as exc:
         raise _undecodable(data, charset, str(exc)) from exc
-    raise _undecodable(data, charset, "no codec is known for this charset")
+    raise _undecodable(data, charset, "this charset is not supported")
 
 
 def _decoded(data: bytes, table: Mapping[int, str]) -> Iterator[str]:
@@ -176,7 +176,7 @@ def encode_text(text: str, charset: str) -> bytes:
             return text.encode(_CODECS[charset])
     except UnicodeEncodeError as exc:
         raise _unencodable(text, charset, str(exc)) from exc
-    raise _unencodable(text, charset, "no codec is known for this charset")
+    raise _unencodable(text, charset, "this charset is not supported")
 
 
 def _encoded(text: str, charset: str) -> Iterator[int]:
@@ -186,7 +186,7 @@ def _encoded(text: str, charset: str) -> Iterator[int]:
         if byte is None and char.isascii() and ord(char) not in table:
             byte = ord(char)
         if byte is None:
-            raise UnicodeEncodeError("charmap", text, at, at + 1, "the charset lacks this character")
+            raise UnicodeEncodeError("charmap", text, at, at + 1, "the charset does not have this character")
         yield byte
 
 
@@ -206,7 +206,7 @@ def _unencodable(text: str, charset: str, cause: str) -> errors.DMError:
 def _undecodable(data: bytes, charset: str, cause: str) -> errors.DMError:
     return errors.new(
         Code.BinlogEventDecode,
-        f"bytes {data[:40].hex()}… ({len(data)} in all) are no text in {charset}",
+        f"bytes {data[:40].hex()}… ({len(data)} in total) are not valid text in {charset}",
         raw=cause,
         workaround=PASS_EVENT,
     )

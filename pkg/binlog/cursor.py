@@ -56,7 +56,7 @@ class Cursor:
         if first < 251:
             return first
         if first not in (252, 253, 254):
-            raise Torn(f"{first} begins no length-encoded integer")
+            raise Torn(f"a length-encoded integer cannot begin with {first}")
         return self.uint({252: 2, 253: 3, 254: 8}[first])
 
     def zero_terminated(self) -> bytes:
@@ -86,7 +86,7 @@ def malformed(event_type: int, log_pos: int, size: int, file: str, cause: BaseEx
     """11071 for an event whose bytes make no sense; ``log_pos`` is its end if known, ``size`` its length in bytes."""
     return errors.new(
         Code.BinlogParseSingleEv,
-        f"binlog event of type {event_type} {whereabouts(file, log_pos)}, {size} bytes long, is torn or invalid",
+        f"binlog event of type {event_type} {whereabouts(file, log_pos)}, {size} bytes long, is incomplete or invalid",
         raw=cause,
         workaround="Check the binlog file with mysqlbinlog --verify-binlog-checksum; if it is damaged, "
         "migrate this upstream again from a full copy.",

@@ -63,7 +63,7 @@ class Event(NamedTuple):
 def event_from_bytes(data: bytes) -> Event:
     """An event from its bytes, header included, checksum cut off. Raises 11053 when the header is not whole."""
     if len(data) < c.HEADER_SIZE:
-        raise errors.new(Code.BinlogHeaderLengthNotValid, f"a binlog event of {len(data)} bytes has no whole header")
+        raise errors.new(Code.BinlogHeaderLengthNotValid, f"a binlog event of {len(data)} bytes has no complete header")
     timestamp, kind, server_id, size, log_pos, flags = HEADER.unpack_from(data)
     return Event(timestamp, kind, server_id, size, log_pos, flags, data)
 
@@ -159,7 +159,9 @@ def parse_rotate(event: Event, file: str = "") -> Rotate:
         cursor = Cursor(event.data, c.HEADER_SIZE)
         position, name = cursor.uint(8), cursor.rest().rstrip(b"\0").decode()
         if not name:
-            raise errors.new(Code.BinlogEmptyNextBinName, f"ROTATE in {file or 'unknown file'} names no next file")
+            raise errors.new(
+                Code.BinlogEmptyNextBinName, f"ROTATE in {file or 'unknown file'} does not name the next file"
+            )
         return Rotate(position, name)
 
     return parsing(event, file, parse)
@@ -236,7 +238,7 @@ def inflate(data: bytes) -> bytes:
     cursor = Cursor(data)
     head = cursor.uint(1)
     if head & 0x80 == 0 or head & 0x70 != 0:
-        raise ValueError(f"0x{head:02x} is no compression header of zlib")
+        raise ValueError(f"0x{head:02x} is not a zlib compression header")
     return unzip(cursor.take(head & 0x07), cursor.rest())
 
 
@@ -252,7 +254,7 @@ def unzip(length: bytes, data: bytes, wbits: int = zlib.MAX_WBITS) -> bytes:
     except zlib.error as exc:
         raise ValueError(f"compressed block: {exc}") from exc
     if len(plain) != wanted or not unpacker.eof:
-        raise ValueError(f"compressed block does not hold the {wanted} bytes that it announces")
+        raise ValueError(f"the size of a compressed block is not the {wanted} bytes in its header")
     return plain
 
 
@@ -332,9 +334,9 @@ _LOAD_DATA_EVENTS = (6, 7, 8, 10, 11, 12, c.APPEND_BLOCK_EVENT, c.BEGIN_LOAD_QUE
 #: Events that change data in a way that is not replicated: what they are, and the way out.
 _REFUSED: dict[int, tuple[str, str]] = {
     **dict.fromkeys(_LOAD_DATA_EVENTS, ("statement-based LOAD DATA", _SET_ROW)),
-    **dict.fromkeys((20, 21, 22), ("rows event of MySQL 5.1 before its release", "Upgrade the upstream.")),
+    **dict.fromkeys((20, 21, 22), ("rows event of a MySQL 5.1 pre-release", "Upgrade the upstream.")),
     c.INCIDENT_EVENT: (
-        "INCIDENT (the upstream says that its binlog lacks changes)",
+        "INCIDENT (the upstream reports that its binlog lacks changes)",
         "Migrate this upstream again from a full copy.",
     ),
     c.PARTIAL_UPDATE_ROWS_EVENT: (
@@ -342,7 +344,7 @@ _REFUSED: dict[int, tuple[str, str]] = {
         "SET GLOBAL binlog_row_value_options='' on the upstream, then start again after this position.",
     ),
     c.TRANSACTION_PAYLOAD_EVENT: (
-        "compressed transaction from an upstream that is no MySQL",
+        "compressed transaction from an upstream that is not MySQL",
         "Set the source's flavor to mysql if it is one.",
     ),
     c.GTID_TAGGED_EVENT: ("tagged GTID", "Don't set tags in gtid_next on the upstream."),

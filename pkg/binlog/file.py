@@ -42,7 +42,7 @@ class FileStream:
             file.close()
             if magic == c.ENCRYPTED_MAGIC:
                 raise encrypted(str(path))
-            raise errors.new(Code.BinlogFileNotValid, f"{path} does not begin as a binlog file")
+            raise errors.new(Code.BinlogFileNotValid, f"{path} does not begin like a binlog file")
         return file
 
     @property
@@ -82,9 +82,9 @@ class FileStream:
         if self._framer.pending:
             return errors.new(
                 Code.BinlogParseSingleEv,
-                f"the event at offset {self._framer.offset} of {self._path} is torn: the file ends after "
+                f"the event at offset {self._framer.offset} of {self._path} is incomplete: the file ends after "
                 f"{self._framer.pending} of its bytes",
-                workaround="The file was not written to its end; cut it there or fetch it again.",
+                workaround="The file was not written completely. Truncate it at this offset, or fetch it again.",
             )
         return errors.new(Code.ReaderReachEndOfFile, f"end of {self._path}")
 

@@ -51,7 +51,7 @@ class MySQLGTIDSet:
             first = int(match[1])
             last = int(match[2]) if match[2] else first
             if first < 1 or last < first or last >= _LIMIT:
-                raise _bad_mysql(text, f"{field.strip()!r} is no interval of transaction numbers")
+                raise _bad_mysql(text, f"{field.strip()!r} is not an interval of transaction numbers")
             self._insert(source, first, last + 1)
 
     @classmethod
@@ -68,7 +68,7 @@ class MySQLGTIDSet:
             for _ in range(cursor.uint(8)):
                 first, after = cursor.uint(8), cursor.uint(8)
                 if not 1 <= first < after:
-                    raise ValueError(f"[{first}, {after}) is no interval")
+                    raise ValueError(f"[{first}, {after}) is not an interval")
                 gtids._insert(source, first, after)
         return gtids
 
@@ -150,14 +150,14 @@ def _canonical_uuid(text: str, whole: str) -> str:
     if _BARE_UUID.match(low):
         return f"{low[:8]}-{low[8:12]}-{low[12:16]}-{low[16:20]}-{low[20:]}"
     if not _UUID.match(low):
-        raise _bad_mysql(whole, f"{text.strip()!r} is no server UUID")
+        raise _bad_mysql(whole, f"{text.strip()!r} is not a server UUID")
     return low
 
 
 def _why_not_interval(field: str) -> str:
     if re.match(r"^\s*[A-Za-z_]\w*\s*$", field):
         return f"tagged GTIDs (tag {field.strip()!r}) are not supported"
-    return f"{field.strip()!r} is no interval of transaction numbers"
+    return f"{field.strip()!r} is not an interval of transaction numbers"
 
 
 def _interval_text(interval: Interval) -> str:
@@ -192,7 +192,7 @@ def _difference(intervals: list[Interval], without: list[Interval]) -> Iterator[
 def _bad_mysql(text: str, why: str) -> errors.DMError:
     return errors.new(
         Code.BinlogDecodeMySQLGTIDSet,
-        f"{text!r} is no MySQL GTID set: {why}",
+        f"{text!r} is not a MySQL GTID set: {why}",
         workaround="Write it as the upstream's @@gtid_executed shows it, such as "
         "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7.",
     )
@@ -273,7 +273,7 @@ def _parse_mariadb(text: str) -> tuple[int, int, int]:
     if not match or int(match[1]) >= 1 << 32 or int(match[2]) >= 1 << 32 or int(match[3]) >= 1 << 64:
         raise errors.new(
             Code.BinlogParseMariaDBGTIDSet,
-            f"{text.strip()!r} is no MariaDB GTID",
+            f"{text.strip()!r} is not a MariaDB GTID",
             workaround="Write domain-server-sequence as the upstream's @@gtid_binlog_pos shows it, such as 0-1-100.",
         )
     return int(match[1]), int(match[2]), int(match[3])
@@ -291,5 +291,5 @@ def parse_gtid_set(text: str, flavor: str) -> GTIDSet:
     raise errors.new(
         Code.BinlogFlavorNotSupport,
         f"flavor {flavor!r} is not supported",
-        workaround="Set the source's flavor to mysql or mariadb, or leave it out.",
+        workaround="Set the source's flavor to mysql or mariadb, or remove it.",
     )

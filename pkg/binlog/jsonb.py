@@ -74,7 +74,7 @@ class _Text:
         if kind == _DOUBLE:
             (number,) = struct.unpack_from("<d", self._data, at)
             if not math.isfinite(number):
-                raise ValueError(f"{number} is no JSON number")
+                raise ValueError(f"{number} is not a JSON number")
             return self._double(number)
         if kind == _STRING:
             length, start = _length(self._data, at)
@@ -82,7 +82,7 @@ class _Text:
         if kind == _OPAQUE:
             length, start = _length(self._data, at + 1)
             return self._opaque(self._data[at], self._take(start, length))
-        raise ValueError(f"0x{kind:02x} is no JSON type")
+        raise ValueError(f"0x{kind:02x} is not a JSON type")
 
     def _container(self, kind: int, at: int, depth: int) -> str:
         data = self._data
@@ -187,7 +187,7 @@ def _escaped(text: str) -> str:
 
 def _literal(code: int) -> str:
     if code not in _LITERALS:
-        raise ValueError(f"0x{code:02x} is no JSON literal")
+        raise ValueError(f"0x{code:02x} is not a JSON literal")
     return _LITERALS[code]
 
 
@@ -213,7 +213,7 @@ def _length(data: bytes, at: int) -> tuple[int, int]:
             return length, at
         shift += 7
         if shift > 28:
-            raise ValueError("JSON length has no end")
+            raise ValueError("JSON length is not terminated")
 
 
 def _clock(packed: int) -> str:

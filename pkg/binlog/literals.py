@@ -100,7 +100,7 @@ def _unsupported(column: Column, what: str) -> errors.DMError:
     return errors.new(
         Code.BinlogColumnTypeNotSupport,
         f"column `{column.name}` ({column.column_type}) {what}, which is not supported",
-        workaround="Leave the table out with block-allow-list, or change the column's type on the upstream.",
+        workaround="Exclude the table with block-allow-list, or change the column's type on the upstream.",
     )
 
 
@@ -110,7 +110,7 @@ def float_literal(value: float) -> bytes:
     Without an exponent it would be an exact one, which has no negative zero.
     """
     if not math.isfinite(value):
-        raise ValueError(f"{value} is no value of a FLOAT or DOUBLE column")
+        raise ValueError(f"{value} is not a value of a FLOAT or DOUBLE column")
     text = repr(value)
     return text.encode() if "e" in text else text.encode() + b"e0"
 
@@ -149,7 +149,7 @@ def _enum(meta: int, column: Column, _: int) -> Codec:
 
 def _member(names: list[bytes], number: int) -> bytes:
     if number >= len(names):
-        raise ValueError(f"ENUM value {number} is more than the column has members")
+        raise ValueError(f"ENUM value {number} exceeds the number of the column's members")
     return names[number]
 
 
@@ -311,7 +311,7 @@ def inflate_column(raw: bytes) -> bytes:
     if head >> 4 == 0:
         return raw[1:]
     if head >> 4 != 8:
-        raise ValueError(f"0x{head:02x} is no known column compression")
+        raise ValueError(f"0x{head:02x} is not a known column compression")
     width = head & 0x07
     return unzip(raw[1 : 1 + width], raw[1 + width :], -zlib.MAX_WBITS if head & 0x08 else zlib.MAX_WBITS)
 

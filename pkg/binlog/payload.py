@@ -108,10 +108,10 @@ class Payload:
 
     def _next(self) -> Event:
         if not self._available(c.HEADER_SIZE):
-            raise Torn("an inner event has no whole header")
+            raise Torn("an inner event has no complete header")
         timestamp, kind, server_id, size, _, flags = HEADER.unpack_from(self._buffer, self._pos)
         if size < c.HEADER_SIZE or not self._available(size):
-            raise Torn(f"an inner event of type {kind} announces {size} bytes")
+            raise Torn(f"an inner event of type {kind} has the impossible size {size}")
         if kind in _NEVER_INSIDE:
             raise self._refused(f"event type {kind} inside")
         data = self._buffer[self._pos : self._pos + size]
@@ -125,14 +125,14 @@ class Payload:
             return True
         if size - have > self._left:
             if self._left == 0 and not have and self._source.read(1):
-                raise Torn("the transaction is longer than it announces")
+                raise Torn("the transaction is longer than the size in its header")
             return False
         piece = self._source.read(min(max(size - have, _PIECE), self._left))
         self._left -= len(piece)
         self._buffer = self._buffer[self._pos :] + piece
         self._pos = 0
         if len(self._buffer) < size:
-            raise Torn("the transaction is shorter than it announces")
+            raise Torn("the transaction is shorter than the size in its header")
         return True
 
     def _refused(self, what: str) -> errors.DMError:

@@ -38,7 +38,7 @@ class RawFramer(PacketFramer):
             raise self._torn(0, 0, len(whole), "it is shorter than its header")
         event = Event(*HEADER.unpack_from(whole), whole)  # type: ignore[call-arg]
         if event.size != len(whole):
-            raise self._torn(event.type, event.log_pos, len(whole), f"its header announces {event.size} bytes")
+            raise self._torn(event.type, event.log_pos, len(whole), f"the size in its header is {event.size} bytes")
         if event.type == c.FORMAT_DESCRIPTION_EVENT:
             self._format(event)
         return event

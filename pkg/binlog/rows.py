@@ -143,7 +143,7 @@ class RowDecoder:
         """Checks what a rows event says of its columns; remembers headers that were right."""
         event = event_from_bytes(data)
         if event.type not in c.ROWS_EVENTS:
-            raise errors.new(Code.BinlogExpectRowsEv, f"binlog event type {event.type} holds no rows ({file})")
+            raise errors.new(Code.BinlogExpectRowsEv, f"binlog event type {event.type} does not contain rows ({file})")
         header = parse_rows_header(event, file)
         place = f"{self.table_map} in the rows event {whereabouts(file, event.log_pos)}"
         if header.column_count != self.table_map.column_count:

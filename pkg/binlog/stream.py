@@ -97,7 +97,7 @@ class Framer:
             raise self._torn(0, 0, len(whole), "it is shorter than its header")
         timestamp, kind, server_id, size, log_pos, flags = HEADER.unpack_from(whole)
         if size != len(whole):
-            raise self._torn(kind, log_pos, len(whole), f"its header announces {size} bytes")
+            raise self._torn(kind, log_pos, len(whole), f"the size in its header is {size} bytes")
         if kind == c.FORMAT_DESCRIPTION_EVENT:
             return self._format(Event(timestamp, kind, server_id, size, log_pos, flags, whole))
         if self.checksummed:
@@ -251,7 +251,7 @@ class PacketFramer(Framer):
             text = body[9:] if body[3:4] == b"#" else body[3:]
             state = body[4:9].decode("ascii", "replace") if body[3:4] == b"#" else "HY000"
             raise ServerError(int.from_bytes(body[1:3], "little"), state, text.decode("utf-8", "replace"))
-        raise self._torn(0, 0, len(body), f"status byte 0x{status:02x} begins no packet of a binlog dump")
+        raise self._torn(0, 0, len(body), f"a packet of a binlog dump cannot begin with the status byte 0x{status:02x}")
 
 
 class FileFramer(Framer):

@@ -57,7 +57,8 @@ def check_table_map(table_map: TableMap, columns: Sequence[Column]) -> None:
     if len(columns) != table_map.column_count:
         raise _mismatch(
             table_map,
-            f"the binlog has {table_map.column_count} columns of {table_map}, the tracked structure has {len(columns)}",
+            f"the binlog has {table_map.column_count} columns of {table_map}, but the tracked "
+            f"structure has {len(columns)}",
         )
     for i, column in enumerate(columns):
         problem = _column_problem(table_map, i, column)

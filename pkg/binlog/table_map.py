@@ -129,7 +129,7 @@ def _metas(types: bytes, data: bytes) -> tuple[int, ...]:
         raw = cursor.take(_META_SIZES.get(kind, 0))
         metas.append(int.from_bytes(raw, "big" if kind in _BIG_ENDIAN_META else "little"))
     if cursor.left:
-        raise Torn(f"{cursor.left} bytes of metadata belong to no column")
+        raise Torn(f"{cursor.left} bytes of metadata do not belong to any column")
     return tuple(metas)
 
 

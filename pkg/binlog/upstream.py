@@ -34,7 +34,7 @@ _UNKNOWN_VARIABLE = 1193
 #: Silence for this many heartbeats means that the connection is dead.
 _MISSED_HEARTBEATS = 4
 _GRANT_HINT = "Grant REPLICATION SLAVE and REPLICATION CLIENT on *.* to the upstream's user."
-_RECONNECT_HINT = "The stream is opened again by itself; if it keeps failing, check the upstream and the network."
+_RECONNECT_HINT = "The stream is opened again automatically. If it keeps failing, check the upstream and the network."
 
 
 def open_upstream(
@@ -87,7 +87,7 @@ def start_dump(
         known = classify(exc, scope="upstream", statement="registering as a replica")
         raise errors.new(
             Code.SyncerUnitRemoteSteamerStartSync,
-            f"the upstream {cfg.host}:{cfg.port} does not let us read its binlog: {known.message}",
+            f"the upstream {cfg.host}:{cfg.port} refuses to send its binlog: {known.message}",
             raw=known.raw_cause,
             workaround=_RECONNECT_HINT if known.retryable else _GRANT_HINT,
             scope="upstream",
@@ -100,7 +100,7 @@ def _ensure_askable(location: Location, use_gtid: bool) -> None:
     if not use_gtid and location.position.pos >= 1 << 32:
         raise errors.new(
             Code.SyncerUnitRemoteSteamerStartSync,
-            f"position {location.position} lies beyond 4 GiB, which a server can't be asked for",
+            f"position {location.position} is beyond 4 GiB, and a server can't send events from there",
             workaround="Use enable-gtid: true for this source, or read it through the relay.",
             scope="upstream",
         )
@@ -245,27 +245,46 @@ class UpstreamStream:
 
 
 _FULL_COPY = (
-    "The binlog that is needed is gone from the upstream: migrate this upstream again from a full copy "
+    "The upstream no longer has the binlog that is needed. Migrate this upstream again from a full copy "
     "(start-task --remove-meta), and keep binlogs longer (expire_logs_days, binlog_expire_logs_seconds)."
 )
-#: What a server's dump error means: a part of its text, whether trying again may help, and the way out.
+#: What a server's dump error means: a part of its text, whether trying again may help, and what the operator can do.
 _DUMP_ERRORS: tuple[tuple[str, bool, str], ...] = (
     ("purged", False, _FULL_COPY),
     ("Could not find first log file", False, _FULL_COPY),
     ("Could not find GTID state", False, _FULL_COPY),
-    ("GTID position", False, "The upstream never had this GTID: it was reset, or the source points to another server. "
-     "Check the source's host; if it is right, migrate it again from a full copy."),
-    ("more GTIDs than", False, "The upstream lacks transactions that were already replicated: check that the source "
-     "points to the right server; if so, migrate it again from a full copy."),
-    ("impossible position", False, "The upstream's binlog is shorter than the position: check that the source points "
-     "to the right server; after a crash of the upstream, migrate it again from a full copy."),
+    (
+        "GTID position",
+        False,
+        (
+            "The upstream never had this GTID: it was reset, or the source points to another server. "
+            "Check the source's host. If it is correct, migrate the upstream again from a full copy."
+        ),
+    ),
+    (
+        "more GTIDs than",
+        False,
+        (
+            "The upstream lacks transactions that were already replicated: check that the source "
+            "points to the right server. If it does, migrate the upstream again from a full copy."
+        ),
+    ),
+    (
+        "impossible position",
+        False,
+        (
+            "The upstream's binlog is shorter than the position: check that the source points "
+            "to the right server. After a crash of the upstream, migrate it again from a full "
+            "copy."
+        ),
+    ),
     ("same server_uuid/server_id", False, "Another replica uses this server id: set another server-id in the source."),
     ("max_allowed_packet", False, "Raise max_allowed_packet of the upstream to its largest event (at most 1G)."),
     ("Binary log is not open", False, "Start the upstream with log_bin, binlog_format=ROW and binlog_row_image=FULL."),
     ("log event entry exceeded", False, "Raise max_allowed_packet of the upstream to its largest event (at most 1G)."),
     ("shutdown", True, _RECONNECT_HINT),
     ("error reading log event", True, _RECONNECT_HINT),
-)  # fmt: skip
+)
 _ACCESS_DENIED = frozenset({1045, 1227, 1142})
 _SERVER_GOES_AWAY = frozenset({1053, 1077, 1079, 1317, 1927})
 
@@ -273,7 +292,7 @@ _SERVER_GOES_AWAY = frozenset({1053, 1077, 1079, 1317, 1927})
 def server_refusal(exc: ServerError) -> errors.DMError:
     """What the error packet of a dump means (36069): whether to try again and what the operator can do."""
     retryable = exc.code in _SERVER_GOES_AWAY
-    workaround = _RECONNECT_HINT if retryable else "Look at the upstream's error log."
+    workaround = _RECONNECT_HINT if retryable else "See the upstream's error log."
     if exc.code in _ACCESS_DENIED:
         workaround = _GRANT_HINT
     for part, again, hint in _DUMP_ERRORS:

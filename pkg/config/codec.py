@@ -106,7 +106,7 @@ def _from_json(kind: Any, data: Any, place: str, key: bytes) -> Any:
 
 def _tuple_from_json(args: tuple[Any, ...], data: Any, place: str, key: bytes) -> tuple[Any, ...]:
     if not isinstance(data, list):
-        raise ValueError(f"{place}: no list")
+        raise ValueError(f"{place}: not a list")
     if len(args) == 2 and args[1] is Ellipsis:
         return tuple(_from_json(args[0], item, f"{place}[{i}]", key) for i, item in enumerate(data))
     if len(args) != len(data):
@@ -116,7 +116,7 @@ def _tuple_from_json(args: tuple[Any, ...], data: Any, place: str, key: bytes) -
 
 def _object_from_json(cls: type, data: Any, place: str, key: bytes) -> Any:
     if not isinstance(data, dict):
-        raise ValueError(f"{place}: no object")
+        raise ValueError(f"{place}: not an object")
     fields = dict(data)
     if _SEALED in fields:
         fields[_PASSWORD] = _unseal(fields.pop(_SEALED), place, key)
@@ -135,5 +135,6 @@ def _unseal(text: Any, place: str, key: bytes) -> str:
             Code.ConfigDecryptDBPassword,
             f"the stored password of {place} cannot be decrypted",
             raw=exc.message,
-            workaround="Start masters and workers with the secret-key-path that the source or task was created with.",
+            workaround="Start masters and workers with the same secret-key-path as when the source or task was "
+            "created.",
         ) from None

@@ -48,8 +48,8 @@ OPTIONS = (
     Option("initial-cluster-state", help="new or existing", flag=False),
     Option("join", help="addresses of a running cluster's masters, to join it"),
     Option("data-dir", help="folder of the embedded etcd's data"),
-    Option("max-txn-ops", "int", "most operations in one etcd transaction"),
-    Option("max-request-bytes", "int", "largest request that etcd takes, in bytes"),
+    Option("max-txn-ops", "int", "maximum number of operations in one etcd transaction"),
+    Option("max-request-bytes", "int", "largest request that etcd accepts, in bytes"),
     Option("auto-compaction-mode", help="periodic or revision"),
     Option("auto-compaction-retention", help="how much etcd history to keep, such as 1h"),
     Option("quota-backend-bytes", "int", "largest size of etcd's data, in bytes"),
@@ -59,7 +59,7 @@ OPTIONS = (
     Option("rpc-rate-burst", "int", flag=False),
     Option("v1-sources-path", help="folder of sources of DM 1.0 to import"),
     Option("secret-key-path", help="file of 64 hex digits, the key that passwords are encrypted with"),
-    Option("allowed-hosts", "list", help="further names that HTTP requests may call this master by"),
+    Option("allowed-hosts", "list", help="further host names that HTTP requests may use for this master"),
     Option("etcd-endpoints", "list", "use this etcd instead of an embedded one"),
     Option("etcd-client-urls", help="URLs where the embedded etcd serves the cluster's programs"),
     Option("election-ttl", "int", flag=False),
@@ -171,7 +171,7 @@ def _adjust(config: MasterConfig) -> MasterConfig:
         raise errors.new(
             Code.MasterFailToImportFromV10x,
             "v1-sources-path: importing sources of DM 1.0 is not supported yet",
-            workaround="Remove the key and add the sources by `dmctl operate-source create`.",
+            workaround="Remove the key and add the sources with `dmctl operate-source create`.",
         )
     advertise = _advertise_addr(config)
     name = config.name or f"dm-master-{socket.gethostname()}"

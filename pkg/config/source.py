@@ -64,7 +64,7 @@ def _refuse_later_features(top: Section) -> None:
 def _source_id(top: Section) -> str:
     source_id = top.text("source-id")
     if not source_id:
-        raise top.error(Code.WorkerNeedSourceID, "source-id", "source-id is missing", "Name the source, unique.")
+        raise top.error(Code.WorkerNeedSourceID, "source-id", "source-id is missing", "Give the source a unique name.")
     if len(source_id) > LONGEST_SOURCE_ID:
         raise top.error(
             Code.WorkerTooLongSourceID,
@@ -94,7 +94,7 @@ def _flavor(top: Section) -> str:
             Code.NotSupportedFlavor,
             "flavor",
             f"flavor {flavor!r} is not supported",
-            "Set mysql or mariadb, or remove the key: the upstream is asked then.",
+            "Set mysql or mariadb, or remove the key: the flavor is then read from the upstream.",
         )
     return flavor
 

@@ -11,8 +11,8 @@ from pkg.settings.connections import DBConfig
 if TYPE_CHECKING:  # Executors, which write rows by this, have no YAML.
     from pkg.settings.yaml_reader import Section
 
-_LITERALS = "rows travel as utf8mb4, and the server would read their bytes as other characters"
-_BY_TRANSACTION = "a writer's rows and its marker are one transaction, which it begins and ends itself"
+_LITERALS = "rows are sent as utf8mb4, and the server would read their bytes as other characters"
+_BY_TRANSACTION = "a writer's rows and its marker are one transaction, which the writer begins and ends itself"
 _OFF = frozenset({"0", "OFF", "FALSE"})
 #: Modes that change what is written, or which row a statement finds.
 _HARMFUL_MODES: Mapping[str, str] = {
@@ -44,23 +44,26 @@ _REFUSED: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "transaction_read_only": (_on, "rows could not be written"),
     **dict.fromkeys(
         ("tx_isolation", "transaction_isolation"),
-        (lambda value: value.replace(" ", "-") == "READ-UNCOMMITTED", "a marker would count before it is committed"),
+        (
+            lambda value: value.replace(" ", "-") == "READ-UNCOMMITTED",
+            "a marker would be visible before it is committed",
+        ),
     ),
     **dict.fromkeys(
         ("character_set_client", "character_set_connection", "character_set_results", "character_set_database"),
         (lambda value: value != "UTF8MB4", _LITERALS),
     ),
     "collation_connection": (lambda value: not value.startswith("UTF8MB4"), _LITERALS),
-    "unique_checks": (_off, "InnoDB may then take a duplicate key without an error"),
-    "sql_select_limit": (_always, "rows of the meta tables would be left out"),
+    "unique_checks": (_off, "InnoDB may then accept a duplicate key without an error"),
+    "sql_select_limit": (_always, "rows of the meta tables would be missing"),
     "sql_quote_show_create": (_off, "structures could not be read"),
     "insert_id": (_always, "rows would get other numbers"),
-    "timestamp": (_always, "columns that take the time would all get this one"),
+    "timestamp": (_always, "columns with the current time would all get this time"),
     **dict.fromkeys(
         ("tidb_batch_insert", "tidb_batch_delete", "tidb_batch_commit"),
         (_on, "TiDB would commit parts of a transaction"),
     ),
-    "tidb_disable_txn_auto_retry": (_off, "TiDB would repeat statements over rows that others have changed"),
+    "tidb_disable_txn_auto_retry": (_off, "TiDB would repeat statements on rows that others have changed"),
 }
 
 
@@ -87,7 +90,7 @@ def check_target_session(section: Section, config: DBConfig, warnings: list[str]
                 f"Remove {name} from {section.name}.session.",
             )
     if "time_zone" in session:
-        warnings.append(f"time_zone in {section.name}.session has no effect: rows travel in UTC and stay the same")
+        warnings.append(f"time_zone in {section.name}.session has no effect: rows are sent in UTC and stay the same")
 
 
 def writing_session(base: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:

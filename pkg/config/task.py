@@ -153,7 +153,8 @@ class _TaskReader:
                 _YAML,
                 "name",
                 f"name {name!r} cannot name tables and folders",
-                f"Use at most {LONGEST_TASK_NAME} characters, no slashes, control characters or outer blanks.",
+                f"Use at most {LONGEST_TASK_NAME} characters, without slashes, control characters, leading or "
+                "trailing blanks.",
             )
         return name
 
@@ -233,7 +234,7 @@ class _TaskReader:
                 raise self._top.error(
                     Code.ConfigCheckItemNotSupport,
                     "ignore-checking-items",
-                    f"checking item {item!r} is not known",
+                    f"checking item {item!r} is unknown",
                     f"Did you mean {near!r}?" if near else f"Use some of {', '.join(CHECKING_ITEMS)}.",
                 )
         return items

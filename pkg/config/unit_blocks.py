@@ -97,7 +97,7 @@ def _local_dir(section: Section) -> str:
     folder = section.text("dir")
     remote = _REMOTE_DIR.match(folder)
     if "\0" in folder or "\n" in folder:
-        raise section.error(Code.ConfigLoaderDirInvalid, "dir", "dir holds a control character", "Name a folder.")
+        raise section.error(Code.ConfigLoaderDirInvalid, "dir", "dir contains a control character", "Name a folder.")
     if remote is None:
         return folder
     if remote[1].lower() in ("file", "local"):

@@ -39,8 +39,8 @@ OPTIONS = (
     Option("worker-addr", help="address to listen on, host:port or :port"),
     Option("advertise-addr", help="address that masters reach this worker at"),
     Option("join", help="addresses of the masters, separated by commas"),
-    Option("keepalive-ttl", "int", "seconds without a sign of life after which this worker counts as offline"),
-    Option("relay-keepalive-ttl", "int", "without effect: keepalive-ttl holds with a relay too"),
+    Option("keepalive-ttl", "int", "seconds without a heartbeat after which this worker is considered offline"),
+    Option("relay-keepalive-ttl", "int", "no effect: keepalive-ttl also applies with a relay"),
     Option("relay-dir", help="folder for relay logs"),
     Option("redact-info-log", "bool", "hide row values in logs"),
     Option("secret-key-path", help="file of 64 hex digits, the masters' key that passwords are encrypted with"),
@@ -223,8 +223,8 @@ def _check_spark(spark: SparkSettings, path: str) -> None:
         raise errors.new(
             Code.WorkerDecodeConfigFromFile,
             "spark.dynamicAllocation.enabled is not supported: a consistent dump starts all of its tasks at once",
-            workaround="Remove it, and give the worker a fixed share: `slots` on a standalone cluster,"
-            " spark.executor.instances and spark.executor.cores on YARN and Kubernetes.",
+            workaround="Remove it, and give the worker a fixed number of executors: `slots` on a standalone cluster, "
+            "spark.executor.instances and spark.executor.cores on YARN and Kubernetes.",
         )
 
 

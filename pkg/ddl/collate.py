@@ -32,7 +32,7 @@ def with_collations(statement: DDLStatement, default: Callable[[str], str], sche
     try:
         places = [(clause.bare_charset, default(clause.charset)) for clause in _open_clauses(statement)]
     except ValueError as exc:
-        raise unsupported(statement.sql, f"the charset's default collation can't be written out: {exc}") from exc
+        raise unsupported(statement.sql, f"the charset's default collation can't be determined: {exc}") from exc
     if schema_collation and _names_neither(statement):
         # Directly after the name: what follows may be in comments for other versions than the target's.
         places.append((max(statement.options.bare_charset, statement.refs[0].end), schema_collation))

@@ -87,16 +87,16 @@ def _statement(cursor: TokenCursor) -> DDLStatement:
     if cursor.at_any("ROLLBACK"):
         raise errors.new(
             Code.SyncerUnsupportedStmt,
-            f"rows that were rolled back are in the binlog, ended by the statement {shorten(cursor.sql)}: "
-            "a transaction mixed tables of transactional and other engines",
+            f"the binlog has rows that were rolled back, ended by the statement {shorten(cursor.sql)}: a "
+            "transaction changed tables of transactional and of other engines",
             workaround="Convert the tables of other engines to InnoDB, and copy the tables of this transaction again.",
         )
     if cursor.at_any("XA"):
         raise errors.new(
             Code.SyncerUnsupportedStmt,
             f"the rows of this XA transaction are in the binlog before the task's start: {shorten(cursor.sql)}",
-            workaround="Copy the tables of this transaction again, when XA RECOVER on the upstream lists none that is "
-            "prepared.",
+            workaround="Copy the tables of this transaction again when XA RECOVER on the upstream shows no prepared "
+            "transaction.",
         )
     raise cursor.error("an unknown statement")
 
@@ -221,7 +221,7 @@ def _alter_database(cursor: TokenCursor) -> DDLStatement:
     option_first = cursor.at_any("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION", "COMMENT", "READ")
     if option_first:
         if not cursor.default_schema:
-            raise cursor.error("no schema is named, and none was selected")
+            raise cursor.error("no schema is given, and none was selected")
         cursor.add(TableRef(cursor.default_schema, "", cursor.token.start, cursor.token.start))
     else:
         _schema(cursor)

@@ -151,7 +151,7 @@ class TokenCursor:
         while depth:
             token = self.advance()
             if token.kind == "end":
-                raise parse_error(self.sql, start, "a parenthesis that does not close")
+                raise parse_error(self.sql, start, "a parenthesis that is not closed")
             if token.kind == "op":
                 depth += {"(": 1, ")": -1}.get(token.text, 0)
         return start, self.last_end

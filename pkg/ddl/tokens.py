@@ -148,7 +148,7 @@ def _scan(sql: str, dialect: Dialect) -> Iterator[Token]:
     while at < len(sql):
         match = lexer.match(sql, at)
         if match is None:
-            raise parse_error(sql, at, "a quote or comment that does not end")
+            raise parse_error(sql, at, "a quote or comment that is not closed")
         kind = match.lastgroup or ""
         if match["open"] is not None:
             skipped = _skipped_comment(match, dialect)
@@ -165,7 +165,7 @@ def _scan(sql: str, dialect: Dialect) -> Iterator[Token]:
             continue
         at = match.end()
     if executing:
-        raise parse_error(sql, len(sql), "a comment that does not end")
+        raise parse_error(sql, len(sql), "a comment that is not closed")
 
 
 def _skipped_comment(match: re.Match[str], dialect: Dialect) -> bool:
@@ -180,7 +180,7 @@ def _skipped_comment(match: re.Match[str], dialect: Dialect) -> bool:
 def _comment_end(sql: str, at: int) -> int:
     end = sql.find("*/", at)
     if end < 0:
-        raise parse_error(sql, at, "a comment that does not end")
+        raise parse_error(sql, at, "a comment that is not closed")
     return end + 2
 
 

@@ -80,7 +80,7 @@ class LeaseKeeper:
             self._valid_until = 0.0
             if not self._stop.is_set():
                 trace = "".join(traceback.format_exception(exc))
-                log.error("a lease is not kept any more", lease=self._name, error=repr(exc), trace=trace)
+                log.error("a lease is no longer renewed", lease=self._name, error=repr(exc), trace=trace)
         if not self._stop.is_set():
             self._on_lost()
 

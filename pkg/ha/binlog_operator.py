@@ -80,7 +80,7 @@ OperatorSource = Callable[[], Sequence[BinlogOperator]]
 def _kind(number: Any) -> OperatorKind:
     name = dmworker_pb2.ErrorOp.Name(number).lower()
     if name not in get_args(OperatorKind):
-        raise ValueError(f"{name} is not kept")
+        raise ValueError(f"{name} is not stored")
     return cast(OperatorKind, name)
 
 

@@ -51,7 +51,7 @@ class Record:
         except (ValueError, KeyError, TypeError) as exc:
             raise new(
                 Code.HAInvalidItem,
-                f"etcd holds {text!r} where a {cls.__name__} belongs",
+                f"etcd has {text!r} in place of a {cls.__name__}",
                 raw=f"{type(exc).__name__}: {exc}",
                 workaround="Delete or repair this key with etcdctl.",
             ) from exc

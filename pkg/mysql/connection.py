@@ -121,7 +121,7 @@ _SQLSTATES = {
 TOO_MUCH_AT_ONCE = 8004
 MORE_AT_ONCE = "Raise performance.txn-total-size-limit of TiDB, then resume the task."
 _HINTS = {
-    1045: "Check user and password of this connection, and from which hosts the server lets that user in.",
+    1045: "Check user and password of this connection, and the hosts from which the server accepts this user.",
     1044: "Grant the user access to this database.",
     1142: "Grant the user the privilege that the message names.",
     1227: "Grant the user the privilege that the message names.",
@@ -249,7 +249,7 @@ def classify(exc: BaseException, *, scope: Scope, statement: str = "", table: st
     shown = f": {statement[:200]}{'…' if len(statement) > 200 else ''}" if statement else ""
     if is_lost(exc):
         name, what = Code.DBBadConn, f"the {scope} connection was lost{where}{shown}"
-        hint = "The connection is opened again by itself; if it keeps failing, check the server and the network."
+        hint = "The connection is opened again automatically. If it keeps failing, check the server and the network."
     else:
         name, what = Code.DBExecuteFailed, f"the {scope} refused a statement{where}{shown}"
         hint = _HINTS.get(error_number(exc), "")
@@ -273,7 +273,7 @@ def _refused(exc: pymysql.Error, cfg: DBConfig, scope: Scope) -> DMError:
         cause = f"dial tcp {address}: connect: connection refused"
         if "refused" not in str(exc).lower():
             cause = f"dial tcp {address}: {error_text(exc)}"
-        hint = "Check that the server runs and that host and port are right."
+        hint = "Check that the server runs and that host and port are correct."
     else:
         cause = error_text(exc)
         hint = _HINTS.get(number, "")
@@ -292,11 +292,11 @@ def _not_the_server(why: ssl.SSLCertVerificationError, cfg: DBConfig, scope: Sco
     cause = why.verify_message if getattr(why, "verify_message", "") else str(why)
     return errors.new(
         Code.DBDriverError,
-        f"the {scope} {cfg.user}@{cfg.host}:{cfg.port} is not proven to be the server that is meant: {cause}",
+        f"the {scope} {cfg.user}@{cfg.host}:{cfg.port} cannot be verified as the configured server: {cause}",
         raw=why,
         scope=scope,
-        workaround="Let ssl-ca name the CA that signed the server's certificate, and `host` a name or address that the"
-        " certificate is for; or list its common name in cert-allowed-cn of this connection's security. It is shown by"
-        f" `openssl s_client -starttls mysql -connect {cfg.host}:{cfg.port} </dev/null |"
-        " openssl x509 -noout -subject -issuer -dates -ext subjectAltName`.",
+        workaround="Set ssl-ca to the CA that signed the server's certificate, and `host` to a name or address in the "
+        "certificate; or list its common name in cert-allowed-cn of this connection's security. To see the "
+        f"certificate: `openssl s_client -starttls mysql -connect {cfg.host}:{cfg.port} </dev/null | "
+        "openssl x509 -noout -subject -issuer -dates -ext subjectAltName`.",
     )

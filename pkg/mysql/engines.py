@@ -46,8 +46,8 @@ def tables_without_transactions(
 def told(table: tuple[str, str], engine: str) -> str:
     """What is wrong with a table."""
     return (
-        f"the target table {qualified(*table)} has the engine {engine}, which can't roll back: rows would be doubled "
-        "or lost when a transaction breaks off"
+        f"the target table {qualified(*table)} has the engine {engine}, which can't roll back: rows would be "
+        "duplicated or lost when a transaction is interrupted"
     )
 
 
@@ -58,4 +58,4 @@ def way_out(table: tuple[str, str]) -> str:
 
 def way_past() -> str:
     """What lets rows go on all the same."""
-    return f"Or put `{IGNORE}` into ignore-checking-items, which gives up the promise for such tables."
+    return f"Or add `{IGNORE}` to ignore-checking-items; then exactly-once does not hold for such tables."

@@ -47,8 +47,8 @@ def _check_sources(name: str, module: ModuleType) -> None:
     wanted = digest(Path(__file__).parent, name)
     if wanted and getattr(module, "SOURCES", "") != wanted:
         raise RuntimeError(
-            f"{module.__file__} was not built from the C sources beside it: build it anew by `make kernel` or `make "
-            "setup`, or do without the compiled parts by DM_KERNEL=python."
+            f"{module.__file__} was not built from the C sources beside it: build it again with `make kernel` or "
+            "`make setup`, or run without the compiled parts with DM_KERNEL=python."
         )
 
 
@@ -72,6 +72,6 @@ def trouble() -> str:
     if not reasons:
         return ""
     return (
-        f"the compiled code of {', '.join(reasons)} is not in use, and Python does its work many times slower:"
-        f" {'; '.join(dict.fromkeys(reasons.values()))}. {_SWITCHED_OFF} of the worker accepts that."
+        f"the compiled code of {', '.join(reasons)} is not in use, and the Python code in its place is many times "
+        f"slower: {'; '.join(dict.fromkeys(reasons.values()))}. Set {_SWITCHED_OFF} for the worker to accept this."
     )

@@ -86,7 +86,7 @@ def setup(
     threading.excepthook = _thread_died
     if rotate:
         get_logger("log").warning(
-            "log-rotate has no effect: rotate with your system's logrotate, the file may be moved away at any time",
+            "log-rotate has no effect: use your system's logrotate; the file may be moved at any time",
             value=rotate,
         )
 

@@ -52,7 +52,7 @@ class Metrics:
 
     def cpu_usage(self, name: str) -> Gauge:
         """This process' processor use in percent of one core, averaged since the last time it was asked for."""
-        gauge = self.gauge(name, "Processor use of this process in percent of one core.")
+        gauge = self.gauge(name, "CPU usage of this process in percent of one core.")
         gauge.set_function(_CpuUsage())
         return gauge
 

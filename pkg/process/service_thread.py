@@ -61,7 +61,7 @@ class ServiceThread:
             began = time.monotonic()
             try:
                 self._work()
-                failure: BaseException = RuntimeError("it ended although nobody asked it to")
+                failure: BaseException = RuntimeError("it ended unexpectedly")
             except Exception as exc:  # noqa: BLE001 - every error that ends a service is reported
                 failure = exc
             if self._stopping.is_set():

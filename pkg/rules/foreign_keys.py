@@ -15,8 +15,8 @@ from pkg.mysql.schema import ForeignKey
 #: The item of ``ignore-checking-items`` by which an operator answers for it.
 IGNORE = "foreign_keys"
 _WAY_PAST = (
-    f"If the rows that these keys change do not matter, put `{IGNORE}` into ignore-checking-items: then the task goes "
-    "on as it can."
+    f"If the rows that these keys change do not matter, add `{IGNORE}` to ignore-checking-items: the task then "
+    "runs without this check."
 )
 
 
@@ -65,7 +65,9 @@ def find_problems(
             why = _lacks(routes[_folded(key.child)])
         if why:
             found.append(
-                ForeignKeyProblem(f"{_name(key)} changes rows by itself, which is not in the binlog; {why[0]}", why[1])
+                ForeignKeyProblem(
+                    f"{_name(key)} changes rows by an action that the binlog does not contain; {why[0]}", why[1]
+                )
             )
     if setting.checks is not False and setting.acts:
         found += _needless(target, wanted, {_folded(name) for name in routes.values()})
@@ -79,7 +81,7 @@ def _obstacle(key: ForeignKey, routes: Mapping[TableId, TableId], setting: Forei
     if _folded(key.parent) not in routes:
         return (
             f"its parent {qualified(*key.parent)} is not migrated, so the target does not see when it acts",
-            "Migrate the parent too, or leave the child out with block-allow-list.",
+            "Migrate the parent too, or exclude the child with block-allow-list.",
         )
     if not setting.acts:
         return (
@@ -88,18 +90,21 @@ def _obstacle(key: ForeignKey, routes: Mapping[TableId, TableId], setting: Forei
         )
     if setting.checks is False:
         return (
-            "the task sets foreign_key_checks: 0 in target-database.session, so the target does nothing",
+            (
+                "the task sets foreign_key_checks: 0 in target-database.session, so the target does not execute the "
+                "action"
+            ),
             "Remove foreign_key_checks from target-database.session.",
         )
     if setting.merges:
         return (
-            "with shard-mode rows may be held back and arrive later than what the key does",
-            "Leave the tables out of the task, or replace the key by one without action.",
+            "with shard-mode, rows may be held back and arrive after the action",
+            "Exclude the tables from the task, or replace the key with one that has no action.",
         )
     if {_folded(key.child), _folded(key.parent)} & {_folded(table) for table in setting.mapped}:
         return (
             "column mapping changes its tables' values",
-            "Take the tables out of column-mappings.",
+            "Remove the tables from column-mappings.",
         )
     return None
 
@@ -116,9 +121,10 @@ def _needless(
     for key in target:
         if key.acts and _folded(key.parent) in migrated and _identity(key) not in wanted:
             yield ForeignKeyProblem(
-                f"the target's {_name(key)} changes rows by itself, and no migrated key of the upstream does the same",
-                "Drop it at the target; or, if no foreign key of the upstream acts, set foreign_key_checks: 0 in "
-                "target-database.session.",
+                f"the target's {_name(key)} changes rows by an action, and no migrated key of the upstream has the "
+                "same action",
+                "Drop it on the target; or, if no foreign key of the upstream has an action, set "
+                "foreign_key_checks: 0 in target-database.session.",
             )
 
 
@@ -138,9 +144,9 @@ def _strangers(target: list[ForeignKey], migrated: Collection[TableId]) -> Itera
         ends = {_folded(key.child), _folded(key.parent)}
         if not key.acts and ends & checked and not ends <= set(migrated):
             yield ForeignKeyProblem(
-                f"the target's {_name(key)} connects tables on which foreign keys act with a table that the task does "
+                f"the target's {_name(key)} connects tables with foreign key actions to a table that the task does "
                 "not migrate, so the target may refuse rows",
-                "Migrate that table too, or drop the key at the target.",
+                "Migrate that table too, or drop the key on the target.",
             )
 
 

@@ -37,7 +37,9 @@ def extract_problems(upstream: TableInfo, target: TableInfo | None, columns: Ite
             what = f"the upstream table has a column {quote(name)} itself, which the route must fill"
             problems.append(TargetProblem(what, "Give the extract another target-column."))
         elif target is None:
-            what = f"the target table does not exist; made from the upstream's, it would lack the column {quote(name)}"
+            what = (
+                f"the target table does not exist; created like the upstream's, it would lack the column {quote(name)}"
+            )
             problems.append(
                 TargetProblem(what, "Create the target table with this column, then resume or start the task.")
             )
@@ -47,7 +49,10 @@ def extract_problems(upstream: TableInfo, target: TableInfo | None, columns: Ite
                 TargetProblem(what, f"ALTER TABLE {_name(target)} ADD COLUMN {quote(name)} VARCHAR(64) NOT NULL")
             )
         elif column.generated:
-            what = f"the column {quote(name)} of the target table {_name(target)} is generated: it takes no value"
+            what = (
+                f"the column {quote(name)} of the target table {_name(target)} is generated, so no value can be "
+                "written to it"
+            )
             problems.append(TargetProblem(what, "Give the extract another target-column."))
     return problems
 
@@ -70,9 +75,7 @@ def _too_small(upstream: TableInfo, target: TableInfo | None, column: Column, tr
     null = "NULL" if column.nullable else "NOT NULL"
     if target is None:
         what = f"{number}, does not fit into {column.column_type}, which the target's column would get"
-        return TargetProblem(
-            what, f"Create the target table by hand beforehand, with {quote(column.name)} BIGINT {null}."
-        )
+        return TargetProblem(what, f"Create the target table by hand first, with {quote(column.name)} BIGINT {null}.")
     what = f"{number}, does not fit into the target's column, which is {column.column_type}"
     return TargetProblem(what, f"ALTER TABLE {_name(target)} MODIFY COLUMN {quote(column.name)} BIGINT {null}")
 

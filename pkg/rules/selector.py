@@ -107,7 +107,7 @@ def _parse(pattern: str) -> tuple[list[int | frozenset[int] | None], bool]:
         end = data.find(b"]", at + 2) if byte == ord("[") else -1
         if byte == ord("*"):
             if at != len(data) - 1:
-                raise ValueError(f"pattern {pattern!r} is not valid: '*' may only be its last character")
+                raise ValueError(f"pattern {pattern!r} is not valid: '*' is allowed only as its last character")
             return steps, True
         if byte == ord("?"):
             steps.append(None)
@@ -124,8 +124,8 @@ def check_wildcard(pattern: str) -> None:
     """For rules that take wildcards alone; raises ``ValueError`` for one that is not valid or meant as a regex."""
     if pattern.startswith(REGEX_MARK):
         raise ValueError(
-            f"pattern {pattern!r} is a regular expression, which only routes and the block-allow-list take"
-            f" (for a name that begins with {REGEX_MARK} write [{REGEX_MARK}])"
+            f"pattern {pattern!r} is a regular expression, which only routes and the block-allow-list support (for "
+            f"a name that begins with {REGEX_MARK}, write [{REGEX_MARK}])"
         )
     _parse(pattern)
 

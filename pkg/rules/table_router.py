@@ -30,7 +30,7 @@ class _Extract:
                 Code.ConfigGenTableRouter,
                 f"extract-{self.kind} for the column `{self.column}`: {self.regex.pattern!r} is not found in the "
                 f"{self.kind} name {name!r}",
-                workaround="Correct the regular expression, or give this name a route of its own.",
+                workaround="Correct the regular expression, or give this name a separate route.",
             )
         return "".join(group or "" for group in found.groups())
 

@@ -148,7 +148,7 @@ def read_expression_filter(section: Section) -> ExpressionFilter:
             Code.ConfigExprFilterManyExpr,
             "schema",
             f"expression filter {section.name} has expressions of {sum(kinds)} kinds instead of one",
-            "Give each kind (insert, update, delete) a filter of its own.",
+            "Give each kind (insert, update, delete) a separate filter.",
         )
     for kind in ("insert-value-expr", "update-old-value-expr", "update-new-value-expr", "delete-value-expr"):
         if text := section.text(kind):

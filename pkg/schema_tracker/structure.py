@@ -31,7 +31,7 @@ def parse_create_table(
         raise errors.new(
             Code.SchemaTrackerInvalidCreateTableStmt,
             f"expected a CREATE TABLE statement with columns, found: {shorten(sql)}",
-            workaround="Give the whole structure of one table, as SHOW CREATE TABLE prints it.",
+            workaround="Give the complete structure of one table, as SHOW CREATE TABLE prints it.",
         )
     return table_of(statement, statement.body, inherited or server.default, server)
 
@@ -48,7 +48,8 @@ def table_of(statement: DDLStatement, body: TableBody, inherited: Charset, serve
     except ValueError as exc:
         raise errors.new(
             Code.SchemaTrackerCannotCreateTable,
-            f"the structure of `{ref.schema}`.`{ref.table}` is not clear: {exc}; statement: {shorten(statement.sql)}",
+            f"the structure of `{ref.schema}`.`{ref.table}` cannot be determined: {exc}; statement: "
+            f"{shorten(statement.sql)}",
             workaround=RENEW_STRUCTURE,
         ) from exc
     return TableInfo(

@@ -100,11 +100,9 @@ def decrypt(text: str, key: bytes | None = None) -> str:
     except (binascii.Error, ValueError):
         raise errors.new(Code.EncCipherTextBase64Decode, "the encrypted password is not base64") from None
     if len(data) < _IV_BYTES + len(_SEPARATOR):
-        raise errors.new(Code.CiphertextLenNotValid, f"the encrypted password has just {len(data)} bytes")
+        raise errors.new(Code.CiphertextLenNotValid, f"the encrypted password has only {len(data)} bytes")
     if data[_IV_BYTES : _IV_BYTES + 1] != _SEPARATOR:
-        raise errors.new(
-            Code.CiphertextContextNotValid, "the encrypted password lacks the separator after its first part"
-        )
+        raise errors.new(Code.CiphertextContextNotValid, "the encrypted password has no separator after its first part")
     decryptor = _cipher(usable, data[:_IV_BYTES]).decryptor()
     plain = decryptor.update(data[_IV_BYTES + 1 :]) + decryptor.finalize()
     try:

@@ -73,7 +73,7 @@ COMMON_OPTIONS = (
     Option("log-level", help="debug, info, warn, error or fatal", short="L"),
     Option("log-file", help="file to log to; empty for standard error"),
     Option("log-format", help="text or json"),
-    Option("log-rotate", help="kept for old files, without effect", flag=False),
+    Option("log-rotate", help="no effect; accepted for old files", flag=False),
     Option("ssl-ca", help="path of the CA certificate for TLS"),
     Option("ssl-cert", help="path of the own certificate for TLS"),
     Option("ssl-key", help="path of the own key for TLS"),

@@ -58,7 +58,7 @@ def _check(node: Node, shape: Shape, path: str, name: str) -> None:
         return
     if isinstance(shape, Items):
         if not isinstance(node, SequenceNode):
-            raise _error(path, node, f"{name} must be a list, not {_noun(node)}", "Begin each entry with a dash.")
+            raise _error(path, node, f"{name} must be a list, not {_noun(node)}", "Start each entry with a dash.")
         for item in node.value:
             if not isinstance(item, MappingNode):
                 raise _error(path, item, f"each entry of {name} must be keys and values, not {_noun(item)}")

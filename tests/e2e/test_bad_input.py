@@ -136,7 +136,7 @@ def grant(server: SQLServer, *grants: str) -> None:
 @pytest.mark.parametrize(
     ("rest", "account", "told"),
     [
-        ("", {"port": NO_SERVER}, ("code=10001", "connect: connection refused", "host and port are right")),
+        ("", {"port": NO_SERVER}, ("code=10001", "connect: connection refused", "host and port are correct")),
         ("", {"user": "dm", "password": f"{SECRET}x"}, ("code=10001", "Error 1045 (28000)", "Check user and password")),
         ("enable-gtid: true\n", {}, ("code=26007", "gtid_mode is not ON", "gtid_mode=ON")),
         ("flavor: mariadb\n", {}, ("code=11010", "flavor mariadb", "Set flavor: mysql")),
@@ -199,7 +199,7 @@ def test_source_that_no_worker_serves(place: Field) -> None:
 
 def test_unreachable_target_and_wrong_password(place: Field) -> None:
     message = place.refused(place.task("root", port=NO_SERVER))
-    parts = ("code=26005", "code=26002", "127.0.0.1:1", "connect: connection refused", "host and port are right")
+    parts = ("code=26005", "code=26002", "127.0.0.1:1", "connect: connection refused", "host and port are correct")
     assert [part for part in parts if part not in message] == [], message
     message = place.refused(place.task("root", account=f"user: dm, password: {SECRET}x"), "--remove-meta")
     assert [part for part in ("code=26002", "Error 1045", "Check user and password") if part not in message] == []

@@ -99,7 +99,7 @@ def test_everything_that_is_stored_is_read_by_the_next_version(before: Before) -
     assert relayed <= _relay_folders(before), "the relay goes on in its files"
     for worker in cluster.workers:
         log = (worker.dir / "dm-worker.log").read_text()
-        assert "planned otherwise" not in log, "a batch that was under way is another one now"
+        assert "planned differently" not in log, "a batch that was under way is another one now"
 
 
 def _begin_online_change_and_xa(before: Before) -> None:

@@ -107,7 +107,7 @@ def test_a_server_whose_certificate_is_for_another_host_is_refused_before_it_get
 
     before = ended()
     refused = _refused(secured.verified(target))
-    assert f"root@127.0.0.1:{target.port} is not proven to be the server that is meant" in refused.message
+    assert f"root@127.0.0.1:{target.port} cannot be verified as the configured server" in refused.message
     assert "IP address mismatch" in refused.message
     assert "cert-allowed-cn" in refused.workaround
     wait_until(lambda: ended() == [count + 1 for count in before], "a connection that ended before its login", 60)

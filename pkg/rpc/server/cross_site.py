@@ -26,8 +26,8 @@ def refused_host(headers: Mapping[str, str], hosts: Collection[str]) -> str:
     if not host or name == "localhost" or _is_address(name) or name in hosts:
         return ""
     return (
-        f"this is not {host}: use one of this port's addresses, {', '.join([*sorted(hosts), 'its IP address'])};"
-        " a further name goes into `allowed-hosts` of the configuration"
+        f"this is not {host}: use one of this port's addresses, {', '.join([*sorted(hosts), 'its IP address'])}; "
+        "add other names to `allowed-hosts` in the configuration"
     )
 
 
@@ -49,8 +49,8 @@ def refused_type(method: str, headers: Mapping[str, str], has_body: bool) -> str
     if method in _READS or kind == _JSON or (method != "POST" and not has_body):
         return ""
     return (
-        f"the request must say that it brings JSON, not {kind or 'nothing'}: send the header `Content-Type: {_JSON}`,"
-        f" such as with curl -H 'Content-Type: {_JSON}'"
+        f"the request must declare its content as JSON, not {kind or 'nothing'}: send the header `Content-Type: "
+        f"{_JSON}`, such as with curl -H 'Content-Type: {_JSON}'"
     )
 
 

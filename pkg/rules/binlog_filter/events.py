@@ -43,7 +43,7 @@ def normal_name(entry: str) -> str:
     name = " ".join(entry.lower().split())
     name = _ALIASES.get(name, name)
     if name not in EVENT_TYPES and name not in GROUPS:
-        raise ValueError(f"event {entry!r} is not known")
+        raise ValueError(f"event {entry!r} is unknown")
     return name
 
 

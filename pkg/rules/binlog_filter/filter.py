@@ -201,10 +201,10 @@ def rule_problem(rule: BinlogFilterRule) -> FilterProblem | None:
     if problem is not None or rule.events:
         return problem
     if action == "do":
-        return FilterProblem("events", "action Do without events would let nothing through", 'Add events: ["all"].')
+        return FilterProblem("events", "action Do without events would drop everything", 'Add events: ["all"].')
     if not rule.sql_pattern:
         return FilterProblem(
-            "events", "neither events nor sql-pattern is given, so the rule does nothing", "Add one of them."
+            "events", "neither events nor sql-pattern is given, so the rule has no effect", "Add one of them."
         )
     return None
 
@@ -222,7 +222,7 @@ def _event_problem(events: Sequence[str]) -> FilterProblem | None:
         if decided and covers(decided[0])[1] is not verdict:
             return FilterProblem(
                 "events",
-                f"event {entry!r} contradicts {decided[0]!r} before it, which decides first",
+                f"event {entry!r} contradicts {decided[0]!r} before it, which takes precedence",
                 "Put the narrower one first, or remove one of them.",
                 i,
             )

@@ -161,11 +161,13 @@ class _TableCompiler:
             if column.type_name.lower() not in allowed:
                 kinds = "whole numbers and text" if partition else "text"
                 raise self._error(
-                    f"column `{column.name}` is {column.column_type}, but {self._rule.expression!r} takes {kinds}",
+                    f"column `{column.name}` is {column.column_type}, but {self._rule.expression!r} needs {kinds}",
                     "Map another column.",
                 )
         if target.generated:
-            raise self._error(f"column `{target.name}` is generated, so it takes no value", "Map another column.")
+            raise self._error(
+                f"column `{target.name}` is generated, so no value can be written to it", "Map another column."
+            )
 
     def _base(self) -> int:
         instance, schema_prefix, table_prefix = self._rule.arguments[:3]
@@ -192,13 +194,13 @@ class _TableCompiler:
         if not folded.startswith(start) or not _DIGITS.fullmatch(number):
             raise self._error(
                 f"the {kind} name {name!r} is neither {prefix!r} nor {prefix + separator!r} and a number",
-                "Correct the rule's arguments, or take the table out of its patterns.",
+                "Correct the rule's arguments, or remove the table from its patterns.",
             )
         if int(number) >= 1 << bits:
             most = (1 << bits) - 1
             raise self._error(
                 f"the number {number} of the {kind} name {name!r} is too large: {bits} bits hold up to {most}",
-                "Give some shards a rule of their own with another instance id and another prefix.",
+                "Give some shards a separate rule with another instance id and another prefix.",
             )
         return int(number)
 
@@ -252,11 +254,11 @@ def rule_problem(rule: ColumnMappingRule) -> tuple[str, str, str] | None:
         except ValueError as exc:
             return key, str(exc), _CHECK_RULES
     if not rule.target_column:
-        return "target-column", "target-column is missing", "Name the column that takes the value."
+        return "target-column", "target-column is missing", "Name the column that gets the value."
     expression = rule.expression.lower()
     if expression not in EXPRESSIONS:
         near = nearest(rule.expression, EXPRESSIONS)
-        what = f"expression {rule.expression!r} is not known" if rule.expression else "expression is missing"
+        what = f"expression {rule.expression!r} is unknown" if rule.expression else "expression is missing"
         return "expression", what, f"Did you mean {near!r}?" if near else f"Set one of {', '.join(EXPRESSIONS)}."
     return _argument_problem(expression, rule.arguments)
 
@@ -277,7 +279,7 @@ def _argument_problem(expression: str, arguments: tuple[str, ...]) -> tuple[str,
         limit = (1 << INSTANCE_BITS) - 1
         return "arguments", f"instance id {instance!r} is not valid", f"Use a number from 0 to {limit}, or ''."
     if not any(arguments[:3]):
-        return "arguments", f"{PARTITION_ID!r} without any part changes nothing", "Give an instance id or a prefix."
+        return "arguments", f"{PARTITION_ID!r} without any part has no effect", "Give an instance id or a prefix."
     return None
 
 

@@ -41,7 +41,7 @@ class MappedColumn:
             self.error,
             f"column mapping of `{self.schema}`.`{self.table}`: column `{self.column}` has the value "
             f"{text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}, {why}",
-            workaround="Correct the row on the upstream, or take the table out of the column mapping rule.",
+            workaround="Correct the row on the upstream, or remove the table from the column mapping rule.",
         )
 
 
@@ -95,7 +95,7 @@ class PartitionId:
     def _number(self, number: int, value: MappedValue) -> int:
         if not 0 <= number < VALUE_LIMIT:
             raise self.place.failure(
-                value, f"which `partition id` can't hold: it takes values from 0 to {VALUE_LIMIT - 1} (44 bits)"
+                value, f"which does not fit `partition id`: it accepts values from 0 to {VALUE_LIMIT - 1} (44 bits)"
             )
         return self.base | number
 

@@ -31,7 +31,7 @@ _KNOWN = {
     "utf8mb4_0900_bin": False,
     _UCA_900: True,
 }
-_HOW = "Exact are: " + ", ".join(sorted(_KNOWN)) + ". Add COLLATE with one of them, or BINARY"
+_HOW = "Supported exactly: " + ", ".join(sorted(_KNOWN)) + ". Add COLLATE with one of them, or BINARY"
 #: Collations with case maps of later Unicode versions: some 300 characters differ.
 _NEWER_CASES = re.compile("_520_|_0900_|_uca1400_")
 #: For these and MariaDB's nopad collations 'a' and 'a ' differ.
@@ -176,7 +176,7 @@ def _as_bytes(arg: TypedExpression) -> TypedExpression:
         return arg
     charset = arg.type.charset
     if arg.type.derivation == LITERAL and arg.constant and not (arg.get(()) or "").isascii():
-        raise arg.refuse("text next to binary strings may hold ASCII characters only; write the bytes as x'…'")
+        raise arg.refuse("text next to binary strings may contain only ASCII characters; write the bytes as x'…'")
     return made(ValueType("binary"), lambda text: encode(text, charset), arg, at=arg.at)
 
 

@@ -106,7 +106,7 @@ def _temporal(definition: Column, at: int, settings: EvaluationSettings) -> tupl
         "time": (ValueType("time", scale=scale), times.read_duration),
     }
     if name not in readers:
-        raise ExpressionError(at, f"column `{definition.name}` is {name}, which expressions can only ask for IS NULL")
+        raise ExpressionError(at, f"column `{definition.name}` is {name}, which expressions can only test with IS NULL")
     type_, read = readers[name]
     return type_, lambda literal: read(literal[1:-1].decode())
 

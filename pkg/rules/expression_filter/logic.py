@@ -106,7 +106,7 @@ def _integer_constant(arg: TypedExpression, others: Sequence[TypedExpression]) -
         return arg
     if not text.lstrip("-").isdecimal() or not text.isascii() or str(int(text)) != text or abs(int(text)) >> 63:
         raise arg.refuse(
-            f"write the number without quotes: {text!r} next to an integer means different things to servers"
+            f"write the number without quotes: {text!r} next to an integer has different meanings on different servers"
         )
     return TypedExpression(ValueType("int", digits=19), lambda _: int(text), arg.at, constant=True)
 

@@ -138,7 +138,7 @@ def as_real(arg: TypedExpression) -> TypedExpression:
         return as_real(as_exact(arg))
     if arg.kind == "binary":
         if arg.constant:
-            raise arg.refuse("x'…' as a number means different things to servers; write 0x…")
+            raise arg.refuse("x'…' as a number has different meanings on different servers; write 0x…")
         return made(ValueType("real"), lambda raw: text_number(raw.decode("latin-1")), arg, at=arg.at)
     if arg.kind in TEMPORAL:
         raise arg.refuse("a date or time as a number is not supported; compare it with a quoted date or time")

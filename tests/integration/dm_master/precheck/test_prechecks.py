@@ -318,7 +318,7 @@ def test_start_positions_by_gtid_mysql(mysql_upstream: MySQLServer, target: Mari
     assert _start_at(server, target, Meta("", 0, executed), gtid=True).passed
     ahead = Meta("", 0, f"{uuid}:1-1000000")
     assert "never had" in _start_at(server, target, ahead, gtid=True).text
-    assert "no GTID set" in _start_at(server, target, Meta("", 0, "nonsense"), gtid=True).text
+    assert "not a GTID set" in _start_at(server, target, Meta("", 0, "nonsense"), gtid=True).text
     server.execute("FLUSH BINARY LOGS")
     server.purge_binlogs()
     assert "purged" in _start_at(server, target, Meta("", 0, f"{uuid}:1"), gtid=True).text
@@ -332,7 +332,7 @@ def test_start_positions_by_gtid_mariadb(mariadb_upstream: MariaDBServer, target
     assert _start_at(server, target, Meta("", 0, now), gtid=True).passed
     ahead = Meta("", 0, f"{domain}-{server_id}-{int(sequence) + 5}")
     assert "never had" in _start_at(server, target, ahead, gtid=True).text
-    assert "no GTID set" in _start_at(server, target, Meta("", 0, "nonsense"), gtid=True).text
+    assert "not a GTID set" in _start_at(server, target, Meta("", 0, "nonsense"), gtid=True).text
     server.execute("FLUSH BINARY LOGS")
     server.execute("CREATE TABLE a.later (id INT)")
     server.purge_binlogs()

@@ -31,7 +31,7 @@ class Work:
             raise failure
 
 
-def test_a_loop_that_fails_begins_anew_and_says_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_loop_that_fails_starts_again_and_says_why(caplog: pytest.LogCaptureFixture) -> None:
     work = Work(ZeroDivisionError("a bug"), None, KeyError("x"))
     thread = ServiceThread("loop", work, work.stopping, first_pause=0.01).start()
     assert work.serving.wait(60)
@@ -41,7 +41,7 @@ def test_a_loop_that_fails_begins_anew_and_says_why(caplog: pytest.LogCaptureFix
     told = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert len(told) == 3
     texts = [str(vars(record)["fields"]) for record in told]
-    assert all(part in text for part, text in zip(("a bug", "nobody asked", "'x'"), texts, strict=True)), texts
+    assert all(part in text for part, text in zip(("a bug", "ended unexpectedly", "'x'"), texts, strict=True)), texts
 
 
 def test_who_has_to_end_with_it_is_told_once() -> None:

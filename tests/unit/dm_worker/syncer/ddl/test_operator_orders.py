@@ -108,7 +108,7 @@ def test_another_text_is_no_position(text: str) -> None:
         ("ALTER TABLE d.t ADD COLUMN", "statement 2 of 2: .*at its end", 11118),
         ("ALTER TABLE t ADD COLUMN", "statement 2 of 2: .*offset 12.* has no schema", 11118),
         ("ALTER TABLE t ADD COLUMN c INT", "statement 2 of 2: .*offset 12.* has no schema", 36024),
-        ("ALTER DATABASE COLLATE latin1_bin", "statement 2 of 2: .*no schema is named", 36024),
+        ("ALTER DATABASE COLLATE latin1_bin", "statement 2 of 2: .*no schema is given", 36024),
         ("INSERT INTO d.t VALUES (1)", "statement 2 of 2: only ROW format", 36023),
         ("CREATE VIEW d.v AS SELECT 1", "statement 2 of 2 is not a DDL", 36023),
         ("DROP TABLE d.a; DROP TABLE d.b", "unexpected text", 11118),

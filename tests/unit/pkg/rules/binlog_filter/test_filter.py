@@ -153,15 +153,15 @@ def test_a_refusal_names_rule_table_statement_and_place() -> None:
         (rule("Ignore", "all", schema=""), "schema-pattern"),
         (rule("Ignore", "drop tables"), "'drop tables'"),
         (rule("Ignore"), "neither events nor sql-pattern"),
-        (rule("Do"), "nothing through"),
-        (rule("Do", sql=("a",)), "nothing through"),
+        (rule("Do"), "drop everything"),
+        (rule("Do", sql=("a",)), "drop everything"),
         (rule("Ignore", sql=("a(",)), "a("),
         (rule("Ignore", sql=("(?=a)",)), "not supported"),
         (rule("Ignore", sql=("a", "a")), "twice"),
         (rule("Ignore", sql=("",)), "every statement"),
         (rule("Ignore", "none dml", "insert"), "contradicts 'none dml'"),
         (rule("Ignore", "all", "none ddl"), "contradicts 'all'"),
-        (rule("Ignore", "all", schema="a*b"), "may only be its last"),
+        (rule("Ignore", "all", schema="a*b"), "allowed only as its last"),
     ],
 )
 def test_an_invalid_rule_is_an_error_and_never_left_out(wrong: BinlogFilterRule, why: str) -> None:

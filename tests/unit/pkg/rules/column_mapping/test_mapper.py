@@ -262,15 +262,15 @@ def test_a_rule_that_does_not_fit_the_columns_is_refused(rule: ColumnMappingRule
         (ColumnMappingRule("", "c", "add prefix", "", "", ("x",)), "schema-pattern"),
         (ColumnMappingRule("a", "", "add prefix", "", "", ("x",)), "target-column"),
         (ColumnMappingRule("a", "c", "", "", "", ("x",)), "expression is missing"),
-        (ColumnMappingRule("a", "c", "partition-id", "", "", ("1", "", "")), "'partition-id' is not known"),
+        (ColumnMappingRule("a", "c", "partition-id", "", "", ("1", "", "")), "'partition-id' is unknown"),
         (ColumnMappingRule("a", "c", "add prefix", "", "", ()), "takes one text"),
         (ColumnMappingRule("a", "c", "add suffix", "", "", ("a", "b")), "takes one text"),
         (ColumnMappingRule("a", "c", "add suffix", "", "", ("",)), "takes one text"),
         (ColumnMappingRule("a", "c", "partition id", "", "", ("1", "")), "3 or 4 arguments"),
         (ColumnMappingRule("a", "c", "partition id", "", "", ("16", "", "")), "'16'"),
         (ColumnMappingRule("a", "c", "partition id", "", "", ("-1", "", "")), "'-1'"),
-        (ColumnMappingRule("a", "c", "partition id", "", "", ("", "", "", "_")), "changes nothing"),
-        (ColumnMappingRule("*a", "c", "partition id", "", "", ("1", "", "")), "may only be its last"),
+        (ColumnMappingRule("a", "c", "partition id", "", "", ("", "", "", "_")), "has no effect"),
+        (ColumnMappingRule("*a", "c", "partition id", "", "", ("1", "", "")), "allowed only as its last"),
     ],
 )
 def test_a_rule_that_can_not_be_carried_out_is_refused(rule: ColumnMappingRule, why: str) -> None:
