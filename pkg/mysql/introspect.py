@@ -42,6 +42,10 @@ class ServerInfo:
     gtid_on: bool
 
 
+#: An SQL template and its values.
+BoundStatement = tuple[str, tuple[Any, ...]]
+
+
 def query(conn: Connection[Any], sql: str, args: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """All rows of one statement."""
     with conn.cursor() as cursor:

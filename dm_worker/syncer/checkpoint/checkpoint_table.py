@@ -6,10 +6,10 @@ import json
 
 import pymysql
 
-from dm_worker.syncer.checkpoint.meta_connection import SMALL_KEYS, MetaConnection, MetaStatement, stored_location
+from dm_worker.syncer.checkpoint.meta_connection import SMALL_KEYS, MetaConnection, stored_location
 from pkg.binlog.position import Location, Position
 from pkg.mysql.connection import error_number
-from pkg.mysql.introspect import query
+from pkg.mysql.introspect import BoundStatement, query
 from pkg.mysql.names import TableId
 from pkg.mysql.schema import TableInfo
 
@@ -63,7 +63,7 @@ class CheckpointTable:
         exit_safe = stored_location(exit_name, exit_pos, exit_gtid) if exit_name or exit_gtid else None
         return stored_location(name, pos, gtid), exit_safe
 
-    def moved(self, location: Location, exit_safe: Location | None) -> MetaStatement:
+    def moved(self, location: Location, exit_safe: Location | None) -> BoundStatement:
         """The statement that moves the checkpoint. ``exit_safe``: safe mode holds until there."""
         leave = exit_safe or Location(Position("", 0))
         return self._upsert("", "", location, leave, "null", is_global=True)
@@ -83,12 +83,12 @@ class CheckpointTable:
                 given_up.append((str(schema), str(table)))
         return found, given_up
 
-    def stored_table(self, info: TableInfo, location: Location) -> MetaStatement:
+    def stored_table(self, info: TableInfo, location: Location) -> BoundStatement:
         """The statement that stores a structure."""
         text = f'{{"format":"{_FORMAT}","table":{info.to_json()}}}'
         return self._upsert(info.schema, info.name, location, Location(Position("", 0)), text, is_global=False)
 
-    def given_up_name(self, schema: str, table: str, location: Location) -> MetaStatement:
+    def given_up_name(self, schema: str, table: str, location: Location) -> BoundStatement:
         """The statement that notes that a table was dropped or renamed, or a schema dropped (table '')."""
         if not self._keeps_names:
             return self.removed_table(schema, table)
@@ -96,14 +96,14 @@ class CheckpointTable:
         text = f'{{"format":"{_GIVEN_UP}"}}'
         return self._upsert(schema, table, location, Location(Position("", 0)), text, is_global=False)
 
-    def removed_table(self, schema: str, table: str) -> MetaStatement:
+    def removed_table(self, schema: str, table: str) -> BoundStatement:
         """The statement that removes a structure."""
         sql = f"DELETE FROM {self.name} WHERE id = %s AND cp_schema = %s AND cp_table = %s AND is_global = 0"
         return sql, (self._source, schema, table)
 
     def _upsert(
         self, schema: str, table: str, place: Location, leave: Location, text: str, *, is_global: bool
-    ) -> MetaStatement:
+    ) -> BoundStatement:
         values = (place.position.name, place.position.pos, place.gtid_set)
         safe = (leave.position.name, leave.position.pos, leave.gtid_set)
         sql = (

@@ -13,9 +13,8 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from dm_worker.syncer.checkpoint.meta_connection import MetaStatement
 from pkg.binlog.position import Position
-from pkg.mysql.introspect import query
+from pkg.mysql.introspect import BoundStatement, query
 
 #: The index of the first statement that settles a DDL of merged shards; the next ones are smaller.
 SETTLING = -1000
@@ -112,7 +111,7 @@ class DDLTable:
             for number, statement, fingerprint, state, shown in query(conn, sql, which)
         ]
 
-    def written(self, record: DDLRecord) -> Iterator[MetaStatement]:
+    def written(self, record: DDLRecord) -> Iterator[BoundStatement]:
         """The statements that store a record."""
         place = (self._source, record.place.name, record.place.pos)
         state = "done" if record.done else "intent" if record.part is None else f"{_AT_PART}{record.part}"

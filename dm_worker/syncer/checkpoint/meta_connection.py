@@ -19,8 +19,6 @@ log = get_logger("syncer.checkpoint")
 
 T = TypeVar("T")
 MetaConnection: TypeAlias = "Connection[Any]"
-#: An SQL template and its values.
-MetaStatement: TypeAlias = tuple[str, tuple[Any, ...]]
 
 #: Keys over names of 128 characters: utf8mb4 would exceed the 767 bytes of old row formats.
 SMALL_KEYS = " ENGINE=InnoDB DEFAULT CHARSET=utf8 COLLATE=utf8_bin"

@@ -17,7 +17,7 @@ import pymysql
 from dm_worker.syncer.checkpoint.checkpoint_table import CheckpointTable
 from dm_worker.syncer.checkpoint.ddl_table import LATE_COLUMNS as DDL_COLUMNS
 from dm_worker.syncer.checkpoint.ddl_table import DDLRecord, DDLTable
-from dm_worker.syncer.checkpoint.meta_connection import SMALL_KEYS, MetaConnection, MetaStatement, MetaTransactions
+from dm_worker.syncer.checkpoint.meta_connection import SMALL_KEYS, MetaConnection, MetaTransactions
 from dm_worker.syncer.checkpoint.open_transactions import end_open_transactions
 from dm_worker.syncer.checkpoint.protocol import IDLE, AppliedBuckets, BatchProgress
 from dm_worker.syncer.checkpoint.protocol_tables import ProtocolTables
@@ -32,7 +32,7 @@ from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
 from pkg.mysql import engines
 from pkg.mysql.connection import error_number
-from pkg.mysql.introspect import query
+from pkg.mysql.introspect import BoundStatement, query
 from pkg.mysql.names import TableId, qualified, quote
 from pkg.mysql.pipeline import Refused, send_ahead
 from pkg.mysql.schema import TableInfo
@@ -264,7 +264,7 @@ class MetaStore:
                 if name not in there:
                     query(conn, f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
 
-    def _send(self, conn: MetaConnection, update: MetaStatement, rest: Iterable[MetaStatement], epoch: int) -> None:
+    def _send(self, conn: MetaConnection, update: BoundStatement, rest: Iterable[BoundStatement], epoch: int) -> None:
         """Runs the statements in one round trip. Raises DMError when the first, of the batch row, matches none."""
         with conn.cursor() as cursor:
             texts = [cursor.mogrify(sql, args).encode("utf-8", "surrogateescape") for sql, args in (update, *rest)]

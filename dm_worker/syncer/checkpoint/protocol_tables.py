@@ -15,7 +15,6 @@ from dm_worker.syncer.checkpoint.meta_connection import (
     ANY_TEXT,
     SMALL_KEYS,
     MetaConnection,
-    MetaStatement,
     column_list,
     stored_location,
 )
@@ -23,7 +22,7 @@ from dm_worker.syncer.checkpoint.protocol import IDLE, AppliedBuckets, BatchProg
 from dm_worker.syncer.planning.xa import PreparedLocations
 from pkg.binlog.position import Location, Position
 from pkg.errors import DMError
-from pkg.mysql.introspect import query
+from pkg.mysql.introspect import BoundStatement, query
 
 _LOCATION = (
     "{0}_name VARCHAR(128) NOT NULL, {0}_pos BIGINT UNSIGNED NOT NULL,"
@@ -135,7 +134,7 @@ class ProtocolTables:
             (self._source, progress.epoch, *values.values()),
         )
 
-    def updated(self, progress: BatchProgress, applied: AppliedBuckets | None) -> MetaStatement:
+    def updated(self, progress: BatchProgress, applied: AppliedBuckets | None) -> BoundStatement:
         """The statement that writes the batch row. It matches none when this run may not write any more."""
         writes = self._writes + 1
         values = _batch_values(progress) | {"writes": writes}
@@ -148,11 +147,11 @@ class ProtocolTables:
         sql += f" AND (SELECT COUNT(*) FROM {self.markers} WHERE id = %s AND batch = %s) = %s"
         return sql, (*args, self._source, applied.number, applied.buckets)
 
-    def changed_prepared(self, waiting: PreparedLocations) -> list[MetaStatement]:
+    def changed_prepared(self, waiting: PreparedLocations) -> list[BoundStatement]:
         """The statements that store the prepared transactions; none when they are stored already."""
         if waiting == self._waiting:
             return []
-        written: list[MetaStatement] = [(f"DELETE FROM {self.prepared} WHERE id = %s", (self._source,))]
+        written: list[BoundStatement] = [(f"DELETE FROM {self.prepared} WHERE id = %s", (self._source,))]
         sql = f"INSERT INTO {self.prepared} VALUES (%s, UNHEX(%s), %s, %s, %s, 0)"
         for xid, start in waiting.items():
             written.append((sql, (self._source, xid.hex(), start.position.name, start.position.pos, start.gtid_set)))

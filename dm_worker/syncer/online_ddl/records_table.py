@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from pymysql.connections import Connection
 
 from dm_worker.syncer.online_ddl.ghost_records import GhostRecord
-from pkg.mysql.introspect import query
+from pkg.mysql.introspect import BoundStatement, query
 from pkg.mysql.names import TableId
 
-_Statement: TypeAlias = "tuple[str, tuple[Any, ...]]"
 #: DM's column ends at 64 KiB, and these sessions are not strict: a longer text would be cut.
 _DDLS = "LONGTEXT CHARACTER SET utf8mb4"
 
@@ -42,7 +41,7 @@ class OnlineDDLTable:
         names = {(str(schema), str(table)): str(text) for schema, table, text in rows}
         return {name: GhostRecord.from_json(text, name) for name, text in names.items()}
 
-    def changes(self, records: Mapping[TableId, GhostRecord | None]) -> Iterator[_Statement]:
+    def changes(self, records: Mapping[TableId, GhostRecord | None]) -> Iterator[BoundStatement]:
         """What stores the records, and removes those that are None."""
         for name, record in records.items():
             if record is None:

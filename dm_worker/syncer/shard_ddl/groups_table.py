@@ -19,13 +19,11 @@ from dm_worker.syncer.shard_ddl.groups_snapshot import GroupsSnapshot
 from pkg import errors
 from pkg.errors import Code
 from pkg.mysql.connection import error_number
-from pkg.mysql.introspect import query
+from pkg.mysql.introspect import BoundStatement, query
 from pkg.mysql.names import TableId, qualified
 
 _MISSING = frozenset({1146, 1049})
 _ID_LENGTH = 144
-#: An SQL template and its values.
-_Statement = tuple[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ class GroupsTable:
         progress = next((str(data) for is_global, data in rows if is_global), "")
         return GroupsSnapshot(dict(self._group(str(data)) for is_global, data in rows if not is_global), progress)
 
-    def written(self, changes: GroupsChanges) -> Iterator[_Statement]:
+    def written(self, changes: GroupsChanges) -> Iterator[BoundStatement]:
         """The statements that store ``changes``."""
         for target, (number, text) in changes.groups.items():
             if text:
@@ -80,11 +78,11 @@ class GroupsTable:
         if changes.progress:
             yield self._put("", 0, changes.progress, is_global=True)
 
-    def deletion(self) -> _Statement:
+    def deletion(self) -> BoundStatement:
         """The statement that removes all rows of the source."""
         return f"DELETE FROM {self.table} WHERE source_id = %s", (self._source,)
 
-    def _put(self, target: str, number: int, data: str, *, is_global: bool) -> _Statement:
+    def _put(self, target: str, number: int, data: str, *, is_global: bool) -> BoundStatement:
         sql = (
             f"INSERT INTO {self.table} (source_id, target_table_id, source_table_id, active_index, is_global, data)"
             " VALUES (%s, %s, '', %s, %s, %s)"
