@@ -1,4 +1,4 @@
-"""DDL of merged shards, end to end: rows of every version arrive, each DDL runs once, conflicts have ways out."""
+"""DDL of merged shards, end to end: rows of every version arrive, each DDL runs once, conflicts can be resolved."""
 
 from __future__ import annotations
 

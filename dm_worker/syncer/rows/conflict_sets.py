@@ -45,7 +45,7 @@ LiteralImage = Sequence[bytes]
 class ConflictKey:
     """Rows with equal values in ``columns`` (numbers in the upstream's structure) under one ``seed`` are tied.
 
-    ``canons`` belong to ``columns``. A row with a NULL among them is not tied.
+    ``normalizers`` belong to ``columns``. A row with a NULL among them is in no conflict set.
     """
 
     seed: int

@@ -27,7 +27,7 @@ class TablePlan:
     ``number`` names the plan within one run of the unit, ``target_number`` its target table, ``source_number`` its
     upstream table. ``key`` and ``write`` are indexes into ``columns`` (the upstream structure) and behind them into
     ``derived``, the literals that mapped and extracted columns get; ``key`` is empty for a table without a usable key.
-    ``spread`` tells that rows are placed by their key, in the canonical forms ``canons`` (one per key column);
+    ``spread`` tells that rows are placed by their key, normalized by ``normalizers`` (one per key column);
     otherwise the whole target table is one bucket. ``ties`` put rows that conflict by other keys into one bucket.
     ``family`` names the tables that foreign keys connect to this one, when the target checks them: their rows keep
     their order among each other. ``acts``: one of these keys changes rows by itself; ``referenced`` are the columns

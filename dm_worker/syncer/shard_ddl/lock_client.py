@@ -54,7 +54,7 @@ class LockService(Protocol):
 
 
 class LockClient:
-    """Fulfils wishes, one per lock, from :meth:`start` to :meth:`stop`; what comes of them is :meth:`heard`."""
+    """Carries out requests, one per lock, from :meth:`start` to :meth:`stop`; :meth:`heard` has the results."""
 
     def __init__(self, lock_service: LockService, task: str, source: str) -> None:
         self._lock_service = lock_service
@@ -85,11 +85,11 @@ class LockClient:
             self._thread.join(_STOP_TIMEOUT)
 
     def request(self, request: LockRequest) -> None:
-        """From now on this is what the source wants of the lock of ``wish.target``."""
+        """From now on this is what the source wants of the lock of ``request.target``."""
         with self._changed:
             self._requests[request.target] = request
             self._decided.pop(request.target, None)
-            # What came of the former wish may not hold any more.
+            # Results of the former request may not hold any more.
             self._news = deque(one for one in self._news if one.target != request.target)
             self._wake()
 

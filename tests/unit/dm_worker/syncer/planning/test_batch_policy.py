@@ -87,7 +87,7 @@ def test_lag_stays_low_at_half_of_the_possible_rate(costs: tuple[tuple[float, fl
 def test_backlog_is_applied_in_full_batches(costs: tuple[tuple[float, float], tuple[float, float]]) -> None:
     world = World(*costs)
     world.run(30, 0, backlog=20 * 1024 * MIB)
-    assert world.sizes[0] > MIB, "the first batch is no crumb"
+    assert world.sizes[0] > MIB, "the first batch is not tiny"
     assert min(world.sizes[2:]) >= world.policy.budget.batch
 
 
