@@ -11,7 +11,7 @@ COPY dm_master dm_master
 COPY dm_worker dm_worker
 COPY dmctl dmctl
 RUN python -m venv /opt/dm && /opt/dm/bin/pip install --no-cache-dir . \
- && cd / && DM_KERNEL=native /opt/dm/bin/python -c "import pkg.binlog.rows"
+ && cd / && DM_KERNEL=native /opt/dm/bin/python -c "import pkg.binlog.row_decoder"
 
 FROM python:3.11-slim-bookworm
 # Java for Spark, etcd for dm-master's own member, setpriv so that children end with their parent, tini to reap them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from pkg.binlog.rows import Change, Image, RowDecoder
+from pkg.binlog.row_decoder import RowChange, RowDecoder, RowImages
 from pkg.binlog.table_map import TableMap
 from pkg.errors import DMError
 from pkg.mysql.schema import Column
@@ -24,10 +24,10 @@ class BothDecoders:
         self._python = RowDecoder(table_map, columns, key=key, write=write, kernel=None)
         self._used = RowDecoder(table_map, columns, key=key, write=write, kernel=kernels()[-1])
 
-    def changes(self, data: bytes, file: str = "") -> list[Change]:
+    def changes(self, data: bytes, file: str = "") -> list[RowChange]:
         return self._both(lambda decoder: decoder.changes(data, file))
 
-    def images(self, data: bytes, file: str = "") -> list[Image]:
+    def images(self, data: bytes, file: str = "") -> list[RowImages]:
         return self._both(lambda decoder: decoder.images(data, file))
 
     def _both(self, read: Callable[[RowDecoder], T]) -> T:

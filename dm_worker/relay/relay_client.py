@@ -15,7 +15,7 @@ from dm_worker.relay.upstream_server import UpstreamServer, check_history, file_
 from pkg import errors
 from pkg.binlog.position import Location, Position
 from pkg.binlog.raw import open_raw
-from pkg.binlog.upstream import UpstreamStream
+from pkg.binlog.server_stream import ServerStream
 from pkg.config.model import SourceConfig
 from pkg.errors import Code
 from pkg.process.log import get_logger
@@ -43,7 +43,7 @@ class RelayClient:
     start_at: Callable[[], Location | None]
     counts: BlockCounts
     writer: RelayWriter | None = None
-    _stream: UpstreamStream | None = None
+    _stream: ServerStream | None = None
     _progress: RelayProgress | None = None
     _ended: threading.Event = field(default_factory=threading.Event)
     #: Whether the last connection received events.
@@ -187,7 +187,7 @@ class RelayClient:
             return Location(Position(meta.binlog_name, 4)), False
         return Location(Position("", 4), gtids), True
 
-    def _copy(self, stream: UpstreamStream, writer: RelayWriter) -> None:
+    def _copy(self, stream: ServerStream, writer: RelayWriter) -> None:
         counts = self.counts
         while not self._ended.is_set():
             began, worked = time.perf_counter(), counts.worked

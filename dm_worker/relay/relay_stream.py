@@ -17,9 +17,9 @@ from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import HEADER, Event
 from pkg.binlog.gtid import parse_gtid_set
-from pkg.binlog.payload import Expanding
 from pkg.binlog.position import Location
-from pkg.binlog.stream import BinlogStream, FileFramer, Scan, aborted
+from pkg.binlog.stream import BinlogStream, FileFramer, RawScan, aborted
+from pkg.binlog.transaction_payload import ExpandingStream
 from pkg.errors import Code, DMError
 
 _PIECE = 1 << 20
@@ -59,7 +59,7 @@ def open_relay(
     except FileNotFoundError:
         # Purged just now.
         return None
-    return Expanding(stream) if flavor == "mysql" else stream
+    return ExpandingStream(stream) if flavor == "mysql" else stream
 
 
 class RelayStream:
@@ -94,7 +94,7 @@ class RelayStream:
 
     # -- reading ------------------------------------------------------------------------------------------------
 
-    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
+    def read(self, max_bytes: int, timeout: float, scan: RawScan | None = None) -> list[Event]:
         """See :meth:`BinlogStream.read`. At the end of a relay log that does not go on it raises 30038, retryable."""
         deadline = time.monotonic() + timeout
         while self._open:

@@ -16,7 +16,7 @@ from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.gtid import parse_gtid_set
 from pkg.binlog.position import Location, Position
-from pkg.binlog.stream import BinlogStream, Scan
+from pkg.binlog.stream import BinlogStream, RawScan
 from pkg.errors import Code, DMError
 from pkg.process.log import get_logger
 
@@ -145,7 +145,7 @@ class _Guarded(_Wrapped):
         super().__init__(stream)
         self._distrust = distrust
 
-    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
+    def read(self, max_bytes: int, timeout: float, scan: RawScan | None = None) -> list[Event]:
         """See :meth:`BinlogStream.read`."""
         try:
             return self._stream.read(max_bytes, timeout, scan)
@@ -172,7 +172,7 @@ class _Watched(_Wrapped):
         self._clock = clock
         self._looked = clock()
 
-    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
+    def read(self, max_bytes: int, timeout: float, scan: RawScan | None = None) -> list[Event]:
         """See :meth:`BinlogStream.read`."""
         now = self._clock()
         if now - self._looked >= LOOK_INTERVAL:

@@ -17,7 +17,7 @@ from pkg.binlog import constants as c
 from pkg.binlog.cursor import whereabouts
 from pkg.binlog.events import (
     Event,
-    Rotate,
+    RotateEvent,
     ensure_supported,
     event_from_bytes,
     parse_format_description,
@@ -241,7 +241,7 @@ class StreamFollower:
         )
 
 
-def rotate_target(event: Event, file: str = "") -> Rotate:
+def rotate_target(event: Event, file: str = "") -> RotateEvent:
     """Parses an artificial ROTATE. Whether it has a checksum depends on the server's settings, not on the file's."""
     plain = event.data[: -c.CHECKSUM_SIZE] if crc32(event.data) == CRC_RESIDUE else event.data
     return parse_rotate(event._replace(data=plain), file)

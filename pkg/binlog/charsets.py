@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pkg import errors
-from pkg.binlog.single_byte import HIGH, OTHERWISE, SWE7
+from pkg.binlog.single_byte_charsets import HIGH, OTHERWISE, SWE7
 from pkg.errors import Code
 from pkg.errors.workarounds import PASS_EVENT
 

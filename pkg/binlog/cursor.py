@@ -18,12 +18,12 @@ T = TypeVar("T")
 MALFORMED = (struct.error, IndexError, ValueError, OverflowError)
 
 
-class Torn(ValueError):
+class TornBytes(ValueError):
     """The bytes end before what they announce."""
 
 
 class Cursor:
-    """Reads little-endian fields; every read beyond the end raises :class:`Torn`."""
+    """Reads little-endian fields; every read beyond the end raises :class:`TornBytes`."""
 
     __slots__ = ("_data", "_end", "pos")
 
@@ -40,7 +40,7 @@ class Cursor:
         """The next ``count`` bytes."""
         start, stop = self.pos, self.pos + count
         if count < 0 or stop > self._end:
-            raise Torn(f"{count} bytes wanted, {self.left} left")
+            raise TornBytes(f"{count} bytes wanted, {self.left} left")
         self.pos = stop
         return self._data[start:stop]
 
@@ -56,13 +56,13 @@ class Cursor:
         if first < 251:
             return first
         if first not in (252, 253, 254):
-            raise Torn(f"a length-encoded integer cannot begin with {first}")
+            raise TornBytes(f"a length-encoded integer cannot begin with {first}")
         return self.uint({252: 2, 253: 3, 254: 8}[first])
 
     def zero_terminated(self) -> bytes:
         stop = self._data.find(b"\0", self.pos, self._end)
         if stop < 0:
-            raise Torn("a zero-terminated string has no end")
+            raise TornBytes("a zero-terminated string has no end")
         text = self.take(stop - self.pos)
         self.pos += 1
         return text

@@ -145,30 +145,30 @@ def _knows_checksums(server: str) -> bool:
     return tuple(numbers) >= ((5, 3) if "mariadb" in server.lower() else (5, 6, 1))
 
 
-class Rotate(NamedTuple):
+class RotateEvent(NamedTuple):
     """The next event is at ``position`` of ``file``."""
 
     position: int
     file: str
 
 
-def parse_rotate(event: Event, file: str = "") -> Rotate:
+def parse_rotate(event: Event, file: str = "") -> RotateEvent:
     """Raises 11055 for a ROTATE without a file name."""
 
-    def parse() -> Rotate:
+    def parse() -> RotateEvent:
         cursor = Cursor(event.data, c.HEADER_SIZE)
         position, name = cursor.uint(8), cursor.rest().rstrip(b"\0").decode()
         if not name:
             raise errors.new(
                 Code.BinlogEmptyNextBinName, f"ROTATE in {file or 'unknown file'} does not name the next file"
             )
-        return Rotate(position, name)
+        return RotateEvent(position, name)
 
     return parsing(event, file, parse)
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class QueryEvent:
     """QUERY: a statement and the session it ran in.
 
     Unset variables are None or ''. ``sql_mode`` is the server's bit mask. ``charsets`` are the collation ids of
@@ -215,12 +215,12 @@ class Query:
             return ""
 
 
-def parse_query(event: Event, file: str = "") -> Query:
+def parse_query(event: Event, file: str = "") -> QueryEvent:
     """QUERY, also in MariaDB's compressed form."""
     return parsing(event, file, lambda: _query(event))
 
 
-def _query(event: Event) -> Query:
+def _query(event: Event) -> QueryEvent:
     cursor = Cursor(event.data, c.HEADER_SIZE)
     thread_id, execution_time = cursor.uint(4), cursor.uint(4)
     schema_length, error_code, vars_length = cursor.uint(1), cursor.uint(2), cursor.uint(2)
@@ -230,7 +230,7 @@ def _query(event: Event) -> Query:
     statement = cursor.rest()
     if event.type == c.MARIADB_QUERY_COMPRESSED_EVENT:
         statement = inflate(statement)
-    return Query(thread_id, execution_time, error_code, schema, statement, **status)
+    return QueryEvent(thread_id, execution_time, error_code, schema, statement, **status)
 
 
 def inflate(data: bytes) -> bytes:
@@ -276,7 +276,7 @@ def parse_xa_prepare(event: Event, file: str = "") -> tuple[bool, int, bytes, by
 
 
 @dataclass(frozen=True, slots=True)
-class Gtid:
+class GtidEvent:
     """The start of a transaction. ``text`` is its GTID, '' for MySQL's anonymous ones.
 
     ``standalone``: one QUERY follows and neither BEGIN nor COMMIT (MariaDB says so; for MySQL it is always False).
@@ -288,21 +288,21 @@ class Gtid:
     ddl: bool = False
 
 
-def parse_gtid(event: Event, file: str = "") -> Gtid:
+def parse_gtid(event: Event, file: str = "") -> GtidEvent:
     """GTID of MySQL and MariaDB and MySQL's ANONYMOUS_GTID."""
     if event.type == c.ANONYMOUS_GTID_EVENT:
-        return Gtid("")
+        return GtidEvent("")
     return parsing(event, file, lambda: _gtid(event))
 
 
-def _gtid(event: Event) -> Gtid:
+def _gtid(event: Event) -> GtidEvent:
     cursor = Cursor(event.data, c.HEADER_SIZE)
     if event.type == c.MARIADB_GTID_EVENT:
         sequence, domain, flags = cursor.uint(8), cursor.uint(4), cursor.uint(1)
-        return Gtid(f"{domain}-{event.server_id}-{sequence}", bool(flags & 1), bool(flags & 32))
+        return GtidEvent(f"{domain}-{event.server_id}-{sequence}", bool(flags & 1), bool(flags & 32))
     cursor.take(1)
     source = uuid.UUID(bytes=cursor.take(16))
-    return Gtid(f"{source}:{cursor.uint(8)}")
+    return GtidEvent(f"{source}:{cursor.uint(8)}")
 
 
 def parse_previous_gtids(event: Event, file: str = "") -> MySQLGTIDSet | MariaDBGTIDSet:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pkg.binlog import constants as c
 from pkg.binlog.events import HEADER, Event
 from pkg.binlog.position import Location
+from pkg.binlog.server_stream import ServerStream, start_dump
 from pkg.binlog.stream import PacketFramer
-from pkg.binlog.upstream import UpstreamStream, start_dump
 from pkg.settings.connections import DBConfig
 
 
 def open_raw(
     cfg: DBConfig, location: Location, *, flavor: str, server_id: int, use_gtid: bool, heartbeat: float = 5.0
-) -> UpstreamStream:
-    """As :func:`pkg.binlog.upstream.open_upstream`, with :class:`RawFramer`'s events and MariaDB's ANNOTATE_ROWS."""
+) -> ServerStream:
+    """As ``open_upstream``, with :class:`RawFramer`'s events and MariaDB's ANNOTATE_ROWS."""
     conn, checksummed = start_dump(
         cfg,
         location,
@@ -23,7 +23,7 @@ def open_raw(
         heartbeat=heartbeat,
         annotate=flavor == "mariadb",
     )
-    return UpstreamStream(conn, RawFramer(checksummed=checksummed, file=location.position.name), heartbeat=heartbeat)
+    return ServerStream(conn, RawFramer(checksummed=checksummed, file=location.position.name), heartbeat=heartbeat)
 
 
 class RawFramer(PacketFramer):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from pkg.binlog import constants as c
-from pkg.binlog.derived import Derived
+from pkg.binlog.derived_literals import Derived
 from pkg.binlog.literals import Codec
 
 #: The bytes of each value of an image; None for NULL.

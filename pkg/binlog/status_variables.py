@@ -15,14 +15,14 @@ from typing import Any, Literal, NamedTuple
 
 from pkg.binlog.cursor import Cursor
 
-Bearing = Literal["statement", "nothing", "target"]
+VariableBearing = Literal["statement", "nothing", "target"]
 
 
-class Variable(NamedTuple):
+class StatusVariable(NamedTuple):
     """One code: its name in the servers' sources, how its value is read, and the field of Query that keeps it."""
 
     name: str
-    bearing: Bearing
+    bearing: VariableBearing
     read: Callable[[Cursor], Any]
     field: str = ""
 
@@ -71,37 +71,37 @@ def _pairs(cursor: Cursor) -> tuple[tuple[int, int], ...]:
     return tuple((cursor.uint(2), cursor.uint(2)) for _ in range(cursor.uint(1)))
 
 
-VARIABLES: Mapping[int, Variable] = MappingProxyType(
+VARIABLES: Mapping[int, StatusVariable] = MappingProxyType(
     {
-        0: Variable("FLAGS2", "statement", _uint(4), "flags"),
-        1: Variable("SQL_MODE", "statement", _uint(8), "sql_mode"),
-        2: Variable("CATALOG", "nothing", _terminated),
-        3: Variable("AUTO_INCREMENT", "statement", _uints(2, 2), "auto_increment"),
+        0: StatusVariable("FLAGS2", "statement", _uint(4), "flags"),
+        1: StatusVariable("SQL_MODE", "statement", _uint(8), "sql_mode"),
+        2: StatusVariable("CATALOG", "nothing", _terminated),
+        3: StatusVariable("AUTO_INCREMENT", "statement", _uints(2, 2), "auto_increment"),
         # character_set_client, collation_connection, collation_server.
-        4: Variable("CHARSET", "statement", _uints(2, 3), "charsets"),
-        5: Variable("TIME_ZONE", "statement", _text, "time_zone"),
-        6: Variable("CATALOG_NZ", "nothing", _bytes),
-        7: Variable("LC_TIME_NAMES", "statement", _uint(2), "lc_time_names"),
+        4: StatusVariable("CHARSET", "statement", _uints(2, 3), "charsets"),
+        5: StatusVariable("TIME_ZONE", "statement", _text, "time_zone"),
+        6: StatusVariable("CATALOG_NZ", "nothing", _bytes),
+        7: StatusVariable("LC_TIME_NAMES", "statement", _uint(2), "lc_time_names"),
         # character_set_database decides for LOAD DATA alone.
-        8: Variable("CHARSET_DATABASE", "nothing", _uint(2)),
+        8: StatusVariable("CHARSET_DATABASE", "nothing", _uint(2)),
         # For UPDATE of several tables.
-        9: Variable("TABLE_MAP_FOR_UPDATE", "nothing", _uint(8)),
-        10: Variable("MASTER_DATA_WRITTEN", "nothing", _uint(4)),
+        9: StatusVariable("TABLE_MAP_FOR_UPDATE", "nothing", _uint(8)),
+        10: StatusVariable("MASTER_DATA_WRITTEN", "nothing", _uint(4)),
         # The definer of views and programs, which are not migrated.
-        11: Variable("INVOKER", "nothing", _user_and_host),
-        12: Variable("UPDATED_DB_NAMES", "nothing", _schemas),
-        13: Variable("MICROSECONDS", "statement", _uint(3), "microseconds"),
-        16: Variable("EXPLICIT_DEFAULTS_FOR_TIMESTAMP", "statement", _flag, "explicit_defaults_for_timestamp"),
-        17: Variable("DDL_LOGGED_WITH_XID", "nothing", _uint(8)),
-        18: Variable("DEFAULT_COLLATION_FOR_UTF8MB4", "statement", _uint(2), "utf8mb4_collation"),
+        11: StatusVariable("INVOKER", "nothing", _user_and_host),
+        12: StatusVariable("UPDATED_DB_NAMES", "nothing", _schemas),
+        13: StatusVariable("MICROSECONDS", "statement", _uint(3), "microseconds"),
+        16: StatusVariable("EXPLICIT_DEFAULTS_FOR_TIMESTAMP", "statement", _flag, "explicit_defaults_for_timestamp"),
+        17: StatusVariable("DDL_LOGGED_WITH_XID", "nothing", _uint(8)),
+        18: StatusVariable("DEFAULT_COLLATION_FOR_UTF8MB4", "statement", _uint(2), "utf8mb4_collation"),
         # It refuses tables; one that it let through is there.
-        19: Variable("SQL_REQUIRE_PRIMARY_KEY", "target", _uint(1)),
-        20: Variable("DEFAULT_TABLE_ENCRYPTION", "target", _uint(1)),
-        128: Variable("HRNOW", "statement", _uint(3), "microseconds"),
-        129: Variable("XID", "nothing", _uint(8)),
-        130: Variable("GTID_FLAGS3", "nothing", _gtid_flags),
+        19: StatusVariable("SQL_REQUIRE_PRIMARY_KEY", "target", _uint(1)),
+        20: StatusVariable("DEFAULT_TABLE_ENCRYPTION", "target", _uint(1)),
+        128: StatusVariable("HRNOW", "statement", _uint(3), "microseconds"),
+        129: StatusVariable("XID", "nothing", _uint(8)),
+        130: StatusVariable("GTID_FLAGS3", "nothing", _gtid_flags),
         # What charsets without a collation get, where that is not their built-in one: (charset's, collation's id).
-        131: Variable("CHARACTER_SET_COLLATIONS", "statement", _pairs, "charset_collations"),
+        131: StatusVariable("CHARACTER_SET_COLLATIONS", "statement", _pairs, "charset_collations"),
     }
 )
 

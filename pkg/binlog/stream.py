@@ -24,7 +24,7 @@ _MAX_PACKET = 0xFFFFFF
 _OK, _EOF, _ERROR = 0x00, 0xFE, 0xFF
 
 
-class Scan(Protocol):
+class RawScan(Protocol):
     """Takes whole events out of ``raw`` from ``pos`` on and returns the position behind those that it took.
 
     With ``packets`` each event follows a packet's header and status byte; with ``checksummed`` a CRC32 ends it, which
@@ -41,7 +41,7 @@ class BinlogStream(Protocol):
     def file(self) -> str:
         """The binlog file of the last event that :meth:`read` returned; before the first, where it was opened."""
 
-    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
+    def read(self, max_bytes: int, timeout: float, scan: RawScan | None = None) -> list[Event]:
         """At least one event and about ``max_bytes`` at most, or none when ``timeout`` seconds pass first.
 
         ``scan`` may be given the raw bytes instead: when it takes any, the call returns no event. What it leaves comes
@@ -58,11 +58,11 @@ class BinlogStream(Protocol):
         """Makes a :meth:`read` in another thread, and every later one, raise 11041 at once."""
 
 
-class ServerEnd(Exception):
+class DumpEnded(Exception):
     """The server ended the dump in an orderly way."""
 
 
-class ServerError(Exception):
+class ServerErrorPacket(Exception):
     """The server's error packet."""
 
     def __init__(self, code: int, sql_state: str, text: str) -> None:
@@ -146,7 +146,7 @@ class PacketFramer(Framer):
         self._chunks.append(chunk)
         self._waiting += len(chunk)
 
-    def scan(self, scan: Scan) -> bool:
+    def scan(self, scan: RawScan) -> bool:
         """Lets ``scan`` take what is at hand; returns whether it took anything."""
         if self._failure is not None or self._parts:
             return False
@@ -164,7 +164,7 @@ class PacketFramer(Framer):
     def split(self, max_bytes: int) -> list[Event]:
         """The whole events at hand, about ``max_bytes`` of them; [] when there is none.
 
-        Raises 11071 for damaged events, :class:`ServerEnd` and :class:`ServerError`. A failure that follows whole
+        Raises 11071 for damaged events, :class:`DumpEnded` and :class:`ServerErrorPacket`. A failure that follows whole
         events is raised by the next call.
         """
         if self._failure is not None:
@@ -174,7 +174,7 @@ class PacketFramer(Framer):
             self._fill(events, max_bytes)
             if not events and self._join():
                 self._fill(events, max_bytes)
-        except (errors.DMError, ServerEnd, ServerError) as exc:
+        except (errors.DMError, DumpEnded, ServerErrorPacket) as exc:
             self._failure = exc
             if not events:
                 raise
@@ -246,11 +246,11 @@ class PacketFramer(Framer):
         if status == _OK:
             return body[1:]
         if status == _EOF and len(body) < 9:
-            raise ServerEnd
+            raise DumpEnded
         if status == _ERROR and len(body) >= 3:
             text = body[9:] if body[3:4] == b"#" else body[3:]
             state = body[4:9].decode("ascii", "replace") if body[3:4] == b"#" else "HY000"
-            raise ServerError(int.from_bytes(body[1:3], "little"), state, text.decode("utf-8", "replace"))
+            raise ServerErrorPacket(int.from_bytes(body[1:3], "little"), state, text.decode("utf-8", "replace"))
         raise self._torn(0, 0, len(body), f"a packet of a binlog dump cannot begin with the status byte 0x{status:02x}")
 
 
@@ -282,7 +282,7 @@ class FileFramer(Framer):
         size: int = HEADER.unpack_from(self._buffer, self._pos)[3]
         return max(size - have, 1)
 
-    def scan(self, scan: Scan) -> bool:
+    def scan(self, scan: RawScan) -> bool:
         """Lets ``scan`` take what is at hand; returns whether it took anything."""
         pos = self._pos
         if self.pending < c.HEADER_SIZE:

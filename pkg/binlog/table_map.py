@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pkg.binlog import constants as c
-from pkg.binlog.cursor import Cursor, Torn, parsing
+from pkg.binlog.cursor import Cursor, TornBytes, parsing
 from pkg.binlog.events import Event
 
 #: Bytes of metadata that a column type has in TABLE_MAP; types that are not here have none.
@@ -129,7 +129,7 @@ def _metas(types: bytes, data: bytes) -> tuple[int, ...]:
         raw = cursor.take(_META_SIZES.get(kind, 0))
         metas.append(int.from_bytes(raw, "big" if kind in _BIG_ENDIAN_META else "little"))
     if cursor.left:
-        raise Torn(f"{cursor.left} bytes of metadata do not belong to any column")
+        raise TornBytes(f"{cursor.left} bytes of metadata do not belong to any column")
     return tuple(metas)
 
 
@@ -201,7 +201,7 @@ def _collations(part: Cursor, types: bytes, *, each: bool) -> dict[int, int]:
     else:
         readings = [_exceptions(numbers, columns) for columns in counted]
     if not readings:
-        raise Torn(f"{len(numbers)} collations for {min(map(len, counted))} text columns")
+        raise TornBytes(f"{len(numbers)} collations for {min(map(len, counted))} text columns")
     first, *others = readings
     return {column: n for column, n in first.items() if all(other.get(column) == n for other in others)}
 
@@ -221,7 +221,7 @@ def _numbered(part: Cursor, columns: Sequence[int], *, each: bool) -> dict[int, 
 def _exceptions(numbers: list[int], columns: Sequence[int]) -> dict[int, int]:
     """A default, then pairs of a column's place among ``columns`` and its collation."""
     if len(numbers) % 2 == 0:
-        raise Torn("a default collation or that of an exception is missing")
+        raise TornBytes("a default collation or that of an exception is missing")
     others = dict(zip(numbers[1::2], numbers[2::2], strict=True))
     return {column: others.get(n, numbers[0]) for n, column in enumerate(columns)}
 

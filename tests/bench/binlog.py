@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
-from pkg.binlog.rows import RowDecoder
+from pkg.binlog.row_decoder import RowDecoder
 from pkg.binlog.server_position import master_status
+from pkg.binlog.server_stream import open_upstream
 from pkg.binlog.table_map import TableMap, parse_table_map, table_map_id
-from pkg.binlog.upstream import open_upstream
 from pkg.mysql.connection import connect
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import TableInfo

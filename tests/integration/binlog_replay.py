@@ -11,11 +11,11 @@ from pymysql.connections import Connection
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported, parse_rotate
 from pkg.binlog.position import Location, Position
-from pkg.binlog.rows import Change, Image
+from pkg.binlog.row_decoder import RowChange, RowImages
 from pkg.binlog.server_position import master_status
+from pkg.binlog.server_stream import open_upstream
 from pkg.binlog.stream import BinlogStream
 from pkg.binlog.table_map import TableMap, parse_table_map, table_map_id
-from pkg.binlog.upstream import open_upstream
 from pkg.mysql.introspect import fetch_table_info
 from tests.both_decoders import BothDecoders
 from tests.harness.mysql import SQLServer
@@ -75,8 +75,8 @@ class Decoded:
     """What the rows events of one table became."""
 
     table_map: TableMap
-    changes: list[Change] = field(default_factory=list)
-    images: list[Image] = field(default_factory=list)
+    changes: list[RowChange] = field(default_factory=list)
+    images: list[RowImages] = field(default_factory=list)
 
 
 def decode(server: SQLServer, events: list[Event], schema: str, table: str, key: list[int]) -> Decoded:
@@ -102,7 +102,9 @@ def decode(server: SQLServer, events: list[Event], schema: str, table: str, key:
     return current
 
 
-def apply_changes(conn: Connection[Any], table: str, columns: list[str], key: list[str], changes: list[Change]) -> None:
+def apply_changes(
+    conn: Connection[Any], table: str, columns: list[str], key: list[str], changes: list[RowChange]
+) -> None:
     """One statement a change: DELETE by the old key, INSERT of the new values."""
     head = f"INSERT INTO {table} ({','.join(f'`{name}`' for name in columns)}) VALUES ".encode()
     where = f"DELETE FROM {table} WHERE ({','.join(f'`{name}`' for name in key)}) IN ((".encode()

@@ -18,10 +18,10 @@ import pytest
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, ensure_supported, parse_previous_gtids, parse_query
-from pkg.binlog.file import FileStream
-from pkg.binlog.payload import Expanding
+from pkg.binlog.file_stream import FileStream
 from pkg.binlog.stream import BinlogStream
 from pkg.binlog.table_map import TableMap, parse_table_map, table_map_id
+from pkg.binlog.transaction_payload import ExpandingStream
 from pkg.errors import Code
 from pkg.mysql.introspect import fetch_table_info
 from pkg.mysql.schema import Column
@@ -50,7 +50,7 @@ _TEXTS = {1: "tinytext", 2: "text", 3: "mediumtext", 4: "longtext"}
 
 
 def _events(path: Path) -> list[Event]:
-    return _read_all(Expanding(FileStream(path)))
+    return _read_all(ExpandingStream(FileStream(path)))
 
 
 def _read_all(stream: BinlogStream) -> list[Event]:
@@ -174,7 +174,7 @@ def test_compressed_transaction_of_mysql_8_reads_as_if_it_were_plain(tmp_path: P
     raw = [stream.read(1, 0)[0] for _ in range(4)]
     stream.close()
     assert [event.type for event in raw] == [15, 35, 34, c.TRANSACTION_PAYLOAD_EVENT]
-    inner = _read_all(Expanding(FileStream(source)))[3:-1]
+    inner = _read_all(ExpandingStream(FileStream(source)))[3:-1]
     assert [event.type for event in inner] == [c.QUERY_EVENT, c.TABLE_MAP_EVENT, c.UPDATE_ROWS_EVENT, c.XID_EVENT]
     assert {event.log_pos for event in inner} == {raw[3].log_pos}
     for event in (*raw[:3], *inner):

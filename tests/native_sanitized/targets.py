@@ -30,7 +30,7 @@ from tests.unit.dm_worker.loader import test_row_rewriter as row_rules
 from tests.unit.dm_worker.loader import test_sql_file as sql_statements
 from tests.unit.dm_worker.relay import test_scan as relay
 from tests.unit.pkg.binlog import test_fuzz as binlog
-from tests.unit.pkg.native import test_derived as derived
+from tests.unit.pkg.native import test_derived_literals as derived
 from tests.unit.pkg.native import test_fuzz_rows as fuzz_rows
 from tests.unit.pkg.native import test_placement as placement
 from tests.unit.pkg.native import test_rows_kernel as rows

@@ -34,7 +34,7 @@ from dm_worker.syncer.shard_ddl.statement_effects import (
     runs_at_once,
 )
 from pkg import ddl
-from pkg.binlog.events import Query, parse_query
+from pkg.binlog.events import QueryEvent, parse_query
 from pkg.binlog.position import Position, location_range
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
@@ -249,7 +249,7 @@ class DDLBarrier:
         own = own.replace(RENEW_STRUCTURE, renew_structure(self._cfg.name, self._cfg.source_id))
         return found.with_workaround(f"{own} {command}".strip())
 
-    def _wind_up(self, statement: BinlogStatement, query: Query, intent: BatchProgress) -> None:
+    def _wind_up(self, statement: BinlogStatement, query: QueryEvent, intent: BatchProgress) -> None:
         """Another order decides from now on: what was under way either ran, or it never will as it was begun."""
         for record in self._store.read_ddls(statement.place):
             if not record.done and record.fingerprint:

@@ -14,7 +14,7 @@ from dm_worker.syncer.ddl.variables import (
     unknown_modes,
 )
 from pkg import ddl, errors
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from pkg.ddl.statement import AddColumn, ChangeColumn, ColumnDef
 from pkg.ddl.tokens import Token, tokenize, word_set
 from pkg.errors import Code, DMError
@@ -74,7 +74,7 @@ def adds_ids(statement: ddl.DDLStatement) -> bool:
     return any(_numbers(column) for _, column in _columns(statement))
 
 
-def doubts(statement: ddl.DDLStatement, query: Query, sides: Sides) -> Iterator[Doubt]:
+def doubts(statement: ddl.DDLStatement, query: QueryEvent, sides: Sides) -> Iterator[Doubt]:
     """All that there are; the caller looks for the rows."""
     yield from _session(statement, query, sides)
     for changed, column in _columns(statement):
@@ -89,7 +89,7 @@ def doubts(statement: ddl.DDLStatement, query: Query, sides: Sides) -> Iterator[
             )
 
 
-def _session(statement: ddl.DDLStatement, query: Query, sides: Sides) -> Iterator[Doubt]:
+def _session(statement: ddl.DDLStatement, query: QueryEvent, sides: Sides) -> Iterator[Doubt]:
     bits, flavor = query.sql_mode or 0, sides.upstream.flavor
     if query.unknown_variable is not None:
         yield Doubt(

@@ -24,7 +24,7 @@ from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations
 from dm_worker.syncer.ddl.variables import UpstreamSession
 from dm_worker.syncer.online_ddl.ghost_records import NO_QUERY
 from pkg import ddl, errors
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from pkg.binlog.position import Position
 from pkg.errors import Code, DMError
 from pkg.errors.workarounds import PASS_STATEMENT
@@ -61,7 +61,7 @@ class DDLStep:
 class StatementContext:
     """What a statement ran in upstream: its session and its time (unix seconds)."""
 
-    query: Query
+    query: QueryEvent
     timestamp: int
 
 
@@ -70,7 +70,7 @@ def contexts_text(contexts: Iterable[StatementContext]) -> str:
     return json.dumps([_context_data(one.query, one.timestamp) for one in contexts])
 
 
-def _context_data(query: Query, timestamp: int) -> list[object]:
+def _context_data(query: QueryEvent, timestamp: int) -> list[object]:
     return [query.sql_mode, query.charsets, query.time_zone, timestamp, *(getattr(query, name) for name in _OTHERS)]
 
 
@@ -282,7 +282,7 @@ class DDLExecutor:
             f"tables: skip it. {PASS_STATEMENT}",
         )
 
-    def _ensure_alike(self, part: ddl.DDLStatement, step: DDLStep, query: Query) -> None:
+    def _ensure_alike(self, part: ddl.DDLStatement, step: DDLStep, query: QueryEvent) -> None:
         """Raises 36068 for a statement that may do something else at the target than it did upstream."""
         copy = self._session.table(*step.targets[0]) if adds_ids(part) else None
         for doubt in doubts(part, query, Sides(self.upstream, self._session.target(), step.source, copy)):

@@ -11,7 +11,7 @@ from dm_worker.syncer.checkpoint.protocol import BatchProgress
 from dm_worker.syncer.ddl.operator_orders import OrderDecision, meeting
 from dm_worker.syncer.ddl.parts import Part, StatementParts
 from dm_worker.syncer.planning.instructions import BinlogStatement
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from pkg.errors import DMError
 from pkg.ha.binlog_operator import OperatorSource
 from pkg.process.log import get_logger
@@ -30,7 +30,7 @@ class OrderedPart:
     """A part for the target and the session that it runs in."""
 
     part: Part
-    session: Query
+    session: QueryEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class OrderedParts:
     lenient: bool = False
 
 
-def typed(query: Query) -> Query:
+def typed(query: QueryEvent) -> QueryEvent:
     """The session of the event for statements that an operator typed."""
     mode = None if query.sql_mode is None else query.sql_mode & ~_READING_MODES
     # An operator has judged what the event tells of them.
@@ -62,7 +62,7 @@ class OrderedStatements:
         self._orders = orders
 
     def ordered(
-        self, statement: BinlogStatement, query: Query, intent: BatchProgress, *, settle: Callable[[], None]
+        self, statement: BinlogStatement, query: QueryEvent, intent: BatchProgress, *, settle: Callable[[], None]
     ) -> OrderedParts:
         """Makes the decision durable with ``intent`` where an operator has a say. Raises DMError.
 
@@ -94,7 +94,7 @@ class OrderedStatements:
             self._store.write(intent, ddl=record)
         return decision
 
-    def _understood(self, query: Query, *, instead: list[Part]) -> list[Part]:
+    def _understood(self, query: QueryEvent, *, instead: list[Part]) -> list[Part]:
         """What the upstream did to its tables. Where the text does not tell, what replaces it is taken for it."""
         try:
             return self._parts.migrated(query)

@@ -13,7 +13,7 @@ from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL, Replay
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.rows.task_rules import TaskRules
 from pkg import ddl, errors
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from pkg.errors import Code, DMError
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
@@ -41,7 +41,7 @@ class Part:
     session: GhostSession | None = None
     around: tuple[TableInfo, TableInfo] | None = None
 
-    def in_session(self, query: Query) -> Query:
+    def in_session(self, query: QueryEvent) -> QueryEvent:
         """The event whose session the part runs in; ``query`` is the statement's."""
         return query if self.session is None else self.session.onto(query)
 
@@ -59,7 +59,7 @@ class StatementParts:
     def _folds_names(self) -> bool:
         return self._source.tracker.server.folds_names
 
-    def migrated(self, query: Query) -> list[Part]:
+    def migrated(self, query: QueryEvent) -> list[Part]:
         """The parts about tables that take part in the task; the structures follow all of them.
 
         Raises 36067 for a statement that is not understood, unless a filter passes over it or it provably names no
@@ -80,7 +80,7 @@ class StatementParts:
             self._online.check_rules(parsed)
         return [part for part in _numbered(ddl.split(parsed)) if self._is_migrated(part.parsed)]
 
-    def _parsed(self, query: Query) -> ddl.DDLStatement:
+    def _parsed(self, query: QueryEvent) -> ddl.DDLStatement:
         return ddl.parse(
             query.sql,
             sql_mode=sql_mode_text(query.sql_mode),
@@ -102,7 +102,7 @@ class StatementParts:
             first = parts[-1].number + len(ddl.split_alter(parts[-1].parsed))
         return [part for part in parts if self._is_migrated(part.parsed)]
 
-    def left(self, query: Query) -> list[Part]:
+    def left(self, query: QueryEvent) -> list[Part]:
         """What a renaming does that :meth:`migrated` refuses: tables whose new name block-allow-list leaves out are
         dropped, for the task. Empty for other statements."""
         try:
@@ -166,14 +166,14 @@ class StatementParts:
             log.info("a filter drops a statement", statement=statement.sql, filter=decision.why)
         return decision.action == "do"
 
-    def _is_filtered(self, query: Query, text: str) -> bool:
+    def _is_filtered(self, query: QueryEvent, text: str) -> bool:
         """Whether a filter for all schemas passes over a statement that is not understood."""
         decision, _, _ = self._rules.decide((), (), text)
         if decision.action == "error":
             raise decision.refusal(query.schema, "", text)
         return decision.action == "ignore"
 
-    def _is_elsewhere(self, query: Query, text: str) -> bool:
+    def _is_elsewhere(self, query: QueryEvent, text: str) -> bool:
         """Whether a statement that is not understood provably names no schema that has migrated tables."""
         schemas = ddl.named_schemas(
             text,
@@ -200,7 +200,7 @@ class StatementParts:
         return bool(allowed) and all(allowed)
 
 
-def _known_text(exc: DMError, query: Query) -> str:
+def _known_text(exc: DMError, query: QueryEvent) -> str:
     """What the rules may judge a statement by that is not understood (``exc``); '' for any other error."""
     return query.sql if exc.kind is _NOT_UNDERSTOOD else query.outline if exc.kind is _NO_TEXT else ""
 

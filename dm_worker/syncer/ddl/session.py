@@ -13,7 +13,7 @@ from dm_worker.meta.ddl_fence import DDLFence
 from dm_worker.syncer.checkpoint.ddl_table import ShownTables
 from dm_worker.syncer.ddl.variables import OPTIONAL, TargetSession, UpstreamSession, settings, sql_mode_text
 from pkg import errors
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from pkg.ddl import DDLKind, Dialect
 from pkg.ddl.engines import in_innodb
 from pkg.errors import Code, DMError
@@ -120,7 +120,7 @@ class DDLSession:
         except (pymysql.Error, OSError, DMError) as exc:
             log.warning("cannot end the statement that runs at the target", error=str(exc))
 
-    def execute(self, sql: str, kind: DDLKind, event: Query, timestamp: int, upstream: UpstreamSession) -> None:
+    def execute(self, sql: str, kind: DDLKind, event: QueryEvent, timestamp: int, upstream: UpstreamSession) -> None:
         """Runs a statement of this kind in the session of its event.
 
         Raises DMError when another try may help (after :meth:`abort` as well: in another run), :class:`StatementFailed`

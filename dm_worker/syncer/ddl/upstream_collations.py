@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dm_worker.syncer.ddl.variables import defaults_of
 from pkg import ddl
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from pkg.schema_tracker import ServerDefaults
 
 
@@ -18,7 +18,7 @@ class UpstreamCollations:
     def __init__(self, server: ServerDefaults) -> None:
         self._server = server
 
-    def written_out(self, text: str, dialect: ddl.Dialect, query: Query) -> str:
+    def written_out(self, text: str, dialect: ddl.Dialect, query: QueryEvent) -> str:
         """A statement whose names all have their schema, with the collations that it got in the session of ``query``.
 
         Raises 11054 for a session's collation of which nothing is known, 36067 for an unknown charset.

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from pkg.binlog.charsets import collation_charset
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from pkg.ddl import DDLKind, SessionDefaults
 
 #: Bits of flags2.
@@ -133,7 +133,7 @@ def carries_fractions(bits: int, upstream: UpstreamSession, target: TargetSessio
     return target.chooses_fractions or truncates_fractions(bits, upstream.flavor) == (target.flavor == "mariadb")
 
 
-def in_plain_words(query: Query, upstream: UpstreamSession) -> Query:
+def in_plain_words(query: QueryEvent, upstream: UpstreamSession) -> QueryEvent:
     """The event with what its flags say of explicit_defaults_for_timestamp, if this server's flags tell it."""
     if query.explicit_defaults_for_timestamp is not None or query.flags is None or upstream.flavor != "mariadb":
         return query
@@ -143,7 +143,7 @@ def in_plain_words(query: Query, upstream: UpstreamSession) -> Query:
     return replace(query, explicit_defaults_for_timestamp=explicit) if explicit or tells else query
 
 
-def defaults_of(query: Query, collations: Mapping[int, str] = MappingProxyType({})) -> SessionDefaults:
+def defaults_of(query: QueryEvent, collations: Mapping[int, str] = MappingProxyType({})) -> SessionDefaults:
     """What the session of an event decides; ``collations`` are the upstream's by id."""
     return SessionDefaults(
         explicit_timestamp=query.explicit_defaults_for_timestamp,
@@ -158,7 +158,7 @@ def defaults_of(query: Query, collations: Mapping[int, str] = MappingProxyType({
 
 def settings(
     kind: DDLKind,
-    event: Query,
+    event: QueryEvent,
     timestamp: int,
     *,
     upstream: UpstreamSession,

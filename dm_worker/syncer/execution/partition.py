@@ -18,10 +18,10 @@ from dm_worker.syncer.rows.kernel_layout import placement_of
 from dm_worker.syncer.rows.table_plan import COMPACT, TablePlan
 from pkg.binlog import constants as c
 from pkg.binlog.cursor import MALFORMED
-from pkg.binlog.derived import Derived
+from pkg.binlog.derived_literals import Derived
 from pkg.binlog.events import event_from_bytes
 from pkg.binlog.position import Position
-from pkg.binlog.rows import KERNEL, Image, RowDecoder
+from pkg.binlog.row_decoder import KERNEL, RowDecoder, RowImages
 from pkg.binlog.table_map import parse_table_map
 from pkg.errors import DMError
 from pkg.mysql.schema import Column
@@ -322,7 +322,7 @@ def _ordered(
             plan = wanted.get(place.plan)
             if plan is None:
                 continue
-            images: Sequence[Image] = decoders[plan.number].images(data)
+            images: Sequence[RowImages] = decoders[plan.number].images(data)
             unchecked = UNCHECKED if plan.family and data[c.ROWS_FLAGS] & c.FLAG_NO_FOREIGN_KEY_CHECKS else 0
             if plan.filter.reads_rows:
                 images = plan.filter.compiled(plan.columns)(images, int.from_bytes(data[:4], "little"))

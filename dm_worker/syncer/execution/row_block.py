@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 
 from dm_worker.syncer.execution.compaction import GONE, MIXED
-from pkg.binlog.rows import KERNEL
+from pkg.binlog.row_decoder import KERNEL
 
 #: Row changes that the block stands for.
 HEADER = struct.Struct("<I")

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
 from pkg import errors
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from pkg.errors import Code
 from pkg.mysql.names import TableId, qualified
 
@@ -31,12 +31,12 @@ class GhostSession:
     charset_collations: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def of(cls, query: Query) -> GhostSession:
+    def of(cls, query: QueryEvent) -> GhostSession:
         explicit, utf8mb4 = query.explicit_defaults_for_timestamp, query.utf8mb4_collation
         others = (query.flags, query.auto_increment, query.lc_time_names, query.charset_collations)
         return cls(query.sql_mode, query.charsets, query.time_zone, explicit, utf8mb4, *others)
 
-    def onto(self, query: Query) -> Query:
+    def onto(self, query: QueryEvent) -> QueryEvent:
         """The event as if its session had been this one."""
         return replace(
             query,
@@ -53,7 +53,7 @@ class GhostSession:
 
 
 #: An event of which nothing is known.
-NO_QUERY = Query(0, 0, 0, "", b"")
+NO_QUERY = QueryEvent(0, 0, 0, "", b"")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from datetime import UTC, timedelta, timezone, tzinfo
 from functools import lru_cache
 
 from pkg.binlog import constants as c
-from pkg.binlog.rows import Image
+from pkg.binlog.row_decoder import RowImages
 from pkg.errors import DMError
 from pkg.mysql.schema import Column
 from pkg.rules.binlog_filter import RowDecisions
@@ -24,7 +24,7 @@ _WORDS = ("insert", "update", "delete")
 _OFFSET = re.compile(r"([+-])(\d{1,2}):(\d\d)")
 
 #: Gives those row changes of an event that are not left out; the number is the event's time (UNIX seconds).
-KeepRows = Callable[[Sequence[Image], int], Sequence[Image]]
+KeepRows = Callable[[Sequence[RowImages], int], Sequence[RowImages]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _compiled(rules: RowFilter, columns: tuple[Column, ...]) -> KeepRows:
     inserts, deletes = ([one(text) for text in texts] for texts in (rules.insert, rules.delete))
     updates = [tuple(one(text) if text else None for text in pair) for pair in rules.update]
 
-    def is_out(image: Image, second: int) -> bool:
+    def is_out(image: RowImages, second: int) -> bool:
         op, before, after = image
         if op == c.OP_INSERT:
             return any(_matches(each, after, second) for each in inserts)

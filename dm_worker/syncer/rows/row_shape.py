@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from dm_worker.syncer.rows.row_filter import TAKES_ALL, RowFilter
 from pkg import errors
-from pkg.binlog.derived import Change, Derived
+from pkg.binlog.derived_literals import Derived, LiteralChange
 from pkg.binlog.literals import MembersByName, escape
 from pkg.errors import Code
 from pkg.mysql.names import qualified
@@ -94,7 +94,7 @@ class RowShape:
 
     def _map(self, transform: Transform) -> None:
         source, target = (self._upstream.columns[i] for i in (transform.source, transform.target))
-        change: Change = transform
+        change: LiteralChange = transform
         base = limit = 0
         if isinstance(transform, PartitionId):
             base, limit = transform.base, VALUE_LIMIT

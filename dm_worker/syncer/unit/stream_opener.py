@@ -11,8 +11,8 @@ from dm_worker.syncer.planning.look_ahead import is_unaltered
 from dm_worker.syncer.rows.server_lookup import ServerLookup
 from pkg import errors
 from pkg.binlog.position import Location
+from pkg.binlog.server_stream import open_upstream
 from pkg.binlog.stream import BinlogStream
-from pkg.binlog.upstream import open_upstream
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code
 

@@ -12,7 +12,7 @@
 
 #include "../common/buffer.h"
 
-/* How a value becomes text; pkg/binlog/programs.py has the same numbers (tests/unit/pkg/native/test_shared_numbers.py).
+/* How a value becomes text; pkg/binlog/column_programs.py has the same numbers (tests/unit/pkg/native/test_shared_numbers.py).
  */
 enum {
     OP_CALL,
@@ -59,7 +59,7 @@ static inline int append_bytes(Buffer *out, PyObject *bytes)
     return append(out, PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes));
 }
 
-/* Reads one of the programs of pkg/binlog/programs.py. */
+/* Reads one of the programs of pkg/binlog/column_programs.py. */
 int column_from(Column *column, PyObject *program);
 
 /* Gives its objects back. */

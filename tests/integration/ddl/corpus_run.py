@@ -10,7 +10,7 @@ from pymysql.connections import Connection
 
 from dm_worker.syncer.ddl.variables import sql_mode_text
 from pkg.binlog import constants as c
-from pkg.binlog.events import Query, parse_query
+from pkg.binlog.events import QueryEvent, parse_query
 from pkg.binlog.server_position import master_status
 from pkg.ddl import classify
 from pkg.mysql.introspect import fetch_table_infos, list_schemas, list_tables, query
@@ -30,7 +30,7 @@ Tables = Mapping[tuple[str, str], TableInfo]
 class Logged:
     """A QUERY event, and when its session ran it."""
 
-    query: Query
+    query: QueryEvent
     timestamp: int
 
 

@@ -12,7 +12,7 @@ from pymysql.connections import Connection
 
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.variables import UpstreamSession, defaults_of, sql_mode_text
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from pkg.ddl import DDLStatement, parse, parse_dialect, rewrite, split, uniform, with_collations
 from pkg.ddl.statement import RenameTable
 from pkg.errors import Code, DMError
@@ -86,7 +86,7 @@ def upstream_of(run: Run) -> UpstreamSession:
     return UpstreamSession(run.flavor, run.defaults.version, run.defaults.explicit_timestamp)
 
 
-def understood(query: Query, flavor: Flavor) -> DDLStatement:
+def understood(query: QueryEvent, flavor: Flavor) -> DDLStatement:
     """As the syncer parses it."""
     mode = sql_mode_text(query.sql_mode)
     return parse(query.sql, sql_mode=mode, default_schema=query.schema, flavor=flavor, session=defaults_of(query))

@@ -6,14 +6,14 @@ import pytest
 
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
 from dm_worker.syncer.ddl.variables import UpstreamSession
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from tests.harness.mysql import SQLServer
 
 _BIN, _GREEK, _ONLY_MYSQL_8 = 46, 25, 305
 
 
-def event(*, explicit: bool | None = None, collation: int = 45) -> Query:
-    return Query(
+def event(*, explicit: bool | None = None, collation: int = 45) -> QueryEvent:
+    return QueryEvent(
         *(1, 0, 0, "", b""),
         sql_mode=0,
         charsets=(45, 45, collation),

@@ -16,7 +16,7 @@ from dm_worker.syncer.ddl.trial import Trial
 from dm_worker.syncer.ddl.variables import UpstreamSession, defaults_of, in_plain_words, sql_mode_text
 from pkg import ddl
 from pkg.binlog import constants as c
-from pkg.binlog.events import Query, parse_query
+from pkg.binlog.events import QueryEvent, parse_query
 from pkg.binlog.position import Location, Position
 from pkg.errors import Code, DMError
 from pkg.mysql.introspect import fetch_table_info, server_info
@@ -53,7 +53,7 @@ class Pair:
         for server, schema in ((self.upstream, "u"), (self.target, "u_copy")):
             server.execute(f"CREATE DATABASE {schema}", *(one.format(schema) for one in statements))
 
-    def logged(self, variables: str, statement: str) -> tuple[Query, int]:
+    def logged(self, variables: str, statement: str) -> tuple[QueryEvent, int]:
         """The event of a statement that runs in a session with these variables, and its time."""
         self.upstream.execute("FLUSH BINARY LOGS")
         start = here(self.upstream)
@@ -73,7 +73,7 @@ class Pair:
                     return query, event.timestamp
         raise AssertionError(f"not in the binlog: {statement}")
 
-    def carry(self, query: Query, timestamp: int, *, foreign_keys: bool = False, keyed: bool = True) -> None:
+    def carry(self, query: QueryEvent, timestamp: int, *, foreign_keys: bool = False, keyed: bool = True) -> None:
         """Executes it at the target. Raises DMError. ``keyed``: the order of rows is that of the upstream's key."""
         conn = self.upstream.connect()
         try:

@@ -10,8 +10,8 @@ import pytest
 from pymysql.connections import Connection
 
 from pkg.binlog.charsets import decode_text, encode_text
-from pkg.binlog.events import Query
-from pkg.binlog.single_byte import HIGH
+from pkg.binlog.events import QueryEvent
+from pkg.binlog.single_byte_charsets import HIGH
 from pkg.ddl.tokens import DEFAULT_DIALECT, tokenize
 from pkg.errors import DMError
 from tests.harness.mysql import SQLServer
@@ -41,8 +41,8 @@ def client_charsets(conn: Connection[Any]) -> dict[str, int]:
     return {name: int(number) for name, number in rows if name not in wide and int(number) < 1024}
 
 
-def logged(statement: bytes, collation: int, sql_mode: int = 0) -> Query:
-    return Query(1, 0, 0, "", statement, sql_mode=sql_mode, charsets=(collation, 45, 45))
+def logged(statement: bytes, collation: int, sql_mode: int = 0) -> QueryEvent:
+    return QueryEvent(1, 0, 0, "", statement, sql_mode=sql_mode, charsets=(collation, 45, 45))
 
 
 def test_what_parts_a_name_from_the_word_before_it(server: SQLServer) -> None:

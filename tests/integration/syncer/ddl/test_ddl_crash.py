@@ -12,7 +12,7 @@ import pytest
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.variables import UpstreamSession
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer
@@ -105,7 +105,7 @@ def test_no_statement_begins_after_a_stop_at_once(target: MariaDBServer) -> None
         session.abort()
         with pytest.raises(DMError, match="stopped") as refused:
             session.execute(
-                "CREATE TABLE d.t (id INT)", "create table", Query(0, 0, 0, "d", b""), 1, UpstreamSession("mysql")
+                "CREATE TABLE d.t (id INT)", "create table", QueryEvent(0, 0, 0, "d", b""), 1, UpstreamSession("mysql")
             )
     assert refused.value.retryable
     assert target.execute("SHOW TABLES FROM d") == []

@@ -23,7 +23,7 @@ from dm_worker.meta.ddl_fence import DDLFence
 from dm_worker.subtask.unit import UnitOutcome
 from dm_worker.syncer.ddl.session import DDLSession
 from dm_worker.syncer.ddl.variables import UpstreamSession
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from pkg.config.model import LoaderConfig, SubTaskConfig
 from pkg.errors import DMError
 from pkg.mysql.connection import connect
@@ -135,7 +135,7 @@ def test_who_takes_over_waits_for_a_statement_and_ends_an_idle_connection(server
     first.take_over(nobody)
     with closing(DDLSession(server.db_config, True, fence_of(server))) as second, closing(first):
         with read_by_somebody(server):
-            event = Query(0, 0, 0, "d", b"")
+            event = QueryEvent(0, 0, 0, "d", b"")
             work = threading.Thread(
                 target=first.execute, args=(ALTER, "alter table", event, 1, UpstreamSession("mysql"))
             )

@@ -11,7 +11,7 @@ import pytest
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.syncer.ddl.session import DDLSession, StatementFailed
 from dm_worker.syncer.ddl.variables import UpstreamSession
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from pkg.rules.model import RouteRule
 from tests.harness.mysql import MariaDBServer, MySQLServer
 from tests.integration.syncer.scramble import TABLES, make_tables, scramble
@@ -47,7 +47,7 @@ def test_an_upstreams_server_charset_that_the_target_lacks_stops_no_statement_ab
 ) -> None:
     target.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
     # gb18030 is MySQL's alone.
-    foreign = Query(0, 0, 0, "d", b"", charsets=(45, 45, 248))
+    foreign = QueryEvent(0, 0, 0, "d", b"", charsets=(45, 45, 248))
     with closing(DDLSession(target.db_config, foreign_keys=False)) as session:
         session.execute("ALTER TABLE d.t ADD COLUMN v INT", "alter table", foreign, 1, UpstreamSession("mysql"))
         with pytest.raises(StatementFailed, match="gb18030") as refused:
@@ -58,7 +58,7 @@ def test_an_upstreams_server_charset_that_the_target_lacks_stops_no_statement_ab
 
 
 def test_a_schema_without_a_charset_gets_that_of_the_upstreams_server(target: MariaDBServer) -> None:
-    koi8r = Query(0, 0, 0, "", b"", charsets=(45, 45, 7))
+    koi8r = QueryEvent(0, 0, 0, "", b"", charsets=(45, 45, 7))
     with closing(DDLSession(target.db_config, foreign_keys=False)) as session:
         session.execute("CREATE DATABASE e", "create database", koi8r, 1, UpstreamSession("mysql"))
     assert "koi8r" in target.execute("SHOW CREATE DATABASE e")[0][1]

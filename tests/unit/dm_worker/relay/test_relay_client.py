@@ -16,7 +16,7 @@ from dm_worker.relay.relay_client import RelayClient
 from dm_worker.relay.relay_writer import BlockCounts, RelayWriter, is_disk_full
 from dm_worker.relay.upstream_server import UpstreamServer
 from pkg.binlog.position import Location, Position
-from pkg.binlog.upstream import UpstreamStream
+from pkg.binlog.server_stream import ServerStream
 from pkg.config.model import SourceConfig
 from pkg.errors import Code, DMError
 from pkg.settings.connections import DBConfig
@@ -152,6 +152,6 @@ def test_reading_is_measured_per_block_and_without_what_is_done_to_it(
     made = client(tmp_path)
     blocks = _Blocks(made, 3)
     monkeypatch.setattr(relay_client, "time", SimpleNamespace(perf_counter=lambda: blocks.now))
-    made._copy(cast(UpstreamStream, blocks), cast(RelayWriter, blocks))
+    made._copy(cast(ServerStream, blocks), cast(RelayWriter, blocks))
     assert made.counts.read.count == 3, "a read that nothing came of does not count"
     assert made.counts.read.total == pytest.approx(0.09)

@@ -13,7 +13,7 @@ from dm_worker.relay.source_selection import RelayReader
 from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.position import Location, Position
-from pkg.binlog.stream import BinlogStream, Scan
+from pkg.binlog.stream import BinlogStream, RawScan
 from tests.unit.dm_worker.relay.relay_log import UUIDS, Log, write_log
 
 
@@ -39,7 +39,7 @@ class FakeRelay:
 class FakeUpstream:
     file = "bin.000001"
 
-    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
+    def read(self, max_bytes: int, timeout: float, scan: RawScan | None = None) -> list[Event]:
         return []
 
     def close(self) -> None: ...

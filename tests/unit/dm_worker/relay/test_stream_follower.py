@@ -20,7 +20,7 @@ from dm_worker.relay.recovery import recover
 from dm_worker.relay.relay_writer import PIECE, BlockCounts, RelayWriter
 from dm_worker.relay.scan import Scanned
 from dm_worker.relay.stream_follower import LARGEST_DUMMY, StreamFollower, dummies, dummy, nearest, smallest_dummy
-from pkg.binlog.file import FileStream
+from pkg.binlog.file_stream import FileStream
 from pkg.binlog.raw import RawFramer
 from pkg.errors import Code, DMError
 from tests.harness import binlog_bytes

@@ -63,10 +63,10 @@ def test_compressed_query() -> None:
 def test_gtids_of_both_servers() -> None:
     source = uuid.UUID("3e11fa47-71ca-11e1-9e33-c80aa9429562")
     mysql = binlog_bytes.event(c.GTID_EVENT, b"\1" + source.bytes + struct.pack("<Q", 23) + b"\2" + bytes(16))
-    assert ev.parse_gtid(mysql) == ev.Gtid(f"{source}:23")
-    assert ev.parse_gtid(binlog_bytes.event(c.ANONYMOUS_GTID_EVENT, bytes(25))) == ev.Gtid("")
+    assert ev.parse_gtid(mysql) == ev.GtidEvent(f"{source}:23")
+    assert ev.parse_gtid(binlog_bytes.event(c.ANONYMOUS_GTID_EVENT, bytes(25))) == ev.GtidEvent("")
     mariadb = binlog_bytes.event(c.MARIADB_GTID_EVENT, struct.pack("<QIB", 99, 3, 1 | 32) + bytes(6))
-    assert ev.parse_gtid(mariadb) == ev.Gtid("3-7-99", standalone=True, ddl=True)
+    assert ev.parse_gtid(mariadb) == ev.GtidEvent("3-7-99", standalone=True, ddl=True)
 
 
 def test_sets_at_a_file_start() -> None:
@@ -83,7 +83,7 @@ def test_sets_at_a_file_start() -> None:
 def test_rotate_and_heartbeat_and_xid() -> None:
     rotate = ev.event_from_bytes(binlog_bytes.rotate(b"b.000012"))
     assert rotate.artificial
-    assert ev.parse_rotate(rotate) == ev.Rotate(4, "b.000012")
+    assert ev.parse_rotate(rotate) == ev.RotateEvent(4, "b.000012")
     assert ev.parse_heartbeat(binlog_bytes.event(c.HEARTBEAT_EVENT, b"b.000012")) == "b.000012"
     assert ev.parse_xid(binlog_bytes.event(c.XID_EVENT, struct.pack("<Q", 77))) == 77
 

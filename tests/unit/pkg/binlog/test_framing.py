@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from pkg import errors
 from pkg.binlog import events as ev
-from pkg.binlog.file import FileStream
-from pkg.binlog.stream import PacketFramer, ServerEnd, ServerError
+from pkg.binlog.file_stream import FileStream
+from pkg.binlog.stream import DumpEnded, PacketFramer, ServerErrorPacket
 from pkg.errors import Code
 from tests.harness import binlog_bytes
 
@@ -93,7 +93,7 @@ def test_server_error_comes_after_the_events_before_it() -> None:
     framer.feed(binlog_bytes.packets([binlog_bytes.raw(16, bytes(8))]) + len(body).to_bytes(3, "little") + b"\1" + body)
     assert [event.type for event in framer.split(1 << 20)] == [16]
     for _ in range(2):
-        with pytest.raises(ServerError) as caught:
+        with pytest.raises(ServerErrorPacket) as caught:
             framer.split(1 << 20)
         assert (caught.value.code, caught.value.sql_state) == (1236, "HY000")
         assert caught.value.text == "Could not find first log file name"
@@ -102,7 +102,7 @@ def test_server_error_comes_after_the_events_before_it() -> None:
 def test_orderly_end_is_told_apart() -> None:
     framer = PacketFramer(checksummed=False)
     framer.feed(b"\x05\0\0\x01\xfe\0\0\x02\0")
-    with pytest.raises(ServerEnd):
+    with pytest.raises(DumpEnded):
         framer.split(1 << 20)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pkg.binlog.jsonb import to_sql, to_text
 from pkg.binlog.literals import escape
-from tests.unit.pkg.binlog.test_rows import _pack
+from tests.unit.pkg.binlog.test_row_decoder import _pack
 
 _INLINE_SMALL, _INLINE_LARGE = (4, 5, 6), (4, 5, 6, 7, 8)
 

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from pkg.binlog.derived import Derived
+from pkg.binlog.derived_literals import Derived
 from pkg.binlog.literals import Codec
 from pkg.binlog.row_reader import PythonReaders
 

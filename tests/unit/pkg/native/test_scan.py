@@ -22,7 +22,7 @@ from dm_worker.syncer.planning.instructions import Advance, BatchLimits, BinlogS
 from dm_worker.syncer.planning.planner import Planner
 from pkg.binlog import constants as c
 from pkg.binlog.position import Location
-from pkg.binlog.stream import FileFramer, PacketFramer, ServerEnd, ServerError
+from pkg.binlog.stream import DumpEnded, FileFramer, PacketFramer, ServerErrorPacket
 from pkg.errors import DMError
 from tests.compiled import required
 from tests.harness import binlog_bytes
@@ -271,7 +271,7 @@ def test_a_flipped_byte_is_no_event(at: int, flip: int) -> None:
     for side in (fast, slow):
         try:
             side.feed(bytes(raw))
-        except (ServerEnd, ServerError):
+        except (DumpEnded, ServerErrorPacket):
             side.planner.close()
         side.planner.close()
     assert fast.look() == slow.look()

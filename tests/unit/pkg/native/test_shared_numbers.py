@@ -14,7 +14,7 @@ from dm_worker.syncer.planning import batch, event_buffer
 from dm_worker.syncer.rows import kernel_layout
 from pkg import native
 from pkg.binlog import constants
-from pkg.binlog.programs import Op
+from pkg.binlog.column_programs import ColumnOp
 from pkg.mysql import bulk_types
 
 FOLDER = Path(native.__file__).parent
@@ -40,8 +40,8 @@ def test_numbers_of_the_binlog_format_are_those_of_the_constants(name: str, valu
 
 def test_the_ops_of_column_programs_are_the_same() -> None:
     found = {name.removeprefix("OP_"): number for name, number in enums("rows/literals.h").items()}
-    assert found.pop("COUNT") == len(Op)
-    assert found == {op.name: op.value for op in Op}
+    assert found.pop("COUNT") == len(ColumnOp)
+    assert found == {op.name: op.value for op in ColumnOp}
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from dm_worker.syncer.shard_ddl.initial_groups import new_groups
 from dm_worker.syncer.shard_ddl.lock_client import LockClient, LockService
 from dm_worker.syncer.shard_ddl.sharding import Sharding
 from pkg import ddl, errors
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from pkg.binlog.position import Location, Position
 from pkg.config.model import SubTaskConfig
 from pkg.ddl import DDLKind
@@ -104,11 +104,11 @@ class Session:
         self.known = self.lost = ""
         #: What a server says that takes only one part of an ALTER TABLE at a time; '' for one that takes all.
         self.one_part = ""
-        self.sessions: list[Query] = []
+        self.sessions: list[QueryEvent] = []
         self.changes = 0
         self._chance = chance
 
-    def execute(self, sql: str, kind: DDLKind, query: Query, timestamp: int, upstream: UpstreamSession) -> None:
+    def execute(self, sql: str, kind: DDLKind, query: QueryEvent, timestamp: int, upstream: UpstreamSession) -> None:
         if self.refused and self.refused in sql:
             raise StatementFailed(1062, errors.new(Code.DBExecuteFailed, "Error 1062: told to refuse"))
         if self.one_part and ", " in sql:
@@ -120,7 +120,7 @@ class Session:
             raise errors.new(Code.DBBadConn, "told to lose the connection", retryable=True)
         self._chance.step(lambda: self._effect(sql.replace("`", ""), query))
 
-    def _effect(self, sql: str, query: Query) -> None:
+    def _effect(self, sql: str, query: QueryEvent) -> None:
         self.executed.append(sql)
         self.sessions.append(query)
 

@@ -21,7 +21,7 @@ from dm_worker.syncer.ddl.variables import (
 )
 from dm_worker.syncer.online_ddl.ghost_records import NO_QUERY, GhostDDL, GhostRecord, GhostSession
 from pkg import ddl
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from pkg.binlog.status_variables import VARIABLES
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 
@@ -170,7 +170,7 @@ def test_a_target_is_told_only_what_it_knows() -> None:
     assert "SET SESSION character_set_connection = utf8mb4" in told
 
 
-FULL = Query(
+FULL = QueryEvent(
     *(0, 0, 1317, "", b""),
     sql_mode=7,
     charsets=(1, 2, 3),

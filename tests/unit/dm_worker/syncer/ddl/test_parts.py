@@ -12,7 +12,7 @@ from dm_worker.syncer.online_ddl.online_ddl import OnlineDDL
 from dm_worker.syncer.rows.schema_source import SchemaSource
 from dm_worker.syncer.rows.task_rules import TaskRules
 from pkg import ddl
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from pkg.config.model import SubTaskConfig
 from pkg.errors import Code, DMError
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
@@ -52,7 +52,7 @@ def decided(sql: str, *filters: BinlogFilterRule, of: SchemaSource | None = None
     cfg = SubTaskConfig("t", "s", "all", server, server, filters=filters, block_allow_list=names)
     rules = TaskRules(cfg)
     parts = StatementParts(rules, of or source(), OnlineDDL(rules.online), "mariadb")
-    found = parts.for_target(parts.migrated(Query(1, 0, 0, "d", sql.encode())))
+    found = parts.for_target(parts.migrated(QueryEvent(1, 0, 0, "d", sql.encode())))
     return [(part.number, part.parsed.sql) for part in found]
 
 
@@ -154,7 +154,7 @@ def test_a_statement_that_is_no_text_stops_only_a_task_that_may_need_it(
     cfg = SubTaskConfig("t", "s", "all", server, server, block_allow_list=BlockAllowList(do_dbs=("d",)))
     rules = TaskRules(cfg)
     parts = StatementParts(rules, source(), OnlineDDL(rules.online), "mariadb")
-    query = Query(1, 0, 0, "other", sql, charsets=(collation, 45, 45))
+    query = QueryEvent(1, 0, 0, "other", sql, charsets=(collation, 45, 45))
     # In gbk, a byte that looks like a quote may be a part of another character; 9999 is no collation.
     if passed and collation not in (28, 9999):
         assert not parts.migrated(query)
@@ -174,7 +174,7 @@ def test_an_online_change_is_decided_as_if_it_had_been_done_to_the_real_table() 
     parts = StatementParts(rules, known, online, "mariadb")
 
     def feed(sql: str, sql_mode: int = 0) -> list[Part]:
-        query = Query(1, 0, 0, "d", sql.encode(), sql_mode=sql_mode, time_zone="+03:00")
+        query = QueryEvent(1, 0, 0, "d", sql.encode(), sql_mode=sql_mode, time_zone="+03:00")
         followed = parts.migrated(query)
         found = parts.for_target(followed)
         assert [part.parsed.sql for part in parts.for_target(followed)] == [part.parsed.sql for part in found]
@@ -193,7 +193,7 @@ def test_an_online_change_is_decided_as_if_it_had_been_done_to_the_real_table() 
     assert first.parsed.sql == 'ALTER TABLE `d`.`t` CHANGE v "w" BIGINT'
     assert second.parsed.sql == "ALTER TABLE `d`.`t` ADD x INT AFTER w"
     assert first.number < second.number
-    own = Query(1, 0, 0, "d", b"", sql_mode=0)
+    own = QueryEvent(1, 0, 0, "d", b"", sql_mode=0)
     assert (first.in_session(own).sql_mode, first.in_session(own).time_zone) == (ansi, "+03:00")
     assert [part.number for part in feed("RENAME TABLE t TO t")] == [0]
 
@@ -204,7 +204,7 @@ def test_names_are_those_of_the_upstream_that_folds_them() -> None:
                                 block_allow_list=BlockAllowList(do_dbs=("d",))))  # fmt: skip
     parts = StatementParts(rules, known, OnlineDDL(rules.online), "mariadb")
     for sql in ("ALTER TABLE D.T ADD x INT, DROP n", "RENAME TABLE T TO `D`.U, u TO T", "DROP TABLE IF EXISTS a, T"):
-        found = parts.migrated(Query(1, 0, 0, "D", sql.encode()))
+        found = parts.migrated(QueryEvent(1, 0, 0, "D", sql.encode()))
         assert [{schema for schema, _ in part.parsed.tables} for part in found] == [{"d"}] * len(found)
         for part in found:
             known.apply(part.parsed)
@@ -217,4 +217,4 @@ def test_names_are_those_of_the_upstream_that_folds_them() -> None:
     assert known.tracker.tables() == []
     assert [part.parsed.tables for part in parts.given(["ALTER TABLE D.T ADD y INT"], 5)] == [(("d", "t"),)]
     with pytest.raises(DMError, match="36067"):
-        parts.migrated(Query(1, 0, 0, "other", b"ALTER SEQUENCE D.s RESTART 5"))
+        parts.migrated(QueryEvent(1, 0, 0, "other", b"ALTER SEQUENCE D.s RESTART 5"))

@@ -15,7 +15,7 @@ from dm_worker.syncer.ddl.trial import Trial
 from dm_worker.syncer.ddl.upstream_collations import UpstreamCollations
 from dm_worker.syncer.ddl.variables import TargetSession, UpstreamSession, defaults_of
 from pkg import ddl, errors
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from pkg.binlog.position import Location, Position
 from pkg.ddl import DDLKind
 from pkg.errors import Code, DMError
@@ -28,14 +28,14 @@ MYSQL80 = ServerDefaults("mysql", (8, 0, 12), "utf8mb4", "utf8mb4_0900_ai_ci", c
 TABLE = "CREATE TABLE `d`.`t` (a CHAR(1)) CHARSET utf8mb4"
 
 
-def written_out(sql: str, server: ServerDefaults, query: Query) -> str:
+def written_out(sql: str, server: ServerDefaults, query: QueryEvent) -> str:
     dialect = ddl.Dialect(flavor=server.flavor, session=defaults_of(query))
     return UpstreamCollations(server).written_out(sql, dialect, query)
 
 
-def session(collation_server: int | None = None, utf8mb4_collation: int | None = None) -> Query:
+def session(collation_server: int | None = None, utf8mb4_collation: int | None = None) -> QueryEvent:
     charsets = None if collation_server is None else (45, 45, collation_server)
-    return Query(0, 0, 0, "", b"", charsets=charsets, utf8mb4_collation=utf8mb4_collation)
+    return QueryEvent(0, 0, 0, "", b"", charsets=charsets, utf8mb4_collation=utf8mb4_collation)
 
 
 def test_the_default_is_the_upstreams_unless_the_session_had_another() -> None:
@@ -81,7 +81,7 @@ class Replica:
         self.executed: list[str] = []
         self._one_part = one_part
 
-    def execute(self, sql: str, kind: DDLKind, query: Query, timestamp: int, upstream: UpstreamSession) -> None:
+    def execute(self, sql: str, kind: DDLKind, query: QueryEvent, timestamp: int, upstream: UpstreamSession) -> None:
         if self._one_part and ", " in sql:
             raise StatementFailed(
                 8200, errors.new(Code.DBExecuteFailed, "refused", raw="Error 8200: Unsupported multi schema change")

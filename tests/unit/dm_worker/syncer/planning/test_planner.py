@@ -14,9 +14,9 @@ from dm_worker.syncer.planning.instructions import Advance, BatchLimits, BinlogS
 from dm_worker.syncer.planning.planner import Planner
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
-from pkg.binlog.payload import Expanding
 from pkg.binlog.position import Location, Position
-from pkg.binlog.stream import Scan
+from pkg.binlog.stream import RawScan
+from pkg.binlog.transaction_payload import ExpandingStream
 from tests.unit.dm_worker.syncer.planning.support import (
     LIMITS,
     Log,
@@ -129,7 +129,7 @@ def test_compressed_transactions_are_cut_and_read_again_like_plain_ones(counts: 
 
 
 def _plan(planner: Planner, log: Log, place: Location, max_bytes: int) -> list[PlannerInstruction]:
-    stream = Expanding(Prepared(tail(log, place)))
+    stream = ExpandingStream(Prepared(tail(log, place)))
     while events := stream.read(max_bytes, 0):
         assert feed(planner, events) == len(events)
     planner.close()
@@ -143,7 +143,7 @@ class Prepared:
         self.file = "bin.000001"
         self._events = list(events)
 
-    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
+    def read(self, max_bytes: int, timeout: float, scan: RawScan | None = None) -> list[Event]:
         events, self._events = self._events, []
         return events
 

@@ -11,7 +11,7 @@ from dm_worker.syncer.shard_ddl.lock_protocol import Arrived, Decided, LockMove,
 from dm_worker.syncer.shard_ddl.source_groups import AcknowledgeDDL, ReportDDL
 from dm_worker.syncer.shard_ddl.statement_effects import changes_group, renames_table, runs_at_once
 from pkg import ddl
-from pkg.binlog.events import Query
+from pkg.binlog.events import QueryEvent
 from pkg.errors import DMError
 from pkg.ha.shard_ddl import DDLTexts, ShardInfo, ShardOperation
 from pkg.ha.shard_ddl_steps import StoredRecord
@@ -60,9 +60,9 @@ def test_one_statement_that_changes_and_renames_is_refused() -> None:
 
 
 def test_a_statement_keeps_what_it_ran_in() -> None:
-    query = Query(1, 0, 0, "d", b"ALTER", sql_mode=7, charsets=(8, 8, 33), time_zone="+02:00")
+    query = QueryEvent(1, 0, 0, "d", b"ALTER", sql_mode=7, charsets=(8, 8, 33), time_zone="+02:00")
     query = replace(query, explicit_defaults_for_timestamp=False, utf8mb4_collation=45)
-    plain = Query(1, 0, 0, "d", b"")
+    plain = QueryEvent(1, 0, 0, "d", b"")
     first, second = contexts_of(contexts_text([StatementContext(query, 17), StatementContext(plain, 0)]))
     assert (first.timestamp, first.query.sql_mode, first.query.time_zone) == (17, 7, "+02:00")
     assert first.query.charsets == (8, 8, 33)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pkg import errors
 from pkg.binlog.decimals import decimal_decoder, decimal_size
 from pkg.binlog.literals import escape, float_literal, inflate_column
-from pkg.binlog.rows import RowDecoder
+from pkg.binlog.row_decoder import RowDecoder
 from pkg.binlog.table_map import TableMap, parse_table_map
 from pkg.errors import Code
 from pkg.mysql.schema import Column

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
-class Change(Protocol):
+class LiteralChange(Protocol):
     """How one literal becomes another. Hashable and picklable; NULL stays NULL."""
 
     def literal(self, literal: bytes, /) -> bytes:
@@ -24,7 +24,7 @@ class Derived:
 
     source: int = -1
     text: bytes = b""
-    change: Change | None = None
+    change: LiteralChange | None = None
     base: int = 0
     limit: int = 0
 

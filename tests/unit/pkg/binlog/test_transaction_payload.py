@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event, event_from_bytes
-from pkg.binlog.payload import Expanding, Payload
-from pkg.binlog.stream import Scan
+from pkg.binlog.stream import RawScan
+from pkg.binlog.transaction_payload import ExpandingStream, TransactionPayload
 from pkg.errors import Code
 from tests.harness import binlog_bytes
 
@@ -50,7 +50,7 @@ class Given:
         self.closed = False
         self._reads = iter(reads)
 
-    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
+    def read(self, max_bytes: int, timeout: float, scan: RawScan | None = None) -> list[Event]:
         events = next(self._reads, [])
         if any(event.type == 4 for event in events):
             self.file = "b.000002"
@@ -63,7 +63,7 @@ class Given:
         self.closed = True
 
 
-def _all(stream: Expanding, max_bytes: int) -> list[Event]:
+def _all(stream: ExpandingStream, max_bytes: int) -> list[Event]:
     found: list[Event] = []
     while events := stream.read(max_bytes, 0):
         found += events
@@ -87,7 +87,7 @@ def test_the_stream_is_the_same_as_without_compression(
             wanted += raws
     points = sorted({0, len(outer), *(cut for cut in cuts if cut < len(outer))})
     reads = [outer[low:high] for low, high in itertools.pairwise(points)]
-    found = _all(Expanding(Given(reads)), max_bytes)
+    found = _all(ExpandingStream(Given(reads)), max_bytes)
     assert [event.data for event in found] == wanted
     assert all(event.log_pos == (77 if event.type == 33 else 5000) for event in found)
     assert all(event.size == len(event.data) for event in found)
@@ -95,7 +95,7 @@ def test_the_stream_is_the_same_as_without_compression(
 
 def test_inner_events_belong_to_the_file_and_are_not_artificial() -> None:
     rotate = binlog_bytes.event(4, struct.pack("<Q", 4) + b"b.000002", log_pos=6000)
-    stream = Expanding(Given([[event_from_bytes(payload(b"".join(_raws([(30, b"x")])))), rotate]]))
+    stream = ExpandingStream(Given([[event_from_bytes(payload(b"".join(_raws([(30, b"x")])))), rotate]]))
     (inner,) = stream.read(1, 0)
     assert (inner.artificial, stream.file) == (False, "b.000001")
     assert stream.read(1, 0) == [rotate]
@@ -104,7 +104,7 @@ def test_inner_events_belong_to_the_file_and_are_not_artificial() -> None:
 
 def test_what_precedes_a_damaged_payload_is_still_given_out() -> None:
     before = binlog_bytes.event(16, bytes(8))
-    stream = Expanding(Given([[before, event_from_bytes(payload(b"", body=b"no zstd", size=9))]]))
+    stream = ExpandingStream(Given([[before, event_from_bytes(payload(b"", body=b"no zstd", size=9))]]))
     assert stream.read(1, 0) == [before]
     assert binlog_bytes.error_code(lambda: stream.read(1, 0)) == 11071
 
@@ -114,7 +114,7 @@ def test_a_transaction_that_unpacks_to_much_is_unpacked_bit_by_bit() -> None:
     packed = zstandard.ZstdCompressor().compressobj()
     body = b"".join(packed.compress(raw) for _ in range(200)) + packed.flush()
     assert len(body) < 1 << 16
-    stream = Expanding(Given([[event_from_bytes(payload(b"", body=body, size=200 * len(raw)))]]))
+    stream = ExpandingStream(Given([[event_from_bytes(payload(b"", body=body, size=200 * len(raw)))]]))
     tracemalloc.start()
     try:
         count = 0
@@ -129,7 +129,7 @@ def test_a_transaction_that_unpacks_to_much_is_unpacked_bit_by_bit() -> None:
 def test_several_frames_are_read_as_one() -> None:
     first, second = _raws([(30, bytes(500)), (31, bytes(40))])
     body = zstandard.compress(first[:300]) + zstandard.compress(first[300:] + second)
-    found = Payload(event_from_bytes(payload(first + second, body=body))).read(1 << 20)
+    found = TransactionPayload(event_from_bytes(payload(first + second, body=body))).read(1 << 20)
     assert [event.data for event in found] == [first, second]
 
 
@@ -149,7 +149,7 @@ def test_several_frames_are_read_as_one() -> None:
     ],
 )
 def test_damage_is_an_error_with_its_place(damaged: bytes) -> None:
-    stream = Expanding(Given([[event_from_bytes(damaged)]]))
+    stream = ExpandingStream(Given([[event_from_bytes(damaged)]]))
     with pytest.raises(errors.DMError, match=r"\(b\.000001, \d+\)") as caught:
         _all(stream, 1 << 20)
     assert caught.value.kind is Code.BinlogParseSingleEv
@@ -158,12 +158,12 @@ def test_damage_is_an_error_with_its_place(damaged: bytes) -> None:
 @pytest.mark.parametrize("kind", [4, 15, 33, 34, 40, 162])
 def test_what_never_is_inside_is_refused(kind: int) -> None:
     with pytest.raises(errors.DMError, match=r"\(b\.000001, 5000\)") as caught:
-        _all(Expanding(Given([[event_from_bytes(payload(binlog_bytes.raw(kind, bytes(30))))]])), 1 << 20)
+        _all(ExpandingStream(Given([[event_from_bytes(payload(binlog_bytes.raw(kind, bytes(30))))]])), 1 << 20)
     assert caught.value.kind is Code.BinlogUnexpectedEv
 
 
 def test_unknown_compression_is_refused_with_a_way_out() -> None:
-    stream = Expanding(Given([[event_from_bytes(payload(b"abc", algorithm=1))]]))
+    stream = ExpandingStream(Given([[event_from_bytes(payload(b"abc", algorithm=1))]]))
     with pytest.raises(errors.DMError, match="algorithm 1") as caught:
         stream.read(1, 0)
     assert caught.value.kind is Code.BinlogUnexpectedEv
@@ -175,15 +175,15 @@ def test_mutations_never_escape_as_other_errors(noise: bytes, data: st.DataObjec
     whole = bytearray(payload(b"".join(_raws([(30, b"rows"), (16, bytes(8))]))))
     at = data.draw(st.integers(c.HEADER_SIZE, len(whole)))
     whole[at : at + data.draw(st.integers(0, 9))] = noise
-    code = binlog_bytes.error_code(lambda: _all(Expanding(Given([[event_from_bytes(bytes(whole))]])), 1 << 20))
+    code = binlog_bytes.error_code(lambda: _all(ExpandingStream(Given([[event_from_bytes(bytes(whole))]])), 1 << 20))
     assert code in (0, 11070, 11071)
 
 
 def test_a_closed_stream_raises_though_events_are_held() -> None:
     raw = b"".join(_raws([(30, b"a"), (30, b"b")]))
-    for end in (Expanding.abort, Expanding.close):
+    for end in (ExpandingStream.abort, ExpandingStream.close):
         inner = Given([[event_from_bytes(payload(raw))]])
-        stream = Expanding(inner)
+        stream = ExpandingStream(inner)
         stream.read(1, 0)
         end(stream)
         assert inner.closed

@@ -8,7 +8,7 @@ from typing import IO
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.events import Event
-from pkg.binlog.stream import FileFramer, Scan, aborted, encrypted
+from pkg.binlog.stream import FileFramer, RawScan, aborted, encrypted
 from pkg.errors import Code
 
 _PIECE = 1 << 20
@@ -49,7 +49,7 @@ class FileStream:
     def file(self) -> str:
         return self._framer.file
 
-    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
+    def read(self, max_bytes: int, timeout: float, scan: RawScan | None = None) -> list[Event]:
         """See :meth:`BinlogStream.read`; a file never makes it wait, so ``timeout`` does not matter."""
         while self._open:
             if scan is not None and self._positioned and self._described:

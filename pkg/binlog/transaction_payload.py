@@ -1,7 +1,7 @@
 """Compressed transactions of MySQL (TRANSACTION_PAYLOAD): read as the events that they hold.
 
-The event carries a whole transaction without its GTID, compressed with zstd or not at all. :class:`Expanding` puts the
-inner events in its place, so that whoever reads the stream never knows. They are unpacked piece by piece: a
+The event carries a whole transaction without its GTID, compressed with zstd or not at all. :class:`ExpandingStream`
+puts the inner events in its place; readers of the stream do not notice. They are unpacked piece by piece: a
 transaction that is small in the binlog may be huge.
 """
 
@@ -17,9 +17,9 @@ import zstandard
 
 from pkg import errors
 from pkg.binlog import constants as c
-from pkg.binlog.cursor import MALFORMED, Cursor, Torn, malformed, parsing
+from pkg.binlog.cursor import MALFORMED, Cursor, TornBytes, malformed, parsing
 from pkg.binlog.events import HEADER, Event, parse_rotate
-from pkg.binlog.stream import BinlogStream, Scan, aborted
+from pkg.binlog.stream import BinlogStream, RawScan, aborted
 from pkg.errors import Code
 from pkg.errors.workarounds import PASS_EVENT
 
@@ -41,7 +41,7 @@ class _Source(Protocol):
     def read(self, size: int = -1, /) -> bytes: ...
 
 
-class Payload:
+class TransactionPayload:
     """The events inside one TRANSACTION_PAYLOAD. Pure: bytes in, events out.
 
     They get the ``log_pos`` of the payload, the only place of theirs that the file knows. Raises 11071 for bytes that
@@ -65,13 +65,13 @@ class Payload:
                 fields[field] = value.packed_int()
         body = cursor.take(fields.get(_BODY_SIZE, cursor.left))
         if cursor.left:
-            raise Torn(f"{cursor.left} bytes follow the transaction")
+            raise TornBytes(f"{cursor.left} bytes follow the transaction")
         if fields[_ALGORITHM] == _NONE:
             return io.BytesIO(body), len(body)
         if fields[_ALGORITHM] != _ZSTD:
             raise self._refused(f"compression algorithm {fields[_ALGORITHM]}")
         if _PLAIN_SIZE not in fields:
-            raise Torn("the size of the transaction is missing")
+            raise TornBytes("the size of the transaction is missing")
         zstd = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
         return zstd.stream_reader(body, read_across_frames=True), fields[_PLAIN_SIZE]
 
@@ -108,10 +108,10 @@ class Payload:
 
     def _next(self) -> Event:
         if not self._available(c.HEADER_SIZE):
-            raise Torn("an inner event has no complete header")
+            raise TornBytes("an inner event has no complete header")
         timestamp, kind, server_id, size, _, flags = HEADER.unpack_from(self._buffer, self._pos)
         if size < c.HEADER_SIZE or not self._available(size):
-            raise Torn(f"an inner event of type {kind} has the impossible size {size}")
+            raise TornBytes(f"an inner event of type {kind} has the impossible size {size}")
         if kind in _NEVER_INSIDE:
             raise self._refused(f"event type {kind} inside")
         data = self._buffer[self._pos : self._pos + size]
@@ -125,14 +125,14 @@ class Payload:
             return True
         if size - have > self._left:
             if self._left == 0 and not have and self._source.read(1):
-                raise Torn("the transaction is longer than the size in its header")
+                raise TornBytes("the transaction is longer than the size in its header")
             return False
         piece = self._source.read(min(max(size - have, _PIECE), self._left))
         self._left -= len(piece)
         self._buffer = self._buffer[self._pos :] + piece
         self._pos = 0
         if len(self._buffer) < size:
-            raise Torn("the transaction is shorter than the size in its header")
+            raise TornBytes("the transaction is shorter than the size in its header")
         return True
 
     def _refused(self, what: str) -> errors.DMError:
@@ -145,13 +145,13 @@ class Payload:
         )
 
 
-class Expanding:
+class ExpandingStream:
     """A stream whose compressed transactions are read as the events that they hold; see :class:`BinlogStream`."""
 
     def __init__(self, stream: BinlogStream) -> None:
         self._stream = stream
         self._file = stream.file
-        self._payload: Payload | None = None
+        self._payload: TransactionPayload | None = None
         self._behind: deque[Event] = deque()
         self._open = True
 
@@ -159,7 +159,7 @@ class Expanding:
     def file(self) -> str:
         return self._file if self._behind or self._payload else self._stream.file
 
-    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
+    def read(self, max_bytes: int, timeout: float, scan: RawScan | None = None) -> list[Event]:
         """See :meth:`BinlogStream.read`."""
         while self._open:
             if self._payload is not None:
@@ -167,7 +167,7 @@ class Expanding:
                     return events
                 self._payload = None
             if self._behind and self._behind[0].type == c.TRANSACTION_PAYLOAD_EVENT:
-                self._payload = Payload(self._behind.popleft(), self._file)
+                self._payload = TransactionPayload(self._behind.popleft(), self._file)
                 continue
             if self._behind:
                 events = list(self._behind)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any
 
-from pkg.binlog.derived import Derived
+from pkg.binlog.derived_literals import Derived
 from pkg.binlog.literals import Codec, float_literal
 
 
-class Op(IntEnum):
+class ColumnOp(IntEnum):
     """How a value becomes text; ``CALL`` asks the codec's ``render``."""
 
     CALL = 0
@@ -39,10 +39,10 @@ class Op(IntEnum):
 
 #: op, prefix, raw ('s', 'i', 'u', 'f', 'd'), form has %d, nullable, size, parameter a, parameter b, render, head, tail,
 #: text.
-Program = tuple[int, int, str, bool, bool, int, int, int, Callable[[Any], Any] | None, bytes, bytes, bytes]
+ColumnProgram = tuple[int, int, str, bool, bool, int, int, int, Callable[[Any], Any] | None, bytes, bytes, bytes]
 
 
-def programs(codecs: Sequence[Codec], nullable: Sequence[bool]) -> tuple[Program, ...]:
+def programs(codecs: Sequence[Codec], nullable: Sequence[bool]) -> tuple[ColumnProgram, ...]:
     """The columns of a table for ``Readers`` of the kernel."""
     return tuple(_program(codec, null) for codec, null in zip(codecs, nullable, strict=True))
 
@@ -56,7 +56,7 @@ def derived_programs(derived: Sequence[Derived]) -> tuple[DerivedProgram, ...]:
     return tuple((one.source, one.base, one.limit, one.text, one.literal) for one in derived)
 
 
-def _program(codec: Codec, nullable: bool) -> Program:
+def _program(codec: Codec, nullable: bool) -> ColumnProgram:
     op, a, b, text = _op(codec)
     number = b"%d" in codec.form
     head, tail = codec.form.split(b"%d" if number else b"%b")
@@ -69,18 +69,18 @@ def _program(codec: Codec, nullable: bool) -> Program:
     return (op, codec.prefix, raw, number, nullable, size, a, b, codec.render, head, tail, text)
 
 
-def _op(codec: Codec) -> tuple[Op, int, int, bytes]:
+def _op(codec: Codec) -> tuple[ColumnOp, int, int, bytes]:
     """The op with its parameters; by the codec's own description where that says it all."""
     if codec.native:
         name, a, b, text = codec.native
-        return Op[name], a, b, text
-    plain = Op.CALL
+        return ColumnOp[name], a, b, text
+    plain = ColumnOp.CALL
     if codec.render is None and codec.form == b"%d" and codec.fixed:
-        plain = Op.INT if codec.fixed.islower() else Op.UINT
+        plain = ColumnOp.INT if codec.fixed.islower() else ColumnOp.UINT
     elif codec.escape and codec.form == b"'%b'":
-        plain = Op.TEXT
+        plain = ColumnOp.TEXT
     elif codec.render is hexlify and codec.form.endswith(b"%b'"):
-        plain = Op.HEX
+        plain = ColumnOp.HEX
     elif codec.render is float_literal:
-        plain = Op.FLOAT if codec.fixed == "f" else Op.DOUBLE
+        plain = ColumnOp.FLOAT if codec.fixed == "f" else ColumnOp.DOUBLE
     return plain, 0, 0, b""

@@ -13,11 +13,11 @@ from typing import Any
 
 from pkg import errors, native
 from pkg.binlog import constants as c
+from pkg.binlog.column_programs import derived_programs, programs
 from pkg.binlog.cursor import MALFORMED, malformed, whereabouts
-from pkg.binlog.derived import Derived
+from pkg.binlog.derived_literals import Derived
 from pkg.binlog.events import event_from_bytes, inflate
 from pkg.binlog.literals import codec_for
-from pkg.binlog.programs import derived_programs, programs
 from pkg.binlog.row_reader import PythonReaders, RowReaders
 from pkg.binlog.table_check import check_table_map
 from pkg.binlog.table_map import TableMap, parse_rows_header
@@ -25,9 +25,9 @@ from pkg.errors import Code
 from pkg.mysql.schema import Column
 
 #: op (0 insert, 1 update, 2 delete), key, values, old key.
-Change = tuple[int, bytes, bytes, bytes]
+RowChange = tuple[int, bytes, bytes, bytes]
 #: op, literals before, literals after.
-Image = tuple[int, list[bytes] | None, list[bytes] | None]
+RowImages = tuple[int, list[bytes] | None, list[bytes] | None]
 
 #: The compiled row kernel, None when the Python code does its work.
 KERNEL: ModuleType | None = native.load("rows")
@@ -86,7 +86,7 @@ class RowDecoder:
         self._sizes = (count + bitmap, count + 2 * bitmap)
         self._known: set[bytes] = set()
 
-    def changes(self, data: bytes, file: str = "") -> list[Change]:
+    def changes(self, data: bytes, file: str = "") -> list[RowChange]:
         """Every row change of a rows event, in order.
 
         ``data`` is the event as the stream gives it. A change's ``key`` are the key columns' literals joined by
@@ -95,11 +95,11 @@ class RowDecoder:
         36027 for one with another number of columns, 11071 for bytes that are torn or invalid.
         """
         readers = self.readers
-        out: list[Change] = []
+        out: list[RowChange] = []
         self._run((readers.insert, readers.update, readers.delete), data, file, out.append)
         return out
 
-    def images(self, data: bytes, file: str = "") -> list[Image]:
+    def images(self, data: bytes, file: str = "") -> list[RowImages]:
         """Every row with all literals before and after, derived ones too; slower than :meth:`changes`."""
         readers = self.readers
         rows: list[Any] = []

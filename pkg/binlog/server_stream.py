@@ -15,9 +15,9 @@ from pymysql.connections import Connection
 from pkg import errors
 from pkg.binlog.events import Event
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
-from pkg.binlog.payload import Expanding
 from pkg.binlog.position import Location
-from pkg.binlog.stream import BinlogStream, PacketFramer, Scan, ServerEnd, ServerError, aborted
+from pkg.binlog.stream import BinlogStream, DumpEnded, PacketFramer, RawScan, ServerErrorPacket, aborted
+from pkg.binlog.transaction_payload import ExpandingStream
 from pkg.errors import Code
 from pkg.mysql import driver
 from pkg.mysql.connection import classify, connect, error_number
@@ -56,9 +56,9 @@ def open_upstream(
         cfg, location, flavor=flavor, server_id=server_id, use_gtid=use_gtid, heartbeat=heartbeat
     )
     framer = PacketFramer(checksummed=checksummed, file=location.position.name)
-    stream = UpstreamStream(conn, framer, heartbeat=heartbeat)
+    stream = ServerStream(conn, framer, heartbeat=heartbeat)
     # Only MySQL compresses whole transactions; MariaDB compresses single events.
-    return Expanding(stream) if flavor == "mysql" else stream
+    return ExpandingStream(stream) if flavor == "mysql" else stream
 
 
 def start_dump(
@@ -169,7 +169,7 @@ def _send(conn: Any, payload: bytes) -> None:
     driver.write_packet(conn, payload)
 
 
-class UpstreamStream:
+class ServerStream:
     """A dump in progress over one connection, of :func:`start_dump`; made by :func:`open_upstream`."""
 
     def __init__(self, conn: Any, framer: PacketFramer, *, heartbeat: float) -> None:
@@ -184,7 +184,7 @@ class UpstreamStream:
     def file(self) -> str:
         return self._framer.file
 
-    def read(self, max_bytes: int, timeout: float, scan: Scan | None = None) -> list[Event]:
+    def read(self, max_bytes: int, timeout: float, scan: RawScan | None = None) -> list[Event]:
         """See :meth:`BinlogStream.read`. A lost connection is retryable (36069); 1236 and the like say what to do."""
         deadline = time.monotonic() + timeout
         while True:
@@ -195,9 +195,9 @@ class UpstreamStream:
             try:
                 # Behind an event that the scan left, it may go on.
                 events = self._framer.split(max_bytes if scan is None else 1)
-            except ServerEnd:
+            except DumpEnded:
                 raise self._lost("the upstream ended the stream (it may be shutting down)") from None
-            except ServerError as exc:
+            except ServerErrorPacket as exc:
                 raise server_refusal(exc) from exc
             if events or not self._receive(deadline):
                 return events
@@ -289,7 +289,7 @@ _ACCESS_DENIED = frozenset({1045, 1227, 1142})
 _SERVER_GOES_AWAY = frozenset({1053, 1077, 1079, 1317, 1927})
 
 
-def server_refusal(exc: ServerError) -> errors.DMError:
+def server_refusal(exc: ServerErrorPacket) -> errors.DMError:
     """What the error packet of a dump means (36069): whether to try again and what the operator can do."""
     retryable = exc.code in _SERVER_GOES_AWAY
     workaround = _RECONNECT_HINT if retryable else "See the upstream's error log."
