@@ -28,7 +28,7 @@ from pkg.settings.units import parse_size
 
 log = get_logger(__name__)
 
-#: Seconds that running calls get when the port closes.
+#: Seconds that running calls get to end when the port closes.
 _PORT_GRACE = 1.0
 
 
@@ -106,7 +106,7 @@ class WorkerServer:
         log.info("worker stopped", worker=self._config.name)
 
     def stop(self) -> None:
-        """Asks for a graceful end; returns at once."""
+        """Requests a graceful end; returns at once."""
         self._membership.stop()
 
     def _open_port(self) -> None:

@@ -1,4 +1,4 @@
-"""What masters ask a worker over gRPC. Thin: looks up, answers, changes nothing by itself."""
+"""The gRPC service that masters call. Thin: it looks up and answers, and changes nothing by itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pkg.errors import Code, DMError
 from pkg.pb import dmworker_pb2 as pb
 from pkg.pb import dmworker_pb2_grpc
 
-#: What of a subtask's config may change while its replication state stays valid.
+#: The settings of a subtask that may change without making its replication state invalid.
 UPDATABLE = frozenset(
     {"routes", "filters", "expression_filters", "block_allow_list", "syncer", "ignore_checking_items", "to", "from_"}
 )
@@ -35,7 +35,7 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
     """``pb.Worker``. A refusal is an answer with ``result`` false and the reason, as DM gives it."""
 
     def __init__(self, config: WorkerConfig, binder: Binder, warnings: Callable[[], list[str]]) -> None:
-        """``warnings`` tells what of this worker as a whole is not as it should be."""
+        """``warnings`` returns warnings about the worker as a whole."""
         self._config = config
         self._binder = binder
         self._warnings = warnings
@@ -81,7 +81,7 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
         return self._answer(lambda current: operate_schema(_subtask(current, request.task), request))
 
     def _answer(self, work: Callable[[SourceWorker], str]) -> pb.CommonWorkerResponse:
-        """What ``work`` on the source says, or the error that it raises."""
+        """The answer of ``work`` on the source, or the error that it raises."""
         current = self._binder.current
         answer = pb.CommonWorkerResponse(worker=self._config.name)
         if current is None:
@@ -127,7 +127,7 @@ class WorkerService(dmworker_pb2_grpc.WorkerServicer):
                 workaround="Stop the task and start it with the new configuration.",
             )
 
-    # Answers for what is yet to come: explicit, so that nobody takes silence for success.
+    # Explicit answers for what is not supported, so that nobody mistakes silence for success.
 
     def UpdateValidator(self, request: Any, context: grpc.ServicerContext) -> pb.CommonWorkerResponse:
         return self._refuse("validation update")

@@ -23,9 +23,9 @@ from pkg.mysql.introspect import NOT_MIGRATED, fetch_table_info, list_other_obje
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, TableInfo
 
-#: Smaller pieces than this (bytes of data) cost more in round trips than they win.
+#: Smaller chunks than this (bytes of data) cost more round trips than they save.
 MIN_PIECE = 4 << 20
-#: Pieces per task that let the tasks end together.
+#: Chunks per task, so that all tasks end at about the same time.
 PIECES_PER_TASK = 4
 _COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
@@ -60,7 +60,7 @@ class Chunk:
 
 
 def list_dump_tables(conn: Connection[Any], options: DumpOptions) -> list[TableStat]:
-    """The base tables that the dump's filter lets through, with the server's estimates, sorted by name."""
+    """The base tables that pass the dump's filter, with the server's estimates, sorted by name."""
     stats: list[TableStat] = []
     for schema in list_schemas(conn):
         rows = query(
@@ -78,9 +78,9 @@ def list_dump_tables(conn: Connection[Any], options: DumpOptions) -> list[TableS
 
 
 def list_skipped(conn: Connection[Any], options: DumpOptions) -> list[str]:
-    """What the filter lets through but a dump does not take: views.
+    """What passes the filter but is not dumped: views.
 
-    Raises 32001 for what holds data and can't be migrated: it must be left out on purpose.
+    Raises 32001 for objects with data that cannot be migrated: the task must exclude them explicitly.
     """
     others = [each for each in list_other_objects(conn) if options.filter.allows(each[0], each[1])]
     refused = [
@@ -110,7 +110,7 @@ def plan_chunks(conn: Connection[Any], stats: Sequence[TableStat], options: Dump
 
 
 def shape_of(created: str) -> str:
-    """Tells structures apart: a digest of the CREATE statement without what mere inserts change."""
+    """A digest of a structure: of the CREATE statement without the parts that inserts change."""
     return hashlib.sha256(_COUNTER.sub("", created).encode()).hexdigest()[:32]
 
 
@@ -124,14 +124,14 @@ def _conditions(conn: Connection[Any], stat: TableStat, budget: int, options: Du
         return [""]
     step = max(1, stat.rows // wanted)
     points = _integer_points(conn, info, key[0], step) if key[0].type_name in _INTEGERS else None
-    # A leading column of few values cannot cut what lies within one of them; then the whole key must.
+    # A leading column with few values cannot split the rows of one value; then the whole key has to.
     if points is not None and (len(key) == 1 or len(points) >= wanted // 2):
         return range_conditions([key[0].name], points)
     return range_conditions([column.name for column in key], _walked_points(conn, info, key, step))
 
 
 def _pageable_key(info: TableInfo) -> list[Column]:
-    """The columns of the row key when its order can be cut by comparisons; empty otherwise."""
+    """The columns of the row key if comparisons can split its order; empty otherwise."""
     index = info.row_key()
     if index is None or any(part.length for part in index.parts):
         return []
@@ -167,7 +167,7 @@ def _key_name(info: TableInfo) -> str:
 def split_range(estimate: Callable[[int, int], int], low: int, high: int, step: int) -> list[int]:
     """Points that cut ``[low, high)`` into parts of about ``step`` rows, however unevenly the values lie.
 
-    ``estimate(a, b)`` tells about how many rows have a value in ``[a, b)``. Halves a range until it is a fraction of
+    ``estimate(a, b)`` returns about how many rows have a value in ``[a, b)``. Halves a range until it is a fraction of
     ``step``, then joins neighbours.
     """
     points: list[int] = []

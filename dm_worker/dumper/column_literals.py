@@ -20,14 +20,14 @@ FieldValue = bytes | None
 
 
 class LiteralKind(Enum):
-    """How a column's text becomes a literal; the letters are what the compiled code knows them by."""
+    """How a column's text becomes a literal; the compiled code uses the letters."""
 
     VERBATIM = "v"
     FLOATING = "f"
     QUOTED = "q"
     TEXT = "t"
     HEX = "x"
-    #: Text in a charset that Unicode can't express as a whole: see :func:`select_expression`.
+    #: Text in a charset with codes that Unicode lacks: see :func:`select_expression`.
     FOREIGN = "c"
 
 

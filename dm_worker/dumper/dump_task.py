@@ -1,6 +1,6 @@
 """What a dump's Spark tasks do: open one snapshot together, then take chunks until none is left.
 
-Runs in Spark's Python workers. Errors are returned as values; a failed task stops its fellows through a file.
+Runs in Spark's Python workers. Errors are returned as values; a failed task stops the other tasks through a file.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ class TaskReport:
 
 
 class _Stopped(Exception):
-    """The driver, or a fellow task that failed, asked for the end."""
+    """The driver, or another task that failed, asked for the end."""
 
 
 def open_session(upstream: DBConfig) -> Connection[Any]:
-    """A session that reads every value the same way whatever the upstream's settings. Raises DMError 10001."""
+    """A session that reads every value the same way under all settings of the upstream. Raises DMError 10001."""
     conn = connect(
         upstream,
         scope="upstream",
@@ -97,7 +97,7 @@ def run_dump_task(spec: DumpSpec, _partition: Iterator[Any]) -> Iterator[TaskRep
     """The body of a barrier task."""
     index = BarrierTaskContext.get().partitionId()
     if not claim(Path(spec.folder) / f"task.{index}"):
-        # Spark tries a barrier stage again as a whole, but the snapshot died with the first attempt.
+        # Spark repeats a barrier stage as a whole, but the snapshot was lost with the first attempt.
         lost = errors.new(Code.DumpUnitRuntime, "a task of the dump was lost, and its snapshot with it", retryable=True)
         yield TaskReport(index, error=lost)
         return
@@ -105,7 +105,7 @@ def run_dump_task(spec: DumpSpec, _partition: Iterator[Any]) -> Iterator[TaskRep
 
 
 def claim(path: Path) -> bool:
-    """Whether nobody else had it before: creating a file is atomic. False as well when the folder is gone."""
+    """Takes a chunk; False if another task has it (creating a file is atomic) or the folder is gone."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except (FileExistsError, FileNotFoundError):
@@ -188,7 +188,7 @@ class DumpTask:
 
     def _dump_chunk(self, conn: Connection[Any], chunk: Chunk, progress: int) -> None:
         name = qualified(chunk.schema, chunk.table)
-        # Rolling back to here gives up the table's metadata lock, so that DDL on it need not wait for the whole dump.
+        # A rollback to here releases the table's metadata lock, so that DDL on it need not wait for the whole dump.
         conn.query("SAVEPOINT dm_dump")
         try:
             info = self._table(conn, chunk)
@@ -262,7 +262,7 @@ class DumpTask:
         self._report.sizes |= writer.sizes
 
     def _look_around(self, progress: int) -> None:
-        """Notes the progress and heeds a stop, from time to time: each look takes system calls."""
+        """Records the progress and checks for a stop, from time to time: each check takes system calls."""
         now = time.monotonic()
         if now - self._looked < _LOOK_SECONDS:
             return

@@ -39,7 +39,7 @@ from pkg.settings.connections import DBConfig
 
 log = get_logger("dumper")
 
-#: A dump starts anew this many times when its snapshot broke for reasons that pass.
+#: A dump starts again this many times when its snapshot broke for reasons that may pass.
 ATTEMPTS = 5
 _WATCH_SECONDS = 0.5
 _LOG_SECONDS = 5.0
@@ -49,7 +49,7 @@ _LOADING = ("all", "full")
 
 @dataclass(slots=True)
 class _Attempt:
-    """One try: its plan and what is known of its progress. Written by the run's threads, read by ``status``."""
+    """One try: its plan and its progress so far. Written by the run's threads, read by ``status``."""
 
     work: DumpWorkFolder
     stats: list[TableStat] = field(default_factory=list)
@@ -81,9 +81,8 @@ class DumpUnit:
 
     def is_finished(self) -> bool:
         """True for a complete dump of this configuration that was made here or that a load has begun with, and once
-        a load has begun (whatever the configuration says now) or has ended. An older dump without a load is what an
-        earlier life of the task left behind, before --remove-meta. False when the target cannot tell: ``run`` then
-        names the reason."""
+        a load has begun (even if the configuration has changed since) or has ended. An older dump without a load is
+        from before --remove-meta. False when the target cannot be asked: ``run`` then names the reason."""
         folder_owner.hold(self._dir, self._cfg.source_id)
         manifest = read_manifest(self._dir)
         ours = manifest is not None and manifest.fingerprint == fingerprint(self._cfg)
@@ -147,7 +146,7 @@ class DumpUnit:
             finishedRows=attempt.rows,
             estimateTotalRows=attempt.estimate,
             bps=attempt.rate.per_second,
-            # The total is an estimate: 100 % is said when the dump is complete, not before.
+            # The total is an estimate: 100 % is shown when the dump is complete, not before.
             progress=percent(min(attempt.rows, 0.9999 * attempt.estimate), max(attempt.estimate, 1)),
         )
 
@@ -207,7 +206,7 @@ class DumpUnit:
         self._finish(attempt, reports, databases, started)
 
     def _may_replace(self, source_id: str) -> bool:
-        """Whether the dump of another source, left behind by a worker that is gone, is not waited for any more."""
+        """Whether nothing waits any more for a dump that another source left behind."""
         state = stored_state(replace(self._cfg, source_id=source_id))
         return state is None or state.finished
 
@@ -272,7 +271,7 @@ class DumpUnit:
                         check_writable(context, attempt.work.path, self._engine.slots)
                     reports = context.parallelize(range(tasks), tasks).barrier().mapPartitions(work).collect()
             except DMError:
-                raise  # says what is wrong with Spark or with the folder better than we could
+                raise  # it describes the fault of Spark or of the folder better than we can
             except Exception as exc:
                 if self._control.is_stopping():
                     return None
@@ -287,7 +286,7 @@ class DumpUnit:
         if self._control.is_stopping():
             return None
         if failures:
-            # Fellows of a failed task may report its absence; the root cause is the error that does not pass by itself.
+            # Other tasks may report that the failed one is gone; the root cause is the error that does not pass.
             raise min(failures, key=lambda error: error.retryable)
         if any(report.stopped for report in reports):
             raise errors.new(Code.DumpUnitRuntime, "the dump's Spark tasks were cancelled", retryable=True)
@@ -349,7 +348,7 @@ class DumpUnit:
             log.warning("dumped without a lock; replication starts in safe mode", until=snapshot.exit_location)
 
     def _check_binlog(self, conn: pymysql.connections.Connection[pymysql.cursors.Cursor], flavor: str) -> None:
-        """Asked before the first row is read: a copy that nothing can follow would be found out hours later."""
+        """Checked before the first row is read: otherwise it would show hours later that replication cannot follow."""
         if self._cfg.task_mode == "all" and master_status(conn, flavor) is None:
             raise errors.new(
                 Code.NoMasterStatus,

@@ -24,7 +24,7 @@ log = get_logger("dumper")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a complete dump consists of; ``fingerprint`` tells by which configuration it was made."""
+    """What a complete dump consists of; ``fingerprint`` identifies the configuration that made it."""
 
     fingerprint: str
     tables: int
@@ -45,7 +45,7 @@ def fingerprint(cfg: SubTaskConfig) -> str:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """The manifest of a complete dump of ours; None when the dump is unfinished or another tool's."""
+    """The manifest of a complete dump of a worker; None when the dump is unfinished or another tool's."""
     if not (folder / METADATA).exists():
         return None
     try:
@@ -56,7 +56,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 class DumpWorkFolder:
-    """``<dump folder>/.work-<token>``: where one attempt writes. Late writers of a dead attempt find it gone."""
+    """``<dump folder>/.work-<token>``: where one attempt writes. Late writers of an ended attempt find it removed."""
 
     def __init__(self, folder: Path, token: str) -> None:
         self._folder = folder
@@ -77,7 +77,7 @@ class DumpWorkFolder:
             )
         for path in old:
             if path.is_dir() and not path.is_symlink():
-                # First out of the way of late writers, who would fill it while it is emptied.
+                # Renamed first: late writers would add files while it is being emptied.
                 gone = path.rename(path.with_name(f".gone-{path.name}"))
                 shutil.rmtree(gone)
             else:

@@ -1,7 +1,7 @@
-"""Whose dump a folder holds: two sources of one task never write into one folder, whoever started where.
+"""Which source a dump folder belongs to: two sources of one task never write into one folder.
 
-A file in the folder names the source, and stays locked while its worker lives. The lock ends with the process, so that
-a folder left behind by a dead worker can be told from one in use.
+A file in the folder names the source and stays locked while its worker lives. The lock ends with the process, which
+distinguishes a folder in use from one that a dead worker left behind.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class _Held:
     inode: int
 
 
-#: What this process holds: a second lock on the same file would wait for the first one, even within one process.
+#: The locks of this process: a second lock on the same file would wait for the first, even within one process.
 _held: dict[Path, _Held] = {}
 _guard = threading.Lock()
 
 
 def hold(folder: Path, source_id: str) -> None:
-    """Keeps a folder that already is ``source_id``'s from other workers, as far as that can be had."""
+    """Locks a folder that already belongs to ``source_id``, if that is possible."""
     with _guard, contextlib.suppress(OSError):
         if owner_of(folder) == source_id:
             _lock(folder)
@@ -41,7 +41,7 @@ def hold(folder: Path, source_id: str) -> None:
 def claim(folder: Path, source_id: str, may_replace: Callable[[str], bool]) -> None:
     """Makes ``folder`` (created when missing) the dump folder of ``source_id``.
 
-    ``may_replace`` tells of another source whether its dump, left behind there, may go. Raises DMError 32001 when it
+    ``may_replace`` says whether the dump that another source left there may be removed. Raises DMError 32001 when it
     may not, or when a living worker uses the folder; ``OSError`` when the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def claim(folder: Path, source_id: str, may_replace: Callable[[str], bool]) -> N
         locked = _lock(folder)
         owner = owner_of(folder)
         if owner == source_id:
-            return  # perhaps locked by a worker that had the source before: the masters see to it that it is done
+            return  # perhaps locked by the former worker of the source; the masters make sure that it has stopped
         if not locked:
             raise _taken(folder, source_id, owner)
         if owner and not may_replace(owner):
@@ -59,13 +59,13 @@ def claim(folder: Path, source_id: str, may_replace: Callable[[str], bool]) -> N
 
 
 def release(folder: Path) -> None:
-    """Gives the folder up. Idempotent."""
+    """Releases the folder. Idempotent."""
     with _guard:
         _release(folder)
 
 
 def owner_of(folder: Path) -> str:
-    """The source whose dump ``folder`` holds; '' when nobody says."""
+    """The source whose dump ``folder`` holds; '' when it is not recorded."""
     try:
         return (folder / OWNER_FILE).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -73,7 +73,7 @@ def owner_of(folder: Path) -> str:
 
 
 def _lock(folder: Path) -> bool:
-    """Whether the folder is this process's now; False when another one has it."""
+    """Locks the folder for this process; False when another process has it."""
     path = folder / OWNER_FILE
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
     inode = os.fstat(descriptor).st_ino

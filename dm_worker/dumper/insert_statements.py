@@ -1,4 +1,4 @@
-"""The packets of a result set to the text of INSERT statements: the dumper's hot loop, compiled or in Python.
+"""Turns the packets of a result set into the text of INSERT statements: the dumper's hot loop, compiled or in Python.
 
 A statement is ``head``, rows joined by ``,\\n``, and ``;\\n``. It ends before the row that would make it longer than
 ``statement_size`` bytes; a row that is longer by itself is a statement of its own.
@@ -17,8 +17,8 @@ _NATIVE = load("dump")
 #: Literals take more bytes than their text (hex: twice), so batches are a fraction of a statement.
 _FRACTION = 4
 
-#: Text, and whether a statement starts with it. A statement comes in several pieces when it is above its bound; then
-#: already the first piece is.
+#: Whether a statement starts here, and its text. A statement above its size limit comes in several pieces, and its
+#: first piece alone is above the limit.
 StatementPiece = tuple[bool, bytes]
 
 
@@ -27,7 +27,7 @@ class Statements(Protocol):
 
     @property
     def rows(self) -> int:
-        """Whole rows so far."""
+        """Complete rows so far."""
 
     @property
     def done(self) -> bool: ...
@@ -53,7 +53,7 @@ def statements(
 
 
 class PythonStatements:
-    """The same in Python. It holds the whole of a row, several times over while it renders it."""
+    """The same in Python. It holds a complete row, several times while it renders it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The ``metadata`` file of a dump: where in the binlog its snapshot stands."""
+"""The ``metadata`` file of a dump: the binlog position of its snapshot."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _AFTER = "SHOW MASTER STATUS: /* AFTER CONNECTION POOL ESTABLISHED */"
 
 @dataclass(frozen=True, slots=True)
 class DumpMetadata:
-    """``location`` is the snapshot's place. A dump without locks is smeared: its rows lie between ``location`` and
-    ``exit_location``, and replication must be in safe mode until there. ``finished`` tells a complete dump."""
+    """``location`` is the snapshot's position. The rows of a dump without locks are from between ``location`` and
+    ``exit_location``; replication must be in safe mode until there. ``finished``: when a complete dump ended."""
 
     location: Location | None
     exit_location: Location | None = None
@@ -47,7 +47,7 @@ def render(metadata: DumpMetadata) -> str:
 
 
 def write_metadata(folder: Path, metadata: DumpMetadata) -> None:
-    """Writes the file that declares a dump complete; it appears whole or not at all."""
+    """Writes the file that declares a dump complete; it appears complete or not at all."""
     temporary = folder / f"{METADATA}.tmp"
     with temporary.open("w", encoding="utf-8") as file:
         file.write(render(metadata))
@@ -72,7 +72,7 @@ def parse_metadata(text: str, path: str) -> DumpMetadata:
             block = {}
             blocks.append(block)
         elif word.startswith("SHOW SLAVE STATUS:"):
-            block = None  # the replica's own source is no place that we could read from
+            block = None  # we cannot read from the replica's own source
         elif block is not None and word:
             key = _read_line(block, word, key, path)
     places = [_location(entry, path) for entry in blocks[:2]]
@@ -123,7 +123,7 @@ def read_dump_metadata(folder: Path) -> DumpMetadata:
 
 
 def read_metadata(folder: Path) -> Location:
-    """The snapshot's place in the binlog. Raises DMError 11001 (no such file, malformed), 11123 (no position)."""
+    """The snapshot's binlog position. Raises DMError 11001 (no such file, malformed), 11123 (no position)."""
     location = read_dump_metadata(folder).location
     if location is None:
         raise errors.new(

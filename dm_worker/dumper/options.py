@@ -1,4 +1,4 @@
-"""What a dump is asked to do: the ``mydumpers`` block and its ``extra-args``, understood strictly. Pure, no I/O."""
+"""The options of a dump: the ``mydumpers`` block and its ``extra-args``, parsed strictly. Pure, no I/O."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _DEFAULT_STATEMENT_SIZE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class TableFilter:
-    """Which tables are dumped: the task's block-allow-list, or what extra-args put in its place.
+    """Which tables are dumped: by the task's block-allow-list, or by extra-args that replace it.
 
-    Tables of online DDL tools are dumped in no case: their rows are not replicated either.
+    Tables of online DDL tools are never dumped: their rows are not replicated either.
     """
 
     rules: BlockAllowListFilter | None

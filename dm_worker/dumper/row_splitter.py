@@ -14,14 +14,14 @@ from dm_worker.dumper.column_literals import FieldValue
 _FULL_PACKET = 0xFFFFFF
 _NULL = 0xFB
 _WIDTHS = {0xFC: 2, 0xFD: 3, 0xFE: 8}
-#: Larger error packets are none: the server's messages have at most 512 characters.
+#: A larger packet is not an error packet: the server's messages have at most 512 characters.
 _MAX_ERROR = 65536
 
 
 class RowSplitter:
-    """Takes bytes as they come, cut anywhere; holds the row that is not whole yet.
+    """Takes bytes split anywhere; keeps an incomplete row for the next call.
 
-    ``done`` says that the rows have come to their end; ``error`` is then the server's error packet, if it ended them.
+    ``done``: all rows have arrived. ``error`` is then the server's error packet, if an error ended them.
     """
 
     def __init__(self, width: int) -> None:
@@ -31,12 +31,12 @@ class RowSplitter:
         self._width = width
         self._parts: list[bytes] = []
         self._have = 0
-        self._need = 4  # how many bytes there must be before anything can go on
+        self._need = 4  # bytes that are needed to continue
 
     def feed(self, data: bytes | memoryview) -> tuple[Sequence[FieldValue], int]:
-        """The values of the rows that are whole now, one after the other, and the number of rows.
+        """The values of the rows that are complete now, one after the other, and the number of rows.
 
-        Raises ``ValueError`` for bytes that no server sends.
+        Raises ``ValueError`` for invalid packets.
         """
         self._parts.append(bytes(data))
         self._have += len(data)
@@ -57,7 +57,7 @@ class RowSplitter:
         return values, rows
 
     def _short_rows(self, buffer: bytes, pos: int, values: list[FieldValue]) -> int:
-        """Splits whole rows of one packet; returns where the first packet begins that is none."""
+        """Splits complete rows of one packet each; returns where the first other packet begins."""
         end, append = len(buffer), values.append
         expected = len(values)
         while end - pos > 4 and not self.done:
@@ -66,7 +66,7 @@ class RowSplitter:
             stop = p + size
             if stop > end or size == _FULL_PACKET or buffer[p] >= 0xFE or size == 0:
                 break
-            # The loop of _row, here once more: a call per row would cost as much as the row.
+            # The loop of _row is repeated here: a call per row would cost as much as the row.
             while p < stop:
                 length = buffer[p]
                 if length < _NULL:

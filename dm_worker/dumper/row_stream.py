@@ -1,8 +1,8 @@
 """Reads a result set from the socket in large pieces.
 
-The driver's own reader takes two reads and several objects a packet. This one uses the driver's connection
-(authentication, TLS, compression-free framing) and keeps its framing whole: after the last row the connection serves
-the next statement.
+The driver's own reader needs two reads and several objects for each packet. This one uses the driver's connection
+(authentication, TLS, uncompressed framing) and keeps its state: after the last row the connection can execute the
+next statement.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dm_worker.dumper.column_literals import FieldValue
 from dm_worker.dumper.row_splitter import RowSplitter
 from pkg.mysql import driver
 
-#: How much is asked of the socket at once, in bytes.
+#: Bytes per read from the socket.
 PIECE = 256 * 1024
 R = TypeVar("R", covariant=True)
 A = TypeVar("A")
@@ -26,24 +26,24 @@ D = TypeVar("D", bytes, int)
 
 
 class Consumer(Protocol[R]):
-    """Takes the packets of a result set's rows, cut anywhere, and notices their end."""
+    """Takes the packets of a result set's rows, split anywhere, and detects their end."""
 
     @property
     def done(self) -> bool:
-        """Whether the rows have come to their end."""
+        """Whether all rows have arrived."""
 
     @property
     def error(self) -> bytes | None:
-        """The server's error packet, when that was the end."""
+        """The server's error packet, if an error ended the rows."""
 
     def feed(self, data: memoryview, /) -> R:
-        """Takes the bytes, which are overwritten afterwards. Raises ``ValueError`` for what no server sends."""
+        """Takes the bytes, which are overwritten afterwards. Raises ``ValueError`` for an invalid packet."""
 
 
 def stream(conn: Connection[Any], sql: str, begin: Callable[[int], Consumer[R]]) -> Iterator[tuple[R, int]]:
-    """Yields what the consumer makes of each piece, and the piece's bytes. ``begin`` is told the number of columns.
+    """Yields the consumer's result for each read, and the bytes read. ``begin`` gets the number of columns.
 
-    Who stops early must close the connection. Raises ``pymysql.Error`` as the driver does.
+    A caller that stops early must close the connection. Raises ``pymysql.Error`` as the driver does.
     """
     consumer = begin(_send(conn, sql))
     rfile = driver.reader(conn)

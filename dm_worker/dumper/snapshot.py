@@ -1,8 +1,8 @@
-"""One consistent snapshot over several sessions, opened by tasks that know nothing of each other but the upstream.
+"""One consistent snapshot over several sessions. The tasks that open it share nothing but the upstream.
 
-The tasks meet on user-level locks of the upstream, which every MySQL and MariaDB has, and which vanish with their
-session, so that nobody waits for the dead. A session holds one such lock at a time (MySQL 5.6 gives up the previous
-one). Of the tasks, number 0 leads::
+The tasks synchronize by user-level locks of the upstream, which every MySQL and MariaDB has and which end with their
+session, so that no task waits for a dead one. A session holds one such lock at a time (MySQL 5.6 releases the previous
+one). Task number 0 is the leader::
 
     leader session: holds "lead" throughout      members: hold "ready-i"
     lock session:   FLUSH TABLES WITH READ LOCK, reads the position, holds "locked"
@@ -31,17 +31,17 @@ from pkg.process.log import get_logger
 
 log = get_logger("dumper")
 
-#: Seconds between two looks at a lock; the upstream's global lock is held for a few of these.
+#: Seconds between two checks of a lock; the upstream's global lock is held for a few of these.
 _POLL = 0.001
 #: Seconds until all tasks must have connected, and how long members may take to open a snapshot under the lock.
 _GATHER_TIMEOUT = 120.0
 _OPEN_TIMEOUT = 10.0
-#: Seconds that one try for the lock may wait: meanwhile everybody's writes wait behind it. Where writers queue for
-#: one row, the one ahead waits for the lock, which waits for the ones behind: only giving up and trying again helps.
+#: Seconds that one try for the lock may wait; meanwhile all writes to the upstream wait behind it. When writers queue
+#: for one row, the first may wait for the lock, which waits for the others: only a new try helps.
 _LOCK_WAIT = 2
 _LOCK_TRIES = 5
 _LOCK_PAUSE = 0.3
-#: Lock wait timeout, deadlock: writers were in the way.
+#: Lock wait timeout, deadlock: caused by writers.
 _BUSY = frozenset({1205, 1213})
 _DENIED = frozenset({1044, 1045, 1142, 1227, 1289, 1290})
 _PRIVILEGE_NEEDED = 1227
@@ -50,9 +50,9 @@ _SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRendezvous:
-    """Who meets: ``token`` is unique to this attempt, ``count`` the number of tasks.
+    """The tasks of one snapshot: ``token`` is unique to this attempt, ``count`` the number of tasks.
 
-    ``needs_place``: something is to go on from the snapshot's place in the binlog.
+    ``needs_position``: replication will continue from the snapshot's binlog position.
     """
 
     token: str
@@ -68,9 +68,9 @@ class SnapshotRendezvous:
 
 @dataclass(frozen=True, slots=True)
 class DumpSnapshot:
-    """Where the snapshot stands. ``waited`` and ``held`` are seconds: to get the lock, and with it.
+    """The snapshot's location. ``waited`` and ``held``: seconds until the lock was taken, and until it was released.
 
-    ``exit_location`` is set when no lock was taken: the rows lie somewhere between the two.
+    ``exit_location`` is set when no lock was taken: the rows are from between the two locations.
     """
 
     location: Location | None
@@ -126,12 +126,12 @@ def lead_snapshot(
     except pymysql.Error as exc:
         raise classify(exc, scope="upstream", statement="SHOW MASTER STATUS") from exc
     finally:
-        lock_session.close()  # on any way out: a lock must not outlive its purpose
+        lock_session.close()  # always: the lock must not be held longer than needed
     return DumpSnapshot(location, exit_location, consistency, locked - begun, held)
 
 
 def _place(conn: Connection[Any], rendezvous: SnapshotRendezvous) -> Location | None:
-    """Where the binlog ends; None where it may not be asked for and nobody needs it."""
+    """Where the binlog ends; None if the user lacks the privilege and the position is not needed."""
     try:
         return master_status(conn, rendezvous.flavor)
     except pymysql.Error as exc:
@@ -142,7 +142,7 @@ def _place(conn: Connection[Any], rendezvous: SnapshotRendezvous) -> Location | 
 
 
 def _lock(conn: Connection[Any], rendezvous: SnapshotRendezvous) -> str:
-    """Takes the lock that ``consistency`` asks for; which one it became."""
+    """Takes the lock for ``consistency``; returns which one it was."""
     _execute(conn, f"SET SESSION lock_wait_timeout = {_LOCK_WAIT}, innodb_lock_wait_timeout = {_LOCK_WAIT}")
     wanted = ["flush", "lock"] if rendezvous.consistency == "auto" else [rendezvous.consistency]
     statements = {
@@ -155,8 +155,8 @@ def _lock(conn: Connection[Any], rendezvous: SnapshotRendezvous) -> str:
         if choice == "none" or (choice == "lock" and not rendezvous.tables):
             return choice
         if choice == "lock":
-            # Up to MySQL 5.6 only InnoDB's own table lock, which autocommit would do without, waits for transactions
-            # that wrote already: otherwise one could still commit behind the recorded position.
+            # Up to MySQL 5.6 only InnoDB's own table lock waits for transactions that wrote already, and autocommit
+            # would not take it: a transaction could still commit after the recorded position.
             _execute(conn, "SET SESSION autocommit = 0, innodb_table_locks = 1")
         try:
             _try_lock(conn, statement)

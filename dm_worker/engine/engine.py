@@ -29,13 +29,13 @@ log = get_logger(__name__)
 #: Slots are not cores: writers and dumpers mostly wait for a server. An idle Python worker takes about 60 MB.
 DEFAULT_SLOTS = 16
 DEFAULT_DRIVER_MEMORY = "1g"
-#: Bytes that each subtask's replication may hold, beside what idle processes take.
+#: Bytes that each subtask's replication may hold, in addition to idle processes.
 DEFAULT_MEMORY = 1 << 30
-#: Seconds that a cluster may take to give a worker executors, also to replace all of them.
+#: Seconds that a cluster may take to provide executors, also to replace all of them.
 EXECUTOR_TIMEOUT = 120.0
-#: Seconds between two looks at whether a start is waited for still.
+#: Seconds between two checks whether somebody still waits for a start.
 _STOP_POLL = 0.1
-#: Seconds that an orderly stop of the context may take before the JVM is ended anyway.
+#: Seconds that an orderly stop of the context may take before the JVM is ended.
 STOP_TIMEOUT = 5.0
 
 
@@ -45,9 +45,9 @@ class SparkEngine:
     ``master`` is empty for the embedded engine (``local`` with ``slots`` slots), or a Spark master URL.
     ``conf`` adds to or replaces our settings. ``folder`` is where the temporary folder is made.
     ``memory`` in bytes is the budget of each subtask's replication.
-    ``executor_timeout`` seconds are given to a cluster to come up with executors.
-    A JVM that died, a context that Spark ended and one that lost all executors for good are replaced at the next
-    :meth:`context`; jobs that they ran fail and are tried again by their unit.
+    A cluster gets ``executor_timeout`` seconds to provide executors.
+    A JVM that died, a context that Spark ended and one that lost all executors are replaced at the next
+    :meth:`context`; their jobs fail and are tried again by their unit.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class SparkEngine:
         self._context: SparkContext | None = None
         self._watch: executors.ExecutorWatch | None = None
         self._closed = False
-        #: What operators are to know of the cluster's executors as they were when the context began.
+        #: Warnings for operators about the executors, as of the start of the context.
         self.warnings: list[str] = []
 
     @property
@@ -83,7 +83,7 @@ class SparkEngine:
 
     @property
     def shared_folder(self) -> Path | None:
-        """A folder that the tasks see as well, removed with the engine; None on a cluster, and before Spark started."""
+        """A folder that the tasks can read too, removed with the engine; None on a cluster and before a start."""
         return self._folder.path if self.is_local and self._folder is not None else None
 
     @property
@@ -96,7 +96,7 @@ class SparkEngine:
 
     @property
     def parallel(self) -> int:
-        """How many tasks make progress at a time: those that compute, not those that wait."""
+        """How many tasks can compute at the same time."""
         return min(self.slots, os.cpu_count() or 1) if self.is_local else self.slots
 
     @property
@@ -108,8 +108,8 @@ class SparkEngine:
     def context(self, should_stop: Callable[[], bool] = lambda: False) -> SparkContext:
         """The SparkContext; the first call starts the JVM (about 5 s), later ones return at once.
 
-        Raises 50000 when the JVM does not start, or when a cluster has no executors, or none that can run our code; the
-        same, as one that may pass, as soon as ``should_stop`` says so: the start goes on without the caller.
+        Raises 50000 when the JVM does not start, or when a cluster has no executors, or none that can run our code;
+        also, retryable, as soon as ``should_stop`` is true: the start continues without the caller.
         """
         if self._lock.acquire(blocking=False):
             try:
@@ -126,7 +126,7 @@ class SparkEngine:
             self.context(should_stop)
 
     def _is_running(self) -> bool:
-        """Whether context and JVM are there and in order."""
+        """Whether context and JVM are running."""
         if self._closed or self._context is None or self._jvm is None or not self._jvm.alive:
             return False
         return not executors.is_stopped(self._context)
@@ -151,7 +151,7 @@ class SparkEngine:
             return self._context
 
     def warm_up(self) -> None:
-        """Starts Spark in the background, so that the first unit need not wait for it. Idempotent."""
+        """Starts Spark in the background, so that the first unit does not wait for it. Idempotent."""
         threading.Thread(target=self._warm_up, name="spark-warm-up", daemon=True).start()
 
     def _warm_up(self) -> None:
@@ -167,11 +167,11 @@ class SparkEngine:
                 log.error("cannot start Spark", error=str(exc))
 
     def _start(self) -> None:
-        # py4j logs each failed call besides raising it, some of them as nobody's.
+        # py4j raises failed calls and logs them too, some of them with the root logger.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         logging.getLogger().addFilter(_not_of_py4j)
         if PYTHON in self._conf:
-            # PySpark itself looks at the environment only.
+            # PySpark itself reads only the environment.
             os.environ["PYSPARK_PYTHON"] = self._conf[PYTHON]
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if self.is_local:
@@ -225,7 +225,7 @@ class SparkEngine:
         try:
             yield context
         finally:
-            # Not a word to a JVM that is gone; its successor knows nothing of this context.
+            # A JVM that has ended is not called; the next one does not know this context.
             if jvm is not None and jvm is self._jvm and jvm.alive:
                 context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
@@ -243,7 +243,7 @@ class SparkEngine:
             if self._watch is not None:
                 self._watch.close()
             if self._context is not None and self._jvm is not None and self._jvm.alive:
-                # A context that hangs in its stop must not keep the process from ending.
+                # A context that hangs in its stop must not prevent the end of the process.
                 stopper = threading.Thread(target=self._context.stop, name="spark-stop", daemon=True)
                 stopper.start()
                 stopper.join(STOP_TIMEOUT)
@@ -271,7 +271,7 @@ class SparkEngine:
 
 
 class _EngineStart:
-    """A start of Spark in a thread of its own, which those who wait for it may leave alone."""
+    """A start of Spark in its own thread; callers may stop waiting for it."""
 
     def __init__(self, start: Callable[[], SparkContext]) -> None:
         self._start = start

@@ -1,4 +1,4 @@
-"""The executors of a Spark cluster: waiting for them, counting them, having them prove that they can run our code."""
+"""The executors of a Spark cluster: waits for them, counts them, and checks that they can run our code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pkg.process.service_thread import ServiceThread
 
 log = get_logger(__name__)
 
-#: Executors of one cluster register one after the other: so many seconds without a new one, and all are there.
+#: Executors register one after another; after this many seconds without a new one, all are there.
 SETTLE = 1.5
 _POLL = 0.1
 _WATCH = 1.0
@@ -35,9 +35,9 @@ _COMPILED = "pkg.native._"
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """What an executor says of itself; ``kernel`` names its compiled parts.
+    """An executor's report; ``kernel`` names its compiled parts.
 
-    ``trouble`` is '' unless some are missing; ``problem`` is '' unless it can't run tasks at all.
+    ``trouble`` is '' unless compiled parts are missing; ``problem`` is '' unless it cannot run tasks at all.
     """
 
     host: str
@@ -75,8 +75,11 @@ def _scala(context: SparkContext) -> Any:
 def await_executors(
     context: SparkContext, master: str, timeout: float, should_stop: Callable[[], bool], said: Callable[[], str]
 ) -> None:
-    """Returns when executors are there and no more come. Raises 50000 when none came in ``timeout`` seconds, when the
-    master turned us away, or when ``should_stop``; ``said`` tells what Spark itself printed."""
+    """Returns when executors are registered and no more arrive.
+
+    Raises 50000 when none arrived in ``timeout`` seconds, when the master refused the application, or when
+    ``should_stop``; ``said`` returns Spark's last output.
+    """
     deadline = time.monotonic() + timeout
     known, changed = 0, time.monotonic()
     while True:
@@ -109,9 +112,9 @@ def _no_executors(master: str, why: str, timeout: float, said: str) -> DMError:
 
 
 def prove_executors(context: SparkContext, master: str) -> list[str]:
-    """Has every executor import what tasks need, and logs what they are; returns what operators are to know of them.
+    """Lets every executor import what tasks need, logs the executors, and returns warnings for operators.
 
-    Raises 50000 with the reason when one can't: another Python version, a missing package, no such interpreter.
+    Raises 50000 with the reason when one cannot: another Python version, a missing package, no such interpreter.
     """
     tasks = max(1, slots(context))
     try:
@@ -148,7 +151,7 @@ _REASONS = ("PYTHON_VERSION_MISMATCH", "Cannot run program", "ModuleNotFoundErro
 
 
 def first_reason(exc: BaseException) -> str:
-    """The line of Spark's long story that says what went wrong on the executor."""
+    """The line of Spark's long message that names the fault on the executor."""
     lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
     told = next((line for word in _REASONS for line in lines if word in line), None)
     return (told or next(iter(lines), type(exc).__name__))[:500]
@@ -165,9 +168,9 @@ def _cannot_run(master: str, reason: str, raw: str = "") -> DMError:
 
 
 class ExecutorWatch:
-    """Calls ``on_lost`` once when jobs have waited for ``timeout`` seconds while there is not one executor.
+    """Calls ``on_lost`` once when jobs have waited for ``timeout`` seconds without any executor.
 
-    So it goes when the cluster's master was restarted and has forgotten us: Spark itself would wait for ever.
+    This happens when the cluster's master was restarted and has lost the application: Spark itself waits for ever.
     """
 
     def __init__(self, context: SparkContext, timeout: float, on_lost: Callable[[], None]) -> None:
@@ -175,7 +178,7 @@ class ExecutorWatch:
         self._timeout = timeout
         self._on_lost = on_lost
         self._ended = threading.Event()
-        # When it can't watch any more, it takes the executors for lost: a new context has a watch of its own.
+        # If the watch fails, the executors count as lost: a new context has its own watch.
         self._thread = ServiceThread(
             "spark-executor-watch", self._run, self._ended, on_failure=lambda _: self._on_lost()
         ).start()

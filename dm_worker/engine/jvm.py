@@ -1,8 +1,8 @@
-"""Spark's JVM as a child that keeps quiet and never outlives us.
+"""Spark's JVM as a child process that writes to our log and ends with us.
 
-PySpark would start the JVM itself, but forks with Python code in the child (unsafe beside other threads) and lets the
-JVM write to our stdout and stderr. So we start it, and hand PySpark the address of its gateway through the variables
-that PySpark reads for that purpose. The JVM watches its stdin and exits when we are gone, however we died.
+PySpark's own start forks with Python code in the child (unsafe with other threads) and lets the JVM write to our stdout
+and stderr. So we start it and pass PySpark the address of its gateway through the variables that PySpark reads for
+that purpose. The JVM watches its stdin and exits when our process has ended.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 
-#: Seconds a cold JVM may take on a busy machine until it is given up.
+#: Seconds that a JVM may take to start on a busy machine.
 START_TIMEOUT = 300.0
-#: Seconds the JVM gets to leave by itself once its stdin is closed.
+#: Seconds that the JVM gets to exit once its stdin is closed.
 EXIT_TIMEOUT = 5.0
 _POLL = 0.05
 
@@ -48,7 +48,7 @@ appender.out.layout.pattern = %p %c{1}: %m%n%ex{short.message}
 class SparkJvm:
     """One JVM with its gateway. ``folder`` takes its temporary files.
 
-    Raises 50000 when it does not start (no Java, no memory), with its last words as the cause.
+    Raises 50000 when it does not start (no Java, no memory), with its last output as the cause.
     """
 
     def __init__(self, settings: Mapping[str, str], folder: Path) -> None:
@@ -77,7 +77,7 @@ class SparkJvm:
         return "\n".join(self._said)
 
     def close(self) -> None:
-        """Ends the JVM: by closing its stdin, by force when it does not listen. Idempotent."""
+        """Ends the JVM: closes its stdin, and kills it if that does not help. Idempotent."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:

@@ -1,4 +1,4 @@
-"""Spark's Python daemon with all code of our tasks loaded: workers that it forks start at once and share its memory.
+"""Spark's Python daemon with all code of our tasks loaded: the workers that it forks start fast and share its memory.
 
 Run by Spark as ``python -m dm_worker.engine.python_daemon pyspark.worker`` (spark.python.daemon.module). What is
 imported here must start no thread and open no connection, and must never be grpc: none of them survives a fork. Spark's
@@ -44,7 +44,7 @@ def preload() -> None:
 def _main() -> None:
     keep_freed()
     preload()
-    # What is there by now stays: a collection in a worker need not touch it, which would copy its pages.
+    # Objects that exist now stay: the garbage collector of a worker must not touch them, which would copy their pages.
     gc.collect()
     gc.freeze()
     from pyspark.daemon import manager

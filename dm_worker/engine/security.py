@@ -1,6 +1,6 @@
-"""Whether a Spark cluster may be used: tasks carry passwords there, and who speaks Spark's protocol runs code there.
+"""Whether a Spark cluster may be used: tasks carry passwords to it, and anybody who reaches it could run code there.
 
-What counts is what Spark is started with: `[spark.conf]` of the worker over Spark's own ``spark-defaults.conf``.
+The settings that Spark is started with count: `[spark.conf]` of the worker over Spark's own ``spark-defaults.conf``.
 """
 
 from __future__ import annotations

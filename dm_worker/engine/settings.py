@@ -1,11 +1,11 @@
-"""Which settings Spark is started with: ours for its kind of master, the operator's over them. Pure."""
+"""The settings that Spark is started with: ours for its kind of master, overridden by the operator's. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-#: A killed Python worker costs one attempt of its task; jobs are idempotent, so Spark may simply try again.
+#: A killed Python worker costs one attempt of its task; jobs are idempotent, so Spark may repeat it.
 TASK_ATTEMPTS = 4
 
 _COMMON = {
@@ -45,7 +45,7 @@ def spark_settings(
     ``kernel`` the choice of compiled or Python code ('' for none); ``conf`` wins over everything."""
     ours = {**_COMMON, "spark.master": master, "spark.local.dir": str(folder)}
     if is_local(master):
-        # Executors elsewhere get our code only when their daemon runs already, so theirs is Spark's own.
+        # Executors on other machines get our code after their daemon has started, so they use Spark's own daemon.
         ours |= {**_LOCAL, "spark.executorEnv.PYTHONPATH": paths, "spark.python.daemon.module": DAEMON}
     elif master.startswith("spark://"):
         # Without a limit the first application takes every core of a standalone cluster, and all others wait.

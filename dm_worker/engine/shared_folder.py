@@ -1,7 +1,7 @@
 """The dump's folder on a Spark cluster: every executor proves that it sees the same one as this worker.
 
-Asked before anything is dumped or loaded: a folder of the same name on another machine's own disk would swallow the
-dump without a word.
+Checked before anything is dumped or loaded: otherwise parts of the dump could be written to a folder of the same name
+on another machine's own disk, and nobody would notice.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pyspark import SparkContext
 from pkg import errors
 from pkg.errors import Code, DMError
 
-#: Of a dump's files so many are looked for by each executor.
+#: How many of a dump's files each executor looks for.
 _FILES = 100
 
-#: (host, the executor's proof, what is wrong there: '' when nothing is)
+#: Host, name of the proof file, and what is wrong there ('' if nothing is).
 FolderProof = tuple[str, str, str]
 
 

@@ -1,7 +1,7 @@
 """Statements of dump files by MariaDB's bulk execution, where it stores what the INSERT would.
 
-What literals can't become parameters (:mod:`pkg.mysql.bulk_types`) stays an INSERT; so does all that a bulk execution
-fails at, because the error of an INSERT tells the row.
+A statement whose literals cannot become parameters (:mod:`pkg.mysql.bulk_types`) stays an INSERT. So does one at which
+a bulk execution fails, because the error of an INSERT names the row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pkg.mysql.schema import Column, TableInfo
 from pkg.native import load
 
 _NATIVE = load("sqlscan")
-#: Statements of other sizes are not worth it, or would be in memory twice.
+#: Smaller statements do not gain from it; larger ones would be in memory twice.
 LEAST_BYTES = 8 << 10
 MOST_BYTES = 16 << 20
 _VARIABLES = ("version", "wsrep_on", "log_bin", "binlog_format")
@@ -29,7 +29,7 @@ _VARIABLES = ("version", "wsrep_on", "log_bin", "binlog_format")
 
 @dataclass(slots=True)
 class TargetTables:
-    """What the files of one task know of their tables. ``refused``: a bulk execution failed there."""
+    """The target tables of one task's files. ``refused``: tables at which a bulk execution failed."""
 
     infos: dict[tuple[str, str], TableInfo | None] = field(default_factory=dict)
     refused: set[tuple[str, str]] = field(default_factory=set)
@@ -54,10 +54,10 @@ class BulkFailed(Exception):
 
 
 class BulkRows:
-    """The bulk executions of one file over one connection."""
+    """Executes one file's statements in bulk over one connection."""
 
     def __init__(self, conn: Connection[Any], targets: TargetTables, target: tuple[str, str]) -> None:
-        """To be made before the file's own SETs change what the server answers. Raises ``pymysql.Error``."""
+        """Create it before the file's own SETs change the server's answers. Raises ``pymysql.Error``."""
         self._conn, self._targets, self._target = conn, targets, target
         self._info = targets.info(conn, target) if _NATIVE is not None else None
         self._session: tuple[bool, bool] | None = None
@@ -71,7 +71,7 @@ class BulkRows:
     def write(self, head: bytes, statement: FileStatement, tail: bytes) -> bool:
         """Writes the statement's rows; ``head`` and ``tail`` go around them. False when an INSERT has to.
 
-        Raises :class:`BulkFailed`, and ``pymysql.Error`` for what may pass by itself.
+        Raises :class:`BulkFailed`, and ``pymysql.Error`` for errors that may pass.
         """
         if self._info is None or not LEAST_BYTES <= len(statement.text) <= MOST_BYTES:
             return False
@@ -105,7 +105,7 @@ class BulkRows:
         return True
 
     def _look_at_session(self) -> tuple[bool, bool]:
-        """Whether literals mean what they mostly do, and whether strings are bytes."""
+        """Whether the session reads literals in the default way, and whether strings are bytes."""
         *texts, packet = query(
             self._conn,
             "SELECT @@sql_mode, @@character_set_client, @@character_set_connection, @@max_allowed_packet",

@@ -1,4 +1,4 @@
-"""Literals of dump files in the forms that column mapping takes: dump tools write more forms than we do. Pure."""
+"""Literals of dump files in the forms that column mapping accepts: dump tools write more forms. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ESCAPED = {b"0": b"\0", b"b": b"\b", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"Z
 
 
 def plain_literal(literal: bytes, transform: Transform, charset: str) -> bytes:
-    """A dump file's literal in a form that the transform takes: dump tools know more forms than the row decoder.
+    """A dump file's literal in a form that the transform accepts; dump tools write more forms than the row decoder.
 
     ``charset`` is that of the session, in which strings are written.
     """

@@ -1,4 +1,4 @@
-"""Which files a load consists of, and who loads which. Pure but for listing the folder."""
+"""Which files a load consists of, and which task loads which. Pure except for listing the folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dm_worker.loader.load_task import FileSpec
 from pkg import errors
 from pkg.errors import Code
 
-#: Fewer bytes than this are not worth a further task.
+#: Fewer bytes than this do not justify another task.
 MIN_TASK_BYTES = 1 << 20
 _COMPRESSED = (".gz", ".zst", ".snappy", ".lz4", ".bz2", ".xz")
 
@@ -102,7 +102,7 @@ def share_out(files: Iterable[FileSpec], left: Mapping[str, int], tasks: int) ->
 
 
 def unique_targets(files: Sequence[DumpFile], route: Callable[[DumpFile], tuple[str, str]]) -> list[DumpFile]:
-    """One file for each target: of merged shards the first one's structure counts."""
+    """One file for each target: the first shard's structure counts for merged shards."""
     chosen: dict[tuple[str, str], DumpFile] = {}
     for file in files:
         chosen.setdefault(route(file), file)

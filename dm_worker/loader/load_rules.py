@@ -31,13 +31,13 @@ class LoadRules:
         self._cfg = cfg
         self._router = router
         self._mapper = ColumnMapper(cfg.column_mappings, cfg.case_sensitive, "load")
-        # A task without such rules pays nothing: no structure is read, no table asked for.
+        # A task without such rules pays nothing: no structure is read, and the target is not asked.
         self._any = bool(cfg.column_mappings) or any(
             route.extract_table or route.extract_schema or route.extract_source for route in cfg.routes
         )
 
     def compile(self, folder: Path, listing: DumpListing, target: FetchStructure) -> Mapping[UpstreamTable, RowRules]:
-        """The rules of each table of the dump that has some.
+        """The rules of each table of the dump that has rules.
 
         Raises 34011 for a mapping that does not suit its table or whose numbers the target's column can't hold, 34010
         for an extracted column that the upstream has or the target lacks, 20045 for a name without the text to extract,

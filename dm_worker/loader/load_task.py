@@ -1,6 +1,6 @@
 """What a load's Spark tasks do: bring files into the target, each file's progress with its rows.
 
-Runs in Spark's Python workers. Errors are returned as values; a failed task fences off its fellows.
+Runs in Spark's Python workers. Errors are returned as values; a failed task fences off the other tasks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pkg.mysql.retry import retrying
 from pkg.mysql.wire import send
 from pkg.settings.connections import DBConfig
 
-#: What bounds the tries is their time.
+#: The tries are limited by time, not by number.
 ATTEMPTS = 1000
 _DUPLICATE_KEY = 1062
 _PACKET_TOO_LARGE = 1153
@@ -102,7 +102,7 @@ def _load(spec: LoadSpec, file: FileSpec, targets: TargetTables) -> FileReport:
     except _Fenced:
         return FileReport(file.name, fenced=True)
     except DMError as exc:
-        # When the target cannot be told, the fellows meet the same trouble by themselves.
+        # When the target cannot be reached, the other tasks meet the same error themselves.
         with contextlib.suppress(DMError, pymysql.Error):
             conn = connect(spec.target, scope="downstream")
             fence_off(conn, spec.table, spec.source_id, spec.epoch)
@@ -112,7 +112,7 @@ def _load(spec: LoadSpec, file: FileSpec, targets: TargetTables) -> FileReport:
 
 
 class FileLoader:
-    """Loads one file from its stored offset to its end, over as many connections as it takes."""
+    """Loads one file from its stored offset to its end, with a new connection after each error."""
 
     def __init__(self, spec: LoadSpec, file: FileSpec, targets: TargetTables) -> None:
         self._spec = spec
@@ -134,14 +134,14 @@ class FileLoader:
         return None if rules is None else RowRewriter(rules, self._file.name, charset)
 
     def run(self) -> None:
-        """Raises DMError for what retrying does not heal, _Fenced when the run has ended."""
+        """Raises DMError for errors that retries do not resolve, _Fenced when the run has ended."""
         while True:
             before = self._committed
             try:
                 retrying(self._load_rest, attempts=ATTEMPTS, budget=self._spec.retry_seconds)
                 return
             except BulkFailed:
-                # Again from the last commit, over a new connection: what INSERT says, or does better, counts.
+                # Again from the last commit, over a new connection: INSERT succeeds or names the row.
                 continue
             except DMError as exc:
                 if not exc.retryable or self._committed == before:
@@ -260,7 +260,7 @@ class FileLoader:
         return self._spec.source_id, self._file.name, self._spec.epoch
 
     def _rewritten(self, conn: Connection[Any], statement: FileStatement) -> tuple[bytes, bytes]:
-        """What goes before and behind the rows: the target's name and the meaning of ``on-duplicate-logical``."""
+        """The text before and after the rows: the target's name, and the clause for ``on-duplicate-logical``."""
         if statement.table.lower() != self._file.table.lower():
             raise errors.new(
                 Code.LoadUnitInvalidInsertSQL,
@@ -288,7 +288,7 @@ class FileLoader:
         if error_number(exc) not in generated.REFUSALS:
             return []
         try:
-            # The file's own SET NAMES would make bytes of all that the loading connection tells.
+            # After the file's own SET NAMES the loading connection would return bytes.
             with contextlib.closing(connect(self._spec.target, scope="downstream")) as conn:
                 info = fetch_table_info(conn, self._file.target_schema, self._file.target_table)
         except (DMError, pymysql.Error, OSError) as other:
@@ -342,5 +342,5 @@ _HINTS = {_DUPLICATE_KEY: _DUPLICATE_HINT, _PACKET_TOO_LARGE: _PACKET_HINT, _TRU
 
 
 def load_fenced_error(spec: LoadSpec, reports: list[FileReport]) -> DMError:
-    """What a run says whose tasks were all fenced off by somebody else."""
+    """The error of a run whose tasks were all fenced off by another run."""
     return fenced(spec.source_id, next((report.name for report in reports if report.fenced), ""))

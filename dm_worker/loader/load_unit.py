@@ -58,12 +58,12 @@ log = get_logger("loader")
 
 _WATCH_SECONDS = 1.0
 _LOG_SECONDS = 5.0
-#: Every value that an upstream holds must be taken, and a value that does not fit must be refused, not bent.
+#: The target must accept every value of an upstream, and refuse a value that does not fit instead of changing it.
 SESSION = {
     "time_zone": "+00:00",
     "sql_mode": "STRICT_TRANS_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO",
 }
-#: What holds whatever the task's session says.
+#: Settings that the task's session cannot change.
 FIXED_SESSION = {"foreign_key_checks": "0", "default_storage_engine": "InnoDB"}
 
 
@@ -83,9 +83,9 @@ class LoadUnit:
     """Loads one source's dump. See :class:`dm_worker.subtask.unit.Unit` for the methods."""
 
     unit_type = pb.Load
-    #: Bytes of statements per transaction: enough to make its cost vanish, little enough to be undone quickly.
+    #: Bytes of statements per transaction: its cost is negligible, and a rollback is quick.
     transaction_bytes = 8 << 20
-    #: How long errors that may pass are retried without progress, before an operator is shown them.
+    #: Seconds for which errors that may pass are retried without progress, before they are shown to an operator.
     retry_seconds = 120.0
 
     def __init__(self, cfg: SubTaskConfig, engine: SparkEngine) -> None:
@@ -105,7 +105,7 @@ class LoadUnit:
         self._group = f"load/{cfg.name}/{cfg.source_id}/{secrets.token_hex(4)}"
 
     def is_finished(self) -> bool:
-        """Whether the target notes the load as finished; False when it cannot be asked: ``run`` names the reason."""
+        """Whether the target records the load as finished; False when it cannot be asked: ``run`` names the reason."""
         folder_owner.hold(self._dir, self._cfg.source_id)
         try:
             state = stored_state(self._cfg)
@@ -170,9 +170,9 @@ class LoadUnit:
         )
 
     def _load(self) -> UnitOutcome:
-        """One try at everything that is left. Raises DMError for what happens outside of the tasks.
+        """One try at everything that is left. Raises DMError for errors outside of the tasks.
 
-        A task's error is part of the outcome: the task has tried for as long as it is worth, so nobody tries again.
+        A task's error is part of the outcome: the task has retried already, so it is not tried again.
         """
         if self.is_finished():
             return UnitOutcome(finished=True)
@@ -182,7 +182,7 @@ class LoadUnit:
         creations = schema_creations(self._dir, listing, route, self._cfg.flavor)
         files = file_specs(listing, route)
         self._progress.metadata = metadata
-        self._progress.rate = Rate()  # what was loaded before a pause says nothing of the speed now
+        self._progress.rate = Rate()  # the speed before a pause does not count
         self._progress.total = sum(file.size for file in files)
         prepared = self._prepare(listing, files, metadata, creations)
         if prepared is None:
@@ -201,7 +201,7 @@ class LoadUnit:
         return UnitOutcome(finished=True)
 
     def _listing(self) -> DumpListing:
-        """The dump's files of the tables that the block-allow-list lets through."""
+        """The dump's files of the tables that pass the block-allow-list."""
         listing = list_dump(self._dir)
         manifest = read_manifest(self._dir)
         if manifest is not None:
@@ -242,7 +242,7 @@ class LoadUnit:
             self._epoch = begin_load(conn, self._cfg, listing.dump_id, sizes, metadata.location, metadata.exit_location)
             ensure_ours = functools.partial(ensure_current, self._cfg, self._epoch)
             DDLFence(self._cfg, self._control.is_stopping).take(conn, ensure_ours)
-            # Who takes over from here on ends this connection, which is never opened again.
+            # A later run that takes over ends this connection; it is never opened again.
             ensure_ours(conn)
             for schema in target_schemas(listing, self._route):
                 if not any(schema == self._route(file.schema, "")[0] for file in listing.databases):
@@ -269,7 +269,7 @@ class LoadUnit:
             )
 
     def _run_job(self, files: list[FileSpec], left: Mapping[str, int]) -> DMError | None:
-        """Loads what is left, or until it is stopped; the error of the tasks that counts."""
+        """Loads what is left until done or stopped; returns the root error of the tasks."""
         self._engine.await_slots(self._control.is_stopping)
         shares = share_out(files, left, min(self._cfg.loader.pool_size, self._engine.slots))
         log.info(
@@ -312,7 +312,7 @@ class LoadUnit:
                         check_readable(context, self._dir, sizes, self._engine.slots)
                     return list(context.parallelize(shares, len(shares)).mapPartitions(work).collect())
             except DMError:
-                raise  # says what is wrong with Spark or with the folder better than we could
+                raise  # it describes the fault of Spark or of the folder better than we can
             except Exception as exc:
                 if self._control.is_stopping():
                     return []

@@ -1,7 +1,7 @@
-"""Merge rules on the rows of dump files: column mapping, and the columns that a route's extracts add. Pure.
+"""Applies merge rules to the rows of dump files: column mapping, and the columns that extracts add. Pure.
 
-A statement with rules becomes another one: mapped literals instead of the file's, a constant for each extracted column
-behind every row, and a list of columns. Whole numbers under ``partition id`` are mapped by compiled code; all that it
+The statement gets mapped literals in place of the file's, a constant for each extracted column at the end of every
+row, and a list of columns. Whole numbers under ``partition id`` are mapped by compiled code; all that it
 does not take goes value by value through :class:`TableMapping`, which the syncer uses too.
 """
 
@@ -49,7 +49,7 @@ class _Head:
 class RowRewriter:
     """Applies a table's rules to the statements of one of its files.
 
-    ``charset`` tells the session's character_set_client; it is asked when a statement depends on it.
+    ``charset`` returns the session's character_set_client; it is called when a statement depends on it.
     """
 
     def __init__(self, rules: RowRules, file: str, charset: Callable[[], str]) -> None:

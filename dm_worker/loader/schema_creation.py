@@ -52,7 +52,7 @@ def schema_creations(folder: Path, listing: DumpListing, route: Route, flavor: s
 
 
 def target_schemas(listing: DumpListing, route: Route) -> list[str]:
-    """Every schema that a table is routed to: one that no database file brings must be created as well."""
+    """Every schema that a table is routed to: one without a database file must be created too."""
     return sorted({route(file.schema, file.table)[0] for file in (*listing.tables, *listing.data)})
 
 
@@ -73,7 +73,7 @@ def create_statement(folder: Path, file: DumpFile) -> str:
 
 
 def create_schema(conn: Connection[Any], creations: list[SchemaCreation], should_stop: Callable[[], bool]) -> None:
-    """Creates what is not there; what is there already stays as it is. Raises DMError."""
+    """Creates what is missing; what exists stays as it is. Raises DMError."""
     for creation in creations:
         if should_stop():
             return

@@ -1,4 +1,4 @@
-"""Statements of a dump file: where they end, and what they are. Pure but for reading the file."""
+"""Statements of a dump file: where they end, and of which kind they are. Pure except for reading the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pkg.native import load
 FileStatementKind = Literal["rows", "session", "skip"]
 #: Bytes per read; a quarter of what there is of a statement when that is more.
 _PIECE = 1 << 20
-#: A statement larger than this is taken for a broken file.
+#: A larger statement counts as a broken file.
 _MAX_STATEMENT = 1 << 30
 
 # A statement up to its semicolon. Each alternative matches in one way only, and the lookahead keeps what it matched
@@ -22,7 +22,7 @@ _MAX_STATEMENT = 1 << 30
 # comment fails at once. A comment's or string's start alone never matches: its end may lie in the next piece.
 _PLAIN = rb"""[^'"`;/\#-]*"""
 _COMMENT = rb"/\*[^*]*(?:\*(?!/)[^*]*)*\*/"
-#: What may hold a separator that is none.
+#: Where a separator does not count.
 SPECIAL = rb"""(?:'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'(?!') | "[^"\\]*(?:(?:\\.|"")[^"\\]*)*"(?!") | `[^`]*`
        | --(?=[\s\x00])[^\n]*\n | \#[^\n]*\n | %(comment)s | -(?=[^-]) | --(?=[^\s\x00]) | /(?=[^*]))""" % {
     b"comment": _COMMENT
@@ -77,7 +77,7 @@ class FileStatement:
 def read_statements(file: BinaryIO, offset: int, name: str) -> Iterator[FileStatement]:
     """The statements from ``offset`` (0 or an earlier ``end``) on, holding at most 1.5 times one of them in memory.
 
-    Raises DMError 34006 for a statement that is none of a data file's, or that the file breaks off.
+    Raises DMError 34006 for a statement that does not belong into a data file, or an incomplete one.
     """
     file.seek(offset)
     buffer = bytearray()

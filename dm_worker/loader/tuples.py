@@ -46,7 +46,7 @@ def add_bases(
     """Compiled: ``head`` and the tuples from ``start`` on, a base added to each column that has one, ``more`` behind
     the last value.
 
-    None for values other than plain whole numbers and NULL in these columns, for all that is no plain tuples, and
+    None for values other than plain whole numbers and NULL in these columns, for text other than plain tuples, and
     without the compiled code.
     """
     if _NATIVE is None:

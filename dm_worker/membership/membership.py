@@ -1,7 +1,8 @@
-"""Membership in the cluster: registered, alive under a lease, and nothing running without one.
+"""Membership in the cluster: registered, alive under a lease, and nothing runs without a lease.
 
-A worker may write to the target only while nobody else may: as long as its lease provably lives. While etcd is away
-the lease runs on by the local clock; when it may have run out, everything stops at once and the worker joins anew.
+A worker may write to the target only while no other worker may: as long as its lease provably lives. While etcd
+cannot be reached, the local clock counts; when the lease may have expired, everything stops at once and the worker
+joins again.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Tenure(Protocol):
     """What runs while the lease lives."""
 
     def begin(self, client: EtcdClient, on_broken: Callable[[BaseException], None]) -> None:
-        """Starts; ``on_broken`` asks for an end of this tenure and a new one."""
+        """Starts; ``on_broken`` requests the end of this tenure and a new one."""
         ...
 
     def end(self, *, graceful: bool) -> None:
@@ -73,7 +74,7 @@ class Membership:
         self._pause = pause
         self._tries = tries
         self._stop = threading.Event()
-        #: Set when something needs the loop's attention: a stop, a lost lease, a broken tenure.
+        #: Set when the loop has to act: a stop, a lost lease, a broken tenure.
         self._wake = threading.Event()
         self._keeper: LeaseKeeper | None = None
 
@@ -142,7 +143,7 @@ class Membership:
             log.error("the lease is lost: everything stops, and the worker joins again", worker=self._identity.name)
         self._tenure.end(graceful=not lost)
         try:
-            # Only now: as long as anything runs here, no other worker may be given the source.
+            # Only now: while anything runs here, no other worker may get the source.
             keeper.stop()
         except DMError as exc:
             log.warning("cannot revoke the lease; it expires by itself", error=str(exc))

@@ -1,4 +1,4 @@
-"""Joining the cluster: registration with a master, which tells the secret key and where etcd is."""
+"""Joining the cluster: registration with a master, which returns the secret key and the addresses of etcd."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENDPOINTS_PATH = "/apis/v1alpha1/etcd-endpoints"
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a master answers: ``secret_key`` is empty when the cluster has none, or masters don't hand it out."""
+    """What a master answers: ``secret_key`` is empty when the cluster has none, or masters do not pass it on."""
 
     etcd_endpoints: tuple[str, ...]
     secret_key: bytes = field(default=b"", repr=False)

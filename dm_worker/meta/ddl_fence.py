@@ -1,9 +1,9 @@
 """The right to execute a subtask's DDL, which one connection to the target has at a time.
 
-It is a user-level lock of the target's server, which lives exactly as long as its connection: through a statement
-whose client is gone, and never longer. So who takes it over knows that no statement of an earlier run is under way, and
-that none can begin any more. On a cluster of several servers that take writes the lock is that of one of them, and a
-TiDB goes on with a DDL job whose connection has ended: there the structures, which are compared next, may still change.
+It is a user-level lock of the target's server. The lock lives exactly as long as its connection, also while a statement
+runs whose client is gone. So a run that takes it over knows that no statement of an earlier run is running, and that
+none can start any more. On a cluster of several servers that take writes the lock belongs to one of them, and TiDB
+continues a DDL job whose connection has ended: there the structures, which are compared next, may still change.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from pkg.process.log import get_logger
 
 log = get_logger("ddl")
 
-#: A statement of an earlier run is waited for so long (seconds): it may rebuild a large table.
+#: Seconds to wait for a statement of an earlier run, which may rebuild a large table.
 TAKEOVER_TIMEOUT = 24 * 3600.0
-#: The log tells so often (seconds) what is waited for.
-_TOLD_EVERY = 10.0
+#: Seconds between two log lines about the wait.
+_LOG_INTERVAL = 10.0
 
 
 class DDLFence:
@@ -44,14 +44,14 @@ class DDLFence:
         self._timeout = timeout
 
     def take(self, conn: Connection[Any], ensure_ours: Callable[[Connection[Any]], None]) -> None:
-        """Gives the right to ``conn``. Whoever had it is disconnected, once its statement has ended.
+        """Takes the lock for ``conn``. The former holder is disconnected once its statement has ended.
 
-        ``ensure_ours`` raises when a later run has taken over, whose connection is not ours to end. Without a later
-        question of that kind nothing may be executed: this run may have been stopped since.
-        Raises DMError: retryable when a stop is asked for, not so when the holder stays; and what the driver raises.
+        ``ensure_ours`` raises when a later run has taken over, whose connection must not be ended. It must be called
+        again before anything is executed: this run may have been stopped since.
+        Raises DMError: retryable when a stop is requested, not retryable when the holder stays; and driver errors.
         """
         ensure_ours(conn)
-        begun = told = time.monotonic()
+        begun = logged = time.monotonic()
         killed: set[int] = set()
         while not self._try(conn):
             if self._should_stop():
@@ -69,8 +69,8 @@ class DDLFence:
             now = time.monotonic()
             if now - begun > self._timeout:
                 raise self._stays(holder, statement)
-            if now - told >= _TOLD_EVERY:
-                told = now
+            if now - logged >= _LOG_INTERVAL:
+                logged = now
                 log.info(
                     "waiting for a DDL of an earlier run, which the target is still executing",
                     connection=holder, state=command, seconds=seconds, statement=statement[:200],
@@ -104,7 +104,7 @@ class DDLFence:
 
 
 def _look(conn: Connection[Any], holder: int) -> tuple[str, int, str]:
-    """What a connection does, for how long (seconds), and its statement; empty for another user's without PROCESS."""
+    """A connection's state, for how many seconds, and its statement; empty for another user's without PROCESS."""
     sql = "SELECT COMMAND, TIME, INFO FROM information_schema.PROCESSLIST WHERE ID = %s"
     rows = query(conn, sql, (holder,))
     return (str(rows[0][0]), int(rows[0][1] or 0), str(rows[0][2] or "")) if rows else ("", 0, "")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import secrets
 import time
 
-#: A millisecond's epochs: runs that can't know of each other draw from so many.
-_CHANCE = 1 << 20
+#: The number of epochs per millisecond, from which runs that cannot know of each other draw at random.
+_PER_MILLISECOND = 1 << 20
 
 
 def next_epoch(newest: int) -> int:
     """An epoch above ``newest``, the highest that the target knows of.
 
-    It is new also where the target forgot the earlier ones (``--remove-meta``, or it was set back to an older state),
-    so that a writer that slept meanwhile stays fenced off.
+    It is also new if the target has lost the earlier ones (``--remove-meta``, or a restored older state), so that a
+    suspended writer of an earlier run stays fenced off.
     """
-    return max(newest, int(time.time() * 1000) * _CHANCE) + 1 + secrets.randbelow(_CHANCE)
+    return max(newest, int(time.time() * 1000) * _PER_MILLISECOND) + 1 + secrets.randbelow(_PER_MILLISECOND)

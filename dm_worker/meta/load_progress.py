@@ -1,8 +1,8 @@
-"""What the target knows of a load: how far each file is, under which epoch, and from where replication goes on.
+"""The progress of a load in the target: how far each file is, under which epoch, and where replication continues.
 
 Table ``<task>_loader_progress`` in the meta schema has one row per source and file, and one row per source with an
-empty file name for the load as a whole. A file's row moves in the transaction that brings its rows. A new run raises
-the epoch of all rows first, so that a transaction of an older run finds its row taken away and rolls back.
+empty file name for the load as a whole. A file's progress row is updated in the transaction that inserts its rows. A
+new run raises the epoch of all rows first, so that a transaction of an older run does not find its row and rolls back.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _INSERT_BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class LoadState:
-    """The load as a whole. ``dump_id`` names the dump it loads, so that no other dump is continued by mistake."""
+    """The load as a whole. ``dump_id`` identifies the dump, so that no other dump is continued by mistake."""
 
     finished: bool
     epoch: int
@@ -44,7 +44,7 @@ def progress_table(cfg: SubTaskConfig) -> str:
 
 
 def read_state(conn: Connection[Any], cfg: SubTaskConfig) -> LoadState | None:
-    """The load's state; None when none was begun (or its meta removed). Raises ``pymysql.Error``."""
+    """The load's state; None if no load has begun (or its meta was removed). Raises ``pymysql.Error``."""
     try:
         rows = query(
             conn,
@@ -59,7 +59,7 @@ def read_state(conn: Connection[Any], cfg: SubTaskConfig) -> LoadState | None:
 
 
 def load_finished(conn: Connection[Any], cfg: SubTaskConfig) -> Location | None:
-    """The snapshot's place in the binlog once its load has finished; None before, and for dumps without a place."""
+    """The snapshot's location once its load has finished; None before, and for dumps without a location."""
     state = read_state(conn, cfg)
     return state.location if state is not None and state.finished else None
 
@@ -83,7 +83,7 @@ def begin_load(
     location: Location | None,
     exit_location: Location | None,
 ) -> int:
-    """Takes the load over: notes ``files`` (name → bytes) and raises the epoch, which is returned.
+    """Takes the load over: records ``files`` (name → bytes) and raises the epoch, which is returned.
 
     Raises DMError 34018 when another dump was being loaded, ``pymysql.Error`` as the server does.
     """
@@ -149,7 +149,7 @@ def loaded_bytes(conn: Connection[Any], cfg: SubTaskConfig) -> int:
 
 
 def end_load(conn: Connection[Any], cfg: SubTaskConfig, epoch: int, files: Collection[str]) -> None:
-    """Notes that everything is loaded. ``files`` are those of this load, all of which came to their end.
+    """Records that everything is loaded. ``files`` are the files of this load, all of them finished.
 
     Raises DMError 34018 when a newer run has begun or a file is unfinished.
     """
@@ -180,7 +180,7 @@ def remove_progress(cfg: SubTaskConfig) -> None:
 
 
 def fenced(source_id: str, file: str) -> DMError:
-    """What a run gets that is no longer the current one."""
+    """The error of a run that is no longer the current one."""
     return errors.new(
         Code.LoadTaskCheckPointNotMatch,
         f"another run has taken over the load of source {source_id}, its progress was removed, or the target went "

@@ -1,8 +1,7 @@
 """The operators' orders for statements of one source's binlog, as etcd holds them.
 
-They live as long as the checkpoint that they are about: a restart of worker or master, a stop and a new start of the
-task keep them; they go once the checkpoint is behind their statement, when a full copy begins, with ``start-task
---remove-meta`` and with their source.
+A restart of worker or master, and a stop and a new start of the task, keep them. They are removed once the checkpoint
+has passed their statement, when a full copy begins, with ``start-task --remove-meta`` and with their source.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 
-#: Seconds that a change in etcd gets to come back here.
+#: Seconds until a change in etcd must have arrived in the mirror.
 _MIRROR_TIMEOUT = 5.0
 _POLL = 0.01
 
@@ -49,7 +48,7 @@ class BinlogOperators:
         return self._mirror.wait_synced(timeout)
 
     def of(self, task: str) -> list[BinlogOperator]:
-        """The orders for a task, damaged ones among them: these stop their own statements only."""
+        """The orders for a task, including damaged ones, which stop only their own statements."""
         prefix = keys.BINLOG_OPERATOR.prefix(self._source, task)
         found: list[BinlogOperator] = []
         for key, kv in self._mirror.snapshot().items():
@@ -63,7 +62,7 @@ class BinlogOperators:
         return found
 
     def put(self, operator: BinlogOperator) -> None:
-        """Keeps an order, in place of one for the same position, until the task has heard of it. Raises 40054."""
+        """Stores an order, in place of one for the same position, and waits until the task sees it. Raises 40054."""
         key = operator.key
         done = self._client.txn([exists(keys.SUBTASK.key(self._source, operator.task))], [Put(key, operator.to_json())])
         if not done.succeeded:
@@ -75,12 +74,12 @@ class BinlogOperators:
         self._heard(lambda: (kv := self._mirror.snapshot().get(key)) is not None and kv.mod_revision >= done.revision)
 
     def remove(self, operator: BinlogOperator) -> None:
-        """Takes an order back."""
+        """Removes an order."""
         self._client.txn([], [Delete(operator.key)])
         self._heard(lambda: operator.key not in self._mirror.snapshot())
 
     def forget(self, task: str) -> None:
-        """Takes all orders for a task back: those of an earlier life of it, which copies anew."""
+        """Removes all orders of an earlier task of this name, because a full copy begins."""
         known = self.of(task)
         if known:
             positions = [one.position for one in known]
@@ -94,7 +93,7 @@ class BinlogOperators:
         self._heard(lambda: not any(key.startswith(prefix) for key in self._mirror.snapshot()))
 
     def forget_passed(self, subtask: SubTask) -> None:
-        """Removes the orders that the checkpoint is behind. What fails is tried again at the next call."""
+        """Removes the orders that the checkpoint has passed. A failure is tried again at the next call."""
         try:
             known = self.of(subtask.name)
             unit = subtask.unit()

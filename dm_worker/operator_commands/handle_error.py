@@ -18,14 +18,14 @@ from pkg.ha.binlog_operator import BinlogOperator, OperatorKind, position_name
 from pkg.mysql.names import qualified
 from pkg.pb import dmworker_pb2 as pb
 
-#: Seconds that a try under way gets to end.
+#: Seconds that a running try gets to end.
 _RETRY_TIMEOUT = 3.0
 _POLL = 0.05
 _KINDS: dict[int, OperatorKind] = {pb.Skip: "skip", pb.Replace: "replace", pb.Inject: "inject"}
 
 
 def handle_error(subtask: SubTask, operators: BinlogOperators, request: pb.HandleWorkerErrorRequest) -> str:
-    """Does what is asked and lets a subtask that an error stopped go on; returns a text for the operator, or ''.
+    """Executes the request and resumes a subtask that an error stopped; returns a text for the operator, or ''.
 
     Raises 40056, 11118, 36023, 36024, 36065, and what etcd or the target say.
     """
@@ -45,7 +45,7 @@ def handle_error(subtask: SubTask, operators: BinlogOperators, request: pb.Handl
 
 
 def _go_on(subtask: SubTask, unit: ReplicatingUnit) -> str:
-    """Lets a subtask go on that an error stopped; one that is just trying again may not have seen the order."""
+    """Resumes a subtask that an error stopped. One that is just retrying may not have seen the order yet."""
     deadline = time.monotonic() + _RETRY_TIMEOUT
     while not subtask.retry():
         if subtask.state.stage == pb.Paused:
@@ -57,12 +57,12 @@ def _go_on(subtask: SubTask, unit: ReplicatingUnit) -> str:
 
 
 def _meant(subtask: SubTask, unit: ReplicatingUnit, given: Position | None) -> Position:
-    """Where the statement begins that ``given`` means, or at which the task stands."""
+    """Where the statement begins that ``given`` is in, or at which the task stopped."""
     stuck = unit.stuck_at
     if given is not None:
         return stuck.at if stuck is not None and stuck.covers(given) else given
     if stuck is not None:
-        # Also while it tries once more by itself.
+        # Also while the subtask retries by itself.
         return stuck.at
     source = subtask.config.source_id
     if subtask.state.failed:

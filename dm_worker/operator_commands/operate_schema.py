@@ -11,7 +11,7 @@ from pkg.pb import dmworker_pb2 as pb
 
 
 def operate_schema(subtask: SubTask, request: pb.OperateWorkerSchemaRequest) -> str:
-    """Does what is asked of a paused subtask; returns the structure that is asked for, or ''.
+    """Executes the request on a paused subtask; returns the requested structure, or ''.
 
     Raises 40056, 40051, 44005, 44009, and what the servers say.
     """

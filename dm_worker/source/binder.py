@@ -27,8 +27,8 @@ RETRY = 1.0
 class Binder:
     """Opens and closes the :class:`SourceWorker` of the bound source, between :meth:`begin` and :meth:`end`.
 
-    ``relay_dir``: the worker's folder of relay logs. ``on_stuck`` is called when a unit goes on although it was killed:
-    then only the end of the process stops it.
+    ``relay_dir``: the worker's folder of relay logs. ``on_stuck`` is called when a unit continues after a kill: then
+    only the end of the process stops it.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Binder:
         self._stop.set()
         self._dirty.set()
         if not graceful:
-            # Writing has to end now, before anything here waits for a thread or for etcd.
+            # All writing has to end now, before this waits for a thread or for etcd.
             for worker in self._serving():
                 worker.kill()
         self._mirror.stop()
@@ -108,7 +108,7 @@ class Binder:
                 self._error = error
 
     def _follow(self) -> None:
-        # Other workers' keys may begin with ours, so only the very key counts.
+        # Other workers' keys may have ours as a prefix, so only the exact key counts.
         stored = self._mirror.snapshot().get(keys.BOUND.key(self._worker))
         source = SourceBound.from_json(stored.value).source if stored else ""
         with self._lock:
@@ -157,7 +157,7 @@ class Binder:
 
 
 def not_started() -> DMError:
-    """What a worker answers that serves no source."""
+    """The answer of a worker without a source."""
     return errors.new(
         Code.WorkerNoStart,
         "this worker serves no source",

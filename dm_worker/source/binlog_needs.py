@@ -26,18 +26,18 @@ from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 
-#: Task modes that come to read the binlog.
+#: Task modes that read the binlog at some time.
 _SYNCING = frozenset({"all", "incremental", "load&sync"})
-#: Seconds that an unreachable target is waited for.
+#: Seconds to wait for a target that cannot be reached.
 _TARGET_TIMEOUT = 15.0
 #: The position in a location's text.
 _POSITION = re.compile(r"\([^()]+, \d+\)")
 
 
 def durable_location(cfg: SubTaskConfig) -> Location:
-    """Where a subtask would read on: its checkpoint, or where it begins. Raises DMError when nothing tells.
+    """Where a subtask would continue to read: its checkpoint, or where it begins. Raises DMError if that is not known.
 
-    With rows of merged shards held back, that is where they are.
+    With rows of merged shards held back, it is where the oldest of them are.
     """
     deadline = time.monotonic() + _TARGET_TIMEOUT
     store = MetaStore(cfg, should_stop=lambda: time.monotonic() > deadline)
@@ -50,7 +50,7 @@ def durable_location(cfg: SubTaskConfig) -> Location:
 
 
 def earliest_location(subtasks: Iterable[SubTaskConfig]) -> Location | None:
-    """Where the relay log has to begin for all ``subtasks``; those that can't tell read the upstream if need be."""
+    """Where the relay log has to begin for all ``subtasks``; those without a known location may read the upstream."""
     found: list[Location] = []
     for cfg in subtasks:
         if cfg.task_mode not in _SYNCING:
@@ -66,9 +66,9 @@ def earliest_location(subtasks: Iterable[SubTaskConfig]) -> Location | None:
 
 
 def needed_files(relay: RelayDir, readable_end: ReadableEnd, subtasks: Iterable[SubTaskConfig]) -> list[NeededFile]:
-    """The files where ``subtasks`` would read on. One whose place is not in the relay log needs none of it.
+    """The files where ``subtasks`` would continue. A subtask whose location is not in the relay log needs no file.
 
-    Raises 30037 when a subtask's place can't be found out.
+    Raises 30037 when a subtask's location cannot be determined.
     """
     end = readable_end.end()
     found: list[NeededFile] = []
@@ -94,7 +94,7 @@ def needed_files(relay: RelayDir, readable_end: ReadableEnd, subtasks: Iterable[
 
 
 def binlog_readers(relay: SourceRelay, subtasks: Iterable[SubTask]) -> list[BinlogReader]:
-    """The relay, and those of ``subtasks`` that do not read from it. May wait for upstream and target."""
+    """The relay, and the ``subtasks`` that do not read from it. May wait for upstream and target."""
     status = relay.status()
     found = []
     if status is not None and status.relayBinlog:
@@ -110,13 +110,13 @@ def binlog_readers(relay: SourceRelay, subtasks: Iterable[SubTask]) -> list[Binl
 
 
 def needed_from(sync: pb.SyncStatus) -> Position:
-    """Where the oldest rows are that are not applied: rows of merged shards may be held back behind the checkpoint."""
+    """The position of the oldest rows that are not applied: rows of merged shards may be held back."""
     held = (_POSITION.search(group.firstLocation) for group in sync.unresolvedGroups)
     return min(parse_position(text) for text in (sync.syncerBinlog, *(found[0] for found in held if found)))
 
 
 def _stored_position(subtask: SubTask) -> Position | None:
-    """Of one that did not run since the worker began; None when it can't be told."""
+    """The position of a subtask that has not run since the worker started; None when it is not known."""
     try:
         position = durable_location(subtask.config).position
     except DMError:

@@ -1,7 +1,7 @@
 """Predicts that an upstream will purge binlog files that are still needed, before error 1236 says so. Pure.
 
-A server removes a file when it is older than its retention, or when somebody (a person, a cloud's agent, a limit of
-space) purges it. Files come in order, so both are a race: the front of what is read against the front of what goes.
+A server removes a file when it is older than its retention, or when somebody (a person, a cloud's agent, a space limit)
+purges it. Both follow the order of the files, so the guard compares how fast a reader and the removal advance.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from enum import IntEnum
 
 from pkg.binlog.position import Position, file_number
 
-#: A reader that stands still is warned of when less than this part of the retention is left.
+#: A warning is given for a reader that does not advance when less than this part of the retention is left.
 WARNING_SHARE = 0.5
 #: Purges by others than the retention are extrapolated over the last hour, and so far into the future (seconds).
 WINDOW, HORIZON = 3600.0, 86400.0
 
 
 class RiskLevel(IntEnum):
-    """How bad it is."""
+    """How serious the risk is."""
 
     OK = 0
     WARNING = 1
@@ -29,7 +29,7 @@ class RiskLevel(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PurgeRisk:
-    """``seconds_left`` until a file that is needed goes, if nothing changes; None when none is seen to go."""
+    """``seconds_left`` until a needed file is removed, if nothing changes; None when no removal is expected."""
 
     level: RiskLevel
     seconds_left: float | None = None
@@ -51,7 +51,7 @@ class _Sample:
 
 
 class PurgeGuard:
-    """Watches one reader of one upstream; feed it with :meth:`look` every now and then."""
+    """Watches one reader of one upstream; call :meth:`look` regularly."""
 
     def __init__(self) -> None:
         self._closed: dict[str, float] = {}
@@ -62,10 +62,10 @@ class PurgeGuard:
     def look(
         self, now: float, files: Mapping[str, int], retention: float | None, position: Position, lag: float = 0.0
     ) -> PurgeRisk:
-        """What the upstream's ``files`` (sizes in bytes, oldest first) mean for a reader at ``place``.
+        """What the upstream's ``files`` (sizes in bytes, oldest first) mean for a reader at ``position``.
 
-        ``retention``: seconds that a file stays after it was closed, None for ever. ``lag``: seconds since what is at
-        ``place`` was written, 0 when that is not known. ``now`` in seconds of any clock that never goes back.
+        ``retention``: seconds that a file stays after it was closed, None for ever. ``lag``: seconds since the event at
+        ``position`` was written, 0 when that is not known. ``now``: seconds of a monotonic clock.
         """
         if not files:
             return NO_RISK
@@ -90,7 +90,7 @@ class PurgeGuard:
         purged = sum(size for name, size in self._sizes.items() if name not in files)
         read = self._bytes_read(files, position)
         for name in names[:-1]:
-            # One that was closed before it was looked at is as old as what is read from it, or older than nothing.
+            # A file that was closed before the first look is at least as old as the event being read from it.
             first = not self._sizes and name == position.name
             self._closed.setdefault(name, now - lag if first else now)
         self._closed = {name: at for name, at in self._closed.items() if name in files}
@@ -101,7 +101,7 @@ class PurgeGuard:
         self._sizes, self._position = dict(files), position
 
     def _bytes_read(self, files: Mapping[str, int], position: Position) -> int:
-        """Since the last look, as far as the files tell."""
+        """Bytes read since the last look, as far as the files show."""
         before = self._position
         if before is None or before.name not in files or position.name not in files:
             return 0

@@ -1,4 +1,4 @@
-"""Asks the upstream every now and then which binlog files it has, and lets the purge guard judge."""
+"""Asks the upstream regularly which binlog files it has, and passes them to the purge guard."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _READ_TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class BinlogReader:
-    """Who reads the upstream's binlog, from where on, and how many seconds behind (0 when not known)."""
+    """A reader of the upstream's binlog: its name, its position, and its lag in seconds (0 when not known)."""
 
     name: str
     position: Position
@@ -61,7 +61,7 @@ def retention(conn: Connection[Any]) -> float | None:
 
 
 class PurgeWatch:
-    """Watches from :meth:`start` to :meth:`stop`. ``readers`` tells who reads; it may wait for servers."""
+    """Watches from :meth:`start` to :meth:`stop`. ``readers`` returns the readers; it may wait for servers."""
 
     def __init__(self, source: SourceConfig, readers: Callable[[], Sequence[BinlogReader]]) -> None:
         self._source = source
@@ -73,18 +73,18 @@ class PurgeWatch:
 
     @property
     def risks(self) -> dict[str, PurgeRisk]:
-        """The last verdict on each reader."""
+        """The last risk found for each reader."""
         return dict(self._risks)
 
     def warnings(self) -> list[str]:
-        """For operators: what is about to go, or gone."""
+        """For operators: files that will be purged or are gone."""
         return [f"{name}: {risk.text}" for name, risk in sorted(self.risks.items()) if risk.level]
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Asks for the end; a look under way ends by itself."""
+        """Asks the thread to end; returns at once."""
         self._end.set()
 
     def _main(self) -> None:
@@ -112,7 +112,7 @@ class PurgeWatch:
 
 
 class PurgeCollector(Collector):
-    """The verdicts as metrics. ``watch`` tells the bound source's id and watch."""
+    """The risks as metrics. ``watch`` returns the bound source's id and watch."""
 
     def __init__(self, watch: Callable[[], tuple[str, PurgeWatch | None]]) -> None:
         self._watch = watch

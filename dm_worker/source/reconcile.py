@@ -1,7 +1,7 @@
-"""What a worker has to do so that its subtasks become what etcd says. Pure: compares two pictures.
+"""Compares the subtasks in etcd with those of this process, and returns the next actions. Pure.
 
-Called again after every change of either picture; when they agree there is nothing to do. A stage counts as newly
-asked for when its key's revision changed, even if its text did not: that is how a failed subtask is resumed.
+Called after every change on either side; when both agree there is nothing to do. A stage counts as requested again
+when its key's revision has changed, even with the same text: this is how a failed subtask is resumed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class ExpectedSubTask:
 
 @dataclass(frozen=True, slots=True)
 class LocalSubTask:
-    """A subtask of this process: what it was made from, the last stage asked for, and where it is.
+    """A subtask of this process: its configuration, the last requested stage, and its present stage.
 
-    ``doomed``: told to stop in order to be removed.
+    ``doomed``: it was told to stop so that it can be removed.
     """
 
     config: str
@@ -42,7 +42,7 @@ class CreateSubTask:
 
 @dataclass(frozen=True, slots=True)
 class ChangeStage:
-    """Pass the newly expected stage on to the subtask."""
+    """Pass the new expected stage on to the subtask."""
 
     task: str
     wanted: ExpectedSubTask
@@ -50,7 +50,7 @@ class ChangeStage:
 
 @dataclass(frozen=True, slots=True)
 class RemoveSubTask:
-    """Stop the subtask for good; once it is Stopped it can be forgotten."""
+    """Stop the subtask for good; once it is Stopped it is forgotten."""
 
     task: str
 

@@ -1,4 +1,4 @@
-"""One bound source: keeps its subtasks as etcd wants them, tells their status, resumes those that failed."""
+"""One bound source: keeps its subtasks in their expected stages, reports their status, resumes those that failed."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ from pkg.process.service_thread import ServiceThread
 
 log = get_logger(__name__)
 
-#: Seconds a killed unit gets to end before the worker as a whole has to. One that waits for a cold Spark on a
-#: crowded machine does no harm meanwhile, and one that writes is fenced by its epoch.
+#: Seconds that a killed unit gets to end before the whole process has to. A unit that waits for Spark to start does no
+#: harm meanwhile, and one that writes is fenced by its epoch.
 KILL_TIMEOUT = 60.0
-#: The same when the worker is ending anyway, which has to be done within 30 s with everything else.
+#: The same when the worker is shutting down, which has to be done within 30 s in total.
 SHUTDOWN_KILL_TIMEOUT = 8.0
-#: Seconds between looks at whether etcd has told everything.
+#: Seconds between two checks whether all first answers of etcd have arrived.
 _SYNC_POLL = 0.1
-#: Seconds that the relay waits for etcd to tell which subtasks there are.
+#: Seconds that the relay waits for the list of subtasks from etcd.
 _ETCD_TIMEOUT = 30.0
 
 
 @dataclass(slots=True)
 class _Slot:
-    """A subtask of this process with what it was made from, or the error that kept it from being made."""
+    """A subtask of this process with its configuration, or the error that prevented its creation."""
 
     wanted: ExpectedSubTask
     subtask: SubTask | None
@@ -67,7 +67,7 @@ class _Slot:
     doomed: bool = False
 
     def is_copying(self) -> bool:
-        """Whether it has to come to Sync yet, and what it will need then is not known."""
+        """Whether its full copy is not done, so that the binlog files it will need are not known."""
         if self.subtask is None:
             return True
         state = self.subtask.state
@@ -75,7 +75,7 @@ class _Slot:
 
     def actual(self) -> LocalSubTask:
         if self.subtask is None:
-            # Nothing runs: it may be made anew as soon as its config or its stage changes.
+            # Nothing runs: it may be created again as soon as its configuration or its stage changes.
             return LocalSubTask(self.wanted.config, self.wanted.revision, pb.Stopped)
         return LocalSubTask(self.wanted.config, self.wanted.revision, self.subtask.state.stage, self.doomed)
 
@@ -84,7 +84,7 @@ class SourceWorker:
     """Owns the subtasks of ``source`` from :meth:`start` to :meth:`close`.
 
     ``worker`` is this worker's name, ``relay_dir`` its folder of relay logs ('': the source's). ``on_broken`` is
-    called, from a thread of etcd's mirror, when etcd's answers cannot be followed any more; it must not wait for
+    called from a thread of an etcd mirror when the mirror cannot follow etcd any more; it must not wait for
     :meth:`close`.
     """
 
@@ -109,7 +109,7 @@ class SourceWorker:
         self._upstream_end = UpstreamEnd(source)
         self._lock = threading.Lock()
         self._slots: dict[str, _Slot] = {}
-        #: Stopped subtasks whose threads are still busy with something that leads to nothing.
+        #: Stopped subtasks whose threads are still busy; the result of that work is ignored.
         self._leaving: dict[str, SubTask] = {}
         self._dirty = threading.Event()
         self._stop = threading.Event()
@@ -147,10 +147,10 @@ class SourceWorker:
     def close(self, *, graceful: bool, kill_timeout: float = KILL_TIMEOUT) -> bool:
         """Stops all subtasks, at their safe points or at once; False when one does not end even though killed.
 
-        ``patience`` is how many seconds a killed one gets.
+        A killed subtask gets ``kill_timeout`` seconds to end.
         """
         if not graceful:
-            # Before waiting for anything else: the right to write is gone.
+            # Before any wait: the worker may not write any more.
             self.kill()
         self._stop.set()
         self._dirty.set()
@@ -160,7 +160,7 @@ class SourceWorker:
         self.operators.stop()
         self.purge_watch.stop()
         self._thread.join()
-        # The thread's last turn may have created one more.
+        # The thread's last turn may have created another subtask.
         self._each_subtask(SubTask.kill if self._killed else _stop_gracefully)
         ended = self._join(kill_timeout + (GRACE if graceful else 0.0))
         self.relay.close()
@@ -176,7 +176,7 @@ class SourceWorker:
         return slot.subtask if slot else None
 
     def status(self, task: str = "") -> list[pb.SubTaskStatus]:
-        """The status of ``task``, of all tasks when empty; the texts for none are DM's."""
+        """The status of ``task``, or of all tasks when empty; the texts for no task are DM's."""
         with self._lock:
             slots = dict(self._slots)
         if not slots:
@@ -185,7 +185,7 @@ class SourceWorker:
             return [pb.SubTaskStatus(name=task, msg=f"no sub task with name {task} has started")]
         chosen = [task] if task else sorted(slots)
         statuses = [_slot_status(name, slots[name]) for name in chosen]
-        # After the checkpoints: when they have reached an end that is asked for now, everything is applied.
+        # Asked after the checkpoints were read: if they have reached this end, everything is applied.
         syncs = [status.sync for status in statuses if status.WhichOneof("status") == "sync"]
         if syncs:
             location, current = self._upstream_end.get()
@@ -201,7 +201,7 @@ class SourceWorker:
             if self._stop.is_set():
                 return
             self._dirty.clear()
-            # An incomplete picture must not be acted on: a missing key would look like a stopped task.
+            # Incomplete data must not be acted on: a missing key would look like a stopped task.
             if self._is_synced():
                 self._follow()
             self._tick(time.monotonic())
@@ -216,13 +216,13 @@ class SourceWorker:
 
     def _follow(self) -> None:
         try:
-            # Before the subtasks, which look for the relay when they begin.
+            # Before the subtasks, which look for the relay when they start.
             stage = self._desired_relay_stage.changed()
             if stage is not None:
                 self.relay.follow(stage)
             self._reconcile()
         except DMError as exc:
-            # Everything stays as it is, and the next turn tries again: a guess could stop a running task.
+            # Everything stays as it is, and the next turn tries again: a wrong guess could stop a running task.
             log.error("cannot apply the desired state in etcd", source=self.source.source_id, error=str(exc))
             self._metrics.operate_error("Reconcile")
 
@@ -254,7 +254,7 @@ class SourceWorker:
     def _create(self, task: str, wanted: ExpectedSubTask) -> None:
         leaving = self._leaving.get(task)
         if leaving is not None and not leaving.ended:
-            # Two of one name would get in each other's way; its end brings us here again.
+            # Two subtasks of one name would conflict; the end of the old one leads here again.
             return
         self._leaving.pop(task, None)
         try:
@@ -290,21 +290,21 @@ class SourceWorker:
         match unit:
             case pb.Dump:
                 claim.check()
-                # Those of an earlier life with another target: while it copies, a task takes none.
+                # Orders of an earlier task of this name: a task accepts no orders during its full copy.
                 self.operators.forget(task)
             case pb.Load:
                 claim.take()
             case pb.Sync:
-                # A crash may have come between a load's end and its release.
+                # The worker may have crashed between the end of the load and this release.
                 claim.release()
 
     def _subtask_configs(self) -> list[SubTaskConfig]:
-        """Of all subtasks that this source shall have. Raises 20035 or 20010."""
+        """The configurations of all subtasks of this source in etcd. Raises 20035 or 20010."""
         self._configs.wait_synced(_ETCD_TIMEOUT)
         return [decode_subtask(stored.value) for stored in self._configs.snapshot().values()]
 
     def _needed_of_relay(self, folder: RelayDir, readable_end: ReadableEnd) -> list[NeededFile]:
-        """The files that subtasks still need. Raises 30037 while one of them can't tell, as during its full copy."""
+        """The files that subtasks still need. Raises 30037 while that is not known, as during a full copy."""
         with self._lock:
             slots = dict(self._slots)
         copying = sorted(task for task, slot in slots.items() if slot.is_copying())
@@ -346,7 +346,7 @@ class SourceWorker:
     def _changed(self, subtask: SubTask) -> None:
         with self._lock:
             slot = self._slots.get(subtask.name)
-            # A late call for a subtask that was forgotten must not bring its series back.
+            # A late call for a forgotten subtask must not bring its series back.
             if slot is not None and slot.subtask is subtask:
                 self._metrics.task_state(self.source.source_id, subtask.name, subtask.state.stage)
         # A stopped subtask may now be forgotten or replaced.

@@ -1,4 +1,4 @@
-"""Which class does the work of a unit type. Imported when first needed, so that the process answers at once."""
+"""Which class implements a unit type. Imported on first use, so that the process starts quickly."""
 
 from __future__ import annotations
 

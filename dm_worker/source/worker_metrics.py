@@ -47,15 +47,15 @@ class WorkerMetrics:
             kernel.labels(part=part, reason=missing.get(part, "")).set(part not in missing)
 
     def follow(self, statuses: Statuses) -> None:
-        """Shows lag, positions and merged shards of what ``statuses`` tells, at each scrape."""
+        """Shows lag, positions and merged shards of ``statuses`` at each scrape."""
         self.metrics.registry.register(_SyncCollector(statuses, self._worker))
 
     def follow_relay(self, relay: Callable[[], SourceRelay | None]) -> None:
-        """Shows the relay that ``relay`` tells, at each scrape."""
+        """Shows the current relay at each scrape."""
         self.metrics.registry.register(RelayCollector(relay))
 
     def follow_purges(self, watch: Callable[[], tuple[str, PurgeWatch | None]]) -> None:
-        """Shows what the purge guard says of the served source, at each scrape."""
+        """Shows the purge guard's risks for the served source at each scrape."""
         self.metrics.registry.register(PurgeCollector(watch))
 
     def task_state(self, source: str, task: str, stage: int) -> None:

@@ -1,4 +1,4 @@
-"""When a subtask that failed is worth another try. Pure: time comes in as arguments.
+"""When a failed subtask is tried again. Pure: time comes in as arguments.
 
 The delay between tries grows by ``backoff-factor`` from ``backoff-min`` to ``backoff-max`` and shrinks by the same
 factor for each ``backoff-rollback`` seconds without an error.
@@ -95,7 +95,7 @@ class ResumePolicy:
         return True
 
     def healthy(self, now: float) -> None:
-        """The subtask runs without error; a long enough calm takes the delay back step by step."""
+        """The subtask runs without errors; after enough time the delay decreases step by step."""
         if self._calm_since is None:
             self._calm_since = now
         elif now - self._calm_since >= self._config.backoff_rollback:

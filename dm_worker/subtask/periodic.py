@@ -1,4 +1,4 @@
-"""Something done every few seconds beside a blocking call."""
+"""Runs an action every few seconds during a blocking call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = get_logger("periodic")
 class Periodic:
     """Runs ``action`` every ``seconds`` in a thread while the ``with`` block lasts, and once more at its end.
 
-    What ``action`` raises is logged: watching must not end what is watched.
+    Exceptions of ``action`` are logged: they must not end the blocking call.
     """
 
     def __init__(self, seconds: float, action: Callable[[], None]) -> None:

@@ -1,11 +1,11 @@
 """The life of a subtask as a pure state machine: events in, instructions out, no I/O.
 
-A subtask runs a chain of units (dump, load, sync). What the operator wants (``expected``) and what is the case
-(``stage``) are kept apart; every event ends in :func:`_settle`, which compares the two and says what to do next.
+A subtask runs a chain of units (dump, load, sync). The stage that the operator wants (``expected``) and the present one
+(``stage``) are kept apart; every event ends in :func:`_settle`, which compares the two and decides the next step.
 
-Who pauses or stops a subtask waits for what changes something, and for nothing else: a probe, and a unit that has not
-begun yet, may be busy with a server that does not answer, or with a Spark that starts. The subtask then is Paused or
-Stopped at once, what it was busy with leads to nothing any more, and the next activity begins when that has ended.
+A pause or stop waits only for work that changes something. A probe, and a unit that has not begun yet, may hang at a
+server that does not answer, or wait for Spark to start: the subtask is then Paused or Stopped at once, the result of
+that work is ignored, and the next activity begins when it has ended.
 The shell (:mod:`dm_worker.subtask.subtask`) executes the instructions and reports back with events.
 """
 
@@ -32,7 +32,7 @@ EXPECTABLE = frozenset({pb.Running, pb.Paused, pb.Stopped})
 
 
 class Activity(Enum):
-    """What the subtask's thread is busy with."""
+    """What the subtask's thread does at the moment."""
 
     IDLE = auto()
     PROBING = auto()
@@ -49,18 +49,18 @@ class SubTaskResult:
 
 @dataclass(frozen=True, slots=True)
 class SubTaskState:
-    """Everything known about one subtask. ``index`` points into ``units``."""
+    """The complete state of one subtask. ``index`` points into ``units``."""
 
     units: tuple[pb.UnitType, ...]
     stage: int = pb.New
     expected: int = pb.New
     index: int = 0
-    #: Whether ``index`` is known: durable state was asked which units earlier runs completed.
+    #: Whether ``index`` is known: a probe has found which units earlier runs completed.
     probed: bool = False
     activity: Activity = Activity.IDLE
     #: Whether the running unit was told to stop.
     stop_sent: bool = False
-    #: Whether the running unit may change something. One that was told to stop before does not begin any more.
+    #: Whether the running unit may change something. A unit that was told to stop before that never begins.
     begun: bool = False
     result: SubTaskResult | None = None
 
@@ -129,7 +129,7 @@ class AutoResume:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Nothing may run any more, at once: the right to handle the source is lost."""
+    """Everything has to end at once: the worker has lost the right to handle the source."""
 
 
 SubTaskEvent = (
@@ -171,7 +171,7 @@ class StopUnit:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The subtask has ended for good; its thread may go, once it has done with what it is busy with."""
+    """The subtask has ended for good; its thread ends after its present work."""
 
 
 SubTaskInstruction = Probe | StartUnit | StopUnit | Close
@@ -191,7 +191,7 @@ def initial(task_mode: str) -> SubTaskState:
 
 
 def step(state: SubTaskState, event: SubTaskEvent) -> Transition:
-    """The machine: what the subtask becomes by ``event`` and what the shell has to do for it."""
+    """The state machine: the state after ``event``, and what the shell has to do."""
     if state.stage == pb.Stopped:
         return state, ()
     match event:
@@ -226,7 +226,7 @@ def _may_auto_resume(state: SubTaskState) -> bool:
 
 
 def _resuming(state: SubTaskState) -> SubTaskState:
-    """Leaves Paused (or Pausing) towards Running; other stages already are on their way, or are final."""
+    """Leaves Paused (or Pausing) for Running; other stages lead there already, or are final."""
     if state.stage in (pb.Paused, pb.Pausing):
         return replace(state, stage=pb.Resuming, result=None)
     return state
@@ -241,7 +241,7 @@ def _kill(state: SubTaskState) -> Transition:
 
 
 def _ended(state: SubTaskState, event: SubTaskEvent) -> SubTaskState:
-    """What the end of a probe or of a unit's run says about the chain; leaves the next move to _settle."""
+    """Applies the end of a probe or of a unit's run; _settle decides the next step."""
     asked_to_stop = state.stop_sent
     match event:
         case Probed(first) if state.activity is Activity.PROBING:
@@ -249,13 +249,13 @@ def _ended(state: SubTaskState, event: SubTaskEvent) -> SubTaskState:
         case ProbeFailed(errs) if state.activity is Activity.PROBING:
             if state.expected == pb.Running:
                 return _paused(state, SubTaskResult(errors=errs))
-            # Nobody wants it to run now; the next start asks again.
+            # It does not have to run now; the next start probes again.
             return _paused(state, SubTaskResult(canceled=True))
         case UnitFinished() if state.activity is Activity.RUNNING:
             return _at(state, state.index + 1)
         case UnitFailed(errs) if state.activity is Activity.RUNNING:
             if asked_to_stop and not state.begun:
-                # Nobody waits for it, and the next start runs into the same, if it lasts.
+                # Nobody waits for it. If the cause lasts, the next start fails with the same error.
                 return _paused(state, SubTaskResult(canceled=True))
             return _paused(state, SubTaskResult(canceled=asked_to_stop, errors=errs))
         case UnitCanceled() if state.activity is Activity.RUNNING:
@@ -267,7 +267,7 @@ def _ended(state: SubTaskState, event: SubTaskEvent) -> SubTaskState:
 
 
 def _at(state: SubTaskState, index: int) -> SubTaskState:
-    """Positions an idle subtask before unit ``index``; past the last one it is finished."""
+    """Sets an idle subtask to unit ``index``; after the last unit it is finished."""
     state = replace(state, index=index, activity=Activity.IDLE, stop_sent=False, begun=False)
     if index >= len(state.units):
         return replace(state, index=len(state.units) - 1, stage=pb.Finished, result=SubTaskResult())
@@ -275,7 +275,7 @@ def _at(state: SubTaskState, index: int) -> SubTaskState:
 
 
 def _paused(state: SubTaskState, result: SubTaskResult) -> SubTaskState:
-    """Ends an activity. A resume that came while the unit was stopping stays in force."""
+    """Ends an activity. A resume that arrived while the unit was stopping still counts."""
     stage = pb.Resuming if state.stage == pb.Resuming and state.stop_sent else pb.Paused
     return replace(
         state,
@@ -296,7 +296,7 @@ def _unasked(state: SubTaskState) -> DMError:
 
 
 def _settle(state: SubTaskState) -> Transition:
-    """Compares what is wanted with what is the case and takes the next move."""
+    """Compares the expected stage with the present one and takes the next step."""
     if state.activity is Activity.IDLE:
         return _settle_idle(state)
     if state.expected == pb.Running:
@@ -310,7 +310,7 @@ def _settle(state: SubTaskState) -> Transition:
 
 
 def _left_alone(state: SubTaskState) -> Transition:
-    """Paused or Stopped, whatever the subtask's thread is busy with: it changes nothing, and will not."""
+    """Goes to Paused or Stopped without waiting for the thread, whose work changes nothing."""
     told: tuple[SubTaskInstruction, ...] = ()
     if state.activity is Activity.RUNNING and not state.stop_sent:
         told = (StopUnit(state.index, graceful=False),)
@@ -333,7 +333,7 @@ def _settle_idle(state: SubTaskState) -> Transition:
             return state, ()
         return replace(state, stage=pb.Paused, result=SubTaskResult(canceled=True)), ()
     if state.stage == pb.Paused:
-        # By errors: an operator or the checker has to ask.
+        # Paused by errors: an operator or the checker has to resume it.
         return state, ()
     started = replace(state, stage=pb.Running, activity=Activity.RUNNING, stop_sent=False, begun=False, result=None)
     return started, (StartUnit(state.index),)

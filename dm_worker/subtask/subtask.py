@@ -1,4 +1,4 @@
-"""A subtask at work: executes what the state machine says, in one thread that runs its units one after the other."""
+"""A running subtask: executes the state machine's instructions in one thread that runs its units one after another."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from pkg.process.log import get_logger
 
 log = get_logger(__name__)
 
-#: Seconds a unit gets to come to a safe point before it is stopped the hard way.
+#: Seconds that a unit gets to reach a safe point before it is stopped at once.
 GRACE = 10.0
-#: A stop is repeated this often (seconds) until the unit ends: the job that it is to end may begin only now.
+#: Seconds between repeated stops until the unit ends: a job that must end may have started after the first stop.
 _STOP_AGAIN = 0.5
 
 #: The status message's member for each unit type.
@@ -31,7 +31,7 @@ _ONEOF: dict[int, str] = {pb.Dump: "dump", pb.Load: "load", pb.Sync: "sync"}
 
 @dataclass(slots=True)
 class _Run:
-    """One run of a unit, so that a late stopper cannot hit the next run."""
+    """One run of a unit, so that a late stop cannot affect the next run."""
 
     unit: Unit
     control: Control
@@ -94,7 +94,7 @@ class SubTask:
 
     @property
     def ended(self) -> bool:
-        """Whether a stopped subtask's thread has done with what it was busy with."""
+        """Whether a stopped subtask's thread has finished its work."""
         return self._ended.is_set()
 
     def join(self, timeout: float) -> bool:
@@ -114,7 +114,7 @@ class SubTask:
             self._send(stages.AutoResume())
 
     def retry(self) -> bool:
-        """Goes on at once if an error stopped it; False if it runs, or is paused by request."""
+        """Resumes at once if an error stopped it; False if it runs, or is paused by request."""
         state = self.state
         self._send(stages.AutoResume())
         return state.failed and state.expected == pb.Running
@@ -179,7 +179,7 @@ class SubTask:
         while not self._ended.is_set():
             try:
                 self._turn(self._work.get())
-            except Exception as exc:  # noqa: BLE001 - of what is told others: without this thread nothing would go on
+            except Exception as exc:  # noqa: BLE001 - from a listener: without this thread the subtask would hang
                 trace = "".join(traceback.format_exception(exc))
                 log.error("a listener of a subtask failed; the subtask continues", task=self.name, trace=trace)
 
@@ -194,7 +194,7 @@ class SubTask:
                 self._on_change(self)
 
     def _may_begin(self) -> bool:
-        """Asked by the running unit: whether it may change something. In one turn with whether to wait for it."""
+        """Called by the running unit: whether it may change something. Decided together with whether to wait for it."""
         self._send(stages.UnitBegins())
         return self.state.begun
 
@@ -203,7 +203,7 @@ class SubTask:
         try:
             if not self._units:
                 self._units = [self._make_unit(unit, self.config) for unit in self.state.units]
-            # From the end: once a unit is complete, what the earlier ones left behind may be gone.
+            # From the end: when a unit is complete, the files of earlier ones may have been removed.
             for index in reversed(range(len(self._units))):
                 if self._units[index].is_finished():
                     return stages.Probed(index + 1)
@@ -241,7 +241,7 @@ class SubTask:
         return outcome
 
     def _log_bug(self, exc: Exception) -> None:
-        """An exception that nobody made for operators: where it came from is what helps to mend it."""
+        """Logs the traceback of an unexpected exception: it is needed to find the bug."""
         if not isinstance(exc, DMError):
             log.error("unexpected exception in a unit", task=self.name, trace="".join(traceback.format_exception(exc)))
 

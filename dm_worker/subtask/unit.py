@@ -1,4 +1,4 @@
-"""The protocol that every unit (dump, load, sync) keeps towards its subtask."""
+"""The protocol between a subtask and its units (dump, load, sync)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class UnitOutcome:
 
 
 class Control:
-    """What a unit and its owner say to each other about one run. Thread-safe.
+    """The state of one run, shared by a unit and its subtask. Thread-safe.
 
-    A run first initialises, which changes nothing that anybody relies on; whoever asks it to stop then need not wait
-    for it, for it can't :meth:`begin` any more. ``may_begin`` is asked once, in the run's thread.
+    A run first initialises, which changes nothing durable. Nobody has to wait for a run that is stopped during that
+    time, because it cannot :meth:`begin` any more. ``may_begin`` is called once, in the run's thread.
     """
 
     def __init__(self, may_begin: Callable[[], bool] = lambda: True) -> None:
@@ -36,14 +36,14 @@ class Control:
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """Asks the run to end. Before it was started too."""
+        """Asks the run to end; may be called before the run has started."""
         self._stopping.set()
 
     def is_stopping(self) -> bool:
         return self._stopping.is_set()
 
     def begin(self) -> bool:
-        """Asked by the unit before it changes anything; False: it shall end as it is. True again, once it has begun."""
+        """The unit calls this before it changes anything; on False it ends as it is. Once True, always True."""
         self._begun = self._begun or (not self.is_stopping() and self._may_begin())
         return self._begun
 
@@ -58,20 +58,20 @@ class Unit(Protocol):
     unit_type: pb.UnitType
 
     def is_finished(self) -> bool:
-        """Whether earlier runs already completed this unit (so that the chain starts at a later one)."""
+        """Whether earlier runs completed this unit, so that the chain starts at a later one."""
         ...
 
     def run(self, control: Control | None = None) -> UnitOutcome:
-        """Works until done, stopped or failed. May be called again after a pause; goes on from durable state.
+        """Works until done, stopped or failed. May be called again after a pause; continues from durable state.
 
-        Ends without having changed anything if ``control`` was stopped before it asked to begin.
+        Ends without any change if ``control`` was stopped before the run began.
         """
         ...
 
     def stop(self, *, graceful: bool, control: Control | None = None) -> None:
-        """Asks the run of ``control``, or the present one, to return soon: at the next safe point, or at once when not
-        graceful. Does nothing to other runs. To be called until ``run`` returns: what is to be ended may begin only
-        now. Doing it again has no other effect.
+        """Asks the run of ``control``, or the current one, to return: at the next safe point, or at once when not
+        graceful. Other runs are not affected. Call it again until ``run`` returns: a job that it has to end may start
+        after the call. Repeated calls have no other effect.
         """
         ...
 
