@@ -14,7 +14,7 @@ from dmctl.runner import fail, run_command
 from pkg.errors import DMError
 from pkg.process.version import version_text
 
-#: Red, as in DM; the marks around the colour tell readline that it has no width.
+#: Red, as in DM; readline counts no width for what stands between the marks \001 and \002.
 PROMPT = "\001\033[31m\002»\001\033[0m\002 "
 HISTORY_LENGTH = 1000
 

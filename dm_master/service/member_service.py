@@ -28,11 +28,11 @@ class MemberService:
 
     def register_worker(self, request: pb.RegisterWorkerRequest) -> pb.RegisterWorkerResponse:
         config = self._cluster.config
-        told = key_for(
+        handed_out = key_for(
             request.name, request.secretKeyProof, key=config.secret_key, mutual=mutual(config.security)
         )  # before the worker is known: a worker that cannot read passwords must not get a source
         self._cluster.scheduler.register_worker(request.name, request.address)
-        return pb.RegisterWorkerResponse(result=True, secretKey=told)
+        return pb.RegisterWorkerResponse(result=True, secretKey=handed_out)
 
     def list_member(self, request: pb.ListMemberRequest) -> pb.ListMemberResponse:
         everything = not (request.leader or request.master or request.worker)

@@ -158,8 +158,8 @@ def _resolve(lock: Lock, members: frozenset[str]) -> LockDecision:
     unfinished = tuple(sorted(members - done))
     differing = [source for source in lock.waiting(members) if not _may_skip(lock, source)]
     if differing:
-        told = lock.executions(done=True) or sorted(lock.operations)
-        problem = _difference(lock, told[0], differing[0])
+        decided = lock.executions(done=True) or sorted(lock.operations)
+        problem = _difference(lock, decided[0], differing[0])
         return LockDecision("conflict", waits_for=unfinished, problem=problem)
     # A stopped task keeps its records: its sources come back with DDLs that are executed already.
     if unfinished or not members:

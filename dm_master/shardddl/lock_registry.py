@@ -114,8 +114,8 @@ class LockRegistry:
         task, schema, table = lock.id.task, lock.id.schema, lock.id.table
 
         def has_part(source: str) -> bool:
-            told = self._tables.get((task, source))
-            return told is None or told.has(schema, table) or source in lock.infos or source in lock.operations
+            tables = self._tables.get((task, source))
+            return tables is None or tables.has(schema, table) or source in lock.infos or source in lock.operations
 
         return frozenset(filter(has_part, self._sources.get(task, ())))
 

@@ -26,7 +26,7 @@ _GONE = frozenset(
 
 @contextlib.contextmanager
 def paused(cluster: ClusterView, source: str) -> Iterator[None]:
-    """Pauses the source's running tasks for the time of the block; on every way out of it they are resumed.
+    """Pauses the source's running tasks for the time of the block; they are resumed afterwards, also after an error.
 
     Raises 46019 if one of them is not in Sync, 46032 if one cannot be paused, or names those that cannot be resumed.
     """

@@ -1,4 +1,4 @@
-"""A dm-master that answers what a test tells it to, and remembers what it was asked."""
+"""A dm-master whose answers a test sets, and that records its requests."""
 
 from __future__ import annotations
 

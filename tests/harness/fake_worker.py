@@ -1,4 +1,4 @@
-"""A dm-worker without units: joins a cluster, follows etcd, and reports the stages that are asked of it."""
+"""A dm-worker without units: joins a cluster, follows etcd, and reports the desired stages as reached."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Twist = Callable[[dmworker_pb2.SubTaskStatus], None]
 
 
 class FakeWorker(dmworker_pb2_grpc.WorkerServicer):
-    """``twist`` may be set to make subtasks report something else than what is expected of them."""
+    """Set ``twist`` to make subtasks report something else than the desired stage."""
 
     def __init__(self, name: str, master: str, *, key: bytes = b"") -> None:
         """``key`` is the secret key that it was configured with."""

@@ -1,4 +1,4 @@
-"""A master that only registers workers and tells where etcd is; the test writes to etcd what a scheduler would."""
+"""A master that only registers workers and answers where etcd is; the test writes to etcd what a scheduler would."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RegisteringMaster(dmmaster_pb2_grpc.MasterServicer):
     def __init__(self, etcd_endpoint: str, *, tls: SecurityConfig | None = None) -> None:
         self.registered: dict[str, str] = {}
         self.registrations = 0
-        #: What it tells workers, or says when it refuses them.
+        #: The key that it hands to workers, or the text of its refusal.
         self.secret_key = b""
         self.refusal = ""
         self.endpoints = [etcd_endpoint]

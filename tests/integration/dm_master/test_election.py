@@ -20,7 +20,7 @@ from tests.harness.process import HarnessError, wait_until
 
 #: Seconds that a lease lives whose end a test waits for.
 TTL = 2
-#: And of one that must not end by itself, whatever the machine does meanwhile.
+#: And of one that must not end by itself, on a busy machine too.
 LONG = 60
 
 
@@ -135,7 +135,7 @@ def test_a_former_leader_cannot_write(etcd: EtcdServer, stand: Callable[..., Can
         led_by(successor)
         assert not paused.txn([old_term.compare], [Put("/state", "by m0 again")]).succeeded
         assert successor.client.txn([successor.terms[0].compare], [Put("/state", "by m1")]).succeeded
-        # Nor may the same key, made anew, revive the old term.
+        # A new key of the same name must not revive the old term either.
         paused.put(key, LeaderInfo("m0", "m0:8261").to_json())
         assert not paused.txn([old_term.compare], [Put("/state", "by m0 again")]).succeeded
         stored = paused.get("/state")

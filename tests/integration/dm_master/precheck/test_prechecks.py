@@ -1,4 +1,4 @@
-"""Hazards: a task that starts on servers it cannot work with, and a problem that is told without its way out."""
+"""Hazards: a task that starts on servers it cannot work with, and a problem that is reported without what to do."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tests.harness.canned_master import CannedMaster
 
 
 def _cluster(leader: LeaderInfo | None = None) -> ClusterAccess:
-    """A cluster that nothing but leadership may be asked of."""
+    """A cluster that answers only who leads."""
     config = SimpleNamespace(name="me", security=None)
     election = SimpleNamespace(leader=lambda: leader)
     return cast(ClusterAccess, SimpleNamespace(config=config, election=election, locks=None))

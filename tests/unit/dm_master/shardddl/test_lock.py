@@ -166,7 +166,7 @@ class LockMachine(RuleBasedStateMachine):
 
     @invariant()
     def who_waits_is_told(self) -> None:
-        """A lock that stands still names who must act, or has a problem with a way out."""
+        """A lock that makes no step names who must act, or has a problem with what to do."""
         for lock in self.world.locks.all():
             decision = self.world.locks.decide(lock)
             if decision.step is None and self.sources_running():
