@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from dm_master.election.campaign import Election, LeaderKey
-from dm_master.scheduling import topology
+from dm_master.scheduling import source_binding
 from dm_master.scheduling.scheduler import Scheduler, WorkerState
 from pkg.config.model import SourceConfig, SubTaskConfig
 from pkg.errors import Code, DMError
@@ -116,7 +116,7 @@ def test_a_leader_whose_follower_dies_gives_up_its_term(
     def broken(_: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(topology, "rebalance", broken)
+    monkeypatch.setattr(source_binding, "rebalance", broken)
     LeasedWorker(client, "w1").go()
     wait_until(lambda: master.failures == ["failed"], "the term is given up")
     assert not master.scheduler.started
