@@ -7,7 +7,7 @@ JOBS ?= 2
 .PHONY: help setup kernel demo test lint bench proto version-before clean
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: ## install system packages and .venv
 	@deploy/setup.sh
@@ -15,7 +15,7 @@ setup: ## install system packages and .venv
 kernel: ## build the compiled parts in place (PY=interpreter; setup does it too)
 	$(or $(PY),$(VENV)/python) setup.py -q build_ext --inplace
 
-demo: setup ## migrate two sharded upstreams into one table and compare (KEEP=1 leaves the cluster up)
+demo: setup ## watch a migration: two sharded upstreams become one table (KEEP=1 leaves the cluster up)
 	@$(VENV)/python -m deploy.demo $(if $(KEEP),--keep)
 
 test: ## unit, integration, end-to-end and fault tests (TESTS=path for some, JOBS=0 for one process)
@@ -28,7 +28,7 @@ lint: setup ## style, types, and the layers of packages
 	$(VENV)/mypy pkg dm_master dm_worker dmctl deploy tests
 	$(VENV)/lint-imports --no-logo
 
-bench: ## every target side by side with the native ways (BENCH="--only oltp,copy --runs 1")
+bench: ## measure each performance target beside native tools (BENCH="--only oltp,copy --runs 1")
 	@deploy/setup.sh bench
 	$(VENV)/python -m tests.bench $(BENCH)
 

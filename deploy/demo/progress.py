@@ -9,8 +9,8 @@ from deploy.demo.texts import bar, seconds
 from dm_worker.subtask.rate import Rate
 
 Status = dict[str, Any]
-#: The share of the rows before which their pace is that of the start, and says nothing about the rest.
-_TELLING = 0.02
+#: Seconds over which the pace is measured.
+_WINDOW = 5.0
 _NAMES = {"Dump": "reading", "Load": "writing"}
 
 
@@ -22,7 +22,7 @@ class CopyProgress:
     unit: str = ""
     rows: int = 0
     began: float = 0.0
-    rate: Rate = field(default_factory=lambda: Rate(5.0))
+    rate: Rate = field(default_factory=lambda: Rate(_WINDOW))
     #: Unit → seconds that it took.
     took: dict[str, float] = field(default_factory=dict)
 
@@ -33,11 +33,15 @@ class CopyProgress:
         if changed:
             if self.unit:
                 self.took[self.unit] = now - self.began
-            self.unit, self.began, self.rate = unit, now, Rate(5.0)
+            self.unit, self.began = unit, now
+        before = self.rows if not changed else 0
         if unit == "Dump":
             self.rows = int((status.get("dump") or {}).get("finishedRows", 0))
         elif unit == "Load":
             self.rows = loaded_rows
+        if not before:
+            # Before the first rows arrive, the time says nothing about their pace.
+            self.rate = Rate(_WINDOW)
         self.rate.add(now, self.rows)
         return changed
 
@@ -54,6 +58,5 @@ class CopyProgress:
         pace = self.rate.per_second
         share = min(1.0, self.rows / self.total_rows)
         left = max(self.total_rows - self.rows, 0)
-        known = pace and share >= _TELLING
-        eta = f"{seconds(left / pace)} left · {pace:,}/s" if known else "starting"
+        eta = f"{seconds(left / pace)} left · {pace:,}/s" if pace else "starting"
         return f"{name} {bar(share)} {share:>4.0%}  {self.rows:>7,} of {self.total_rows:,} rows · {eta}"
