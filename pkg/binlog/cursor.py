@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
 
 from pkg import errors
 from pkg.errors import Code
-
-if TYPE_CHECKING:
-    from pkg.binlog.events import Event
-
-T = TypeVar("T")
 
 #: What slicing, unpacking and decoding raise for bytes that are not what they should be.
 MALFORMED = (struct.error, IndexError, ValueError, OverflowError)
@@ -66,14 +59,6 @@ class Cursor:
         text = self.take(stop - self.pos)
         self.pos += 1
         return text
-
-
-def parsing(event: Event, file: str, parse: Callable[[], T]) -> T:
-    """Runs ``parse``; malformed bytes become 11071 naming file and position of ``event``."""
-    try:
-        return parse()
-    except MALFORMED as exc:
-        raise malformed(event.type, event.log_pos, event.size, file, exc) from exc
 
 
 def whereabouts(file: str, log_pos: int) -> str:

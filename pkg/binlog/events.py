@@ -9,18 +9,21 @@ from __future__ import annotations
 import struct
 import uuid
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pkg import errors
 from pkg.binlog import constants as c
 from pkg.binlog.charsets import collation_charset
-from pkg.binlog.cursor import Cursor, parsing, whereabouts
+from pkg.binlog.cursor import MALFORMED, Cursor, malformed, whereabouts
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
 from pkg.binlog.statement_text import outline, statement_text
 from pkg.binlog.status_variables import read_status_variables
 from pkg.errors import Code, DMError
 from pkg.errors.workarounds import PASS_EVENT
+
+T = TypeVar("T")
 
 HEADER = struct.Struct("<IBIIIH")
 _HEARTBEATS = frozenset({c.HEARTBEAT_EVENT, c.HEARTBEAT_EVENT_V2})
@@ -66,6 +69,14 @@ def event_from_bytes(data: bytes) -> Event:
         raise errors.new(Code.BinlogHeaderLengthNotValid, f"a binlog event of {len(data)} bytes has no complete header")
     timestamp, kind, server_id, size, log_pos, flags = HEADER.unpack_from(data)
     return Event(timestamp, kind, server_id, size, log_pos, flags, data)
+
+
+def parsing(event: Event, file: str, parse: Callable[[], T]) -> T:
+    """Runs ``parse``; malformed bytes become 11071 naming file and position of ``event``."""
+    try:
+        return parse()
+    except MALFORMED as exc:
+        raise malformed(event.type, event.log_pos, event.size, file, exc) from exc
 
 
 def end_position(current: int, event: Event) -> int:

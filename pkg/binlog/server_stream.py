@@ -14,9 +14,10 @@ from pymysql.connections import Connection
 
 from pkg import errors
 from pkg.binlog.events import Event
+from pkg.binlog.framing import DumpEnded, PacketFramer, RawFramer, ServerErrorPacket
 from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
 from pkg.binlog.position import Location
-from pkg.binlog.stream import BinlogStream, DumpEnded, PacketFramer, RawScan, ServerErrorPacket, aborted
+from pkg.binlog.stream import BinlogStream, RawScan, aborted
 from pkg.binlog.transaction_payload import ExpandingStream
 from pkg.errors import Code
 from pkg.mysql import driver
@@ -52,7 +53,7 @@ def open_upstream(
     ``heartbeat`` in seconds: the idle server sends an event this often; four missed ones end the stream.
     Raises 10001 when the server can't be reached, 36053 when it refuses to replicate, 11093/11095 for a bad GTID set.
     """
-    conn, checksummed = start_dump(
+    conn, checksummed = _start_dump(
         cfg, location, flavor=flavor, server_id=server_id, use_gtid=use_gtid, heartbeat=heartbeat
     )
     framer = PacketFramer(checksummed=checksummed, file=location.position.name)
@@ -61,7 +62,23 @@ def open_upstream(
     return ExpandingStream(stream) if flavor == "mysql" else stream
 
 
-def start_dump(
+def open_raw(
+    cfg: DBConfig, location: Location, *, flavor: str, server_id: int, use_gtid: bool, heartbeat: float = 5.0
+) -> ServerStream:
+    """As :func:`open_upstream`, with :class:`RawFramer`'s events and MariaDB's ANNOTATE_ROWS."""
+    conn, checksummed = _start_dump(
+        cfg,
+        location,
+        flavor=flavor,
+        server_id=server_id,
+        use_gtid=use_gtid,
+        heartbeat=heartbeat,
+        annotate=flavor == "mariadb",
+    )
+    return ServerStream(conn, RawFramer(checksummed=checksummed, file=location.position.name), heartbeat=heartbeat)
+
+
+def _start_dump(
     cfg: DBConfig,
     location: Location,
     *,
@@ -170,7 +187,7 @@ def _send(conn: Any, payload: bytes) -> None:
 
 
 class ServerStream:
-    """A dump in progress over one connection, of :func:`start_dump`; made by :func:`open_upstream`."""
+    """A dump in progress over one connection, of :func:`_start_dump`; made by :func:`open_upstream`."""
 
     def __init__(self, conn: Any, framer: PacketFramer, *, heartbeat: float) -> None:
         self._conn = conn

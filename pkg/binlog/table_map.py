@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pkg.binlog import constants as c
-from pkg.binlog.cursor import Cursor, TornBytes, parsing
-from pkg.binlog.events import Event
+from pkg.binlog.cursor import Cursor, TornBytes
+from pkg.binlog.events import Event, parsing
 
 #: Bytes of metadata that a column type has in TABLE_MAP; types that are not here have none.
 _META_SIZES = {

@@ -17,8 +17,8 @@ import zstandard
 
 from pkg import errors
 from pkg.binlog import constants as c
-from pkg.binlog.cursor import MALFORMED, Cursor, TornBytes, malformed, parsing
-from pkg.binlog.events import HEADER, Event, parse_rotate
+from pkg.binlog.cursor import MALFORMED, Cursor, TornBytes, malformed
+from pkg.binlog.events import HEADER, Event, parse_rotate, parsing
 from pkg.binlog.stream import BinlogStream, RawScan, aborted
 from pkg.errors import Code
 from pkg.errors.workarounds import PASS_EVENT

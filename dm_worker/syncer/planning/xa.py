@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pkg.binlog import constants as c
-from pkg.binlog.cursor import Cursor, parsing
-from pkg.binlog.events import Event, parse_query, parse_xa_prepare
+from pkg.binlog.cursor import Cursor
+from pkg.binlog.events import Event, parse_query, parse_xa_prepare, parsing
 from pkg.binlog.gtid_event import behind_commit_id, is_prepared_xa
 from pkg.binlog.position import Location
 

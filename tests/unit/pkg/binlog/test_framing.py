@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pkg import errors
 from pkg.binlog import events as ev
 from pkg.binlog.file_stream import FileStream
-from pkg.binlog.stream import DumpEnded, PacketFramer, ServerErrorPacket
+from pkg.binlog.framing import DumpEnded, PacketFramer, ServerErrorPacket
 from pkg.errors import Code
 from tests.harness import binlog_bytes
 
