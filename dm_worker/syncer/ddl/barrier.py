@@ -94,7 +94,7 @@ class DDLBarrier:
 
         ``intent`` is the progress to write with each record. Raises DMError naming the range in the binlog.
         """
-        query = in_plain_words(parse_query(statement.event, statement.place.name), self._executor.upstream)
+        query = in_plain_words(parse_query(statement.event, statement.position.name), self._executor.upstream)
         try:
             if query.time_zone == _SYSTEM:
                 # The zone of the host, which is another one at the target: all that keeps the session has the offset.
@@ -112,7 +112,7 @@ class DDLBarrier:
             for ordered_part, step in steps:
                 if self._sharding is None or runs_at_once(step.parsed, self._route):
                     context = StatementContext(ordered_part.session, statement.event.timestamp)
-                    record = self._executor.once(statement.place, ordered_part.part.number, step, context, intent)
+                    record = self._executor.once(statement.position, ordered_part.part.number, step, context, intent)
                     self._store.write(intent, ddl=record)
             # A transaction that was broken off behind its statement begins anew.
             sharding = None if self._sharding is None or self._sharding.has_met(statement) else self._sharding
@@ -241,7 +241,7 @@ class DDLBarrier:
 
     def _explained(self, exc: DMError, statement: BinlogStatement) -> DMError:
         """The error with its place, and with the commands that get past it."""
-        found = exc.at(location_range(statement.start, statement.behind))
+        found = exc.at(location_range(statement.start, statement.after))
         if exc.retryable:
             return found
         command = pass_statement(self._cfg.name, self._cfg.source_id, position_name(statement.at))
@@ -251,7 +251,7 @@ class DDLBarrier:
 
     def _wind_up(self, statement: BinlogStatement, query: QueryEvent, intent: BatchProgress) -> None:
         """Another order decides from now on: what was under way either ran, or it never will as it was begun."""
-        for record in self._store.read_ddls(statement.place):
+        for record in self._store.read_ddls(statement.position):
             if not record.done and record.fingerprint:
                 context = StatementContext(typed(query) if record.index >= STRIDE else query, statement.event.timestamp)
                 step = self._settling_step(record.statement, context)

@@ -78,7 +78,7 @@ class OrderedStatements:
         return OrderedParts((*added, *own), tuple(parts))
 
     def _decide(self, statement: BinlogStatement, intent: BatchProgress, settle: Callable[[], None]) -> OrderDecision:
-        known = self._store.read_ddl(statement.place, DECISION)
+        known = self._store.read_ddl(statement.position, DECISION)
         before = OrderDecision() if known is None else OrderDecision.from_json(known.statement)
         decision = before.under(meeting(statement, self._orders()))
         if decision != before:
@@ -90,7 +90,7 @@ class OrderedStatements:
                 before=before.kind or "as it is",
                 statements="; ".join(decision.statements),
             )
-            record = DDLRecord(statement.place, DECISION, decision.to_json(), "", done=True)
+            record = DDLRecord(statement.position, DECISION, decision.to_json(), "", done=True)
             self._store.write(intent, ddl=record)
         return decision
 

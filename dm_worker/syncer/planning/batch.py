@@ -11,7 +11,7 @@ from dm_worker.syncer.planning.xa import PreparedLocations
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog.position import Location
 
-#: Number of the table plan, length of the event, offset in the binlog file behind it.
+#: Number of the table plan, length of the event, offset in the binlog file after it.
 RECORD = struct.Struct("<IIQ")
 #: From this size (bytes of rows events) on, a batch is placed by blocks of neighbouring keys.
 BLOCKS_FROM = 16 << 20
@@ -23,7 +23,7 @@ HeldRowCounts = Mapping[tuple[str, str], int]
 class Slice:
     """A run of rows events, in binlog order, as bytes: no object per event travels to the tasks.
 
-    ``data`` are the events one behind the other, each whole with its header and without its checksum. ``index`` has
+    ``data`` are the events one after the other, each whole with its header and without its checksum. ``index`` has
     one :data:`RECORD` per event. ``file`` is the binlog file that all of them are in.
     """
 
@@ -41,7 +41,7 @@ class Slice:
         return cls(order, b"".join(events), index, file)
 
     def events(self) -> Iterator[tuple[bytes, int, int]]:
-        """Each event with the number of its table plan and the offset in ``file`` behind it."""
+        """Each event with the number of its table plan and the offset in ``file`` after it."""
         start = 0
         for number, length, position in RECORD.iter_unpack(self.index):
             yield self.data[start : start + length], number, position
@@ -90,7 +90,7 @@ class Batch:
         return replace(self, plans=plans)
 
     def fingerprint(self, buckets: int, settings: bytes = b"") -> str:
-        """A digest of the batch's planning. A batch done again under another digest may fall into other buckets."""
+        """A digest of the batch's planning. Under another digest, rows may fall into other buckets."""
         digest = blake2b(settings, digest_size=16)
         digest.update(b"%d" % buckets)
         # A plan may be there twice, made before and after the upstream opened its table again.
@@ -99,11 +99,11 @@ class Batch:
         return digest.hexdigest()
 
     def keyless_fingerprint(self, buckets: int) -> str:
-        """As :meth:`fingerprint`, of what places the rows of tables without a key, and of those that foreign keys act
-        on. Far fewer changes alter it."""
+        """As :meth:`fingerprint`, but only of what places rows without a key and rows that foreign keys act on.
+        Far fewer changes alter it."""
         digest = blake2b(b"%d" % buckets, digest_size=16)
-        for place in sorted({plan.once_place() for plan in self.plans.values() if plan.only_once}):
-            digest.update(place)
+        for placement in sorted({plan.once_place() for plan in self.plans.values() if plan.only_once}):
+            digest.update(placement)
         return digest.hexdigest()
 
 

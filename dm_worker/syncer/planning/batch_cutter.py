@@ -96,12 +96,12 @@ class BatchCutter:
         self.builder.begin(end, count, self._reading.file_read)
 
     def advance(self, location: Location) -> None:
-        """Moves past filtered events in front of a statement at ``location``."""
+        """Moves past filtered events before a statement at ``location``."""
         if self.held or self.builder.start.position != location.position:
             self.out.append(Advance(location, self._xa.transactions.waiting, self.held.take(inside=True)))
 
     def emit_statement(self, statement: BinlogStatement) -> None:
-        """Gives out a statement; the next batch begins behind it."""
+        """Gives out a statement; the next batch begins after it."""
         self.builder.begin(statement.end, self._buffer.count, self._reading.file_read)
         self.out.append(statement)
 
@@ -110,7 +110,7 @@ class BatchCutter:
 
     def _emit_inside(self) -> None:
         if self.undecided:
-            # They are read again if they come to be.
+            # They are read again if the transaction is committed.
             self.drop_open()
             self._xa.overflown = True
             self._xa.cache.drop()

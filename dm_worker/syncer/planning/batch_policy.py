@@ -14,7 +14,7 @@ from dm_worker.syncer.planning.instructions import BatchLimits
 from pkg.config.worker import LEAST_MEMORY_BUDGET
 
 MIB = 1 << 20
-#: Finished transactions wait so long for company while more come in and nothing else is to be done (seconds).
+#: Finished transactions wait so long for more while others come in and nothing else is to be done (seconds).
 LINGER = 0.02
 #: As long as more comes in than can be applied, they wait longer, because a larger batch costs less.
 BACKLOG_LINGER = 0.25
@@ -29,7 +29,7 @@ LARGE_COST = (0.30, 0.022)
 #: What a shuffle adds to a job's fixed cost at the least (seconds).
 SHUFFLE_COST = 0.08
 #: A batch that takes longer (seconds) is followed by smaller ones: before its end nothing of it is seen, and after a
-#: crash the buckets that are not in begin anew.
+#: crash the buckets that are not in begin again.
 LONGEST = 30.0
 #: Batches don't become smaller than this, however slow the target is.
 LEAST_BATCH = 64 * 1024
@@ -91,9 +91,9 @@ class Cost:
 
 
 class BatchPolicy:
-    """The reader asks it when to close a batch, the runner how to run one, and tells it what that took.
+    """The planning thread asks when to close a batch; the runner asks how to run one, and reports how long it took.
 
-    They are two threads; what they share are single numbers.
+    These are two threads; they share single numbers only.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -106,8 +106,8 @@ class BatchPolicy:
     def is_small(self, size: int) -> bool:
         """Whether a batch of ``size`` bytes runs in one task.
 
-        What one task costs more per byte must outweigh the shuffle. That one costs something is certain, whatever was
-        learned: jobs that took long because the machine was busy say so only of their own kind.
+        What one task costs more per byte must outweigh the shuffle. A shuffle always costs something, also when
+        jobs of one kind took long only because the machine was busy.
         """
         more = (self.small.per_mib - self.large.per_mib) * size / MIB
         return size <= self.budget.small and more <= max(self.large.fixed - self.small.fixed, SHUFFLE_COST)

@@ -69,11 +69,11 @@ class EventBuffer(Protocol):
         """What was executed since the last call."""
 
     def set_table(self, table: bytes, shape: bytes, number: int, /) -> None:
-        """A table id (6 bytes) stands for plan ``number``, or :data:`FILTERED`, as long as its TABLE_MAP goes on with
+        """A table id (6 bytes) stands for plan ``number``, or :data:`FILTERED`, as long as its TABLE_MAP continues with
         ``shape``."""
 
     def table(self, table: bytes, /) -> int | None:
-        """The number behind a table id; None for an unknown one."""
+        """The number that a table id stands for; None for an unknown one."""
 
     def forget_tables(self) -> None: ...
 
@@ -102,9 +102,9 @@ class ScanningEventBuffer(EventBuffer, Protocol):
         batch_events: int,
         /,
     ) -> tuple[int, int]:
-        """Takes ordinary events out of ``raw`` from ``pos`` on; returns the position behind them and why it ended.
+        """Takes ordinary events out of ``raw`` from ``pos`` on; returns the position after them and why it ended.
 
-        ``packets``: each event has a packet's header and status byte before it. ``checksummed``: and a CRC32 behind.
+        ``packets``: each event has a packet's header and status byte before it. ``checksummed``: and a CRC32 after.
         """
 
 

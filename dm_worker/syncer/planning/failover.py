@@ -1,4 +1,4 @@
-"""Before unfinished transactions are applied again on another server: can all of their rows be told apart?"""
+"""Checks, before unfinished transactions are applied again on another server, that all of their rows have a key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ensure_keys(
 ) -> None:
     """Reads ``stream`` as far as ``survey`` needs it. Raises DMError when rows of a table without a key are in it.
 
-    Looking first means that nothing has changed when it is refused: going back to the former server is a way out.
+    Looking first means that nothing has changed when it is refused: the operator can go back to the former server.
     """
     seen: set[bytes] = set()
     while not survey.done and not should_stop():
@@ -33,7 +33,7 @@ def ensure_keys(
             if data is None or data[SHAPE:] in seen:
                 continue
             seen.add(data[SHAPE:])
-            plan, _ = resolve(data, survey.place)
+            plan, _ = resolve(data, survey.position)
             if isinstance(plan, TablePlan) and not plan.key:
                 raise keyless_table_error(switch, plan.source)
         if survey.has_xa:

@@ -31,7 +31,7 @@ class HeldRowCounter:
             self._open.clear()
 
     def roll_back(self) -> None:
-        """The open transaction's rows never came to be, or are read again."""
+        """The open transaction was rolled back, or is read again."""
         self._open.clear()
 
     def take(self, *, inside: bool) -> HeldRowCounts:

@@ -44,17 +44,17 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class BinlogStatement:
-    """A statement in a QUERY event: a barrier. ``place`` is where the event ends, its name across restarts.
+    """A statement in a QUERY event: a barrier. ``position`` is where the event ends, its name across restarts.
 
-    ``behind`` is where to go on without it; ``end`` is the same unless the statement is a part of a transaction.
-    ``name`` is its GTID where places are told by these, else its position: the same on every server.
+    ``after`` is where to continue without it; ``end`` is the same unless the statement is a part of a transaction.
+    ``name`` is its GTID if the task reads by GTID, else its position: the same on every server.
     """
 
     event: Event
-    place: Position
+    position: Position
     start: Location
     end: Location
-    behind: Location
+    after: Location
     name: str = ""
 
     @property
@@ -65,7 +65,7 @@ class BinlogStatement:
     @property
     def at(self) -> Position:
         """Where the event begins: its name in commands, as in DM."""
-        return Position(self.place.name, self.place.pos - self.event.size)
+        return Position(self.position.name, self.position.pos - self.event.size)
 
     @property
     def first(self) -> Position:
@@ -74,7 +74,7 @@ class BinlogStatement:
 
     def covers(self, position: Position) -> bool:
         """Whether ``position`` means this statement."""
-        return self.first <= position < self.place
+        return self.first <= position < self.position
 
 
 PlannerInstruction = Batch | Advance | BinlogStatement

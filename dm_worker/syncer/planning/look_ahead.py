@@ -11,10 +11,10 @@ from pkg.binlog.events import Event
 from pkg.binlog.position import Position
 from pkg.binlog.stream import BinlogStream
 
-#: Further than this nobody looks: a task that lags so far behind can be told the structure.
+#: It looks no further: for a task that lags more, an operator can set the structure.
 MOST_BYTES = 64 * 1024 * 1024
 _READ_BYTES, _WAIT = 1024 * 1024, 1.0
-#: They change no table, whatever names they have.
+#: They change no table, whichever names are in them.
 _CONTROL = (b"begin", b"commit")
 
 

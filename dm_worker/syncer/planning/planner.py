@@ -1,7 +1,7 @@
 """The planner: cuts the stream of binlog events into batches and barriers, by event headers alone. Pure.
 
 Rows events are passed on as bytes; what is looked at are the events that matter to order: GTID, BEGIN, TABLE_MAP,
-XID, QUERY, ROTATE. Nothing here asks a server: how the rows behind a new TABLE_MAP are handled is a question to the
+XID, QUERY, ROTATE. Nothing here asks a server: how the rows after a new TABLE_MAP are handled is a question to the
 caller (:attr:`Planner.needed_table`), once per distinct TABLE_MAP.
 
 All that is read and not yet given out is in the event buffer (:mod:`event_buffer`). The compiled one takes ordinary
@@ -46,7 +46,7 @@ from pkg.binlog.gtid_event import GTID_EVENTS, gtid_of, is_prepared_xa, is_stand
 from pkg.binlog.position import Location
 from pkg.errors import Code
 
-#: A transaction that is passed over ends with one of these.
+#: A transaction that is skipped ends with one of these.
 _OF_NO_TRANSACTION = GTID_EVENTS | {
     c.ROTATE_EVENT,
     c.FORMAT_DESCRIPTION_EVENT,
@@ -124,7 +124,7 @@ class Planner(PlannerProgress):
     def resolve_table(self, handling: Handling, *, ends_batch: bool) -> None:
         """The answer to :attr:`needed_table`; it may raise another question. ``ends_batch``: what came before must be
         in a batch of its own, because the rule of the target's table changed."""
-        position = self._reading.place
+        position = self._reading.position
         if self._tables.resolve(handling, ends_batch=ends_batch):
             self._cutter.cut_before_new_rule()
             self._tables.renew(position)
@@ -140,7 +140,7 @@ class Planner(PlannerProgress):
     def scan(self, raw: bytes, pos: int, packets: bool, checksummed: bool) -> int:
         """Plans the ordinary events in ``raw`` from ``pos`` on, up to the first other one or to a full batch.
 
-        Returns the position behind them; see :meth:`ScanningEventBuffer.scan`. Raises as :meth:`feed` does.
+        Returns the position after them; see :meth:`ScanningEventBuffer.scan`. Raises as :meth:`feed` does.
         """
         buffer = cast(ScanningEventBuffer, self._buffer)
         limits = self._builder.limits
@@ -228,13 +228,13 @@ class Planner(PlannerProgress):
         self._reading.move(event)
         reread = self._reading.reread
         if reread is not None:
-            reread.ensure_found(self._reading.place)
+            reread.ensure_found(self._reading.position)
         self._buffer.inside = True
         if self._xa.ends_prepared:
             # Rows that wait for an XA COMMIT are not planned.
             self._tables.hide(data)
             return
-        self._tables.add(data, self._reading.place)
+        self._tables.add(data, self._reading.position)
 
     def _on_other(self, event: Event) -> bool:
         """True when feeding must pause after this event."""
@@ -378,9 +378,9 @@ class Planner(PlannerProgress):
         self._at_until()
 
     def _on_reread(self, event: Event, reread: XaReread) -> bool:
-        """What is not a row of the transaction that is read again; True to pause feeding."""
+        """Events other than rows while a prepared transaction is read again; True to pause feeding."""
         self._reading.move(event)
-        step = reread.step(event, self._reading.place)
+        step = reread.step(event, self._reading.position)
         if step is XaRereadStep.DONE:
             self._end_reread(reread)
             return self._must_reopen
@@ -398,7 +398,7 @@ class Planner(PlannerProgress):
         if statement is None:
             return False
         given_up = self._cutter.undecided and self._xa.overflown
-        self._savepoints.obey(statement, self._reading.place, given_up=given_up)
+        self._savepoints.obey(statement, self._reading.position, given_up=given_up)
         return True
 
     def _roll_back(self) -> None:
@@ -416,7 +416,7 @@ class Planner(PlannerProgress):
     def _on_statement(self, event: Event, standalone: bool) -> bool:
         """A statement is a barrier. False when it was executed before this start, so that nothing pauses."""
         buffer, reading, limit = self._buffer, self._reading, self._range.limit
-        position = reading.place
+        position = reading.position
         if not standalone and buffer.rows < buffer.skip:
             return False
         if self._range.until is not None and not (standalone or buffer.count or buffer.rows > buffer.skip):
@@ -426,14 +426,14 @@ class Planner(PlannerProgress):
         self._cutter.cut_before_statement()
         start = reading.inside() if buffer.inside and not standalone else reading.at_boundary()
         self._cutter.advance(start)
-        behind, run = self.read_to, buffer.gtid
+        after, run = self.read_to, buffer.gtid
         name = gtid_text(run) if self._by_gtid and run is not None else str(position)
         end = start
         if standalone:
             self._end_transaction(0)
             # On another server the limit is at another position.
             end = limit if limit is not None and reading.is_at(limit) else reading.at_boundary()
-        self._cutter.emit_statement(BinlogStatement(event, position, start, end, behind, name))
+        self._cutter.emit_statement(BinlogStatement(event, position, start, end, after, name))
         return True
 
     # -- ends ---------------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ class PlanningRange:
         return until is not None and bool(until.rows_events) and self._reading.is_at(until)
 
     def at_until(self, until: Location, *, rows_events: int) -> bool:
-        """Whether the unfinished range ends here, ``rows_events`` inside a transaction. Raises DMError behind it."""
+        """Whether the unfinished range ends here, ``rows_events`` inside a transaction. Raises DMError after it."""
         if rows_events == until.rows_events and self._reading.is_at(until):
             return True
         if self._reading.is_beyond(until):
@@ -79,7 +79,7 @@ class PlanningRange:
         return False
 
     def at_limit(self, limit: Location) -> bool:
-        """Whether the pass ends here, between transactions. Raises DMError behind it."""
+        """Whether the pass ends here, between transactions. Raises DMError after it."""
         if self._reading.is_at(limit):
             return True
         if self._reading.is_beyond(limit):

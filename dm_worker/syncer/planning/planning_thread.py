@@ -1,4 +1,4 @@
-"""The thread that fetches events and plans them, while the batch before is being applied."""
+"""The thread that reads events and plans them, while the batch before is being applied."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class InstructionQueue:
             if not self._closed:
                 self._items.append(item)
                 self._bytes += _size(item)
-                # Not when it is taken: until the main loop wakes up, many more tiny batches could be put behind it.
+                # Not when it is taken: until the main loop wakes up, many more tiny batches could be put after it.
                 self.idle = False
                 self._changed.notify_all()
 
@@ -155,7 +155,7 @@ class PlanningThread:
         except ServerSwitched as exc:
             self._give_finished()
             self._queue.put(exc)
-        except Exception as exc:  # noqa: BLE001 - the main loop must hear of it, whatever it is
+        except Exception as exc:  # noqa: BLE001 - the main loop must get every error
             self._queue.put(errors.new(Code.SyncerUnitPanic, f"reading the binlog failed: {exc!r}", raw=exc))
 
     def _give_finished(self) -> None:
@@ -219,7 +219,7 @@ class PlanningThread:
             if isinstance(item, BinlogStatement):
                 self._resume.clear()
                 if self._stop.is_set():
-                    # It was stopped in between, and nobody will resume it.
+                    # It was stopped in between: no resume will follow.
                     self._resume.set()
             self._queue.put(item)
             if isinstance(item, Batch | Advance):

@@ -1,6 +1,6 @@
 """Where the planner's reading stands: in the binlog, in the running transaction, in the executed GTID set. Pure.
 
-While a prepared XA transaction is read again, events come from its place, and transactions still begin and end where
+While a prepared XA transaction is read again, events come from its position, and transactions still begin and end where
 the XA COMMIT is.
 """
 
@@ -19,10 +19,10 @@ from pkg.binlog.position import Location, Position
 
 
 class ReadingState:
-    """Keeps the event buffer's offsets right, and names positions by file and GTID set. It begins at ``start``."""
+    """Keeps the event buffer's offsets right, and knows positions by file and GTID set. It begins at ``start``."""
 
     def __init__(self, start: Location, buffer: EventBuffer, gtids: GtidTracker | None, *, by_gtid: bool) -> None:
-        """``by_gtid``: places are equal when their GTID sets are."""
+        """``by_gtid``: locations are equal when their GTID sets are."""
         self.file = start.position.name
         #: The prepared transaction whose rows are being read for its XA COMMIT.
         self.reread: XaReread | None = None
@@ -36,7 +36,7 @@ class ReadingState:
         buffer.offset = buffer.boundary = start.position.pos
         buffer.skip = start.rows_events
 
-    # -- places -------------------------------------------------------------------------------------------------
+    # -- positions ----------------------------------------------------------------------------------------------
 
     @property
     def file_read(self) -> str:
@@ -44,7 +44,7 @@ class ReadingState:
         return self.file if self.reread is None else self.reread.file
 
     @property
-    def place(self) -> Position:
+    def position(self) -> Position:
         """Behind the newest event."""
         return Position(self.file_read, self._buffer.offset)
 
@@ -69,8 +69,8 @@ class ReadingState:
         """Behind the newest event seen, its transaction counted as executed."""
         run = self._buffer.gtid
         if self._gtids is None or run is None:
-            return Location(self.place, self._gtid_text())
-        return Location(self.place, self._gtids.text_with(gtid_text(run)))
+            return Location(self.position, self._gtid_text())
+        return Location(self.position, self._gtids.text_with(gtid_text(run)))
 
     def at_boundary(self) -> Location:
         """The end of a batch of finished transactions."""
@@ -123,7 +123,7 @@ class ReadingState:
         return event._replace(log_pos=ev.end_position(self._buffer.offset, event) & 0xFFFFFFFF)
 
     def follow(self, rotate: Event) -> bool:
-        """Whether a ROTATE leads to another place. Raises 11071 when it is torn."""
+        """Whether a ROTATE leads to another file or offset. Raises 11071 when it is torn."""
         position, name = ev.parse_rotate(rotate, self.file_read)
         buffer = self._buffer
         if self.reread is not None:
@@ -131,7 +131,7 @@ class ReadingState:
                 return False
             self.reread.file, buffer.offset = name, position
             return True
-        # The ROTATE that a server makes up when a dump starts names the place where it starts.
+        # The ROTATE that a server makes up when a dump starts names the position where it starts.
         if buffer.inside or (rotate.artificial and name == self.file):
             return False
         self.file = name
@@ -149,7 +149,7 @@ class ReadingState:
             self.resumed = None
 
     def begin_unnamed(self) -> None:
-        """BEGIN: where no GTID event came before it, the transaction can't be told from another of the same server."""
+        """BEGIN: without a GTID event before it, transactions of one server can't be distinguished."""
         self.resumed = None
 
     def take_gtids(self) -> None:
@@ -163,10 +163,10 @@ class ReadingState:
 
     def reopened(self) -> None:
         """The stream begins again at :attr:`location`, or at the transaction that is read again."""
-        buffer, place = self._buffer, self.location
-        buffer.skip = place.rows_events
+        buffer, location = self._buffer, self.location
+        buffer.skip = location.rows_events
         buffer.rows = 0
-        self.resumed = place if place.rows_events else None
+        self.resumed = location if location.rows_events else None
         if self.reread is not None:
             buffer.offset, self.reread.found = self.reread.start.position.pos, False
             return
@@ -183,6 +183,6 @@ class ReadingState:
         buffer.offset = start.position.pos
 
     def end_reread(self, reread: XaReread) -> None:
-        """Back behind the XA COMMIT."""
+        """Back after the XA COMMIT."""
         self.reread = None
         self._buffer.offset = reread.end.pos

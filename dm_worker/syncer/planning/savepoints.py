@@ -114,7 +114,7 @@ class SavepointTracker:
         self._words = 0
 
     def restart(self) -> None:
-        """Rows that were read before take this transaction's place, with words of their own."""
+        """Rows that were read before take this transaction's position, with words of their own."""
         self._words = self._words_obeyed = 0
         self._rolled_back_at = -1
         self._savepoints.clear()
@@ -124,7 +124,7 @@ class SavepointTracker:
         self.restart()
         self.cut_at = 0
 
-    def obey(self, word: SavepointStatement, place: Position, *, given_up: bool) -> None:
+    def obey(self, word: SavepointStatement, position: Position, *, given_up: bool) -> None:
         """``given_up``: the transaction's rows are not in the buffer. Raises an error when applied rows are undone."""
         self._words += 1
         if self._words <= self._words_obeyed:
@@ -135,16 +135,16 @@ class SavepointTracker:
         elif word.kind == "release":
             self._savepoints.release(word.name)
         else:
-            self._roll_back_to(self._savepoints.back_to(word.name), place, given_up)
+            self._roll_back_to(self._savepoints.back_to(word.name), position, given_up)
 
-    def _roll_back_to(self, savepoint: Savepoint | None, place: Position, given_up: bool) -> None:
+    def _roll_back_to(self, savepoint: Savepoint | None, position: Position, given_up: bool) -> None:
         """The rows since ``savepoint`` never came to be."""
         if self._buffer.rows < self.cut_at or given_up:
             # Undone before the transaction was cut, or given up already.
             return
         if savepoint is None or savepoint.rows_events < self.cut_at:
             raise unsupported(
-                f"ROLLBACK TO SAVEPOINT in the binlog at {place} undoes rows of a transaction that was too large "
+                f"ROLLBACK TO SAVEPOINT in the binlog at {position} undoes rows of a transaction that was too large "
                 "for one batch, and some of them are already applied"
             )
         self._buffer.truncate(self._buffer.marked + savepoint.held)

@@ -1,9 +1,10 @@
 """The upstream is another server than before (a failover by GTID), or the binlog another one. Pure.
 
-A place inside a transaction counts its rows events. How rows are packed into events is a server's own choice, so the
+A location inside a transaction counts its rows events. How rows are packed into events is a server's own choice, so the
 count means something only in the binlog where it was made; and another server may commit other transactions first.
 On another server the transaction is applied again from its start, in safe mode: rows with a key then come out right
-whatever part of them was in. Rows without a key can't be told apart, so they are looked for before anything is written.
+no matter which part of them was in. Rows without a key can't be distinguished, so the planner's caller looks for them
+before anything is written.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from pkg.mysql.names import qualified
 
 
 class ServerSwitched(Exception):
-    """The rows events that ``place`` counts are not those of the binlog being read; ``found`` says what is there."""
+    """The rows events that ``location`` counts are not those of the binlog being read; ``found`` says what is there."""
 
-    def __init__(self, place: Location, found: str) -> None:
-        super().__init__(place, found)
-        self.place = place
+    def __init__(self, location: Location, found: str) -> None:
+        super().__init__(location, found)
+        self.location = location
         self.found = found
 
 
 def cut_mark(server_id: int, gtid: str) -> str:
-    """Whose rows events a place counts: those of the server that wrote the binlog, in the transaction ('' without)."""
+    """Whose rows events a location counts: those of a server's binlog, in a transaction ('' without GTID)."""
     return f"{server_id} {gtid}"
 
 
@@ -39,36 +40,36 @@ def _server_of(mark: str) -> str:
     return mark.partition(" ")[0]
 
 
-def gtid_of_cut(place: Location) -> str:
-    """The transaction that ``place`` lies in; '' when it lies in none, or that is not known."""
-    return place.cut.partition(" ")[2] if place.rows_events else ""
+def gtid_of_cut(location: Location) -> str:
+    """The transaction that ``location`` lies in; '' when it lies in none, or that is not known."""
+    return location.cut.partition(" ")[2] if location.rows_events else ""
 
 
-def ensure_server(place: Location, server_id: int) -> None:
-    """Raises OtherServer when ``place`` counts rows events of another server than the one that wrote this binlog."""
-    if place.rows_events and place.cut and _server_of(place.cut) != str(server_id):
-        raise ServerSwitched(place, f"server_id {server_id}")
+def ensure_server(location: Location, server_id: int) -> None:
+    """Raises ServerSwitched when ``location`` counts rows events of another server than this binlog's."""
+    if location.rows_events and location.cut and _server_of(location.cut) != str(server_id):
+        raise ServerSwitched(location, f"server_id {server_id}")
 
 
-def ensure_transaction(place: Location, server_id: int, gtid: str, file: str, event: Event) -> None:
-    """Raises OtherServer when ``event``, in ``file``, begins another transaction than the one that ``place`` lies in.
+def ensure_transaction(location: Location, server_id: int, gtid: str, file: str, event: Event) -> None:
+    """Raises ServerSwitched when ``event``, in ``file``, begins another transaction than ``location`` is in.
 
-    Earlier versions recorded its place alone.
+    Earlier versions recorded its position alone.
     """
     begins = Position(file, event.log_pos - event.size)
-    # The header has the lower 32 bits of a place.
-    same_place = begins.name == place.position.name and not (begins.pos - place.position.pos) & 0xFFFFFFFF
-    if not same_place or (place.cut and place.cut != cut_mark(server_id, gtid)):
-        raise ServerSwitched(place, f"{gtid or 'a transaction'} at {begins}, server_id {server_id}")
+    # The header has the lower 32 bits of a position.
+    same_position = begins.name == location.position.name and not (begins.pos - location.position.pos) & 0xFFFFFFFF
+    if not same_position or (location.cut and location.cut != cut_mark(server_id, gtid)):
+        raise ServerSwitched(location, f"{gtid or 'a transaction'} at {begins}, server_id {server_id}")
 
 
 def uncertain_gtids(start: Location, end: Location, flavor: str) -> str | None:
-    """The GTID set up to where the target may hold a part of what lies behind ``start``, by an unfinished range up to
+    """The GTID set up to where the target may hold a part of what comes after ``start``, by an unfinished range up to
     ``end``; None when a transaction's GTID is not known."""
     upto = parse_gtid_set(end.gtid_set, flavor)
-    for place in (start, end):
-        if place.rows_events:
-            gtid = gtid_of_cut(place)
+    for location in (start, end):
+        if location.rows_events:
+            gtid = gtid_of_cut(location)
             if not gtid:
                 return None
             upto.update(parse_gtid_set(gtid, flavor))  # type: ignore[arg-type]
@@ -85,7 +86,7 @@ class SwitchSurvey:
         self._file = start.position.name
         self._gtid = ""
         self._doubtful = False
-        self.place = start.position
+        self.position = start.position
         #: An XA COMMIT is among them: its rows are elsewhere.
         self.has_xa = False
 
@@ -97,7 +98,7 @@ class SwitchSurvey:
         """The TABLE_MAP, if the event is one of a transaction in doubt. Raises 11071 when the event is torn."""
         if event.type == c.ROTATE_EVENT:
             self._file = ev.parse_rotate(event, self._file).file
-        self.place = Position(self._file, event.log_pos)
+        self.position = Position(self._file, event.log_pos)
         if event.type in GTID_EVENTS:
             self._end()
             run = gtid_of(event, self._file)
@@ -124,7 +125,7 @@ class SwitchSurvey:
         self._gtid, self._doubtful = "", False
 
 
-#: What is always possible.
+#: What an operator can always do.
 _BACK = (
     "Point the source's address to the former server until the task is past this position, or migrate the tables "
     "of these transactions again."
@@ -132,12 +133,12 @@ _BACK = (
 
 
 def switch_error(switch: ServerSwitched, why: str) -> DMError:
-    """For a switch after which it can't be told which rows are in."""
+    """For a switch after which it is not known which rows are in."""
     return errors.new(
         Code.SyncerEvent,
-        f"replication stopped inside a transaction at {switch.place}, {switch.place.rows_events} rows events after "
-        f"its start (counted by: {switch.place.cut or 'not recorded'}), but the upstream is now another server or "
-        f"has another binlog ({switch.found}), where rows events may be split differently; {why}",
+        f"replication stopped inside a transaction at {switch.location}, {switch.location.rows_events} rows events "
+        f"after its start (counted by: {switch.location.cut or 'not recorded'}), but the upstream is now another "
+        f"server or has another binlog ({switch.found}), where rows events may be split differently; {why}",
         scope="upstream",
         workaround=_BACK,
     )

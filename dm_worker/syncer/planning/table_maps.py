@@ -1,4 +1,4 @@
-"""The TABLE_MAPs that were met, and how the rows behind them are handled. Pure.
+"""The TABLE_MAPs that were met, and how the rows after them are handled. Pure.
 
 How a table's rows are handled is not decided here: a new TABLE_MAP is a question, :class:`NeedTable`, which the caller
 answers. It comes once per distinct TABLE_MAP, not once per event.
@@ -15,7 +15,7 @@ from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.binlog import constants as c
 from pkg.binlog.position import Position
 
-#: Where the rest of a TABLE_MAP begins, behind the table id: that changes whenever the upstream opens the table again.
+#: Where the rest of a TABLE_MAP begins, after the table id, which changes whenever the upstream opens the table again.
 SHAPE = c.HEADER_SIZE + 6
 
 
@@ -34,14 +34,14 @@ Handling = TablePlan | HeldTable | None
 
 @dataclass(frozen=True, slots=True)
 class NeedTable:
-    """The planner needs to know how the rows behind a TABLE_MAP event, which ends at ``position``, are handled."""
+    """The planner needs to know how the rows after a TABLE_MAP event, which ends at ``position``, are handled."""
 
     table_map: bytes
     position: Position
 
 
 class TableMaps:
-    """Knows the handling of each distinct TABLE_MAP, and tells the event buffer which table id stands for which plan.
+    """Knows the handling of each distinct TABLE_MAP, and sets in the event buffer which table id stands for which plan.
 
     While :attr:`needed` is not None, :meth:`resolve` must come next.
     """
@@ -85,11 +85,11 @@ class TableMaps:
         return ends_batch
 
     def held(self, number: int) -> HeldTable:
-        """The table behind a number below :data:`FILTERED`."""
+        """The table that a number below :data:`FILTERED`."""
         return self._held[number]
 
     def hide(self, data: bytes) -> None:
-        """The rows behind this TABLE_MAP are not to be planned, whatever its table."""
+        """The rows after this TABLE_MAP are not planned, even if its table is migrated."""
         # No later TABLE_MAP has an empty shape.
         self._buffer.set_table(data[19:25], b"", FILTERED)
 

@@ -9,7 +9,7 @@ from dm_worker.syncer.planning.table_maps import Handling
 from pkg.binlog.events import Event
 from pkg.binlog.position import Position
 
-#: How the rows behind a TABLE_MAP at a position are handled. The second value asks to end the batch before it.
+#: How the rows after a TABLE_MAP at a position are handled. The second value asks to end the batch before it.
 Resolve = Callable[[bytes, Position], tuple[Handling, bool]]
 
 

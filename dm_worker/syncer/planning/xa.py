@@ -1,7 +1,7 @@
 """XA transactions: their ids, and those that are prepared and wait for their XA COMMIT. Pure.
 
-XA PREPARE logs the rows of a transaction, XA COMMIT or XA ROLLBACK much later only its id. The rows come to be at the
-XA COMMIT's place, so until then the place of the prepared transaction is what must be known, across restarts. What was
+XA PREPARE logs the rows of a transaction, XA COMMIT or XA ROLLBACK much later only its id. The rows take effect at
+XA COMMIT, so until then the position of the prepared transaction must be known, also across restarts. What was
 prepared a moment ago is kept in memory too, within a limit; the rest is read again from the binlog.
 """
 
@@ -22,7 +22,7 @@ Xid = bytes
 #: Prepared transactions that are neither committed nor rolled back, and where each starts. Never changed in place.
 PreparedLocations = Mapping[Xid, Location]
 
-#: Servers write ids in one form, whatever the client wrote.
+#: Servers write ids in one form, no matter how the client wrote them.
 _WORD = re.compile(
     rb"\s*XA\s+(START|BEGIN|END|COMMIT|ROLLBACK)\s+X'([0-9A-F]*)'\s*,\s*X'([0-9A-F]*)'\s*,\s*(\d+)", re.IGNORECASE
 )

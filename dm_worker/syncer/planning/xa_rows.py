@@ -1,4 +1,4 @@
-"""The rows of prepared XA transactions: kept as they are read the first time, or found again for XA COMMIT. Pure."""
+"""The rows of prepared XA transactions: kept when they are first read, or read again for XA COMMIT. Pure."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ class XaRereadStep(Enum):
 class XaReread:
     """The rows of a prepared transaction take part at its XA COMMIT.
 
-    ``start`` is where they are in the binlog, ``file`` the file being read there; ``end`` (the place before it) and
+    ``start`` is where they are in the binlog, ``file`` the file being read there; ``end`` (the position before it) and
     ``timestamp`` are the XA COMMIT's. ``found``: the transaction at ``start`` proved to be the right one.
-    ``streamed``: they are not in memory, so the stream is opened there, and behind the XA COMMIT afterwards.
+    ``streamed``: they are not in memory, so the stream is opened there, and after the XA COMMIT afterwards.
     """
 
     xid: Xid
@@ -118,8 +118,8 @@ class XaReread:
             "tables again"
         )
 
-    def step(self, event: Event, place: Position) -> XaRereadStep:
-        """Takes an event, up to ``place``, that is neither a row nor a change of the file.
+    def step(self, event: Event, position: Position) -> XaRereadStep:
+        """Takes an event, up to ``position``, that is neither a row nor a change of the file.
 
         Raises an error when it proves that another transaction is here, and for events that can't be replicated.
         """
@@ -127,36 +127,36 @@ class XaReread:
         if kind in GTID_EVENTS:
             self.found = self.found or gtid_xid(event, self.file) == self.xid
         elif kind in c.QUERY_EVENTS:
-            return self._on_query(event, place)
+            return self._on_query(event, position)
         elif kind == c.XA_PREPARE_EVENT:
             if prepared_xid(event, self.file)[1] != self.xid:
-                raise self._lost(place)
-            self.ensure_found(place)
+                raise self._lost(position)
+            self.ensure_found(position)
             return XaRereadStep.DONE
         elif kind == c.XID_EVENT:
-            raise self._lost(place)
+            raise self._lost(position)
         else:
             ev.ensure_supported(event, self.file)
         return XaRereadStep.PASS
 
-    def ensure_found(self, place: Position) -> None:
-        """Raises an error when something of a transaction comes up to ``place`` before the right one has begun."""
+    def ensure_found(self, position: Position) -> None:
+        """Raises an error when something of a transaction comes up to ``position`` before the right one has begun."""
         if not self.found:
-            raise self._lost(place)
+            raise self._lost(position)
 
-    def _on_query(self, event: Event, place: Position) -> XaRereadStep:
+    def _on_query(self, event: Event, position: Position) -> XaRereadStep:
         word = xa_statement(event, self.file)
         if word is not None and word.kind in ("start", "end") and word.xid == self.xid:
             self.found = True
             return XaRereadStep.PASS
-        self.ensure_found(place)
+        self.ensure_found(position)
         return XaRereadStep.STATEMENT
 
-    def _lost(self, place: Position) -> errors.DMError:
+    def _lost(self, position: Position) -> errors.DMError:
         return errors.new(
             Code.SyncerEvent,
             f"the XA transaction {xid_text(self.xid)}, which XA COMMIT before {self.end} commits, is not in the "
-            f"binlog at {self.start}, where it was prepared; found: {place}",
+            f"binlog at {self.start}, where it was prepared; found: {position}",
             scope="upstream",
             workaround="Check that the upstream's binlog files were not replaced; migrate again if they were.",
         )

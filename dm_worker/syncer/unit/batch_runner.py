@@ -37,30 +37,30 @@ LONG = 2.5
 #: A job whose tasks died (not: failed) is tried again so often.
 JOB_ATTEMPTS = 5
 
-#: Whether safe mode still holds at a place.
+#: Whether safe mode still holds at a location.
 IsUnsafe = Callable[[Location], bool]
 
 
-def _tell_of_other_plan(batch: Batch, *, doubled: bool) -> None:
+def _log_other_plan(batch: Batch, *, doubled: bool) -> None:
     once = sorted({".".join(plan.target) for plan in batch.plans.values() if plan.only_once})
-    place = location_range(batch.start, batch.end)
-    told = "the unfinished batch is planned differently than before: applying it again in safe mode"
+    where = location_range(batch.start, batch.end)
+    message = "the unfinished batch is planned differently than before: applying it again in safe mode"
     if doubled and once:
         log.warning(
-            f"{told}; check the tables without a key, and those that foreign keys act on, for duplicate rows",
-            range=place,
+            f"{message}; check the tables without a key, and those that foreign keys act on, for duplicate rows",
+            range=where,
             tables=", ".join(once),
         )
     else:
-        log.info(told, range=place)
+        log.info(message, range=where)
 
 
-def _tell_of_refusals(results: Iterable[BucketResult], place: str) -> None:
+def _log_refusals(results: Iterable[BucketResult], where: str) -> None:
     for result in results:
         if result.failures:
             log.warning(
-                "the target refused a bucket; trying again",
-                range=place,
+                "the target accepted a bucket only after several attempts",
+                range=where,
                 bucket=result.bucket,
                 failures=result.failures,
                 waited=f"{result.waited:.1f}s",
@@ -99,11 +99,11 @@ class BatchRunner:
         self._is_unsafe = is_unsafe
         self._should_stop = should_stop
         self._sharding = sharding
-        #: The checkpoint as it is durable, and whether more is applied than it says.
+        #: The checkpoint as it is durable, and whether more is applied than that.
         self.flushed = self._checkpoint or sequencer.applied
         #: The batch whose buckets the next write has to find.
         self._applied: AppliedBuckets | None = None
-        self.behind = False
+        self.has_unflushed = False
         self.total_rows = 0
         self.statements = 0
         #: Bytes of rows events in the last batch.
@@ -124,7 +124,7 @@ class BatchRunner:
         else:
             intent = self._sequencer.redo(redo, fingerprint, keyless)
             if intent.number != redo.number:
-                _tell_of_other_plan(batch, doubled=intent.keyless_since != redo.keyless_since)
+                _log_other_plan(batch, doubled=intent.keyless_since != redo.keyless_since)
         self._write(intent)
         try:
             results = self._run(batch, intent, small=small)
@@ -135,8 +135,8 @@ class BatchRunner:
         self._sequencer.done(batch.prepared if self._checkpoint is None else None)
         seconds = time.monotonic() - began
         self._policy.observe(batch.size, small=small, seconds=seconds)
-        tell = log.info if seconds > LONG else log.debug
-        tell(
+        write = log.info if seconds > LONG else log.debug
+        write(
             "applied a batch",
             number=intent.number,
             events=batch.rows_events,
@@ -146,7 +146,7 @@ class BatchRunner:
             seconds=f"{seconds:.3f}",
             end=str(batch.end),
         )
-        self.behind = True
+        self.has_unflushed = True
         self.batch_bytes = batch.size
         self.total_rows += sum(result.changes for result in results)
         self.statements += sum(result.statements for result in results)
@@ -164,7 +164,7 @@ class BatchRunner:
 
     def flush(self) -> None:
         """Makes durable that all so far is applied."""
-        if self.behind:
+        if self.has_unflushed:
             self._write(self._sequencer.idle(self._sequencer.applied))
 
     def statement(self, statement: BinlogStatement, barrier: DDLBarrier) -> None:
@@ -182,7 +182,7 @@ class BatchRunner:
     def go_back(self, start: Location) -> None:
         """What is applied beyond ``start`` is applied again, in safe mode. The next write makes that durable."""
         self._sequencer.go_back(start)
-        self.behind = False
+        self.has_unflushed = False
 
     # -- merged shards ------------------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class BatchRunner:
         self._write(self._sequencer.idle(main if reread is None else reread.at), record)
 
     def note(self) -> None:
-        """Makes durable what the sharding groups were told besides the stream."""
+        """Makes durable what the sharding groups learned besides the stream."""
         self._write(self._sequencer.idle(self._sequencer.applied))
 
     @property
@@ -244,13 +244,13 @@ class BatchRunner:
                 self._sharding.put_back(shards)
             raise
         self.flushed = checkpoint or (progress.start if progress.state != "idle" else progress.end)
-        self.behind = False
+        self.has_unflushed = False
         self._applied = None
         if self._sharding is not None and shards is not None:
             self._sharding.stored(shards)
 
     def _leave_safe_mode(self, location: Location) -> None:
-        """Rows that are held back may lie further behind than what is applied."""
+        """Held rows may be at an earlier location than what is applied."""
         held = None if self._sharding is None else self._sharding.oldest_needed
         if self._store.exit_safe is not None and not self._is_unsafe(location) and not (held and self._is_unsafe(held)):
             log.info("left safe mode", location=str(location))
@@ -266,10 +266,10 @@ class BatchRunner:
             buckets=intent.buckets,
             plans=batch.plans,
         )
-        place = location_range(batch.start, batch.end)
+        where = location_range(batch.start, batch.end)
 
         def note(exc: DMError, attempt: int) -> None:
-            log.warning("a batch is tried again", range=place, attempt=attempt, error=str(exc))
+            log.warning("a batch is tried again", range=where, attempt=attempt, error=str(exc))
 
         results = retrying(
             lambda: self._job(batch, job, small=small),
@@ -278,7 +278,7 @@ class BatchRunner:
             base=0.5,
             on_retry=note,
         )
-        _tell_of_refusals(results, place)
+        _log_refusals(results, where)
         return results
 
     @property

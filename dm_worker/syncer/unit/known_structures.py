@@ -46,7 +46,7 @@ class KnownStructures:
         )
 
     def update(self, schema: str, table: str, text: str) -> None:
-        """Sets what a CREATE TABLE says, whatever names it has. Raises 44009 when it is not understood."""
+        """Sets the structure that a CREATE TABLE has, whichever names it has. Raises 44009 if it is not understood."""
         self._ensure_migrated(schema, table)
         upstream = self._server("upstream")
         try:
@@ -77,21 +77,21 @@ class KnownStructures:
         self._fetch("downstream", self._rules.route(schema, table), (schema, table))
 
     def delete(self, schema: str, table: str) -> None:
-        """Forgets the structure: it is looked for anew when rows of the table come next."""
+        """Forgets the structure: it is looked for again when the next rows of the table come."""
         self._ensure_migrated(schema, table)
         self._store.prepare()
         self._store.delete_table(schema, table)
         log.info("removed a table's structure", table=qualified(schema, table))
 
-    def _fetch(self, scope: str, place: tuple[str, str], name: tuple[str, str]) -> None:
+    def _fetch(self, scope: str, table: tuple[str, str], name: tuple[str, str]) -> None:
         server = self._server(scope)
         try:
-            info = server.table(*place)
+            info = server.table(*table)
         finally:
             server.close()
         if info is None:
             where = "upstream" if scope == "upstream" else "target"
-            raise _unknown(f"the {where} has no table {qualified(*place)}", "Check the names, and try again.")
+            raise _unknown(f"the {where} has no table {qualified(*table)}", "Check the names, and try again.")
         self._put(info.renamed(*name), scope)
 
     def _put(self, info: TableInfo, origin: str) -> None:

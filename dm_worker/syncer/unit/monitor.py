@@ -28,7 +28,7 @@ CLOCK_INTERVAL = 600.0
 
 @dataclass(slots=True)
 class RunSnapshot:
-    """What the running parts tell. ``oldest_commit``: upstream time of the oldest transaction that is not applied.
+    """What the running parts report. ``oldest_commit``: upstream time of the oldest transaction that is not applied.
     ``batch_bytes``: of rows events in the last batch. ``local``: the binlog is read from the relay log. ``sharding``:
     DDL of merged shards that is not settled."""
 
@@ -77,7 +77,7 @@ class Monitor:
         self._clock_offset = 0.0
         self._clock_at = 0.0
         self._recent = Rate(5.0)
-        #: Bytes behind now, None while that is not known; how fast they become less; the sizes of closed binlog files.
+        #: Bytes behind the upstream, None while not known; how fast they become less; the sizes of closed binlog files.
         self._behind: int | None = None
         self._nearing = Rate(LOG_INTERVAL)
         self._sizes: dict[str, int] = {}

@@ -48,7 +48,7 @@ def recovery_of(
 
 
 def is_unsafe(cfg: SubTaskConfig, exit_safe: Location | None, location: Location) -> bool:
-    """Whether the target may already hold what lies behind ``location``; safe mode ends at ``exit_safe``."""
+    """Whether the target may already have what comes after ``location``; safe mode ends at ``exit_safe``."""
     if cfg.syncer.safe_mode:
         return True
     if exit_safe is None:
@@ -87,7 +87,7 @@ def start_after_switch(
     begin = start.at_transaction_start()
     log.warning(
         "the upstream is another server: unfinished transactions are applied again in safe mode",
-        stood_at=str(switch.place), found=switch.found, start=str(begin), end=upto,
+        stood_at=str(switch.location), found=switch.found, start=str(begin), end=upto,
     )  # fmt: skip
     with closing(opener.open(begin)) as stream:
         ensure_keys(stream, SwitchSurvey(begin, upto, cfg.flavor), resolve, switch, should_stop)

@@ -95,7 +95,7 @@ class SyncRun:
     # -- the script ---------------------------------------------------------------------------------------------
 
     def work(self) -> None:
-        """Takes over, recovers, and replicates until a stop is asked for. Raises DMError."""
+        """Takes over, recovers, and replicates until a stop is requested. Raises DMError."""
         self._engine.await_slots(self._should_stop)
         self._parts = parts = self._assembly.take_over()
         parts.keys.look(parts.runner.applied)
@@ -123,13 +123,13 @@ class SyncRun:
             parts.redo = None
 
     def _follow_pass(self, parts: RunParts, planning: PlanningThread) -> ServerSwitched | None:
-        """The main loop: applies what the planning thread gives out, until a stop is asked for or another pass has to
+        """The main loop: applies what the planning thread gives out, until a stop is requested or another pass has to
         follow: because the upstream is another server now, or else the next one of merged shards."""
         runner = parts.runner
         while not self._should_stop():
             if self._is_pass_over(parts):
                 return None
-            item = self._queue.get(0.0 if runner.behind else _IDLE_WAIT)
+            item = self._queue.get(0.0 if runner.has_unflushed else _IDLE_WAIT)
             if item is None:
                 # Nothing follows at once: what is applied becomes the checkpoint.
                 runner.flush()
@@ -174,19 +174,18 @@ class SyncRun:
             runner.statement(statement, parts.barrier)
         self._applying, self.handling = 0, None
         # Structures may have changed.
-        text = parse_query(statement.event, statement.place.name).statement
+        text = parse_query(statement.event, statement.position.name).statement
         about_keys = ABOUT_KEYS.search(text) is not None
         parts.registry.forget(keys=about_keys)
         if about_keys:
             parts.keys.look(runner.applied)
-        # Another pass follows: the reader would plan what is behind this one's end, by the rules of the next.
+        # If another pass follows, the reader must not plan what comes after this one's end by the rules of the next.
         if sharding is None or not sharding.turned:
             planning.resume()
 
     def _reading_error(self, error: DMError, flushed: Location, planner: Planner) -> DMError:
-        """The error that ended the reading, with its place, and with this task's names in the commands that it
-        advises."""
-        # Lost connections tell nothing about what waits behind them; an event that can't be applied does.
+        """The error that ended the reading, with its range, and with this task's names in its advice."""
+        # A lost connection says nothing about the events after it; an event that can't be applied does.
         self._applying = 0 if error.retryable else planner.newest
         names = (self._cfg.name, self._cfg.source_id)
         advice = error.workaround.replace(RENEW_STRUCTURE, renew_structure(*names))
@@ -196,7 +195,7 @@ class SyncRun:
     # -- passes over the binlog ---------------------------------------------------------------------------------
 
     def _open_pass(self, parts: RunParts) -> PlanningThread:
-        """Begins to read where all before is applied."""
+        """Begins to read where the applied part ends."""
         runner, redo = parts.runner, parts.redo
         reread = None if parts.sharding is None else parts.sharding.reread
         prepared = PreparedTransactions(runner.prepared if reread is None else reread.prepared)

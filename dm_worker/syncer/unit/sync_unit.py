@@ -26,9 +26,9 @@ from pkg.process.log import get_logger
 log = get_logger("syncer")
 
 
-#: An operator who pauses waits so long (seconds) for the running batch; dm-master waits for 10 s in all.
+#: How long a pause waits for the running batch before it is cancelled (seconds); dm-master waits for 10 s in all.
 PAUSE_TIMEOUT = 3.0
-#: Seconds between cancellations of a run that goes on.
+#: Seconds between cancellations of a run that continues.
 CANCEL_AGAIN = 0.5
 
 
@@ -69,7 +69,7 @@ class SyncUnit:
         return False
 
     def run(self, control: Control | None = None) -> UnitOutcome:
-        """Replicates until stopped or failed; goes on from the checkpoint each time."""
+        """Replicates until stopped or failed; continues from the checkpoint each time."""
         with self._busy:
             with self._lock:
                 self._control = control = control or Control()
@@ -93,7 +93,7 @@ class SyncUnit:
             if not (control.is_stopping() and exc.retryable):
                 log.error("replication stopped", task=self._cfg.name, source=self._cfg.source_id, error=str(exc))
                 return UnitOutcome(errors=[exc])
-        except Exception as exc:  # noqa: BLE001 - an operator must see it, whatever it is
+        except Exception as exc:  # noqa: BLE001 - an operator must see every error
             log.error("replication failed", task=self._cfg.name, source=self._cfg.source_id, error=repr(exc))
             return UnitOutcome(errors=[errors.new(Code.SyncerUnitPanic, f"the syncer failed: {exc!r}", raw=exc)])
         finally:
@@ -126,7 +126,7 @@ class SyncUnit:
         return timer
 
     def _cancel(self, control: Control) -> None:
-        """Cancels what the run still has under way, now and as long as it goes on: its next job may begin only now.
+        """Cancels what the run still has under way, now and as long as it continues: its next job may begin only now.
         Once it has ended, Spark may be closed any time."""
         with self._lock:
             same = self._control is control
@@ -136,14 +136,14 @@ class SyncUnit:
 
     @property
     def stuck_at(self) -> BinlogStatement | SettleDDL | None:
-        """The statement at which the last failure was, until the checkpoint is behind it; or the DDL of merged shards
+        """The statement at which the last failure was, until the checkpoint is past it; or the DDL of merged shards
         that could not be settled, until it is."""
         with self._lock:
             stuck, run = self._stuck, self._run
         if isinstance(stuck, SettleDDL):
             return None if run is not None and run.has_settled(stuck) else stuck
         flushed = self.flushed
-        passed = stuck is not None and flushed is not None and not flushed.position < stuck.place
+        passed = stuck is not None and flushed is not None and not flushed.position < stuck.position
         return None if passed else stuck
 
     @property

@@ -53,7 +53,7 @@ def test_every_position_means_at_most_one_statement() -> None:
         # The event's own start, and where its GTID stands, as SHOW BINLOG EVENTS and the error tell them.
         assert meant[statement.at.pos] == [number]
         assert starts[statement.at.pos] is statement.event
-        assert meant[statement.place.pos] != [number], "where it ends the next one begins"
+        assert meant[statement.position.pos] != [number], "where it ends the next one begins"
         if number < 3:
             assert statement.first == statement.start.position
             assert meant[statement.first.pos] == [number]

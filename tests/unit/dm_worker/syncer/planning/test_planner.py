@@ -96,8 +96,8 @@ def test_a_statement_inside_a_transaction_has_its_place_though_it_does_not_name_
     feed(planner, log.events[taken:])
     planner.close()
     (statement,) = [item for item in planner.out if isinstance(item, BinlogStatement)]
-    assert statement.place == Position(log.file, first + log.events[5].size)
-    assert statement.event.log_pos == statement.place.pos
+    assert statement.position == Position(log.file, first + log.events[5].size)
+    assert statement.event.log_pos == statement.position.pos
     assert tags(planner.out) == [1, 2]
 
 
@@ -298,5 +298,5 @@ def test_alter_in_two_phases_is_one_statement(group_commit: bool) -> None:
     (advance, statement) = planner.out
     assert isinstance(advance, Advance)
     assert isinstance(statement, BinlogStatement)
-    assert statement.place == Position(log.file, log.offset)
+    assert statement.position == Position(log.file, log.offset)
     assert statement.start == start(log.events[5].log_pos)
