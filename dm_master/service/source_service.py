@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dm_master.scheduling.source_binding import NO_FREE_WORKER, STOPPED_UNBOUND
 from dm_master.service.cluster_access import ClusterAccess
 from dm_master.workers import source_transfer
 from dm_master.workers.source_workers import success
@@ -17,9 +18,6 @@ from pkg.pb import dmworker_pb2 as worker_pb
 from pkg.process.log import get_logger
 
 log = get_logger("service")
-
-NO_FREE_WORKER = "source is added but there is no free worker to bound"
-NOT_BOUND_BEFORE = "source is stopped and hasn't bound to worker before being stopped"
 
 CheckSource = Callable[[SourceConfig], SourceConfig]
 
@@ -100,7 +98,7 @@ class SourceService:
             worker = self._cluster.scheduler.bound_worker(source)
             message = self._cluster.scheduler.remove_source(source)
             if worker is None:
-                response.sources.append(success(source, msg=message or NOT_BOUND_BEFORE))
+                response.sources.append(success(source, msg=message or STOPPED_UNBOUND))
             else:
                 response.sources.append(success(source, worker.name, message))
         return response

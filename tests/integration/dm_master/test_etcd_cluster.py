@@ -1,4 +1,4 @@
-"""Several embedded members as one cluster, and TLS on every connection to them."""
+"""A cluster of etcd members must lose no write, write nothing without a majority, and refuse strangers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The master's loop over the locks of shard DDL, on a real etcd: with its failures, late knowledge and orders."""
+"""The loop over the locks of shard DDL must go on after failures of etcd, outdated records and operators' orders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler on a real etcd: what it commits, what it follows, and what stops it."""
+"""The scheduler on a real etcd: no write by a former leader, no missed change, a new reading after a lost answer."""
 
 from __future__ import annotations
 

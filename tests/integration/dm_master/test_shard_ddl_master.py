@@ -1,4 +1,4 @@
-"""Locks of shard DDL in real dm-masters, driven by dmctl, with workers that only play their part in etcd."""
+"""Real dm-masters with dmctl: locks of shard DDL survive killed masters; operators see and resolve them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""start-relay, stop-relay, pause-relay and resume-relay: what they write, and what they refuse."""
+"""A source must not get two relays, nor lose its relay, by commands that contradict each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands and metrics tell of locks: rows held back, progress of an order, query-status, numbers of locks."""
+"""An operator must see who waits for whom: held rows, progress of an order, query-status, numbers of locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locks of shard DDL, case by case: what is executed and skipped, who is waited for, what stays after a stop."""
+"""A lock must wait for every source concerned and for no other; what stays after a stop, case by case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders on locks of shard DDL, case by case: what an operator may do in which state, and what comes of it."""
+"""An operator's order must not execute a DDL twice or lose one: what is allowed in which state, case by case."""
 
 from __future__ import annotations
 
