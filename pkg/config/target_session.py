@@ -86,7 +86,7 @@ def check_target_session(section: Section, config: DBConfig, warnings: list[str]
             raise place.error(
                 Code.ConfigYamlTransform,
                 name,
-                f"{section.name}.session can't have {name}: {value}: {why}",
+                f"{section.name}.session cannot have {name}: {value}: {why}",
                 f"Remove {name} from {section.name}.session.",
             )
     if "time_zone" in session:

@@ -46,7 +46,7 @@ def table_body(cursor: TokenCursor, schema: str) -> TableBody:
 
 _AS_SELECT = (
     "CREATE TABLE … SELECT takes rows from other tables, which the target may not have or may have in another state, "
-    "so it can't be carried over"
+    "so it cannot be carried over"
 )
 
 

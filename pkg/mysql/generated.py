@@ -37,9 +37,9 @@ def advice(target: tuple[str, str], names: Sequence[str], otherwise: str) -> str
     columns = ", ".join(map(quote, names))
     drops = ", ".join(f"DROP COLUMN {quote(name)}" for name in names)
     return (
-        f"The target computes {columns} of {qualified(*target)} from the row, and its strict session refuses what the "
-        "expression makes of this row (SHOW CREATE TABLE shows the expression). If the message is about such a column, "
-        f"drop it at the target alone (ALTER TABLE {qualified(*target)} {drops}), resume the task, and add the column "
-        "again, in a session with the upstream's sql_mode, when the task has passed this position and is paused. "
+        f"The target computes {columns} of {qualified(*target)} from the row, and its strict session refuses the "
+        "result. SHOW CREATE TABLE shows the expression. If the message is about such a column, drop it at the target "
+        f"alone (ALTER TABLE {qualified(*target)} {drops}) and resume the task. When it has passed this position, "
+        "pause it and add the column again in a session with the upstream's sql_mode. "
         f"Otherwise: {otherwise}"
     )

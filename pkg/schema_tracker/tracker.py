@@ -71,7 +71,7 @@ class SchemaTracker:
             except (ValueError, KeyError, TypeError) as exc:
                 raise errors.new(
                     Code.SchemaTrackerInvalidJSON,
-                    f"the saved structure of `{schema}`.`{name}` can't be read",
+                    f"the saved structure of `{schema}`.`{name}` cannot be read",
                     raw=exc,
                     workaround=RENEW_STRUCTURE,
                 ) from exc

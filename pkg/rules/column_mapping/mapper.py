@@ -209,7 +209,7 @@ class _TableCompiler:
         return errors.new(
             _ERRORS[self._unit][0],
             f"`{self._schema}`.`{self._table}`, column `{column}`: the column mapping rule {describe(self._rule)} "
-            f"can't be applied: {why}",
+            f"cannot be applied: {why}",
             workaround=workaround,
         )
 

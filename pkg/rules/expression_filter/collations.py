@@ -97,18 +97,18 @@ def changed_case(text: str, charset: str, upper: bool) -> str:
 def check_case(collation: str, at: int) -> None:
     """Raises :class:`ExpressionError` where LOWER and UPPER follow another Unicode version than ours."""
     if _NEWER_CASES.search(collation):
-        raise ExpressionError(at, f"letters' case in collation {collation} can't be reproduced exactly. {_HOW}")
+        raise ExpressionError(at, f"letters' case in collation {collation} cannot be reproduced exactly. {_HOW}")
 
 
 def check_known(collation: str, at: int) -> None:
     if collation not in _KNOWN:
-        raise ExpressionError(at, f"collation {collation or '(unknown)'} can't be reproduced exactly. {_HOW}")
+        raise ExpressionError(at, f"collation {collation or '(unknown)'} cannot be reproduced exactly. {_HOW}")
 
 
 def check_pieces(collation: str, at: int) -> None:
     """Raises :class:`ExpressionError` where pieces of a text are compared in a way that is not ours."""
     if collation == _UCA_900:
-        raise ExpressionError(at, f"a search in text of collation {collation} can't be reproduced exactly. {_HOW}")
+        raise ExpressionError(at, f"a search in text of collation {collation} cannot be reproduced exactly. {_HOW}")
 
 
 def aggregate(args: Sequence[TypedExpression], at: int, *, compare: bool) -> tuple[ValueType, list[TypedExpression]]:
@@ -155,7 +155,7 @@ def _stronger(best: ValueType, arg: TypedExpression, at: int) -> ValueType:
     binary = one.collation.endswith("_bin")
     if one.derivation == IMPLICIT and one.charset == other.charset and binary != other.collation.endswith("_bin"):
         return one if binary else other
-    raise ExpressionError(at, f"collations {one.collation} and {other.collation} don't go together. Add COLLATE")
+    raise ExpressionError(at, f"collations {one.collation} and {other.collation} cannot be combined. Add COLLATE")
 
 
 def _check_fits(arg: TypedExpression, charset: str) -> None:
@@ -165,10 +165,10 @@ def _check_fits(arg: TypedExpression, charset: str) -> None:
     try:
         encode(value, charset)
     except UnicodeEncodeError:
-        raise arg.refuse(f"this text can't be written in {charset}") from None
+        raise arg.refuse(f"this text cannot be written in {charset}") from None
     limit = {"ascii": 0x7F, "latin1": 0xFFFF}.get(charset, 0xFFFF)
     if any(ord(char) > limit for char in value):
-        raise arg.refuse(f"this text can't be written in {charset}")
+        raise arg.refuse(f"this text cannot be written in {charset}")
 
 
 def _as_bytes(arg: TypedExpression) -> TypedExpression:

@@ -73,7 +73,7 @@ def _textual(definition: Column, at: int) -> tuple[ValueType, Callable[[bytes], 
         return kind, (_enum_reader if kind.kind == "enum" else _set_reader)(elements)
     if charset not in _CHARSETS:
         raise ExpressionError(
-            at, f"column `{definition.name}` is text in {charset}, which expressions can't read exactly"
+            at, f"column `{definition.name}` is text in {charset}, which expressions cannot read exactly"
         )
     type_ = ValueType("text", collation=definition.collation or f"{charset}_unknown", derivation=IMPLICIT)
     return type_, lambda literal: collations.decode(string_bytes(literal), charset)
