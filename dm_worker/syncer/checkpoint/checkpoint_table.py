@@ -13,9 +13,9 @@ from pkg.mysql.introspect import BoundStatement, query
 from pkg.mysql.names import TableId
 from pkg.mysql.schema import TableInfo
 
-#: Tells our table structures from DM's in the column ``table_info``.
+#: Distinguishes our table structures from DM's in the column ``table_info``.
 _FORMAT = "dm-spark/1"
-#: In the place of a structure: the name was given up, and what the full copy's files tell of it is past.
+#: Instead of a structure: the name was given up, so the full copy's schema file of it does not count any more.
 _GIVEN_UP = "dm-spark/given-up"
 _SYNTAX = 1064
 

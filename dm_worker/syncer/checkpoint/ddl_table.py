@@ -16,7 +16,7 @@ from pymysql.connections import Connection
 from pkg.binlog.position import Position
 from pkg.mysql.introspect import BoundStatement, query
 
-#: The index of the first statement that settles a DDL of merged shards; the next ones are smaller.
+#: The index of the first statement that executes a DDL of merged shards; the next ones are smaller.
 SETTLING = -1000
 #: Begins the state of a statement that is executed part by part; the part's number follows.
 _AT_PART = "at "
@@ -54,12 +54,12 @@ class ShownTables:
 
 @dataclass(frozen=True, slots=True)
 class DDLRecord:
-    """A statement under way at the target. ``fingerprint``: of its tables before, empty when it surely did not run.
+    """A statement under way at the target. ``fingerprint``: of its tables before, empty when it certainly did not run.
 
-    ``place`` is the statement's name. One that settles what merged shards ran has an ``index`` up to :data:`SETTLING`,
-    and the name of the decision that it obeys as its place. An ALTER TABLE that is executed part by part is at ``part``
-    (from 0 on), which the fingerprint is of then; None when it is executed as one. ``before``: what the fingerprint is
-    of, None in records of earlier versions.
+    ``place`` is the statement's name. A statement that executes a DDL of merged shards has an ``index`` up to
+    :data:`SETTLING`, and the name of the decision that it follows as its place. An ALTER TABLE that is executed part by
+    part is at ``part`` (from 0 on), which the fingerprint is of then; None when it is executed as one. ``before``: what
+    the fingerprint is of, None in records of earlier versions.
     """
 
     place: Position

@@ -1,9 +1,9 @@
-"""What a run is told that may not write any more: another took over, or the target lost what the run wrote.
+"""The errors of a run that may not write any more: another run took over, or the target lost what this run wrote.
 
-The target falls back when it is replaced by a replica that lags behind, or restored from a backup or snapshot. Rows and
-meta tables are in one server, so its state is one that there was, and replication goes on from the checkpoint in it.
-But a run that goes on as if nothing had happened would leave out what was lost. So whatever writes proves in the same
-transaction that everything before it is there.
+The target goes back to an earlier state when a replica that lags behind replaces it, or when it is restored from a
+backup. Rows and meta tables are in one server, so they agree, and replication can continue from the checkpoint there.
+But a run that does not notice would skip the changes that were lost. So every transaction proves that everything
+before it is there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Ends the transactions that processes of an earlier run have left open on the meta tables' rows.
 
 A process that is frozen, or behind a link that is down, holds its rows for hours, and whoever takes over would wait for
-them. Each of our transactions begins with a change of its batch or marker row that notes its connection: read before it
-is committed, that is who holds the row at this moment.
+them. Each of our transactions first changes its batch or marker row and notes its connection there. Whoever
+reads it before it is committed learns which connection holds the row now.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def end_open_transactions(cfg: DBConfig, source: str, *, batches: str, markers: 
 
     Raises DMError, and what the driver raises.
     """
-    # What tells one change of a row from the next, and from a takeover that only raises the epoch.
+    # The columns by which one change of a row differs from the next, and from a takeover that only raises the epoch.
     questions = (f"SELECT connection, writes FROM {batches}", f"SELECT connection, batch, bucket FROM {markers}")
     with closing(connect(cfg, scope="downstream")) as conn:
         for connection in sorted({found for sql in questions for found in _holders(conn, sql, source)}):

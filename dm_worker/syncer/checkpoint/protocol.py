@@ -9,12 +9,12 @@ Durable in the target, per upstream source: the batch row (:class:`BatchProgress
 3. each bucket: its marker takes the batch's number and its rows are written;
 4. the next intent, or ``idle`` with the checkpoint at the end of the range.
 
-The checkpoint thus never runs ahead of the rows, and a range that was begun is done again by the same plan, where
-finished buckets are told by their markers.
+So the checkpoint never runs ahead of the rows. A range that was begun is done again by the same plan, and the markers
+show which buckets are finished.
 
 Each of these transactions holds only when what came before it is there: a bucket's when its intent is, the next
-intent's when the last write of the batch row is and all markers of the batch are. A target that falls back while a run
-is under way is thus noticed before anything is written on top.
+intent's when the last write of the batch row is and all markers of the batch are. So a target that goes back to an
+earlier state during a run is noticed before anything is written on top of it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Recovery:
 def recover(
     progress: BatchProgress | None, checkpoint: Location | None, fallback: Location | None, main: Location | None = None
 ) -> Recovery | None:
-    """Where a run begins, by what is durable; None when nothing tells.
+    """Where a run begins, according to what is durable; None when nothing says it.
 
     ``fallback`` is the start of a task that has no checkpoint yet. A checkpoint that does not belong to the batch row
     was written by DM or edited by hand: it rules, but what lies beyond it may be applied, hence safe mode.
@@ -178,7 +178,7 @@ class Sequencer:
 
         Under the same plan finished buckets are skipped by their markers. Under another plan rows with a key may fall
         into other buckets: the range gets a new number, and safe mode writes all of them again. Rows without a key
-        can't be written again; where they fall depends on little, so that the markers still tell which are in.
+        can't be written again; few things decide their bucket, so that the markers still show which are in.
         """
         same = fingerprint == last.fingerprint
         if not same:

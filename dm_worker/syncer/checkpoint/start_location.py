@@ -1,4 +1,4 @@
-"""Where a subtask without a checkpoint begins, and the dump's files that tell tables' structures."""
+"""Where a subtask without a checkpoint begins, and which of the dump's files contain structures of tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FULL_MODES = ("all", "full", "load&sync")
 def start_location(cfg: SubTaskConfig) -> tuple[Location, Location | None]:
     """The place to begin at, and where safe mode ends when the copy before it was not at one point in time.
 
-    Raises DMError when neither the full copy nor the task's ``meta`` tells.
+    Raises DMError when neither the full copy nor the task's ``meta`` says it.
     """
     if cfg.task_mode in FULL_MODES:
         return _after_copy(cfg)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, groupby, islice
 
 import pymysql
@@ -28,7 +28,7 @@ from dm_worker.syncer.execution.target_connections import (
     WriterPool,
 )
 from dm_worker.syncer.execution.target_spec import TargetSpec
-from dm_worker.syncer.planning.batch import BucketResult, WriteToken
+from dm_worker.syncer.planning.batch import WriteToken
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg import errors
 from pkg.config.target_session import writing_session
@@ -42,11 +42,29 @@ from pkg.mysql.retry import retrying
 #: A restarting server is away for a minute or so: about two minutes of attempts.
 ATTEMPTS, BASE, CAP = 60, 0.05, 3.0
 
+
+@dataclass(slots=True)
+class BucketResult:
+    """What one bucket's transaction did. ``skipped``: an earlier attempt had already applied it.
+
+    ``failures``: how many tries the target refused for now (a deadlock, a lock wait, a lost connection), ``cause`` the
+    last one's error, ``waited`` the seconds from the first of them on.
+    """
+
+    bucket: int
+    changes: int = 0
+    statements: int = 0
+    skipped: bool = False
+    failures: int = 0
+    cause: str = ""
+    waited: float = 0.0
+
+
 _POOL = WriterPool()
 
 
 class _NotExact(Exception):
-    """Rows did not load as they are, or something was refused: statements alone tell more."""
+    """Rows did not load as they are, or something was refused: plain statements show why."""
 
 
 class _OldLimit(Exception):
@@ -285,7 +303,7 @@ class _BucketWriter:
         if is_retryable(exc):
             return classify(exc, scope="downstream", table=qualified(*plan.target))
         if fast:
-            # Without loads and bulk executions, the statements before this one can be told by their number.
+            # Without loads and bulk executions, the number of statements identifies those before this one.
             return _NotExact()
         if not refused_rows.is_of_a_row(exc):
             return refused_rows.statement_refusal(exc, plan)
@@ -295,7 +313,7 @@ class _BucketWriter:
             except Refused as other:
                 sql, exc, plan = other.statement, other.cause, self._plans[other.statement.plan]
                 if is_retryable(exc):
-                    # Another writer was in the way of the replay, which tells nothing about the rows.
+                    # Another writer was in the way of the replay, which says nothing about the rows.
                     return classify(exc, scope="downstream", table=qualified(*plan.target))
                 # Otherwise the rows changed meanwhile: now it is another one.
             except (pymysql.Error, OSError) as lost:

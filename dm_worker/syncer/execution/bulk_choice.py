@@ -44,7 +44,7 @@ class BulkChoice:
                 continue
             if plan.numbered and not self._writer.loads_side_by_side:
                 continue
-            # An upsert is loaded as a replacement. Where a trigger would tell them apart, it stays an upsert.
+            # An upsert is loaded as a replacement. Where a trigger would see the difference, it stays an upsert.
             if kind == INSERT_ROWS or row_statements.replaces(plan, kind, form) or not self._has_triggers(plan):
                 found.add((number, kind))
         return frozenset(found)
@@ -75,7 +75,7 @@ class BulkChoice:
             except (pymysql.Error, OSError) as exc:
                 if is_retryable(exc):
                     raise classify(exc, scope="downstream", table=qualified(*plan.target)) from exc
-                # The INSERT will tell what is wrong.
+                # The INSERT will show what is wrong.
         return found
 
     def _executes_in_bulk(self, plan: TablePlan) -> bool:

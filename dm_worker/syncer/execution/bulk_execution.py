@@ -1,7 +1,7 @@
 """Rows of one statement as a bulk execution of MariaDB, where that stores what the statement would. Pure.
 
 Against an INSERT with many rows the server spends a quarter less on each. Errors stay errors; the writer then does the
-transaction again without, so that the row at fault can be told.
+transaction again without, so that the row at fault can be found.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Compaction: of all changes to one key within a batch, only the last image needs to be written. Pure.
 
-A key's changes fold into one of five states. What existed before the batch matters: a row that was there is updated
+A key's changes leave it in one of five states. What existed before the batch matters: a row that was there is updated
 or deleted, one that was not is inserted, and a duplicate key is then an error instead of a silent overwrite.
 
 ================  ==========================================================
 ``INSERTED``      not there before, there now
 ``UPDATED``       there before, and it stayed the same row
 ``DELETED``       there before, gone now
-``REPLACED``      there before, deleted, and inserted anew
+``REPLACED``      there before, deleted, and inserted again
 ``GONE``          not there before, inserted and deleted again
 ================  ==========================================================
 """
@@ -54,7 +54,7 @@ _STRICT = (
 # In safe mode the range may be applied already, in part or twice: only "there at the end, or not" counts.
 _SAFE = (UPDATED, UPDATED, DELETED) * 5
 
-# A later state as the changes that lead to it, to be folded onto an earlier state of the same key.
+# A later state as the changes that lead to it, to be compacted with an earlier state of the same key.
 _REPLAY: tuple[tuple[int, ...], ...] = ((INSERT,), (UPDATE,), (DELETE,), (DELETE, INSERT), (INSERT, DELETE))
 
 
@@ -109,7 +109,7 @@ def compact_changes(
     safe: bool = False,
     sources: SourceNumbers = ONE_SOURCE,
 ) -> int:
-    """Folds decoded row changes into ``states``; returns how many there were. Raises :class:`ImpossibleChange`, also
+    """Compacts decoded row changes into ``states``; returns how many there were. Raises :class:`ImpossibleChange`, also
     for a change to a row that another upstream table has put there."""
     table = _SAFE if safe else _STRICT
     count = 0
@@ -159,7 +159,7 @@ def merge_states(
     safe: bool = False,
     sources: SourceNumbers = ONE_SOURCE,
 ) -> None:
-    """Folds the packed states of a later slice (key, state, plan, values) into those of the earlier ones."""
+    """Merges the packed states of a later slice (key, state, plan, values) into those of the earlier ones."""
     table = _SAFE if safe else _STRICT
     for key, state, plan, values in later:
         if key not in states:

@@ -35,7 +35,7 @@ class RowByRow:
     def write(self, sql: RowStatement, plan: TablePlan) -> None:
         """Runs a statement. When it is refused for one of its rows, nothing of it is there; then its parts are run.
 
-        Raises :class:`Refused` for the single row at fault, or for the statement where that tells more, and the
+        Raises :class:`Refused` for the single row at fault, or for the statement where that shows more, and the
         driver's exceptions.
         """
         try:

@@ -1,6 +1,6 @@
 """How rows of tables that foreign keys connect are written: with checks or without, and what comes before. Pure.
 
-With checks the target's keys act as the upstream's did. So a parent is never deleted and inserted anew, and a row that
+With checks the target's keys act as the upstream's did. So a parent is never deleted and inserted again, and a row that
 an upstream session wrote without checks is written without them. In safe mode the rows may be others already: each is
 first made what it was, without checks, and then changed as the upstream changed it.
 """
@@ -21,7 +21,7 @@ UNCHECKED = 8
 
 @dataclass(frozen=True, slots=True)
 class OrderedRun:
-    """Rows to be written in their order, with foreign keys checked or not. ``safe``: whatever the target holds."""
+    """Rows to be written in their order, with foreign keys checked or not. ``safe``: in safe mode."""
 
     rows: Sequence[OrderedRow]
     checks: bool
@@ -43,7 +43,7 @@ def ordered_runs(
         yield OrderedRun([row for _, _, row in run], checked, forced)
 
 
-#: Whether foreign keys are checked, whether whatever the target holds is overwritten, the row.
+#: Whether foreign keys are checked, whether existing rows are overwritten, the row.
 _Single = tuple[bool, bool, OrderedRow]
 
 

@@ -2,10 +2,10 @@
 
 Rows without a key are equal or not; which of several equal ones changes does not matter. So a table is a multiset of
 row images, and a run of changes gives each image another count. One scan counts the images that the changes begin
-with, the changes are played on the counts, one scan deletes the images that became fewer, and INSERT writes the copies
+with, the changes are applied to the counts, one scan deletes the images that became fewer, and INSERT writes the copies
 of them that stay, and those that are new.
 
-An image is known by a digest of its canonical values, which the target makes of its rows and of literals alike.
+A digest of its values identifies an image. The target makes it of its rows and of literals in the same way.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def images_of(plan: TablePlan, rows: Iterable[OrderedRow]) -> RowImages:
 
 
 def merge_equal(images: RowImages, digests: Sequence[bytes]) -> dict[int, bytes]:
-    """Makes images one that the target's columns don't tell apart; ``digests`` belong to ``images.looked_for``.
+    """Makes images one that are equal in the target's columns; ``digests`` belong to ``images.looked_for``.
 
     Returns the digests of the images that are left.
     """
@@ -128,7 +128,7 @@ def _mapped(same: Mapping[int, int], number: int | None) -> int | None:
 
 
 def play_changes(images: RowImages, counts: Mapping[int, int]) -> ImageChanges:
-    """Plays the changes on the rows that are there: ``counts`` of the images that were looked for.
+    """Applies the changes to the rows that are there: ``counts`` of the images that were looked for.
 
     Raises :class:`MissingRow` for the first change of a row that is not there.
     """
@@ -212,7 +212,7 @@ def _digest_of_row(plan: TablePlan) -> bytes:
 
 
 def _digest(values: Iterable[bytes]) -> bytes:
-    """Of all values, told apart by their quotes; NULL has none. A value too long for the server makes it NULL."""
+    """Of all values, separated by their quotes; NULL has none. A value too long for the server makes it NULL."""
     quoted = b",',',".join(b"QUOTE(%b)" % value for value in values)
     return b"UNHEX(SHA2(CONCAT(%b),256))" % quoted
 

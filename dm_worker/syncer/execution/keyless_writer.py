@@ -21,7 +21,7 @@ SCAN_SECONDS = 3600.0
 
 
 class NeedsSingleRows(Exception):
-    """The rows can't be told by digests here, or the server refused a statement about them: one by one tells more."""
+    """Digests can't identify the rows here, or the server refused a statement about them: they must go one by one."""
 
 
 class RowRefused(Exception):

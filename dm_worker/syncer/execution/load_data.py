@@ -44,7 +44,7 @@ def load(conn: Connection[Any], text: bytes, bodies: Iterable[bytes]) -> ServerA
     """Runs a LOAD statement whose rows are ``bodies``, SQL tuples joined by commas. Raises the driver's exceptions.
 
     The connection must have been opened with ``local_data``. It never opens a file: it sends these rows, and only
-    here, whatever name the server asks for.
+    here, no matter which name the server asks for.
     """
     driver.number_next(conn, send(conn, text))
     request = driver.read_packet(conn)

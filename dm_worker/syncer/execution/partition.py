@@ -54,7 +54,7 @@ def partition_slice(
     """The rows of a slice as (bucket, block), by ascending bucket. Raises DMError naming table and position, and
     ``KeysMoved`` for rows that must keep their order.
 
-    ``pairs`` collects what ties rows; it is needed when a plan has ties. ``kernel``: the compiled row kernel, None for
+    ``pairs`` collects conflicts of rows; needed when a plan has conflict keys. ``kernel``: the row kernel, None for
     the Python code.
     """
     pairs, moved = pairs if pairs is not None else ConflictPairs(), set[int]()
@@ -77,12 +77,12 @@ def partition_slice(
         changes = _compacted_natively(kernel, part, compacted, decoders, buckets, placed, pairs, moved, safe=safe)
     kept = frozenset(used[number].target_number for number in moved if used[number].extra_columns)
     if kept and not safe:
-        # Safe mode can't tell whether a row was moved already.
+        # In safe mode it is not known whether a row was moved already.
         raise KeysMoved(kept)
     changes += _ordered(part, used, decoders, buckets, placed, pairs)
     blocks = []
     for bucket in sorted(placed):
-        # The changes of a slice are counted once, whatever buckets its rows fall into.
+        # The changes of a slice are counted once, no matter which buckets its rows belong to.
         blocks.append((bucket, b"".join((row_block.HEADER.pack(changes), *placed[bucket]))))
         changes = 0
     return blocks
@@ -134,7 +134,7 @@ def _hash_of(plan: TablePlan) -> KeyHash:
 
 
 class _ChangeReader:
-    """Gives the changes of rows events to be folded; ``rows`` counts them. ``moved``: one of them changed its key."""
+    """Gives the changes of rows events to be compacted, and counts them. ``moved``: one of them changed its key."""
 
     def __init__(self, changes: Callable[[bytes], list[KeyChange]]) -> None:
         self._changes = changes
@@ -150,8 +150,8 @@ class _ChangeReader:
 
 
 class _ConflictReader(_ChangeReader):
-    """Gives the changes of a table with ties, and their pairs. An update that changes a tied value comes as a delete
-    and an insert, so that the value is free before another row takes it."""
+    """Gives the changes of a table with conflict keys, and their pairs. An update that changes a value of such a key
+    comes as a delete and an insert, so that the value is free before another row takes it."""
 
     def __init__(self, plan: TablePlan, decoder: RowDecoder, pairs: ConflictPairs) -> None:
         super().__init__(decoder.changes)
@@ -218,7 +218,7 @@ def _compacted(
     *,
     safe: bool,
 ) -> int:
-    """Folds the rows of compacted tables and places them; returns how many changes there were."""
+    """Compacts the rows of compacted tables and chooses their buckets; returns how many changes there were."""
     if not plans:
         return 0
     states: dict[int, compaction.KeyStates] = {}
@@ -226,13 +226,12 @@ def _compacted(
         number: (readers[number].read, states.setdefault(plan.target_number, {})) for number, plan in plans.items()
     }
     place = _EventPlace(part, plans)
-    absorb = compaction.compact_changes
     sources = {number: plan.source_number for number, plan in plans.items()}
     with place.locating_errors():
         for data, place.plan, place.position in part.events():
             entry = wanted.get(place.plan)
             if entry is not None:
-                absorb(entry[1], place.plan, entry[0](data), safe=safe, sources=sources)
+                compaction.compact_changes(entry[1], place.plan, entry[0](data), safe=safe, sources=sources)
     for target in sorted(states):
         _place_states(target, states[target], plans, buckets, placed)
     return sum(reader.rows for reader in readers.values())

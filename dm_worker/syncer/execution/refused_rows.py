@@ -64,8 +64,8 @@ def is_of_a_row(exc: BaseException) -> bool:
 def first_bad(count: int, refused: Callable[[int, int], bool]) -> int:
     """The first of ``count`` rows that is refused when rows are written in order.
 
-    ``refused(first, last)`` writes the rows [first, last) behind those written already, and tells whether that failed,
-    in which case none of them is written. All rows together are known to fail. Asks about log2(``count``) times and
+    ``refused(first, last)`` writes the rows [first, last) behind those written already. It returns whether that
+    failed; then none of them is written. All rows together are known to fail. Asks about log2(``count``) times and
     writes at most ``count`` rows twice.
     """
     good, bad = 0, count

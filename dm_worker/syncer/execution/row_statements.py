@@ -42,7 +42,7 @@ _ONE = b" LIMIT 1"
 class RowStatement:
     """One statement. ``expect`` is the number of rows that it must match, None when any will do.
 
-    ``plan`` and ``position`` tell an error message which table and which place in the binlog it belongs to. ``group``
+    ``plan`` and ``position`` say which table and which place in the binlog it belongs to, for errors. ``group``
     holds the rows of a statement that may have several; ``row`` is the key of the one row otherwise, or all of its
     values, as literals joined by commas. ``bulk`` does the same as the text with less work of the server.
     """
@@ -97,7 +97,7 @@ class LoadStatement:
 
 #: Whether rows of a plan and kind may be loaded.
 MayLoad = Callable[[TablePlan, int], bool]
-#: Whether rows without a key may be written as a multiset as far as the server tells.
+#: Whether the server allows rows without a key to be written as a multiset.
 MayMerge = Callable[[TablePlan], bool]
 
 
@@ -149,7 +149,7 @@ def switch(plan: int, *, on: bool) -> RowStatement:
 
 
 def loadable(plan: TablePlan, kind: int, form: StatementForm) -> bool:
-    """Whether rows of this kind may be loaded as far as the plan tells.
+    """Whether the plan allows rows of this kind to be loaded.
 
     LOAD DATA REPLACE would remove what collides by a further unique key, which must be an error instead.
     """
@@ -160,7 +160,7 @@ def loadable(plan: TablePlan, kind: int, form: StatementForm) -> bool:
 def mergeable(form: StatementForm) -> bool:
     """Whether the form of the statements lets rows without a key be written as a multiset.
 
-    In safe mode a row that is missing is none to complain of, and its change may not make it up.
+    In safe mode a missing row is not an error, and its change must not create it.
     """
     return form.multiple and not form.safe
 
@@ -175,7 +175,7 @@ def write_rule_of(plan: TablePlan, form: StatementForm) -> WriteRule:
     if form.safe:
         kinds = (AS_UPSERT, AS_UPSERT, AS_DELETE, AS_UPSERT, 0)
     else:
-        # With ties, an update that changes a value of a further unique key comes as a replacement.
+        # With conflict keys, an update that changes a value of a further unique key comes as a replacement.
         updated = renew if plan.rewrite_existing and not plan.conflict_keys else AS_UPSERT
         replaced = renew if plan.rewrite_existing or plan.extra_columns else AS_UPSERT
         kinds = (AS_INSERT, updated, AS_DELETE, replaced, 0)

@@ -1,8 +1,8 @@
-"""The functions that Spark runs: decode slices, place rows into buckets, apply buckets.
+"""The functions that Spark runs: decode slices, partition rows into buckets, apply buckets.
 
 A small batch is one task without a shuffle; a large one has two stages, with one packed block per slice and bucket
-in between. When tables of a large batch have ties, a job before it decodes the slices and gathers what ties rows, so
-that the driver can tell where tied rows belong; the blocks are kept meanwhile.
+in between. When tables of a large batch have conflict keys, a job before it decodes the slices and collects the
+conflicts, so that the driver can assign each conflict set to one bucket; the blocks are kept meanwhile.
 
 What goes wrong comes back as a value: an exception would arrive as a Java stack trace.
 """
@@ -18,14 +18,14 @@ from pyspark import SparkContext, StorageLevel
 from pyspark.core.broadcast import Broadcast
 
 from dm_worker.syncer.execution import row_block
-from dm_worker.syncer.execution.apply import apply_bucket
+from dm_worker.syncer.execution.apply import BucketResult, apply_bucket
 from dm_worker.syncer.execution.compaction import ImpossibleChange
 from dm_worker.syncer.execution.merge import WriteRule, merge_blocks
 from dm_worker.syncer.execution.partition import KeysMoved, partition_slice
 from dm_worker.syncer.execution.row_statements import write_rule_of
 from dm_worker.syncer.execution.spill import SliceReference, Spilled, SpillStore, fetch, spill_slices
 from dm_worker.syncer.execution.target_spec import TargetSpec
-from dm_worker.syncer.planning.batch import BucketResult, Slice, WriteToken
+from dm_worker.syncer.planning.batch import Slice, WriteToken
 from dm_worker.syncer.rows.conflict_sets import ConflictPairs, find_conflict_sets
 from dm_worker.syncer.rows.table_plan import ORDERED, TablePlan
 from pkg import errors
@@ -39,8 +39,8 @@ BatchFailure = DMError | KeysMoved
 BucketOutcome = BucketResult | BatchFailure
 #: (slice order, block)
 OrderedBlock = tuple[int, Spilled]
-#: (bucket, packed rows), or (bucket, error) for every bucket when a slice can't be decoded. What ties the rows of a
-#: slice stands like a block under the bucket ``CONFLICTS``.
+#: (bucket, packed rows), or (bucket, error) for every bucket when a slice can't be decoded. The conflicts of a
+#: slice's rows stand like a block under the bucket ``CONFLICTS``.
 PlacedBlock = tuple[int, OrderedBlock | BatchFailure]
 CONFLICTS = -1
 
@@ -86,8 +86,9 @@ def run(
 ) -> list[BucketOutcome]:
     """Applies a batch; returns what each bucket did, or the errors that kept it from doing so.
 
-    Tables whose rows turn out to be moved (``KeysMoved``) keep their order: the batch begins anew, when no bucket has
-    written yet. The batch alone decides that, so a batch done again after a crash falls into the same buckets.
+    Tables with updates that change keys (``KeysMoved``) keep the order of their rows: the batch begins again, when no
+    bucket has written yet. The batch alone decides that, so a batch done again after a crash falls into the same
+    buckets.
     Raises DMError when ``store`` can't take the slices.
     """
     sent = spill_slices(slices, store)
@@ -129,7 +130,7 @@ def _by_bucket(bucket: int) -> int:
 
 
 def _pairs_of(blocks: Iterable[PlacedBlock]) -> Iterator[OrderedBlock | BatchFailure]:
-    """What ties the rows of a partition's slices, or the first error of each."""
+    """The conflicts of the rows of a partition's slices, or the first error of each."""
     for bucket, content in blocks:
         if bucket == CONFLICTS or isinstance(content, BatchFailure):
             yield content
@@ -140,7 +141,7 @@ def _pairs_of(blocks: Iterable[PlacedBlock]) -> Iterator[OrderedBlock | BatchFai
 def _reassign(
     job: BatchJob, store: SpillStore, moved: Broadcast[dict[int, int]], blocks: Iterable[PlacedBlock]
 ) -> Iterator[PlacedBlock]:
-    """The blocks with tied rows where their components belong."""
+    """The blocks, with the rows of each conflict set in the bucket of the set."""
     places = moved.value
     for bucket, content in blocks:
         if bucket != CONFLICTS:
@@ -189,7 +190,7 @@ def _partition(job: BatchJob, store: SpillStore, sent: Iterable[SliceReference])
 
 
 def _kept(order: int, placed: Sequence[tuple[int, bytes]], store: SpillStore) -> Iterator[PlacedBlock]:
-    """The blocks of one slice, put away."""
+    """The blocks of one slice, spilled."""
     kept = store.keep([data for _, data in placed])
     yield from ((bucket, (order, content)) for (bucket, _), content in zip(placed, kept, strict=True))
 
@@ -236,7 +237,7 @@ def first_error(outcomes: Iterable[BucketOutcome]) -> DMError | None:
 def died(exc: BaseException) -> DMError:
     """A job whose tasks did not come to an end: Python workers were killed, executors were lost, or it was cancelled.
 
-    What they wrote is told by the markers, so the job may simply be run again.
+    The markers show what they wrote, so the job may simply be run again.
     """
     reason = next((line.strip() for line in str(exc).splitlines() if line.strip()), type(exc).__name__)
     return errors.new(

@@ -1,7 +1,7 @@
 """How a batch's bytes reach the tasks: through files where driver and tasks share a machine, otherwise within Spark.
 
 Through Spark the bytes are copied half a dozen times, and the JVM's heap holds some of the copies. A file is written
-and read once, mostly without ever reaching the disk: it is gone with its batch. What Spark moves then are places.
+and read once, mostly without ever reaching the disk: it is removed with its batch. Spark then moves only references.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Spilled = bytes | FileRange
 
 @dataclass(frozen=True, slots=True)
 class SpillStore:
-    """Where the bytes of one batch wait: in a folder that driver and tasks see, or, without one, nowhere but here."""
+    """Keeps the bytes of one batch: in a folder that driver and tasks see, or, without one, in memory."""
 
     folder: str = ""
 
     def keep(self, pieces: Sequence[bytes]) -> list[Spilled]:
-        """Puts pieces away; what it returns is picklable and for :func:`fetch`. Raises DMError for a full disk."""
+        """Spills pieces; returns picklable references for :func:`fetch`. Raises DMError for a full disk."""
         if not self.folder or not pieces:
             return list(pieces)
         try:
@@ -55,7 +55,7 @@ class SpillStore:
 
 @dataclass(frozen=True, slots=True)
 class SliceReference:
-    """A slice on its way."""
+    """A slice whose bytes are spilled."""
 
     order: int
     data: Spilled
@@ -82,13 +82,13 @@ def spill_store_in(folder: Path | None) -> Iterator[SpillStore]:
 
 
 def spill_slices(slices: Sequence[Slice], store: SpillStore) -> list[SliceReference]:
-    """The slices, put away. Raises DMError."""
+    """References to the slices, whose bytes are spilled. Raises DMError."""
     kept = iter(store.keep([piece for part in slices for piece in (part.data, part.index)]))
     return [SliceReference(part.order, next(kept), next(kept), part.file) for part in slices]
 
 
 def fetch(content: Spilled) -> bytes:
-    """What was put away. Raises ``OSError`` when its file is gone or cut."""
+    """The spilled bytes. Raises ``OSError`` when their file is gone or cut."""
     if isinstance(content, bytes):
         return content
     with open(content.path, "rb", buffering=0) as source:

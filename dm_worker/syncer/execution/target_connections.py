@@ -145,7 +145,7 @@ class WriterPool:
         return time.monotonic() >= self._unloadable.get((address, table), 0.0)
 
     def has_triggers(self, address: TargetAddress, conn: Connection[Any], table: tuple[str, str]) -> bool:
-        """Whether the table has triggers, or may have some: who lacks the TRIGGER privilege is told of none.
+        """Whether the table has triggers, or may have some: a user without the TRIGGER privilege sees none.
 
         Raises pymysql.Error. Nothing may be on its way on ``conn``.
         """

@@ -124,20 +124,3 @@ class WriteToken:
     def replanned(self) -> bool:
         """Whether an earlier attempt, under another plan, may have written the rows of ``only_once`` tables."""
         return self.keyless_since < self.number
-
-
-@dataclass(slots=True)
-class BucketResult:
-    """What one bucket's transaction did. ``skipped``: an earlier attempt had already applied it.
-
-    ``failures``: how many tries the target refused for now (a deadlock, a lock wait, a lost connection), ``cause`` the
-    last one's error, ``waited`` the seconds from the first of them on.
-    """
-
-    bucket: int
-    changes: int = 0
-    statements: int = 0
-    skipped: bool = False
-    failures: int = 0
-    cause: str = ""
-    waited: float = 0.0

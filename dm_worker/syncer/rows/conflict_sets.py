@@ -1,9 +1,9 @@
-"""Ties: which rows of a batch must keep their order, beyond the rows of one key. Pure.
+"""Conflict sets: rows of a batch with different keys that must keep their order. Pure.
 
 Two rows of different keys conflict when one gives up a value of a unique key that the other takes, or when a foreign
-key refers from one to the other. Each change that touches such a value gives pairs (row hash, tie hash); rows with
-one tie hash, directly or by way of others, form a *component* and are placed into one bucket, where they are written
-in order. Rows in no component stay where their key puts them: nobody else waits.
+key refers from one to the other. Each change that touches such a value gives pairs (row hash, value hash); rows with
+a common value hash, directly or through others, form a conflict set and belong to one bucket, which writes them in
+order. Other rows stay where their key puts them: nothing waits for a conflict that it has no part in.
 
 Only keys of the target count. A unique key that only the upstream has can't be violated at the target, so nothing
 there depends on the order.
@@ -35,7 +35,7 @@ from pkg.binlog.row_decoder import KERNEL
 from pkg.mysql.names import TableId
 from pkg.mysql.schema import ForeignKey
 
-#: Row hash, tie hash.
+#: Row hash, value hash.
 CONFLICT_PAIR = struct.Struct("<II")
 #: Literals of a row image.
 LiteralImage = Sequence[bytes]
@@ -43,7 +43,8 @@ LiteralImage = Sequence[bytes]
 
 @dataclass(frozen=True, slots=True)
 class ConflictKey:
-    """Rows with equal values in ``columns`` (numbers in the upstream's structure) under one ``seed`` are tied.
+    """A unique or foreign key of the target: rows with equal values in ``columns`` (numbers in the upstream's
+    structure) under one ``seed`` conflict.
 
     ``normalizers`` belong to ``columns``. A row with a NULL among them is in no conflict set.
     """
@@ -59,10 +60,10 @@ KeyHash = Callable[[bytes], int]
 
 @lru_cache(maxsize=1024)
 def key_hash(normalizers: tuple[KeyNormalizer, ...], seed: int) -> KeyHash:
-    """The row hash of keys with these canonical forms: stable across runs and machines.
+    """The row hash of keys with these normalizers: stable across runs and machines.
 
-    It is the CRC-32 of the columns' canonical bytes, joined by commas, that begins with ``seed``; ``seed`` itself for
-    keys that tell nothing.
+    It is the CRC-32 of the columns' normalized bytes, joined by commas, that begins with ``seed``; ``seed`` itself for
+    keys whose columns are all incomparable.
     """
     crc32 = zlib.crc32
     if all(normalizer.kind == INCOMPARABLE for normalizer in normalizers):
@@ -105,7 +106,7 @@ class ConflictPairs:
 class ConflictCollector:
     """Gives the pairs of the changes of one table plan.
 
-    ``keeps_rows``: an update that changes the key ties its two row hashes, because it stays one row.
+    ``key_changes_conflict``: an update that changes the key brings both row hashes into one conflict set.
     """
 
     def __init__(self, conflict_keys: Sequence[ConflictKey], seed: int, *, key_changes_conflict: bool) -> None:
@@ -128,7 +129,7 @@ class ConflictCollector:
         after: LiteralImage | None,
     ) -> bool:
         """Adds the pairs of a change from ``before`` (row hash ``old``) to ``after`` (``new``), None where there is
-        none. True when a tied value changes hands: the row may not simply be updated."""
+        none. True when such a value changes hands: the row may not simply be updated."""
         changes = False
         for seed, columns, functions in self._conflict_keys:
             if before is not None and after is not None and all(before[i] == after[i] for i in columns):
@@ -205,7 +206,7 @@ def checked_keys(checks: bool | None, fetch: Callable[[], Iterable[ForeignKey]])
 
 
 def lower_case(table: TableId) -> TableId:
-    """The name without case: some servers fold it, and calling two tables one is harmless here."""
+    """The name in lower case: some servers ignore case, and to take two tables for one is harmless here."""
     return table[0].lower(), table[1].lower()
 
 

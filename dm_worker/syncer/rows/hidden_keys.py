@@ -1,6 +1,6 @@
 """The columns that MariaDB keeps for unique keys that it hashes: no statement shows them. Pure.
 
-It does so when told to (USING HASH), and when an index does not take the values: whole TEXT and BLOB columns, and too
+It does so with USING HASH, and when an index does not take the values: whole TEXT and BLOB columns, and too
 many bytes. Such a key is a hash of the values in a column ``DB_ROW_HASH_n`` behind all others, which the binlog's rows
 have too.
 """

@@ -1,24 +1,25 @@
-"""Canonical values: what the target's unique indexes call equal has equal bytes. Pure.
+"""Key normalization: values that the target's unique indexes call equal get equal bytes. Pure.
 
-A row is placed by its canonical key, and rows are tied by canonical values. Equal for the index ⇒ equal bytes must
+The normalized key chooses a row's bucket, and normalized values show conflicts. Equal for the index ⇒ equal bytes must
 hold without exception; the reverse need not: different values with equal bytes only meet in one bucket.
 
-The canonical form is that of the value *as the target's column stores it*, so that it does not depend on which of
+The normalized form is that of the value *as the target's column stores it*, so that it does not depend on which of
 several upstream tables a row comes from. For most types it is the literal that an upstream column of the very type
 of the target's would have.
 
-=============  =====================================================================================================
-``EXACT``      the literal itself
-``BLOCK``      a whole number without its last three digits: a thousand neighbours in an index have equal bytes
-``INCOMPARABLE``        nothing: the values can't be compared here, so that all of them count as equal
-``DECIMAL``    the number rounded to ``size`` decimal places
-``FLOAT``      the number as a float of ``size`` bytes; -0 is 0
-``FRACTION``   a time with ``size`` digits behind its seconds
-``BINARY``     bytes, padded with zeros to ``size``, cut to ``prefix`` bytes when that is not 0
-``MEMBERS``    the number of an ENUM's member in ``members``, which stands in the literal by its name or own number
-``TEXT``       the weights of the first ``prefix`` characters (of all when 0) by ``folding``, without those of trailing
-               spaces; without a ``folding`` the characters themselves, in UTF-8, without trailing spaces
-=============  =====================================================================================================
+================  ==================================================================================================
+``EXACT``         the literal itself
+``BLOCK``         a whole number without its last three digits: a thousand neighbours in an index have equal bytes
+``INCOMPARABLE``  nothing: the values can't be compared here, so that all of them count as equal
+``DECIMAL``       the number rounded to ``size`` decimal places
+``FLOAT``         the number as a float of ``size`` bytes; -0 is 0
+``FRACTION``      a time with ``size`` digits behind its seconds
+``BINARY``        bytes, padded with zeros to ``size``, cut to ``prefix`` bytes when that is not 0
+``MEMBERS``       the number of an ENUM's member in ``members``, which stands in the literal by its name or own number
+``TEXT``          the weights of the first ``prefix`` characters (of all when 0) by ``collation_weights``, without those
+                  of trailing spaces; without ``collation_weights`` the characters themselves, in UTF-8, without
+                  trailing spaces
+================  ==================================================================================================
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ _LITERAL = re.compile(rb"(?:[^,']|'(?:[^'\\]|\\.)*')+", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class KeyNormalizer:
-    """How a literal becomes canonical. ``charset`` and ``characters`` (256, for a single-byte one) are those of the
+    """How a literal is normalized. ``charset`` and ``characters`` (256, for a single-byte one) are those of the
     upstream's text."""
 
     kind: str
@@ -74,14 +75,14 @@ class KeyNormalizer:
 
 @dataclass(frozen=True, slots=True)
 class TargetCharsets:
-    """What the target tells about texts. ``foldings`` by collation, None for one that can't be folded;
+    """What is known of texts at the target. ``weights_of`` a collation, None for one without usable weights;
     ``characters`` by single-byte charset."""
 
     weights_of: Callable[[str, str], CollationWeights | None]
     characters: Callable[[str], str | None]
 
 
-#: A target that tells nothing: texts are compared by no collation but ``_bin``.
+#: Nothing is known of the target's collations: texts are comparable only by ``_bin``.
 UNKNOWN_CHARSETS = TargetCharsets(lambda *_: None, lambda _: None)
 
 
@@ -209,7 +210,7 @@ def split_literals(joined: bytes) -> list[bytes]:
 
 @lru_cache(maxsize=1024)
 def normalize_function(normalizer: KeyNormalizer) -> Normalize:
-    """The function from a literal to its canonical bytes."""
+    """The function from a literal to its normalized bytes."""
     return _FUNCTIONS[normalizer.kind](normalizer)
 
 

@@ -26,7 +26,7 @@ class KnownCollations:
     def get(self, key: Key, ask: Callable[[], CollationWeights | None]) -> CollationWeights | None:
         """What is known, or else what ``ask`` gives; passes on what it raises.
 
-        None, for a collation that has no weights or a server that could not tell just now, is not kept.
+        None is not kept: the collation has no weights, or the server could not give them just now.
         """
         with self._lock:
             known = self._found.get(key)

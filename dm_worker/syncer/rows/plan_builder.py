@@ -23,7 +23,7 @@ from pkg.mysql.bulk_types import can_load
 from pkg.mysql.names import qualified, quote
 from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
 
-#: Types that child and parent of a foreign key have in common, with equal canonical forms for equal values.
+#: Types that child and parent of a foreign key have in common, with equal normalized bytes for equal values.
 _REFERABLE = frozenset(
     {
         *("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "char", "varchar", "binary", "varbinary"),
@@ -35,7 +35,7 @@ _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """``compact`` as the task asks. ``charsets``: what the target tells of its collations."""
+    """``compact`` as the task asks. ``charsets``: what is known of the target's collations."""
 
     compact: bool = True
     charsets: TargetCharsets = UNKNOWN_CHARSETS
@@ -138,7 +138,7 @@ def _alike(here: Column, there: Column) -> bool:
     if here.type_name != there.type_name or here.charset != there.charset or (here.nullable and not there.nullable):
         return False
     if here.type_name in _INTEGERS:
-        # Some versions tell a display width.
+        # Some versions show a display width.
         return here.unsigned == there.unsigned
     return here.column_type.lower() == there.column_type.lower()
 
@@ -177,17 +177,17 @@ def _placed(
     incomparable: frozenset[str],
     family: Family | None,
 ) -> TablePlan:
-    """The plan with its placement: by the key and what ties rows, or all of the table in one bucket."""
+    """The plan with its placement: by the key and the conflict keys, or all of the table in one bucket."""
     if key is None or (family is not None and family.acts):
         return plan
 
     def conflict_key(parts: Sequence[IndexPart], *name: str) -> ConflictKey | None:
-        told = [part for part in parts if part.column.lower() not in incomparable]
-        normalizers = [_normalizer(shape, target, part, charsets) for part in told]
-        if not told or any(normalizer.kind == INCOMPARABLE for normalizer in normalizers):
+        comparable = [part for part in parts if part.column.lower() not in incomparable]
+        normalizers = [_normalizer(shape, target, part, charsets) for part in comparable]
+        if not comparable or any(normalizer.kind == INCOMPARABLE for normalizer in normalizers):
             return None
         seed = zlib.crc32("\0".join(name).encode())
-        return ConflictKey(seed, tuple(shape.index_of(part.column) for part in told), tuple(normalizers))
+        return ConflictKey(seed, tuple(shape.index_of(part.column) for part in comparable), tuple(normalizers))
 
     def reference(names: Sequence[str], seed: Sequence[str]) -> ConflictKey | None:
         same = all((there := target.column(name)) is not None and there.type_name in _REFERABLE for name in names)
@@ -204,7 +204,7 @@ def _placed(
         else _normalizer(shape, target, part, charsets)
         for part in key.parts
     )
-    # Columns that can't be compared are left out: that ties more rows, never fewer.
+    # Columns that can't be compared are left out: that gives more conflicts, never fewer.
     conflict_keys = [conflict_key(index.parts, *plan.target, index.name) for index in further]
     conflict_keys += [reference(names, seed) for seed, names in _references(target, family)]
     found = tuple(one for one in conflict_keys if one is not None)
@@ -214,7 +214,7 @@ def _placed(
 
 
 def _digests(columns: Sequence[tuple[Column, Column]]) -> tuple[DigestForm, ...]:
-    """The canonical forms of all columns; none when one has none."""
+    """The digest forms of all columns; none when one has none."""
     forms = [digest_form(here, there) for here, there in columns]
     found = tuple(form for form in forms if form is not None)
     return found if len(found) == len(forms) else ()
@@ -241,7 +241,7 @@ def _further_keys(target: TableInfo, key: Index) -> tuple[Index, ...]:
 
 
 def _references(target: TableInfo, family: Family | None) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """What foreign keys tie: names for the seed, which child and parent share, and this table's columns."""
+    """The conflict keys of foreign keys: names for the seed, which child and parent share, and this table's columns."""
     found: dict[tuple[tuple[str, ...], tuple[str, ...]], None] = {}
     own = lower_case((target.schema, target.name))
     for key in family.keys if family is not None else ():
@@ -267,7 +267,7 @@ def _referenced(target: TableInfo, family: Family | None, shape: RowShape) -> tu
 
 
 def _normalizer(shape: RowShape, target: TableInfo, part: IndexPart, charsets: TargetCharsets) -> KeyNormalizer:
-    """The canonical form of an index part's values; ``INCOMPARABLE`` for a column that one side lacks."""
+    """The normalizer of an index part's values; ``INCOMPARABLE`` for a column that one side lacks."""
     at, there = shape.index_of(part.column), target.column(part.column)
     if at < 0 or there is None:
         return KeyNormalizer(INCOMPARABLE)
@@ -296,7 +296,7 @@ def _written(upstream: TableInfo, target: TableInfo, shape: RowShape) -> tuple[C
 def common_key(upstream: TableInfo, target: TableInfo, shape: RowShape) -> Index | None:
     """The target's row key when it identifies the upstream's rows as well; None when rows have no common identity.
 
-    Constants of the upstream table may be part of it: they tell its rows from those of other tables.
+    Constants of the upstream table may be part of it: they distinguish its rows from those of other tables.
     """
     key = target.row_key()
     if key is None or any(not name or shape.index_of(name) < 0 for name in key.columns):

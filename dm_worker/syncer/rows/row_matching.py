@@ -1,4 +1,4 @@
-"""How a row without a key is told from all others at the target: by the bytes that each of its columns stores. Pure.
+"""How a row without a key is found at the target: by the bytes that each of its columns stores. Pure.
 
 Collations, charset conversions and JSON call more values equal than are. So texts are compared as the bytes that the
 target's own column keeps: a literal in the same charset is taken as it is, another one is converted to the column's

@@ -30,7 +30,7 @@ NO_RULES = TableRules()
 
 @dataclass(frozen=True, slots=True)
 class _Affixed:
-    """:class:`Affix` with the row decoder's own escapes: equal texts have equal literals, whatever they are made of."""
+    """:class:`Affix` with the row decoder's own escapes: equal texts have equal literals, however they are made."""
 
     affix: Affix
 

@@ -63,7 +63,7 @@ class SchemaSource:
         self._filled = filled
         self._unaltered = unaltered
         self._changed: dict[tuple[str, str], TableInfo | None] = {}
-        #: Names of which the dump tells nothing any more; table '' for a whole schema.
+        #: Names whose schema files of the dump do not count any more; table '' for a whole schema.
         self._given_up: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
@@ -90,7 +90,7 @@ class SchemaSource:
     def _note(self, name: tuple[str, str], info: TableInfo | None, *, newer: bool = True) -> None:
         # The reader finds structures while the main loop stores them.
         if info is None:
-            self._given_up.add(name)  # a dump's schema file no longer tells
+            self._given_up.add(name)  # a dump's schema file no longer counts
         with self._lock:
             if newer or name not in self._changed:
                 self._changed[name] = info
@@ -144,7 +144,7 @@ class SchemaSource:
         def upstream(*name: str) -> TableInfo | None:
             return proven(table_map, logged(self._upstream(*name)), logged(self._target(*name)), self._filled(*name))
 
-        # What is known further behind comes last: an operator may have told it for these rows.
+        # What is known further behind comes last: an operator may have set it for these rows.
         origins = [("target", self._target), ("upstream", upstream), ("operator", self.tracker.table)]
         return self._fitting(table_map, origins)
 
@@ -216,7 +216,7 @@ class SchemaSource:
                 self._note(name, None)
 
     def _learn(self, statement: ddl.DDLStatement) -> None:
-        """What the dump and the upstream tell of the tables and schemas that a statement names."""
+        """Learns from the dump and the upstream about the tables and schemas that a statement names."""
         for ref in statement.refs:
             if self._trust_dump and ref.table and self.tracker.table(ref.schema, ref.table) is None:
                 dumped = self._dumped(ref.schema, ref.table)
@@ -237,8 +237,8 @@ class SchemaSource:
                     self.tracker.set_schema(schema, *charset)
 
     def _gone(self, statement: ddl.DDLStatement) -> list[tuple[str, str]]:
-        """The names that a statement is about to take away from what had them, be it known or not: the dump may tell of
-        it where this process does not see it. Table '' stands for all that the dump has of a schema."""
+        """The names that a statement is about to take away, known or not: the dump of another worker may have a schema
+        file of them. Table '' stands for all that the dump has of a schema."""
         if statement.kind == "drop table" or statement.renamed is not None:
             return list(statement.tables)
         if statement.kind != "drop database":

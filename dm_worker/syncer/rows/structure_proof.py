@@ -1,9 +1,9 @@
 """Which structure the rows behind a TABLE_MAP have, when it was not followed up to there. Pure.
 
 The upstream shows its table as it is now. A statement that is read later may have changed it: moved a column, renamed
-one, or put another one of the same type in its place. Types alone do not tell. What does: names in the TABLE_MAP, and
-the target's own columns. That table is as the statements before these rows left it. (And that no statement about the
-table follows up to now: :mod:`look_ahead`.)
+one, or put another one of the same type in its place. Types alone do not prove it.
+There are three proofs: names in the TABLE_MAP; the target's own columns, because that table is as the statements before
+these rows left it; and that no statement about the table follows up to now (:mod:`look_ahead`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pkg.mysql.schema import Column, TableInfo
 def proven(
     table_map: TableMap, upstream: TableInfo | None, target: TableInfo | None, filled: Collection[str] = ()
 ) -> TableInfo | None:
-    """``upstream`` (as it is now) or ``target``, if it surely is what the rows have; None when that is not certain.
+    """``upstream`` (as it is now) or ``target``, if it certainly is what the rows have; None when that is not certain.
 
     ``filled`` are columns of the target (in lower case) that the task's rules fill, so that no row brings them.
     """
@@ -46,7 +46,7 @@ def _told_by(table_map: TableMap, columns: Sequence[Column], target: Sequence[Co
 
 
 def lacks_columns(target: TableInfo | None, upstream: TableInfo) -> bool:
-    """Whether rows of ``upstream`` can't be written at all, which is told where they are to be."""
+    """Whether rows of ``upstream`` can't be written at all; the error comes where they are to be written."""
     if target is None:
         return True
     there = _names(target.columns)

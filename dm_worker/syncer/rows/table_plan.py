@@ -1,4 +1,4 @@
-"""The plan of one upstream table: what travels to the Spark tasks to decode, place and write its rows. Plain picklable
+"""The plan of one upstream table: how Spark tasks decode its rows, choose their buckets and write them. Plain picklable
 data, no I/O."""
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ class TablePlan:
     ``number`` names the plan within one run of the unit, ``target_number`` its target table, ``source_number`` its
     upstream table. ``key`` and ``write`` are indexes into ``columns`` (the upstream structure) and behind them into
     ``derived``, the literals that mapped and extracted columns get; ``key`` is empty for a table without a usable key.
-    ``spread`` tells that rows are placed by their key, normalized by ``normalizers`` (one per key column);
-    otherwise the whole target table is one bucket. ``ties`` put rows that conflict by other keys into one bucket.
+    ``spread``: the key chooses a row's bucket, normalized by ``normalizers`` (one per key column);
+    otherwise the whole target table is one bucket. ``conflict_keys`` bring rows that conflict into one bucket.
     ``family`` names the tables that foreign keys connect to this one, when the target checks them: their rows keep
     their order among each other. ``acts``: one of these keys changes rows by itself; ``referenced`` are the columns
     that such keys refer to.
     ``rewrite_existing`` asks for DELETE + INSERT instead of INSERT … ON DUPLICATE KEY UPDATE, because the target has
-    further unique keys whose values rows may swap; with ``ties``, only for rows whose
+    further unique keys whose values rows may swap; with ``conflict_keys``, only for rows whose
     values in them changed.
     ``extra_columns``: the target has columns that the upstream lacks.
     ``loadable``: LOAD DATA reads the rows' literals as an INSERT does. ``numbered``: the target's table has an
     AUTO_INCREMENT column.
     ``bulk``: the target's written columns when rows may go by bulk executions, none otherwise.
     ``matchers``, one per written column, compare the target's column with a literal exactly. ``digests``, for tables
-    without a key, are the canonical forms of the written columns; empty when rows can't be told by a digest of them.
+    without a key, are the digest forms of the written columns; empty when a digest of them can't identify rows.
     ``lookups`` are the numbers of those among the written columns that an index of the target begins with.
-    ``filter`` tells which row changes are left out.
+    ``filter`` says which row changes are left out.
     ``computed`` names the target's generated columns. ``alike``: the written columns are the upstream's in type, so
-    they hold whatever it holds.
+    they can hold every value of it.
     """
 
     number: int
@@ -95,8 +95,8 @@ class TablePlan:
 
     @property
     def only_once(self) -> bool:
-        """Whether its rows can't be written again over what an earlier attempt wrote: nothing tells rows without a key
-        apart, and what a foreign key did to other rows depends on what they were then."""
+        """Whether its rows can't be written again over what an earlier attempt wrote: rows without a
+        key have no identity, and what a foreign key did to other rows depends on what they were then."""
         return not self.key or self.acts
 
     def once_place(self) -> bytes:
@@ -104,8 +104,8 @@ class TablePlan:
         return stored_text((self.source, self.target, self.seed)).encode()
 
     def by_block(self) -> TablePlan | None:
-        """The plan with neighbouring keys in one bucket; None where that can't be, or would bind too much together:
-        where rows are tied, a tie would bind their neighbours, and theirs, and so all."""
+        """The plan with neighbouring keys in one bucket; None where that can't be, or would bring too much together:
+        a conflict would include the neighbours of its rows, and their conflicts, and so all rows."""
         if not self.spread or self.may_conflict or self.key[-1] >= len(self.columns):
             return None
         normalizers = by_block(self.normalizers, self.columns[self.key[-1]])
@@ -118,6 +118,7 @@ class TablePlan:
 
     @property
     def key_changes_conflict(self) -> bool:
-        """Whether an update that changes the key moves the row, with what only the target knows of it."""
+        """Whether the two keys of an update that changes the key conflict: the row moves, with values that only the
+        target has."""
         only_there = bool(self.conflict_keys) or self.extra_columns or self.filter.leaves_gaps
         return self.mode == ORDERED and self.spread and only_there

@@ -32,7 +32,7 @@ ForeignKeys = Callable[[], list[ForeignKey]]
 
 
 class StructureSource(Protocol):
-    """Tells structures of upstream tables."""
+    """Knows the structures of upstream tables."""
 
     def structure(self, table_map: TableMap) -> TableInfo:
         """The structure that the rows after ``table_map`` have. Raises DMError when none agrees with it."""
@@ -71,7 +71,7 @@ class TableRegistry:
 
     All plans of one target table share mode and placement, since rows with one key may come from several upstream
     tables; so do those of tables that foreign keys connect, as far as it goes for spreading them at all. When a new
-    plan needs a weaker rule, the older ones are made anew, and the batch must end before.
+    plan needs a rule that spreads less, the older ones are made again, and the batch must end before.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class TableRegistry:
         unsafe_engines: Callable[[], Collection[str]] = tuple,
         holds_back: Callable[[str, str], bool] = lambda *_: False,
     ) -> None:
-        """``holds_back`` tells of a table that ``allows`` lets through whether its rows are counted only.
+        """``holds_back``: whether the rows of a table that ``allows`` lets through are only counted.
         ``unsafe_engines``: the target's engines, in lower case, that can't roll back."""
         self._allows = allows
         self._holds_back = holds_back
@@ -211,7 +211,7 @@ class TableRegistry:
 
 
 def _agree(plan: TablePlan, rule: _TargetRule, known: _TargetRule | None) -> tuple[TablePlan, _TargetRule]:
-    """The plan under the rule of its target, and that rule, which may have become weaker by it."""
+    """The plan under the rule of its target, and that rule, which may spread less because of it."""
     if known is None:
         return plan, rule
     same_key = rule.key_names == known.key_names

@@ -28,7 +28,7 @@ class TaskRules:
 
     def __init__(self, cfg: SubTaskConfig) -> None:
         self._cfg = cfg
-        #: Tells the tables of online DDL tools: none of them takes part.
+        #: Recognizes the tables of online DDL tools: none of them takes part.
         self.online = OnlineTables.of(cfg)
         self._allow_list = BlockAllowListFilter.of(cfg)
         self._router = TableRouter(cfg.routes, cfg.case_sensitive)
@@ -112,7 +112,7 @@ class TaskRules:
             zone=self._cfg.timezone,
             flavor=self._cfg.flavor,
         )
-        # What the columns do not support is told here, before any row.
+        # An expression that the columns do not support is refused here, before any row.
         made.compiled(upstream.columns)
         return made
 

@@ -15,9 +15,10 @@ from dm_worker.syncer.checkpoint.meta_store import MetaStore
 from dm_worker.syncer.checkpoint.protocol import DDL, AppliedBuckets, BatchProgress, Sequencer
 from dm_worker.syncer.ddl.barrier import DDLBarrier
 from dm_worker.syncer.execution import spark_tasks
+from dm_worker.syncer.execution.apply import BucketResult
 from dm_worker.syncer.execution.spill import spill_store_in
 from dm_worker.syncer.execution.target_spec import TargetSpec
-from dm_worker.syncer.planning.batch import Batch, BucketResult, WriteToken
+from dm_worker.syncer.planning.batch import Batch, WriteToken
 from dm_worker.syncer.planning.batch_policy import BatchPolicy
 from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
 from dm_worker.syncer.planning.xa import PreparedLocations

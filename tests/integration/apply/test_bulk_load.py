@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 
 from dm_worker.syncer.execution import apply, load_data, target_connections
-from dm_worker.syncer.execution.apply import apply_bucket
+from dm_worker.syncer.execution.apply import BucketResult, apply_bucket
 from dm_worker.syncer.execution.compaction import INSERTED, UPDATED
 from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.execution.target_connections import WriterPool, loads
-from dm_worker.syncer.planning.batch import BucketResult
 from pkg.errors import DMError
 from pkg.mysql.driver import ServerAnswer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer

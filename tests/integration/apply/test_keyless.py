@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from dm_worker.syncer.execution import keyless, keyless_writer
-from dm_worker.syncer.execution.apply import apply_bucket
+from dm_worker.syncer.execution.apply import BucketResult, apply_bucket
 from dm_worker.syncer.execution.keyless import KeylessRows
 from dm_worker.syncer.execution.merge import BucketContent
 from dm_worker.syncer.execution.row_block import OrderedRow
 from dm_worker.syncer.execution.row_statements import StatementForm
-from dm_worker.syncer.planning.batch import BucketResult
 from pkg.errors import DMError
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.apply.support import TOKEN, marker, next_batch, plan_of, prepare, spec_of

@@ -11,10 +11,9 @@ import pymysql
 import pytest
 
 from dm_worker.syncer.execution import apply
-from dm_worker.syncer.execution.apply import apply_bucket
+from dm_worker.syncer.execution.apply import BucketResult, apply_bucket
 from dm_worker.syncer.execution.compaction import DELETED, INSERTED, UPDATED
 from dm_worker.syncer.execution.row_statements import RowStatement, StatementForm
-from dm_worker.syncer.planning.batch import BucketResult
 from pkg.errors import DMError
 from pkg.mysql.connection import connect
 from pkg.mysql.pipeline import AHEAD, Refused, send_ahead
