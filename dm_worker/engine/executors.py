@@ -140,7 +140,7 @@ def describe_executor(_partition: Iterable[int]) -> Iterator[Executor]:
     try:
         for name in TASK_MODULES:
             importlib.import_module(name)
-    except Exception as exc:  # noqa: BLE001 - whatever an import raises, the driver is to know
+    except Exception as exc:  # noqa: BLE001 - the driver must learn of every failed import
         problem = f"{type(exc).__name__}: {exc}"
     compiled = sorted(name.removeprefix(_COMPILED) for name in list(sys.modules) if name.startswith(_COMPILED))
     trouble = "" if problem else native.trouble()

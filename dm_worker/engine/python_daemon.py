@@ -21,8 +21,8 @@ from pkg.process.heap import keep_freed
 def without_copies(path: Sequence[str]) -> list[str]:
     """A module search path without the archives that lie within the installed PySpark.
 
-    Spark puts them in front: PySpark and py4j once more, as zip files, and its jar. Python compiles what it imports
-    from such a file in each process anew, and each worker reads the list of its thousands of files.
+    Spark puts them first: PySpark and py4j again, as zip files, and its jar. Python compiles imports from such a file
+    again in each process, and each worker reads the list of its thousands of files.
     """
     found = PathFinder.find_spec("pyspark", [entry for entry in path if not entry.endswith((".zip", ".jar"))])
     if found is None or found.origin is None:

@@ -226,7 +226,7 @@ class FileLoader:
             query(conn, "SET SESSION sql_mode = %s", (mode,))
 
     def _begin(self, conn: Connection[Any], offset: int) -> None:
-        """Opens a transaction that owns the file's row: nobody else writes the file's rows meanwhile."""
+        """Opens a transaction that locks the file's progress row, so that no other run writes its rows."""
         conn.begin()
         sql = f"SELECT `offset` FROM {self._spec.table} WHERE {self._where()} FOR UPDATE"
         rows = query(conn, sql, self._key())

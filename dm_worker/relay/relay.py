@@ -147,7 +147,7 @@ class Relay:
             self._client.close()
         except DMError as exc:
             self._failed(exc)
-        except Exception as exc:  # noqa: BLE001 - whatever it is, it must be seen in query-status
+        except Exception as exc:  # noqa: BLE001 - every error must be visible in query-status
             self._failed(errors.new(Code.RelayWriterStatusNotValid, f"the relay failed: {exc!r}", raw=exc))
         finally:
             self._client.drop()
@@ -209,11 +209,11 @@ class Relay:
         return status
 
     def purge(self, *, filename: str = "", sub_dir: str = "", before: float = 0.0, inactive: bool = False) -> int:
-        """Removes files nobody needs: those before ``filename``, those last written to before ``before`` (seconds
+        """Removes files that are not needed: those before ``filename``, those last written before ``before`` (seconds
         since the epoch), or all (``inactive``). Returns how many.
 
-        Raises 30039 unless exactly one of them is asked for, 30035 while another purge runs, 30037 while nobody can
-        tell what is needed, 30038 when there is no relay log, 30042 for a file that is not there or still needed.
+        Raises 30039 unless exactly one of them is given, 30035 while another purge runs, 30037 while it is not known
+        what is needed, 30038 when there is no relay log, 30042 for a file that is missing or still needed.
         """
         if [bool(filename), bool(before), inactive].count(True) != 1:
             raise errors.new(

@@ -180,7 +180,7 @@ class RelayStream:
         self._complete = False
 
     def _skip_to(self, offset: int) -> None:
-        """Goes on at ``offset`` with the FORMAT_DESCRIPTION of the file's head, which says how to read the rest."""
+        """Continues at ``offset`` with the FORMAT_DESCRIPTION of the file's head, which says how to read the rest."""
         framer = self._framer
         while not (events := framer.split(1)):
             piece = self._handle.read(framer.needed)

@@ -66,6 +66,6 @@ class UpstreamEnd:
     def _ask(self) -> Location | None:
         try:
             return self._query(self._source)
-        except Exception as exc:  # noqa: BLE001 - whatever it is, the status goes on without the position
+        except Exception as exc:  # noqa: BLE001 - the status is shown without the position
             log.warning("cannot get the upstream's position", source=self._source.source_id, error=str(exc))
             return None

@@ -91,7 +91,7 @@ class Binder:
         self._dirty.set()
 
     def _main(self) -> None:
-        # At once when it begins anew: what made it fail took the notice with it.
+        # Without a wait after a restart of this loop: the failure may have lost a notification.
         retry: float | None = 0.0
         while not self._stop.is_set():
             self._dirty.wait(retry)

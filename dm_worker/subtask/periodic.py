@@ -41,5 +41,5 @@ class Periodic:
     def _once(self) -> None:
         try:
             self._action()
-        except Exception as exc:  # noqa: BLE001 - reported, and the watched work goes on
+        except Exception as exc:  # noqa: BLE001 - logged; the blocking call must continue
             log.warning("watching failed", error=repr(exc))

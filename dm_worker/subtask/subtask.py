@@ -208,7 +208,7 @@ class SubTask:
                 if self._units[index].is_finished():
                     return stages.Probed(index + 1)
             return stages.Probed(0)
-        except Exception as exc:  # noqa: BLE001 - whatever a unit raises pauses its subtask with that error
+        except Exception as exc:  # noqa: BLE001 - every error of a unit pauses its subtask and is shown
             self._log_bug(exc)
             error = errors.wrap(exc)
             log.error("cannot determine the subtask's progress", task=self.name, error=str(error))
@@ -219,7 +219,7 @@ class SubTask:
         assert run is not None
         try:
             outcome = self._framed_run(run)
-        except Exception as exc:  # noqa: BLE001 - whatever a unit raises pauses its subtask with that error
+        except Exception as exc:  # noqa: BLE001 - every error of a unit pauses its subtask and is shown
             self._log_bug(exc)
             outcome = UnitOutcome(errors=[errors.wrap(exc)])
         finally:

@@ -1,4 +1,4 @@
-"""kill -9 of the worker while its upstream writes, rotates and restarts: relay files keep the upstream's bytes."""
+"""Hazard: after kill -9 of the worker or a restart of the upstream, relay files differ from the upstream's."""
 
 from __future__ import annotations
 

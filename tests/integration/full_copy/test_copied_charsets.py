@@ -1,4 +1,4 @@
-"""Hazards: a code that has no character, or shares one with another code, arrives as ``?`` or as the other one."""
+"""Hazard: a code that has no character, or shares one with another code, arrives as ``?`` or as the other one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - statements and rows read best on one line
-"""Values that full copies are known to bend: every type, at its edges, through dump and load."""
+"""Hazard: a value of any type, at the edges of its range, changes on its way through dump and load."""
 
 from __future__ import annotations
 

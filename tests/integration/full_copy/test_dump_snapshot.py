@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - statements and rows read best on one line
-"""A dump is one moment of the upstream: over parallel sessions, under concurrent writers, at exactly its position."""
+"""Hazard: with parallel sessions and concurrent writers, a dump mixes moments, or its position is not exact."""
 
 from __future__ import annotations
 

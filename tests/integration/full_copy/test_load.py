@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - statements and rows read best on one line
-"""A load brings every row exactly once, whatever dies meanwhile, and says what it cannot load."""
+"""Hazard: after a crash of any part a load misses rows or repeats them, or hides what it cannot load."""
 
 from __future__ import annotations
 

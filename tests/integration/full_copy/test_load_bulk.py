@@ -1,4 +1,4 @@
-"""Hazards: a bulk execution stores other values than the INSERT of the file, hides an error, or leaves rows twice."""
+"""Hazard: a bulk execution stores other values than the INSERT of the file, hides an error, or leaves rows twice."""
 
 from __future__ import annotations
 

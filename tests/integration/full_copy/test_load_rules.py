@@ -1,6 +1,6 @@
 # ruff: noqa: E501 - statements and rows read best on one line
-"""Hazards: merged rows that differ from what the syncer would write, in any kind of dump file; a rule that the target
-can't follow, noticed when half of the rows are loaded."""
+"""Hazard: merged rows differ from what the syncer would write, in any kind of dump file, or a rule that the target cannot
+follow is noticed when half of the rows are loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The relay's files are not the upstream's, byte for byte: what servers send, leave out, make up and send again."""
+"""Hazard: the relay's files differ from the upstream's where a server omits, invents or repeats events."""
 
 from __future__ import annotations
 

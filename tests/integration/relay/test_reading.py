@@ -1,4 +1,4 @@
-"""Relay files of real servers, read as the servers themselves send them."""
+"""Hazard: a reader of relay files gets other events than the server would send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The relay stops where it should go on, goes on where it should stop, or loses its place in between."""
+"""Hazard: the relay stops where it should continue, continues where it should stop, or loses its position."""
 
 from __future__ import annotations
 

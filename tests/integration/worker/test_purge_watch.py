@@ -1,4 +1,4 @@
-"""The purge guard against servers that really purge."""
+"""Hazard: a server purges binlog files that are still needed, and the guard does not warn."""
 
 from __future__ import annotations
 

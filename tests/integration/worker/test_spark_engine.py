@@ -1,6 +1,6 @@
-"""The embedded Spark: quiet, replaced when its JVM dies, cancellable, and free of grpc in its Python workers.
+"""Hazard: the embedded Spark writes to our output, outlives its JVM, cannot be cancelled, or loads grpc in forks.
 
-Each test runs a script in a process of its own, because a process has one SparkContext.
+Each test runs a script in its own process, because a process has one SparkContext.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A standalone Spark cluster with authentication: our code and settings there, and what is said when it can't work.
+"""Hazard: on a Spark cluster with authentication our code or settings do not arrive, or errors hide the reason.
 
-Each test runs its drivers in processes of their own, because a process has one SparkContext.
+Each test runs its drivers in separate processes, because a process has one SparkContext.
 """
 
 from __future__ import annotations

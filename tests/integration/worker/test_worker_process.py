@@ -1,4 +1,4 @@
-"""A dm-worker under real etcd: what etcd expects comes about, survives kill -9, and ends with the lease."""
+"""Hazard: a worker does not do what etcd expects, or works on after kill -9 or without a lease."""
 
 from __future__ import annotations
 

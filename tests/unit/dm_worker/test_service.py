@@ -1,4 +1,4 @@
-"""A changed configuration makes the state of a running replication invalid."""
+"""Hazard: a changed configuration makes the state of a running replication invalid."""
 
 from __future__ import annotations
 

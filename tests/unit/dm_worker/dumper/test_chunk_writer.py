@@ -1,4 +1,4 @@
-"""A schema file leaves the collation open, so that the target chooses another one."""
+"""Hazard: a schema file leaves the collation open, so that the target chooses another one."""
 
 from __future__ import annotations
 

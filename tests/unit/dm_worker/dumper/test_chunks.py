@@ -1,4 +1,4 @@
-"""The chunks of a table leave a row out, hold it twice, or become far too large."""
+"""Hazard: the chunks of a table leave a row out, hold it twice, or become far too large."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A value changes on its way through a literal."""
+"""Hazard: a value changes on its way through a literal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file name does not lead back to its schema and table, so that rows are loaded into another one."""
+"""Hazard: a file name does not lead back to its schema and table, so that rows are loaded into another one."""
 
 from __future__ import annotations
 

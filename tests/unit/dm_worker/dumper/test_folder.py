@@ -1,4 +1,4 @@
-"""A finished dump is taken for that of another configuration."""
+"""Hazard: a finished dump is taken for that of another configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dump folder belongs to one source: two workers started in one directory must not mix their files."""
+"""Hazard: two workers that were started in one directory mix the files of two sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A result set's packets become the same statements in C and in Python, whatever the network and the values are."""
+"""Hazard: the compiled code makes other statements than the Python code, for some values or splits of packets."""
 
 from __future__ import annotations
 

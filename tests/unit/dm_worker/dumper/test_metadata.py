@@ -1,4 +1,4 @@
-"""The snapshot's position is lost or misread on its way through the metadata file."""
+"""Hazard: the snapshot's position is lost or misread on its way through the metadata file."""
 
 from __future__ import annotations
 

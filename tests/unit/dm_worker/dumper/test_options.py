@@ -1,4 +1,4 @@
-"""An option of mydumpers is ignored or misunderstood, or tables are dumped that nobody asked for."""
+"""Hazard: an option of mydumpers is ignored or misunderstood, or unwanted tables are dumped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Executors lack a part of the code, or receive files that are none of it."""
+"""Hazard: executors lack a part of the code, or receive files that are none of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A start, a stop or a failure of Spark blocks a subtask, or hits another engine."""
+"""Hazard: a start, a stop or a failure of Spark blocks a subtask, or hits another engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An executor that cannot do the work is noticed late, or for a reason that nobody can find."""
+"""Hazard: an executor that cannot do the work is noticed late, or without the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator's Java options contradict ours, so that the JVM does not start."""
+"""Hazard: the operator's Java options contradict ours, so that the JVM does not start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hazard: a cluster that anybody can talk to gets the passwords of upstream and target, and runs what it is sent."""
+"""Hazard: an unprotected cluster gets the passwords of upstream and target, and runs code of strangers."""
 
 from __future__ import annotations
 

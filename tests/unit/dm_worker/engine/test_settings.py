@@ -1,4 +1,4 @@
-"""Spark starts with settings that take more of a cluster than allowed, or that belong to another machine."""
+"""Hazard: spark starts with settings that take more of a cluster than allowed, or that belong to another machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A literal becomes a parameter that stands for another value."""
+"""Hazard: a literal becomes a parameter that stands for another value."""
 
 from __future__ import annotations
 

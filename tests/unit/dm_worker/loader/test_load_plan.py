@@ -1,4 +1,4 @@
-"""A file is loaded twice or never, or one task gets all the work."""
+"""Hazard: a file is loaded twice or never, or one task gets all the work."""
 
 from __future__ import annotations
 

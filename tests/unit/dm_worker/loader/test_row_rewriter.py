@@ -1,4 +1,4 @@
-"""Hazards: a row of a dump file that is mapped otherwise than by the syncer, or a value that gets past the rules."""
+"""Hazard: a row of a dump file is mapped differently than by the syncer, or a value escapes the rules."""
 
 from __future__ import annotations
 

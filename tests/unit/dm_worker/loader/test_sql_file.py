@@ -1,4 +1,4 @@
-"""A statement of a dump file ends at another place than the server would say."""
+"""Hazard: a statement of a dump file ends at another place than for the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joining: any master of the list will do, each refusal is told, and TLS covers both questions."""
+"""Hazard: a worker cannot join although one master would accept it, or hides why it was refused."""
 
 from __future__ import annotations
 

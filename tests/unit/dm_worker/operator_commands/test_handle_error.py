@@ -1,4 +1,4 @@
-"""Hazards: an order is taken for another statement, comes too late unnoticed, or overrules an operator's pause."""
+"""Hazard: an order applies to another statement, arrives too late unnoticed, or overrules an operator's pause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MariaDB's way to go on behind a GTID: per domain, behind the very last one; nothing is left out in silence."""
+"""Hazard: after a MariaDB GTID set the stream continues too early, too late, or in the wrong domain."""
 
 from __future__ import annotations
 

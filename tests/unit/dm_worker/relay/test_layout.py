@@ -1,4 +1,4 @@
-"""The relay folder on disk: names, order, and files that are whole or absent."""
+"""Hazard: a crash leaves an index or a ``relay.meta`` that is incomplete or in the wrong order."""
 
 from __future__ import annotations
 

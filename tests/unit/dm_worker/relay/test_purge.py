@@ -1,4 +1,4 @@
-"""A purge takes a file that somebody still needs, leaves a gap, or takes too much."""
+"""Hazard: a purge removes a file that is still needed, leaves a gap, or removes too much."""
 
 from __future__ import annotations
 

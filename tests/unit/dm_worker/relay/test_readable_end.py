@@ -1,4 +1,4 @@
-"""Readers that wait for the relay's tail."""
+"""Hazard: a reader misses the movement of the readable end, or waits for ever."""
 
 from __future__ import annotations
 

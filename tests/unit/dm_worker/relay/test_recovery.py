@@ -1,4 +1,4 @@
-"""After a crash the relay keeps less than it could, or more than is whole."""
+"""Hazard: after a crash the relay keeps less than it could, or more than is complete."""
 
 from __future__ import annotations
 

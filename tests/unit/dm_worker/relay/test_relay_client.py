@@ -1,4 +1,4 @@
-"""Where the relay begins, goes on, and refuses to."""
+"""Hazard: the relay begins or continues at the wrong place, or accepts another server's history."""
 
 from __future__ import annotations
 

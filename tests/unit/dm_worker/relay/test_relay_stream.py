@@ -1,4 +1,4 @@
-"""Reading a relay log of several servers from any GTID set or position: nothing is left out, nothing comes twice."""
+"""Hazard: reading a relay log of several servers from a GTID set or position omits or repeats transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled scan takes other events than the Python one, or says other things about them."""
+"""Hazard: the compiled scan takes other events than the Python one, or reports something else about them."""
 
 from __future__ import annotations
 

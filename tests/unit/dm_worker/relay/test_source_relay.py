@@ -1,4 +1,4 @@
-"""A source's relay in its folder: what it takes over, what it removes, and what keeps it from working."""
+"""Hazard: the relay takes over or removes files of another source, or hides why it cannot work."""
 
 from __future__ import annotations
 

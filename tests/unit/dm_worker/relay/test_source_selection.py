@@ -1,4 +1,4 @@
-"""Relay log or upstream: which one a subtask reads, and when it changes over."""
+"""Hazard: a subtask reads a relay log that is stopped, behind or damaged, or never returns to a good one."""
 
 from __future__ import annotations
 

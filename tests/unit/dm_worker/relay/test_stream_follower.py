@@ -1,4 +1,4 @@
-"""The relay's files differ from the upstream's: by what servers send more, less, twice, or in pieces."""
+"""Hazard: the relay's files differ from the upstream's after events that are extra, missing, repeated or split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An old answer counts as the upstream's end, or a hanging upstream holds up a status."""
+"""Hazard: an old answer counts as the upstream's end, or a hanging upstream holds up a status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A binlog file counts as read although rows of it are still held back."""
+"""Hazard: a binlog file counts as read although rows of it are still held back."""
 
 from __future__ import annotations
 

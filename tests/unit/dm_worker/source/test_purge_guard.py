@@ -1,4 +1,4 @@
-"""An upstream that is about to purge what is needed is noticed in time; one that is not causes no alarm."""
+"""Hazard: an upstream that will purge needed files is not noticed in time, or a false alarm is raised."""
 
 from __future__ import annotations
 

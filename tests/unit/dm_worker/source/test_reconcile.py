@@ -1,4 +1,4 @@
-"""Reconciling: whatever happened meanwhile, the worker's subtasks end as etcd wants them, and nothing acts twice."""
+"""Hazard: subtasks end in another stage than etcd expects, or an action is taken twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task asks for a unit that this worker does not have, and nobody says so."""
+"""Hazard: a task needs a unit that this worker does not have, and no error says so."""
 
 from __future__ import annotations
 

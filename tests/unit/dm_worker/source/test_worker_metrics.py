@@ -1,4 +1,4 @@
-"""A series shows a subtask that is gone, or no longer shows one that alerts are about."""
+"""Hazard: a series shows a subtask that is gone, or no longer shows one that alerts are about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Auto-resume: it comes back from passing troubles, never hammers, and never retries what cannot work."""
+"""Hazard: a subtask stays paused after a passing error, retries too fast, or retries what cannot succeed."""
 
 from __future__ import annotations
 

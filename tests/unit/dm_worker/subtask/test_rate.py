@@ -1,4 +1,4 @@
-"""What people read as speed and remaining time of a copy."""
+"""Hazard: speed or remaining time of a copy is wrong."""
 
 from __future__ import annotations
 

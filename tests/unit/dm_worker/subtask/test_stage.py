@@ -1,4 +1,4 @@
-"""The subtask's state machine: a pause, a resume or a stop is never lost, whatever it races with."""
+"""Hazard: a pause, a resume or a stop is lost in a race."""
 
 from __future__ import annotations
 

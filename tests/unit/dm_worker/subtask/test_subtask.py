@@ -1,4 +1,4 @@
-"""The subtask's shell: races between stops, ends and new starts, with real threads and fake units."""
+"""Hazard: stops, ends and new starts of real threads race, and a run goes on or a subtask hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A compiled part that was built for another machine is loaded, or keeps the program from starting."""
+"""Hazard: a compiled part that was built for another machine is loaded, or keeps the program from starting."""
 
 from __future__ import annotations
 
