@@ -108,18 +108,18 @@ class TaskService:
         sources = self._chosen(request, stages)
         if request.op in _STOPPING:
             self._cluster.scheduler.stop_task(request.name, sources)
-            judge, expected = is_gone(request.name), "the subtask is stopped"
+            check, expected = is_gone(request.name), "the subtask is stopped"
         elif request.op in _STAGES:
             stored, reported = _STAGES[request.op]
             self._cluster.scheduler.set_stage(request.name, sources, stored)
-            judge, expected = reaches(request.name, reported), f"the subtask is {stored}"
+            check, expected = reaches(request.name, reported), f"the subtask is {stored}"
         else:
             raise errors.new(
                 Code.MasterInvalidOperateOp,
                 f"invalid operation {request.op} on task {request.name}",
                 workaround="Use one of pause-task, resume-task, stop-task.",
             )
-        answers = wait_for_all(self._cluster, sources, request.name, judge, expected)
+        answers = wait_for_all(self._cluster, sources, request.name, check, expected)
         return pb.OperateTaskResponse(op=request.op, result=True, sources=answers)
 
     def _chosen(self, request: pb.OperateTaskRequest, stages: Mapping[str, str]) -> list[str]:

@@ -26,26 +26,26 @@ StageCheck = Callable[[str, pb.QueryStatusResponse | None], StageCheckResult]
 
 
 def wait_for_all(
-    cluster: ClusterView, sources: Iterable[str], task: str, judge: StageCheck, expected: str
+    cluster: ClusterView, sources: Iterable[str], task: str, check: StageCheck, expected: str
 ) -> list[pb.CommonWorkerResponse]:
-    """One answer per source, in the sources' order, once ``judge`` says that the wait is over, or on timeout
+    """One answer per source, in the sources' order, once ``check`` says that the wait is over, or on timeout
     (38045)."""
     names = sorted(sources)
     if not names:
         return []
     with ThreadPoolExecutor(min(len(names), 32), thread_name_prefix="expect") as pool:
-        return list(pool.map(lambda source: _wait_for(cluster, source, task, judge, expected), names))
+        return list(pool.map(lambda source: _wait_for(cluster, source, task, check, expected), names))
 
 
 def _wait_for(
-    cluster: ClusterView, source: str, task: str, judge: StageCheck, expected: str
+    cluster: ClusterView, source: str, task: str, check: StageCheck, expected: str
 ) -> pb.CommonWorkerResponse:
     began = time.monotonic()
     pause, moved = FIRST_PAUSE, False
     while True:
         remaining = began + STAGE_TIMEOUT - time.monotonic()
         worker, answer, seen = _ask(cluster, source, task, max(remaining, FIRST_PAUSE))
-        settled, problem = judge(source, answer) if answer is not None or not worker else (False, "")
+        settled, problem = check(source, answer) if answer is not None or not worker else (False, "")
         if settled and not problem:
             return success(source, worker)
         if settled and (moved or time.monotonic() - began > STALE_FAILURE_TIMEOUT):
@@ -94,7 +94,7 @@ def _named(answer: pb.QueryStatusResponse | None, task: str) -> pb.SubTaskStatus
 def reaches(task: str, stage: pb.Stage) -> StageCheck:
     """Over when the subtask is in ``stage``, or when it failed on the way."""
 
-    def judge(_: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
+    def check(_: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
         subtask = _named(answer, task)
         if answer is None or not answer.result or subtask is None:
             return False, ""
@@ -104,23 +104,23 @@ def reaches(task: str, stage: pb.Stage) -> StageCheck:
             return True, "; ".join(error_text(error) for error in subtask.result.errors)
         return False, ""
 
-    return judge
+    return check
 
 
 def is_gone(task: str) -> StageCheck:
     """Over when the worker does not have the subtask any more, or no worker serves the source."""
 
-    def judge(_: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
+    def check(_: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
         subtask = _named(answer, task)
         return subtask is None or (not subtask.stage and subtask.WhichOneof("status") == "msg"), ""
 
-    return judge
+    return check
 
 
 def relay_reaches(stage: pb.Stage) -> StageCheck:
     """Over when the source's relay is in ``stage`` (``Stopped``: does not exist), or when it failed on the way."""
 
-    def judge(_: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
+    def check(_: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:
         if answer is None or not answer.result:
             return False, ""
         if not answer.sourceStatus.HasField("relayStatus"):
@@ -132,7 +132,7 @@ def relay_reaches(stage: pb.Stage) -> StageCheck:
             return True, "; ".join(error_text(error) for error in relay.result.errors)
         return False, ""
 
-    return judge
+    return check
 
 
 def serves(source: str, answer: pb.QueryStatusResponse | None) -> StageCheckResult:

@@ -14,7 +14,7 @@ from pkg.pb import dmworker_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class ExpectedSubTask:
-    """A subtask as etcd has it: its config's text, the expected stage and the revision of that stage's key."""
+    """A subtask as etcd has it: its config's text, the desired stage and the revision of that stage's key."""
 
     config: str
     stage: int
@@ -42,7 +42,7 @@ class CreateSubTask:
 
 @dataclass(frozen=True, slots=True)
 class ChangeStage:
-    """Pass the new expected stage on to the subtask."""
+    """Pass the new desired stage on to the subtask."""
 
     task: str
     wanted: ExpectedSubTask

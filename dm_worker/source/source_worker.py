@@ -1,4 +1,4 @@
-"""One bound source: keeps its subtasks in their expected stages, reports their status, resumes those that failed."""
+"""One bound source: keeps its subtasks in their desired stages, reports their status, resumes those that failed."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ class SourceWorker:
                     self._forget(task)
 
     def _wanted(self) -> dict[str, ExpectedSubTask]:
-        """Tasks that have both a config and an expected stage; both are written in one transaction."""
+        """Tasks that have both a config and an desired stage; both are written in one transaction."""
         configs = _by_task(keys.SUBTASK, self._configs.snapshot())
         stages = _by_task(keys.SUBTASK_STAGE, self._stages.snapshot())
         wanted = {}

@@ -296,7 +296,7 @@ def _unasked(state: SubTaskState) -> DMError:
 
 
 def _settle(state: SubTaskState) -> Transition:
-    """Compares the expected stage with the present one and takes the next step."""
+    """Compares the desired stage with the present one and takes the next step."""
     if state.activity is Activity.IDLE:
         return _settle_idle(state)
     if state.expected == pb.Running:

@@ -112,7 +112,7 @@ class SourceBound(Record):
 
 @dataclass(frozen=True, slots=True)
 class SubTaskStage(_StageRecord):
-    """The expected stage of a subtask (``Running``, ``Paused`` or ``Stopped``)."""
+    """The desired stage of a subtask (``Running``, ``Paused`` or ``Stopped``)."""
 
     expect: str
     source: str
@@ -122,7 +122,7 @@ class SubTaskStage(_StageRecord):
 
 @dataclass(frozen=True, slots=True)
 class RelayStage(_StageRecord):
-    """The expected stage of a source's relay."""
+    """The desired stage of a source's relay."""
 
     expect: str
     source: str

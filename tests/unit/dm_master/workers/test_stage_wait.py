@@ -30,7 +30,7 @@ _ABSENT = pb.SubTaskStatus(name="t", msg="no sub task with name t has started")
 
 
 @pytest.mark.parametrize(
-    ("judge", "answer", "settled"),
+    ("check", "answer", "settled"),
     [
         (reaches("t", pb.Running), _answer(_subtask(pb.Running)), True),
         (reaches("t", pb.Running), _answer(_subtask(pb.Finished)), True),
@@ -54,9 +54,9 @@ _ABSENT = pb.SubTaskStatus(name="t", msg="no sub task with name t has started")
     ],
 )
 def test_what_settles_and_what_does_not(
-    judge: StageCheck, answer: pb.QueryStatusResponse | None, settled: bool
+    check: StageCheck, answer: pb.QueryStatusResponse | None, settled: bool
 ) -> None:
-    assert judge("s", answer) == (settled, "")
+    assert check("s", answer) == (settled, "")
 
 
 def test_a_subtask_that_fails_at_once_is_told_with_its_error() -> None:
@@ -80,8 +80,8 @@ class _ScriptedAnswers:
         return answer
 
 
-def _wait(script: _ScriptedAnswers, judge: StageCheck) -> pb.CommonWorkerResponse:
-    [answer] = wait_for_all(cast(ClusterAccess, script), ["s"], "t", judge, "it runs")
+def _wait(script: _ScriptedAnswers, check: StageCheck) -> pb.CommonWorkerResponse:
+    [answer] = wait_for_all(cast(ClusterAccess, script), ["s"], "t", check, "it runs")
     return answer
 
 
