@@ -148,8 +148,8 @@ def _collide(
     names = dict.fromkeys(str(name) for side in (one, two) for name in _names_of(*side))
     first, second = (f"{rules.subtask.source_id} `{m.schema}`.`{m.table}`" for rules, m in (one, two))
     return fail(
-        f"{'; '.join(names)}: {first} and {second} get the same bits of `partition id` in `{target[0]}`.`{target[1]}`,"
-        " so that one's rows would overwrite the other's",
+        f"{'; '.join(names)}: {first} and {second} get the same bits of `partition id` in "
+        f"`{target[0]}`.`{target[1]}`, so rows of one would overwrite rows of the other",
         "Give them other instance ids, or prefixes that leave different numbers.",
         subject=second,
         other=first,

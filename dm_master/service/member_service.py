@@ -132,7 +132,7 @@ class MemberService:
         if member.name == self._cluster.config.name:
             raise errors.new(
                 Code.MasterInvalidOperateOp,
-                f"dm-master {member.name} leads the cluster and cannot take itself out of it",
+                f"dm-master {member.name} leads the cluster and cannot remove itself",
                 workaround="Stop it first; another master then becomes leader.",
             )
 

@@ -56,7 +56,7 @@ class SourceService:
             raise errors.new(
                 Code.MasterInvalidOperateOp,
                 "several sources cannot be created when a worker is specified",
-                workaround="Create them one by one, or leave the worker out.",
+                workaround="Create them one by one, or omit the worker.",
             )
         # All are parsed and their servers reached before the first is stored: most mistakes change nothing.
         parsed = [load_source(text, f"source {number}") for number, text in enumerate(request.config, 1)]
@@ -87,7 +87,7 @@ class SourceService:
             self._cluster.scheduler.remove_source(source)
         except DMError as exc:
             # The operator must see the first error; this one follows from it.
-            log.error("cannot take back a source created before a failure", source=source, error=str(exc))
+            log.error("cannot remove a source that was created before a failure", source=source, error=str(exc))
 
     def _stop(self, sources: list[str]) -> pb.OperateSourceResponse:
         if not sources:

@@ -143,7 +143,7 @@ class TaskService:
                 Code.SchedulerSubTaskExist,
                 f"subtasks with name {task.name} for sources {', '.join(sorted(existing))} already exist"
                 + (", so their metadata cannot be removed" if remove_meta else ""),
-                workaround="Use `query-status` to see them, `stop-task` to end them, `resume-task` to go on.",
+                workaround="Use `query-status` to see them, `stop-task` to end them, `resume-task` to continue.",
             )
         unbound_sources = [
             one.source_id for one in fresh if self._cluster.scheduler.bound_worker(one.source_id) is None

@@ -63,7 +63,7 @@ def outdated(lock_id: object) -> DMError:
     return new(
         Code.MasterLockIsResolving,
         f"lock {lock_id} changed while it was to be unlocked",
-        workaround="Check it again with `shard-ddl-lock`; it may proceed by itself.",
+        workaround="Check it again with `shard-ddl-lock`; it may proceed automatically.",
         retryable=True,
     )
 

@@ -92,7 +92,7 @@ def join_snapshot(
         if locked:
             break
         seen = seen or lead
-        _check(seen and not lead, deadline, should_stop, "the task that takes the lock is gone")
+        _check(seen and not lead, deadline, should_stop, "the task that takes the lock has ended")
         time.sleep(_POLL)
     _execute(conn, _SNAPSHOT)
     _take(conn, rendezvous.name(f"open-{index}"))
@@ -188,7 +188,7 @@ def _no_lock(exc: pymysql.Error, statement: str) -> DMError:
         return cause
     return errors.new(
         Code.DumpUnitGlobalLock,
-        f"the upstream did not give the lock for a consistent dump: {cause.message}",
+        f"the upstream did not grant the lock for a consistent dump: {cause.message}",
         raw=cause.raw_cause,
         scope="upstream",
         workaround="Grant RELOAD (for FLUSH TABLES WITH READ LOCK) or LOCK TABLES. If long statements block the lock, "

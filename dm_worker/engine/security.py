@@ -74,5 +74,5 @@ def require_protection(config: WorkerConfig) -> None:
         f"{', '.join(missing)}: anyone who can reach its network could read the passwords of upstream and target, "
         "and run code on executors and on this machine",
         workaround="Set them under [spark.conf], the secret as in the cluster's own configuration (docs/scale-out.md, "
-        "'Secrets'). If nobody else can reach that network, set private-network = true under [spark].",
+        "'Secrets'). If no one else can reach that network, set private-network = true under [spark].",
     )

@@ -17,7 +17,7 @@ from pkg import errors
 from pkg.errors import Code, DMError, ErrorKind
 from pkg.rules.column_mapping import Affix, PartitionId, TableMapping, Transform
 
-_WORKAROUND = "Check that the file is a whole data file of this table, or dump again."
+_WORKAROUND = "Check that the file is a complete data file of this table, or dump again."
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,5 +157,5 @@ def _broken(name: str, offset: int, why: str) -> errors.DMError:
     return errors.new(
         Code.LoadUnitParseStatement,
         f"cannot read dump file {name} at byte {offset}: {why}",
-        workaround="Check that the file is a whole data file of dumpling or mydumper; otherwise dump again.",
+        workaround="Check that the file is a complete data file of dumpling or mydumper; otherwise dump again.",
     )

@@ -57,7 +57,10 @@ class BinlogOperators:
                     found.append(BinlogOperator.read(key, kv.value))
                 except DMError as exc:
                     log.error(
-                        "an operation in etcd has no valid position and is ignored", task=task, key=key, error=str(exc)
+                        "an operator order in etcd has no valid position and is ignored",
+                        task=task,
+                        key=key,
+                        error=str(exc),
                     )
         return found
 
@@ -84,7 +87,7 @@ class BinlogOperators:
         if known:
             positions = [one.position for one in known]
             log.info(
-                "the task copies again: the operations stored for its earlier statements are removed",
+                "the task copies again: operator orders for its earlier statements are removed",
                 task=task,
                 positions=positions,
             )
@@ -101,7 +104,7 @@ class BinlogOperators:
                 self._forget(known, cast(ReplicatingUnit, unit))
         except DMError as exc:
             log.warning(
-                "cannot remove the operations for statements before the checkpoint", task=subtask.name, error=str(exc)
+                "cannot remove operator orders for statements before the checkpoint", task=subtask.name, error=str(exc)
             )
 
     def _forget(self, known: list[BinlogOperator], unit: ReplicatingUnit) -> None:
@@ -109,7 +112,7 @@ class BinlogOperators:
         passed = outdated(known, needed.position) if needed is not None else []
         if passed:
             log.info(
-                "the checkpoint is past statements with stored operations", positions=[one.position for one in passed]
+                "the checkpoint is past statements with operator orders", positions=[one.position for one in passed]
             )
             self._client.txn([], [Delete(one.key) for one in passed])
 
@@ -119,7 +122,7 @@ class BinlogOperators:
             if time.monotonic() > deadline:
                 raise errors.new(
                     Code.HAFailWatchEtcd,
-                    "the operation is stored in etcd, but this worker has not received it yet",
+                    "the operator order is stored in etcd, but this worker has not received it yet",
                     workaround="Check it with `binlog list`, then resume the task.",
                     retryable=True,
                 )

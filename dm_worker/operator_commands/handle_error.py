@@ -115,5 +115,5 @@ def _standing_order(
     raise errors.new(
         Code.SyncerOperatorNotExist,
         f"error operator not exist, position: {position_name(position)}",
-        workaround="`binlog list` shows the stored operations.",
+        workaround="`binlog list` shows the operator orders.",
     )

@@ -81,7 +81,7 @@ for _name, _text in {
     "replace": "Executes other statements (DDL, with schema names) in its place.",
     "revert": "Takes back an earlier skip, replace or inject.",
     "inject": "Executes statements (DDL, with schema names) before it.",
-    "list": "Lists the skip, replace and inject operations at the position and after it.",
+    "list": "Lists the operator orders (skip, replace, inject) at the position and after it.",
 }.items():
     binlog.add_command(_operation(_name, _text))
 

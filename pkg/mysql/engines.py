@@ -58,4 +58,4 @@ def way_out(table: tuple[str, str]) -> str:
 
 def way_past() -> str:
     """What lets rows go on all the same."""
-    return f"Or add `{IGNORE}` to ignore-checking-items; then exactly-once does not hold for such tables."
+    return f"Or add `{IGNORE}` to ignore-checking-items; then exactly-once is not guaranteed for such tables."

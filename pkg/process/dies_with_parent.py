@@ -27,7 +27,7 @@ def _main(parent: int, command: Sequence[str]) -> None:
         sys.exit(f"prctl: {os.strerror(ctypes.get_errno())}")
     # The parent may have died before the kernel knew what we want.
     if os.getppid() != parent:
-        sys.exit("the parent is gone")
+        sys.exit("the parent process has ended")
     os.execvp(command[0], list(command))
 
 

@@ -70,7 +70,8 @@ def read_secret_key(path: str) -> bytes:
     if len(text) != 2 * KEY_BYTES or len(key) != KEY_BYTES:
         raise errors.new(
             Code.ConfigSecretKeyPath,
-            f"the secret key file {path} must hold exactly {2 * KEY_BYTES} hex digits, it holds {len(text)} characters",
+            f"the secret key file {path} must contain exactly {2 * KEY_BYTES} hex digits, but it contains "
+            f"{len(text)} characters",
             workaround=_KEY_WORKAROUND,
         )
     return key

@@ -48,7 +48,9 @@ def _compose(text: str, path: str, shape: Mapping[str, Shape]) -> MappingNode:
             _YAML, f"{path}: not valid YAML", raw=type(exc).__name__, workaround="Check the file's text encoding."
         ) from None
     if not isinstance(root, MappingNode):
-        raise errors.new(_YAML, f"{path}:1:1: the file must hold keys and values", workaround="See the sample files.")
+        raise errors.new(
+            _YAML, f"{path}:1:1: the file must contain keys and values", workaround="See the sample files."
+        )
     _check(root, shape, path, "")
     return root
 

@@ -29,7 +29,7 @@ class _NamingContext(ssl.SSLContext):
         if self.allowed and not set(names) & set(self.allowed):
             wrapped.close()
             raise ssl.SSLCertVerificationError(
-                f"certificate verify failed: the server's certificate is for {', '.join(names) or 'nobody'},"
+                f"certificate verify failed: the server's certificate is for {', '.join(names) or 'no name'},"
                 f" cert-allowed-cn allows {', '.join(self.allowed)}"
             )
         return wrapped

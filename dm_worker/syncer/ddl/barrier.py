@@ -211,8 +211,7 @@ class DDLBarrier:
                 raise refused(
                     f"with shard-mode, the target does not get {part.parsed.sql[:500]}, because its table also "
                     "belongs to other shards",
-                    "Execute what is needed on the target by hand, and give the operation again without this "
-                    "statement.",
+                    "Execute what is needed on the target by hand, and give the order again without this statement.",
                 )
 
     def _additional(self, ordered: OrderedParts) -> Iterable[Part]:

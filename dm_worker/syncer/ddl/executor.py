@@ -164,7 +164,7 @@ class DDLExecutor:
 
         verdict = retrying(settled, should_stop=self._should_stop)
         log.info(
-            "a DDL was executing when its operation changed",
+            "a DDL was executing when its operator order changed",
             statement=record.statement, outcome=verdict.value, part=record.part,
         )  # fmt: skip
         ran = verdict is StatementOutcome.RAN

@@ -41,7 +41,7 @@ def readable(operator: BinlogOperator) -> BinlogOperator:
         return operator
     raise errors.new(
         Code.HAInvalidItem,
-        f"the operation for the statement at {operator.position} can't be read: {operator.statements[0]}",
+        f"the operator order for the statement at {operator.position} can't be read: {operator.statements[0]}",
         workaround=f"Remove it with `dmctl binlog revert {operator.task} -s {operator.source} -b {operator.position}`, "
         "or give it again.",
     )

@@ -84,7 +84,7 @@ class OrderedStatements:
         if decision != before:
             settle()
             log.info(
-                "an operator's operation applies to a statement",
+                "an operator order applies to a statement",
                 place=str(statement.at),
                 order=decision.kind or "as it is",
                 before=before.kind or "as it is",

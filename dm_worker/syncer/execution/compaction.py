@@ -89,14 +89,15 @@ class ImpossibleChange(Exception):
         if self.before in _THERE:
             return errors.new(
                 Code.SyncerUnitDMLOldNewValueMismatch,
-                f"the binlog holds an {what} of the row ({key}) of {upstream} after a change of a row of {earlier} "
-                f"with the same key (target {name})",
+                f"the binlog contains an {what} of the row ({key}) of {upstream} after a change of a row of "
+                f"{earlier} with the same key (target {name})",
                 workaround="Give the sharded tables disjoint keys, or route them to different target tables. Then copy "
                 "them again: their rows have overwritten each other.",
             )
         return errors.new(
             Code.SyncerUnitDMLOldNewValueMismatch,
-            f"the binlog holds an {what} of the row ({key}) of {upstream} (target {name}) after that row was deleted",
+            f"the binlog contains an {what} of the row ({key}) of {upstream} (target {name}) after that row was "
+            "deleted",
             workaround="Check that the sharded tables that merge here have disjoint keys.",
         )
 
