@@ -4,139 +4,36 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
-from dm_master.election.campaign import LeaderKey
-from dm_master.shardddl.lock_coordinator import LockCoordinator
 from dm_worker.engine.engine import SparkEngine
 from dm_worker.source.binlog_needs import durable_location
-from dm_worker.syncer.planning.batch_policy import Budget
-from dm_worker.syncer.planning.instructions import BatchLimits
 from dm_worker.syncer.planning.planning_thread import PlanningThread
 from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
 from dm_worker.syncer.shard_ddl.source_groups import SettleDDL
-from pkg.config.model import SubTaskConfig
-from pkg.errors import Code
 from pkg.etcd import EtcdClient
-from pkg.ha.binlog_operator import BinlogOperator, OperatorKind, position_name
+from pkg.ha.binlog_operator import BinlogOperator
 from pkg.ha.shard_ddl_steps import LockId
-from pkg.rules.model import BinlogFilterRule, BlockAllowList, RouteRule
+from pkg.rules.model import BinlogFilterRule, RouteRule
 from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import wait_until
 from tests.harness.shard_source import put_subtasks
-from tests.integration.syncer.killed_runs import Faults, kill_again_and_again
 from tests.integration.syncer.one_source import OneSource
-from tests.integration.syncer.support import Running, location, rows, running, subtask
+from tests.integration.syncer.shard_ddl.support import (
+    COLUMNS,
+    coordinated,
+    merged,
+    merging,
+    shards,
+    structure,
+    wait_settled,
+)
+from tests.integration.syncer.support import location, running
 
 pytestmark = pytest.mark.timeout(300)
-
-#: What upstreams do before anything is replicated: three groups, one of tables without a key.
-TABLES = [
-    *(f"CREATE TABLE d.{name} (id INT PRIMARY KEY, v INT, w INT)" for name in ("t1", "t2", "u1", "u2")),
-    *(f"CREATE TABLE d.{name} (v INT, w INT)" for name in ("k1", "k2")),
-]
-#: DDL of all groups interleaved, new, renamed and dropped shards in the middle of sequences, equal texts in a row.
-SCRIPT = [
-    "INSERT INTO d.t1 VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3)",
-    "INSERT INTO d.t2 VALUES (101, 1, 1), (102, 2, 2)",
-    "INSERT INTO d.k1 VALUES (1, 1), (1, 1), (2, 2)",
-    "ALTER TABLE d.t1 ADD COLUMN a INT",
-    "BEGIN",
-    "INSERT INTO d.t1 VALUES (4, 4, 4, 4)",
-    "INSERT INTO d.t2 VALUES (103, 3, 3)",
-    "INSERT INTO d.u1 VALUES (1, 1, 1)",
-    "INSERT INTO d.k2 VALUES (1, 1)",
-    "COMMIT",
-    "UPDATE d.t1 SET a = 11 WHERE id = 1",
-    "ALTER TABLE d.t1 ADD INDEX (v)",
-    "INSERT INTO d.t1 VALUES (5, 5, 5, 5)",
-    "ALTER TABLE d.u1 DROP COLUMN v",
-    "ALTER TABLE d.k2 ADD a INT first",
-    "INSERT INTO d.k2 VALUES (7, 1, 1), (7, 1, 1)",
-    "INSERT INTO d.k1 VALUES (1, 1)",
-    # One transaction: the statement, then its rows.
-    "CREATE TABLE d.t3 (PRIMARY KEY (id), KEY (v)) AS SELECT id + 200 AS id, v, w, a FROM d.t1",
-    "UPDATE d.t3 SET w = 7 WHERE id = 201",
-    "INSERT INTO d.u1 VALUES (2, 20)",
-    "INSERT INTO d.u2 VALUES (101, 1, 1)",
-    "DELETE FROM d.t1 WHERE id = 2",
-    "alter table d.t2  add column a int /* another spelling */",
-    "INSERT INTO d.t2 VALUES (104, 4, 4, 4)",
-    "UPDATE d.t1 SET w = w + 1",
-    # Longer than a batch of the test may be.
-    "BEGIN",
-    *(f"INSERT INTO d.t1 VALUES ({1000 + i}, {i}, {i}, {i})" for i in range(8)),
-    *(f"INSERT INTO d.k1 VALUES ({i}, {i})" for i in range(8)),
-    *(f"INSERT INTO d.k2 VALUES ({i}, {i}, {i})" for i in range(8)),
-    "COMMIT",
-    "RENAME TABLE d.t1 TO d.t9",
-    "INSERT INTO d.t9 VALUES (6, 6, 6, 6)",
-    "UPDATE d.k2 SET w = 5 WHERE a = 7 LIMIT 1",
-    "ALTER TABLE d.k1 ADD COLUMN a INT FIRST",
-    "INSERT INTO d.k1 VALUES (8, 1, 1)",
-    "ALTER TABLE d.u2 DROP COLUMN v",
-    "INSERT INTO d.u2 VALUES (102, 2)",
-    "UPDATE d.u1 SET w = 21 WHERE id = 2",
-    "ALTER TABLE d.t2 ADD INDEX (v)",
-    "INSERT INTO d.t2 VALUES (105, 5, 5, 5)",
-    "ALTER TABLE d.t9 MODIFY v BIGINT",
-    "INSERT INTO d.t9 VALUES (7, 5000000000, 7, 7)",
-    "ALTER TABLE d.t9 ADD COLUMN b INT",
-    "UPDATE d.t9 SET b = 1",
-    "ALTER TABLE d.t9 DROP COLUMN b",
-    "ALTER TABLE d.t9 ADD COLUMN b INT",
-    "UPDATE d.t9 SET b = 2 WHERE id < 5",
-    "DELETE FROM d.t3",
-    "DROP TABLE d.t3",
-    "ALTER TABLE d.t2 modify column `v` bigint",
-    "INSERT INTO d.t2 VALUES (106, 6000000000, 6, 6)",
-    "ALTER TABLE d.t2 ADD COLUMN b INT",
-    "alter table d.t2 drop `b`",
-    "UPDATE d.t2 SET a = 9 WHERE id = 106",
-    "ALTER TABLE d.t2 ADD COLUMN b INT",
-    "INSERT INTO d.t2 VALUES (107, 7, 7, 7, 7)",
-    "INSERT INTO d.k2 VALUES (9, 9, 9)",
-]
-#: How often each of them is executed at the target, in the order of each group.
-EXECUTED = {
-    "t": [
-        "ADD COLUMN `a` INT",
-        "ADD INDEX(`v`)",
-        "MODIFY COLUMN `v` BIGINT",
-        "ADD COLUMN `b` INT",
-        "DROP COLUMN `b`",
-        "ADD COLUMN `b` INT",
-    ],
-    "u": ["DROP COLUMN `v`"],
-    "k": ["ADD COLUMN `a` INT FIRST"],
-}
-COLUMNS = "id INT PRIMARY KEY, v INT"
-
-
-def shards(upstream: SQLServer, target: SQLServer, count: int = 2) -> None:
-    upstream.execute("CREATE DATABASE d", *(f"CREATE TABLE d.t{i} ({COLUMNS})" for i in range(1, count + 1)))
-    target.execute("CREATE DATABASE m", f"CREATE TABLE m.t ({COLUMNS})")
-
-
-def merging(upstream: SQLServer, target: SQLServer, **changes: object) -> SubTaskConfig:
-    routes = (RouteRule("d", "m", "t*", "t"), *(RouteRule("d", "m", f"{name}*", name) for name in "uk"))
-    return subtask(upstream, target, shard_mode="pessimistic", routes=routes, **changes)
-
-
-def merged(server: SQLServer, tables: str, columns: str = "*") -> list[tuple[object, ...]]:
-    return rows(server, "(" + " UNION ALL ".join(f"SELECT {columns} FROM {name}" for name in tables.split()) + ") x")
-
-
-def wait_settled(run: Running, lock_service: OneSource, upstream: SQLServer, count: int = 1) -> None:
-    """Until ``count`` DDLs are settled and all rows that the upstream has by now are applied."""
-    wait_until(lambda: lock_service.confirmed == count, "the DDL is settled")
-    wait_until(lambda: not run.unit.status().unresolvedGroups, "nothing is held back")
-    run.wait_synced(upstream)
 
 
 def test_two_tables_in_one_upstream(mysql_upstream: MySQLServer, target: MariaDBServer, spark: SparkEngine) -> None:
@@ -248,89 +145,6 @@ def test_a_ddl_that_only_the_target_refuses_is_left_out(
         assert run.unit.stuck_at is None
         wait_until(lambda: (needed := run.unit.needed) is not None and stuck.at < needed.position, "it is stored")
     assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
-
-
-@pytest.mark.parametrize(
-    "statement",
-    ["RENAME TABLE d.t1 TO d.u1", "ALTER TABLE d.t1 ADD z INT, RENAME TO d.u1", "RENAME TABLE d.t1 TO other.t1"],
-)
-def test_a_shard_that_leaves_its_group_is_not_waited_for_once_an_operator_says_so(
-    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine, statement: str
-) -> None:
-    shards(mariadb_upstream, target)
-    target.execute("CREATE TABLE m.u (id INT PRIMARY KEY, v INT, z INT)")
-    lock_service, orders = OneSource(), list[BinlogOperator]()
-    cfg = merging(mariadb_upstream, target, block_allow_list=BlockAllowList(do_dbs=("d",)))
-    mariadb_upstream.execute("CREATE DATABASE other", "INSERT INTO d.t1 VALUES (1, 1)", statement)
-    if "u1" in statement:
-        mariadb_upstream.execute("INSERT INTO d.u1 (id, v) VALUES (3, 3)")
-    mariadb_upstream.execute("ALTER TABLE d.t2 ADD a INT", "INSERT INTO d.t2 VALUES (2, 2, 2)")
-    with running(cfg, spark, lock_service=lock_service) as run:
-        (error,) = run.wait_ended().errors
-        stuck = run.unit.stuck_at
-    assert stuck is not None
-    assert error.kind is Code.SyncerUnsupportedStmt
-    orders.append(BinlogOperator("skip", cfg.name, cfg.source_id, position_name(stuck.at)))
-    with running(cfg, spark, lock_service=lock_service, orders=lambda: orders) as run:
-        wait_settled(run, lock_service, mariadb_upstream)
-    assert merged(target, "m.t") == [(1, 1, None), (2, 2, 2)]
-    assert merged(target, "m.u") == ([(3, 3, None)] if "u1" in statement else [])
-
-
-def test_a_statement_that_changes_and_renames_is_taken_apart_by_an_operator(
-    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
-) -> None:
-    shards(mariadb_upstream, target)
-    lock_service, orders = OneSource(), list[BinlogOperator]()
-    cfg = merging(mariadb_upstream, target)
-    mariadb_upstream.execute(
-        "INSERT INTO d.t1 VALUES (1, 1)",
-        "ALTER TABLE d.t1 ADD a INT, RENAME TO d.t9",
-        "INSERT INTO d.t9 VALUES (2, 2, 2)",
-        "ALTER TABLE d.t2 ADD a INT",
-        "INSERT INTO d.t2 VALUES (3, 3, 3)",
-    )
-    with running(cfg, spark, lock_service=lock_service) as run:
-        (error,) = run.wait_ended().errors
-        stuck = run.unit.stuck_at
-    assert stuck is not None
-    assert (error.code, "`binlog replace`" in error.workaround) == (36068, True)
-    apart = ("ALTER TABLE d.t1 ADD a INT", "RENAME TABLE d.t1 TO d.t9")
-    orders.append(BinlogOperator("replace", cfg.name, cfg.source_id, f"{stuck.at.name}:{stuck.at.pos}", apart))
-    with running(cfg, spark, lock_service=lock_service, orders=lambda: orders) as run:
-        wait_settled(run, lock_service, mariadb_upstream)
-    assert merged(target, "m.t") == merged(mariadb_upstream, "d.t9 d.t2")
-
-
-@pytest.mark.parametrize("gtid", [False, True])
-def test_runs_killed_between_any_two_durable_steps(
-    mariadb_upstream: MariaDBServer,
-    target: MariaDBServer,
-    spark: SparkEngine,
-    gtid: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    mariadb_upstream.execute("CREATE DATABASE d", *TABLES)
-    target.execute(
-        "CREATE DATABASE m",
-        *(f"CREATE TABLE m.{name} (id INT PRIMARY KEY, v INT, w INT)" for name in "tu"),
-        "CREATE TABLE m.k (v INT, w INT)",
-    )
-    if gtid:
-        monkeypatch.setattr(Budget, "limits", lambda self, parallel: BatchLimits(250, 3, 100))
-    cfg = merging(mariadb_upstream, target, enable_gtid=gtid)
-    mariadb_upstream.execute(*SCRIPT)
-    lock_service = OneSource()
-    end = location(mariadb_upstream).position
-    kills = kill_again_and_again(cfg, spark, lock_service, Faults(monkeypatch, seed=5), end)
-    assert kills > 5
-    assert merged(target, "m.t") == merged(mariadb_upstream, "d.t9 d.t2")
-    assert merged(target, "m.u") == merged(mariadb_upstream, "d.u1 d.u2")
-    assert merged(target, "m.k") == merged(mariadb_upstream, "d.k1 d.k2")
-    executed = {f"m.{name}": [text for (text,) in lock_service.granted if f"`m`.`{name}`" in text] for name in "tuk"}
-    assert executed == {f"m.{name}": [f"ALTER TABLE `m`.`{name}` {text}" for text in EXECUTED[name]] for name in "tuk"}
-    assert [row[2] for row in target.execute("SHOW INDEX FROM m.t")] == ["PRIMARY", "v"]
-    assert target.execute("SELECT COUNT(*) FROM dm_meta.t_syncer_sharding_meta WHERE is_global = 0") == [(3,)]
 
 
 class Writer:
@@ -480,51 +294,6 @@ def test_ddl_that_a_filter_keeps_from_the_target(
     assert merged(target, "m.t", columns) == merged(mariadb_upstream, "d.t1 d.t2", columns)
 
 
-def test_an_operator_brings_shards_together_that_ran_different_ddl(
-    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
-) -> None:
-    shards(mariadb_upstream, target)
-    lock_service = OneSource()
-    cfg = merging(mariadb_upstream, target)
-    mariadb_upstream.execute(
-        "INSERT INTO d.t1 VALUES (1, 1)",
-        "INSERT INTO d.t2 VALUES (101, 101)",
-        "ALTER TABLE d.t1 ADD COLUMN a INT",
-        "INSERT INTO d.t1 VALUES (2, 2, 2)",
-        "ALTER TABLE d.t2 ADD COLUMN a INT, ADD INDEX (v)",
-        "INSERT INTO d.t2 VALUES (102, 102, 102)",
-    )
-
-    def stopped(what: str, *instead: str) -> BinlogOperator:
-        """The order that gets past the statement at which the task stops."""
-        with running(cfg, spark, lock_service=lock_service) as run:
-            (error,) = run.wait_ended().errors
-            assert error.kind is Code.SyncUnitDDLWrongSequence
-            assert what in error.message
-            assert run.unit.stuck_at is not None
-            return BinlogOperator("replace", "t", "source-1", position_name(run.unit.stuck_at.at), instead)
-
-    def goes_on(order: BinlogOperator, settled: int) -> None:
-        with running(cfg, spark, lambda: [order], lock_service) as run:
-            wait_settled(run, lock_service, mariadb_upstream, settled)
-        assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
-
-    goes_on(stopped("ADD COLUMN `a` INT, ADD INDEX(`v`)", "ALTER TABLE d.t2 add column a int"), 1)
-    assert structure(target) == (3, ["PRIMARY"])
-    # One has run at once what the other has run one after the other, with rows in between.
-    mariadb_upstream.execute(
-        "ALTER TABLE d.t1 ADD COLUMN b INT",
-        "INSERT INTO d.t1 VALUES (3, 3, 3, 3)",
-        "ALTER TABLE d.t1 ADD COLUMN c INT",
-        "INSERT INTO d.t1 VALUES (4, 4, 4, 4, 4)",
-        "ALTER TABLE d.t2 ADD COLUMN b INT, ADD COLUMN c INT",
-        "INSERT INTO d.t2 VALUES (104, 104, 104, 104, 104)",
-    )
-    apart = ("ALTER TABLE d.t2 ADD COLUMN b INT", "ALTER TABLE d.t2 ADD COLUMN c INT")
-    goes_on(stopped("ADD COLUMN `b` INT, ADD COLUMN `c` INT", *apart), 3)
-    assert structure(target) == (5, ["PRIMARY"])
-
-
 def test_rules_do_not_change_while_rows_are_held_back(
     mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
 ) -> None:
@@ -581,50 +350,3 @@ def stored_targets(target: SQLServer) -> list[object]:
     """Of the groups that are stored."""
     sql = "SELECT target_table_id FROM dm_meta.t_syncer_sharding_meta WHERE is_global = 0"
     return [name for (name,) in target.execute(sql)]
-
-
-def structure(target: SQLServer) -> tuple[int, list[str]]:
-    """Of m.t: the number of columns, and the indexes' names."""
-    return len(target.execute("SHOW COLUMNS FROM m.t")), [row[2] for row in target.execute("SHOW INDEX FROM m.t")]
-
-
-@contextmanager
-def coordinated(client: EtcdClient, *sources: str) -> Iterator[None]:
-    """A master's locks."""
-    leader = LeaderKey("/dm-master/leader/1", client.put("/dm-master/leader/1", "{}"))
-    coordinator = LockCoordinator(client, lambda: {"t": frozenset(sources)})
-    coordinator.start(leader)
-    try:
-        yield
-    finally:
-        coordinator.stop()
-
-
-def test_operators_decide_what_a_merged_table_gets(
-    mariadb_upstream: MariaDBServer, target: MariaDBServer, spark: SparkEngine
-) -> None:
-    """What replaces a statement is coordinated like any other; what is skipped is waited for by nobody."""
-    shards(mariadb_upstream, target)
-    mariadb_upstream.execute("CREATE DATABASE other", "CREATE SEQUENCE other.s")
-    orders: list[BinlogOperator] = []
-
-    def under(kind: OperatorKind, ddl: str, *statements: str) -> None:
-        orders.append(
-            BinlogOperator(kind, "t", "source-1", position_name(location(mariadb_upstream).position), statements)
-        )
-        mariadb_upstream.execute(ddl)
-
-    lock_service = OneSource()
-    cfg = merging(mariadb_upstream, target, block_allow_list=BlockAllowList(do_dbs=("d",)))
-    for i in (1, 2):
-        not_understood = f"ALTER TABLE d.t{i} ADD COLUMN a INT DEFAULT NEXTVAL(other.s)"
-        under("replace", not_understood, f"ALTER TABLE d.t{i} ADD COLUMN a INT")
-        mariadb_upstream.execute(f"INSERT INTO d.t{i} VALUES ({i}, 1, 7)")
-    for i in (1, 2):
-        under("skip", f"ALTER TABLE d.t{i} ADD INDEX (v)")
-        mariadb_upstream.execute(f"INSERT INTO d.t{i} VALUES ({i}0, 1, 8)")
-    with running(cfg, spark, lambda: orders, lock_service=lock_service) as run:
-        wait_settled(run, lock_service, mariadb_upstream)
-    assert merged(target, "m.t") == merged(mariadb_upstream, "d.t1 d.t2")
-    assert lock_service.granted == [("ALTER TABLE `m`.`t` ADD COLUMN `a` INT",)]
-    assert structure(target) == (3, ["PRIMARY"])
