@@ -43,6 +43,48 @@ _TEMPORAL_ROWS = (
 )
 
 
+def _text_rows() -> list[tuple[object, ...]]:
+    """Rows of ``v.texts``: an id and 13 values that quoting, charsets or NULL could change."""
+    nasty = "'\"\\`\0\n\r\x1a\t%_;-- x /* y */ # z"
+    every_byte = bytes(range(256))
+    return [
+        (
+            1,
+            "a",
+            nasty + "😀é",
+            nasty + "éÿ€",
+            "汉字\\'",
+            "ǅ\u0000x",
+            "ソ表十\\",
+            every_byte,
+            b"\0\1\\'\"\n\r\x1a",
+            every_byte * 4,
+            nasty,
+            "ß\\'",
+            "it's",
+            "x,z'z",
+        ),
+        (2, "", "", "", "", "", "", b"", b"", b"", "", "", "ä,b", ""),
+        (3, *([None] * 13)),
+        (
+            4,
+            " lead",
+            "trail  ",
+            "%s %b %(x)s",
+            "NULL",
+            "null",
+            "\\N",
+            b"NULL",
+            b"\xff" * 8,
+            b"'",
+            "x'41'",
+            "0x41",
+            "a",
+            "x,y,z'z",
+        ),
+    ]
+
+
 def _fill(server: SQLServer) -> None:
     lax = "SET sql_mode='ALLOW_INVALID_DATES', time_zone='+00:00'"
     server.execute(lax, "CREATE DATABASE v", _NUMBERS, *_NUMBER_ROWS)
@@ -55,45 +97,7 @@ def _fill(server: SQLServer) -> None:
     conn = server.connect()
     with conn.cursor() as cursor:
         cursor.execute(_TEXTS)
-        nasty = "'\"\\`\0\n\r\x1a\t%_;-- x /* y */ # z"
-        every_byte = bytes(range(256))
-        rows = [
-            (
-                1,
-                "a",
-                nasty + "😀é",
-                nasty + "éÿ€",
-                "汉字\\'",
-                "ǅ\u0000x",
-                "ソ表十\\",
-                every_byte,
-                b"\0\1\\'\"\n\r\x1a",
-                every_byte * 4,
-                nasty,
-                "ß\\'",
-                "it's",
-                "x,z'z",
-            ),
-            (2, "", "", "", "", "", "", b"", b"", b"", "", "", "ä,b", ""),
-            (3, *([None] * 13)),
-            (
-                4,
-                " lead",
-                "trail  ",
-                "%s %b %(x)s",
-                "NULL",
-                "null",
-                "\\N",
-                b"NULL",
-                b"\xff" * 8,
-                b"'",
-                "x'41'",
-                "0x41",
-                "a",
-                "x,y,z'z",
-            ),
-        ]
-        cursor.executemany("INSERT INTO v.texts VALUES (" + ",".join(["%s"] * 14) + ")", rows)
+        cursor.executemany("INSERT INTO v.texts VALUES (" + ",".join(["%s"] * 14) + ")", _text_rows())
     conn.close()
 
 
