@@ -42,4 +42,4 @@ class Periodic:
         try:
             self._action()
         except Exception as exc:  # noqa: BLE001 - logged; the blocking call must continue
-            log.warning("watching failed", error=repr(exc))
+            log.warning("a periodic check failed", error=repr(exc))
