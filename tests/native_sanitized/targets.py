@@ -30,11 +30,13 @@ from tests.unit.dm_worker.loader import test_row_rewriter as row_rules
 from tests.unit.dm_worker.loader import test_sql_file as sql_statements
 from tests.unit.dm_worker.relay import test_scan as relay
 from tests.unit.pkg.binlog import test_fuzz as binlog
+from tests.unit.pkg.native import damaged_rows
 from tests.unit.pkg.native import test_derived_literals as derived
-from tests.unit.pkg.native import test_fuzz_rows as fuzz_rows
 from tests.unit.pkg.native import test_placement as placement
 from tests.unit.pkg.native import test_rows_kernel as rows
 from tests.unit.pkg.native import test_scan as scan
+from tests.unit.pkg.native.scan_log import WORDS, Writer
+from tests.unit.pkg.native.support import assert_reassigned_alike
 
 Target = Callable[[bytes], object]
 _ROWS, _RELAY, _DUMP, _SQL, _SCAN = (required(name) for name in ("rows", "relay", "dump", "sqlscan", "scan"))
@@ -54,20 +56,20 @@ def _outcome(work: Callable[[], Any], *refusals: type[Exception]) -> Any:
 
 def _damaged(random_: random.Random, data: bytes) -> bytes:
     """``data`` with some bytes flipped, set, left out or put in, two pieces swapped, or its end cut off."""
-    raw = bytearray(fuzz_rows.mutated(random_, data)) if data and random_.random() < 0.8 else bytearray(data)
+    raw = bytearray(damaged_rows.mutated(random_, data)) if data and random_.random() < 0.8 else bytearray(data)
     if len(raw) > 8 and random_.random() < 0.3:
         a, b, c = sorted(random_.sample(range(len(raw)), 3))
         raw[a:c] = raw[b:c] + raw[a:b]
     return bytes(raw)
 
 
-_TABLES = fuzz_rows.random_tables(random.Random(1))
+_TABLES = damaged_rows.random_tables(random.Random(1))
 
 
 def damaged_slices(buffer: bytes) -> None:
     """Events of damaged rows: the same blocks and ties from both, or no blocks from either; then damaged blocks."""
     random_ = random.Random(buffer)
-    part, plans = fuzz_rows.random_slice(random_, _TABLES)
+    part, plans = damaged_rows.random_slice(random_, _TABLES)
     buckets, safe = random_.randrange(1, 9), random_.random() < 0.5
     found = []
     for kernel in (_ROWS, None) if random_.random() < 0.3 else (_ROWS,):
@@ -83,13 +85,13 @@ def damaged_slices(buffer: bytes) -> None:
         with contextlib.suppress(ValueError, KeyError, DMError, ImpossibleChange):
             merge.merge_blocks([(0, _damaged(random_, block))], rules, safe=safe, kernel=_ROWS)
     for _, block in found[0][0]:
-        placement.assert_resettled_alike(_damaged(random_, block), 0, {1: 2}, buckets)
+        assert_reassigned_alike(_damaged(random_, block), 0, {1: 2}, buckets)
 
 
 def damaged_index(buffer: bytes) -> None:
     """A slice whose parts are not where its index says."""
     random_ = random.Random(buffer)
-    part, plans = fuzz_rows.random_slice(random_, _TABLES)
+    part, plans = damaged_rows.random_slice(random_, _TABLES)
     specs = {}
     for number, plan in plans.items():
         decoder = partition.decoder_of(plan)
@@ -134,10 +136,10 @@ def damaged_relay(buffer: bytes) -> None:
 def damaged_scan(buffer: bytes) -> None:
     """Any bytes for a tape, and what is asked of it afterwards."""
     random_ = random.Random(buffer)
-    log = scan.Writer(placeless=random_.random() < 0.5)
+    log = Writer(placeless=random_.random() < 0.5)
     for tag in range(random_.randrange(6)):
         log.begin(random_.choice(("mysql", "mariadb", "anonymous")))
-        for word in random_.choices(scan.WORDS, k=3):
+        for word in random_.choices(WORDS, k=3):
             log.word(word, tag)
     packets, checksum = random_.random() < 0.5, random_.random() < 0.5
     raws = log.raws(checksum)

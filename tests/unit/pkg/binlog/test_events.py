@@ -1,4 +1,4 @@
-"""What the events of both servers say, read from hand-made bytes; torn bytes are errors with their place."""
+"""Hazard: what an event of either server says is misread, or torn bytes pass without an error that names the place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes become events the same way however the network cuts them; damage is an error with its place."""
+"""Hazard: the way the network cuts bytes changes the events, or damage passes without an error that names the place."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pkg.binlog.table_map import parse_table_map, table_map_name
 from pkg.mysql.schema import Column
 from tests.both_decoders import BothDecoders
 from tests.harness import binlog_bytes
-from tests.unit.pkg.binlog.test_jsonb import TYPED
+from tests.unit.pkg.binlog.support import TYPED
 
 _TEXT = {"charset": "utf8mb4"}
 #: Type number, metadata, definition, a value.

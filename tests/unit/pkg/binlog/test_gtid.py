@@ -1,4 +1,4 @@
-"""GTID sets behave as sets, whatever order and form their parts come in."""
+"""Hazard: a GTID set loses or gains transactions by the order or form in which its parts come."""
 
 from __future__ import annotations
 

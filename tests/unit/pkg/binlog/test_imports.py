@@ -1,4 +1,4 @@
-"""Decoding runs in Spark's Python workers, which fork: gRPC must never be loaded there."""
+"""Hazard: gRPC or a driver is loaded in Spark's Python workers, which fork."""
 
 from __future__ import annotations
 

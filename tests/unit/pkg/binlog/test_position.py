@@ -1,4 +1,4 @@
-"""Names of binlog files, the upstream's and DM's names of relay files."""
+"""Hazard: a binlog file's name is taken for another's: the upstream's and DM's names of relay files."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from typing import Any
 from dm_worker.syncer.planning.batch import RECORD
 from tests.compiled import required
 from tests.harness import binlog_bytes
+from tests.unit.pkg.native.scan_log import Writer
 from tests.unit.pkg.native.shapes import KINDS
-from tests.unit.pkg.native.test_scan import Writer
 
 testcapi: Any = importlib.import_module("_testcapi")
 rows, scan, dump, sqlscan = map(required, ("rows", "scan", "dump", "sqlscan"))

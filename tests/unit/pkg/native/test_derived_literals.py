@@ -20,7 +20,7 @@ from pkg.binlog.table_map import parse_table_map
 from pkg.errors import Code, DMError
 from pkg.rules.column_mapping import VALUE_LIMIT, Affix, MappedColumn, PartitionId
 from tests.unit.pkg.native.shapes import KINDS, Shape, rows, shapes
-from tests.unit.pkg.native.test_rows_kernel import event, outcome
+from tests.unit.pkg.native.support import event, outcome
 
 BOTH = [None] if KERNEL is None else [None, KERNEL]
 PLACE = MappedColumn("d", "t", "c", Code.SyncerUnitDoColumnMapping)

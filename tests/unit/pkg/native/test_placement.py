@@ -21,12 +21,9 @@ from dm_worker.syncer.rows.kernel_layout import placement_of
 from dm_worker.syncer.rows.key_normalization import KeyNormalizer
 from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg.mysql.collation_weights import NEAR, TAGS, CollationWeights
-from tests.compiled import required
 from tests.harness import binlog_bytes
 from tests.unit.pkg.native.shapes import KINDS, Shape
-from tests.unit.pkg.native.test_rows_kernel import event, outcome
-
-KERNEL = required("rows")
+from tests.unit.pkg.native.support import KERNEL, assert_reassigned_alike, event, outcome
 
 INT = next(kind for kind in KINDS if kind.column_type == "int")
 TEXT = next(kind for kind in KINDS if kind.type_name == "varchar" and kind.charset == "utf8mb4")
@@ -146,23 +143,12 @@ def test_tied_rows_move_to_the_same_buckets(moved: dict[int, int], buckets: int,
     reassigned = row_block.reassign(whole, home, moved, buckets, KERNEL)
     assert reassigned == row_block.reassign(whole, home, moved, buckets, None)
     for cut in range(len(whole)):
-        assert_resettled_alike(whole[:cut], home, moved, buckets)
+        assert_reassigned_alike(whole[:cut], home, moved, buckets)
     damaged = bytearray(whole)
     for at, value in data.draw(st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(0, 255)), max_size=4)):
         damaged[at] = value
-    assert_resettled_alike(bytes(damaged), home, moved, buckets)
-    assert_resettled_alike(whole, buckets, moved, buckets)
-
-
-def assert_resettled_alike(data: bytes, home: int, moved: dict[int, int], buckets: int) -> None:
-    """The same blocks, or ValueError from both."""
-    found: list[object] = []
-    for kernel in (KERNEL, None):
-        try:
-            found.append(row_block.reassign(data, home, moved, buckets, kernel))
-        except ValueError:
-            found.append(ValueError)
-    assert found[0] == found[1]
+    assert_reassigned_alike(bytes(damaged), home, moved, buckets)
+    assert_reassigned_alike(whole, buckets, moved, buckets)
 
 
 def test_placements_that_do_not_fit_are_refused() -> None:

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dm_worker.syncer.execution import merge, partition, row_statements
-from dm_worker.syncer.execution.compaction import ImpossibleChange
 from dm_worker.syncer.execution.row_statements import StatementForm
 from dm_worker.syncer.planning.batch import Slice
 from dm_worker.syncer.rows.table_plan import TablePlan
@@ -23,30 +22,14 @@ from pkg.errors import Code, DMError
 from tests.compiled import required
 from tests.harness import binlog_bytes
 from tests.unit.pkg.native.shapes import KINDS, Kind, Shape, rows, shapes
+from tests.unit.pkg.native.support import event, outcome
 
 KERNEL = required("rows")
-
-#: Insert, update, delete: versions 1 and 2.
-EVENTS = ((23, 30), (24, 31), (25, 32))
 
 
 def decoder(shape: Shape, write: tuple[int, ...], kernel: ModuleType | None) -> RowDecoder:
     table_map = parse_table_map(event_from_bytes(shape.table_map))
     return RowDecoder(table_map, shape.columns, key=shape.key, write=write, kernel=kernel)
-
-
-def outcome(read: object, *args: object, **kw: object) -> object:
-    """What a call gives: its result, or what tells its error."""
-    try:
-        return read(*args, **kw)  # type: ignore[operator]
-    except DMError as exc:
-        return exc.code, exc.message
-    except ImpossibleChange as exc:
-        return exc.args
-
-
-def event(op: int, version: int, shape: Shape, images: bytes) -> bytes:
-    return binlog_bytes.rows(EVENTS[op][version], len(shape.kinds), images)
 
 
 @settings(deadline=None)
