@@ -13,7 +13,7 @@ from pkg.binlog.jsonb import to_sql, to_text
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.integration.binlog_replay import SESSION, apply_changes, checksum, decode, events_between, here
 from tests.integration.sql_values import COMMON_COLUMNS, MARIADB_COLUMNS, binary, value_for
-from tests.unit.pkg.binlog.test_jsonb import TYPED, TYPED_SCALAR
+from tests.unit.pkg.binlog.support import TYPED, TYPED_SCALAR
 
 
 def _make_tables(server: SQLServer, columns: dict[str, str]) -> None:

@@ -108,3 +108,4 @@ TYPED = _array_of(
         encoded_document({"ä'": None, "t": True}, False),
     ]
 )
+TYPED_SCALAR = opaque(246, bytes([3, 1]) + pack_decimal("01.5", 3, 1))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pkg.binlog.jsonb import to_sql, to_text
 from pkg.binlog.literals import escape
-from tests.unit.pkg.binlog.support import TYPED, encoded_document, keys, opaque, pack_decimal
+from tests.unit.pkg.binlog.support import TYPED, TYPED_SCALAR, encoded_document, keys, opaque, pack_decimal
 
 scalars = (
     st.none()
@@ -101,9 +101,6 @@ def test_offsets_that_meet_do_not_make_a_small_document_huge() -> None:
 def test_documents_without_sql_types_are_quoted_text(value: Any, large: bool) -> None:
     document = encoded_document(value, large)
     assert to_sql(document) == b"'%b'" % escape(to_text(document).encode())
-
-
-TYPED_SCALAR = opaque(246, bytes([3, 1]) + pack_decimal("01.5", 3, 1))
 
 
 def test_sql_types_inside_documents_are_kept() -> None:
