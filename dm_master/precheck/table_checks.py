@@ -288,7 +288,7 @@ def _kind(column: Column) -> str:
 def check_engines(target: InspectedServer, tables: Iterable[TableId]) -> list[CheckFinding]:
     """Target tables that can't roll back."""
     return [
-        fail(engines.told(table, engine), f"{engines.way_out(table)} {engines.way_past()}")
+        fail(engines.problem(table, engine), f"{engines.remedy(table)} {engines.exemption()}")
         for table, engine in engines.tables_without_transactions(target.conn, tables)
     ]
 

@@ -260,12 +260,12 @@ class LoadUnit:
         progress = (self._cfg.meta_schema, f"{self._cfg.name}_loader_progress")
         ignored = not {engines.IGNORE, "all"}.isdisjoint(self._cfg.ignore_checking_items)
         for table, engine in engines.tables_without_transactions(conn, [progress, *(() if ignored else targets)]):
-            past = "" if table[1] == progress[1] else f" {engines.way_past()}"
+            past = "" if table[1] == progress[1] else f" {engines.exemption()}"
             raise errors.new(
                 Code.LoadUnitCreateSchemaFile,
-                engines.told(table, engine),
+                engines.problem(table, engine),
                 scope="downstream",
-                workaround=f"{engines.way_out(table)} Then resume the task.{past}",
+                workaround=f"{engines.remedy(table)} Then resume the task.{past}",
             )
 
     def _run_job(self, files: list[FileSpec], left: Mapping[str, int]) -> DMError | None:

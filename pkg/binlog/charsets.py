@@ -8,7 +8,7 @@ from typing import Final
 from pkg import errors
 from pkg.binlog.single_byte_charsets import HIGH, OTHERWISE, SWE7
 from pkg.errors import Code
-from pkg.errors.workarounds import PASS_EVENT
+from pkg.errors.workarounds import CONTINUE_AFTER_EVENT
 
 #: Charset → its collation ids, as inclusive ranges. Both servers agree on ids below 512; the rest is MariaDB's.
 _RANGES: Final[dict[str, tuple[tuple[int, int], ...]]] = {
@@ -208,5 +208,5 @@ def _undecodable(data: bytes, charset: str, cause: str) -> errors.DMError:
         Code.BinlogEventDecode,
         f"bytes {data[:40].hex()}… ({len(data)} in total) are not valid text in {charset}",
         raw=cause,
-        workaround=PASS_EVENT,
+        workaround=CONTINUE_AFTER_EVENT,
     )

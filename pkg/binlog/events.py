@@ -21,7 +21,7 @@ from pkg.binlog.gtid import MariaDBGTIDSet, MySQLGTIDSet
 from pkg.binlog.statement_text import outline, statement_text
 from pkg.binlog.status_variables import read_status_variables
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import PASS_EVENT
+from pkg.errors.workarounds import CONTINUE_AFTER_EVENT
 
 T = TypeVar("T")
 
@@ -408,7 +408,7 @@ def ensure_supported(event: Event, file: str = "") -> None:
     kind = event.type
     if kind in _HANDLED or kind in _HARMLESS or (kind not in _REFUSED and event.flags & c.FLAG_IGNORABLE):
         return
-    what, workaround = _REFUSED.get(kind, ("unknown event", PASS_EVENT))
+    what, workaround = _REFUSED.get(kind, ("unknown event", CONTINUE_AFTER_EVENT))
     raise errors.new(
         Code.BinlogUnexpectedEv,
         f"{what} (binlog event type {kind}) {whereabouts(file, event.log_pos)} is not supported",

@@ -5,8 +5,8 @@ from __future__ import annotations
 _SEE = "docs/operations.md, 'Getting past a statement', shows the steps"
 
 
-def pass_statement(task: str, source: str, position: str = "") -> str:
-    """The way past a statement that can't be replicated, as commands; ``position`` is where its event begins."""
+def skip_or_replace(task: str, source: str, position: str = "") -> str:
+    """The commands for a statement that can't be replicated; ``position`` is where its event begins."""
     where = f"{task} -s {source}" + (f" -b {position}" if position else "")
     return (
         f"To skip the statement: `dmctl binlog skip {where}`. To execute other DDL in place of it, or before it: "
@@ -14,12 +14,12 @@ def pass_statement(task: str, source: str, position: str = "") -> str:
     )
 
 
-#: The same where neither task nor place are known yet; the syncer puts them in.
-PASS_STATEMENT = pass_statement("TASK", "SOURCE")
+#: The same where neither task nor position are known yet; the syncer puts them in.
+SKIP_OR_REPLACE = skip_or_replace("TASK", "SOURCE")
 
 
-def skip_settled(task: str, source: str, position: str) -> str:
-    """The way past a DDL that all shards have run and the target refuses; ``position``: in front of the first one."""
+def skip_resolved_ddl(task: str, source: str, position: str) -> str:
+    """How to skip a DDL that all shards have run and the target refuses; ``position`` is before the first one."""
     return (
         "All shards have run it, so it can't be replaced. To continue without it: give the target table the "
         f"structure that the following rows need by hand, then `dmctl binlog skip {task} -s {source} -b "
@@ -28,7 +28,7 @@ def skip_settled(task: str, source: str, position: str) -> str:
 
 
 #: For an event other than a statement that can't be replicated.
-PASS_EVENT = (
+CONTINUE_AFTER_EVENT = (
     "To continue after it: stop-task; make its changes to migrated tables on the target by hand; set binlog_name "
     "and binlog_pos (with enable-gtid also binlog_gtid) of the source's is_global row in the task's checkpoint "
     "table to the endLocation of this error; start-task, which continues in safe mode. docs/operations.md, "
@@ -36,8 +36,8 @@ PASS_EVENT = (
 )
 
 
-def renew_structure(task: str, source: str) -> str:
-    """The way on when a table's known structure differs from the one that its rows have."""
+def correct_structure(task: str, source: str) -> str:
+    """What to do when a table's known structure differs from the one that its rows have."""
     return (
         f"To set the structure that the rows have: `dmctl pause-task {task}`; give the target table the same "
         f"structure; `dmctl binlog-schema update {task} SCHEMA TABLE -s {source} --from-source`, or with a file of "
@@ -47,11 +47,11 @@ def renew_structure(task: str, source: str) -> str:
 
 
 #: The same where neither task nor source are known; the syncer puts them in.
-RENEW_STRUCTURE = renew_structure("TASK", "SOURCE")
+CORRECT_STRUCTURE = correct_structure("TASK", "SOURCE")
 
 
-def tell_structure(task: str, source: str) -> str:
-    """The way on when nothing proves which columns the rows have."""
+def supply_structure(task: str, source: str) -> str:
+    """What to do when nothing proves which columns the rows have."""
     return (
         f"To set the columns that the rows have: `dmctl pause-task {task}`; `dmctl binlog-schema update {task} "
         f"SCHEMA TABLE -s {source} --from-source` if the upstream table was not altered after this position, "
@@ -62,4 +62,4 @@ def tell_structure(task: str, source: str) -> str:
 
 
 #: The same where neither task nor source are known; the syncer puts them in.
-TELL_STRUCTURE = tell_structure("TASK", "SOURCE")
+SUPPLY_STRUCTURE = supply_structure("TASK", "SOURCE")

@@ -43,19 +43,19 @@ def tables_without_transactions(
     )
 
 
-def told(table: tuple[str, str], engine: str) -> str:
-    """What is wrong with a table."""
+def problem(table: tuple[str, str], engine: str) -> str:
+    """The message for a table with ``engine``."""
     return (
         f"the target table {qualified(*table)} has the engine {engine}, which can't roll back: rows would be "
         "duplicated or lost when a transaction is interrupted"
     )
 
 
-def way_out(table: tuple[str, str]) -> str:
+def remedy(table: tuple[str, str]) -> str:
     """What an operator does about it."""
     return f"Run ALTER TABLE {qualified(*table)} ENGINE=InnoDB at the target."
 
 
-def way_past() -> str:
-    """What lets rows go on all the same."""
+def exemption() -> str:
+    """How an operator accepts such tables."""
     return f"Or add `{IGNORE}` to ignore-checking-items; then exactly-once is not guaranteed for such tables."

@@ -122,9 +122,9 @@ class MetaStore:
         for table, engine in engines.tables_without_transactions(conn, tables):
             raise errors.new(
                 Code.SyncUnitNotSupportedDML,
-                engines.told(table, engine),
+                engines.problem(table, engine),
                 scope="downstream",
-                workaround=f"{engines.way_out(table)} Then resume the task.",
+                workaround=f"{engines.remedy(table)} Then resume the task.",
             )
 
     def close(self) -> None:

@@ -39,12 +39,12 @@ from pkg.binlog.position import Position, location_range
 from pkg.config.model import SubTaskConfig
 from pkg.errors import DMError
 from pkg.errors.workarounds import (
-    PASS_EVENT,
-    PASS_STATEMENT,
-    RENEW_STRUCTURE,
-    pass_statement,
-    renew_structure,
-    skip_settled,
+    CONTINUE_AFTER_EVENT,
+    CORRECT_STRUCTURE,
+    SKIP_OR_REPLACE,
+    correct_structure,
+    skip_or_replace,
+    skip_resolved_ddl,
 )  # fmt: skip
 from pkg.ha.binlog_operator import OperatorSource, position_name
 from pkg.mysql.names import qualified
@@ -163,8 +163,8 @@ class DDLBarrier:
         """The error with the way past a DDL that all shards have run."""
         if exc.retryable:
             return exc
-        own = exc.workaround.replace(PASS_STATEMENT, "").strip()
-        command = skip_settled(self._cfg.name, self._cfg.source_id, position_name(settle.at))
+        own = exc.workaround.replace(SKIP_OR_REPLACE, "").strip()
+        command = skip_resolved_ddl(self._cfg.name, self._cfg.source_id, position_name(settle.at))
         return exc.with_workaround(f"{own} {command}".strip())
 
     def _follow(self, part: Part, ordered: OrderedParts, session: GhostSession) -> None:
@@ -243,9 +243,9 @@ class DDLBarrier:
         found = exc.at(location_range(statement.start, statement.after))
         if exc.retryable:
             return found
-        command = pass_statement(self._cfg.name, self._cfg.source_id, position_name(statement.at))
-        own = exc.workaround.replace(PASS_STATEMENT, "").replace(PASS_EVENT, "").strip()
-        own = own.replace(RENEW_STRUCTURE, renew_structure(self._cfg.name, self._cfg.source_id))
+        command = skip_or_replace(self._cfg.name, self._cfg.source_id, position_name(statement.at))
+        own = exc.workaround.replace(SKIP_OR_REPLACE, "").replace(CONTINUE_AFTER_EVENT, "").strip()
+        own = own.replace(CORRECT_STRUCTURE, correct_structure(self._cfg.name, self._cfg.source_id))
         return found.with_workaround(f"{own} {command}".strip())
 
     def _wind_up(self, statement: BinlogStatement, query: QueryEvent, intent: BatchProgress) -> None:

@@ -19,7 +19,7 @@ from pkg import ddl, errors
 from pkg.binlog.table_check import check_table_map, fits
 from pkg.binlog.table_map import TableMap
 from pkg.errors import Code, DMError
-from pkg.errors.workarounds import RENEW_STRUCTURE, TELL_STRUCTURE
+from pkg.errors.workarounds import CORRECT_STRUCTURE, SUPPLY_STRUCTURE
 from pkg.mysql.names import qualified
 from pkg.mysql.schema import TableInfo
 from pkg.process.log import get_logger
@@ -268,7 +268,7 @@ def _nothing_fits(name: tuple[str, str]) -> DMError:
         f"no structure of the upstream table {qualified(*name)} fits its rows in the binlog: neither the "
         "checkpoint nor the dump has one, and the current structures of upstream and target differ from the "
         "binlog's",
-        workaround=f"Give the target table the structure of these rows, or: {RENEW_STRUCTURE}",
+        workaround=f"Give the target table the structure of these rows, or: {CORRECT_STRUCTURE}",
     )
 
 
@@ -278,7 +278,7 @@ def _not_proven(name: tuple[str, str], upstream: TableInfo | None, target: Table
         f"the structure that the upstream table {qualified(*name)} had when these rows were logged is not certain: "
         f"the types fit, but the upstream now has the columns ({_listed(upstream)}) and the target table has "
         f"({_listed(target)}); since then, a column may have been moved, renamed or replaced",
-        workaround=TELL_STRUCTURE,
+        workaround=SUPPLY_STRUCTURE,
     )
 
 

@@ -202,9 +202,9 @@ class TableRegistry:
             if info.engine and info.engine.lower() in self._unsafe_engines():
                 raise errors.new(
                     Code.SyncUnitNotSupportedDML,
-                    engines.told(name, info.engine),
+                    engines.problem(name, info.engine),
                     scope="downstream",
-                    workaround=f"{engines.way_out(name)} Then resume the task. {engines.way_past()}",
+                    workaround=f"{engines.remedy(name)} Then resume the task. {engines.exemption()}",
                 )
             self._targets[name] = info
         return info
