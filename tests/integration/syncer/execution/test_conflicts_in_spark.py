@@ -1,4 +1,4 @@
-"""Hazard: the jobs of a large batch lose tied rows, or place them otherwise than the rows that they are tied to."""
+"""Hazard: the jobs of a large batch lose rows of a conflict set, or bring them to different buckets."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_a_row_that_changes_its_key_is_not_deleted_where_the_target_has_more_of_
     with pytest.raises(partition.KeysMoved) as caught:
         partition.partition_slice(moves, {1: more}, 4, kernel=kernel)
     assert caught.value.targets == {5}
-    # In order, the row is one update, and its two keys are tied.
+    # In order, the row is one update, and its two keys conflict.
     ordered, pairs = replace(more, mode=ORDERED), ConflictPairs()
     ((home, data),) = partition.partition_slice(moves, {1: ordered}, 4, pairs=pairs, kernel=kernel)
     rows = [rows for _, _, rows in row_block.sections(data) if rows]
@@ -202,3 +202,28 @@ def test_torn_blocks_are_errors(junk: bytes, draw: st.DataObject, mode: str) -> 
     if not mode:
         with contextlib.suppress(ValueError, KeyError, compaction.ImpossibleChange):
             merge.merge_blocks([(0, data[:cut] + junk)], rules)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4)), min_size=1, max_size=20), st.integers(1, 7))
+def test_reassigned_blocks_hold_every_record_once_where_it_belongs(rows: list[tuple[int, int]], buckets: int) -> None:
+    records = [row_block.state_record(1, 0, place, b"k%d" % place, b"(%d)" % value) for place, value in rows]
+    ordered = [row_block.row_record((n, 0, 2, 9, None, [b"%d" % n]), place) for n, (place, _) in enumerate(rows)]
+    data = (
+        row_block.HEADER.pack(50)
+        + row_block.section(3, row_block.STATES, records)
+        + row_block.section(4, row_block.ROWS, ordered)
+    )
+    moved = {0: 5, 5: 5, 3: 8}
+    home = 2 % buckets
+    made = row_block.reassign(data, home, moved, buckets)
+    assert sum(row_block.changes_of(part) for _, part in made) == 50
+    states: dict[int, list[bytes]] = {}
+    for bucket, part in made:
+        for target, found, kept in row_block.sections(part):
+            assert target == (3 if found else 4)
+            states.setdefault(bucket, []).extend(key for key, *_ in found)
+            assert [row[0] for row in kept] == sorted(row[0] for row in kept)
+    expected: dict[int, list[bytes]] = {}
+    for place, _ in rows:
+        expected.setdefault(moved[place] % buckets if place in moved else home, []).append(b"k%d" % place)
+    assert states == expected

@@ -1,4 +1,4 @@
-"""Writers wait for each other because too few tasks run, or a batch starts processes that make nothing faster."""
+"""Hazard: writers wait for each other because too few tasks run; a batch starts processes that make nothing faster."""
 
 from __future__ import annotations
 

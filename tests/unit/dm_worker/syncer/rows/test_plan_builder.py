@@ -342,7 +342,7 @@ def test_blocks_are_those_of_the_last_column() -> None:
 @pytest.mark.parametrize(
     "upstream",
     [
-        table(ID, N, keys=(index("id"), index("n", name="n"))),  # a tie would bind all neighbours
+        table(ID, N, keys=(index("id"), index("n", name="n"))),  # a conflict would include all neighbours
         table(Column("b", "varbinary", "varbinary(9)", nullable=False), keys=(index("b"),)),
         table(Column("d", "decimal", "decimal(9,2)", nullable=False), keys=(index("d"),)),
         table(N),

@@ -1,4 +1,4 @@
-"""A batch that was under way at an upgrade is another batch afterwards: its rows are written again in safe mode.
+"""Hazard: after an upgrade a batch under way counts as another one, and its rows are written again in safe mode.
 
 The batch row keeps a fingerprint of the plans and of the task's rules, the dump's manifest one of its configuration.
 The names of classes and of fields are part of what is stored (:mod:`dm_worker.meta.stored_text`). The digests here are

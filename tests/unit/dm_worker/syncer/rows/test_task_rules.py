@@ -1,4 +1,4 @@
-"""Hazards: a key that is told by the value before its mapping, a filter that touches half of what it names."""
+"""Hazards: a key is taken from the value before its mapping; a filter touches half of what it names."""
 
 from __future__ import annotations
 

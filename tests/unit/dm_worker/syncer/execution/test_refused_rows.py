@@ -1,0 +1,53 @@
+"""Hazard: among thousands of rows the search does not find the one that the target refuses, or blames another one."""
+
+from __future__ import annotations
+
+import pymysql
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm_worker.syncer.execution import refused_rows
+from dm_worker.syncer.rows.plan_builder import PlanOptions, build
+from pkg.mysql.connection import classify, is_retryable
+from pkg.mysql.schema import Column, Index, IndexPart, TableInfo
+
+ID = Column("id", "int", "int(11)", nullable=False)
+NOTE = Column("note", "varchar", "varchar(20)", charset="utf8mb4")
+KEY = Index("PRIMARY", (IndexPart("id"),), unique=True)
+UPSTREAM = TableInfo("s", "t", (ID, NOTE), (KEY,))
+TARGET = TableInfo("d", "t", (NOTE, ID), (KEY,))
+
+
+@given(st.data())
+def test_search_finds_the_first_bad_row_with_few_statements(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 3000))
+    bad = data.draw(st.sets(st.integers(0, count - 1), min_size=1, max_size=5))
+    written: list[int] = []
+    asked = 0
+    tried = 0
+
+    def refused(first: int, last: int) -> bool:
+        nonlocal asked, tried
+        asked += 1
+        tried += last - first
+        assert first == len(written)
+        rows = range(first, last)
+        if bad.isdisjoint(rows):
+            written.extend(rows)
+            return False
+        return True
+
+    assert refused_rows.first_bad(count, refused) == min(bad)
+    assert written == list(range(min(bad)))
+    assert asked <= count.bit_length()
+    assert tried <= 2 * count
+
+
+def test_a_transaction_that_is_too_large_is_blamed_on_no_row() -> None:
+    refused = pymysql.err.OperationalError(8004, "Transaction is too large, size: 104857601")
+    assert not refused_rows.is_of_a_row(refused)
+    plan = build(1, 1, b"", UPSTREAM, TARGET, PlanOptions())
+    assert "txn-total-size-limit" in refused_rows.statement_refusal(refused, plan).workaround
+    # It may be noticed at the COMMIT only, or by another unit.
+    assert "txn-total-size-limit" in classify(refused, scope="downstream", statement="COMMIT").workaround
+    assert not is_retryable(refused)
