@@ -340,7 +340,7 @@ def _moves(
     row: OrderedRow, plan: TablePlan, buckets: int, collector: ConflictCollector | None, pairs: ConflictPairs
 ) -> list[tuple[int, OrderedRow]]:
     """(row hash, row); an update that moves a row to another bucket becomes a delete and an insert, unless the two
-    are tied."""
+    conflict."""
     if not plan.spread:
         return [(plan.seed, row)]
     sequence, op, number, position, before, after = row

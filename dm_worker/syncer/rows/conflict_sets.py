@@ -91,8 +91,8 @@ class ConflictPairs:
         self._found: set[bytes] = set()
         self._packed: list[bytes] = []
 
-    def add(self, row: int, conflict_key: int) -> None:
-        self._found.add(CONFLICT_PAIR.pack(row, conflict_key))
+    def add(self, row: int, value: int) -> None:
+        self._found.add(CONFLICT_PAIR.pack(row, value))
 
     def extend(self, packed: bytes) -> None:
         """Adds the pairs of the compiled kernel, which has each once."""
@@ -111,12 +111,8 @@ class ConflictCollector:
 
     def __init__(self, conflict_keys: Sequence[ConflictKey], seed: int, *, key_changes_conflict: bool) -> None:
         self._conflict_keys: list[tuple[int, tuple[int, ...], list[Normalize]]] = [
-            (
-                conflict_key.seed,
-                conflict_key.columns,
-                [normalize_function(normalizer) for normalizer in conflict_key.normalizers],
-            )
-            for conflict_key in conflict_keys
+            (key.seed, key.columns, [normalize_function(normalizer) for normalizer in key.normalizers])
+            for key in conflict_keys
         ]
         self._moved = zlib.crc32(b"\0moved", seed) if key_changes_conflict else None
 
@@ -129,7 +125,7 @@ class ConflictCollector:
         after: LiteralImage | None,
     ) -> bool:
         """Adds the pairs of a change from ``before`` (row hash ``old``) to ``after`` (``new``), None where there is
-        none. True when such a value changes hands: the row may not simply be updated."""
+        none. True when a value of a conflict key changes hands: the row may not simply be updated."""
         changes = False
         for seed, columns, functions in self._conflict_keys:
             if before is not None and after is not None and all(before[i] == after[i] for i in columns):
@@ -142,9 +138,9 @@ class ConflictCollector:
                     values = [normalize(image[i]) for normalize, i in zip(functions, columns, strict=True)]
                     pairs.add(row, zlib.crc32(b",".join(values), seed))
         if self._moved is not None and old is not None and new is not None and old != new:
-            conflict_key = zlib.crc32(old.to_bytes(4, "little"), self._moved)
-            pairs.add(old, conflict_key)
-            pairs.add(new, conflict_key)
+            value = zlib.crc32(old.to_bytes(4, "little"), self._moved)
+            pairs.add(old, value)
+            pairs.add(new, value)
         return changes
 
 
@@ -169,8 +165,8 @@ def find_conflict_sets(packed: Iterable[bytes], kernel: ModuleType | None = KERN
         return root
 
     for data in packed:
-        for row, conflict_key in CONFLICT_PAIR.iter_unpack(data):
-            other = first.setdefault(conflict_key, row)
+        for row, value in CONFLICT_PAIR.iter_unpack(data):
+            other = first.setdefault(value, row)
             if other != row:
                 one, two = find(row), find(other)
                 if one != two:

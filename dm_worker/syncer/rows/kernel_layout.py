@@ -28,22 +28,17 @@ def _placement(
     normalizers: tuple[KeyNormalizer, ...],
     conflict_keys: tuple[ConflictKey, ...],
 ) -> object:
-    bound = tuple(
-        (
-            conflict_key.seed,
-            conflict_key.columns,
-            tuple(_normalizer(kernel, normalizer) for normalizer in conflict_key.normalizers),
-        )
-        for conflict_key in conflict_keys
+    keys = tuple(
+        (key.seed, key.columns, tuple(_normalizer(kernel, normalizer) for normalizer in key.normalizers))
+        for key in conflict_keys
     )
-    return kernel.Placement(seed, spread, tuple(_normalizer(kernel, normalizer) for normalizer in normalizers), bound)
+    return kernel.Placement(seed, spread, tuple(_normalizer(kernel, normalizer) for normalizer in normalizers), keys)
 
 
 @lru_cache(maxsize=1024)
 def _normalizer(kernel: ModuleType, normalizer: KeyNormalizer) -> object:
     kind = {EXACT: _EXACT, BLOCK: _BLOCK, INCOMPARABLE: _ANY, TEXT: _TEXT}.get(normalizer.kind, _CALL)
-    table = (
-        weights(normalizer.collation_weights) if kind == _TEXT and normalizer.collation_weights is not None else None
-    )
-    far = normalizer.collation_weights.far if normalizer.collation_weights is not None else b""
+    collation = normalizer.collation_weights
+    table = weights(collation) if kind == _TEXT and collation is not None else None
+    far = collation.far if collation is not None else b""
     return kernel.KeyNormalizer(kind, normalizer.prefix, table, far, normalize_function(normalizer))

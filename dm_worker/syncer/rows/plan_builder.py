@@ -192,11 +192,9 @@ def _placed(
     def reference(names: Sequence[str], seed: Sequence[str]) -> ConflictKey | None:
         same = all((there := target.column(name)) is not None and there.type_name in _REFERABLE for name in names)
         # Child and parent must leave out the same columns: none.
-        return (
-            conflict_key([IndexPart(name) for name in names], *seed)
-            if same and not incomparable.intersection(names)
-            else None
-        )
+        if not same or incomparable.intersection(names):
+            return None
+        return conflict_key([IndexPart(name) for name in names], *seed)
 
     normalizers = tuple(
         KeyNormalizer(INCOMPARABLE)

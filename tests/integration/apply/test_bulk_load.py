@@ -198,9 +198,9 @@ def test_triggers_see_an_upsert_and_safe_mode_a_replacement(target: MariaDBServe
     ]
 
 
-@pytest.mark.parametrize(("grant", "told"), [("", False), (", TRIGGER", True)])
+@pytest.mark.parametrize(("grant", "seen"), [("", False), (", TRIGGER", True)])
 def test_who_may_not_see_triggers_does_not_replace_rows(
-    target: MariaDBServer, loaded: list[bool], grant: str, told: bool
+    target: MariaDBServer, loaded: list[bool], grant: str, seen: bool
 ) -> None:
     prepare(
         target,
@@ -214,7 +214,7 @@ def test_who_may_not_see_triggers_does_not_replace_rows(
     spec = replace(spec, config=replace(spec.config, user="writer"))
     rows = [(UPDATED, b"%d" % n, b"(%d,0)" % n) for n in range(COUNT)]
     apply_bucket(spec, TOKEN, 0, content_of(plans, states_of(rows)), plans)
-    assert loaded == [True] * told
+    assert loaded == [True] * seen
     assert target.execute("SELECT COUNT(*) FROM d.t") == [(COUNT,)]
 
 

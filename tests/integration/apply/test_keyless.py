@@ -145,7 +145,7 @@ def test_every_code_of_every_charset_finds_its_own_row(server: SQLServer, merged
         _change_codes(server, charset, width, merged)
 
 
-#: What has no canonical form: such rows are found one by one.
+#: What has no digest form: such rows are found one by one.
 _ONLY_ONE_BY_ONE = ("GEOMETRY", "POINT", "JSON")
 
 

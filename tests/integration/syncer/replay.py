@@ -37,7 +37,7 @@ from tests.harness.mysql import SQLServer
 from tests.integration.binlog_replay import events_between, here
 
 _AGAIN = (1205, 1213)
-#: What the servers of this test run told of their collations.
+#: The collation weights of this test run's servers.
 _FOLDINGS: dict[tuple[int, str], CollationWeights | None] = {}
 
 

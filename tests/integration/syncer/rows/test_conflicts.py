@@ -78,7 +78,7 @@ def test_rows_that_do_not_conflict_are_spread_and_nobody_else_waits(
     (batch,) = replay.catch_up()
     first = {bucket: rows_of(batch, bucket) for bucket in range(8)}
     assert all(30 < len(found) < 70 for found in first.values()), {b: len(found) for b, found in first.items()}
-    # Three rows swap their values, the others change what ties nothing.
+    # Three rows swap their values, the others change what conflicts with nothing.
     swap = [f"UPDATE d.t SET n = {value} WHERE id = {row}" for row, value in ((1, -1), (2, 1), (3, 2), (1, 3))]
     mariadb_upstream.execute(
         "UPDATE d.t SET mail = UPPER(mail) WHERE id > 300", "UPDATE d.t SET n = n + 1000 WHERE id > 200", *swap
@@ -87,7 +87,7 @@ def test_rows_that_do_not_conflict_are_spread_and_nobody_else_waits(
     second = {bucket: rows_of(batch, bucket) for bucket in range(8)}
     assert len({bucket for bucket, found in second.items() if found & {b"1", b"2", b"3"}}) == 1
     for bucket, found in second.items():
-        assert found - {b"1", b"2", b"3"} <= first[bucket], "a row moved that nothing ties"
+        assert found - {b"1", b"2", b"3"} <= first[bucket], "a row without a conflict moved"
     assert_equal(mariadb_upstream, target, "d.t")
 
 

@@ -83,8 +83,8 @@ def text_normalizer(
     there = column("varchar", "varchar(9)", charset="utf8mb4", collation="utf8mb4_x_ci")
     collation_weights = CollationWeights.of("utf8mb4_x_ci", table, far)
     assert weights(collation_weights) == tuple(table)
-    told = TargetCharsets(lambda *_: collation_weights, lambda _: "".join(chr(0x20 + n % 0x60) for n in range(256)))
-    return normalize_function(normalizer_of(column("varchar", "varchar(9)", charset=here), there, prefix, told))
+    known = TargetCharsets(lambda *_: collation_weights, lambda _: "".join(chr(0x20 + n % 0x60) for n in range(256)))
+    return normalize_function(normalizer_of(column("varchar", "varchar(9)", charset=here), there, prefix, known))
 
 
 def test_texts_become_weights_without_trailing_spaces() -> None:

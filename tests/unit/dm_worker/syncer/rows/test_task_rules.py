@@ -115,7 +115,7 @@ def test_a_constant_belongs_to_the_key_with_the_upstreams_columns() -> None:
     made = plan(TableRules(extracts=(("C", "it's \\"),)), target=target)
     assert (made.key, made.key_names, made.write_names) == ((3, 0), ("c", "id"), ("id", "other", "v", "c"))
     assert (made.mode, made.spread, made.extra_columns, made.derived[0].text) == (COMPACT, True, False, rb"'it\'s \\'")
-    # The target tells nothing of this collation but that it is binary: shards' rows are told apart.
+    # Of this collation only its name is known, which says binary: the rows of shards are different.
     assert key_hash(made.normalizers, 0)(b"'1',5") != key_hash(made.normalizers, 0)(b"'2',5")
     assert plan(NO_RULES, target=target).key == ()
 
