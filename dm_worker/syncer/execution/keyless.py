@@ -39,7 +39,7 @@ class KeylessRows:
 
 
 @dataclass(slots=True)
-class RowImages:
+class DistinctImages:
     """The images of some rows by numbers. ``looked_for`` are those of rows that must be there before a change."""
 
     literals: list[bytes]
@@ -84,9 +84,9 @@ def _alike(one: TablePlan, other: TablePlan) -> bool:
     )
 
 
-def images_of(plan: TablePlan, rows: Iterable[OrderedRow]) -> RowImages:
+def images_of(plan: TablePlan, rows: Iterable[OrderedRow]) -> DistinctImages:
     """The images of the rows, each once."""
-    found = RowImages([], [], [], [])
+    found = DistinctImages([], [], [], [])
     numbers: dict[bytes, int] = {}
     looked_for: set[int] = set()
 
@@ -110,7 +110,7 @@ def images_of(plan: TablePlan, rows: Iterable[OrderedRow]) -> RowImages:
     return found
 
 
-def merge_equal(images: RowImages, digests: Sequence[bytes]) -> dict[int, bytes]:
+def merge_equal(images: DistinctImages, digests: Sequence[bytes]) -> dict[int, bytes]:
     """Makes images one that are equal in the target's columns; ``digests`` belong to ``images.looked_for``.
 
     Returns the digests of the images that are left.
@@ -127,7 +127,7 @@ def _mapped(same: Mapping[int, int], number: int | None) -> int | None:
     return None if number is None else same.get(number, number)
 
 
-def play_changes(images: RowImages, counts: Mapping[int, int]) -> ImageChanges:
+def play_changes(images: DistinctImages, counts: Mapping[int, int]) -> ImageChanges:
     """Applies the changes to the rows that are there: ``counts`` of the images that were looked for.
 
     Raises :class:`MissingRow` for the first change of a row that is not there.
@@ -155,7 +155,7 @@ def play_changes(images: RowImages, counts: Mapping[int, int]) -> ImageChanges:
 # -- statements -----------------------------------------------------------------------------------------------------
 
 
-def digest_queries(plan: TablePlan, images: RowImages, most: int) -> Iterator[bytes]:
+def digest_queries(plan: TablePlan, images: DistinctImages, most: int) -> Iterator[bytes]:
     """SELECTs of one value each, of about ``most`` bytes: the digests of the images looked for, one behind the other.
 
     The value is NULL when an image is longer than the server makes values.
@@ -182,7 +182,7 @@ def scans(numbers: Sequence[int], most: int) -> Iterator[Sequence[int]]:
 
 
 def count_query(
-    plan: TablePlan, images: RowImages, digests: Mapping[int, bytes], numbers: Sequence[int], most: int
+    plan: TablePlan, images: DistinctImages, digests: Mapping[int, bytes], numbers: Sequence[int], most: int
 ) -> bytes:
     """The SELECT of digest and number of rows of these images that are there. It locks the rows."""
     digest = _digest_of_row(plan)
@@ -192,13 +192,13 @@ def count_query(
 
 
 def removal(
-    plan: TablePlan, images: RowImages, digests: Mapping[int, bytes], numbers: Sequence[int], most: int
+    plan: TablePlan, images: DistinctImages, digests: Mapping[int, bytes], numbers: Sequence[int], most: int
 ) -> bytes:
     """The DELETE of all rows that have one of the images."""
     return b"DELETE FROM %b%b" % (_table(plan), _where(plan, images, digests, numbers, most))
 
 
-def new_rows(images: RowImages, outcome: ImageChanges) -> list[bytes]:
+def new_rows(images: DistinctImages, outcome: ImageChanges) -> list[bytes]:
     """The SQL tuples of the rows to insert."""
     return [b"(%b)" % images.literals[number] for number, count in outcome.inserts for _ in range(count)]
 
@@ -218,7 +218,7 @@ def _digest(values: Iterable[bytes]) -> bytes:
 
 
 def _where(
-    plan: TablePlan, images: RowImages, digests: Mapping[int, bytes], numbers: Sequence[int], most: int
+    plan: TablePlan, images: DistinctImages, digests: Mapping[int, bytes], numbers: Sequence[int], most: int
 ) -> bytes:
     listed = b",".join(b"x'%b'" % digests[number].hex().encode() for number in numbers)
     room = min(_LOOKUP_BYTES, most // _LOOKUP_PART) // max(1, len(plan.lookups))
@@ -226,7 +226,7 @@ def _where(
     return b" WHERE " + b" AND ".join([*parts, b"%b IN (%b)" % (_digest_of_row(plan), listed)])
 
 
-def _lookup(plan: TablePlan, images: RowImages, at: int, numbers: Collection[int], room: int) -> bytes:
+def _lookup(plan: TablePlan, images: DistinctImages, at: int, numbers: Collection[int], room: int) -> bytes:
     """A condition that is true for these images at least, and that an index on the column serves; none for values
     that take more ``room``."""
     values = {images.values[number][at] for number in numbers}

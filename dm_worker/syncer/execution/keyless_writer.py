@@ -9,7 +9,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from dm_worker.syncer.execution import keyless, row_statements
-from dm_worker.syncer.execution.keyless import ImageChanges, KeylessRows, MissingRow, RowImages
+from dm_worker.syncer.execution.keyless import DistinctImages, ImageChanges, KeylessRows, MissingRow
 from dm_worker.syncer.execution.merge import INSERT_ROWS
 from dm_worker.syncer.execution.row_statements import RowStatement, StatementForm
 from dm_worker.syncer.rows.table_plan import TablePlan
@@ -73,7 +73,7 @@ class _KeylessWriter:
         self._insert(images, outcome)
         return self._statements
 
-    def _digests(self, images: RowImages) -> Iterator[bytes]:
+    def _digests(self, images: DistinctImages) -> Iterator[bytes]:
         for text in keyless.digest_queries(self._plan, images, min(self._most, self._form.limit)):
             ((value,),) = self._rows(text)
             if value is None:
@@ -81,7 +81,7 @@ class _KeylessWriter:
             for start in range(0, len(value), keyless.DIGEST_BYTES):
                 yield value[start : start + keyless.DIGEST_BYTES]
 
-    def _counts(self, images: RowImages, digests: Mapping[int, bytes]) -> dict[int, int]:
+    def _counts(self, images: DistinctImages, digests: Mapping[int, bytes]) -> dict[int, int]:
         numbers = {digest: number for number, digest in digests.items()}
         counts: dict[int, int] = {}
         for part in keyless.scans(images.looked_for, self._most):
@@ -90,14 +90,14 @@ class _KeylessWriter:
         return counts
 
     def _remove(
-        self, images: RowImages, digests: Mapping[int, bytes], outcome: ImageChanges, counts: Mapping[int, int]
+        self, images: DistinctImages, digests: Mapping[int, bytes], outcome: ImageChanges, counts: Mapping[int, int]
     ) -> None:
         for part in keyless.scans(outcome.fewer, self._most):
             removed = self._execute(keyless.removal(self._plan, images, digests, part, self._most))
             if removed != sum(counts[number] for number in part):
                 raise NeedsSingleRows
 
-    def _insert(self, images: RowImages, outcome: ImageChanges) -> None:
+    def _insert(self, images: DistinctImages, outcome: ImageChanges) -> None:
         rows = keyless.new_rows(images, outcome)
         for whole in row_statements.of_kind(self._plan, INSERT_ROWS, rows, self._form):
             for sql in row_statements.fitting(self._plan, whole, self._form, self._most):
@@ -120,7 +120,9 @@ class _KeylessWriter:
                         raise
                     raise RowRefused(row[1:-1], exc) from exc
 
-    def _explained(self, step: KeylessRows, images: RowImages, counts: Mapping[int, int], change: int) -> Exception:
+    def _explained(
+        self, step: KeylessRows, images: DistinctImages, counts: Mapping[int, int], change: int
+    ) -> Exception:
         """What to raise for a change whose row is not there: the exact comparison must say the same."""
         (single,) = row_statements.for_ordered(
             {row[2]: self._plan for row in step.rows}, [step.rows[change]], self._form

@@ -66,8 +66,7 @@ def build(
     further = _further_keys(target, key) if key else ()
     extra = any(not c.generated and shape.index_of(c.name) < 0 for c in target.columns)
     # A row that may be missing must not be made up from its change.
-    ordered = not options.compact or family is not None or key is None or rules.filter.leaves_gaps
-    ordered = ordered or bool(further and extra)
+    gaps = rules.filter.leaves_gaps
     plan = TablePlan(
         number=number,
         target_number=target_number,
@@ -75,7 +74,7 @@ def build(
         target=(target.schema, target.name),
         table_map=table_map,
         columns=tuple(shape.columns[: len(upstream.columns)]),
-        mode=ORDERED if ordered else COMPACT,
+        mode=ORDERED if not options.compact or not key or family or (further and extra) or gaps else COMPACT,
         key=tuple(shape.index_of(name) for name in key.columns) if key else (),
         key_names=key.columns if key else (),
         write=columns.numbers,
@@ -87,9 +86,7 @@ def build(
         family=family.name if family is not None else "",
         acts=family is not None and family.acts,
         referenced=_referenced(target, family, shape),
-        numbered=any(column.auto_increment for column in target.columns),
         derived=shape.derived,
-        computed=tuple(column.name for column in target.columns if column.generated),
         filter=rules.filter,
     )
     plan = _with_bulk_forms(plan, columns, target)
@@ -120,11 +117,13 @@ class _WrittenColumns:
 
 
 def _with_bulk_forms(plan: TablePlan, columns: _WrittenColumns, target: TableInfo) -> TablePlan:
-    """The plan with the ways to write many rows at once that its columns allow."""
+    """The plan with what decides how many rows are written at once, and what to expect of the target's own columns."""
     same = not plan.extra_columns
     plan = replace(
         plan,
         loadable=same and can_load(columns.pairs),
+        numbered=any(column.auto_increment for column in target.columns),
+        computed=tuple(column.name for column in target.columns if column.generated),
         # What is written before a refusal can only be undone there.
         bulk=columns.there if target.engine.lower() == "innodb" else (),
         alike=same and not plan.derived and all(_alike(here, there) for here, there in columns.pairs),
