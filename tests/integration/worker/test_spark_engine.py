@@ -16,7 +16,7 @@ def run(script: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     prelude = (
         "import os, signal, sys, threading, time\n"
         "from pathlib import Path\n"
-        "from pkg import log\n"
+        "from pkg.process import log\n"
         "log.setup(level='debug', file='log')\n"
         "from dm_worker.engine.engine import SparkEngine\n"
         f"engine = SparkEngine(slots=2, folder=Path({str(tmp_path)!r}))\n"

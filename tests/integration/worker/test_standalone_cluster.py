@@ -38,7 +38,7 @@ def driver(
     prelude = (
         "import json, os, signal, sys, threading, time\n"
         "from pathlib import Path\n"
-        "from pkg import log\n"
+        "from pkg.process import log\n"
         "log.setup(level='debug', file='log')\n"
         "from dm_worker.engine.engine import SparkEngine\n"
         "from pkg.errors import DMError\n"
