@@ -57,9 +57,9 @@ class BatchCutter:
         if self.builder.is_full:
             self.close()
 
-    def cut_if_full(self) -> None:
-        """A rows event was added to the open transaction."""
-        if self.builder.is_full and (not self._whole or self.undecided):
+    def cut_full(self) -> None:
+        """A rows event of the open transaction filled the batch."""
+        if not self._whole or self.undecided:
             self.cut()
 
     def cut(self) -> None:

@@ -162,33 +162,36 @@ class Planner(PlannerProgress):
         assert self._tables.needed is None, "a table must be resolved first"
         if self._xa.replayed and self._feed_replayed():
             return 0
-        for index, event in enumerate(events):
-            if self._take(event):
+        return self._plan(events)
+
+    def _plan(self, events: Sequence[Event]) -> int:
+        bounded, xa, tables = self._range.is_bounded, self._xa, self._tables
+        for index, read in enumerate(events):
+            event = read if read.log_pos else self._reading.placed(read)
+            if self._is_skipping and self._skip(event):
+                continue
+            if event.type in c.ROWS_EVENTS:
+                self._on_rows(event)
+            elif event.type == c.TABLE_MAP_EVENT:
+                self._on_table_map(event)
+            elif self._on_other(event):
+                self._at_limit()
+                return index + 1
+            if xa.cache.events is not None:
+                xa.cache.add(event, self._reading.file)
+            if (bounded and (self._at_until() or self._at_limit())) or tables.needed is not None:
                 return index + 1
         return len(events)
 
-    def _take(self, read: Event) -> bool:
-        """Plans an event. True when feeding must pause after it."""
-        event = read if read.log_pos else self._reading.placed(read)
-        if self._is_skipping and self._skip(event):
-            return False
-        if event.type in c.ROWS_EVENTS:
-            self._on_rows(event)
-        elif event.type == c.TABLE_MAP_EVENT:
-            self._on_table_map(event)
-        elif self._on_other(event):
-            self._at_limit()
-            return True
-        if self._xa.cache.events is not None:
-            self._xa.cache.add(event, self._reading.file)
-        return (self._range.is_bounded and (self._at_until() or self._at_limit())) or self._tables.needed is not None
-
     def _feed_replayed(self) -> bool:
         """Plans the events of a prepared transaction that are in memory. True when feeding must pause."""
-        while self._xa.replayed:
-            if self._take(self._xa.replayed.popleft()):
-                return True
-        return False
+        events = self._xa.replayed
+        del events[: self._plan(events)]
+        return self._must_pause
+
+    @property
+    def _must_pause(self) -> bool:
+        return self._must_reopen or self.reached or self._tables.needed is not None
 
     def close(self) -> None:
         """Gives out what is finished: all up to the last transaction end."""
@@ -221,7 +224,8 @@ class Planner(PlannerProgress):
             return
         # Rows that are read again come to be at their XA COMMIT.
         buffer.append(number, data, timestamp if reading.reread is None else reading.reread.timestamp)
-        self._cutter.cut_if_full()
+        if self._builder.is_full:
+            self._cutter.cut_full()
 
     def _on_table_map(self, event: Event) -> None:
         data = event.data
@@ -234,7 +238,8 @@ class Planner(PlannerProgress):
             # Rows that wait for an XA COMMIT are not planned.
             self._tables.hide(data)
             return
-        self._tables.add(data, self._reading.position)
+        if not self._tables.add(data):
+            self._tables.ask(data, self._reading.position)
 
     def _on_other(self, event: Event) -> bool:
         """True when feeding must pause after this event."""
@@ -315,7 +320,7 @@ class Planner(PlannerProgress):
             self._end_transaction(0)
             return False
         if self._on_xa_statement(event):
-            return self._must_reopen or self.reached or self._tables.needed is not None
+            return self._must_pause
         standalone = self._buffer.standalone or not self._buffer.inside
         if not standalone and self._on_control_statement(event):
             return False

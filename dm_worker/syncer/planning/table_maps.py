@@ -60,13 +60,18 @@ class TableMaps:
         #: TABLE_MAPs to be asked for again, while all are renewed; None otherwise.
         self._renewing: deque[bytes] | None = None
 
-    def add(self, data: bytes, position: Position) -> None:
-        """A TABLE_MAP, which ends at ``position``. If its table is new, :attr:`needed` is set."""
-        self._maps[data[19:25]] = data
-        if data[SHAPE:] in self._known:
-            self._bind(data)
-        else:
-            self.needed = NeedTable(data, position)
+    def add(self, data: bytes) -> bool:
+        """A TABLE_MAP. False when its table is new, so that :meth:`ask` must follow."""
+        table, shape = data[19:25], data[SHAPE:]
+        self._maps[table] = data
+        known = shape in self._known
+        if known:
+            self._bind(table, shape)
+        return known
+
+    def ask(self, data: bytes, position: Position) -> None:
+        """Asks for the handling of a TABLE_MAP that ends at ``position``: :attr:`needed` is set."""
+        self.needed = NeedTable(data, position)
 
     def resolve(self, handling: Handling, *, ends_batch: bool) -> bool:
         """The answer to :attr:`needed`. True when the batch must end and :meth:`renew` must follow, because the table
@@ -81,7 +86,7 @@ class TableMaps:
             self._renew_next(need.position)
             return False
         if not ends_batch:
-            self._bind(need.table_map)
+            self._bind(need.table_map[19:25], need.table_map[SHAPE:])
         return ends_batch
 
     def held(self, number: int) -> HeldTable:
@@ -125,19 +130,19 @@ class TableMaps:
                 self.needed = NeedTable(data, position)
                 return
         self._renewing = None
-        for data in self._maps.values():
-            self._bind(data)
+        for table, data in self._maps.items():
+            self._bind(table, data[SHAPE:])
         for number in self._buffer.numbers(self._buffer.count):
             # The plan as it would be made now, under the old number.
             plan = self._known[self._plans[number].table_map[SHAPE:]]
             assert isinstance(plan, TablePlan)
             self._plans[number] = replace(plan, number=number)
 
-    def _bind(self, data: bytes) -> None:
-        """The table id of a TABLE_MAP stands for the handling that is known of its shape."""
-        plan = self._known[data[SHAPE:]]
+    def _bind(self, table: bytes, shape: bytes) -> None:
+        """The table id stands for the handling that is known of its TABLE_MAP's shape."""
+        plan = self._known[shape]
         number = FILTERED if plan is None else plan.number if isinstance(plan, TablePlan) else self._hold(plan)
-        self._buffer.set_table(data[19:25], data[SHAPE:], number)
+        self._buffer.set_table(table, shape, number)
 
     def _hold(self, table: HeldTable) -> int:
         number = next(

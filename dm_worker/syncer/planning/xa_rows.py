@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -64,7 +63,7 @@ class XaState:
         #: Its events.
         self.cache = XaEventCache()
         #: Events of a prepared transaction that are in memory: they come before what is fed next.
-        self.replayed: deque[Event] = deque()
+        self.replayed: list[Event] = []
 
     @property
     def is_read(self) -> bool:

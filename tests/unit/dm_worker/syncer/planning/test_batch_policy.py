@@ -1,4 +1,4 @@
-"""Lag grows because batches are too small for the load, too large for it, or closed too late; budgets are exceeded."""
+"""Hazard: lag grows because batches are too small, too large or closed too late; budgets are exceeded."""
 
 from __future__ import annotations
 
