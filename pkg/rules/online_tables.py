@@ -7,11 +7,10 @@ tool leaves: its log, and the real table as it was before. Neither takes part in
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Iterable, Iterator
 
 from pkg.rules.model import OnlineTableSettings
-from pkg.rules.name_regex import compile_name_regex
+from pkg.rules.name_regex import NameRegex
 
 
 class TableKind(enum.Enum):
@@ -51,16 +50,16 @@ class OnlineTables:
         if found is None:
             yield table
             return
-        name = found[1]
+        name = found[1] or ""
         yield name
         while name[:1] == "_" and name[1:]:
             name = name[1:]
             yield name
 
 
-def compile_online_rule(rule: str) -> re.Pattern[str]:
-    """One of the ``shadow-table-rules`` or ``trash-table-rules``: case counts, as in DM; RE2's rules hold.
+def compile_online_rule(rule: str) -> NameRegex:
+    """One of the ``shadow-table-rules`` or ``trash-table-rules``: case counts, as in DM.
 
     Raises ``ValueError`` for text that is not a regular expression.
     """
-    return compile_name_regex(rule, case_sensitive=True)
+    return NameRegex(rule, case_sensitive=True)

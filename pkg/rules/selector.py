@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from pkg.rules.name_regex import compile_name_regex
+from pkg.rules.name_regex import NameRegex
 
 T = TypeVar("T")
 
@@ -254,7 +254,7 @@ class NamePattern:
         self.prefix = _literal_prefix(pattern) if case_sensitive else _literal_prefix(pattern).lower()
         self._wildcard: Selector[bool] | None = None
         if pattern.startswith(REGEX_MARK):
-            self._regex = compile_name_regex(pattern[len(REGEX_MARK) :], case_sensitive=case_sensitive)
+            self._regex = NameRegex(pattern[len(REGEX_MARK) :], case_sensitive=case_sensitive)
         else:
             self._wildcard = Selector(case_sensitive)
             self._wildcard.insert(pattern, "", True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from pkg import errors
 from pkg.errors import Code
 from pkg.rules.model import ExtractRule, RouteRule
-from pkg.rules.name_regex import compile_name_regex
+from pkg.rules.name_regex import NameRegex
 from pkg.rules.regex_selector import RegexSelector
 from pkg.rules.selector import CACHE_SIZE, REGEX_MARK, Matches, Selector
 
@@ -21,7 +20,7 @@ class _Extract:
 
     kind: str
     column: str
-    regex: re.Pattern[str]
+    regex: NameRegex
 
     def value(self, name: str) -> str:
         found = self.regex.search(name)
@@ -35,11 +34,11 @@ class _Extract:
         return "".join(group or "" for group in found.groups())
 
 
-def extract_regex(extract: ExtractRule, case_sensitive: bool) -> re.Pattern[str]:
+def extract_regex(extract: ExtractRule, case_sensitive: bool) -> NameRegex:
     """The compiled expression. Raises ``ValueError`` for one that is not valid, has no group or no target column."""
     if not extract.target_column:
         raise ValueError("target-column must not be empty")
-    regex = compile_name_regex(extract.regexp, case_sensitive=case_sensitive)
+    regex = NameRegex(extract.regexp, case_sensitive=case_sensitive)
     if not regex.groups:
         raise ValueError(f"regular expression {extract.regexp!r} has no group ( ), so its value would always be empty")
     return regex

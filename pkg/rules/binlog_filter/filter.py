@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -11,7 +10,7 @@ from pkg import errors
 from pkg.errors import Code
 from pkg.rules.binlog_filter.events import DELETE, EVENT_TYPES, GROUPS, INSERT, UPDATE, covers, listed, normal_name
 from pkg.rules.model import BinlogFilterRule
-from pkg.rules.name_regex import compile_name_regex
+from pkg.rules.name_regex import NameRegex
 from pkg.rules.selector import CACHE_SIZE, Selector, check_wildcard
 from pkg.settings.options import nearest
 
@@ -76,7 +75,7 @@ class _Compiled:
     rule: BinlogFilterRule
     action: FilterAction
     events: tuple[str, ...]
-    patterns: tuple[re.Pattern[str], ...]
+    patterns: tuple[NameRegex, ...]
 
 
 class BinlogEventFilter:
@@ -181,7 +180,7 @@ def _compile(rule: BinlogFilterRule) -> _Compiled:
     problem = rule_problem(rule)
     if problem is not None:
         raise _invalid(rule, problem.what, problem.workaround)
-    patterns = tuple(compile_name_regex(text, case_sensitive=False) for text in rule.sql_pattern)
+    patterns = tuple(NameRegex(text, case_sensitive=False) for text in rule.sql_pattern)
     return _Compiled(rule, _ACTIONS[rule.action.lower()], tuple(map(normal_name, rule.events)), patterns)
 
 
@@ -237,7 +236,7 @@ def _pattern_problem(patterns: Sequence[str]) -> FilterProblem | None:
         if text in patterns[:i]:
             return FilterProblem("sql-pattern", f"sql-pattern {text!r} is here twice", "Remove one of them.", i)
         try:
-            compile_name_regex(text, case_sensitive=False)
+            NameRegex(text, case_sensitive=False)
         except ValueError as exc:
             return FilterProblem("sql-pattern", str(exc), "Correct the regular expression (RE2 syntax).", i)
     return None

@@ -26,7 +26,7 @@ def test_tasks_start_without_grpc_and_without_what_only_the_driver_needs() -> No
     code = (
         "import sys\n"
         "import dm_worker.dumper.dump_task, dm_worker.loader.load_task, dm_worker.syncer.execution.spark_tasks\n"
-        "print(*sorted({'grpc', 'google.protobuf', 'etcd3', 'yaml', 'click'} & set(sys.modules)))\n"
+        "print(*sorted({'grpc', 'google.protobuf', 'etcd3', 'yaml', 'click', 're2'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

@@ -198,7 +198,7 @@ def test_extracting_from_an_ambiguous_table_is_refused() -> None:
     [
         (extracting("^t_.*$"), r"has no group \( \)"),
         (extracting("(a"), "extract-table: regular expression"),
-        (extracting(source="(?=a)(b)"), "extract-source: .* not supported"),
+        (extracting(source="(?=a)(b)"), "extract-source: .* invalid perl operator"),
         (extracting("(.)", "(.)", column="c"), "two extracts have the target column `c`"),
     ],
 )

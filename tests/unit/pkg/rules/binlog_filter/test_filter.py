@@ -156,7 +156,7 @@ def test_a_refusal_names_rule_table_statement_and_place() -> None:
         (rule("Do"), "drop everything"),
         (rule("Do", sql=("a",)), "drop everything"),
         (rule("Ignore", sql=("a(",)), "a("),
-        (rule("Ignore", sql=("(?=a)",)), "not supported"),
+        (rule("Ignore", sql=("(?=a)",)), "invalid perl operator"),
         (rule("Ignore", sql=("a", "a")), "twice"),
         (rule("Ignore", sql=("",)), "every statement"),
         (rule("Ignore", "none dml", "insert"), "contradicts 'none dml'"),
