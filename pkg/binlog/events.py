@@ -256,7 +256,7 @@ def inflate(data: bytes) -> bytes:
 def unzip(length: bytes, data: bytes, wbits: int = zlib.MAX_WBITS) -> bytes:
     """What unpacks to exactly ``length`` bytes (a big-endian number). Raises ``ValueError`` when it does not.
 
-    No more than that is ever unpacked, whatever the data would become.
+    No more than that is ever unpacked, even if the data would become larger.
     """
     wanted = int.from_bytes(length, "big")
     unpacker = zlib.decompressobj(wbits)

@@ -214,7 +214,7 @@ class MariaDBGTIDSet:
     def add(self, gtid: str) -> None:
         """The domain now ends with ``gtid`` (``0-1-7``), the next one of the stream. Raises 11095.
 
-        It replaces the domain's last one whatever its number: without ``gtid_strict_mode`` numbers may go back, and
+        It replaces the domain's last one, with any number: without ``gtid_strict_mode`` numbers may go back, and
         the server resumes from the exact GTID.
         """
         domain, server, sequence = _parse_mariadb(gtid)

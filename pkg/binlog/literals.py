@@ -1,7 +1,7 @@
 """How each column type stands in a row image, and the SQL literal that reproduces its value bit for bit.
 
-The literals are made for a session with charset utf8mb4, ``time_zone='+00:00'`` and backslash escapes, whatever the
-session of the upstream was. Bytes that are not UTF-8 text are written in hex, so that the statement is valid UTF-8.
+The literals are made for a session with charset utf8mb4, ``time_zone='+00:00'`` and backslash escapes. The session of
+the upstream does not matter. Bytes that are not UTF-8 text are written in hex, so that the statement is valid UTF-8.
 """
 
 from __future__ import annotations

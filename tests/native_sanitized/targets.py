@@ -67,7 +67,7 @@ _TABLES = damaged_rows.random_tables(random.Random(1))
 
 
 def damaged_slices(buffer: bytes) -> None:
-    """Events of damaged rows: the same blocks and ties from both, or no blocks from either; then damaged blocks."""
+    """Events of damaged rows: the same blocks and pairs from both, or no blocks from either; then damaged blocks."""
     random_ = random.Random(buffer)
     part, plans = damaged_rows.random_slice(random_, _TABLES)
     buckets, safe = random_.randrange(1, 9), random_.random() < 0.5
@@ -134,7 +134,7 @@ def damaged_relay(buffer: bytes) -> None:
 
 
 def damaged_scan(buffer: bytes) -> None:
-    """Any bytes for a tape, and what is asked of it afterwards."""
+    """Any bytes for an event buffer, and what is asked of it afterwards."""
     random_ = random.Random(buffer)
     log = Writer(placeless=random_.random() < 0.5)
     for tag in range(random_.randrange(6)):
@@ -144,28 +144,28 @@ def damaged_scan(buffer: bytes) -> None:
     packets, checksum = random_.random() < 0.5, random_.random() < 0.5
     raws = log.raws(checksum)
     raw = _damaged(random_, binlog_bytes.packets(raws) if packets else b"".join(raws))
-    tape = _SCAN.EventBuffer()
+    events = _SCAN.EventBuffer()
     with contextlib.suppress(ValueError):
-        tape.set_table(random_.randbytes(6), raw[:40], random_.randrange(3))
+        events.set_table(random_.randbytes(6), raw[:40], random_.randrange(3))
     at = 0
     for _ in range(4):
-        pos, why = tape.scan(raw, at, packets, checksum, random_.choice((1, 1 << 20)), random_.choice((1, 1 << 20)))
+        pos, why = events.scan(raw, at, packets, checksum, random_.choice((1, 1 << 20)), random_.choice((1, 1 << 20)))
         assert at <= pos <= len(raw)
         assert why in (0, 1, 2)
         at = pos
     assert _SCAN.crc32(raw, 0) == zlib.crc32(raw)
     for use in (
-        lambda: tape.append(1, raw[:30], 0),
-        lambda: tape.begin_gtid(raw[:16], 1),
-        lambda: tape.slices(1, 3, "b.000001"),
-        lambda: tape.cut(random_.randrange(-1, 5)),
-        lambda: tape.truncate(random_.randrange(-1, 5)),
-        lambda: tape.table(raw[:6]),
-        tape.end_transaction,
-        tape.numbers,
-        tape.take_gtids,
-        tape.forget_tables,
-        lambda: tape.scan(raw, 0, packets, checksum, 1 << 20, 1 << 20),
+        lambda: events.append(1, raw[:30], 0),
+        lambda: events.begin_gtid(raw[:16], 1),
+        lambda: events.slices(1, 3, "b.000001"),
+        lambda: events.cut(random_.randrange(-1, 5)),
+        lambda: events.truncate(random_.randrange(-1, 5)),
+        lambda: events.table(raw[:6]),
+        events.end_transaction,
+        events.numbers,
+        events.take_gtids,
+        events.forget_tables,
+        lambda: events.scan(raw, 0, packets, checksum, 1 << 20, 1 << 20),
     ):
         with contextlib.suppress(ValueError, TypeError, OverflowError, KeyError):
             use()

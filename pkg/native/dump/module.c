@@ -2,7 +2,7 @@
  *
  * The same as dm_worker.dumper.insert_statements.PythonStatements, which says what the statements look like. Rows and
  * values are taken up wherever the network cut them, and a row above the statement size leaves piece by piece: memory
- * is bounded by the statement size and one piece, whatever the size of the row.
+ * is bounded by the statement size and one piece, for rows of any size.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

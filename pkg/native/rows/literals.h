@@ -12,7 +12,8 @@
 
 #include "../common/buffer.h"
 
-/* How a value becomes text; pkg/binlog/column_programs.py has the same numbers (tests/unit/pkg/native/test_shared_numbers.py).
+/* How a value becomes text; pkg/binlog/column_programs.py has the same numbers
+ * (tests/unit/pkg/native/test_shared_numbers.py).
  */
 enum {
     OP_CALL,

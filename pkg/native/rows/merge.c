@@ -63,7 +63,7 @@ static int merge_states(Merger *self, uint32_t target, uint32_t count, const uin
         uint8_t state = p[4];
         p += STATE_SIZE;
         if ((state & ~MIXED) >= STATE_COUNT || (uint64_t)(end - p) < (uint64_t)key + values)
-            return torn_block("a state that is none, or beyond the end");
+            return torn_block("an unknown state, or one beyond the end");
         if (merge_state(self, target, plan, state, (Span){(size_t)p, key}, (Span){(size_t)(p + key), values}) < 0)
             return -1;
         p += (size_t)key + values;

@@ -95,7 +95,8 @@ PyTypeObject readers_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "pkg.native._rows.Readers",
     .tp_basicsize = sizeof(Readers),
     .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_doc = "The readers of one table shape: Readers(programs, key, write, derived=()), see pkg.binlog.column_programs.",
+    .tp_doc =
+        "The readers of one table shape: Readers(programs, key, write, derived=()), see pkg.binlog.column_programs.",
     .tp_new = readers_new,
     .tp_dealloc = readers_free,
     .tp_methods = readers_methods,

@@ -63,7 +63,7 @@ static void finish_gtid(EventBuffer *self)
         if (run->size != gtid->size)
             continue;
         if (run->size == 8 && !memcmp(run->source, gtid->source, 4)) {
-            /* Of a MariaDB domain the last GTID counts, whatever its server and number. */
+            /* Of a MariaDB domain the last GTID counts, with any server and number. */
             *run = *gtid;
             gtid->size = 0;
             return;

@@ -105,18 +105,23 @@ def log() -> bytes:
 
 
 def scanned() -> object:
-    tape = scan.EventBuffer()
+    buffer = scan.EventBuffer()
     for number in range(100):
-        tape.set_table(number.to_bytes(6, "little"), b"shape" * number, number)
+        buffer.set_table(number.to_bytes(6, "little"), b"shape" * number, number)
     raw, at = LOG, 0
     while at < len(raw):
-        at, _ = tape.scan(raw, at, False, True, 1 << 20, 1 << 20)
+        at, _ = buffer.scan(raw, at, False, True, 1 << 20, 1 << 20)
         if at < len(raw):
             size = struct.unpack_from("<I", raw, at + 9)[0]
-            tape.append(1, raw[at : at + size - 4], 0)
+            buffer.append(1, raw[at : at + size - 4], 0)
             at += size
-    found = tape.slices(tape.count, 500, [3]), tape.numbers(tape.count), tape.take_gtids(), tape.table(bytes(6))
-    tape.cut(tape.count)
+    found = (
+        buffer.slices(buffer.count, 500, [3]),
+        buffer.numbers(buffer.count),
+        buffer.take_gtids(),
+        buffer.table(bytes(6)),
+    )
+    buffer.cut(buffer.count)
     return found
 
 

@@ -103,7 +103,7 @@ def test_the_range_of_partition_id_is_taken_to_its_edges(kernel: ModuleType | No
 @settings(deadline=None, max_examples=50)
 @given(st.data(), st.booleans())
 def test_blocks_and_ties_of_mapped_keys_are_the_same(data: st.DataObject, may_conflict: bool) -> None:
-    """A key of a constant and a mapped number; ties by a mapped column."""
+    """A key of a constant and a mapped number; conflicts by a mapped column."""
     int_, bigint = (next(kind for kind in NUMBERS if kind.column_type == name) for name in ("int", "bigint"))
     shape = Shape((int_, bigint), (False, True), (0,))
     more = (mapped(0, 0, 3 << 44), Derived(text=b"'01'"), mapped(1, 1, 0))

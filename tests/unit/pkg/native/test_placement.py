@@ -1,4 +1,4 @@
-"""Hazard: the compiled kernel places a row elsewhere than the Python code, or does not see what ties two rows."""
+"""Hazard: the compiled kernel places a row elsewhere than the Python code, or misses that two rows conflict."""
 
 from __future__ import annotations
 

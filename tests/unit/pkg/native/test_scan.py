@@ -222,8 +222,8 @@ def test_a_flipped_byte_is_no_event(at: int, flip: int) -> None:
 @given(st.binary(max_size=400), st.booleans(), st.booleans())
 @settings(max_examples=300)
 def test_no_bytes_are_read_out_of_bounds(raw: bytes, packets: bool, checksum: bool) -> None:
-    tape = scan.EventBuffer()
-    pos, why = tape.scan(raw, 0, packets, checksum, 1 << 20, 1 << 20)
+    buffer = scan.EventBuffer()
+    pos, why = buffer.scan(raw, 0, packets, checksum, 1 << 20, 1 << 20)
     assert 0 <= pos <= len(raw)
     assert why in (0, 1, 2)
 
@@ -249,24 +249,24 @@ def test_thousands_of_gtid_runs_are_fetched_in_time() -> None:
 
 
 def test_misuse_is_an_error_and_no_crash() -> None:
-    tape = scan.EventBuffer()
+    buffer = scan.EventBuffer()
     calls: list[tuple[str, tuple[Any, ...]]] = [
         ("scan", (b"", 1, True, True, 1, 1)), ("truncate", (1,)), ("cut", (-1,)), ("table", (b"short",)),
         ("set_table", (b"short", b"", 1)), ("begin_gtid", (b"123", 1)),
     ]  # fmt: skip
     for name, args in calls:
         with pytest.raises(ValueError, match=r"scan|events|table id|source"):
-            getattr(tape, name)(*args)
-    tape.append(1, b"event", 0)
+            getattr(buffer, name)(*args)
+    buffer.append(1, b"event", 0)
     with pytest.raises(TypeError):
-        tape.slices(1, 1, ["first"])
+        buffer.slices(1, 1, ["first"])
 
 
 def test_an_event_of_4_gib_is_refused_before_it_is_read() -> None:
-    tape = scan.EventBuffer()
+    buffer = scan.EventBuffer()
     with mmap.mmap(-1, 1 << 32) as huge, pytest.raises(OverflowError, match="4 GiB"):
-        tape.append(1, huge, 0)
-    assert (tape.count, tape.size) == (0, 0)
+        buffer.append(1, huge, 0)
+    assert (buffer.count, buffer.size) == (0, 0)
 
 
 def test_a_tape_that_is_being_filled_is_left_alone() -> None:
@@ -283,15 +283,15 @@ def test_a_tape_that_is_being_filled_is_left_alone() -> None:
 
 
 def _not_refused(raw: bytes) -> set[str]:
-    """Which uses of a tape were not refused in the course of one scan of ``raw``."""
-    tape = scan.EventBuffer()
-    thread = threading.Thread(target=tape.scan, args=(raw, 0, False, False, 1 << 40, 1 << 40))
+    """Which uses of an event buffer were not refused in the course of one scan of ``raw``."""
+    buffer = scan.EventBuffer()
+    thread = threading.Thread(target=buffer.scan, args=(raw, 0, False, False, 1 << 40, 1 << 40))
     refused: set[str] = set()
     uses: dict[str, Callable[[], object]] = {
-        "scan": lambda: tape.scan(raw, len(raw), False, False, 1, 1),
-        "begin_gtid": lambda: tape.begin_gtid(b"", 0),
-        "append": lambda: tape.append(1, b"event", 0),
-        "take_gtids": tape.take_gtids,
+        "scan": lambda: buffer.scan(raw, len(raw), False, False, 1, 1),
+        "begin_gtid": lambda: buffer.begin_gtid(b"", 0),
+        "append": lambda: buffer.append(1, b"event", 0),
+        "take_gtids": buffer.take_gtids,
     }
     thread.start()
     while thread.is_alive() and len(refused) < len(uses):
