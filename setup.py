@@ -18,7 +18,7 @@ files = runpy.run_path(str(FOLDER / "sources.py"))
 PARTS = sorted({path.parent.name for path in FOLDER.glob("*/*.c")} - {files["COMMON"]})
 
 
-class Build(build_ext):
+class KernelBuild(build_ext):
     """Builds everything each time: file times do not show that flags changed or that a header is gone."""
 
     def initialize_options(self) -> None:
@@ -27,7 +27,7 @@ class Build(build_ext):
 
 
 setup(
-    cmdclass={"build_ext": Build},
+    cmdclass={"build_ext": KernelBuild},
     ext_modules=[
         Extension(
             f"pkg.native._{part}",

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from deploy.demo.texts import bar, seconds
+from deploy.demo.texts import Status, bar, seconds
 from dm_worker.subtask.rate import Rate
 
-Status = dict[str, Any]
 #: Seconds over which the pace is measured.
 _WINDOW = 5.0
 _NAMES = {"Dump": "reading", "Load": "writing"}

@@ -131,18 +131,44 @@ def _uuid(rnd: random.Random) -> str:
     return f"'{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}'"
 
 
+_INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "MEDIUMINT": 24, "INT": 32, "BIGINT": 64}
+_ALPHABETS = {
+    "gbk": "a'\\ 語中",
+    "latin1": "a'\\éü ",
+    "utf8": _TEXT[:-1],
+    "utf8mb4": _TEXT,
+    "ascii": _TEXT[:15],
+    "ucs2": "a'é語 ",
+    "big5": "a中'\\ ",
+    "sjis": "aあ表'\\ ",
+    "cp1251": "aЖ'\\ ",
+    "utf16": "a语😀 ",
+}
+
+
 def value_for(kind: str, rnd: random.Random) -> str:
     """An SQL expression for a value of the column, often an extreme one."""
     if rnd.random() < 0.12:
         return "NULL"
     base, _, rest = kind.partition("(")
     word = base.split()[0]
-    sizes = {"TINYINT": 8, "SMALLINT": 16, "MEDIUMINT": 24, "INT": 32, "BIGINT": 64}
     number = int(rest.split(")")[0].split(",")[0]) if rest[:1].isdigit() else 0
-    if word in sizes:
-        return _integer(sizes[word], "UNSIGNED" in kind, rnd)
+    for of_group in (_number_for, _time_for, _object_for):
+        found = of_group(word, number, kind, rnd)
+        if found is not None:
+            return found
+    if word in ("BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"):
+        return binary(rnd, number or (255 if word == "TINYBLOB" else 3000))
+    charset = kind.partition("CHARACTER SET ")[2]
+    longest = number or (60 if word == "TINYTEXT" else 900)
+    return _quoted(charset, _text(rnd, _ALPHABETS[charset], longest // 2 if charset == "utf16" else longest))
+
+
+def _number_for(word: str, number: int, kind: str, rnd: random.Random) -> str | None:
+    if word in _INTEGERS:
+        return _integer(_INTEGERS[word], "UNSIGNED" in kind, rnd)
     if word == "DECIMAL":
-        return _decimal(number, int(rest.split(",")[1].split(")")[0]), rnd)
+        return _decimal(number, int(kind.split(",")[1].split(")")[0]), rnd)
     if word == "FLOAT":
         scale = 1.0 if number else 10.0 ** rnd.randint(-30, 30)
         return rnd.choice(("-0e0", repr(rnd.uniform(-9999, 9999) * scale), repr(rnd.uniform(-1, 1) * scale)))
@@ -152,6 +178,15 @@ def value_for(kind: str, rnd: random.Random) -> str:
         return rnd.choice(("-0e0", repr(rnd.uniform(-1, 1) * 10.0 ** rnd.randint(-300, 300)), "1.7976931348623157e308"))
     if word == "BIT":
         return str(rnd.choice((0, 1, (1 << number) - 1, rnd.getrandbits(number))))
+    count = kind.count(",") + 1
+    if word == "ENUM":
+        return str(rnd.randint(1, count))
+    if word == "SET":
+        return str(rnd.choice((0, (1 << count) - 1, rnd.getrandbits(count))))
+    return None
+
+
+def _time_for(word: str, number: int, _: str, rnd: random.Random) -> str | None:
     if word == "YEAR":
         return str(rnd.choice((0, 1901, 2155, 2000)))
     if word == "DATE":
@@ -162,13 +197,10 @@ def value_for(kind: str, rnd: random.Random) -> str:
         return f"'{_moment(rnd, number)}'"
     if word == "TIMESTAMP":
         return _timestamp(rnd, number)
-    if word in ("BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"):
-        return binary(rnd, number or (255 if word == "TINYBLOB" else 3000))
-    if word in ("ENUM", "SET"):
-        count = kind.count(",") + 1
-        if word == "ENUM":
-            return str(rnd.randint(1, count))
-        return str(rnd.choice((0, (1 << count) - 1, rnd.getrandbits(count))))
+    return None
+
+
+def _object_for(word: str, _: int, __: str, rnd: random.Random) -> str | None:
     if word == "GEOMETRY":
         text = rnd.choice(("POINT(1 2)", "LINESTRING(0 0,1 1.5,-3 1e10)", "POLYGON((0 0,0 5,5 5,0 0))"))
         # MySQL 8 looks whether it is a place on Earth.
@@ -183,19 +215,4 @@ def value_for(kind: str, rnd: random.Random) -> str:
         return rnd.choice(("'::'", "'2001:db8::1'", "'::ffff:1.2.3.4'", "'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'"))
     if word == "INET4":
         return rnd.choice(("'0.0.0.0'", "'10.0.0.255'", "'255.255.255.255'"))
-    charset = kind.partition("CHARACTER SET ")[2]
-    alphabets = {
-        "gbk": "a'\\ 語中",
-        "latin1": "a'\\éü ",
-        "utf8": _TEXT[:-1],
-        "ascii": _TEXT[:15],
-        "ucs2": "a'é語 ",
-        "big5": "a中'\\ ",
-        "sjis": "aあ表'\\ ",
-        "cp1251": "aЖ'\\ ",
-        "utf16": "a语😀 ",
-    }
-    longest = number or (60 if word == "TINYTEXT" else 900)
-    if charset == "utf8mb4":
-        return _quoted(charset, _text(rnd, _TEXT, longest))
-    return _quoted(charset, _text(rnd, alphabets[charset], longest // 2 if charset == "utf16" else longest))
+    return None

@@ -12,8 +12,8 @@ from pkg.rules.expression_filter.parser import MOMENTS
 from pkg.rules.expression_filter.syntax import ExpressionError, ExpressionNode
 from pkg.rules.expression_filter.types import LITERAL, Evaluate, EvaluationSettings, TypedExpression, ValueType, truth
 
-_Build = Callable[..., TypedExpression]
-_BUILD: dict[str, _Build] = {
+_MakeTyped = Callable[..., TypedExpression]
+_BUILD: dict[str, _MakeTyped] = {
     **dict.fromkeys(("AND", "OR", "XOR"), logic.both),
     "NOT": logic.negation,
     **dict.fromkeys(("IS NULL", "IS TRUE", "IS FALSE"), logic.test),
@@ -50,7 +50,7 @@ _BUILD: dict[str, _Build] = {
     **dict.fromkeys(("DATE_ADD", "DATE_SUB"), times.add),
 }
 #: Those whose last argument may be missing, with the number of all.
-_OPTIONAL: dict[str, tuple[_Build, int]] = {
+_OPTIONAL: dict[str, tuple[_MakeTyped, int]] = {
     "ROUND": (numbers.round_number, 2),
     "SUBSTRING": (texts.substring, 3),
     "INSTR": (texts.position, 3),

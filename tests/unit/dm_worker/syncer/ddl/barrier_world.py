@@ -164,15 +164,7 @@ class World:
         server = DBConfig("h", 1)
         cfg = SubTaskConfig("t", "s", "all", server, server, filters=filters, online_ddl=False)
         cfg = replace(cfg, **task)
-        missing: Path | None = None
-        source = SchemaSource(
-            server=ServerDefaults(),
-            dump_files=lambda *_: missing,
-            upstream=lambda *_: None,
-            target=lambda *_: None,
-            schema_charset=self._schema_charset,
-        )
-        source.restore([TableInfo("d", name, (Column("id", "int", "int(11)"),)) for name in "abc"])
+        source = self._source()
         self.tracker = source.tracker
         self.chance = Chance()
         self.store = Store(self.chance)
@@ -210,6 +202,18 @@ class World:
             orders=lambda: [self.order] if self.order else [],
             sharding=self.sharding if shards else None,
         )
+
+    def _source(self) -> SchemaSource:
+        missing: Path | None = None
+        source = SchemaSource(
+            server=ServerDefaults(),
+            dump_files=lambda *_: missing,
+            upstream=lambda *_: None,
+            target=lambda *_: None,
+            schema_charset=self._schema_charset,
+        )
+        source.restore([TableInfo("d", name, (Column("id", "int", "int(11)"),)) for name in "abc"])
+        return source
 
     def meet(self, sql: str) -> None:
         """The statement that is handled from now on."""
