@@ -8,6 +8,7 @@ those of earlier versions.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
@@ -112,11 +113,16 @@ def child() -> TablePlan:
     return plan(both, both, family=families([key])["d", "child"])
 
 
-def ruled() -> TablePlan:
+def ruled(cfg: SubTaskConfig | None = None) -> TablePlan:
     upstream = TableInfo("s_1", "t_1", (ID, OTHER, V), (index("id"),))
     shard = Column("shard", "varchar", "varchar(9)", False, False, "utf8mb4", "utf8mb4_bin")
     target = table(ID, OTHER, V, shard, keys=(index("id", "shard"),))
-    return plan(upstream, target, rules=TaskRules(task()).of_table(upstream))
+    return plan(upstream, target, rules=TaskRules(cfg or task()).of_table(upstream))
+
+
+def affixed() -> TablePlan:
+    rule = ColumnMappingRule("s_*", "v", "add prefix", "t_*", "v", ("x-",))
+    return ruled(replace(task(), column_mappings=(rule,)))
 
 
 def keyless() -> TablePlan:
@@ -131,6 +137,7 @@ def keyless() -> TablePlan:
         (all_kinds, "eaedb5bbfcdc452f1cd21be30b079827", "c33cedce35493fc82dfad8ee5206e23e"),
         (child, "99e98f5d40e83349c791007df2b75dab", "c33cedce35493fc82dfad8ee5206e23e"),
         (ruled, "eb5c91775f2ce7251a93992f66ebd9dd", "c33cedce35493fc82dfad8ee5206e23e"),
+        (affixed, "1baf5b5f35428b5bf63b445c6d53ed93", "c33cedce35493fc82dfad8ee5206e23e"),
         (keyless, "bb125df09cbc9833356bd83e3045061f", "e87539b792443db9eec59fccec5b5596"),
     ],
 )
