@@ -62,7 +62,7 @@ def packed_decimal(precision: int, scale: int) -> st.SearchStrategy[bytes]:
 texts = st.text("a'\\é\0;,()\U0001f600", max_size=12).map(str.encode) | st.binary(max_size=12)
 
 
-def _kinds() -> list[Kind]:
+def _numbers_and_times() -> list[Kind]:
     kinds = []
     for number, size, name in (
         (1, 1, "tinyint"),
@@ -93,6 +93,11 @@ def _kinds() -> list[Kind]:
     for precision, scale in ((1, 0), (5, 5), (10, 2), (18, 9), (38, 20), (65, 30), (65, 0)):
         values = packed_decimal(precision, scale) | sized(decimal_size(precision, scale))
         kinds.append(Kind(246, bytes([precision, scale]), "decimal", f"decimal({precision},{scale})", values))
+    return kinds
+
+
+def _fractions() -> list[Kind]:
+    kinds = []
     for digits in range(7):
         text, more = (f"({digits})" if digits else ""), (digits + 1) // 2
         fractions = st.integers(0, 10**digits - 1).map(
@@ -108,6 +113,11 @@ def _kinds() -> list[Kind]:
     for digits, sizes in ((1, (4, 6, 5)), (4, (5, 7, 6)), (6, (6, 8, 7))):
         for number, name, size in zip((11, 12, 7), ("time", "datetime", "timestamp"), sizes, strict=True):
             kinds.append(Kind(number, b"", name, f"{name}({digits})", sized(size)))
+    return kinds
+
+
+def _bytes() -> list[Kind]:
+    kinds = []
     for bits in (1, 8, 13, 64):
         kinds.append(Kind(16, bytes([bits % 8, bits // 8]), "bit", f"bit({bits})", sized((bits + 7) // 8)))
     kinds.append(Kind(254, bytes([247, 1]), "enum", "enum('a','b')", sized(1)))
@@ -138,7 +148,7 @@ def _kinds() -> list[Kind]:
     return kinds
 
 
-KINDS = _kinds()
+KINDS = [*_numbers_and_times(), *_fractions(), *_bytes()]
 
 
 @dataclass(frozen=True)
