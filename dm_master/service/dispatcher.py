@@ -20,7 +20,7 @@ from dm_master.service.relay_service import RelayService
 from dm_master.service.source_service import CheckSource, SourceService
 from dm_master.service.status_service import StatusService
 from dm_master.service.task_service import TaskService, TaskSteps
-from dm_master.shardddl.lock_service import ShardDDLService
+from dm_master.shardddl.lock_rpcs import ShardDDLService
 from pkg import errors
 from pkg.errors import Code, DMError
 from pkg.pb import dmmaster_pb2, dmmaster_pb2_grpc

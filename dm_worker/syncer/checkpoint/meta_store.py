@@ -52,7 +52,7 @@ _NO_SUCH_SCHEMA = 1049
 @dataclass(slots=True)
 class DurableState:
     """What a run finds when it takes over. ``exit_safe``: safe mode holds until there. ``shards``: the state of the
-    sharding groups, None when none is stored."""
+    shard groups, None when none is stored."""
 
     epoch: int
     progress: BatchProgress | None
@@ -236,7 +236,7 @@ class MetaStore:
         self._transactions.run(lambda conn: query(conn, *self._checkpoints.removed_table(schema, table)))
 
     def peek(self) -> tuple[Location | None, GroupsSnapshot | None]:
-        """The checkpoint, None when there is none, and the sharding groups' state, without taking over.
+        """The checkpoint, None when there is none, and the shard groups' state, without taking over.
 
         Creates nothing.
         """
@@ -252,7 +252,7 @@ class MetaStore:
         return self._transactions.run(read)
 
     def forget_shards(self) -> None:
-        """Removes the sharding groups' state, which is void while the task does not merge shards."""
+        """Removes the shard groups' state, which is void while the task does not merge shards."""
         self._transactions.run(lambda conn: query(conn, *self._shards.deletion()))
 
     def _add_late_columns(self, conn: MetaConnection) -> None:

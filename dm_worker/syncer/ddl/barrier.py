@@ -1,6 +1,6 @@
 """A statement in the stream: filtered, routed, executed once at the target, and followed by the schema tracker.
 
-Everything before it is applied and checkpointed when it gets here. A DDL of merged shards goes to the sharding groups
+Everything before it is applied and checkpointed when it gets here. A DDL of merged shards goes to the shard groups
 instead, and is executed after the DDL lock has decided (:meth:`DDLBarrier.settle`).
 """
 
@@ -179,7 +179,7 @@ class DDLBarrier:
     def _report_to_groups(
         self, sharding: Sharding, statement: BinlogStatement, part: Part, given: list[OrderedPart], *, lenient: bool
     ) -> None:
-        """The sharding groups: what the target is to get for a part, which an operator may have decided.
+        """The shard groups: what the target is to get for a part, which an operator may have decided.
 
         A statement that an operator typed is a DDL by itself, as if the table had run it alone.
         Raises 11118 for a part that an operator gave about a table that is no shard.
@@ -254,7 +254,7 @@ class DDLBarrier:
             if not record.done and record.fingerprint:
                 context = StatementContext(typed(query) if record.index >= STRIDE else query, statement.event.timestamp)
                 step = self._settling_step(record.statement, context)
-                self._store.write(intent, ddl=self._executor.wound_up(record, step, context))
+                self._store.write(intent, ddl=self._executor.withdrawn(record, step, context))
 
     # -- what to execute ----------------------------------------------------------------------------------------
 
@@ -282,7 +282,7 @@ class DDLBarrier:
 
 
 def _taken_apart(ordered: OrderedParts) -> OrderedParts:
-    """The structures follow what an operator gave for a statement that sharding groups can't follow as it is."""
+    """The structures follow what an operator gave for a statement that shard groups can't follow as it is."""
     mixed = any(mixes_in_renaming(part.parsed) for part in ordered.followed)
     if not (ordered.lenient and ordered.target and mixed):
         return ordered

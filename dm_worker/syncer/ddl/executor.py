@@ -154,9 +154,8 @@ class DDLExecutor:
             self._parts(record, step, context, intent)
         return replace(record, done=True)
 
-    def wound_up(self, record: DDLRecord, step: DDLStep, context: StatementContext) -> DDLRecord:
-        """What is known of a statement that was under way and will not be begun again: whether it ran. One of which
-        that is not known did not, for the operator has decided what is done in its place."""
+    def withdrawn(self, record: DDLRecord, step: DDLStep, context: StatementContext) -> DDLRecord:
+        """Settles a begun statement that a new order replaces. If its outcome is unknown, it counts as not run."""
         part = step.parsed if record.part is None else step.parts()[record.part]
 
         def settled() -> StatementOutcome:

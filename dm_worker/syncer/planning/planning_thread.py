@@ -29,7 +29,7 @@ IDLE_READ = 0.05
 READ_BYTES = 4 * 1024 * 1024
 #: A broken stream is opened again so often in a row; the pauses grow from 0.2 s to CAP.
 REOPENINGS, CAP = 60, 5.0
-#: A reader that is stopped gets so many seconds before the question that it asks a server is broken off.
+#: A stopped thread gets so many seconds before its query at a server is cancelled.
 STOP_TIMEOUT = 5.0
 
 OpenStream = Callable[[Location], BinlogStream]
@@ -38,10 +38,10 @@ QueueItem = PlannerInstruction | DMError | ServerSwitched
 
 
 class InstructionQueue:
-    """A queue bounded by bytes, from the reader to the run's main loop."""
+    """A queue bounded by bytes, from the planning thread to the main loop."""
 
     def __init__(self, limit: int) -> None:
-        """``limit`` in bytes of planned batches that wait; one more may be under way on either side."""
+        """``limit`` in bytes of planned batches that wait; each side may have one more in hand."""
         self._limit = limit
         self._items: deque[QueueItem] = deque()
         self._bytes = 0
@@ -110,7 +110,7 @@ class PlanningThread:
         self._resume = threading.Event()
         self._stream: BinlogStream | None = None
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._main, name="syncer-reader", daemon=True)
+        self._thread = threading.Thread(target=self._main, name="syncer-planning", daemon=True)
         self.planner = planners[0]
         self._last_emit = time.monotonic()
         #: Since when rows wait in the planner; 0 while there are none, and when others were given out meanwhile.
@@ -170,8 +170,8 @@ class PlanningThread:
                 stream = self._connected(planner)
                 before = planner.bytes_read
                 planner.bound(self._policy.most)
-                patience = QUIET if planner.has_rows else IDLE_READ
-                events = stream.read(READ_BYTES, patience, planner.scan if planner.can_scan else None)
+                timeout = QUIET if planner.has_rows else IDLE_READ
+                events = stream.read(READ_BYTES, timeout, planner.scan if planner.can_scan else None)
                 failures = 0
             except DMError as exc:
                 failures += 1

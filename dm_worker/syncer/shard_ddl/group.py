@@ -1,4 +1,4 @@
-"""One sharding group: the upstream tables of a source that merge into one target table, and their DDL. Pure.
+"""One shard group: the upstream tables of a source that merge into one target table, and their DDL. Pure.
 
 All of them run the same DDL in the same order, each at its own time. A DDL is numbered by its place in the group's
 sequence. A table that has run DDLs that the target has not yet is *ahead*: its rows are held back. When all have run

@@ -1,4 +1,4 @@
-"""What query-status shows of the sharding groups of a source: plain values. Pure."""
+"""What query-status shows of the shard groups of a source: plain values. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The durable state of a source's sharding groups, as JSON. Pure.
+"""The durable state of a source's shard groups, as JSON. Pure.
 
 It belongs to one place in the main pass, as the checkpoint does. A group's text changes with statements and with what
 the lock service decides; ``progress`` (the re-read, the counts) is small and may change with each batch. So a store

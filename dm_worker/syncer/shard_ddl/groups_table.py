@@ -1,4 +1,4 @@
-"""The sharding groups in the target's meta schema: ``<task>_syncer_sharding_meta``, in DM's layout.
+"""The shard groups in the target's meta schema: ``<task>_syncer_sharding_meta``, in DM's layout.
 
 One row per group, with the number of DDLs that it has behind it as ``active_index``, and one with ``is_global`` for
 what belongs to all of them. All changes are parts of :class:`MetaStore`'s transactions.

@@ -1,4 +1,4 @@
-"""The sharding groups that a run begins with: those that are stored, or the tables that the upstream has. Pure."""
+"""The shard groups that a run begins with: those that are stored, or the tables that the upstream has. Pure."""
 
 from __future__ import annotations
 

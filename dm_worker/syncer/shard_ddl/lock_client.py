@@ -40,7 +40,7 @@ class RunningMirror(Protocol):
 
 
 class LockService(Protocol):
-    """A source's part in the locks of one task; see :class:`dm_worker.syncer.shard_ddl.lock_reports.ShardReports`."""
+    """A source's part in the locks of one task; :class:`lock_reports.EtcdLockService` has it."""
 
     def publish_tables(self, tables: ShardTables) -> None: ...
     def report(self, info: ShardInfo) -> bool: ...

@@ -1,4 +1,4 @@
-"""One re-read of a sharding group: whose rows are due where, and how far it has come. Pure."""
+"""One re-read of a shard group: whose rows are due where, and how far it has come. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Merged shards in one run: keeps the sharding groups' state with the checkpoint, and does what they ask for.
+"""Merged shards in one run: keeps the shard groups' state with the checkpoint, and does what they ask for.
 
-The reader's thread asks whose rows are taken, the main loop tells what was passed. What follows from a change
+The planning thread asks whose rows are taken, the main loop tells what was passed. What follows from a change
 is carried out only when the change is durable.
 """
 
@@ -76,10 +76,10 @@ class Sharding:
         self._coming: list[GroupInstruction] = []
         #: What the main loop has to settle next.
         self.settle: SettleDDL | None = None
-        #: What is read has changed: the rest of what was planned is void.
-        self.turned = False
+        #: The set of rows to apply has changed; discard what is planned.
+        self.needs_new_pass = False
 
-    # -- what the reader asks -----------------------------------------------------------------------------------
+    # -- what the planning thread asks --------------------------------------------------------------------------
 
     def allows(self, schema: str, table: str) -> bool:
         """Whether the rows of a table are applied, or held back and counted."""
@@ -102,7 +102,7 @@ class Sharding:
     def structure(self, table_map: TableMap) -> TableInfo:
         """As :meth:`SchemaSource.structure`; in a re-read, the structure that the rows had where they are read.
 
-        Behind a statement that was passed over and could not be followed, that is what an operator has told since.
+        After a skipped statement that could not be followed, it is the structure that an operator has set since.
         """
         name = (table_map.schema, table_map.table)
         with self._lock:
@@ -190,7 +190,7 @@ class Sharding:
             target, self.settle = self.settle.target, None
             self._follow(target, self._groups.settled(target, main))
             # Rows that were planned as held back may be due now.
-            self.turned = True
+            self.needs_new_pass = True
 
     def follow_decisions(self) -> bool:
         """Takes what the lock service has said; True when that is to be made durable. Raises DMError.
@@ -366,7 +366,7 @@ class Sharding:
                 self.settle = one
             else:
                 # StartReread and EndReread.
-                self.turned = True
+                self.needs_new_pass = True
 
     def _publish(self) -> None:
         if not self._joined:

@@ -1,4 +1,4 @@
-"""First level of the sharding DDL: the sharding groups of one source, as a state machine. Pure.
+"""First level of the sharding DDL: the shard groups of one source, as a state machine. Pure.
 
 **The main pass** reads the binlog once, in order. Rows of a table that is ahead of its group are passed over and
 counted; all others are applied. Groups do not wait for each other, and no DDL stops the main pass: while the lock

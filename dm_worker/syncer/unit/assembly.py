@@ -143,7 +143,7 @@ class RunAssembly:
     def _sharding(
         self, groups: SourceGroups | None, source: SchemaSource, checkpoint: Location | None, *, ours: bool
     ) -> Sharding | None:
-        """The sharding groups at work; None when nothing merges. ``ours``: the checkpoint is the one of ``groups``."""
+        """The shard groups at work; None when nothing merges. ``ours``: the checkpoint is the one of ``groups``."""
         if not self._cfg.shard_mode:
             if groups is not None:
                 ensure_settled(groups, "shard-mode is switched off")
@@ -201,7 +201,7 @@ class RunAssembly:
         return source
 
     def _is_unaltered(self, table: str) -> bool:
-        """Whether no statement from where the reader is up to now may be about a table of that name."""
+        """Whether no statement between the reading position and now may be about a table of that name."""
         location = self._reading()
         return location is not None and self._opener.is_unaltered(table, location)
 

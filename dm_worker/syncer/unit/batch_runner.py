@@ -205,7 +205,7 @@ class BatchRunner:
         self._write(self._sequencer.idle(main if reread is None else reread.at), record)
 
     def note(self) -> None:
-        """Makes durable what the sharding groups learned besides the stream."""
+        """Makes durable what the shard groups learned besides the stream."""
         self._write(self._sequencer.idle(self._sequencer.applied))
 
     @property

@@ -99,7 +99,7 @@ class SyncRun:
         self._engine.await_slots(self._should_stop)
         self._parts = parts = self._assembly.take_over()
         parts.keys.look(parts.runner.applied)
-        # Until here nothing of the stream was applied, and whoever stopped this run need not have waited for it.
+        # Until here nothing was applied, so a stop has not waited for this run.
         if not self._begin():
             return
         if parts.lock_client is not None:
@@ -179,8 +179,8 @@ class SyncRun:
         parts.registry.forget(keys=about_keys)
         if about_keys:
             parts.keys.look(runner.applied)
-        # If another pass follows, the reader must not plan what comes after this one's end by the rules of the next.
-        if sharding is None or not sharding.turned:
+        # If another pass follows, the planning thread must not plan what comes after this one's end: its rules differ.
+        if sharding is None or not sharding.needs_new_pass:
             planning.resume()
 
     def _reading_error(self, error: DMError, flushed: Location, planner: Planner) -> DMError:
@@ -268,7 +268,7 @@ class SyncRun:
             self.handling = sharding.settle
             parts.runner.settle(sharding, parts.barrier)
             self.handling = None
-        sharding.turned = False
+        sharding.needs_new_pass = False
         parts.registry.forget()
 
     def _is_pass_over(self, parts: RunParts) -> bool:
@@ -278,7 +278,7 @@ class SyncRun:
             return False
         if sharding.follow_decisions():
             parts.runner.note()
-        return sharding.turned or (sharding.settle is not None and self._may_settle(parts))
+        return sharding.needs_new_pass or (sharding.settle is not None and self._may_settle(parts))
 
     @staticmethod
     def _may_settle(parts: RunParts) -> bool:

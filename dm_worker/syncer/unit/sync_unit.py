@@ -55,8 +55,8 @@ class SyncUnit:
         self._engine = engine
         self._group = f"sync-{cfg.name}-{cfg.source_id}"
         self._control = Control()
-        #: The run that is to be cancelled when its time is over.
-        self._patience: threading.Timer | None = None
+        #: Cancels the run if it does not end in time after a stop.
+        self._cancel_timer: threading.Timer | None = None
         self._lock = threading.Lock()
         self._run: SyncRun | None = None
         #: The statement at which the last run that failed did so; None where it failed at something else.
@@ -73,7 +73,7 @@ class SyncUnit:
         with self._busy:
             with self._lock:
                 self._control = control = control or Control()
-                self._patience = None
+                self._cancel_timer = None
             outcome = self._replicate(control)
             if outcome.errors:
                 with self._lock:
@@ -112,8 +112,8 @@ class SyncUnit:
                 return
             current.stop()
             if graceful:
-                if self._patience is None:
-                    self._patience = self._cancel_later(current, PAUSE_TIMEOUT)
+                if self._cancel_timer is None:
+                    self._cancel_timer = self._cancel_later(current, PAUSE_TIMEOUT)
                 return
         self._engine.cancel(self._group)
         if run is not None:

@@ -158,7 +158,7 @@ class Replica(Follower):
 
 
 class UniformReplica(Replica):
-    """Executes what sharding groups hold of the rewritten statements."""
+    """Executes what shard groups hold of the rewritten statements."""
 
     def spelt(self, text: str, part: DDLStatement) -> str:
         return uniform(text, part.dialect)

@@ -189,7 +189,7 @@ def test_a_stopped_reader_leaves_the_connections_to_others_however_long_a_questi
     assert stream.asks.wait(60)
     started.stop()
     assert stream.broken.is_set()
-    assert not any(thread.name == "syncer-reader" for thread in threading.enumerate())
+    assert not any(thread.name == "syncer-planning" for thread in threading.enumerate())
 
 
 class Planned(Trickle):

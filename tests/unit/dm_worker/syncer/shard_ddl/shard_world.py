@@ -1,4 +1,4 @@
-"""A world for the sharding groups: an upstream's binlog, the lock service, a target, and a worker that may crash
+"""A world for the shard groups: an upstream's binlog, the lock service, a target, and a worker that may crash
 anywhere.
 
 The target knows nothing of groups. It has a version per merged table, the number of DDLs executed there, and takes a

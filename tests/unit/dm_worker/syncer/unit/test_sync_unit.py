@@ -113,11 +113,11 @@ def test_a_pause_that_is_repeated_starts_one_timer(engine: Engine, monkeypatch: 
     monkeypatch.setattr(sync_unit, "PAUSE_TIMEOUT", 3600.0)
     syncer = _unit(engine)
     syncer.stop(graceful=True)
-    timer = syncer._patience
+    timer = syncer._cancel_timer
     assert timer is not None
     for _ in range(3):
         syncer.stop(graceful=True)
-    assert syncer._patience is timer
+    assert syncer._cancel_timer is timer
     timer.cancel()
 
 
