@@ -1,4 +1,4 @@
-"""The command line of the embedded etcd member. Pure, but for PEM texts that etcd wants as files."""
+"""The command line of the embedded etcd member. No I/O, except for PEM texts that etcd wants as files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The lock of one task and target table (pessimistic mode). Pure: what it does next is a function of etcd's records.
+"""The lock of one task and target table (pessimistic mode). Pure: :func:`decide` needs its records and its members.
 
-A lock consists only of its records in etcd. A master that takes over therefore has the same locks as the former one,
-at any moment and in any order of reading. There are three kinds of records:
+Both follow from etcd. A master that takes over therefore has the same locks as the former one, at any moment and in any
+order of reading. The members are the task's sources that have such tables (the scheduler's tasks, and the **tables**
+records of sources). A lock itself has three kinds of records:
 
 - **infos**: a source waits with DDLs. Workers write and delete them. The oldest one is the owner's.
 - **operations**: what a source must do. The master writes them; the worker sets ``done`` when it has done it.
@@ -10,16 +11,17 @@ at any moment and in any order of reading. There are three kinds of records:
 The rules for a worker, so that every DDL is executed exactly once:
 
 1. It reports only when all rows before the DDL are durable in the target, and only while it has no operation here (one
-transaction); the master deletes the records of a finished DDL. 2. It carries out an operation in the same transaction
-of the target in which it records the operation's *create revision* (a DDL cannot be rolled back: record the intent,
-check the schema, execute, record). After a crash, an operation with the recorded revision is only acknowledged; any
-other is carried out. 3. It sets ``done`` in a transaction that compares the operation's mod revision. If its operation
-is gone and it has not carried it out, it reports again. If it has, it deletes its report, and only acknowledges another
-operation on these DDLs.
+   transaction).
+2. It carries out an operation in the same transaction of the target in which it records the operation's *create
+   revision* (a DDL cannot be rolled back: record the intent, check the schema, execute, record). After a crash, an
+   operation with the recorded revision is only acknowledged; any other is carried out.
+3. It sets ``done`` in a transaction that compares the operation's mod revision. If its operation is gone and it has not
+   carried it out, it reports again. If it has, it deletes its report, and only acknowledges another operation on these
+   DDLs.
 
 The master proceeds in this order: once all members have reported the same DDLs, the owner executes. After that, the
-others skip. When all are done, one transaction deletes all records, so that two DDLs of a table never mix. Every step
-compares the revisions of the records that it was decided on; a step that fails changes nothing.
+others skip. When all are done, the master deletes all records in one transaction, so that two DDLs of a table never
+mix. Every step compares the revisions of the records that it was decided on; a step that fails changes nothing.
 """
 
 from __future__ import annotations

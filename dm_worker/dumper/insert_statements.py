@@ -1,4 +1,4 @@
-"""Turns the packets of a result set into the text of INSERT statements: the dumper's hot loop, compiled or in Python.
+"""The packets of a result set as the text of INSERT statements: the dumper's hot loop, compiled or in Python. Pure.
 
 A statement is ``head``, rows joined by ``,\\n``, and ``;\\n``. It ends before the row that would make it longer than
 ``statement_size`` bytes; a row that is longer by itself is a statement of its own.

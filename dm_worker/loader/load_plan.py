@@ -1,4 +1,4 @@
-"""Which files a load consists of, and which task loads which. Pure except for listing the folder."""
+"""Which files a load consists of, and which task loads which. No I/O except for listing the folder."""
 
 from __future__ import annotations
 

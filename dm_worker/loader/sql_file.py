@@ -1,4 +1,4 @@
-"""Statements of a dump file: where they end, and of which kind they are. Pure except for reading the file."""
+"""Statements of a dump file: where they end, and of which kind they are. No I/O except for reading the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a value that goes into a stored fingerprint: of a batch's plans, of a task's rules, of a dump's settings.
+"""The text of a value in a stored fingerprint: of a batch's plans, a task's rules, a dump's settings. Pure.
 
 It is ``repr``, with the names that classes and fields had when such fingerprints were first stored. A class or a field
 that gets another name keeps its first one here. Otherwise a batch under way at an upgrade would count as another one.

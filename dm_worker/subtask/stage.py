@@ -1,4 +1,4 @@
-"""The life of a subtask as a pure state machine: events in, instructions out, no I/O.
+"""The life of a subtask as a state machine: events in, instructions out. Pure.
 
 A subtask runs a chain of units (dump, load, sync). The stage that the operator wants (``expected``) and the present one
 (``stage``) are kept apart; every event ends in :func:`_settle`, which compares the two and decides the next step.

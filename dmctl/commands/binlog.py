@@ -24,7 +24,7 @@ _WITH_STATEMENTS = ("replace", "inject")
 def binlog() -> None:
     """Skips, replaces or injects statements at a binlog position: that of the current error, or the one given.
 
-    An operator action stays stored until the task's checkpoint has passed its position.
+    An order stays stored until the task's checkpoint has passed its position.
     """
 
 

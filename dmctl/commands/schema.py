@@ -15,7 +15,7 @@ _OLDER = {"get": worker.GetSchema, "set": worker.SetSchema, "remove": worker.Rem
 
 @click.group("binlog-schema")
 def binlog_schema() -> None:
-    """Shows or changes the table structures that a paused task tracks, for the sources given with -s."""
+    """Shows or changes the known structures of tables of a paused task, for the sources given with -s."""
 
 
 def _request(
@@ -32,7 +32,7 @@ def _request(
 @click.argument("table")
 @click.pass_obj
 def list_(context: CommandContext, task: str, database: str, table: str) -> None:
-    """Shows a table's tracked structure."""
+    """Shows a table's known structure."""
     context.run("OperateSchema", _request(context, worker.GetSchema, task, database, table))
 
 

@@ -1,4 +1,4 @@
-"""Row images as SQL: decoders per table shape. Runs inside Spark tasks; pure.
+"""Row images as SQL: decoders per table shape. Pure; runs inside Spark tasks.
 
 A decoder belongs to one TABLE_MAP and one tracked structure. Making one is cheap when the shape was seen before in the
 process: its readers are kept, those of the compiled kernel and those in Python alike.

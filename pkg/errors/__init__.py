@@ -50,7 +50,7 @@ class DMError(Exception):
         return self.kind.code
 
     def __str__(self) -> str:
-        """DM's text form, with empty parts left out (reference: error model)."""
+        """DM's text form; empty parts are left out."""
         parts = [
             f"[code={self.kind.code}:class={self.kind.err_class}:scope={self.scope}:level={self.kind.level}]",
             f"Message: {self.message}",

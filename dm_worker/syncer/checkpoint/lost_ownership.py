@@ -1,4 +1,4 @@
-"""The errors of a run that may not write any more: another run took over, or the target lost what this run wrote.
+"""The errors of a run that may not write any more: another run took over, or the target lost its writes. Pure.
 
 The target goes back to an earlier state when a replica that lags behind replaces it, or when it is restored from a
 backup. Rows and meta tables are in one server, so they agree, and replication can continue from the checkpoint there.

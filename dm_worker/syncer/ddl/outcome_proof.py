@@ -1,4 +1,4 @@
-"""What became of a statement whose outcome was not recorded, told by what the target shows of its tables. Pure."""
+"""What became of a statement whose outcome was not recorded, decided by what the target shows of its tables. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HARMLESS = frozenset({"create database", "alter database", "create table", "tru
 
 
 class StatementOutcome(Enum):
-    """What is known of a statement. ``TRY``: the target itself tells, as another run of it does no harm."""
+    """What is known of a statement. ``TRY``: another run does no harm, and the target itself answers."""
 
     RAN = "ran"
     DID_NOT_RUN = "did not run"
@@ -93,8 +93,7 @@ def _renames_column(action: AlterAction) -> bool:
 
 
 def _is_told_by_the_target(statement: ddl.DDLStatement) -> bool:
-    """Whether the server refuses it, or does nothing, when it had its effect before: as it does when shards that merge
-    run the same statement once each."""
+    """Whether a repetition is harmless: the server refuses it, or it does nothing."""
     if statement.kind in ("create index", "drop index"):
         return True
     actions = [one for one in statement.actions if not (isinstance(one, NoStructure) and one.modifier)]

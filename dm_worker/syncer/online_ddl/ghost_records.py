@@ -1,6 +1,6 @@
-"""What is remembered of online changes: a record for each ghost table, and for each real table that was moved away.
+"""What is remembered of online changes: a record for each ghost table, and for each table that was moved away. Pure.
 
-The JSON form is DM's, ``{"schema", "table", "ddls"}``, and what DM does not keep beside it. Pure data.
+The JSON form is DM's, ``{"schema", "table", "ddls"}``, and what DM does not keep beside it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Follows online schema changes: what a tool does to a ghost table happens to the real one when the two are swapped.
 
-A pure state machine, fed with each single statement (see :func:`pkg.ddl.split`) about tables of the task. What alters
-a ghost table is remembered. When the ghost takes the real table's name, the target's real table gets these statements.
-Everything else about ghost and trash tables stays upstream. The records change only by :meth:`OnlineDDL.follow`, so
-that an event that is handled again after a crash comes to the same.
+A state machine without I/O (it logs), fed with each single statement (see :func:`pkg.ddl.split`) about tables of the
+task. What alters a ghost table is remembered. When the ghost takes the real table's name, the target's real table gets
+these statements. Everything else about ghost and trash tables stays upstream. The records change only by
+:meth:`OnlineDDL.follow`, so that an event that is handled again after a crash has the same effect.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class OnlineDDL:
         return found
 
     def follow(self, statement: ddl.DDLStatement, session: GhostSession) -> None:
-        """Takes note of what happened upstream, whatever the target did of it."""
+        """Records what ran upstream, whether or not the target got it."""
         records = _Records(self._ghosts)
         step = self._step(records, statement, session)
         records.change(step)

@@ -1,4 +1,4 @@
-"""What travels from the driver to the Spark tasks: batches and their slices. Plain picklable data, no I/O."""
+"""What travels from the driver to the Spark tasks: batches and their slices. Pure, picklable data."""
 
 from __future__ import annotations
 

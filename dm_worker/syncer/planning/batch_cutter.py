@@ -1,4 +1,4 @@
-"""Where batches end: at the end of a transaction if possible, inside one that is larger than a batch. Pure."""
+"""At which event a batch ends: the end of a transaction if possible, else inside a large one. Pure."""
 
 from __future__ import annotations
 

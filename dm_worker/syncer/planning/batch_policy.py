@@ -1,4 +1,6 @@
-"""How large batches are, when they are closed, and in how many tasks they run: by what the last ones cost. Pure.
+"""When a batch that is not full is closed, how large one may become, and whether it is one task. Pure.
+
+The costs of the last jobs decide.
 
 A batch in one task starts quickly, one with a shuffle uses all cores. So there are two costs, each a fixed time plus a
 time per byte, learned from the jobs. Nearly caught up, a batch holds what came in while the one before was applied,

@@ -1,4 +1,4 @@
-"""The event buffer: the rows events of the batch that is being filled, and the position of its reader in the binlog.
+"""The event buffer: the rows events of the batch that is being filled, and the position of its reader. Pure.
 
 The planner decides, the event buffer holds. There are two with the same interface: :class:`PythonEventBuffer` and the
 compiled one (``pkg/native/scan/scan.c``), which also has ``scan``: it takes ordinary events straight out of raw bytes,

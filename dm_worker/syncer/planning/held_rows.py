@@ -1,4 +1,4 @@
-"""How many rows of which tables the planner passed over because they are held back. Pure."""
+"""How many rows of which tables the planner skipped because they are held back. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the planner gives out, besides batches, and how large batches may become. Plain data."""
+"""What the planner gives out, besides batches, and how large batches may become. Pure data."""
 
 from __future__ import annotations
 

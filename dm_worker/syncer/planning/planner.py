@@ -9,7 +9,7 @@ events out of raw bytes by itself (:meth:`Planner.scan`); :meth:`Planner.feed` h
 same batches.
 
 A batch ends at the end of a transaction whenever it can. A transaction beyond the budget is cut inside, and the cut
-is part of the location: reading again from the transaction's start, that many rows events are passed over.
+is part of the location: reading again from the transaction's start, that many rows events are skipped.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class XaEventCache:
         elif event.is_rows or event.type == c.TABLE_MAP_EVENT:
             self.events.append(event)
         elif event.type in c.QUERY_EVENTS and xa_statement(event, file) is None:
-            # Words about savepoints, and statements, may ask for a pause.
+            # A SAVEPOINT or another statement needs the normal path.
             self.drop()
 
 
@@ -58,7 +58,7 @@ class XaState:
         self.transactions = transactions
         #: Inside an XA transaction; inside one that is known to end with XA PREPARE.
         self.inside = self.ends_prepared = False
-        #: Its rows were given up, because it may still be rolled back and a batch can't hold it.
+        #: Its rows were dropped, because it may still be rolled back and a batch can't hold it.
         self.overflown = False
         #: Its events.
         self.cache = XaEventCache()

@@ -1,4 +1,4 @@
-"""Key normalizers and conflict keys as the compiled kernel takes them. See ``pkg/native/rows/placement.h``."""
+"""Key normalizers and conflict keys as the compiled kernel takes them. Pure. See ``pkg/native/rows/placement.h``."""
 
 from __future__ import annotations
 

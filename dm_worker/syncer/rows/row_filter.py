@@ -1,4 +1,4 @@
-"""Which row changes of a table are left out: kinds that a binlog event filter names, rows that an expression matches.
+"""Which row changes of a table are left out: by kind (binlog event filter), or by an expression. Pure.
 
 A :class:`RowFilter` is plain data and travels with the table's plan; expressions are compiled where rows are decoded.
 """

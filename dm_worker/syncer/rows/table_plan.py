@@ -1,5 +1,5 @@
-"""The plan of one upstream table: how Spark tasks decode its rows, choose their buckets and write them. Plain picklable
-data, no I/O."""
+"""The plan of one upstream table: how Spark tasks decode its rows, choose their buckets and write them. Pure, picklable
+data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The task's rules of one source, as the syncer asks them: what it takes, where it goes, and as what. Pure."""
+"""The task's rules of one source, as the syncer asks them: what it takes, where it goes, and as what. No I/O; logs."""
 
 from __future__ import annotations
 

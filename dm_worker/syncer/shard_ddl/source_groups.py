@@ -1,11 +1,10 @@
-"""First level of the sharding DDL: the shard groups of one source, as a state machine. Pure.
+"""Level 1 of shard DDL (per source): the shard groups of one source, as a state machine. Pure.
 
-**The main pass** reads the binlog once, in order. Rows of a table that is ahead of its group are passed over and
-counted; all others are applied. Groups do not wait for each other, and no DDL stops the main pass: while the lock
-service (the master, with the other sources) decides on a DDL, the group's rows are held back and everything else goes
-on.
+**The main pass** reads the binlog once, in order. Rows of a table that is ahead of its group are skipped and
+counted; all others are applied. Groups do not wait for each other, and no DDL stops the main pass: while the DDL lock
+decides on a DDL, the group's rows are held back and everything else continues.
 
-**Settling.** When a group is in sync, its active DDL is reported. The lock service says whether this source executes it
+**Settling.** When a group is in sync, its active DDL is reported. The DDL lock decides whether this source executes it
 or another one has. Then the rows held back between this DDL and each table's next one are due.
 
 **The re-read.** One per settled DDL, for one group at a time: from in front of the first table's DDL up to where
@@ -19,18 +18,17 @@ are no longer ahead is applied there.
 else. Both are barriers: all before is applied, and the state (:mod:`groups_snapshot`) is written in the same
 transaction as the checkpoint or intent that names the place, as that of prepared XA transactions is. A batch
 therefore has one choice of rows, and a batch that is done again after a crash has the same. Batches of a re-read are
-numbered on with those of the main pass, so markers tell what is in; their places are those of the re-read, while the
+numbered on with those of the main pass, so markers show what is in; their places are those of the re-read, while the
 checkpoint stays at the main pass's place and the state has the re-read's own.
 
 **The rule for who carries this out:** what an event changed must be durable before the instructions that it returned
 are carried out, and an instruction that a crash prevented comes again from :meth:`SourceGroups.resume`. To settle a DDL
 is an intent and a record of its own (:mod:`barrier`); the record that it is done and the state behind
-:meth:`SourceGroups.settled` are one transaction. An acknowledgement is given again until it is known to have arrived,
-and no later DDL of that group is reported before. What the lock service is told of one group keeps its order; nothing
-else must.
+:meth:`SourceGroups.settled` are one transaction. An acknowledgement is repeated until it arrived; before
+that, no later DDL of the group is reported.
 
 **Decisions may be taken back** until they are obeyed. So none is kept for later: one that comes while another is
-carried out is asked for again when that is done, and :meth:`SourceGroups.revoke` tells that one was taken back.
+carried out is asked for again when that is done, and :meth:`SourceGroups.revoke` reports that one was taken back.
 """
 
 from __future__ import annotations

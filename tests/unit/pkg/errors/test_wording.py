@@ -1,4 +1,4 @@
-"""Hazard: messages, advice and log lines fall back into phrases that operators have to guess at."""
+"""Hazard: messages, advice, log lines and pages fall back into phrases that operators have to guess at."""
 
 from __future__ import annotations
 
@@ -34,6 +34,11 @@ BANNED = {
 }  # fmt: skip
 
 
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+#: Phrases that pages may use: "there is no", in its many forms, and what the glossary's fallen-back target did.
+ONLY_IN_MESSAGES = (r"\b(is|are) no ", r"fell back")
+
+
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """Line and text of every literal of a module that reads as prose; values of f-strings become ``{}``."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -61,6 +66,19 @@ def test_messages_use_plain_words(package: str) -> None:
         for line, text in texts(path)
         for phrase, advice in BANNED.items()
         if (match := re.search(phrase, text))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_use_plain_words(page: Path) -> None:
+    lines = page.read_text(encoding="utf-8")
+    text = lines.replace("\n", " ")
+    found = [
+        f"{page.name}:{lines.count(chr(10), 0, match.start()) + 1}: instead of {match[0]!r} write: {advice}"
+        for phrase, advice in BANNED.items()
+        if not any(part in phrase for part in ONLY_IN_MESSAGES)
+        for match in re.finditer(phrase, text)
     ]
     assert not found, "\n".join(found)
 
