@@ -1,4 +1,4 @@
-"""Which worker has the files of a load that is under way.
+"""Which worker has the files of an unfinished load.
 
 A dump lies on the disk of the worker that made it. Until it is loaded, another worker must neither load other files
 over it nor dump again: that would mix two snapshots in the target.

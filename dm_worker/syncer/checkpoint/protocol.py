@@ -30,7 +30,7 @@ IDLE, OPEN, DDL = "idle", "open", "ddl"
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """The batch row. In state ``idle`` all is applied up to ``end``; otherwise [start, end) is under way.
+    """The batch row. In state ``idle`` all is applied up to ``end``; otherwise [start, end) is being applied.
 
     ``fingerprint`` is that of the whole plan, ``keyless`` that of what places rows without a key.
     ``keyless_since``: a bucket whose marker has this number or a later one holds its rows without a key.

@@ -249,7 +249,7 @@ class DDLBarrier:
         return found.with_workaround(f"{own} {command}".strip())
 
     def _wind_up(self, statement: BinlogStatement, query: QueryEvent, intent: BatchProgress) -> None:
-        """Another order decides from now on: what was under way either ran, or it never will as it was begun."""
+        """Another order decides from now on: what was begun is recorded as run, or withdrawn."""
         for record in self._store.read_ddls(statement.position):
             if not record.done and record.fingerprint:
                 context = StatementContext(typed(query) if record.index >= STRIDE else query, statement.event.timestamp)

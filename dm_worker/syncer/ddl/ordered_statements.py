@@ -66,7 +66,7 @@ class OrderedStatements:
     ) -> OrderedParts:
         """Makes the decision durable with ``intent`` where an operator has a say. Raises DMError.
 
-        ``settle`` is called before another decision takes the place of the one under which something may be under way.
+        ``settle`` is called before another decision takes the place of the one under which something may have begun.
         """
         decision = self._decide(statement, intent, settle)
         given = self._parts.given(decision.statements, decision.first_number)

@@ -62,7 +62,7 @@ class DDLSession:
             self._known = None
 
     def take_over(self, ensure_ours: Callable[[Conn], None]) -> None:
-        """Sees to it that no statement of an earlier run is under way, nor can begin. Raises DMError.
+        """Returns once no statement of an earlier run is running, nor can begin. Raises DMError.
 
         ``ensure_ours`` raises DMError when a later run has taken over, whose connection is not ours to end.
         """

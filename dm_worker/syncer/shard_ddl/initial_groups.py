@@ -42,9 +42,9 @@ def new_groups(tables: Iterable[tuple[str, str]], route: TargetOf, *, by_gtid: b
 def regroup(groups: SourceGroups, listed: Iterable[TableId], allows: Allows) -> set[TableId]:
     """Brings stored groups in line with the routes and the allow-list of now. Returns the targets of those it changed.
 
-    No group waits for a table that does not take part any more. Where no DDL is under way, the tables are those that
+    No group waits for a table that does not take part any more. Where no DDL is unsettled, the tables are those that
     were there at the checkpoint, and those that are ``listed`` now: each under its present route. Raises 36005 for one
-    that was there and is routed to a group with a DDL under way now.
+    that was there and is routed to a group with an unsettled DDL now.
     """
     before = {target: set(group.members) for target, group in groups.groups.items()}
     there: list[TableId] = []

@@ -40,7 +40,7 @@ class RunningMirror(Protocol):
 
 
 class LockService(Protocol):
-    """A source's part in the locks of one task; :class:`lock_reports.EtcdLockService` has it."""
+    """A source's part in the locks of one task; :class:`dm_worker.syncer.shard_ddl.lock_reports.EtcdLockService`."""
 
     def publish_tables(self, tables: ShardTables) -> None: ...
     def report(self, info: ShardInfo) -> bool: ...
@@ -54,7 +54,7 @@ class LockService(Protocol):
 
 
 class LockClient:
-    """Carries out requests, one per lock, from :meth:`start` to :meth:`stop`; :meth:`heard` has the results."""
+    """Carries out requests, one per lock, from :meth:`start` to :meth:`stop`; :meth:`take_news` has the results."""
 
     def __init__(self, lock_service: LockService, task: str, source: str) -> None:
         self._lock_service = lock_service

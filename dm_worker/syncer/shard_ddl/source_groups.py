@@ -184,7 +184,7 @@ class SourceGroups:
                     )
 
     def resume(self) -> list[GroupInstruction]:
-        """What is under way after a restart, once the batch that was under way is done again.
+        """What has to be done after a restart, once the unfinished batch is done again.
 
         It stands for all instructions that were returned before.
         """

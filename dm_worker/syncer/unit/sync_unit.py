@@ -126,7 +126,7 @@ class SyncUnit:
         return timer
 
     def _cancel(self, control: Control) -> None:
-        """Cancels what the run still has under way, now and as long as it continues: its next job may begin only now.
+        """Cancels the run's jobs, now and again as long as the run continues, because its next job may begin only now.
         Once it has ended, Spark may be closed any time."""
         with self._lock:
             same = self._control is control

@@ -1,4 +1,4 @@
-"""Hazard: a page that names a file of the code or of the tests which is not there."""
+"""Hazard: a page names a file, or a docstring names a class, that is not there."""
 
 from __future__ import annotations
 
@@ -8,25 +8,71 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+FOLDERS = ("dm_master", "dm_worker", "dmctl", "pkg", "tests")
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(page for folder in FOLDERS for page in (ROOT / folder).rglob("README.md")),
+    ]
+)
 #: A path from the root: its first folder is one of ours.
 _PATH = re.compile(r"`((?:configs|deploy|dm_master|dm_worker|dmctl|docs|pkg|proto|tests)/[\w./-]*)`")
 
 #: A file by its name alone, as pages say within a paragraph about one package.
 _NAME = re.compile(r"`(\w+\.(?:py|c|h|sh))`")
 
+#: A file below a README's folder, or beside it.
+_BELOW = re.compile(r"`((?:\.\./|[a-z_]+/)+\w+\.(?:py|c|h|sh))`")
+#: A class, function or module by its whole name, in a docstring or comment.
+_SYMBOL = re.compile(r":(?:mod|class|func|meth|data):`((?:dm_master|dm_worker|dmctl|pkg)\.[\w.]+)`")
+
+
+def path_id(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
 
 def test_the_pages_name_files() -> None:
     assert sum(len(_PATH.findall(page.read_text())) for page in PAGES) > len(PAGES)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=path_id)
 def test_named_files_exist(page: Path) -> None:
     missing = [path for path in _PATH.findall(page.read_text()) if not (ROOT / path).exists()]
-    assert not missing, f"{page.name} names files that do not exist"
+    assert not missing, f"{path_id(page)} names files that do not exist"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=path_id)
 def test_files_named_without_a_path_exist(page: Path) -> None:
     missing = [name for name in _NAME.findall(page.read_text()) if not next(ROOT.glob(f"[!.]*/**/{name}"), None)]
-    assert not missing, f"{page.name} names files that do not exist"
+    assert not missing, f"{path_id(page)} names files that do not exist"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=path_id)
+def test_files_named_from_a_folder_exist(page: Path) -> None:
+    named = _BELOW.findall(page.read_text())
+    missing = [path for path in named if not (ROOT / path).exists() and not (page.parent / path).exists()]
+    assert not missing, f"{path_id(page)} names files that do not exist"
+
+
+def _exists(symbol: str) -> bool:
+    """Whether the module is there and defines or imports the first name behind it."""
+    parts = symbol.split(".")
+    for end in range(len(parts), 0, -1):
+        base = ROOT.joinpath(*parts[:end])
+        module = next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
+        if module is not None:
+            return end == len(parts) or re.search(rf"\b{parts[end]}\b", module.read_text()) is not None
+    return False
+
+
+def test_named_symbols_exist() -> None:
+    named = {
+        (path_id(path), symbol)
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*.py")
+        for symbol in _SYMBOL.findall(path.read_text())
+    }
+    assert named
+    missing = sorted(f"{path}: {symbol}" for path, symbol in named if not _exists(symbol))
+    assert not missing, "\n".join(missing)
