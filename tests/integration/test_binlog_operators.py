@@ -82,7 +82,7 @@ def test_a_damaged_order_stops_its_own_statement_only(client: EtcdClient) -> Non
     damaged, whole = sorted(operators.of("t"), key=lambda one: one.position)
     assert (damaged.kind, damaged.at, whole) == ("damaged", SKIP.at, REPLACE)
     (shown, _) = json.loads(listing([damaged, whole]))
-    assert (shown["binlogPos"], "a BinlogOperator belongs" in shown["error"]) == (SKIP.position, True)
+    assert (shown["binlogPos"], "in place of a BinlogOperator" in shown["error"]) == (SKIP.position, True)
     assert readable(whole) == whole
     with pytest.raises(DMError, match="can't be read") as caught:
         readable(damaged)
