@@ -1,4 +1,4 @@
-"""The collations that the upstream takes by default, written out in statements for the target.
+"""The collations that the upstream takes by default, written out in statements for the target. Pure.
 
 That is ``collation_compatible: strict``: a target whose defaults differ (TiDB's utf8mb4_bin, MySQL 8's
 utf8mb4_0900_ai_ci for the utf8mb4 of an older server) gets the upstream's collations nevertheless.

@@ -1,7 +1,8 @@
-"""Blocks: all rows of one bucket from one slice as bytes, so that a shuffle moves no rows. Little-endian.
+"""Blocks: all rows of one bucket from one slice as bytes, so that a shuffle moves no rows. Pure.
 
 A block is a header, the number of row changes that it stands for, and sections. A section is one target table's
-compacted states, or its rows that keep their order. There may be several sections of one table.
+compacted states, or its rows that keep their order. There may be several sections of one table. Numbers are
+little-endian.
 
 ``marshal`` packs lists of bytes several times faster than pickle; driver and executors run the same Python.
 """

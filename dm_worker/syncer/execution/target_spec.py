@@ -1,4 +1,4 @@
-"""How a Spark task reaches the target. Plain picklable data."""
+"""How a Spark task reaches the target. Pure, picklable data."""
 
 from __future__ import annotations
 
