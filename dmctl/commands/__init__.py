@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str, str | None]] = {
     "unlock-ddl-lock": ("shardddl", "unlock_ddl_lock", None),
     "binlog": ("binlog", "binlog", "Skips, replaces or injects statements at a binlog position."),
     "handle-error": ("binlog", "handle_error", None),
-    "binlog-schema": ("schema", "binlog_schema", "Shows or changes table structures that a task tracks."),
+    "binlog-schema": ("schema", "binlog_schema", "Shows or changes the known structures of tables of a task."),
     "operate-schema": ("schema", "operate_schema", None),
     "start-relay": ("relay", "start_relay", "Starts a source's relay."),
     "stop-relay": ("relay", "stop_relay", "Stops a source's relay."),

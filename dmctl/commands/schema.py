@@ -57,7 +57,7 @@ def update(
     from_source: bool,
     from_target: bool,
 ) -> None:
-    """Sets a table's tracked structure, from a file with CREATE TABLE, from the upstream, or from the target."""
+    """Sets a table's known structure, from a file with CREATE TABLE, from the upstream, or from the target."""
     if sum((schema_file is not None, from_source, from_target)) != 1:
         raise click.UsageError("exactly one of a schema file, --from-source and --from-target is needed")
     request = _request(context, worker.SetSchema, task, database, table)
@@ -75,7 +75,7 @@ def update(
 @click.argument("table")
 @click.pass_obj
 def delete(context: CommandContext, task: str, database: str, table: str) -> None:
-    """Forgets a table's tracked structure."""
+    """Forgets a table's known structure."""
     context.run("OperateSchema", _request(context, worker.RemoveSchema, task, database, table))
 
 
