@@ -193,7 +193,7 @@ class ServerStream:
         self._conn = conn
         self._socket = driver.socket_of(conn)
         self._framer = framer
-        self._patience = max(_MISSED_HEARTBEATS * heartbeat, 10.0)
+        self._silence_limit = max(_MISSED_HEARTBEATS * heartbeat, 10.0)
         self._heard = time.monotonic()
         self._open = True
 
@@ -227,7 +227,7 @@ class ServerStream:
         except TimeoutError:
             # Only here: after a pause of the reader, heartbeats wait in the socket and nothing is wrong.
             silent = time.monotonic() - self._heard
-            if silent > self._patience:
+            if silent > self._silence_limit:
                 raise self._lost(f"no heartbeat for {silent:.0f} s") from None
             return False
         except (OSError, ValueError) as exc:

@@ -150,7 +150,7 @@ def test_eight_shards_at_their_own_pace(cluster: Cluster, servers: Servers) -> N
     cluster.ok("stop-task", "eight")
 
 
-def test_ways_out_of_a_conflict_and_of_a_shard_that_never_runs_the_ddl(cluster: Cluster, servers: Servers) -> None:
+def test_operators_resolve_a_conflict_and_a_shard_that_never_runs_the_ddl(cluster: Cluster, servers: Servers) -> None:
     task = ShardedTask(cluster, servers[:2], servers[2], "ways")
     task.create(seed=4)
     one, two = task.shards("orders")

@@ -35,7 +35,7 @@ from tests.harness.process import free_port, wait_until
 
 @pytest.fixture
 def client(etcd: EtcdServer) -> Iterator[EtcdClient]:
-    """One with the patience for an etcd that starts, or that writes to a busy disk."""
+    """A client that waits long enough for an etcd that starts, or that writes to a busy disk."""
     with EtcdClient([etcd.endpoint], timeout=60) as made:
         yield made
 

@@ -153,14 +153,14 @@ class MetaStore:
 
         def take(conn: MetaConnection) -> DurableState:
             # What a frozen process holds would keep this waiting, again and again.
-            patience = int(query(conn, "SELECT @@SESSION.innodb_lock_wait_timeout")[0][0])
+            lock_wait = int(query(conn, "SELECT @@SESSION.innodb_lock_wait_timeout")[0][0])
             query(conn, f"SET SESSION innodb_lock_wait_timeout = {_TAKEOVER_LOCK_WAIT}")
             end_open_transactions(self._cfg.to, self.source_id, batches=self.batches, markers=self.markers)
             epoch, progress = self._protocol.take_over(conn, buckets)
             checkpoint, exit_safe = self._checkpoints.read(conn)
             tables, given_up = self._checkpoints.read_tables(conn)
             shards, ghosts = self._shards.read(conn), self._ghosts.read(conn)
-            query(conn, f"SET SESSION innodb_lock_wait_timeout = {patience}")
+            query(conn, f"SET SESSION innodb_lock_wait_timeout = {lock_wait}")
             return DurableState(epoch, progress, checkpoint, exit_safe, tables, given_up, shards, ghosts)
 
         durable = self._transactions.run(take)

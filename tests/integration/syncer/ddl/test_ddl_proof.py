@@ -115,7 +115,7 @@ def test_what_somebody_else_altered_does_not_count_as_the_statement(
 
 
 @pytest.mark.parametrize("way", ["restore", "skip"])
-def test_what_can_be_proven_neither_way_stops_with_both_ways_out(
+def test_what_can_be_proven_neither_way_stops_with_both_actions(
     mariadb_upstream: MariaDBServer, server: SQLServer, spark: SparkEngine, crashes: Crashes, way: str
 ) -> None:
     on_both(mariadb_upstream, server, "CREATE TABLE t (id INT PRIMARY KEY, v INT)")

@@ -83,7 +83,7 @@ def test_a_resolving_lock_tells_who_must_act(ahead: int, phase: str, waits: str)
     assert list(answer(world).locks[0].synced) == ["s1", "s2"]
 
 
-def test_different_ddls_are_shown_side_by_side_with_ways_out() -> None:
+def test_different_ddls_are_shown_side_by_side_with_actions() -> None:
     world = world_of(s1=[ADD_A], s2=[ADD_B], s3=[ADD_A])
     wait(world, "s1", "s2", "s3")
     assert not world.lead(), "executed although the shards differ"
