@@ -39,4 +39,4 @@ version-before: ## keep REF's code as the version that the upgrade test starts f
 	git archive $(REF) dm_master dm_worker dmctl pkg ':!pkg/native/*.[ch]' | xz -9e > tests/e2e/data/version-before.tar.xz
 
 clean: ## remove what setup and runs left in the checkout
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info pkg/native/*.so
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build *.egg-info pkg/native/*.so

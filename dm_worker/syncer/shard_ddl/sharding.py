@@ -7,7 +7,7 @@ is carried out only when the change is durable.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from dm_worker.syncer.planning.batch import Batch
 from dm_worker.syncer.planning.instructions import Advance, BinlogStatement
@@ -42,6 +42,14 @@ log = get_logger("syncer.shard")
 
 #: Whether row changes of an upstream table are of interest.
 TakesRows = Callable[[str, str], bool]
+
+#: What the log calls the instructions; people filter by it.
+_LOGGED: Mapping[type[GroupInstruction], str] = {
+    ReportDDL: "Report",
+    SettleDDL: "Settle",
+    AcknowledgeDDL: "Acknowledge",
+    StartReread: "Reread",
+}
 
 
 class Sharding:
@@ -359,7 +367,7 @@ class Sharding:
     def _carry_out(self, instructions: Iterable[GroupInstruction]) -> None:
         for one in instructions:
             if not isinstance(one, EndReread):
-                log.info("merged shards", step=type(one).__name__, task=self._task, target=qualified(*one.target))
+                log.info("merged shards", step=_LOGGED[type(one)], task=self._task, target=qualified(*one.target))
             if isinstance(one, ReportDDL | AcknowledgeDDL):
                 self._lock_client.request(one)
             elif isinstance(one, SettleDDL):
