@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 #: RE2's byte escape, which Go's engine refuses: a match could begin or end within a character.
-_BYTE_ESCAPE = re.compile(r"(?:[^\\]|\\[^C])*\\C", re.DOTALL)
+#: What stands between \\Q and \\E is text. Possessive: each part is read one way only, so it takes linear time.
+_BYTE_ESCAPE = re.compile(r"(?:[^\\]|\\Q.*?(?:\\E|\Z)|\\[^CQ])*+\\C", re.DOTALL)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import re
+import time
 
 import pytest
 from hypothesis import given
@@ -39,7 +41,7 @@ def test_expressions_have_the_meaning_of_gos_engine(pattern: str, text: str, mat
 @pytest.mark.parametrize(
     "pattern",
     [r"(?=a)", r"(?!a)", r"(?<=a)", r"(?<!a)", r"(?>a)", r"(a)\1", r"(?P=n)", "a++", "a**", r"\Z", r"\C", r"\\\C", "(",
-     "[b-a]", "a{1001}", "(?#c)", r"[[:no:]]", "\\", "\udc80"],
+     r"\Qa\E\C", "[b-a]", "a{1001}", "(?#c)", r"[[:no:]]", "\\", "\udc80"],
 )  # fmt: skip
 def test_what_gos_engine_refuses_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError):
@@ -53,6 +55,19 @@ def test_a_mistake_is_named() -> None:
 
 def test_an_escaped_backslash_before_c_is_not_a_byte_escape() -> None:
     assert NameRegex(r"^\\C$", case_sensitive=True).search("\\C") is not None
+
+
+@pytest.mark.parametrize("pattern", [r"^\Qa\C\E$", r"^\Qa\C", r"^\Qa\C\E\Q\E$"])
+def test_quoted_text_holds_no_byte_escape(pattern: str) -> None:
+    assert NameRegex(pattern, case_sensitive=True).search(r"a\C") is not None
+
+
+def test_the_search_for_a_byte_escape_takes_linear_time() -> None:
+    for part in ("a", r"\\", r"\Q", r"\Qa\E", r"\Q\\E"):
+        began = time.process_time()
+        with contextlib.suppress(ValueError):  # RE2 bounds the size of a program
+            NameRegex(part * 20_000, case_sensitive=True)
+        assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize(
