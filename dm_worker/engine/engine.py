@@ -191,8 +191,8 @@ class SparkEngine:
             try:
                 context = SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=self._jvm.gateway)
             except (Py4JError, OSError) as exc:
-                # Spark refuses a setting, or the JVM died of one.
-                raise not_started(_refusal(exc), [str(exc)[:4000], self._jvm.last_words]) from exc
+                self._jvm.close()
+                raise self._failed_start(exc, self._jvm.last_words) from exc
             self._context = context
             # Its default prints a stack trace to stderr when the JVM closes the connection.
             context._accumulatorServer.handle_error = _accumulators_cut  # type: ignore[method-assign, assignment]
@@ -201,6 +201,13 @@ class SparkEngine:
         except BaseException:
             self._discard()
             raise
+
+    def _failed_start(self, exc: BaseException, said: str) -> errors.DMError:
+        """The error for ``exc`` of the context's constructor; ``said`` is the JVM's last output."""
+        if not self.is_local and executors.is_refusal(said):
+            return executors.refused(self._master, self._executor_timeout, said)
+        # Spark refuses a setting, or the JVM died of one.
+        return not_started(_refusal(exc), [str(exc)[:4000], said])
 
     def _join_cluster(self, context: SparkContext, jvm: SparkJvm, folder: Path) -> None:
         executors.await_executors(

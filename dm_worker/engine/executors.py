@@ -27,6 +27,8 @@ log = get_logger(__name__)
 #: Executors register one after another; after this many seconds without a new one, all are there.
 SETTLE = 1.5
 _POLL = 0.1
+#: The driver's log line when the cluster's master cannot be reached or refuses the application.
+_REFUSED = "Application has been killed. Reason:"
 _WATCH = 1.0
 #: What tasks consist of.
 TASK_MODULES = ("dm_worker.dumper.dump_task", "dm_worker.loader.load_task", "dm_worker.syncer.execution.spark_tasks")
@@ -85,7 +87,7 @@ def await_executors(
     while True:
         now = time.monotonic()
         if is_stopped(context):
-            raise _no_executors(master, "its master cannot be reached or refused this worker", timeout, said())
+            raise refused(master, timeout, said())
         if (found := count(context)) != known:
             known, changed = found, now
         if known and now - changed >= SETTLE:
@@ -95,6 +97,17 @@ def await_executors(
         if should_stop():
             raise errors.new(Code.NotSet, "the worker stops while it waits for Spark's executors", retryable=True)
         time.sleep(_POLL)
+
+
+def is_refusal(said: str) -> bool:
+    """Whether Spark's last output says that it gave up the application. Spark then stops the context in a thread of
+    its own while the constructor still runs, which fails with any error."""
+    return _REFUSED in said
+
+
+def refused(master: str, timeout: float, said: str) -> DMError:
+    """The error of a worker that the cluster's master does not know; ``said`` is Spark's last output."""
+    return _no_executors(master, "its master cannot be reached or refused this worker", timeout, said)
 
 
 def _no_executors(master: str, why: str, timeout: float, said: str) -> DMError:

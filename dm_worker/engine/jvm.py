@@ -32,6 +32,8 @@ log = get_logger(__name__)
 START_TIMEOUT = 300.0
 #: Seconds that the JVM gets to exit once its stdin is closed.
 EXIT_TIMEOUT = 5.0
+#: Seconds that the last lines of an ended JVM get to arrive.
+_OUTPUT_TIMEOUT = 2.0
 _POLL = 0.05
 
 _LOG4J = """\
@@ -56,7 +58,8 @@ class SparkJvm:
         info = folder / "gateway"
         info.unlink(missing_ok=True)
         self._process = _spawn(_with_java_options(settings, folder), info)
-        threading.Thread(target=self._relay_output, name="spark-output", daemon=True).start()
+        self._output = threading.Thread(target=self._relay_output, name="spark-output", daemon=True)
+        self._output.start()
         try:
             self.gateway = _connect(*self._await_gateway(info))
         except BaseException:
@@ -77,7 +80,8 @@ class SparkJvm:
         return "\n".join(self._said)
 
     def close(self) -> None:
-        """Ends the JVM: closes its stdin, and kills it if that does not help. Idempotent."""
+        """Ends the JVM: closes its stdin, and kills it if that does not help; :attr:`last_words` are complete then.
+        Idempotent."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -85,6 +89,8 @@ class SparkJvm:
         except subprocess.TimeoutExpired:
             os.kill(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        # Python workers have the same output; one that does not end is not waited for.
+        self._output.join(_OUTPUT_TIMEOUT)
 
     def _await_gateway(self, info: Path) -> tuple[int, str]:
         deadline = time.monotonic() + START_TIMEOUT

@@ -7,8 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
+from dm_worker.engine import engine as engine_module
 from dm_worker.engine import executors
 from dm_worker.engine.engine import SparkEngine, _not_of_py4j
 from pkg import errors
@@ -69,3 +71,35 @@ def test_a_start_that_fails_is_told_to_who_waits_for_it(monkeypatch: pytest.Monk
     monkeypatch.setattr(SparkEngine, "_start", fail)
     with pytest.raises(DMError, match="no Java"):
         SparkEngine().context()
+
+
+@pytest.mark.parametrize(
+    ("master", "said", "message"),
+    [
+        ("spark://h:1", "ERROR Application has been killed. Reason: All masters are unresponsive!", "no executors for"),
+        ("spark://h:1", "something else", "JVM did not start: java.lang.NullPointerException"),
+        ("", "Application has been killed. Reason: none", "JVM did not start"),
+    ],
+)
+def test_a_refusal_while_the_context_is_being_made_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str, said: str, message: str
+) -> None:
+    """Spark stops the context in another thread, so that its constructor fails with an error that explains nothing."""
+
+    class Jvm:
+        alive, pid, gateway, last_words = True, 1, None, said
+
+        def __init__(self, *_: object) -> None: ...
+
+        def close(self) -> None: ...
+
+    def construct(**_: object) -> SparkContext:
+        raise Py4JError("An error occurred while calling None.X.\n: java.lang.NullPointerException\n\tat y")
+
+    monkeypatch.setattr(engine_module, "SparkJvm", Jvm)
+    monkeypatch.setattr(engine_module, "SparkContext", construct)
+    engine = SparkEngine(master=master, folder=tmp_path)
+    with pytest.raises(DMError, match=message) as caught:
+        engine.context()
+    assert said in caught.value.raw_cause
+    assert caught.value.retryable == ("no executors" in message)
