@@ -17,9 +17,6 @@ from pkg.ha.shard_ddl_steps import LockId, LockStep, StoredRecord
 
 R = TypeVar("R")
 
-#: The prefix of all records of locks.
-BASE = "/dm-master/shardddl-pessimism/"
-
 
 @dataclass(frozen=True, slots=True)
 class UnlockOrder:
@@ -49,7 +46,7 @@ class LockRegistry:
 
     @classmethod
     def rebuilt(cls, kvs: Iterable[KV], sources: Mapping[str, Iterable[str]]) -> LockRegistry:
-        """From all records below :data:`BASE`, in any order."""
+        """From all records below :data:`pkg.ha.keys.SHARD_DDL_PREFIX`, in any order."""
         locks = cls(sources)
         for kv in kvs:
             locks.apply(WatchEvent("put", kv.key, kv.value, kv.mod_revision, kv.create_revision))

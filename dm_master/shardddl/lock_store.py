@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dm_master.election.campaign import LeaderKey
-from dm_master.shardddl.lock_registry import BASE
 from pkg.etcd import KV, EtcdClient, PrefixMirror, WatchEvent
+from pkg.ha.keys import SHARD_DDL_PREFIX
 from pkg.ha.shard_ddl_steps import LockStep
 
 
@@ -19,7 +19,7 @@ class LockStore:
 
     def load(self) -> list[KV]:
         """All records."""
-        kvs, _ = self._client.get_prefix(BASE)
+        kvs, _ = self._client.get_prefix(SHARD_DDL_PREFIX)
         return kvs
 
     def follow(
@@ -27,7 +27,7 @@ class LockStore:
     ) -> PrefixMirror:
         """A started mirror of all records: ``on_change`` gets what :meth:`LockRegistry.apply` takes, the present
         records first."""
-        return PrefixMirror(self._client, BASE, on_change, on_error=on_error).start()
+        return PrefixMirror(self._client, SHARD_DDL_PREFIX, on_change, on_error=on_error).start()
 
     def commit(self, step: LockStep, leader: LeaderKey) -> int:
         """Carries out ``step`` if ``leader`` still leads; returns the revision of the change, or 0 if the term

@@ -59,12 +59,14 @@ TASK_TEXT = KeyFamily("/dm-master/upstream/task", ("task",))
 #: What operators ordered for statements of the binlog, by position (``mysql-bin.000001:1234``). Ours; DM forgets them.
 BINLOG_OPERATOR = KeyFamily("/dm-master/binlog-operator", ("source", "task", "position"))
 
+#: All that the DDL locks of shard groups consist of.
+SHARD_DDL_PREFIX = "/dm-master/shardddl-pessimism/"
 #: DM keeps one DDL per source and task; with the target table in the key, several groups of tables can wait at once.
-SHARD_DDL_INFO = KeyFamily("/dm-master/shardddl-pessimism/info", ("task", "source", "schema", "table"))
-SHARD_DDL_OPERATION = KeyFamily("/dm-master/shardddl-pessimism/operation", ("task", "source", "schema", "table"))
+SHARD_DDL_INFO = KeyFamily(f"{SHARD_DDL_PREFIX}info", ("task", "source", "schema", "table"))
+SHARD_DDL_OPERATION = KeyFamily(f"{SHARD_DDL_PREFIX}operation", ("task", "source", "schema", "table"))
 #: These two are ours: an operator's order survives the master that took it; a source without shards is not waited for.
-SHARD_DDL_UNLOCK = KeyFamily("/dm-master/shardddl-pessimism/unlock", ("task", "schema", "table"))
-SHARD_DDL_TABLES = KeyFamily("/dm-master/shardddl-pessimism/source-tables", ("task", "source"))
+SHARD_DDL_UNLOCK = KeyFamily(f"{SHARD_DDL_PREFIX}unlock", ("task", "schema", "table"))
+SHARD_DDL_TABLES = KeyFamily(f"{SHARD_DDL_PREFIX}source-tables", ("task", "source"))
 
 #: The election's prefix; the key ends in the lease id in hex.
 LEADER_PREFIX = "/dm-master/leader/"

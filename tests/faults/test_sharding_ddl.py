@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from dm_master.shardddl.lock_registry import BASE
 from pkg.etcd import EtcdClient, PrefixMirror, WatchEvent
 from pkg.etcd.discovery import fetch_endpoints
 from pkg.ha import keys
+from pkg.ha.keys import SHARD_DDL_PREFIX
 from pkg.ha.shard_ddl import ShardOperation
 from tests.harness.cluster import Cluster
 from tests.harness.process import HarnessError, Process, wait_until
@@ -44,7 +44,7 @@ class Killer:
         self._moment = moment
         self._victim = victim
         self.done = threading.Event()
-        self._mirror = PrefixMirror(client, BASE, self._see, on_error=self._failed).start()
+        self._mirror = PrefixMirror(client, SHARD_DDL_PREFIX, self._see, on_error=self._failed).start()
         assert self._mirror.wait_synced(60)
 
     def _see(self, events: Sequence[WatchEvent]) -> None:

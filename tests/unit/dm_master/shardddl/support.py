@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from dm_master.shardddl import lock_answers
-from dm_master.shardddl.lock_registry import BASE, LockRegistry, UnlockOrder
+from dm_master.shardddl.lock_registry import LockRegistry, UnlockOrder
 from pkg.errors import DMError
 from pkg.etcd.types import KV, Compare, Delete, Put, WatchEvent
 from pkg.ha import shard_ddl_steps as steps
-from pkg.ha.keys import SHARD_DDL_INFO, SHARD_DDL_OPERATION, SHARD_DDL_TABLES
+from pkg.ha.keys import SHARD_DDL_INFO, SHARD_DDL_OPERATION, SHARD_DDL_PREFIX, SHARD_DDL_TABLES
 from pkg.ha.shard_ddl import DDLTexts, ShardInfo, ShardOperation, ShardTables
 from pkg.ha.shard_ddl_steps import LockId, LockStep, StoredRecord
 from pkg.pb import dmmaster_pb2 as pb
@@ -53,7 +53,7 @@ class RevisionedKeys:
         return bool(actual == one.operand)
 
     def all(self) -> list[KV]:
-        return [kv for key, kv in self.kvs.items() if key.startswith(BASE)]
+        return [kv for key, kv in self.kvs.items() if key.startswith(SHARD_DDL_PREFIX)]
 
 
 @dataclass
