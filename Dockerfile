@@ -6,6 +6,8 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY pyproject.toml setup.py README.md LICENSE ./
+# pkg/config/samples links to the sample files.
+COPY configs configs
 COPY pkg pkg
 COPY dm_master dm_master
 COPY dm_worker dm_worker

@@ -118,6 +118,9 @@ def test_the_image_has_the_compiled_kernel() -> None:
     build = DOCKERFILE.split("\nFROM ")[1]
     copied = {word for line in build.splitlines() if line.startswith("COPY ") for word in line.split()[1:-1]}
     assert {"setup.py", "pyproject.toml", "pkg", "dm_master", "dm_worker", "dmctl"} <= copied
+    links = [path.resolve() for source in copied for path in (ROOT / source).rglob("*") if path.is_symlink()]
+    assert links
+    assert {path.relative_to(ROOT).parts[0] for path in links} <= copied
     assert re.search(r"apt-get install .*\bgcc\b", build)
     # The build fails when it was not compiled, or is not part of what was installed.
     assert "DM_KERNEL=native" in build
