@@ -12,7 +12,7 @@ import pytest
 from dm_master.election.campaign import LeaderKey
 from dm_master.shardddl import lock_answers
 from dm_master.shardddl.lock_coordinator import CANNOT_COMMIT, DIFFERENT_DDLS, LockCoordinator
-from dm_master.shardddl.lock_registry import BASE, UnlockOrder
+from dm_master.shardddl.lock_registry import UnlockOrder
 from dm_master.shardddl.lock_store import LockStore
 from dm_worker.syncer.shard_ddl.lock_client import LockClient
 from dm_worker.syncer.shard_ddl.lock_reports import EtcdLockService
@@ -70,7 +70,7 @@ class CoordinatedCluster:
             self.leading = None
 
     def records(self) -> list[str]:
-        return [kv.key for kv in self.client.get_prefix(BASE)[0]]
+        return [kv.key for kv in self.client.get_prefix(keys.SHARD_DDL_PREFIX)[0]]
 
     def show(self) -> pb.DDLLock:
         assert self.leading is not None
@@ -294,13 +294,13 @@ def test_more_than_etcd_takes_in_one_transaction_is_said_and_done_once_it_takes_
 def test_a_damaged_record_stops_its_lock_and_no_other(cluster: CoordinatedCluster) -> None:
     one, two = cluster.shards("s1", "s2")
     cluster.client.put(LockId(TASK, "db", "u").info_key("s1"), "?")
-    cluster.client.put(BASE + "info/x", "?")
+    cluster.client.put(keys.SHARD_DDL_PREFIX + "info/x", "?")
     coordinator = cluster.lead()
     assert one.report(ADD_A)
     assert two.report(ADD_A)
     wait_until(one.work, "told to execute")
     coordinator.term().order("merge-`db`.`u`", UnlockOrder(force_remove=True))
-    cluster.client.delete(BASE + "info/x")
+    cluster.client.delete(keys.SHARD_DDL_PREFIX + "info/x")
     settle(cluster, one, two)
     assert cluster.target.executed == [("s1", ADD_A)]
 
