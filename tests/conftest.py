@@ -15,6 +15,8 @@ from tests.harness.etcd import EtcdServer
 from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import up
 from tests.harness.sharded import Servers
+from tests.harness.targets import TARGET, new_target
+from tests.harness.tidb import TiDBServer, go_installed
 
 S = TypeVar("S", bound=SQLServer)
 
@@ -29,6 +31,37 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("dm")
+
+
+#: Fixtures of tests that migrate into ``DM_TEST_TARGET``'s server, and of those that are about TiDB.
+_WITH_TARGET, _WITH_TIDB = {"_target", "servers"}, {"_tidb"}
+
+
+def pytest_report_header() -> str:
+    if TARGET == "tidb":
+        return "target: TiDB; only tests that have a target run"
+    if go_installed():
+        return "TiDB: its core tests run; `make test-tidb` runs all"
+    return "TiDB: NOT TESTED: there is no `go` on PATH to build it"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if TARGET != "tidb" and not go_installed():
+        terminalreporter.write_line("TiDB: NOT TESTED: there is no `go` on PATH to build it", yellow=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With TiDB as the target, only tests with a target run; else, of tests on TiDB, the core, if it can be built."""
+
+    def wanted(item: pytest.Item) -> bool:
+        used = set(getattr(item, "fixturenames", ()))
+        if TARGET == "tidb":
+            return bool(used & (_WITH_TARGET | _WITH_TIDB))
+        return not used & _WITH_TIDB or (go_installed() and item.get_closest_marker("core") is not None)
+
+    left_out = [item for item in items if not wanted(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if wanted(item)]
 
 
 @pytest.fixture(scope="session")
@@ -56,8 +89,19 @@ def _mysql_upstream() -> Iterator[MySQLServer]:
 
 
 @pytest.fixture(scope="session")
-def _target() -> Iterator[MariaDBServer]:
-    server = MariaDBServer(binlog=False)
+def _target(request: pytest.FixtureRequest) -> Iterator[SQLServer]:
+    if TARGET == "tidb":
+        yield request.getfixturevalue("_tidb")
+        return
+    server = new_target()
+    server.start()
+    yield server
+    server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def _tidb() -> Iterator[TiDBServer]:
+    server = TiDBServer()
     server.start()
     yield server
     server.cleanup()
@@ -82,9 +126,15 @@ def mysql_upstream(_mysql_upstream: MySQLServer) -> MySQLServer:
 
 
 @pytest.fixture
-def target(_target: MariaDBServer) -> MariaDBServer:
-    """A MariaDB to migrate into, emptied of user schemas."""
+def target(_target: SQLServer) -> SQLServer:
+    """A server to migrate into, of the kind that ``DM_TEST_TARGET`` names, emptied of user schemas."""
     return _emptied(_target)
+
+
+@pytest.fixture
+def tidb(_tidb: TiDBServer) -> TiDBServer:
+    """A TiDB, emptied of user schemas. What a test sets for all sessions, it sets back."""
+    return _emptied(_tidb)
 
 
 def _emptied(server: S) -> S:
@@ -122,7 +172,7 @@ def new_mariadb() -> Iterator[Callable[..., MariaDBServer]]:
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
     """Two upstreams of both flavors with GTID, and a target whose binlog tells what ran there."""
-    made = (MariaDBServer(gtid=True), MySQLServer(gtid=True), MariaDBServer())
+    made = (MariaDBServer(gtid=True), MySQLServer(gtid=True), new_target(binlog=True))
     with up(*made):
         yield made
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cluster import ROOT, Cluster
-from tests.harness.mysql import MariaDBServer, MySQLServer
+from tests.harness.mysql import MariaDBServer, MySQLServer, SQLServer
 from tests.harness.sharded import Servers, ShardedTask, arrives
 
 VERSION_BEFORE = Path(__file__).parent / "data" / "version-before.tar.xz"
@@ -39,7 +39,7 @@ class Before:
     cluster: Cluster
     one: MariaDBServer
     two: MySQLServer
-    target: MariaDBServer
+    target: SQLServer
 
     def task(self, name: str, mode: str) -> str:
         return self.cluster.write_task(TASK.format(name=name, mode=mode, port=self.target.port), f"{name}.yaml")

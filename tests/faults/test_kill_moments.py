@@ -11,7 +11,7 @@ import pytest
 
 from tests.harness.cluster import Cluster
 from tests.harness.migration import Migration
-from tests.harness.mysql import MariaDBServer
+from tests.harness.mysql import SQLServer
 from tests.harness.process import WAIT_TIMEOUT, wait_until
 from tests.harness.proctree import command_of, descendants, kill_hard, spark_workers
 from tests.harness.sharded import Servers
@@ -21,7 +21,7 @@ SYNC_FAULTS = int(os.environ.get("DM_TEST_FAULTS", "20"))
 SEED = int(os.environ.get("DM_TEST_SEED", "20261121"))
 
 
-def kill_worker(cluster: Cluster, target: MariaDBServer, rng: random.Random) -> str:
+def kill_worker(cluster: Cluster, target: SQLServer, rng: random.Random) -> str:
     worker = rng.choice(cluster.workers)
     worker.kill()
     time.sleep(rng.uniform(0, 1))
@@ -29,7 +29,7 @@ def kill_worker(cluster: Cluster, target: MariaDBServer, rng: random.Random) -> 
     return f"kill -9 of {worker.member}"
 
 
-def kill_spark_worker(cluster: Cluster, target: MariaDBServer, rng: random.Random) -> str:
+def kill_spark_worker(cluster: Cluster, target: SQLServer, rng: random.Random) -> str:
     found = [pid for worker in cluster.workers for pid in spark_workers(worker.pid)]
     if not found:
         return "no Spark Python worker is running yet"
@@ -38,14 +38,14 @@ def kill_spark_worker(cluster: Cluster, target: MariaDBServer, rng: random.Rando
     return f"kill -9 of Spark Python workers {killed}"
 
 
-def kill_master(cluster: Cluster, target: MariaDBServer, rng: random.Random) -> str:
+def kill_master(cluster: Cluster, target: SQLServer, rng: random.Random) -> str:
     cluster.master.kill()
     time.sleep(rng.uniform(0, 1))
     cluster.master.start()
     return "kill -9 of dm-master"
 
 
-def kill_etcd(cluster: Cluster, target: MariaDBServer, rng: random.Random) -> str:
+def kill_etcd(cluster: Cluster, target: SQLServer, rng: random.Random) -> str:
     members = [
         pid for pid in descendants(cluster.master.pid) if os.path.basename(command_of(pid).split(" ")[0]) == "etcd"
     ]
@@ -54,7 +54,7 @@ def kill_etcd(cluster: Cluster, target: MariaDBServer, rng: random.Random) -> st
     return "kill -9 of etcd"
 
 
-def restart_target(cluster: Cluster, target: MariaDBServer, rng: random.Random) -> str:
+def restart_target(cluster: Cluster, target: SQLServer, rng: random.Random) -> str:
     if rng.random() < 0.5:
         target.kill()
         target.start()
@@ -63,7 +63,7 @@ def restart_target(cluster: Cluster, target: MariaDBServer, rng: random.Random) 
     return "restart of the target"
 
 
-Fault = Callable[[Cluster, MariaDBServer, random.Random], str]
+Fault = Callable[[Cluster, SQLServer, random.Random], str]
 FAULTS: dict[str, Fault] = {
     "worker": kill_worker,
     "spark-worker": kill_spark_worker,
@@ -136,7 +136,7 @@ def in_sync(cluster: Cluster, task: str) -> bool:
     return len(states) == 2 and all(s["unit"] == "Sync" and s["stage"] == "Running" for s in states.values())
 
 
-def check_never_ahead(target: MariaDBServer, task: str) -> None:
+def check_never_ahead(target: SQLServer, task: str) -> None:
     """No marker is of a later batch than the one whose intent is recorded: nothing was written unannounced."""
     rows = target.execute(
         f"SELECT m.id, m.bucket, m.batch, b.batch FROM dm_meta.`{task}_syncer_marker` m"

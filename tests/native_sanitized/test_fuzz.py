@@ -20,7 +20,7 @@ import pytest
 from pkg import native
 from pkg.native.sources import digest
 from tests.compiled import required
-from tests.harness.mysql import _once
+from tests.harness.cache import once
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = Path(__file__).parent / "corpus"
@@ -58,7 +58,7 @@ def parts() -> Path:
     required("rows")
     sources = "".join(digest(Path(native.__file__).parent, name) for name in native.PARTS)
     name = hashlib.sha256(f"{sources} {_FLAGS} {sys.version}".encode()).hexdigest()[:20]
-    return _once(f"sanitized-{name}", _build) / "pkg" / "native"
+    return once(f"sanitized-{name}", _build) / "pkg" / "native"
 
 
 def _fuzz(parts: Path, seconds: float, seed: int, current: Path, *, corpus: Path) -> subprocess.CompletedProcess[str]:

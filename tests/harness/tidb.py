@@ -1,0 +1,85 @@
+"""A real TiDB server, built from its Go module."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.harness.cache import once
+from tests.harness.mysql import SQLServer
+from tests.harness.process import HarnessError, free_port
+
+#: Names TiDB's version and, by hashes, the sources of all that it is made of.
+_MODULE = Path(__file__).with_name("tidb_module")
+_PACKAGE = "github.com/pingcap/tidb/cmd/tidb-server"
+_BUILD_SECONDS = 3600.0
+
+
+def go_installed() -> bool:
+    """Whether TiDB can be built: Go is the one thing that it needs and that the project's set-up does not install."""
+    return shutil.which("go") is not None
+
+
+class TiDBServer(SQLServer):
+    """A TiDB server with storage of its own, which a kill and a restart leave as committed; root without password."""
+
+    name = "tidb"
+    flavor = "mysql"
+
+    def __init__(self, *, extra: Sequence[str] = ()) -> None:
+        super().__init__(binlog=False, extra=extra)
+        self.status_port = free_port()
+        self._config = self.dir / "tidb.toml"
+        # What several servers would share below /tmp by default.
+        folders = {"temp-dir": "temp", "tmp-storage-path": "storage", "socket": "s.sock"}
+        self._config.write_text("".join(f'{name} = "{self.dir}/{place}"\n' for name, place in folders.items()))
+
+    def command(self) -> Sequence[str]:
+        program = once(f"tidb-{_version()}", _build) / "tidb-server"
+        addresses = ["-host=127.0.0.1", f"-P={self.port}", "-status-host=127.0.0.1", f"-status={self.status_port}"]
+        storage = ["-store=unistore", f"-path={self.data}"]
+        return [str(program), f"-config={self._config}", *storage, *addresses, "-L=warn", *self.extra]
+
+    def _make_data(self) -> None:
+        self.data.mkdir()
+
+    def ready(self) -> bool:
+        # It listens to clients before it has read its schemas.
+        return self.status_answers() and super().ready()
+
+    def status_answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.status_port}/status", timeout=2) as answer:
+                return "version" in json.load(answer)
+        except OSError:
+            return False
+
+
+def _version() -> str:
+    content = b"".join((_MODULE / name).read_bytes() for name in ("go.mod", "go.sum"))
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def _build(folder: Path) -> None:
+    if not go_installed():
+        raise HarnessError(
+            "TiDB is built from its Go module, and there is no `go` on PATH: install Go (https://go.dev/dl)"
+        )
+    command = ["go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w", "-o", f"{folder}/tidb-server", _PACKAGE]
+    done = subprocess.run(
+        command,
+        cwd=_MODULE,
+        env={**os.environ, "CGO_ENABLED": "0"},
+        capture_output=True,
+        text=True,
+        timeout=_BUILD_SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        raise HarnessError(f"TiDB is not built:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
