@@ -11,8 +11,9 @@ from contextlib import suppress
 import pyspark
 
 from deploy.demo.screen import Screen
+from tests.harness.cache import CACHE
 from tests.harness.cluster import Cluster
-from tests.harness.mysql import CACHE, MYSQL_VERSION, MariaDBServer, MySQLServer, SQLServer
+from tests.harness.mysql import MYSQL_VERSION, MariaDBServer, MySQLServer, SQLServer
 from tests.harness.process import HarnessError, binary
 from tests.harness.workload import COLUMNS, Shard, Writer, create_shard
 

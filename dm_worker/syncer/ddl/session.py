@@ -35,6 +35,7 @@ TIMEOUT = 24 * 3600.0
 _ABORT_TIMEOUT = 5.0
 _AUTO_INCREMENT = re.compile(r"\sAUTO_INCREMENT=\d+")
 _MISSING_TABLE = 1146
+_READ_ONLY_VARIABLE = 1238
 _OF_A_TABLE: frozenset[DDLKind] = frozenset({"create table", "alter table"})
 
 
@@ -199,7 +200,7 @@ class DDLSession:
             names = ", ".join(f"'{name}'" for name in OPTIONAL)
             rows = query(conn, f"SHOW SESSION VARIABLES WHERE Variable_name IN ({names})")
             info = server_info(conn)
-            variables = frozenset(str(row[0]) for row in rows)
+            variables = frozenset(str(row[0]) for row in rows if _settable(conn, str(row[0])))
             self._known = TargetSession(info.flavor, info.version, variables, fetch_collations(conn))
         return self._known
 
@@ -221,6 +222,17 @@ class DDLSession:
     def table(self, schema: str, table: str) -> TableInfo | None:
         """The target's table. Raises DMError."""
         return self._on_connection(lambda conn: fetch_table_info(conn, schema, table), "the structure of a table")
+
+
+def _settable(conn: Conn, variable: str) -> bool:
+    """Whether a session can set it: TiDB shows some that are constants there."""
+    try:
+        query(conn, f"SET SESSION {variable} = @@SESSION.{variable}")
+    except pymysql.Error as exc:
+        if error_number(exc) == _READ_ONLY_VARIABLE:
+            return False
+        raise
+    return True
 
 
 def _plainly(conn: Conn) -> None:
