@@ -175,7 +175,7 @@ def _show_waiting(environment: Environment, screen: Screen, done: int) -> int:
 def _is_settled(environment: Environment) -> bool:
     states = _states(environment)
     groups = [group for state in states.values() for group in state["sync"]["unresolvedGroups"]]
-    locks = environment.cluster.look("shard-ddl-lock", "demo")["locks"]
+    locks = environment.cluster.dmctl("shard-ddl-lock", "demo")["locks"]
     return bool(states) and not groups and not locks
 
 

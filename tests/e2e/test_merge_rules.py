@@ -5,8 +5,6 @@ What must be in the target is computed by SQL over the upstreams, not by our cod
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.harness.cluster import Cluster
@@ -63,12 +61,6 @@ expression-filter:
 """
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster(workers=2) as cluster:
-        yield cluster
-
-
 def _write_log(server: SQLServer, ids: range) -> None:
     for schema in (1, 2):
         values = ",".join(f"({n},'{'debug' if n % 3 == 0 else 'info'}','entry {n}')" for n in ids)
@@ -110,7 +102,7 @@ def _log(servers: list[SQLServer]) -> list[Row]:
 
 @pytest.mark.timeout(600)
 def test_shards_with_equal_keys_merge_under_all_rules(
-    cluster: Cluster, mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer, target: MariaDBServer
+    free_cluster: Cluster, mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer, target: MariaDBServer
 ) -> None:
     servers: list[SQLServer] = [mariadb_upstream, mysql_upstream]
     writers = [_create(server, seed) for seed, server in enumerate(servers, 1)]
@@ -122,27 +114,27 @@ def test_shards_with_equal_keys_merge_under_all_rules(
         " text VARCHAR(40), PRIMARY KEY (c_source, c_schema, id))",
     )
     for i, server in enumerate(servers, 1):
-        cluster.add_source(server, f"source-{i}", gtid=i == 2)
+        free_cluster.add_source(server, f"source-{i}", gtid=i == 2)
     for writer in writers:
         writer.start()
     try:
         instances = "".join(INSTANCES.format(n=n) for n in (1, 2))
-        task = cluster.write_task(TASK.format(port=target.port, instances=instances))
-        cluster.ok("start-task", task)
-        cluster.wait_stage("task", "Running", unit="Sync")
+        task = free_cluster.write_task(TASK.format(port=target.port, instances=instances))
+        free_cluster.ok("start-task", task)
+        free_cluster.wait_stage("task", "Running", unit="Sync")
         for server in servers:
             _write_log(server, range(COPIED + 1, 100))
             server.execute("DELETE FROM shop_1.log WHERE id < 50", "TRUNCATE TABLE shop_2.log")
-        cluster.dmctl("pause-task", "task")  # which may take longer than its answer waits
-        cluster.wait_stage("task", "Paused")
+        free_cluster.dmctl("pause-task", "task")  # which may take longer than its answer waits
+        free_cluster.wait_stage("task", "Paused")
         for server in servers:
             _write_log(server, range(100, 130))
-        cluster.ok("resume-task", "task")
-        cluster.wait_stage("task", "Running", unit="Sync")
+        free_cluster.ok("resume-task", "task")
+        free_cluster.wait_stage("task", "Running", unit="Sync")
         for writer in writers:
             writer.stop()
             assert writer.transactions
-        cluster.wait_synced("task")
+        free_cluster.wait_synced("task")
     finally:
         for writer in writers:
             writer.abandon()

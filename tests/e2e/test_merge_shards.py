@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,70 +11,68 @@ from tests.harness.migration import Migration
 from tests.harness.mysql import MariaDBServer, MySQLServer
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster(workers=2) as cluster:
-        yield cluster
-
-
 @pytest.mark.parametrize("gtid", [False, True], ids=["position", "gtid"])
 def test_merged_shards_stay_equal_through_copy_ddl_pause_and_restart(
-    cluster: Cluster, mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer, target: MariaDBServer, gtid: bool
+    free_cluster: Cluster,
+    mariadb_upstream: MariaDBServer,
+    mysql_upstream: MySQLServer,
+    target: MariaDBServer,
+    gtid: bool,
 ) -> None:
-    migration = Migration(cluster, [mariadb_upstream, mysql_upstream], target, rows=5000)
+    migration = Migration(free_cluster, [mariadb_upstream, mysql_upstream], target, rows=5000)
     migration.create(seed=1 + gtid)
     migration.add_sources(gtid=gtid)
     migration.start_writers()
     try:
         migration.start_task()
-        cluster.wait_stage("task", "Running", unit="Sync")
+        free_cluster.wait_stage("task", "Running", unit="Sync")
 
         migration.alter("ADD COLUMN channel VARCHAR(20) NOT NULL DEFAULT 'web'")
         time.sleep(1)
-        cluster.dmctl("pause-task", "task")  # which may take longer than its answer waits
-        cluster.wait_stage("task", "Paused")
+        free_cluster.dmctl("pause-task", "task")  # which may take longer than its answer waits
+        free_cluster.wait_stage("task", "Paused")
         time.sleep(1)
-        cluster.ok("resume-task", "task")
-        cluster.wait_stage("task", "Running", unit="Sync")
+        free_cluster.ok("resume-task", "task")
+        free_cluster.wait_stage("task", "Running", unit="Sync")
 
         migration.alter("MODIFY COLUMN channel VARCHAR(40) NOT NULL DEFAULT 'shop', ADD INDEX (customer)")
-        cluster.ok("stop-task", "task")
+        free_cluster.ok("stop-task", "task")
         time.sleep(1)
         migration.start_task()
-        cluster.wait_stage("task", "Running", unit="Sync")
+        free_cluster.wait_stage("task", "Running", unit="Sync")
         time.sleep(1)
         migration.stop_writers()
-        cluster.wait_synced("task")
+        free_cluster.wait_synced("task")
     finally:
         migration.abandon()
     migration.compare(", channel")
 
-    summary = cluster.dmctl("query-status")
+    summary = free_cluster.dmctl("query-status")
     assert summary["tasks"] == [{"taskName": "task", "taskStatus": "Running", "sources": ["source-1", "source-2"]}]
-    for status in cluster.subtasks("task").values():
+    for status in free_cluster.subtasks("task").values():
         assert status["sync"]["secondsBehindMaster"] == "0"
         assert status["sync"]["syncerBinlog"] == status["sync"]["masterBinlog"]
 
 
 def test_full_mode_copies_and_finishes(
-    cluster: Cluster, mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer, target: MariaDBServer
+    free_cluster: Cluster, mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer, target: MariaDBServer
 ) -> None:
-    migration = Migration(cluster, [mariadb_upstream, mysql_upstream], target, mode="full", rows=3000)
+    migration = Migration(free_cluster, [mariadb_upstream, mysql_upstream], target, mode="full", rows=3000)
     migration.create(seed=5)
     migration.add_sources(gtid=False)
     migration.start_task()
-    cluster.wait_stage("task", "Finished")
+    free_cluster.wait_stage("task", "Finished")
     migration.compare()
 
 
 def test_ddl_of_every_kind_is_replicated(
-    cluster: Cluster, mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer, target: MariaDBServer
+    free_cluster: Cluster, mariadb_upstream: MariaDBServer, mysql_upstream: MySQLServer, target: MariaDBServer
 ) -> None:
-    migration = Migration(cluster, [mariadb_upstream, mysql_upstream], target, rows=100)
+    migration = Migration(free_cluster, [mariadb_upstream, mysql_upstream], target, rows=100)
     migration.create(seed=6)
     migration.add_sources(gtid=True)
     migration.start_task()
-    cluster.wait_stage("task", "Running", unit="Sync")
+    free_cluster.wait_stage("task", "Running", unit="Sync")
     for i, server in enumerate((mariadb_upstream, mysql_upstream)):
         db = f"task_{i + 1}"
         server.execute(
@@ -94,7 +91,7 @@ def test_ddl_of_every_kind_is_replicated(
             f"CREATE TABLE task_new{i}.t (a INT PRIMARY KEY)",
             f"DROP DATABASE task_new{i}",
         )
-    cluster.wait_synced("task")
+    free_cluster.wait_synced("task")
     for i in range(2):
         assert target.execute(f"SELECT a, b FROM task_{i + 1}.renamed_{i} ORDER BY a") == [(1, "z"), (2, "y")]
         assert target.execute(f"SELECT a FROM task_{i + 1}.emptied") == [(3,)]

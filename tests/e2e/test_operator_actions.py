@@ -61,7 +61,7 @@ class Stage:
         return json.loads(answer["msg"])  # type: ignore[no-any-return]
 
     def stopped(self, code: int) -> dict[str, Any]:
-        """Its error, by one look: the task tries again by itself, and stands still only in between."""
+        """Its error, by one command: the task tries again by itself, and stands still only in between."""
         found: list[dict[str, Any]] = []
 
         def told() -> bool:

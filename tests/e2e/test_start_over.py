@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.harness.cluster import Cluster
@@ -23,23 +21,22 @@ block-allow-list:
 
 @pytest.mark.parametrize("clean", ["true", "false"])
 def test_a_task_started_over_copies_anew(
-    mariadb_upstream: MariaDBServer, target: MariaDBServer, tmp_path: Path, clean: str
+    free_cluster: Cluster, mariadb_upstream: MariaDBServer, target: MariaDBServer, clean: str
 ) -> None:
     mariadb_upstream.execute(
         "CREATE DATABASE again", "CREATE TABLE again.t (id INT PRIMARY KEY)", "INSERT INTO again.t VALUES (1)"
     )
-    with Cluster(1, base=tmp_path) as cluster:
-        cluster.add_source(mariadb_upstream, "s1")
-        task = cluster.write_task(TASK.format(port=target.port, clean=clean))
-        cluster.ok("start-task", task)
-        cluster.wait_stage("again", "Running", unit="Sync")
-        cluster.ok("stop-task", "again")
-        target.execute("DROP DATABASE again")
-        # The old dump cannot lead here: its binlog is gone.
-        mariadb_upstream.execute("INSERT INTO again.t VALUES (2)", "FLUSH BINARY LOGS")
-        mariadb_upstream.purge_binlogs()
-        cluster.ok("start-task", task, "--remove-meta")
-        cluster.wait_stage("again", "Running", unit="Sync")
-        mariadb_upstream.execute("INSERT INTO again.t VALUES (3)")
-        cluster.wait_synced("again")
-        assert target.execute("SELECT id FROM again.t ORDER BY id") == [(1,), (2,), (3,)]
+    free_cluster.add_source(mariadb_upstream, "s1")
+    task = free_cluster.write_task(TASK.format(port=target.port, clean=clean))
+    free_cluster.ok("start-task", task)
+    free_cluster.wait_stage("again", "Running", unit="Sync")
+    free_cluster.ok("stop-task", "again")
+    target.execute("DROP DATABASE again")
+    # The old dump cannot lead here: its binlog is gone.
+    mariadb_upstream.execute("INSERT INTO again.t VALUES (2)", "FLUSH BINARY LOGS")
+    mariadb_upstream.purge_binlogs()
+    free_cluster.ok("start-task", task, "--remove-meta")
+    free_cluster.wait_stage("again", "Running", unit="Sync")
+    mariadb_upstream.execute("INSERT INTO again.t VALUES (3)")
+    free_cluster.wait_synced("again")
+    assert target.execute("SELECT id FROM again.t ORDER BY id") == [(1,), (2,), (3,)]

@@ -31,8 +31,8 @@ KEEPALIVE_TTL = 30
 _LATE = "code=38045"
 _FOLLOWED = {"pause-task": "Paused", "stop-task": None}
 _BEGUN = ("start-task", "resume-task")
-#: Standard output is the process's: one look at a time has it.
-_LOOKING = threading.Lock()
+#: Standard output is the process's: one command at a time has it.
+_COMMAND = threading.Lock()
 
 
 def program(module: str, *args: str) -> list[str]:
@@ -183,7 +183,7 @@ class Cluster:
     # dmctl
 
     def dmctl_text(self, *args: str, timeout: float = 120) -> str:
-        """One dmctl call; its standard output. Raises ``HarnessError`` on a non-zero exit."""
+        """One dmctl call as a process; its standard output. Raises ``HarnessError`` on a non-zero exit."""
         command = program("dmctl.cli", "--master-addr", self.master.address, *args)
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=timeout, env=environment(), cwd=self.dir, check=False
@@ -192,22 +192,18 @@ class Cluster:
             raise HarnessError(f"dmctl {' '.join(args)} exited {done.returncode}:\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def dmctl(self, *args: str, timeout: float = 120) -> dict[str, Any]:
-        """One dmctl call; its JSON answer."""
-        return _answer(escape_check_text(self.dmctl_text(*args, timeout=timeout)), args)
+    def dmctl(self, *args: str) -> dict[str, Any]:
+        """What dmctl answers, asked by its code in this process. Raises ``HarnessError`` where dmctl would exit with 1.
 
-    def look(self, *args: str) -> dict[str, Any]:
-        """What dmctl answers, asked by its code in this process: for what a wait asks again and again.
-
-        Starting Python for each question takes the processors from what is waited for.
+        Starting Python for each command takes the processors from what is waited for.
         """
         out, err = io.StringIO(), io.StringIO()
         command = ["--master-addr", self.master.address, "--rpc-timeout", "120s", *args]
-        with _LOOKING, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with _COMMAND, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = dmctl_main(command)
         if code:
             raise HarnessError(f"dmctl {' '.join(args)} gave {code}:\n{out.getvalue()}{err.getvalue()}")
-        return _answer(out.getvalue(), args)
+        return _answer(escape_check_text(out.getvalue()), args)
 
     def ok(self, *args: str) -> dict[str, Any]:
         """One dmctl call that must succeed, for every source too; awaits what takes longer than the master waits."""
@@ -224,7 +220,7 @@ class Cluster:
 
     def _is_done(self, command: str, task: str, *_: str, source: str) -> bool:
         """Whether the worker of ``source`` has done with its subtask what one of :data:`_FOLLOWED` asked for."""
-        (answer,) = self.look("query-status", "-s", source)["sources"]
+        (answer,) = self.dmctl("query-status", "-s", source)["sources"]
         stages = {one["name"]: one["stage"] for one in answer["subTaskStatus"] or []}
         return bool(answer["result"]) and stages.get(task) == _FOLLOWED[command]
 
@@ -243,7 +239,7 @@ class Cluster:
 
     def subtasks(self, task: str) -> dict[str, dict[str, Any]]:
         """``query-status task``: source → its subtask's status; none while a source's worker does not answer."""
-        sources = self.look("query-status", task)["sources"]
+        sources = self.dmctl("query-status", task)["sources"]
         if not all(source["subTaskStatus"] for source in sources):
             return {}
         return {source["sourceStatus"]["source"]: status for source in sources for status in source["subTaskStatus"]}

@@ -70,7 +70,7 @@ class Relayed:
             self.upstream.execute(f"INSERT INTO relayed.t VALUES ({self._rows}, REPEAT('x', 500))")
 
     def source_status(self) -> dict[str, Any]:
-        (source,) = self.cluster.look("query-status", "-s", "s1")["sources"]
+        (source,) = self.cluster.dmctl("query-status", "-s", "s1")["sources"]
         status: dict[str, Any] = source["sourceStatus"]
         return status
 

@@ -147,7 +147,7 @@ class ShardedTask:
 
     def locks(self) -> dict[str, dict[str, Any]]:
         """What ``shard-ddl-lock`` shows, by group."""
-        shown = self.cluster.look("shard-ddl-lock", self.name)["locks"]
+        shown = self.cluster.dmctl("shard-ddl-lock", self.name)["locks"]
         return {group: one for one in shown for group in self.groups if one["ID"] == self.lock_id(group)}
 
     def wait_lock(self, group: str, phase: str, *waits_for: str, seconds: float = WAIT_TIMEOUT) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class ShardedTask:
 
     def _has_no_lock(self) -> bool:
         """As the leader tells: one that has not read the records yet lists none, and says no."""
-        answer = self.cluster.look("shard-ddl-lock", self.name)
+        answer = self.cluster.dmctl("shard-ddl-lock", self.name)
         return bool(answer["result"]) and not answer["locks"]
 
     def executed(self) -> Counter[str]:
