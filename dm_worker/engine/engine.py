@@ -157,9 +157,7 @@ class SparkEngine:
     def _warm_up(self) -> None:
         try:
             began = time.monotonic()
-            # Loads what the jobs of batches need: Python's daemon, and the JVM's classes for a shuffle, which the first
-            # large batch would wait for (1 to 2 s on a busy machine).
-            self.context().parallelize(range(2), 2).map(lambda number: (number, b"")).partitionBy(2).count()
+            first_job(self.context())
             log.info("Spark is ready", seconds=round(time.monotonic() - began, 1), master=self._master)
         except Exception as exc:  # noqa: BLE001 - py4j and Spark raise many kinds, also when stopped meanwhile
             # The unit that needs Spark runs into the same error and shows it.
@@ -275,6 +273,14 @@ class SparkEngine:
         SparkContext._active_spark_context = None
         SparkContext._gateway = None
         SparkContext._jvm = None
+
+
+def first_job(context: SparkContext) -> None:
+    """Loads what the jobs of batches need: Python's daemon, and the JVM's classes for a shuffle.
+
+    Otherwise the first large batch would wait for them (1 to 2 s on a busy machine).
+    """
+    context.parallelize(range(2), 2).map(lambda number: (number, b"")).partitionBy(2).count()
 
 
 class _EngineStart:

@@ -12,6 +12,7 @@ import re
 import signal
 import struct
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -35,6 +36,11 @@ EXIT_TIMEOUT = 5.0
 #: Seconds that the last lines of an ended JVM get to arrive.
 _OUTPUT_TIMEOUT = 2.0
 _POLL = 0.05
+#: Where Spark's classes are in the form that the JVM maps; ``class_archive.py`` makes it. Who installs the code writes
+#: it: it is as much trusted as the code.
+CLASS_ARCHIVE = Path(sys.prefix, "share", "dm-spark", "spark-classes.jsa")
+#: The setting with the options of the JVM.
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 _LOG4J = """\
 rootLogger.level = error
@@ -75,17 +81,22 @@ class SparkJvm:
         return self._process.poll() is None
 
     @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    @property
     def last_words(self) -> str:
         """The last lines that the JVM or its Python workers printed."""
         return "\n".join(self._said)
 
-    def close(self) -> None:
+    def close(self, timeout: float = EXIT_TIMEOUT) -> None:
         """Ends the JVM: closes its stdin, and kills it if that does not help; :attr:`last_words` are complete then.
         Idempotent."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            self._process.wait(EXIT_TIMEOUT)
+            self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             os.kill(self._process.pid, signal.SIGKILL)
             self._process.wait()
@@ -136,12 +147,11 @@ def _spawn(settings: Mapping[str, str], info: Path) -> subprocess.Popen[bytes]:
         raise not_started(str(exc), []) from exc
 
 
-def _with_java_options(settings: Mapping[str, str], folder: Path) -> dict[str, str]:
+def _with_java_options(settings: Mapping[str, str], folder: Path, archive: Path = CLASS_ARCHIVE) -> dict[str, str]:
     log4j = folder / "log4j2.properties"
     log4j.write_text(_LOG4J, encoding="utf-8")
-    key = "spark.driver.extraJavaOptions"
     ours = f"-Dlog4j2.configurationFile=file:{log4j} -Djava.io.tmpdir={folder} -XX:-UsePerfData"
-    given = settings.get(key, "")
+    given = settings.get(JAVA_OPTIONS, "")
     # The driver schedules and copies; the work is in Python. The quick compiler alone halves the CPU of a cold start,
     # and after hundreds of jobs it still needs less CPU per job than with the thorough one beside it.
     if "TieredStopAtLevel" not in given:
@@ -149,7 +159,10 @@ def _with_java_options(settings: Mapping[str, str], folder: Path) -> dict[str, s
     # Two collectors would be an error.
     if not re.search(r"-XX:[+-]Use\w+GC", given):
         ours += " -XX:+UseSerialGC"
-    return {**settings, key: f"{ours} {given}".strip()}
+    # Java checks that it is of the same Java and jars, and goes without it otherwise.
+    if archive.is_file() and not re.search(r"-Xshare|SharedArchiveFile|ArchiveClassesAtExit", given):
+        ours += f' "-XX:SharedArchiveFile={archive}"'
+    return {**settings, JAVA_OPTIONS: f"{ours} {given}".strip()}
 
 
 def _connect(port: int, secret: str) -> Any:

@@ -5,6 +5,7 @@ Each test runs a script in its own process, because a process has one SparkConte
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -174,3 +175,22 @@ def test_setting_that_spark_refuses_is_named_instead_of_a_lost_connection(tmp_pa
         "engine.close()\n",
         tmp_path,
     )
+
+
+def test_a_written_class_archive_serves_another_start(tmp_path: Path) -> None:
+    """Java would go without one that does not fit, and only the time of a start would show it."""
+    archive, loaded = tmp_path / "spark-classes.jsa", tmp_path / "loaded"
+    run(
+        f"from dm_worker.engine.class_archive import write_archive\nwrite_archive(Path({str(archive)!r}))\n",
+        tmp_path,
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log", archive.name]
+    run(
+        f"options = '-XX:SharedArchiveFile={archive} -Xlog:class+load:file={loaded}'\n"
+        "engine._conf |= {'spark.driver.extraJavaOptions': options, 'spark.driver.memory': '600m'}\n"
+        "assert engine.context().parallelize([1], 1).count() == 1\n"
+        "engine.close()\n",
+        tmp_path,
+    )
+    (found,) = re.findall(r" org\.apache\.spark\.SparkContext source: (.*)", loaded.read_text())
+    assert found == "shared objects file (top)"

@@ -16,3 +16,17 @@ def test_the_operators_java_options_do_not_meet_ours(tmp_path: Path, given_optio
     assert set(given_options.split()) <= set(words)
     assert sum("GC" in word for word in words) == 1
     assert sum("TieredStopAtLevel" in word for word in words) == 1
+
+
+@pytest.mark.parametrize(
+    ("given_options", "used"), [("-Dx=y", True), ("-Xshare:off", False), ("-XX:SharedArchiveFile=/own.jsa", False)]
+)
+def test_the_class_archive_is_used_where_it_is_and_the_operator_says_nothing_else(
+    tmp_path: Path, given_options: str, used: bool
+) -> None:
+    key, archive = "spark.driver.extraJavaOptions", tmp_path / "a folder" / "spark-classes.jsa"
+    option = f'"-XX:SharedArchiveFile={archive}"'
+    assert option not in _with_java_options({key: given_options}, tmp_path, archive)[key]
+    archive.parent.mkdir()
+    archive.touch()
+    assert (option in _with_java_options({key: given_options}, tmp_path, archive)[key]) is used
