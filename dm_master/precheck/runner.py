@@ -12,6 +12,7 @@ import pymysql
 
 from dm_master.inspection.inspected_server import InspectedServer
 from dm_master.precheck import (
+    creation_checks,
     foreign_key_checks,
     key_checks,
     position_check,
@@ -39,6 +40,7 @@ log = get_logger("precheck")
 
 _DUMP: frozenset[TaskMode] = frozenset({"full", "all", "dump"})
 _LOAD: frozenset[TaskMode] = frozenset({"full", "all", "load", "load&sync"})
+_COPY = _DUMP & _LOAD
 _SYNC: frozenset[TaskMode] = frozenset({"incremental", "all", "load&sync"})
 _ANY = _DUMP | _LOAD | _SYNC
 _MOST_SOURCES_AT_ONCE = 16
@@ -314,6 +316,13 @@ def _check_target(
             "target table engine check",
             "check whether the target's tables can roll back",
             lambda: table_checks.check_engines(target, _targets(upstreams)),
+        )
+    if "table_schema" not in ignored and task.task_mode in _COPY:
+        yield _result(
+            target,
+            "target structure check",
+            "check whether the target takes the tables that the full copy creates",
+            lambda: creation_checks.check_creations(task, target, upstreams),
         )
     if "conn_number" not in ignored and task.task_mode in _LOAD:
         yield _result(

@@ -14,8 +14,7 @@ from dm_worker.dumper.file_names import DumpFile
 from dm_worker.loader.load_plan import DumpListing, unique_targets
 from dm_worker.loader.sql_file import first_statement
 from pkg import errors
-from pkg.ddl import parse, rewrite
-from pkg.ddl.engines import in_innodb
+from pkg.ddl.creation import creation_text
 from pkg.errors import Code
 from pkg.mysql.connection import classify
 from pkg.mysql.introspect import show_create_if_there
@@ -57,8 +56,7 @@ def target_schemas(listing: DumpListing, route: Route) -> list[str]:
 
 
 def _statement(folder: Path, file: DumpFile, route: Route, flavor: str) -> str:
-    parsed = parse(create_statement(folder, file), default_schema=file.schema, flavor=flavor)
-    return in_innodb(rewrite(parsed, route), parsed.dialect)
+    return creation_text(create_statement(folder, file), schema=file.schema, flavor=flavor, route=route)
 
 
 def create_statement(folder: Path, file: DumpFile) -> str:

@@ -58,9 +58,17 @@ RETRYABLE_NUMBERS = frozenset(
         4031,  # disconnected by the server because of inactivity
         8002,  # TiDB: SELECT … FOR UPDATE met a write conflict
         8005,  # TiDB: write conflict
-        8022,  # TiDB: commit conflict, can retry
+        8020,  # TiDB: somebody locked the table
+        8022,  # TiDB: the transaction was rolled back and can be repeated
+        8024,  # TiDB: the transaction is not valid any more
         8027,  # TiDB: schema is out of date
         8028,  # TiDB: schema changed meanwhile
+        8113,  # TiDB: schema changed, of a prepared statement
+        8120,  # TiDB: no timestamp from PD
+        8176,  # TiDB: the server is short of memory
+        8229,  # TiDB: the transaction's locks may have expired
+        8245,  # TiDB: a DDL is changing the column
+        8252,  # TiDB: the resource group is used up for now
         8501,  # TiDB: may pass when it is tried again
         9001,  # TiDB: PD timeout
         9002,  # TiKV timeout
@@ -69,7 +77,9 @@ RETRYABLE_NUMBERS = frozenset(
         9005,  # region unavailable
         9006,  # GC life time is shorter than the transaction
         9007,  # write conflict
-        9010,  # TiKV's store token limit
+        9008,  # TiKV's store token limit
+        9010,  # TiKV: stale command
+        9011,  # TiKV: timestamps are not synchronized yet
         9012,  # TiFlash timeout
         9013,  # TiFlash busy
     }
@@ -80,7 +90,7 @@ _RETRYABLE_TEXTS = {
     1290: re.compile(r"read.only", re.IGNORECASE),  # --read-only during a switch-over; not --skip-grant-tables
     1105: re.compile(  # TiDB's number for errors without a number of their own
         r"information schema is (?:changed|out of date)|region is unavailable|tikv|pd server timeout|"
-        r"backoff|try again later|please retry",
+        r"backoff|try again later|please retry|pessimistic ?lock ?not ?found|rpc error|context (?:canceled|deadline)",
         re.IGNORECASE,
     ),
 }
@@ -117,16 +127,26 @@ _SQLSTATES = {
     3140: "22032",
     4025: "23000",
 }
-#: TiDB's number for a transaction beyond its limit, and what an operator does about it.
-TOO_MUCH_AT_ONCE = 8004
-MORE_AT_ONCE = "Raise performance.txn-total-size-limit of TiDB, then resume the task."
+#: TiDB's numbers for a transaction beyond a limit, and what an operator does about each.
+TOO_MUCH_AT_ONCE = {
+    8004: "Raise performance.txn-total-size-limit of TiDB, then resume the task.",
+    8175: "The transaction needs more memory than the target allows. Raise the limit there (SET GLOBAL "
+    "tidb_mem_quota_query = …, in bytes), then resume the task.",
+}
+#: The same for a row beyond the limit.
+TOO_LARGE_ROW = {
+    8025: "Raise the target's limit above the row's size (performance.txn-entry-size-limit, or from TiDB 7.6 on SET "
+    "GLOBAL tidb_txn_entry_size_limit = …, in bytes; TiKV's raftstore.raft-entry-max-size must be larger still), then "
+    "resume the task."
+}
 _HINTS = {
     1045: "Check user and password of this connection, and the hosts from which the server accepts this user.",
     1044: "Grant the user access to this database.",
     1142: "Grant the user the privilege that the message names.",
     1227: "Grant the user the privilege that the message names.",
     1040: "Raise max_connections of the server or lower threads and worker-count.",
-    TOO_MUCH_AT_ONCE: MORE_AT_ONCE,
+    **TOO_MUCH_AT_ONCE,
+    **TOO_LARGE_ROW,
 }
 
 

@@ -34,7 +34,7 @@ PLAIN = frozenset(
     {
         *(
             f"pkg.mysql.connection.{name}"
-            for name in ("MORE_AT_ONCE", "TOO_MUCH_AT_ONCE", "error_number", "error_text")
+            for name in ("TOO_LARGE_ROW", "TOO_MUCH_AT_ONCE", "error_number", "error_text")
         ),
         "pkg.mysql.introspect.ServerInfo",
     }

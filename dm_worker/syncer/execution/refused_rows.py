@@ -8,7 +8,7 @@ from dm_worker.syncer.rows.table_plan import TablePlan
 from pkg import errors
 from pkg.errors import Code, DMError
 from pkg.mysql import generated
-from pkg.mysql.connection import MORE_AT_ONCE, TOO_MUCH_AT_ONCE, error_number, error_text
+from pkg.mysql.connection import TOO_LARGE_ROW, TOO_MUCH_AT_ONCE, error_number, error_text
 from pkg.mysql.names import qualified
 
 #: What an operator does about a row that the target refuses, by the server's error number.
@@ -38,8 +38,8 @@ REPAIRS = {
     3140: "The target's JSON column can't hold the upstream's text. Give it the upstream's type, then resume the task.",
     3819: "Drop or change the target's CHECK constraint, then resume the task.",
     4025: "Drop or change the target's CHECK constraint, then resume the task.",
-    TOO_MUCH_AT_ONCE: MORE_AT_ONCE,
-    8025: "Raise performance.txn-entry-size-limit of TiDB above the row's size, then resume the task.",
+    **TOO_MUCH_AT_ONCE,
+    **TOO_LARGE_ROW,
 }
 REPAIR = "Fix the target as described, then resume the task; it continues from where it stopped."
 _ENUM_WORKAROUND = (
@@ -51,7 +51,7 @@ _ENUM_WORKAROUND = (
 _DUPLICATE, _TRUNCATED = 1062, 1265
 #: The statement itself is refused, whichever rows it has: no privilege, no table, no column, bad syntax, too long, or
 #: too much in its transaction.
-_WHOLE = frozenset({1044, 1054, 1064, 1142, 1143, 1146, 1149, 1153, 1227, 1305, 1356, TOO_MUCH_AT_ONCE})
+_WHOLE = frozenset({1044, 1054, 1064, 1142, 1143, 1146, 1149, 1153, 1227, 1305, 1356, *TOO_MUCH_AT_ONCE})
 #: A row's name in a message is cut to so many bytes.
 _NAME = 300
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pymysql
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,11 +44,29 @@ def test_search_finds_the_first_bad_row_with_few_statements(data: st.DataObject)
     assert tried <= 2 * count
 
 
-def test_a_transaction_that_is_too_large_is_blamed_on_no_row() -> None:
-    refused = pymysql.err.OperationalError(8004, "Transaction is too large, size: 104857601")
+@pytest.mark.parametrize(
+    ("number", "text", "setting"),
+    [
+        (8004, "Transaction is too large, size: 104857601", "txn-total-size-limit"),
+        (8175, "Your query has been cancelled due to exceeding the allowed memory limit", "tidb_mem_quota_query"),
+    ],
+)
+def test_a_transaction_that_is_too_large_is_blamed_on_no_row(number: int, text: str, setting: str) -> None:
+    refused = pymysql.err.OperationalError(number, text)
     assert not refused_rows.is_of_a_row(refused)
     plan = build(1, 1, b"", UPSTREAM, TARGET, PlanOptions())
-    assert "txn-total-size-limit" in refused_rows.statement_refusal(refused, plan).workaround
+    assert setting in refused_rows.statement_refusal(refused, plan).workaround
     # It may be noticed at the COMMIT only, or by another unit.
-    assert "txn-total-size-limit" in classify(refused, scope="downstream", statement="COMMIT").workaround
+    assert setting in classify(refused, scope="downstream", statement="COMMIT").workaround
     assert not is_retryable(refused)
+
+
+def test_a_row_that_is_too_large_is_named_with_the_setting() -> None:
+    refused = pymysql.err.OperationalError(8025, "entry too large, the max entry size is 6291456")
+    assert refused_rows.is_of_a_row(refused)
+    plan = build(1, 1, b"", UPSTREAM, TARGET, PlanOptions())
+    error = refused_rows.refusal(refused, plan, b"7", 0, [plan])
+    assert "the row (7)" in error.message
+    assert "txn-entry-size-limit" in error.workaround
+    # A load names its file and statement.
+    assert "txn-entry-size-limit" in classify(refused, scope="downstream", statement="INSERT …").workaround

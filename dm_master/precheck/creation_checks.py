@@ -1,0 +1,293 @@
+"""Checks whether the target takes the tables that a full copy creates, by what the target itself says of each.
+
+A target that keeps temporary tables in the memory of a session (TiDB) creates each as one: only this session sees it,
+nothing is stored. Other servers prepare the statement, which tells whether they understand it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+
+from dm_master.inspection.inspected_server import QUERY_TIMEOUT, InspectedServer
+from dm_master.precheck import creation_trial
+from dm_master.precheck.creation_trial import TrialAnswer
+from dm_master.precheck.result import CheckFinding, from_error, warn
+from dm_master.rules.inspected_upstream import InspectedUpstream
+from dm_master.task_setup.task_split import target_session
+from pkg.config.model import TaskConfig
+from pkg.ddl import parse, with_collations
+from pkg.ddl.creation import creation_text
+from pkg.errors import DMError
+from pkg.mysql.connection import connect, error_number, is_retryable
+from pkg.mysql.introspect import list_all_tables, query, show_create, show_create_if_there, variable
+from pkg.mysql.names import TableId, qualified, quote_string
+from pkg.mysql.schema import TableInfo
+from pkg.schema_tracker.server import fetch_collations, fetch_server_defaults
+
+_NAME = "dm_check_table"
+#: At most so many connections ask, each about so many tables before there is another one.
+_AT_ONCE, _PER_CONNECTION = 8, 50
+#: The variable of a server that keeps temporary tables in the session's memory.
+_IN_MEMORY = "tidb_tmp_table_max_size"
+#: The schema for them where the task has none yet.
+_SCHEMA = "mysql"
+#: No privilege for the trial, or no such statement there: that says nothing of the table.
+_NO_TRIAL = frozenset({1044, 1142, 1227, 1295, 1410, 1461, 8121})
+
+
+class CreationTrial:
+    """Asks the target over a connection that has the session of a load. ``known``: the target's collations."""
+
+    def __init__(self, conn: Connection[Any], known: Sequence[str], schemas: Iterable[str]) -> None:
+        self._conn = conn
+        self.known = known
+        #: Whether the tables are created; otherwise their statements are prepared.
+        self.creates = variable(conn, _IN_MEMORY) is not None
+        there = {str(row[0]).lower() for row in query(conn, "SHOW DATABASES")}
+        schema = next((name for name in schemas if name.lower() in there), _SCHEMA)
+        self._name = qualified(schema, _NAME)
+        self._answers: dict[str, TrialAnswer] = {}
+
+    @functools.cached_property
+    def has_tiflash(self) -> bool:
+        """Whether the cluster has TiFlash. A user without the PROCESS privilege is not told, so that it seems so."""
+        try:
+            return bool(
+                query(self._conn, "SELECT 1 FROM information_schema.CLUSTER_INFO WHERE TYPE = 'tiflash' LIMIT 1")
+            )
+        except pymysql.Error as exc:
+            if error_number(exc) not in _NO_TRIAL:
+                raise
+            return True
+
+    def ask(self, create: str) -> tuple[str, TrialAnswer]:
+        """The text that was tried for a CREATE TABLE, and what the target said. Raises pymysql.Error."""
+        text = creation_trial.trial_text(create, self._name, temporary=self.creates)
+        if text not in self._answers:
+            self._answers[text] = self._created(text) if self.creates else self._prepared(text)
+        return text, self._answers[text]
+
+    def _created(self, text: str) -> TrialAnswer:
+        with self._conn.cursor() as cursor:
+            try:
+                cursor.execute(text)
+            except pymysql.Error as exc:
+                if is_retryable(exc):
+                    raise
+                if error_number(exc) not in _NO_TRIAL:
+                    return TrialAnswer(error_number(exc), str(exc.args[1]), self._warnings())
+                self.creates = False
+                return self._prepared(text.replace("CREATE TEMPORARY", "CREATE", 1))
+            warnings = self._warnings() if cursor.warning_count else ()
+        query(self._conn, f"DROP TEMPORARY TABLE {self._name}")
+        return TrialAnswer(warnings=warnings)
+
+    def _prepared(self, text: str) -> TrialAnswer:
+        try:
+            query(self._conn, f"PREPARE dm_check FROM {quote_string(text)}")
+        except pymysql.Error as exc:
+            if is_retryable(exc):
+                raise
+            if error_number(exc) not in _NO_TRIAL:
+                return TrialAnswer(error_number(exc), str(exc.args[1]))
+        return creation_trial.unknown_collation(text, self.known)
+
+    def _warnings(self) -> tuple[tuple[int, str], ...]:
+        rows = query(self._conn, "SHOW WARNINGS")
+        return tuple((int(number), str(text)) for level, number, text in rows if level == "Warning")
+
+
+@dataclass(frozen=True, slots=True)
+class _Creation:
+    """A table that the full copy creates, with its definition upstream, as the dump writes it."""
+
+    source_id: str
+    source: TableId
+    target: TableId
+    flavor: str
+    create: str
+    info: TableInfo | None
+
+    @property
+    def subject(self) -> str:
+        return f"{self.source_id} {qualified(*self.source)}"
+
+
+def check_creations(
+    task: TaskConfig, target: InspectedServer, upstreams: Sequence[InspectedUpstream]
+) -> list[CheckFinding]:
+    """What the target says of each table that the task's full copy creates. Raises pymysql.Error and DMError."""
+    known = sorted(set(fetch_collations(target.conn).values()))
+    findings: list[CheckFinding] = []
+    taken: list[tuple[_Creation, TrialAnswer]] = []
+    in_part = False
+    for upstream, tables in _new_tables(upstreams, _existing(target)):
+        creations, problems = _creations(task, upstream, tables)
+        session = {**dict(target_session(target.info, upstream.variable("sql_mode"), task)), "foreign_key_checks": "0"}
+        answers = _Answers(task, session, known)
+        problems += answers.of(creations) + _refused_schemas(upstream, target, known)
+        certain = upstream.starts_now(target)
+        findings += problems if certain else [replace(one, severity="warn") for one in problems]
+        taken += answers.taken
+        in_part |= answers.in_part
+    return [*findings, *_doubts(target, taken, known), *_checked_in_part(target, in_part)]
+
+
+def _existing(target: InspectedServer) -> Callable[[TableId], bool]:
+    """Whether the target has a table."""
+    folds = target.variable("lower_case_table_names") not in ("", "0")
+
+    def key(name: TableId) -> TableId:
+        return (name[0].lower(), name[1].lower()) if folds else name
+
+    there = {key((schema, table)) for schema, names in list_all_tables(target.conn).items() for table in names}
+    return lambda name: key(name) in there
+
+
+def _new_tables(
+    upstreams: Sequence[InspectedUpstream], exists: Callable[[TableId], bool]
+) -> Iterator[tuple[InspectedUpstream, list[tuple[TableId, TableId]]]]:
+    """Each new target table once, with its source: of tables that merge, the load creates one."""
+    seen: set[TableId] = set()
+    for upstream in upstreams:
+        found = []
+        for source, name in upstream.routed.items():
+            if name not in seen and not exists(name):
+                found.append((source, name))
+            seen.add(name)
+        if found:
+            yield upstream, found
+
+
+def _creations(
+    task: TaskConfig, upstream: InspectedUpstream, tables: Iterable[tuple[TableId, TableId]]
+) -> tuple[list[_Creation], list[CheckFinding]]:
+    """Those of the tables that are still there, and failures for definitions that are not understood."""
+    source_id, flavor = upstream.subtask.source_id, upstream.info.flavor
+    server = fetch_server_defaults(upstream.conn) if task.collation_compatible == "strict" else None
+    found, failed = [], []
+    for source, name in tables:
+        create = show_create_if_there(upstream.conn, *source)
+        creation = _Creation(source_id, source, name, flavor, create, upstream.structures.get(source))
+        try:
+            if create and server is not None:
+                parsed = parse(create, default_schema=source[0], flavor=server.flavor, version=server.version)
+                creation = replace(creation, create=with_collations(parsed, server.default_collation))
+        except DMError as exc:
+            failed.append(replace(from_error(exc), subject=creation.subject))
+        else:
+            found += [creation] if create else []
+    return found, failed
+
+
+class _Answers:
+    """What the target says of tables, asked over several connections at a time: each answer is a round trip or two."""
+
+    def __init__(self, task: TaskConfig, session: Mapping[str, str], known: Sequence[str]) -> None:
+        self._task = task
+        self._session = session
+        self._known = known
+        self.taken: list[tuple[_Creation, TrialAnswer]] = []
+        #: Whether the target's user may not create the tables to try.
+        self.in_part = False
+
+    def of(self, creations: Sequence[_Creation]) -> list[CheckFinding]:
+        """The findings about all of them, in order."""
+        if not creations:
+            return []
+        count = min(_AT_ONCE, -(-len(creations) // _PER_CONNECTION))
+        with ThreadPoolExecutor(count, "precheck-creations") as pool:
+            parts = list(pool.map(self._part, (creations[i::count] for i in range(count))))
+        rounds = [one for some in zip_longest(*parts) for one in some if one is not None]
+        self.taken += [(creation, answer) for creation, answer, _ in rounds if answer.taken]
+        return [finding for *_, found in rounds for finding in found]
+
+    def _part(self, creations: Sequence[_Creation]) -> list[tuple[_Creation, TrialAnswer, list[CheckFinding]]]:
+        target, schemas = self._task.target, [self._task.meta_schema, *{each.target[0] for each in creations}]
+        with contextlib.closing(
+            connect(target, scope="downstream", session=self._session, read_timeout=QUERY_TIMEOUT)
+        ) as conn:
+            trial = CreationTrial(conn, self._known, schemas)
+            creates = trial.creates
+            found = [(creation, *_ask(trial, creation)) for creation in creations]
+            self.in_part |= creates and not trial.creates
+        return found
+
+
+def _ask(trial: CreationTrial, creation: _Creation) -> tuple[TrialAnswer, list[CheckFinding]]:
+    """The target's answer about one table, and the findings."""
+    create = creation.create
+    text, answer = trial.ask(create)
+    if not answer.taken:
+        # Only then is it worth parsing: the load's own statement, in words that the target may take.
+        try:
+            create = creation_text(
+                create, schema=creation.source[0], flavor=creation.flavor, route=lambda *_: creation.target
+            )
+        except DMError as exc:
+            return answer, [replace(from_error(exc), subject=creation.subject)]
+        text, answer = trial.ask(create)
+    findings = []
+    plain, indexes = creation_trial.without_fulltext(create)
+    if indexes and creation_trial.is_about_tiflash(answer):
+        if not trial.has_tiflash:
+            findings.append(creation_trial.needs_tiflash(creation.subject, indexes))
+        text, answer = trial.ask(plain)
+    if not answer.taken:
+        findings.append(creation_trial.refusal(creation.subject, creation.target, text, answer, trial.known))
+    return answer, findings
+
+
+def _refused_schemas(upstream: InspectedUpstream, target: InspectedServer, known: Sequence[str]) -> list[CheckFinding]:
+    """Schemas that the load creates with a collation that the target lacks."""
+    there = {str(row[0]).lower() for row in query(target.conn, "SHOW DATABASES")}
+    found = []
+    for schema in sorted({schema for schema, _ in upstream.tables}):
+        name = upstream.rules.router.route(schema, "")[0]
+        if name.lower() not in there:
+            answer = creation_trial.unknown_collation(show_create(upstream.conn, schema), known)
+            if not answer.taken:
+                found.append(creation_trial.refused_schema(upstream.subtask.source_id, name, answer, known))
+    return found
+
+
+def _doubts(
+    target: InspectedServer, taken: Sequence[tuple[_Creation, TrialAnswer]], known: Sequence[str]
+) -> list[CheckFinding]:
+    """What becomes of tables that the target takes."""
+    infos = [(creation, creation.info) for creation, _ in taken if creation.info is not None]
+    return [
+        *creation_trial.changed((creation.target, answer) for creation, answer in taken),
+        *creation_trial.lost_collations(((creation.subject, info) for creation, info in infos), known),
+        *creation_trial.long_rows(((creation.target, info) for creation, info in infos), _most_bytes(target)),
+    ]
+
+
+def _most_bytes(target: InspectedServer) -> int:
+    """Bytes of the longest row that the target takes; 0 where there is no such limit, or it is not told."""
+    session = target.variable("tidb_txn_entry_size_limit")
+    if session not in ("", "0"):
+        return int(session)
+    config = json.loads(target.variable("tidb_config") or "{}")
+    return int(config.get("performance", {}).get("txn-entry-size-limit", 0))
+
+
+def _checked_in_part(target: InspectedServer, in_part: bool) -> list[CheckFinding]:
+    if not in_part:
+        return []
+    return [
+        warn(
+            "whether the target takes the tables is checked in part only, as the user may not create temporary tables",
+            f"GRANT CREATE TEMPORARY TABLES ON *.* TO '{target.config.user}' on the target, then check again.",
+        )
+    ]
